@@ -1,0 +1,268 @@
+"""What `dlrun tune-affinity` does, one function for each thing that it can be asked for."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dlrun.cli.options import say
+from dlrun.effects.affinity_inputs import Start, start
+from dlrun.errors import Invalid, OperationFailed
+from dlrun.model.cpuset import format_list
+from dlrun.model.placement import Placement, PlacementRequest, Reserve
+from dlrun.plan.affinity import place
+from dlrun.plan.affinity.presets import PRESETS, Preset, default_comm_cores, preset
+from dlrun.render.affinity.settings import Job, kept, settings
+
+FREE = (
+    "comm_policy",
+    "loader_cores",
+    "smt",
+    "rank_order",
+    "membind",
+    "gpus_per_rank",
+    "locality",
+    "l3_borders",
+)
+"""Options that go into the request under their own name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Task:
+    """The question in full: the node, the request, the job, and the options as given."""
+
+    start: Start
+    request: PlacementRequest
+    job: Job
+    options: Mapping[str, Any]
+
+    def placement(self) -> Placement:
+        """The answer; raises Invalid if there is none."""
+        return place(self.start.topology, self.request)
+
+
+def prepare(options: Mapping[str, Any]) -> Task:
+    """Join options, spec and topology into one request; an option beats the spec.
+
+    Raises Invalid for options that contradict one another or the place where this runs.
+    """
+    found = start(options["spec"], options["site"], options["node_type"], options["topology"])
+    here = [name for name in ("verify", "measure") if options[name]] + (
+        ["exec"] if options["execute"] else []
+    )
+    if len(here) > 1:
+        raise Invalid(f"--{here[0]} and --{here[1]} are different things to do", help="give one of them")
+    launched = found.topology.name == os.uname().nodename or options["topology"] is not None
+    if here and not found.live and not launched:
+        raise Invalid(
+            f"--{here[0]} acts on this machine, and {found.where} are others",
+            help="run it in a job there, without `--site`",
+        )
+    if options["command"] and not here:
+        raise Invalid("a command after `--` is for --exec, --verify or --measure", help="add one of them")
+    if options["execute"] and not options["command"]:
+        raise Invalid("--exec needs a command", help="as in `dlrun tune-affinity --exec python train.py`")
+    name = options["framework"] or found.framework
+    chosen = preset(options["framework"]) if options["framework"] else PRESETS.get(name or "", Preset())
+    return Task(
+        start=found,
+        request=_request(options, found, chosen),
+        job=Job(preset=chosen, given=_given(found)),
+        options=options,
+    )
+
+
+def _request(options: Mapping[str, Any], found: Start, chosen: Preset) -> PlacementRequest:
+    topology = found.topology
+    base = found.request or PlacementRequest(
+        ranks_per_node=len(topology.gpus) or len(topology.cpu_nodes()),
+        comm_cores=default_comm_cores(chosen, topology),
+    )
+    if options["framework"]:
+        base = replace(base, comm_cores=default_comm_cores(chosen, topology))
+    given = {name: options[name] for name in FREE if options[name] is not None}
+    for name in ("ranks_per_node", "comm_cores"):
+        if options[name] is not None:
+            given[name] = options[name]
+    if options["reserve"] is not None:
+        try:
+            given["reserve"] = Reserve.parse(options["reserve"])
+        except ValueError as error:
+            raise Invalid(f"--reserve: {error}") from None
+    return replace(base, oversubscribe=options["oversubscribe"], **given)
+
+
+def _given(found: Start) -> dict[str, str]:
+    """Variables that are set already, without those that this very command sets for its ranks."""
+    return {name: value for name, value in found.given.items() if not name.startswith("DLRUN_")}
+
+
+def show(task: Task) -> str:
+    """The placement in the format that was asked for; what people should know goes to stderr."""
+    placement, topology, form = task.placement(), task.start.topology, task.options["form"]
+    if task.options["output"] is not None and task.options["output"].suffix in (".svg", ".png"):
+        form = "svg"
+    if form != "json":
+        tell(placement, task.job if form in ("env", "wrapper") else None)
+    if task.options["explain"]:
+        return explanation(task, placement)
+    if form == "table":
+        return _table(task, placement)
+    if form == "svg":
+        from dlrun.render.affinity.svg import svg
+
+        return svg(placement, topology)
+    from dlrun.render.affinity.formats import find
+
+    chosen = find(form)
+    text = chosen.emit(placement, topology, task.job)
+    if chosen.NOTE:
+        say(f"note: {chosen.NOTE}")
+    return text
+
+
+def tell(placement: Placement, job: Job | None) -> None:
+    """Warnings, and what was left as the user set it."""
+    for warning in placement.warnings:
+        say(f"warning: {warning}")
+    for line in kept(placement, job) if job else ():
+        say(f"note: {line}")
+
+
+def _table(task: Task, placement: Placement) -> str:
+    from dlrun.cli.output.colour import wanted
+    from dlrun.render.affinity.blocks import blocks
+    from dlrun.render.affinity.table import table
+
+    to_file = task.options["output"] is not None
+    colour = not to_file and wanted(task.options["color"], sys.stdout, os.environ)
+    return f"{table(placement)}\n{blocks(placement, task.start.topology, colour=colour)}"
+
+
+def explanation(task: Task, placement: Placement) -> str:
+    """The rules that applied, then every variable with its reason."""
+    lines = [f"topology  {task.start.where} ({task.start.topology.source})"]
+    if task.job.preset.because:
+        lines.append(f"framework  {task.job.preset.because}")
+    lines += [f"{step.rule}  {step.because}" for step in placement.steps]
+    width = max(len(line.partition("  ")[0]) for line in lines)
+    lines = [f"{rule:<{width}}  {because}" for rule, _, because in (line.partition("  ") for line in lines)]
+    lines.append("")
+    for setting in settings(placement, task.job):
+        if setting.rank in (None, 0):
+            each = "" if setting.rank is None else " (rank 0)"
+            lines.append(f"{setting.name}={setting.value}{each}: {setting.because}")
+    return "\n".join(lines) + "\n"
+
+
+def capture(task: Task) -> str:
+    """The topology as JSON, for any job on such nodes: what this process may use is left out."""
+    data = replace(task.start.topology, allowed=None).to_json()
+    cores = ",\n  ".join(json.dumps(core) for core in data.pop("cores"))
+    rest = ",\n ".join(f"{json.dumps(name)}: {json.dumps(value)}" for name, value in data.items())
+    return f'{{{rest},\n "cores": [\n  {cores}\n ]}}\n'
+
+
+def save(text: str, path: Path) -> None:
+    """Write an answer to a file, as PNG if it is named so; raises OperationFailed if that fails."""
+    if path.suffix == ".png":
+        from dlrun.effects.affinity_picture import write_png
+
+        write_png(text, path)
+        return
+    try:
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OperationFailed(f"cannot write `{path}`: {error.strerror}") from None
+
+
+def execute(task: Task) -> int:
+    """Become one rank if a launcher started this as one, else run all ranks of the node; the exit code."""
+    from dlrun.effects import affinity_bind
+
+    placement = task.placement()
+    number = affinity_bind.local_rank(os.environ)
+    if number is not None:
+        affinity_bind.become(
+            placement, affinity_bind.rank_of(placement, number), task.job, task.options["command"]
+        )
+    tell(placement, task.job)
+    return affinity_bind.run_all(placement, task.job, task.options["command"])
+
+
+def verify(task: Task) -> int:
+    """Print what was seen of each rank; 1 if any differs from the placement."""
+    from dlrun.effects import affinity_bind
+    from dlrun.effects import affinity_verify as seen
+
+    placement = task.placement()
+    number = affinity_bind.local_rank(os.environ)
+    verdicts: tuple[seen.Verdict, ...]
+    if number is not None:
+        verdicts = (seen.verify_self(affinity_bind.rank_of(placement, number)),)
+    elif task.options["command"]:
+        verdicts = seen.verify_command(placement, task.job, task.options["command"])
+    else:
+        verdicts = seen.verify(placement, task.job)
+    for verdict in verdicts:
+        got = verdict.observed
+        cpus = format_list(pu for mask in got.threads for pu in mask)
+        memory = "" if got.policy == "unknown" else f", memory {seen.describe(got.policy, got.nodes)}"
+        count = f"{len(got.threads)} thread{'s' * (len(got.threads) != 1)}"
+        state = "; ".join(verdict.differences) or "as planned"
+        click.echo(f"rank {got.rank}: {count} on CPUs {cpus or '-'}{memory}: {state}")
+    wrong = sum(bool(verdict.differences) for verdict in verdicts)
+    if wrong:
+        say(f"error: {wrong} of {len(verdicts)} ranks are not where they should be")
+    return 1 if wrong else 0
+
+
+def measure(task: Task) -> None:
+    """Measure, print the scores, and write the winner down if asked to."""
+    from dlrun.effects import affinity_measure
+    from dlrun.plan.affinity.candidates import candidates
+    from dlrun.render.affinity.table import headline
+
+    trained = task.options["command"]
+    vary = not trained and not any(rank.gpus for rank in task.placement().ranks)
+    found = candidates(task.start.topology, task.request, vary_ranks=vary)
+    result = affinity_measure.measure(task.start.topology, found, task.job, trained, tell=say)
+    click.echo(headline(task.placement()))
+    width = max(len(score.candidate.label) for score in result.scores)
+    for score in result.scores:
+        mark = "*" if score is result.keep else " "
+        ratio = score.best / result.scores[0].best
+        click.echo(
+            f"{mark} {score.candidate.label:<{width}}  {score.best:10.4g} a second  {ratio:5.2f} x  "
+            f"spread {100 * score.spread / score.best:.0f} %"
+        )
+    click.echo(f"load: {result.load}; other work on the machine: {100 * result.busy:.0f} % of its CPUs")
+    click.echo(result.because)
+    if task.options["write"] is not None:
+        _write(task, result.keep.candidate.request)
+
+
+def _write(task: Task, winner: PlacementRequest) -> None:
+    from dlrun.render.affinity.override import changes, into_spec, site_override
+
+    path: Path = task.options["write"]
+    wanted = changes(task.request, winner)
+    if not wanted:
+        say(f"`{path}` stays as it is")
+        return
+    if path.exists():
+        save(into_spec(path.read_text(encoding="utf-8"), wanted), path)
+    elif task.options["site"]:
+        save(site_override(task.options["site"], wanted), path)
+    else:
+        raise Invalid(
+            f"`{path}` does not exist", help="name a spec, or give `--site` to write an override of it"
+        )
+    say(f"written to {path}")

@@ -1,0 +1,18 @@
+"""`dlrun completion`: click's completion script for a shell."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command(epilog='Example: eval "$(dlrun completion bash)"')
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def command(shell: str) -> None:
+    """Print the completion script of SHELL, to be evaluated in its start-up file."""
+    from click.shell_completion import get_completion_class
+
+    from dlrun.cli.main import group
+
+    kind = get_completion_class(shell)
+    assert kind is not None  # noqa: S101 - the three are click's own
+    click.echo(kind(group, {}, "dlrun", "_DLRUN_COMPLETE").source())

@@ -1,0 +1,81 @@
+"""`dlrun explain`: why a value is what it is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dlrun.cli.options import json_option
+
+if TYPE_CHECKING:
+    from dlrun.effects.prepare import Prepared
+
+
+@click.command(epilog="Example: dlrun explain OMP_NUM_THREADS spec.yaml")
+@click.argument("what")
+@click.argument("spec", required=False, metavar="[SPEC|JOB]")
+@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a key of the spec.")
+@click.option("--site", metavar="NAME|FILE", help="Site profile.")
+@json_option
+def command(what: str, spec: str | None, sets: tuple[str, ...], site: str | None, as_json: bool) -> None:
+    """Say where WHAT comes from and why: a key (resources.walltime), a variable, a directive, or a code (DLR012)."""
+    if what.upper().startswith("DLR") and what[3:].isdigit():
+        _code(what.upper(), as_json)
+        return
+    from dlrun.effects.explain import explain, knowledge
+
+    answers = knowledge(what) if spec is None else []  # a variable needs no spec to be known
+    answers = answers or explain(what, _prepared(spec, sets, site))
+    if as_json:
+        from dlrun.cli.output.json import emit
+        from dlrun.model.plain import to_plain
+
+        emit("explanations", to_plain(answers))
+        return
+    for answer in answers:
+        click.echo(f"{answer.key} = {answer.value}" if answer.value else answer.key)
+        for label, text in (
+            ("because", answer.because),
+            ("rule", answer.rule),
+            ("origin", answer.origin),
+            ("source", answer.source),
+        ):
+            if text and not (label == "origin" and text in answer.because):
+                click.echo(f"  {label + ':':<9} {text}")
+        for text in answer.overrode:
+            click.echo(f"  overrode: {text}")
+
+
+def _code(code: str, as_json: bool) -> None:
+    from dlrun.errors import Invalid
+    from dlrun.plan.codes import CODES
+
+    if code not in CODES:
+        raise Invalid(
+            f"there is no problem code `{code}`", help=f"codes run from {min(CODES)} to {max(CODES)}"
+        )
+    title, text = CODES[code]
+    if as_json:
+        from dlrun.cli.output.json import emit
+
+        emit("code", {"code": code, "title": title, "text": text})
+    else:
+        click.echo(f"{code}: {title}\n\n{click.wrap_text(text, 100)}")
+
+
+def _prepared(spec: str | None, sets: tuple[str, ...], site: str | None) -> Prepared:
+    """A plan from a spec, a saved plan or a job."""
+    from dlrun.effects import jobs
+    from dlrun.effects.prepare import Prepared, prepare
+    from dlrun.errors import Invalid
+
+    if spec is None:
+        raise Invalid(
+            "explain needs a spec or a job to look into",
+            help="`dlrun explain WHAT spec.yaml`, or a code such as DLR012",
+        )
+    if Path(spec).is_file():
+        return prepare(Path(spec), sets=sets, site=site)
+    return Prepared(plan=jobs.find(spec, jobs.home()).plan(), inputs=None)

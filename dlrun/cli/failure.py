@@ -1,0 +1,94 @@
+"""The error boundary's other half: what a user sees when something went wrong."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import time
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from dlrun import __version__
+from dlrun.cli.diagnostics import report as report_problems
+from dlrun.cli.output.colour import wanted
+from dlrun.errors import DlrunError
+from dlrun.model.problem import InvalidFile
+
+BUG = 3
+
+
+def report(error: Exception, arguments: Sequence[str]) -> int:
+    """Print the error on stderr and return the exit code; an unexpected one goes to a log file."""
+    if isinstance(error, InvalidFile):
+        form = _option(arguments, "--error-format", "text")
+        click.echo(
+            report_problems(error, form=form, colour=_colour(arguments)), err=True, nl=False, color=True
+        )
+        return error.exit_code
+    if isinstance(error, DlrunError):
+        _say(error.message, error.help, _colour(arguments))
+        return error.exit_code
+    if isinstance(error, click.exceptions.NoArgsIsHelpError):
+        click.echo(error.format_message(), err=True)
+        return error.exit_code
+    if isinstance(error, click.UsageError):
+        where = f"`{error.ctx.command_path} --help` shows the options" if error.ctx else None
+        _say(_lower(error.format_message()), where, _colour(arguments))
+        return error.exit_code
+    if isinstance(error, click.ClickException):
+        _say(_lower(error.format_message()), None, _colour(arguments))
+        return error.exit_code
+    return _bug(error, arguments)
+
+
+def _say(message: str, help: str | None, colour: bool) -> None:
+    label = click.style("error", fg="red", bold=True) if colour else "error"
+    click.echo(f"{label}: {message}", err=True, color=colour)
+    if help:
+        click.echo(f"   = help: {help}", err=True)
+
+
+def _bug(error: Exception, arguments: Sequence[str]) -> int:
+    """Write what a developer needs to a log that only the user can read, and say where it is."""
+    log = Path(os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()) / "dlrun" / "bug.log"
+    text = (
+        f"dlrun {__version__}, Python {platform.python_version()}, {platform.platform()}, "
+        f"{time.strftime('%Y-%m-%dT%H:%M:%S%z')}\ncommand: {arguments[0] if arguments else ''}\n\n"
+        + "".join(traceback.format_exception(error))
+    )
+    try:
+        log.parent.mkdir(parents=True, exist_ok=True)
+        with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as stream:
+            stream.write(text)
+    except OSError:
+        sys.stderr.write(text)
+        log = Path("this terminal, above")
+    _say(
+        f"this is a bug in dlrun: {type(error).__name__}: {error}",
+        f"please report it with the log: {log}",
+        _colour(arguments),
+    )
+    return BUG
+
+
+def _option(arguments: Sequence[str], name: str, default: str) -> str:
+    """A global option's value, read by hand: the context is gone when an error arrives here."""
+    for position, argument in enumerate(arguments):
+        if argument == name and position + 1 < len(arguments):
+            return arguments[position + 1]
+        if argument.startswith(f"{name}="):
+            return argument.partition("=")[2]
+    return default
+
+
+def _colour(arguments: Sequence[str]) -> bool:
+    return wanted(_option(arguments, "--color", "auto"), sys.stderr, os.environ)
+
+
+def _lower(message: str) -> str:
+    first, _, rest = message.rstrip(".").partition(" ")
+    return f"{first.lower() if first.istitle() else first} {rest}".strip()

@@ -1,0 +1,55 @@
+"""Follow a job to its end, for `submit --wait` and `logs -f`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+import click
+
+from dlrun.cli.options import say
+from dlrun.effects import copies, logs, watch
+from dlrun.effects.jobs import Job
+
+
+def to_the_end(job: Job, *, quiet: bool, wanted: str = "first") -> int:
+    """Print log lines until the job ends; returns the job's exit code (1 if it ended without one)."""
+    watcher = watch.Watcher(job, lambda why: say(f"job {job.job_id} is {why}"))
+    try:
+        show(job, wanted, ended=watcher.ended, quiet=quiet)
+    except KeyboardInterrupt:
+        say(
+            f"\nthe job goes on; `dlrun logs -f {job.directory.name}` follows it, `dlrun cancel {job.directory.name}` ends it"
+        )
+        return 130
+    final = watcher.final()
+    if final.exit_code is None or (final.exit_code == 0 and final.state != "completed"):
+        say(f"job {job.job_id}: {final.state}")
+        return 1
+    return final.exit_code
+
+
+def show(job: Job, wanted: str, *, ended: Callable[[], bool] = lambda: True, quiet: bool = False) -> None:
+    """Print the lines of the chosen logs; several processes' are marked with who wrote them."""
+    with copies.of(job, wanted) as refresh:
+        _print(job, wanted, lambda: ended() and refresh(True), refresh, quiet=quiet)
+
+
+def _print(
+    job: Job, wanted: str, ended: Callable[[], bool], refresh: Callable[[bool], bool], *, quiet: bool
+) -> None:
+    def find() -> list[logs.Log]:
+        refresh(False)
+        return [log for run in job.run_directories() for log in logs.find(run, wanted)]
+
+    marked = wanted not in ("first", "job") or job.array is not None
+    out = sys.stdout.buffer
+    for log, line in logs.follow(find, ended):
+        if quiet:
+            continue
+        if marked:
+            point = f"{log.path.parent.parent.name}/" if job.array is not None else ""
+            out.write(f"[{point}{log.label}] ".encode())
+        out.write(line)
+        out.flush()
+    click.echo(nl=False)

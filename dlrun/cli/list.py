@@ -1,0 +1,32 @@
+"""`dlrun list`: your jobs, newest first."""
+
+from __future__ import annotations
+
+import click
+
+from dlrun.cli.options import json_option
+
+
+@click.command(epilog="Example: dlrun list --limit 5")
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most this many.")
+@click.option("--site", help="Only jobs of this site.")
+@json_option
+def command(limit: int, site: str | None, as_json: bool) -> None:
+    """List jobs that were submitted from here, newest first."""
+    from itertools import islice
+
+    from dlrun.cli.status import as_data, rows_of
+    from dlrun.effects import jobs, status
+
+    chosen = list(islice((job for job in jobs.all_jobs(jobs.home()) if site in (None, job.site)), limit))
+    states = status.of(chosen, insist=False)
+    if as_json:
+        from dlrun.cli.output.json import emit
+
+        emit("jobs", [as_data(job, states[job.directory]) for job in chosen])
+        return
+    from dlrun.cli.output.table import table
+
+    rows = [rows_of(job, states[job.directory])[0] for job in chosen]
+    if rows:
+        click.echo(table(("JOB", "ID", "SITE", "STATE", "EXIT", "NODES", "STARTED", "ENDED"), rows))

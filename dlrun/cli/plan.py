@@ -1,0 +1,46 @@
+"""`dlrun plan`: what would be submitted, for people to read or to save."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from dlrun.cli.options import json_option, say, spec_options
+
+
+@click.command(epilog="Example: dlrun plan spec.yaml -o run.json && dlrun submit run.json")
+@spec_options
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Save the plan; `dlrun submit FILE.json` submits exactly it.",
+)
+@json_option
+def command(spec: Path, site: str | None, sets: tuple[str, ...], output: Path | None, as_json: bool) -> None:
+    """Show what SPEC would become: layout, placement, variables with their reasons, cost."""
+    from dlrun.effects.prepare import prepare
+    from dlrun.errors import Invalid, OperationFailed
+    from dlrun.render.script import plan_json
+
+    if output is not None and output.suffix != ".json":
+        raise Invalid(
+            f"`{output}` does not end in .json", help="`dlrun submit` knows a saved plan by that ending"
+        )
+    plan = prepare(spec, sets=sets, site=site).plan
+    if output is not None:
+        try:
+            output.write_text(plan_json(plan), encoding="utf-8")
+        except OSError as error:
+            raise OperationFailed(f"cannot write `{output}`: {error.strerror}") from None
+        say(f"saved; `dlrun submit {output}` submits exactly this")
+    if as_json:
+        click.echo(plan_json(plan), nl=False)
+    elif output is None:
+        from dlrun.cli.output.summary import summary
+
+        click.echo(summary(plan))
+        for warning in plan.warnings:
+            say(f"warning: {warning}")
+        say("nothing was submitted")

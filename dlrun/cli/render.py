@@ -1,0 +1,65 @@
+"""`dlrun render`: the scripts, as a submission would write them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from dlrun.cli.options import json_option, say, spec_options
+
+
+@click.command(epilog="Example: dlrun render spec.yaml --site perlmutter > job.sh")
+@spec_options
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Write the whole job directory here instead."
+)
+@click.option("--rank", is_flag=True, help="Print rank.sh, what each process runs, instead of job.sh.")
+@click.option(
+    "--check",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Exit with 1 if FILE differs from what would be rendered.",
+)
+@json_option
+def command(
+    spec: Path,
+    site: str | None,
+    sets: tuple[str, ...],
+    output: Path | None,
+    rank: bool,
+    check: Path | None,
+    as_json: bool,
+) -> int:
+    """Print the job script of SPEC; it runs with only bash and the scheduler present."""
+    from dlrun.effects import jobs
+    from dlrun.effects.job_files import files
+    from dlrun.effects.prepare import prepare
+    from dlrun.errors import Invalid
+
+    prepared = prepare(spec, sets=sets, site=site)
+    directory = (output or _job_directory(check) or jobs.home() / prepared.plan.name).absolute()
+    made = files(prepared.plan, prepared.inputs, directory)
+    script = made["rank.sh" if rank else "job.sh"]
+    if output is not None:
+        jobs.create(directory, made, len(prepared.plan.points) or None)
+        say(f"wrote {directory}; submit job.sh from there")
+    elif check is not None:
+        try:
+            same = check.read_text(encoding="utf-8") == script
+        except (OSError, UnicodeDecodeError) as error:
+            raise Invalid(f"cannot read `{check}`: {error}") from None
+        say(f"{check} is {'up to date' if same else 'not what would be rendered'}")
+        return 0 if same else 1
+    elif as_json:
+        from dlrun.cli.output.json import emit
+
+        emit("files", {name: made[name] for name in ("job.sh", "rank.sh")})
+    else:
+        click.echo(script, nl=False)
+    return 0
+
+
+def _job_directory(script: Path | None) -> Path | None:
+    """The job directory that a script lies in; None for a script on its own."""
+    return script.parent if script is not None and (script.parent / "plan.json").is_file() else None

@@ -1,0 +1,29 @@
+"""`dlrun schema`: the JSON Schema of specs and site profiles, for editors and for CI."""
+
+from __future__ import annotations
+
+import click
+
+
+@click.command(epilog="Example: dlrun schema spec > spec.schema.json")
+@click.argument("document", type=click.Choice(["spec", "site"]))
+def command(document: str) -> None:
+    """Print the JSON Schema of a training spec or of a site profile.
+
+    Editors check a file that begins with `# yaml-language-server: $schema=spec.schema.json`.
+    """
+    click.echo(text(document), nl=False)
+
+
+def text(document: str) -> str:
+    """The schema as it is printed, and as it lies in `docs/reference`."""
+    import json
+
+    from dlrun import backends
+    from dlrun.config.schema import site_schema, spec_schema
+
+    if document == "site":
+        schema = site_schema()
+    else:
+        schema = spec_schema({name: backends.framework(name).Options for name in backends.FRAMEWORKS})
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"

@@ -1,0 +1,323 @@
+"""`dlrun site`: the site profiles that dlrun finds, what is in them, and what is wrong with them."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dlrun.cli.options import json_option, say
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from dlrun.config.nodes import Node
+    from dlrun.config.sites import Profile
+
+
+@click.group()
+def command() -> None:
+    """List, show and check site profiles."""
+
+
+@command.command("list", epilog="Example: dlrun site list --json")
+@json_option
+def list_sites(as_json: bool) -> None:
+    """List the sites on the search path.
+
+    It is $DLRUN_SITE_PATH, ~/.config/dlrun/sites, /etc/dlrun/sites, and what comes with dlrun.
+    """
+    from dlrun.effects import profiles
+    from dlrun.model.problem import InvalidFile
+
+    here = profiles.Here()
+    rows = []
+    for name, path in sorted(profiles.available(here).items()):
+        try:
+            profile = profiles.load_profile(path, here)
+        except InvalidFile:
+            rows.append(_row(name, str(path), None))
+        else:
+            rows.append(_row(name, str(path), profile))
+    if as_json:
+        from dlrun.cli.output.json import emit
+
+        emit("sites", rows)
+        return
+    from dlrun.cli.output.table import table
+
+    columns = ("name", "centre", "scheduler", "nodes", "fabric", "confidence", "status")
+    click.echo(
+        table(
+            [c.upper() for c in columns],
+            [[str(row[c] if row[c] is not None else "-") for c in columns] for row in rows],
+        )
+    )
+    for row in rows:
+        if row["problems"]:
+            say(f"warning: `{row['name']}` has problems; `dlrun site check {row['name']}` lists them")
+
+
+def _row(name: str, path: str, profile: Profile | None) -> dict[str, Any]:
+    site = profile.site if profile else None
+    counts = [kind.count for kind in site.node_types.values() if kind.count] if site else []
+    return {
+        "name": name,
+        "title": site.title if site else None,
+        "centre": site.centre if site else None,
+        "scheduler": site.scheduler.type if site else None,
+        "nodes": sum(counts) if counts else None,
+        "fabric": site.fabric.name if site and site.fabric else None,
+        "confidence": site.confidence if site else None,
+        "status": site.status if site else None,
+        "path": path,
+        "problems": len(profile.problems) if profile else 1,
+    }
+
+
+@command.command("show", epilog="Example: dlrun site show workstation")
+@click.argument("site", metavar="[NAME|FILE]", required=False)
+@json_option
+def show(site: str | None, as_json: bool) -> None:
+    """Print a profile with all that it extends, each value with its place.
+
+    Without a name, it is this cluster's.
+    """
+    from dlrun.effects import profiles
+
+    here = profiles.Here()
+    because = None
+    if site is None:
+        site, because = profiles.recognise(here)
+    loaded = profiles.load_site(site, here=here)
+    root = loaded.profile.root
+    if as_json:
+        from dlrun.cli.output.json import emit
+        from dlrun.model.plain import to_plain
+
+        origins = {key: str(origin) for key, origin in loaded.profile.origins.items()}
+        emit("site", {"path": str(loaded.path), "profile": to_plain(loaded.site), "origins": origins})
+        return
+    if because is not None:
+        say(f"this machine's site: {because}")
+    assert root is not None  # noqa: S101 - a profile that loads has a tree
+    lines = list(_yaml(root, 0))
+    width = min(60, max(len(text) for text, _ in lines))
+    for text, place in lines:
+        click.echo(f"{text:<{width}}  # {place}" if place else text)
+
+
+def _yaml(node: Node, depth: int) -> Iterator[tuple[str, str]]:
+    """Lines of YAML, each with the place that its value comes from."""
+    from dlrun.config.nodes import MapNode
+    from dlrun.config.say import yaml_text
+
+    assert isinstance(node, MapNode)  # noqa: S101 - a profile is a mapping of mappings
+    for name, entry in node.entries.items():
+        head = f"{'  ' * depth}{yaml_text(name)}:"
+        if isinstance(entry.value, MapNode) and entry.value.entries:
+            yield head, ""
+            yield from _yaml(entry.value, depth + 1)
+        else:
+            yield f"{head} {_flow(entry.value)}", str(entry.value.origin)
+
+
+def _flow(node: Node) -> str:
+    """A value on one line."""
+    from dlrun.config.nodes import ListNode, ScalarNode
+    from dlrun.config.say import yaml_text
+
+    if isinstance(node, ScalarNode):
+        return node.text if node.plain and _is_bare(node.text) else yaml_text(node.text)
+    if isinstance(node, ListNode):
+        return f"[{', '.join(map(_flow, node.items))}]"
+    return f"{{{', '.join(f'{yaml_text(k)}: {_flow(e.value)}' for k, e in node.entries.items())}}}"
+
+
+def _is_bare(text: str) -> bool:
+    """Numbers, booleans and null keep their look: quotes would turn them into texts."""
+    return text in {"true", "false", "null", "~"} or text.replace(".", "", 1).lstrip("+-").isdigit()
+
+
+@command.command("check", epilog="Example: dlrun site check ./mycluster.yaml --strict")
+@click.argument("sites", metavar="NAME|FILE...", nargs=-1, required=True)
+@click.option("--strict", is_flag=True, help="Count warnings as errors.")
+@json_option
+@click.pass_context
+def check(context: click.Context, sites: tuple[str, ...], strict: bool, as_json: bool) -> int:
+    """Say what is wrong with profiles, and what their authors left open."""
+    from dlrun.cli.diagnostics import report_problems
+    from dlrun.cli.output.colour import wanted
+    from dlrun.effects import sitecheck
+
+    options = context.find_root().obj or {}
+    colour = wanted(options.get("color", "auto"), sys.stderr, os.environ)
+    failed = False
+    findings = []
+    for name in sites:
+        found = sitecheck.check(name)
+        bad = [p for p in found.problems if strict or not p.warning]
+        failed = failed or bool(bad)
+        findings.append(found)
+        if as_json:
+            continue
+        form = options.get("error_format", "text")
+        text = report_problems(found.problems, found.sources, form=form, colour=colour)
+        click.echo(text, err=True, nl=False, color=colour)
+        say(f"{name}: {len(found.problems)} findings" if found.problems else f"{name}: no findings")
+    if as_json:
+        from dlrun.cli.diagnostics import as_json as plain
+        from dlrun.cli.output.json import emit
+
+        emit("checks", [{"site": f.name, "problems": [plain(p) for p in f.problems]} for f in findings])
+    return 2 if failed else 0
+
+
+def _hand_over(draft: Any, head: list[str], output: str | None) -> None:
+    """The profile on stdout, or into a file that did not exist."""
+    from pathlib import Path
+
+    from dlrun.effects.site_write import text
+    from dlrun.errors import OperationFailed
+
+    written = text(draft, head)
+    if output is None:
+        click.echo(written, nl=False)
+    else:
+        try:
+            with Path(output).open("x", encoding="utf-8") as file:
+                file.write(written)
+        except FileExistsError:
+            raise OperationFailed(
+                f"`{output}` exists already", help="name another file with `--output`"
+            ) from None
+        except OSError as error:
+            raise OperationFailed(f"cannot write `{output}`: {error.strerror}") from None
+        say(f"wrote {output}; `dlrun site check {output}` says what is open")
+    for line in draft.unseen:
+        say(f"not seen: {line}")
+
+
+_OUTPUT = click.option(
+    "--output", "-o", metavar="FILE", help="Write the profile to a new file; default: stdout."
+)
+
+
+@command.command(
+    "new", epilog="Example: dlrun site new crag --scheduler slurm --partition gpu --cores 32 --gpus 4"
+)
+@click.argument("name")
+@click.option(
+    "--scheduler", type=click.Choice(["slurm", "openpbs", "torque", "local"]), help="What grants nodes."
+)
+@click.option(
+    "--launcher", metavar="NAME", help="What starts ranks: srun, openmpi, hydra, intelmpi, pals, ibrun, ssh."
+)
+@click.option("--partition", metavar="NAME", help="The partition that jobs go to by default.")
+@click.option("--max-walltime", metavar="TIME", help="Its longest walltime, such as 24h.")
+@click.option("--packages", type=click.IntRange(1), help="Packages (sockets) of a node.")
+@click.option("--cores", type=click.IntRange(1), help="Cores of each package.")
+@click.option("--smt", type=click.IntRange(1), help="Hardware threads of each core.")
+@click.option("--gpus", type=click.IntRange(0), help="GPUs of a node.")
+@click.option("--gpu-kind", type=click.Choice(["cuda", "rocm", "ze"]), default="cuda", help="Their runtime.")
+@click.option(
+    "--fabric",
+    type=click.Choice(["infiniband", "omni-path", "slingshot", "roce", "efa", "ethernet"]),
+    help="The network between nodes.",
+)
+@click.option("--interface", metavar="NAME", help="IP interface of that network on compute nodes.")
+@_OUTPUT
+def new(name: str, output: str | None, **given: Any) -> None:
+    """Write a commented profile from flags; on a terminal, what is not given is asked."""
+    import re
+
+    from dlrun.effects import site_new
+    from dlrun.errors import Invalid
+
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
+        raise Invalid(f"`{name}` is no name of a site", help="use letters, digits, `.`, `_` and `-`")
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        for key, question in _QUESTIONS.items():
+            if given[key] is None:
+                given[key] = click.prompt(question, default="", show_default=False, err=True) or None
+    answers = site_new.Answers(
+        name=name,
+        scheduler=given["scheduler"] or "slurm",
+        launcher=given["launcher"],
+        partition=given["partition"],
+        max_walltime=given["max_walltime"],
+        packages=_number(given["packages"]),
+        cores=_number(given["cores"]),
+        smt=_number(given["smt"]),
+        gpus=_number(given["gpus"]) or 0,
+        gpu_kind=given["gpu_kind"],
+        fabric=given["fabric"],
+        interface=given["interface"],
+    )
+    _hand_over(site_new.draft(answers), [f"Profile of {name}. `dlrun site check` says what is open."], output)
+
+
+_QUESTIONS = {
+    "scheduler": "Scheduler (slurm, openpbs, torque, local) [slurm]",
+    "partition": "Default partition or queue",
+    "max_walltime": "Its longest walltime, such as 24h",
+    "packages": "Packages (sockets) of a node",
+    "cores": "Cores of each package",
+    "smt": "Hardware threads of each core",
+    "gpus": "GPUs of a node",
+    "fabric": "Fabric (infiniband, omni-path, slingshot, roce, efa, ethernet)",
+    "interface": "Its IP interface on compute nodes",
+}
+
+
+def _number(value: Any) -> int | None:
+    from dlrun.errors import Invalid
+
+    if value is None or isinstance(value, int):
+        return value
+    if not str(value).isdigit():
+        raise Invalid(f"`{value}` is no number")
+    return int(value)
+
+
+@command.command("detect", epilog="Example: dlrun site detect --name crag --output crag.yaml")
+@click.option("--name", metavar="NAME", help="Name of the site; default: the cluster's own.")
+@_OUTPUT
+def detect(name: str | None, output: str | None) -> None:
+    """Draft a profile of the cluster that this is, from its scheduler, and say what could not be seen.
+
+    Run it on a login node first. Inside a job it also reads the compute node that it is on.
+    """
+    from dlrun.effects import site_detect
+    from dlrun.effects.profiles import Here
+    from dlrun.effects.topology import live_topology
+    from dlrun.errors import OperationFailed
+
+    here = Here()
+    cluster = site_detect.ask(here)
+    try:
+        local = live_topology()
+    except OperationFailed:
+        local = None
+    called = name or cluster.name or "mycluster"
+    _hand_over(
+        site_detect.detect(called, here, cluster, local),
+        [f"Drafted by `dlrun site detect` from the scheduler of {cluster.name or 'this cluster'}."],
+        output,
+    )
+
+
+@command.command("import", epilog="Example: dlrun site import settings.py --system daint --output daint.yaml")
+@click.argument("config", metavar="FILE")
+@click.option("--system", metavar="NAME", help="Which system of the file; needed if it has several.")
+@_OUTPUT
+def import_(config: str, system: str | None, output: str | None) -> None:
+    """Draft a profile from a ReFrame system configuration (JSON, or Python that writes it out; nothing is run)."""
+    from pathlib import Path
+
+    from dlrun.effects.site_import import import_reframe
+
+    draft = import_reframe(Path(config), system)
+    _hand_over(draft, [f"Imported from a ReFrame configuration, {Path(config).name}."], output)

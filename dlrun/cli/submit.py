@@ -1,0 +1,133 @@
+"""`dlrun submit`: decide, render, hand over, and with `--wait` follow to the end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dlrun.cli.options import json_option, say, spec_options
+
+if TYPE_CHECKING:
+    from dlrun.effects.destination import Destination
+    from dlrun.effects.jobs import Job
+
+
+@click.command(epilog="Example: dlrun submit spec.yaml --wait --set resources.nodes=8")
+@spec_options
+@click.option("--dry-run", is_flag=True, help="Print the job script that would be submitted, and stop.")
+@click.option(
+    "--check",
+    is_flag=True,
+    help="Ask the scheduler whether it would accept the job, and when it would start.",
+)
+@click.option("--wait", is_flag=True, help="Follow the job's log and exit with the job's exit code.")
+@click.option(
+    "--host",
+    metavar="LOGIN",
+    help="Submit on this login node over ssh; default: the site's, if its scheduler's client is not here.",
+)
+@click.option(
+    "--transport",
+    type=click.Choice(["openssh", "paramiko", "local"]),
+    help="How to reach the login node; default: the site's way, else ssh if it is installed.",
+)
+@click.option(
+    "--job-dir",
+    type=click.Path(path_type=Path),
+    help="Job directory to make (on the login node, if there is one); default: a new one under DLRUN_JOBS.",
+)
+@click.option("--parsable", is_flag=True, help="Print the job id alone.")
+@json_option
+def command(
+    spec: Path,
+    site: str | None,
+    sets: tuple[str, ...],
+    dry_run: bool,
+    check: bool,
+    wait: bool,
+    host: str | None,
+    transport: str | None,
+    job_dir: Path | None,
+    parsable: bool,
+    as_json: bool,
+) -> int:
+    """Submit the job that SPEC describes (a training spec, or a plan saved by `dlrun plan -o`)."""
+    from dlrun.effects.destination import Destination, login_of
+    from dlrun.effects.prepare import prepare, read
+
+    inputs = None if host else read(spec, sets=sets, site=site)
+    to = Destination(host=host) if host else login_of(inputs)
+    if to is not None:
+        if check:
+            raise click.UsageError("--check asks the scheduler of this machine, and the job is for another")
+        to = to.by(transport, str(job_dir) if job_dir else None)
+        if dry_run:
+            return _preview(spec, to, sets, site, as_json)
+        from dlrun.effects import remote
+
+        job = remote.submit(spec, to, sets=sets, site=site, say=say)
+        return answer(job, wait=wait, parsable=parsable, as_json=as_json)
+    prepared = prepare(spec, sets=sets, site=site, inputs=inputs)
+    for warning in prepared.plan.warnings:
+        say(f"warning: {warning}")
+    if dry_run:
+        from dlrun.effects import jobs
+        from dlrun.effects.job_files import files
+
+        directory = (job_dir or jobs.home() / prepared.plan.name).absolute()
+        return _show(files(prepared.plan, prepared.inputs, directory), as_json)
+    if check:
+        from dlrun.effects.submit import check_with_scheduler
+
+        click.echo(check_with_scheduler(prepared.plan, prepared.inputs))
+        return 0
+    from dlrun.effects.submit import submit
+
+    job = submit(prepared.plan, prepared.inputs, directory=job_dir, say=say).job
+    return answer(job, wait=wait, parsable=parsable, as_json=as_json)
+
+
+def answer(job: Job, *, wait: bool, parsable: bool, as_json: bool) -> int:
+    """Say that the job is submitted, and with `wait` follow it; returns the exit code."""
+    if as_json:
+        from dlrun.cli.output.json import emit
+
+        where = {"host": job.remote.host, "remote_directory": job.remote.directory} if job.remote else {}
+        data = {"job_id": job.job_id, "name": job.name, "site": job.site, "directory": str(job.directory)}
+        emit("job", data | where)
+    elif parsable:
+        click.echo(job.job_id)
+    else:
+        click.echo(f"submitted {job.name} to {job.site} as job {job.job_id}")
+        there = f"{job.remote.host}:{job.remote.directory}" if job.remote else job.directory
+        click.echo(f"job directory: {there}")
+    if not wait:
+        return 0
+    from dlrun.cli.follow import to_the_end
+
+    return to_the_end(job, quiet=as_json or parsable)
+
+
+def _preview(spec: Path, to: Destination, sets: tuple[str, ...], site: str | None, as_json: bool) -> int:
+    from dlrun.effects import remote
+
+    load = remote.preview(spec, to, sets=sets, site=site, say=say)
+    for warning in load.plan.warnings:
+        say(f"warning: {warning}")
+    for one in load.sent:
+        say(f"would send {one.name}")
+    return _show(load.texts, as_json)
+
+
+def _show(texts: dict[str, str], as_json: bool) -> int:
+    """Print what would be submitted: the very text that a submission writes."""
+    if as_json:
+        from dlrun.cli.output.json import emit
+
+        emit("files", {name: texts[name] for name in ("job.sh", "rank.sh", "plan.json")})
+    else:
+        click.echo(texts["job.sh"], nl=False)
+        say("nothing was submitted")
+    return 0

@@ -1,0 +1,1 @@
+"""Text -> model: YAML nodes with places, typed decoding, layers, sites, JSON schemas. Pure."""

@@ -1,0 +1,119 @@
+"""What cannot be right in a site profile though each value by itself can be, and what its author left open."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from dlrun.model.origin import Origin
+from dlrun.model.problem import Problem
+from dlrun.model.site import Site
+
+Origins = Mapping[str, Origin]
+
+
+def contradictions(site: Site, origins: Origins) -> Iterator[Problem]:
+    """Values of a profile that exclude one another; each stops a submission."""
+    yield from _partitions(site, origins)
+    yield from _scheduler(site, origins)
+    rendezvous = site.rendezvous
+    if rendezvous.address == "interface" and rendezvous.interface is None:
+        yield _problem(
+            "DLR054", "rendezvous.address", "`rendezvous.address: interface` names no interface", origins,
+            "add `interface:` below it",
+        )  # fmt: skip
+    first, last = rendezvous.ports
+    if not 1024 <= first <= last <= 65535:
+        yield _problem(
+            "DLR054", "rendezvous.ports", f"`rendezvous.ports` {first} to {last} is no range of free ports", origins,
+            "give the first and the last port, between 1024 and 65535",
+        )  # fmt: skip
+
+
+def _partitions(site: Site, origins: Origins) -> Iterator[Problem]:
+    defaults = [name for name, partition in site.partitions.items() if partition.default]
+    for name in defaults[1:]:
+        yield _problem(
+            "DLR051", f"partitions.{name}.default", f"partitions `{defaults[0]}` and `{name}` are both the default", origins,
+            "only one can be",
+        )  # fmt: skip
+    for name, partition in site.partitions.items():
+        key = f"partitions.{name}"
+        if partition.node_type is not None and partition.node_type not in site.node_types:
+            yield _problem(
+                "DLR050", f"{key}.node_type", f"there is no node type `{partition.node_type}` in this profile", origins,
+                f"`node_types:` has {_listed(site.node_types)}",
+            )  # fmt: skip
+        if partition.min_nodes and partition.max_nodes and partition.min_nodes > partition.max_nodes:
+            yield _problem(
+                "DLR052", f"{key}.min_nodes", f"partition `{name}`: `min_nodes` is more than `max_nodes`", origins,
+                "exchange them, or remove one",
+            )  # fmt: skip
+        longest, usual = partition.max_walltime, partition.default_walltime
+        if longest is not None and usual is not None and usual > longest:
+            yield _problem(
+                "DLR052", f"{key}.default_walltime",
+                f"partition `{name}`: `default_walltime` {usual} is more than `max_walltime` {longest}", origins,
+                "give at most the longest",
+            )  # fmt: skip
+
+
+def _scheduler(site: Site, origins: Origins) -> Iterator[Problem]:
+    scheduler = site.scheduler
+    for option in sorted(set(scheduler.required) & set(scheduler.forbidden)):
+        yield _problem(
+            "DLR053", "scheduler.forbidden", f"`{option}` is both required and forbidden", origins,
+            "remove it from one of the lists",
+        )  # fmt: skip
+    if scheduler.account.pattern is not None:
+        try:
+            re.compile(scheduler.account.pattern)
+        except re.error as error:
+            yield _problem(
+                "DLR055", "scheduler.account.pattern", f"`{scheduler.account.pattern}` is no regular expression: {error}",
+                origins, "single quotes keep backslashes as they are",
+            )  # fmt: skip
+
+
+def advice(site: Site, origins: Origins, stem: str) -> Iterator[Problem]:
+    """What an author should still look at; `stem` is the file's name without its ending."""
+    if site.name != stem:
+        yield _problem(
+            "DLR056", "name", f"the profile `{site.name}` lies in a file called `{stem}`", origins,
+            f"call the file `{site.name}.yaml`: sites are found by file name", warning=True,
+        )  # fmt: skip
+    if site.status == "generic":
+        return
+    if not site.sources:
+        yield _problem(
+            "DLR057", "name", "no source is named for these values", origins,
+            "add `sources: [{cite: …, date: …}]`, so that others can check them", warning=True,
+        )  # fmt: skip
+    for key, given in (
+        ("scheduler.version", site.scheduler.version),
+        ("node_types", site.node_types),
+        ("partitions", site.partitions),
+        ("fabric", site.fabric),
+        ("recognise", site.recognise.cluster_name or site.recognise.pbs_server or site.recognise.hosts),
+    ):
+        if not given:
+            yield _problem("DLR058", "name", f"`{key}` is not given", origins, _USE[key], warning=True)
+
+
+_USE = {
+    "scheduler.version": "some options depend on it; without it dlrun writes what all versions understand",
+    "node_types": "without the topology of a node dlrun cannot place ranks beforehand",
+    "partitions": "without limits dlrun cannot say before the scheduler that a request is too large",
+    "fabric": "without it no fabric settings are chosen",
+    "recognise": "without it users must name the site",
+}
+
+
+def _problem(
+    code: str, key: str, message: str, origins: Origins, help: str, *, warning: bool = False
+) -> Problem:
+    return Problem(code=code, message=message, origin=origins.get(key), help=help, warning=warning)
+
+
+def _listed(names: Mapping[str, object]) -> str:
+    return ", ".join(f"`{name}`" for name in names) or "none"

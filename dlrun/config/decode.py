@@ -1,0 +1,363 @@
+"""Node tree + dataclass type hints -> values, with every fault's place. Nothing is guessed or converted.
+
+A text field gets the characters typed (`no`, `0123`, `3.10`, `1e-4`); numbers, booleans, sizes and times
+are read strictly, each with a message that says what would fit.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from dlrun.config import say, scalars
+from dlrun.config.hints import Hint, Key, describe, keys
+from dlrun.config.nodes import ListNode, MapNode, Node, ScalarNode, short
+from dlrun.config.say import Path, where
+from dlrun.config.secrets import hides
+from dlrun.model.origin import Layer, Origin
+from dlrun.model.problem import MAX_PROBLEMS, Problem
+from dlrun.model.spec import Spec
+
+T = TypeVar("T")
+
+
+def no_options(framework: str) -> type | None:  # noqa: ARG001 - the signature is what callers pass
+    """For callers that decode no framework's options."""
+    return None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Given:
+    """A value as written somewhere: the text for people (secrets hidden), and the place."""
+
+    text: str
+    origin: Origin
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoded(Generic[T]):
+    """A decoded file: the value (None if there are problems), and where each part was written.
+
+    `origins` has the place of every value given, by dotted path (`resources.nodes`, `command.2`);
+    `history` the values of weaker layers that it hides, strongest first.
+    """
+
+    value: T | None
+    problems: tuple[Problem, ...]
+    origins: Mapping[str, Origin]
+    history: Mapping[str, tuple[Given, ...]]
+
+
+def decode(
+    root: MapNode,
+    schema: type[T],
+    *,
+    options: Callable[[str], type | None] = no_options,
+    document: str = "spec",
+    partial: bool = False,
+) -> Decoded[T]:
+    """Read a tree as a dataclass, collecting every problem.
+
+    `options` gives the dataclass of a framework's options by the framework's name (Spec only); `document`
+    is what `dlrun schema` calls the file; a `partial` one (settings, site defaults) may leave out required
+    keys at its top, and then has no value.
+    """
+    decoder = _Decoder(schema, options, document, partial=partial)
+    value: object = None
+    with contextlib.suppress(_Enough):
+        value = decoder.mapping(root, schema, (), None)
+    return Decoded(
+        value=value if isinstance(value, schema) and not decoder.problems else None,
+        problems=tuple(decoder.problems),
+        origins=decoder.origins,
+        history=decoder.history,
+    )
+
+
+class _Enough(Exception):
+    """So many problems are found that the rest of the file is not worth reading."""
+
+
+class _Bad:
+    """The value of what could not be decoded."""
+
+
+_BAD = _Bad()
+
+
+class _Decoder:
+    def __init__(
+        self, root: type, options: Callable[[str], type | None], document: str, *, partial: bool
+    ) -> None:
+        self.root = root
+        self.options = options
+        self.document = document
+        self.partial = partial
+        self.problems: list[Problem] = []
+        self.origins: dict[str, Origin] = {}
+        self.history: dict[str, tuple[Given, ...]] = {}
+
+    # Each method takes the node, what it may be, its path, its key (bounds), and the key's own node `at`
+    # for faults that have no better place.
+
+    def value(self, node: Node, hint: Hint, path: Path, key: Key, at: ScalarNode | None) -> Any:
+        """Decode one value of any form."""
+        self._note(node, path)
+        if isinstance(node, ScalarNode) and node.is_null and not self._means_text(node, hint):
+            return self._nothing(node, hint, path, key, at)
+        if hint.anything:
+            return self._anything(node)
+        if isinstance(node, ScalarNode):
+            return self._text(node, hint, path, key)
+        if isinstance(node, ListNode):
+            return self._list(node, hint, path, key, at)
+        if hint.schema is not None:
+            return self.mapping(node, hint.schema, path, at)
+        if hint.values is not None:
+            return self._named(node, hint.values, path, key)
+        return self._unfit(node, hint, path, key, at)
+
+    def mapping(self, node: MapNode, schema: type, path: Path, at: ScalarNode | None) -> Any:
+        """Decode a mapping as a dataclass."""
+        known = keys(schema)
+        top = schema is Spec and not path
+        before = len(self.problems)
+        values: dict[str, Any] = {}
+        for name, entry in node.entries.items():
+            if name in known and not (top and name == "options"):
+                values[name] = self.value(
+                    entry.value, known[name].hint, (*path, name), known[name], entry.key
+                )
+            elif not top or not self._foreign_options(name, entry.key, entry.value, node):
+                message = f"unknown key `{short(name)}`" + (f" in {where(path)}" if path else "")
+                help_ = say.unknown_key(
+                    name, known.keys() - ({"options"} if top else set()), self.root, path, self.document
+                )
+                self._fault(entry.key, message, help_)
+        if top:
+            values["options"] = self._own_options(node)
+        for name, key in known.items():
+            if key.required and name not in node.entries and not (self.partial and not path):
+                self._missing(key, node, path, at)
+        if (
+            len(self.problems) > before
+            or any(v is _BAD for v in values.values())
+            or (self.partial and not path)
+        ):
+            return _BAD
+        return self._build(schema, values, path, at or node)
+
+    def _build(self, schema: type, values: dict[str, Any], path: Path, at: Node) -> Any:
+        try:
+            return schema(**values)
+        except ValueError as error:  # a rule of the dataclass's own
+            self._fault(at, f"{where(path)}: {error}")
+            return _BAD
+
+    def _missing(self, key: Key, node: MapNode, path: Path, at: ScalarNode | None) -> None:
+        place = f" in {where(path)}" if path else ""
+        top = Origin(layer=node.origin.layer, name=node.origin.name)  # the file: no line is at fault
+        origin = at.origin if at else node.origin if path else top
+        message = f"`{key.name}` is missing{place}"
+        help_ = f"add `{key.name}:`, {key.doc}"
+        self._add(Problem(message=message, origin=origin, help=help_, width=at.width if at else 1))
+
+    def _own_options(self, node: MapNode) -> Mapping[str, Any]:
+        """All options of the spec's framework, those not given with their defaults."""
+        framework = framework_of(node)
+        schema = self.options(framework)
+        if schema is None or self.partial:
+            return {}
+        entry = node.entries.get(framework)
+        given = (
+            entry.value if entry else MapNode(origin=Origin(layer=node.origin.layer, name=node.origin.name))
+        )
+        whole = Key(name=framework, hint=Hint(schema=schema), required=False)
+        value = self.value(given, whole.hint, (framework,), whole, entry.key if entry else None)
+        if value is _BAD:
+            return {}
+        return {f.name: getattr(value, f.name) for f in dataclasses.fields(schema)}
+
+    def _foreign_options(self, name: str, at: ScalarNode, value: Node, node: MapNode) -> bool:
+        """Whether the key is the name of a framework; says so if it is not the one in use.
+
+        Settings and site defaults may hold options of every framework.
+        """
+        framework = framework_of(node)
+        looks_like_options = isinstance(value, MapNode) or (isinstance(value, ScalarNode) and value.is_null)
+        schema = self.options(name) if looks_like_options or name == framework else None
+        if schema is None:
+            return name == framework  # the caller says that there is no such framework
+        if self.partial:
+            self.value(value, Hint(schema=schema), (name,), Key(name=name, hint=Hint(), required=False), at)
+        elif name != framework and at.origin.layer not in {Layer.SITE, Layer.USER}:
+            self._fault(
+                at,
+                f"options of `{name}`, but the framework is `{short(framework)}`",
+                f"add `framework: {name}`, or remove them",
+            )
+        return True
+
+    def _named(self, node: MapNode, hint: Hint, path: Path, key: Key) -> Any:
+        values = {}
+        for name, entry in node.entries.items():
+            if key.names and not re.fullmatch(key.names, name):
+                self._fault(
+                    entry.key,
+                    f"`{short(name)}` cannot be a name in {where(path)}",
+                    say.names_rule(key.names),
+                )
+            values[name] = self.value(entry.value, hint, (*path, name), key, entry.key)
+        return _BAD if any(v is _BAD for v in values.values()) else values
+
+    def _list(self, node: ListNode, hint: Hint, path: Path, key: Key, at: ScalarNode | None) -> Any:
+        if not hint.items:
+            return self._unfit(node, hint, path, key, at)
+        if hint.fixed and len(node.items) != len(hint.items):
+            self._fault(
+                at or node, f"{where(path)} takes {len(hint.items)} values, not {len(node.items)}", key.doc
+            )
+            return _BAD
+        if not hint.fixed and key.minimum is not None and len(node.items) < key.minimum:
+            self._fault(at or node, f"{where(path)} has no items", key.doc)
+            return _BAD
+        kinds = hint.items if hint.fixed else hint.items * len(node.items)
+        values = [
+            self.value(item, element, (*path, index), key, None)
+            for index, (item, element) in enumerate(zip(node.items, kinds, strict=True))
+        ]
+        return _BAD if any(v is _BAD for v in values) else tuple(values)
+
+    def _text(self, node: ScalarNode, hint: Hint, path: Path, key: Key) -> Any:
+        if node.text in hint.words:
+            return node.text
+        unfit: scalars.UnfitError | None = None
+        for scalar in hint.scalars:
+            try:
+                return self._bounded(scalars.read(scalar, node), node, path, key)
+            except scalars.UnfitError as error:
+                unfit = unfit or error
+        if hint.schema is not None and hasattr(hint.schema, "from_scalar"):
+            return self._short_form(node, hint.schema, path)
+        if hint.items and not hint.fixed:
+            return self._lone(node, hint.items[0], path, key)
+        if unfit and unfit.says:
+            self._fault(node, f"{where(path)} {unfit.says}: {say.shown(node, path)}", unfit.help)
+            return _BAD
+        return self._unfit(node, hint, path, key, None, unfit.help if unfit else "")
+
+    def _bounded(self, value: Any, node: ScalarNode, path: Path, key: Key) -> Any:
+        if isinstance(value, str):
+            if key.pattern is None or re.fullmatch(key.pattern, value):
+                return value
+            if key.expected:
+                self._fault(node, f"{where(path)} takes {key.expected}, not {say.shown(node, path)}")
+            else:
+                self._fault(node, f"{where(path)} {say.pattern_fault(key.pattern, value)}", key.doc)
+            return _BAD
+        if key.minimum is not None and not isinstance(value, bool) and value < key.minimum:
+            least = f"the least is {key.minimum}" if type(value) is int else "it must be more than nothing"
+            self._fault(node, f"{where(path)} is {say.shown(node, path)}; {least}", key.doc)
+            return _BAD
+        return value
+
+    def _short_form(self, node: ScalarNode, schema: Any, path: Path) -> Any:
+        value = schema.from_scalar(node.text)
+        for key in keys(schema).values():
+            text = getattr(value, key.name)
+            if isinstance(text, str) and self._bounded(text, node, path, key) is _BAD:
+                return _BAD
+        return value
+
+    def _lone(self, node: ScalarNode, element: Hint, path: Path, key: Key) -> Any:
+        """One text where a list is wanted: a list of one, if it cannot be meant as several."""
+        if key.lone == "never" or (key.lone == "word" and re.search(r"\s", node.text)):
+            items = "[…, …]" if hides(path) else say.flow_list(node.text)
+            self._fault(node, f"{where(path)} takes a list, not one text", f"write `{path[-1]}: {items}`")
+            return _BAD
+        value = self.value(node, element, path, key, None)
+        return _BAD if value is _BAD else (value,)
+
+    def _means_text(self, node: ScalarNode, hint: Hint) -> bool:
+        """`null` and `~` are texts where a text is wanted that cannot be left out."""
+        return node.text in hint.words or (str in hint.scalars and not hint.nothing and node.text != "")
+
+    def _nothing(self, node: ScalarNode, hint: Hint, path: Path, key: Key, at: ScalarNode | None) -> Any:
+        if hint.nothing or hint.anything:
+            return None
+        if hint.schema is not None:
+            return self.mapping(MapNode(origin=node.origin), hint.schema, path, at)
+        if hint.values is not None:
+            return {}
+        if hint.items and not hint.fixed and key.minimum is None:
+            return ()
+        empty = str in hint.scalars and not key.pattern
+        help_ = 'write `""` for an empty text' if empty else f"it takes {describe(hint, key)}"
+        self._fault(at or node, f"{where(path)} has no value", help_)
+        return _BAD
+
+    def _anything(self, node: Node) -> Any:
+        if isinstance(node, ScalarNode):
+            return None if node.is_null else node.text
+        if isinstance(node, ListNode):
+            return tuple(self._anything(item) for item in node.items)
+        return {name: self._anything(entry.value) for name, entry in node.entries.items()}
+
+    def _unfit(
+        self, node: Node, hint: Hint, path: Path, key: Key, at: ScalarNode | None, help_: str = ""
+    ) -> Any:
+        fits = describe(hint, key)
+        if isinstance(node, ScalarNode) and hint.words and not hint.scalars and not help_:
+            near = say.nearest(node.text, hint.words)
+            help_ = f"the nearest is `{near}`" if near else ""
+        if isinstance(node, MapNode) and hint.items and not help_:
+            help_ = "begin each item with `- `, or write `[ ]`"
+        if hint.schema is not None and not isinstance(node, MapNode) and path and not help_:
+            help_ = say.mapping_form(path[-1], hint.schema)
+        if str in hint.scalars and not isinstance(node, ScalarNode) and not help_:
+            list_ = isinstance(node, ListNode)
+            help_ = (
+                "quote a text that begins with `[`"
+                if list_
+                else "quote a text that holds `: ` or begins with `{`"
+            )
+        place = node if isinstance(node, ScalarNode) or at is None else at
+        self._fault(place, f"{where(path)} takes {fits}, not {say.shown(node, path)}", help_)
+        return _BAD
+
+    def _note(self, node: Node, path: Path) -> None:
+        name = say.dotted(path)
+        self.origins[name] = node.origin
+        weaker, chain = node.overrode, []
+        while weaker is not None:
+            chain.append(Given(text=_preview(weaker, path), origin=weaker.origin))
+            weaker = weaker.overrode
+        if chain:
+            self.history[name] = tuple(chain)
+
+    def _fault(self, node: Node, message: str, help_: str = "") -> None:
+        self._add(Problem(message=message, origin=node.origin, help=help_, width=node.width))
+
+    def _add(self, problem: Problem) -> None:
+        self.problems.append(problem)
+        if len(self.problems) == MAX_PROBLEMS:
+            raise _Enough
+
+
+def framework_of(node: MapNode) -> str:
+    """The framework that a spec's tree names, else the default one."""
+    given = node.get("framework")
+    return given.text if isinstance(given, ScalarNode) else str(keys(Spec)["framework"].default)
+
+
+def _preview(node: Node, path: Path) -> str:
+    """A value on one line, for showing what was overridden."""
+    if isinstance(node, ScalarNode):
+        return "…" if hides(path) else short(node.text)
+    if isinstance(node, ListNode):
+        return short("[" + ", ".join(_preview(item, path) for item in node.items) + "]")
+    return short("{" + ", ".join(node.entries) + "}")

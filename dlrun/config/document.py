@@ -1,0 +1,258 @@
+"""YAML text to a node tree, built from parser events so that depth, aliases and duplicates are ours to judge.
+
+PyYAML's own constructors guess types (`no` is False, `10:00:00` is 36000), keep the last of two equal
+keys, recurse, and expand aliases without limit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import yaml
+
+from dlrun.config.nodes import Entry, ListNode, MapNode, Node, ScalarNode, short
+from dlrun.config.source import MAX_BYTES, unprintable
+from dlrun.config.syntax import explain
+from dlrun.model.origin import Origin
+from dlrun.model.problem import MAX_PROBLEMS, Problem
+
+MAX_DEPTH = 64
+MAX_NODES = 100_000
+"""How many values a file may have with its aliases written out; a site profile has about 500."""
+
+PURE_LOADER = yaml.SafeLoader
+LOADER: Any = getattr(yaml, "CSafeLoader", PURE_LOADER)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A file's tree (None if it is empty or broken beyond use) and what is wrong with it."""
+
+    root: Node | None
+    problems: tuple[Problem, ...] = ()
+
+
+class _Stop(Exception):
+    """Building ended early, with the reason in the list of problems."""
+
+
+@dataclass(slots=True)
+class _Open:
+    """A list or mapping that is being read."""
+
+    event: yaml.NodeEvent
+    origin: Origin
+    width: int
+    items: list[Node] = field(default_factory=list)
+    entries: dict[str, Entry] = field(default_factory=dict)
+    key: ScalarNode | None = None
+    drops: bool = False  # the next value belongs to a key that was refused
+    size: int = 1
+
+    @property
+    def is_map(self) -> bool:
+        return isinstance(self.event, yaml.MappingStartEvent)
+
+
+def parse(text: str, at: Origin, *, lines: bool = True, loader: Any = LOADER) -> Document:
+    """The tree of a YAML text; `at` says which file it is and to which layer it belongs.
+
+    Without `lines` (the text is a flag's or a variable's value) every node has the place `at` itself.
+    Never raises for what is in the text: everything wrong is in `problems`.
+    """
+    if len(text) > MAX_BYTES:
+        return Document(None, (Problem(message="the text is longer than 1 MiB", origin=at),))
+    if bad := unprintable(text, at.name, at.layer):
+        return Document(None, (bad,))
+    builder = _Builder(text, at, lines=lines)
+    try:
+        for event in yaml.parse(text, Loader=loader):
+            builder.take(event)
+    except _Stop:
+        return Document(None, tuple(builder.problems))
+    except (yaml.YAMLError, ValueError, OverflowError) as error:  # the latter two from `\U` escapes
+        return Document(None, (*builder.problems, explain(error, text, at, lines=lines)))
+    return Document(builder.root, tuple(builder.problems))
+
+
+class _Builder:
+    """Takes events one by one; nesting is a list, so no depth of input can exhaust the interpreter's stack."""
+
+    def __init__(self, text: str, at: Origin, *, lines: bool) -> None:
+        self.text = text
+        self.at = at
+        self.lines = lines
+        self.root: Node | None = None
+        self.problems: list[Problem] = []
+        self._stack: list[_Open] = []
+        self._anchors: dict[str, tuple[Node, int] | None] = {}
+        self._documents = 0
+        self._total = 0
+
+    def take(self, event: yaml.Event) -> None:
+        """Add one event to the tree."""
+        if isinstance(event, yaml.DocumentStartEvent):
+            self._documents += 1
+            if self._documents > 1:
+                self._fault(
+                    "a second document begins here",
+                    event,
+                    "one file holds one document: remove `---`",
+                    stop=True,
+                )
+        elif isinstance(event, yaml.ScalarEvent):
+            self._scalar(event)
+        elif isinstance(event, yaml.AliasEvent):
+            self._alias(event)
+        elif isinstance(event, yaml.CollectionStartEvent):
+            self._open(event)
+        elif isinstance(event, yaml.CollectionEndEvent):
+            self._close()
+
+    def _scalar(self, event: yaml.ScalarEvent) -> None:
+        self._tag(event)
+        origin, width = self._place(event)
+        start, end = _marks(event)
+        text = str(event.value)
+        node = ScalarNode(
+            text=text, origin=origin, plain=not event.style, width=width, span=(start.index, end.index)
+        )
+        if "\0" in text or any("\ud800" <= c <= "\udfff" for c in text):
+            self._fault(
+                "this text holds a character that no file or command can hold", event, "remove its escape"
+            )
+        self._anchor(event, node, 1)
+        self._add(node, 1, event)
+
+    def _open(self, event: yaml.CollectionStartEvent) -> None:
+        self._tag(event)
+        if len(self._stack) == MAX_DEPTH:
+            self._fault(
+                f"nested more than {MAX_DEPTH} deep",
+                event,
+                "no key of a spec or site profile lies that deep",
+                stop=True,
+            )
+        if event.anchor:
+            self._anchors[event.anchor] = None
+        origin, _ = self._place(event)
+        self._stack.append(_Open(event, origin, 1))
+
+    def _close(self) -> None:
+        done = self._stack.pop()
+        node: Node
+        if done.is_map:
+            node = MapNode(entries=done.entries, origin=done.origin, width=done.width)
+        else:
+            node = ListNode(items=tuple(done.items), origin=done.origin, width=done.width)
+        self._anchor(done.event, node, done.size)
+        self._add(node, done.size, done.event)
+
+    def _anchor(self, event: yaml.NodeEvent, node: Node, size: int) -> None:
+        if event.anchor:
+            self._anchors[event.anchor] = (node, size)
+
+    def _alias(self, event: yaml.AliasEvent) -> None:
+        name = str(event.anchor)
+        if name not in self._anchors:
+            self._fault(
+                f"alias `*{short(name)}` has no anchor `&{short(name)}`",
+                event,
+                "put the value in quotes if `*` is meant literally",
+            )
+        elif (target := self._anchors[name]) is None:
+            self._fault(
+                f"alias `*{short(name)}` stands inside the value that it names", event, "write the value out"
+            )
+        else:
+            self._add(target[0], target[1], event)
+            return
+        origin, width = self._place(event)
+        self._add(ScalarNode(text=f"*{name}", origin=origin, width=width, plain=False), 1, event)
+
+    def _add(self, node: Node, size: int, event: yaml.NodeEvent) -> None:
+        self._total += size if isinstance(event, yaml.AliasEvent) else 1
+        if self._total > MAX_NODES:
+            self._fault(
+                f"the file has more than {MAX_NODES} values with its aliases written out",
+                event,
+                "use fewer aliases",
+                stop=True,
+            )
+        if not self._stack:
+            self.root = node
+            return
+        top = self._stack[-1]
+        top.size += size
+        if not top.is_map:
+            top.items.append(node)
+        elif top.drops:
+            top.drops = False
+        elif top.key is None:
+            top.key = self._key(node, top, event)
+            top.drops = top.key is None
+        else:
+            top.entries[top.key.text] = Entry(key=top.key, value=node)
+            top.key = None
+
+    def _key(self, node: Node, top: _Open, event: yaml.NodeEvent) -> ScalarNode | None:
+        """The node as a key of `top`, or None if it cannot be one (which is then said)."""
+        if not isinstance(node, ScalarNode):
+            if self._is_template(top, event):
+                self._fault("`{{ }}` without quotes is YAML's own syntax", top.event, 'write `"{{ … }}"`')
+            else:
+                self._fault("a key must be a text", event, "write `key: value`")
+            return None
+        if node.plain and node.text == "<<":
+            self._fault(
+                "merge keys (`<<`) are not supported",
+                event,
+                "write the keys out; an alias (`*name`) can stand for a whole value",
+            )
+            return None
+        if node.text == "":
+            self._fault("a key is missing before this `:`", event, "write `key: value`")
+            return None
+        if first := top.entries.get(node.text):
+            self._fault(
+                f"`{short(node.text)}` is given twice",
+                event,
+                f"it is first given in line {first.key.origin.line}"
+                if first.key.origin.line
+                else "give it once",
+            )
+            return None
+        return node
+
+    def _is_template(self, top: _Open, event: yaml.NodeEvent) -> bool:
+        outer, inner = _marks(top.event)[0].index, _marks(event)[0].index
+        return self.text[outer : outer + 2] == "{{" and inner == outer + 1
+
+    def _tag(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent) -> None:
+        if event.tag is not None:
+            shown = str(event.tag).replace("tag:yaml.org,2002:", "!!")
+            self._fault(
+                f"tags such as `{short(shown)}` are not used here",
+                event,
+                "remove it: a value has the type that its key wants; quote the value if `!` is meant literally",
+            )
+
+    def _place(self, event: yaml.Event) -> tuple[Origin, int]:
+        start, end = _marks(event)
+        if not self.lines:
+            return self.at, 1
+        width = max(1, end.column - start.column) if start.line == end.line else 1
+        origin = Origin(layer=self.at.layer, name=self.at.name, line=start.line + 1, column=start.column + 1)
+        return origin, width
+
+    def _fault(self, message: str, event: yaml.Event, hint: str, *, stop: bool = False) -> None:
+        origin, width = self._place(event)
+        self.problems.append(Problem(message=message, origin=origin, help=hint, width=width))
+        if stop or len(self.problems) == MAX_PROBLEMS:
+            raise _Stop
+
+
+def _marks(event: yaml.Event) -> tuple[yaml.Mark, yaml.Mark]:
+    """Where an event begins and ends; PyYAML's types allow for None, its parsers never give it."""
+    return cast("tuple[yaml.Mark, yaml.Mark]", (event.start_mark, event.end_mark))

@@ -1,0 +1,149 @@
+"""Trees of several sources merged into one, each value keeping its place and what it overrode.
+
+Weakest first: built-in defaults (the dataclasses' own) < site defaults < user settings < spec <
+`DLRUN_SET_*` variables < `--set`. Mappings merge key by key; anything else replaces.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from dlrun.config.document import parse
+from dlrun.config.hints import Hint, keys
+from dlrun.config.nodes import Entry, ListNode, MapNode, Node, ScalarNode
+from dlrun.config.secrets import hides
+from dlrun.model.origin import Layer, Origin
+from dlrun.model.problem import Problem
+from dlrun.model.spec import Spec
+
+VARIABLE_PREFIX = "DLRUN_SET_"
+
+_WHOLE = {"secrets"}
+"""Top-level mappings whose entries replace one another whole: two sources of one secret do not add up."""
+
+_ASSIGNMENT = re.compile(r"(?P<path>[^=+]+?)(?P<append>\+?)=(?P<value>.*)", re.DOTALL)
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Assignment:
+    """One `a.b=c` or `a.b+=c` of a flag, or the same from a variable."""
+
+    path: tuple[str, ...]
+    value: Node
+    append: bool = False
+
+
+def merge(weaker: Node, stronger: Node, path: tuple[str, ...] = ()) -> Node:
+    """The stronger tree over the weaker one; neither is changed."""
+    whole = len(path) == 2 and path[0] in _WHOLE
+    if not (isinstance(weaker, MapNode) and isinstance(stronger, MapNode)) or whole:
+        return dataclasses.replace(stronger, overrode=_last(stronger, weaker))
+    entries = dict(weaker.entries)
+    for name, entry in stronger.entries.items():
+        below = entries.get(name)
+        value = merge(below.value, entry.value, (*path, name)) if below else entry.value
+        entries[name] = Entry(key=entry.key, value=value)
+    place = (
+        stronger.origin if stronger.origin.line else weaker.origin
+    )  # flags add to a mapping that is a file's
+    return dataclasses.replace(stronger, entries=entries, origin=place)
+
+
+def merge_all(layers: Iterable[MapNode | None]) -> MapNode:
+    """Several trees, weakest first; the result has the place of the strongest that is a file."""
+    merged: Node = MapNode(origin=Origin(layer=Layer.BUILT_IN, name="dlrun's default"))
+    for layer in layers:
+        if layer is not None:
+            merged = merge(merged, layer)
+    assert isinstance(merged, MapNode)  # noqa: S101 - mappings merge to a mapping
+    return merged
+
+
+def parse_set(text: str) -> tuple[Assignment | None, tuple[Problem, ...]]:
+    """Read the argument of `--set`: `resources.nodes=8`, `command+=--verbose`; the value is YAML."""
+    match = _ASSIGNMENT.fullmatch(text)
+    path = tuple(part.strip() for part in match["path"].split(".")) if match else ()
+    if match is None or not all(path):
+        at = Origin(layer=Layer.FLAG, name="--set")
+        hint = "write `--set resources.nodes=8`, or `--set command+=--verbose` to append to a list"
+        return None, (Problem(message="`--set` wants `KEY=VALUE`", origin=at, help=hint),)
+    spelled = f"{'.'.join(path)}{match['append']}="
+    value = match["value"]
+    shown = "…" if hides(path) or len(value) > 40 or not value.isprintable() else value
+    at = Origin(layer=Layer.FLAG, name=f"--set {spelled}{shown}")
+    document = parse(value, at, lines=False)
+    node = document.root or ScalarNode(text="", origin=at)
+    return Assignment(path, node, append=bool(match["append"])), document.problems
+
+
+def from_environment(environment: Mapping[str, str]) -> tuple[list[Assignment], list[Problem]]:
+    """The assignments of `DLRUN_SET_*` variables: `DLRUN_SET_RESOURCES__NODES=8` sets `resources.nodes`.
+
+    Two underscores separate keys. Names that the user chooses (variables, data sets) keep their case, all
+    others are lower case. Variables are read in the order of their names.
+    """
+    found, problems = [], []
+    for name in sorted(environment):
+        if not name.startswith(VARIABLE_PREFIX):
+            continue
+        at = Origin(layer=Layer.ENVIRONMENT, name=name)
+        parts = name.removeprefix(VARIABLE_PREFIX).split("__")
+        if not all(parts):
+            hint = f"write {VARIABLE_PREFIX}RESOURCES__NODES for `resources.nodes`"
+            problems.append(Problem(message=f"`{name}` names no key", origin=at, help=hint))
+            continue
+        document = parse(environment[name], at, lines=False)
+        problems.extend(document.problems)
+        found.append(Assignment(_spelled(parts), document.root or ScalarNode(text="", origin=at)))
+    return found, problems
+
+
+def _spelled(parts: Sequence[str]) -> tuple[str, ...]:
+    """Keys in lower case, except where a mapping's names are the user's own."""
+    path: list[str] = []
+    hint: Hint | None = Hint(schema=Spec)
+    for part in parts:
+        if hint is not None and hint.values is not None:
+            path.append(part)
+            hint = hint.values
+        else:
+            path.append(part.lower())
+            known = keys(hint.schema) if hint is not None and hint.schema is not None else {}
+            hint = known[part.lower()].hint if part.lower() in known else None
+    return tuple(path)
+
+
+def assign(root: MapNode, assignment: Assignment) -> tuple[MapNode, Problem | None]:
+    """The tree with one assignment laid over it."""
+    value, origin = assignment.value, assignment.value.origin
+    if assignment.append:
+        below = root.get(*assignment.path)
+        if isinstance(below, MapNode):
+            hint = f"set one key of it: `{'.'.join(assignment.path)}.NAME=…`"
+            return root, Problem(
+                message=f"`+=` appends to a list, and `{'.'.join(assignment.path)}` is a mapping",
+                origin=origin,
+                help=hint,
+            )
+        value = ListNode(items=(*_items(below), *_items(value)), origin=origin)
+    layer: Node = value
+    for name in reversed(assignment.path):
+        key = ScalarNode(text=name, origin=origin)
+        layer = MapNode(entries={name: Entry(key=key, value=layer)}, origin=origin)
+    merged = merge(root, layer)
+    return (merged, None) if isinstance(merged, MapNode) else (root, None)
+
+
+def _items(node: Node | None) -> tuple[Node, ...]:
+    if node is None or (isinstance(node, ScalarNode) and node.is_null):
+        return ()
+    return node.items if isinstance(node, ListNode) else (node,)
+
+
+def _last(node: Node, weaker: Node) -> Node:
+    """What `node` hides: `weaker`, below anything that it hides already."""
+    if node.overrode is None:
+        return weaker
+    return dataclasses.replace(node.overrode, overrode=_last(node.overrode, weaker))

@@ -1,0 +1,81 @@
+"""The tree of a user's file before it means anything: texts, lists and mappings, each with its place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from dlrun.model.origin import Origin
+
+NULLS = frozenset({"", "~", "null", "Null", "NULL"})
+"""Unquoted spellings of "nothing" in YAML."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScalarNode:
+    """A text as typed. `plain`: it was not quoted; `span`: where it lies in the source, in characters."""
+
+    text: str
+    origin: Origin
+    plain: bool = True
+    width: int = 1
+    span: tuple[int, int] = (0, 0)
+    overrode: Node | None = None
+
+    @property
+    def is_null(self) -> bool:
+        """Nothing was given, or `null` was."""
+        return self.plain and self.text in NULLS
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListNode:
+    """A list; `overrode` is the value of a weaker layer that this one hides."""
+
+    items: tuple[Node, ...]
+    origin: Origin
+    width: int = 1
+    overrode: Node | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One key of a mapping, with its own place, and its value."""
+
+    key: ScalarNode
+    value: Node
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MapNode:
+    """A mapping, in the order written."""
+
+    entries: dict[str, Entry] = field(default_factory=dict)
+    origin: Origin
+    width: int = 1
+    overrode: Node | None = None
+
+    def get(self, *path: str) -> Node | None:
+        """The value under a path of keys, or None."""
+        node: Node = self
+        for name in path:
+            if not isinstance(node, MapNode) or name not in node.entries:
+                return None
+            node = node.entries[name].value
+        return node
+
+
+Node: TypeAlias = ScalarNode | ListNode | MapNode
+
+
+def kind(node: Node) -> str:
+    """What a node is, for messages."""
+    if isinstance(node, ScalarNode):
+        return "nothing" if node.is_null else "text"
+    return "a list" if isinstance(node, ListNode) else "a mapping"
+
+
+def short(text: str, limit: int = 60) -> str:
+    """One line of at most `limit` characters, control characters as escapes."""
+    line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[: limit + 1])
+    return line if len(line) <= limit else line[: limit - 1] + "…"

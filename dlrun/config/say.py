@@ -1,0 +1,138 @@
+"""The words of config problems: how a path, a value and a way out are shown."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+
+from dlrun.config.hints import keys
+from dlrun.config.nodes import Node, ScalarNode, kind, short
+from dlrun.config.secrets import hides
+from dlrun.model.spec import BACK_END, OPTION_NAME, PLAIN, VARIABLE_NAME
+
+Path = tuple[str | int, ...]
+"""Keys and list indexes from the top of a file to a value."""
+
+_NAME_RULES = {
+    VARIABLE_NAME: "a name here has letters, digits and `_`, and does not begin with a digit",
+    OPTION_NAME: "a name here has letters, digits, `_`, `.` and `-`, and begins with a letter",
+}
+
+_OTHER_WORDS = {
+    "queue": "partition", "project": "account", "time": "walltime", "time_limit": "walltime",
+    "duration": "walltime", "gpus": "gpus_per_node", "gres": "gpus_per_node", "mem": "memory_per_node",
+    "memory": "memory_per_node", "ntasks": "ranks", "tasks": "ranks", "workers": "ranks",
+    "ntasks_per_node": "ranks_per_node", "tasks_per_node": "ranks_per_node", "nproc_per_node": "ranks_per_node",
+    "ppn": "ranks_per_node", "cpus_per_task": "cpus_per_rank", "feature": "constraint", "env": "variables",
+    "cmd": "command", "script": "command", "run": "command", "job_name": "name", "datasets": "data",
+    "dependency": "after", "depends": "after", "array": "sweep", "image": "container", "workdir": "directory",
+    "chdir": "directory", "nodelist": "hosts", "virtualenv": "venv",
+}  # fmt: skip
+"""What schedulers and other launchers call dlrun's keys."""
+
+
+def dotted(path: Path) -> str:
+    """`resources.nodes`, `command.0`."""
+    return ".".join(str(part) for part in path)
+
+
+def where(path: Path) -> str:
+    """A path for a message: `resources.nodes` in backticks, or `item 2 of` it."""
+    if path and isinstance(path[-1], int):
+        return f"item {path[-1] + 1} of {where(path[:-1])}"
+    return f"`{'.'.join(short(str(part)) for part in path)}`" if path else "the file"
+
+
+def shown(node: Node, path: Path) -> str:
+    """A value for a message: its text in backticks, shortened, never a secret; else its kind."""
+    if not isinstance(node, ScalarNode) or node.is_null:
+        return kind(node)
+    if hides(path):
+        return "a text"
+    return f"`{short(node.text)}`" if node.text else "an empty text"
+
+
+_BARE = re.compile(
+    r"(?!(?:[-?:~]|true|false|null|yes|no)$)[A-Za-z0-9_./+=^$~-][A-Za-z0-9_./+=@^$~%-]*", re.IGNORECASE
+)
+
+
+def yaml_text(text: str) -> str:
+    """A text as YAML: bare where that is safe, else in double quotes."""
+    if _BARE.fullmatch(text) and "---" not in text[:3]:
+        return text
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in escaped) + '"'
+
+
+def flow_list(text: str) -> str:
+    """A command line as the YAML list that it means."""
+    try:
+        words = shlex.split(text)
+    except ValueError:  # quotes that do not match
+        words = text.split()
+    return f"[{', '.join(map(yaml_text, words))}]"
+
+
+def names_rule(pattern: str) -> str:
+    """How a name that matches `pattern` looks, in words."""
+    return _NAME_RULES.get(pattern, f"a name here matches `{pattern}`")
+
+
+def pattern_fault(pattern: str, text: str) -> str:
+    """Why a text does not match, in words, for the commonest patterns."""
+    if pattern == PLAIN:
+        return "is empty" if not text else "holds a control character, such as a line break"
+    if pattern == VARIABLE_NAME:
+        return "is not the name of a variable"
+    if pattern == BACK_END:
+        return "is not a name of letters, digits, `.`, `_` and `-`"
+    return f"does not match `{pattern}`"
+
+
+def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
+    """The known name that is most like this one, if any is."""
+    near = difflib.get_close_matches(name.lower().replace("-", "_"), list(known), n=1, cutoff=cutoff)
+    return near[0] if near else None
+
+
+def unknown_key(name: str, known: Iterable[str], root: type, path: Path, document: str) -> str:
+    """The way out for a key that does not exist at `path`."""
+    listed = f"`dlrun schema {document}` lists the keys"
+    here = set(known)
+    if near := nearest(name, here, cutoff=0.8):
+        return f"the nearest key is `{near}`; {listed}"
+    plain = name.replace("-", "_")
+    for candidate in (plain, _OTHER_WORDS.get(plain, plain)):
+        if candidate in here:
+            return f"the nearest key is `{candidate}`; {listed}"
+        for other in _places(root):
+            if other and other[-1] == candidate and other[:-1] != path:
+                return f"the nearest key is `{dotted(other)}`; {listed}"
+    if near := nearest(name, here):
+        return f"the nearest key is `{near}`; {listed}"
+    elsewhere = {other[-1]: other for other in reversed(list(_places(root)))}
+    if near := nearest(name, elsewhere):
+        return f"the nearest key is `{dotted(elsewhere[near])}`; {listed}"
+    return listed
+
+
+def _places(schema: type, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """The paths of all keys that stand at a fixed place, outermost first."""
+    nested = []
+    for key in keys(schema).values():
+        here = (*path, key.name)
+        yield here
+        if key.hint.schema is not None and len(path) < 4:
+            nested.append((key.hint.schema, here))
+    for inner, here in nested:
+        yield from _places(inner, here)
+
+
+def mapping_form(name: str | int, schema: type) -> str:
+    """How the smallest mapping of a dataclass is written."""
+    known = keys(schema)
+    wanted = [key.name for key in known.values() if key.required] or list(known)[:1]
+    return f"write `{name}: {{{', '.join(f'{key}: …' for key in wanted)}}}`"

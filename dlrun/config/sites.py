@@ -1,0 +1,160 @@
+"""Site profiles: the chain of `extends:`, decoding, and which profile fits what is known of a machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import fnmatch
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from dlrun.config.checks import contradictions
+from dlrun.config.decode import Decoded, Given, decode
+from dlrun.config.document import parse
+from dlrun.config.layers import merge
+from dlrun.config.nodes import MapNode, ScalarNode, short
+from dlrun.config.secrets import plain_secrets
+from dlrun.model.origin import Layer, Origin
+from dlrun.model.problem import Problem
+from dlrun.model.site import Recognise, Site
+
+_OWN_KEYS = (
+    "title", "centre", "status", "confidence", "note", "sources", "recognise", "login", "extends",
+)  # fmt: skip
+"""Keys that describe one system and are not inherited from a profile of another name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProfileText:
+    """A profile as read: the name to show, its text."""
+
+    name: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """A merged profile: its tree, value (None if there are problems), texts and the place of each value."""
+
+    root: MapNode | None
+    site: Site | None
+    problems: tuple[Problem, ...]
+    sources: Mapping[str, str]
+    origins: Mapping[str, Origin] = field(default_factory=dict)
+    history: Mapping[str, tuple[Given, ...]] = field(default_factory=dict)
+
+    @property
+    def defaults(self) -> MapNode | None:
+        """The spec keys for which the site has defaults, as a layer."""
+        node = self.root.get("defaults") if self.root else None
+        return node if isinstance(node, MapNode) else None
+
+
+def load(first: ProfileText, find: Callable[[str, ProfileText], ProfileText | Problem]) -> Profile:
+    """Merge a profile with those it extends. `find(name, by)` reads the one that `by` names."""
+    chain: list[MapNode] = []
+    sources: dict[str, str] = {}
+    problems: list[Problem] = []
+    current: ProfileText | None = first
+    while current is not None:
+        sources[current.name] = current.text
+        root, faults = _tree(current)
+        problems += faults
+        if root is None:
+            break
+        chain.append(root)
+        parent = root.get("extends")
+        if not isinstance(parent, ScalarNode) or parent.is_null:
+            break
+        found = find(parent.text, current)
+        if isinstance(found, Problem):
+            problems.append(dataclasses.replace(found, origin=parent.origin, width=parent.width))
+            break
+        if found.name in sources:
+            message = f"`{short(parent.text)}` extends this profile, directly or through others"
+            problems.append(Problem(message=message, origin=parent.origin, width=parent.width))
+            break
+        current = found
+    if not chain:
+        return Profile(root=None, site=None, problems=tuple(problems), sources=sources)
+    merged = _inherit(chain)
+    decoded = decode(merged, Site, document="site")
+    problems += [*decoded.problems, *plain_secrets(merged, site=True)]
+    if decoded.value is not None:
+        problems += contradictions(decoded.value, decoded.origins)
+    return _profile(merged, decoded, problems, sources)
+
+
+def _profile(
+    root: MapNode, decoded: Decoded[Site], problems: list[Problem], sources: dict[str, str]
+) -> Profile:
+    return Profile(
+        root=root,
+        site=None if problems else decoded.value,
+        problems=tuple(problems),
+        sources=sources,
+        origins=decoded.origins,
+        history=decoded.history,
+    )
+
+
+def _tree(profile: ProfileText) -> tuple[MapNode | None, list[Problem]]:
+    at = Origin(layer=Layer.SITE, name=profile.name)
+    document = parse(profile.text, at)
+    problems = list(document.problems)
+    if isinstance(document.root, MapNode):
+        return document.root, problems
+    if not problems:
+        message = "the file is empty" if document.root is None else "a site profile is a mapping of keys"
+        problems.append(Problem(message=message, origin=at, help="`dlrun schema site` lists the keys"))
+    return None, problems
+
+
+def _inherit(chain: list[MapNode]) -> MapNode:
+    """The profiles of a chain, the last one weakest, merged; a profile's own keys stay with its name."""
+    merged = chain[-1]
+    for root in reversed(chain[:-1]):
+        drop = {"name", "extends"} if _text(root, "name") == _text(merged, "name") else {"name", *_OWN_KEYS}
+        base = {k: v for k, v in merged.entries.items() if k not in drop}
+        over = merge(dataclasses.replace(merged, entries=base), root)
+        merged = over if isinstance(over, MapNode) else root
+    return merged
+
+
+def _text(root: MapNode, key: str) -> str | None:
+    node = root.get(key)
+    return node.text if isinstance(node, ScalarNode) else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Surroundings:
+    """What can be known of the machine without asking a scheduler."""
+
+    host: str = ""
+    cluster_name: str | None = None
+    pbs_server: str | None = None
+
+
+_RECOGNISE = re.compile(r"^recognise:.*(?:\n(?:[ \t#].*)?(?=\n|\Z))*", re.MULTILINE)
+
+
+def recognise_block(text: str) -> Recognise | None:
+    """The `recognise` mapping of a profile's text alone: reading twenty whole profiles would cost too much."""
+    if not (match := _RECOGNISE.search(text)):
+        return None
+    root = parse(match[0], Origin(layer=Layer.SITE, name="")).root
+    node = root.get("recognise") if isinstance(root, MapNode) else None
+    return decode(node, Recognise, document="site").value if isinstance(node, MapNode) else None
+
+
+def recognised(rule: Recognise, here: Surroundings) -> str | None:
+    """Why a profile is this machine's, or None."""
+    if rule.cluster_name and rule.cluster_name == here.cluster_name:
+        return f"Slurm's ClusterName is `{here.cluster_name}`"
+    server = (here.pbs_server or "").lower()
+    if rule.pbs_server and server and rule.pbs_server.lower() in {server, server.split(".")[0]}:
+        return f"the PBS server is `{here.pbs_server}`"
+    for pattern in rule.hosts:
+        if here.host and fnmatch.fnmatchcase(here.host.lower(), pattern.lower()):
+            return f"the host name `{here.host}` matches `{pattern}`"
+    return None

@@ -1,0 +1,61 @@
+"""Bytes to text: a file that is no text, or too long, is refused before any parser sees it."""
+
+from __future__ import annotations
+
+import re
+
+from dlrun.model.origin import Layer, Origin
+from dlrun.model.problem import Problem
+
+MAX_BYTES = 2**20
+"""The longest file read. The longest site profile known is under 20 KiB."""
+
+LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
+"""What YAML counts as the end of a line."""
+
+_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def place(text: str, index: int, name: str, layer: Layer) -> Origin:
+    """The line and column of the character at `index`."""
+    line, start = 1, 0
+    for match in LINE_BREAK.finditer(text, 0, index):
+        line, start = line + 1, match.end()
+    return Origin(layer=layer, name=name, line=line, column=index - start + 1)
+
+
+def decode_bytes(data: bytes, name: str, layer: Layer) -> tuple[str, Problem | None]:
+    """The text of a file, or what keeps it from being one."""
+    file = Origin(layer=layer, name=name)
+    if len(data) > MAX_BYTES:
+        return "", Problem(
+            message="the file is longer than 1 MiB", origin=file, help="is this the right file?"
+        )
+    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return "", Problem(message="the file is UTF-16", origin=file, help="save it as UTF-8")
+    if b"\0" in data:
+        return "", Problem(
+            message="this is a binary file", origin=file, help="a spec or site profile is a text file in YAML"
+        )
+    try:
+        text = data.decode("utf-8").removeprefix("\ufeff")
+    except UnicodeDecodeError as error:
+        before = data[: error.start].decode("utf-8")
+        return "", Problem(
+            message=f"byte 0x{data[error.start]:02x} is not UTF-8",
+            origin=place(before, len(before), name, layer),
+            help="save the file as UTF-8",
+        )
+    return text, unprintable(text, name, layer)
+
+
+def unprintable(text: str, name: str, layer: Layer) -> Problem | None:
+    """The first character that YAML does not allow, such as a control character."""
+    match = _UNPRINTABLE.search(text)
+    if match is None:
+        return None
+    return Problem(
+        message=f"character U+{ord(match[0]):04X} is not allowed in YAML",
+        origin=place(text, match.start(), name, layer),
+        help='remove it, or write it in double quotes as an escape such as `"\\x1b"`',
+    )

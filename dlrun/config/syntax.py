@@ -1,0 +1,131 @@
+"""What PyYAML says about broken YAML, in words that name the way out."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from dlrun.config.source import LINE_BREAK
+from dlrun.model.origin import Origin
+from dlrun.model.problem import Problem
+
+if TYPE_CHECKING:
+    import yaml
+
+_QUOTE = "put the value in quotes if the character is meant literally"
+
+
+@dataclass(frozen=True, slots=True)
+class _Rule:
+    """A pattern of the parser's words (libyaml's and PyYAML's differ) and ours for it."""
+
+    pattern: str
+    message: str
+    help: str = ""
+    context: bool = False  # the useful place is where the construct began
+
+
+_AFTER_VALUE = _Rule(
+    "",
+    "something follows a value that is already complete",
+    "quote the whole value, or put a comma between items",
+)
+_TAB = _Rule(
+    r"tab character|'\\t' that cannot|'\t' that cannot", "a tab where YAML wants spaces", "indent with spaces"
+)
+_MISFIT = _Rule(
+    r"did not find expected key|<block end>|did not find expected '-' indicator|block sequence entries",
+    "this line does not fit what is above it",
+    "indent the keys of one mapping, or the items of one list, alike",
+)
+_RULES = (
+    _TAB,
+    _MISFIT,
+    _Rule(
+        r"mapping values are not allowed",
+        "a second `:` on this line, or wrong indentation",
+        "quote a value that holds `: `, and indent the keys of one mapping alike",
+    ),
+    _Rule(
+        r"could not find expected ':'",
+        "a line that is no `key: value`",
+        "is a `:` or an indentation missing?",
+    ),
+    _Rule(
+        r"did not find expected ',' or '\]'|expected ',' or '\]'",
+        "this list is not closed",
+        "add `]`; quote items that hold brackets, braces or commas",
+        context=True,
+    ),
+    _Rule(
+        r"did not find expected ',' or '\}'|expected ',' or '\}'",
+        "this mapping is not closed",
+        "add `}`; quote values that hold brackets, braces or commas",
+        context=True,
+    ),
+    _Rule(
+        r"unexpected end of stream|unexpected document indicator",
+        "this quote is not closed",
+        "add the closing quote",
+        context=True,
+    ),
+    _Rule(
+        r"unknown escape character|escape sequence|escape code|hexdecimal|C int|chr\(\)",
+        "this escape sequence does not exist",
+        "use single quotes for a text with backslashes",
+    ),
+    _Rule(
+        r"expected alphabetic or numeric character|expected alphanumeric",
+        "`*` and `&` have a meaning of their own at the start of a value",
+        'quote it, as in `"*.jpg"`',
+        context=True,
+    ),
+    _Rule(r"cannot start any token", "this character cannot start a value", _QUOTE),
+    _Rule(
+        r"\btag\b",
+        "tags (`!name`) are not used here",
+        _QUOTE,
+        context=True,
+    ),
+    _Rule(
+        r"did not find expected <document start>|expected '<document start>'",
+        "nothing can follow the end of the top-level value",
+        "indent it, or quote the value if this belongs to it",
+    ),
+)
+
+
+def explain(
+    error: yaml.YAMLError | ValueError | OverflowError, text: str, at: Origin, *, lines: bool = True
+) -> Problem:
+    """The problem behind a parser's exception; `at` names the file, `lines` says that it has any."""
+    said = str(getattr(error, "problem", None) or getattr(error, "reason", None) or error)
+    context = getattr(error, "context", None) or ""
+    rule = next((r for r in _RULES if re.search(r.pattern, said)), None) or next(
+        (r for r in _RULES if context and re.search(r.pattern, context)), None
+    )
+    mark = getattr(error, "problem_mark", None)
+    begin = getattr(error, "context_mark", None)
+    if rule and rule.context and begin is not None:
+        mark = begin
+    origin = at
+    if mark is not None and lines:
+        origin = Origin(layer=at.layer, name=at.name, line=mark.line + 1, column=mark.column + 1)
+    if rule is None:
+        return Problem(message=f"not valid YAML: {said}", origin=origin)
+    line = _line(text, mark.line) if mark is not None else text
+    indentation = line[: len(line) - len(line.lstrip())]
+    if "\t" in indentation:
+        rule = _TAB
+    elif rule is _MISFIT and mark is not None and mark.column > len(indentation):
+        rule = _AFTER_VALUE
+    hint = rule.help
+    if re.search(r"(?<![\"'\w]){{", line) and rule is not _TAB:
+        hint = "a value with `{{ }}` needs quotes: " + '`"{{ … }}"`'
+    return Problem(message=rule.message, origin=origin, help=hint)
+
+
+def _line(text: str, number: int) -> str:
+    lines = LINE_BREAK.split(text)
+    return lines[number] if number < len(lines) else ""

@@ -1,0 +1,31 @@
+"""Readers of node topologies: text, captured trees and numbers in, `dlrun.model.topology.Topology` out."""
+
+from __future__ import annotations
+
+import json
+
+from dlrun.model.topology import Topology
+
+
+def read_topology(text: str, *, name: str = "") -> Topology:
+    """The topology in a text of any kind that dlrun reads: its own JSON (`tune-affinity --capture`), the XML
+    of `lstopo`, or the output of `lscpu -p`.
+
+    Raises ValueError if it is none of them or contradicts itself.
+    """
+    start = text.lstrip("\ufeff \t\r\n")[:1]
+    if start == "{":
+        try:
+            return Topology.from_json(json.loads(text))
+        except (KeyError, TypeError, AttributeError) as error:
+            message = f"not a topology that `dlrun tune-affinity --capture` wrote: {error}"
+            raise ValueError(message) from None
+    if start == "<":
+        from dlrun.config.topology.lstopo import read_lstopo  # noqa: PLC0415 - the XML parser is rarely needed
+
+        return read_lstopo(text, name=name)
+    from dlrun.config.topology.lscpu import read_lscpu  # noqa: PLC0415
+
+    if start == "#" or text[:1].isdecimal():
+        return read_lscpu(text, name=name)
+    raise ValueError("neither dlrun's JSON, nor `lstopo` XML, nor the output of `lscpu -p`")

@@ -1,0 +1,136 @@
+"""GPUs and network adapters from `/sys` and `/proc`, with their NUMA node, local CPUs and PCI bridges."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from dlrun.config.topology.tree import Tree
+from dlrun.model.cpuset import parse_list, parse_mask
+from dlrun.model.topology import Gpu, GpuKind, Nic
+
+PCI = "sys/bus/pci/devices"
+NVIDIA = "proc/driver/nvidia/gpus"
+KFD = "sys/class/kfd/kfd/topology/nodes"
+ADDRESS = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PciPlace:
+    """Where a PCI device is attached; fields as those of a `Gpu`."""
+
+    pci: str
+    numa: int | None
+    cpus: tuple[int, ...]
+    path: tuple[str, ...]
+
+
+def find_gpus(tree: Tree, numa_of: Mapping[int, int]) -> tuple[Gpu, ...]:
+    """GPUs in device-index order: NVIDIA's and Intel's by PCI address, AMD's as the kernel driver counts.
+
+    With `CUDA_DEVICE_ORDER=PCI_BUS_ID` that is how the runtimes number them.
+    """
+    found: list[tuple[GpuKind, str]] = []
+    found += [("cuda", pci) for pci in _by_vendor(tree, "0x10de", ("0x0300", "0x0302"))]
+    found += [("rocm", pci) for pci in _kfd_gpus(tree)]
+    found += [("ze", pci) for pci in _by_vendor(tree, "0x8086", ("0x0380",))]
+    kinds = {kind for kind, _ in found}
+    if len(kinds) > 1:  # a display adapter beside accelerators; keep the larger family
+        most = max(kinds, key=lambda kind: (sum(k == kind for k, _ in found), kind))
+        found = [(kind, pci) for kind, pci in found if kind == most]
+    gpus = []
+    for index, (kind, pci) in enumerate(found):
+        at = _place(tree, pci, numa_of)
+        gpus.append(Gpu(index=index, kind=kind, numa=at.numa, cpus=at.cpus, pci=pci, path=at.path))
+    return tuple(gpus)
+
+
+def gpu_memory_nodes(tree: Tree) -> set[int]:
+    """NUMA nodes that are the memory of a GPU (Grace Hopper, POWER9), as NVIDIA's driver says."""
+    texts = [tree.read(f"{NVIDIA}/{pci}/numa_status") or "" for pci in tree.names(NVIDIA)]
+    return {int(match[1]) for text in texts if (match := re.search(r"Node:\s+(\d+)", text))}
+
+
+def find_nics(tree: Tree, numa_of: Mapping[int, int]) -> tuple[Nic, ...]:
+    """Adapters of the fastest family there is: RDMA devices with a live port, Slingshot, else Ethernet."""
+    for folder, pattern in (
+        ("infiniband", r".+"),
+        ("cxi", r"cxi\d+"),
+        ("net", r"hs[in]\d+"),
+        ("net", r"(?!lo$).+"),
+    ):
+        base = f"sys/class/{folder}"
+        names = [
+            n for n in tree.names(base) if re.fullmatch(pattern, n) and _is_physical(tree, f"{base}/{n}")
+        ]
+        live = [n for n in names if _is_live(tree, f"{base}/{n}")]
+        if live or names:
+            places = [
+                (name, _place(tree, _pci_of(tree, f"{base}/{name}"), numa_of)) for name in live or names
+            ]
+            places.sort(key=lambda item: (_natural(item[0]), item[1].pci))
+            return tuple(Nic(name=n, numa=p.numa, cpus=p.cpus, pci=p.pci, path=p.path) for n, p in places)
+    return ()
+
+
+def _by_vendor(tree: Tree, vendor: str, classes: Iterable[str]) -> list[str]:
+    found = []
+    for pci in tree.names(PCI):
+        kind = tree.read(f"{PCI}/{pci}/class") or ""
+        if kind[:6] in classes and tree.read(f"{PCI}/{pci}/vendor") == vendor:
+            found.append(pci)
+    return sorted(found)
+
+
+def _kfd_gpus(tree: Tree) -> list[str]:
+    """PCI addresses of AMD's GPUs in the order of the kernel driver's nodes, which the runtime follows."""
+    found = []
+    for node in sorted(tree.names(KFD), key=_natural):
+        lines = (tree.read(f"{KFD}/{node}/properties") or "").splitlines()
+        values = dict(line.split(None, 1) for line in lines if " " in line)
+        if int(values.get("simd_count", "0")) > 0:
+            where = int(values.get("location_id", "0"))
+            domain = int(values.get("domain", "0"))
+            found.append(f"{domain:04x}:{where >> 8 & 0xFF:02x}:{where >> 3 & 0x1F:02x}.{where & 7}")
+    return found
+
+
+def _pci_of(tree: Tree, folder: str) -> str:
+    """Address of the PCI device behind a `/sys/class` entry, empty if there is none (a virtual device)."""
+    links = f"{tree.target(folder) or ''} {tree.target(f'{folder}/device') or ''}"
+    addresses = ADDRESS.findall(links)
+    return addresses[-1] if addresses else ""
+
+
+def _place(tree: Tree, pci: str, numa_of: Mapping[int, int]) -> PciPlace:
+    """`numa_node` is -1 where the firmware does not say: unknown, not node 0."""
+    folder = f"{PCI}/{pci}"
+    text = tree.read(f"{folder}/numa_node")
+    numa = int(text) if text and text.isdecimal() else None
+    listed, mask = tree.read(f"{folder}/local_cpulist"), tree.read(f"{folder}/local_cpus")
+    local = parse_list(listed) if listed else parse_mask(mask or "0")
+    on_node = {cpu for cpu, node in numa_of.items() if node == numa}
+    # A node without NUMA has its one node everywhere; CPUs say more than the node only if they are fewer.
+    finer = local if local and len(local) < len(on_node if numa is not None else numa_of) else ()
+    if numa is None and len(set(numa_of.values())) == 1:
+        numa = next(iter(numa_of.values()))
+    return PciPlace(pci=pci, numa=numa, cpus=finer, path=tuple(ADDRESS.findall(tree.target(folder) or "")))
+
+
+def _is_physical(tree: Tree, folder: str) -> bool:
+    """A device of its own, neither a software interface nor a virtual function of an adapter here."""
+    physical_function = tree.target(f"{PCI}/{_pci_of(tree, folder)}/physfn")
+    return tree.target(f"{folder}/device") is not None and physical_function is None
+
+
+def _is_live(tree: Tree, folder: str) -> bool:
+    """Whether a port of an RDMA device is active, or an interface is up; unknown counts as live."""
+    states = [tree.read(f"{folder}/ports/{port}/state") for port in tree.names(f"{folder}/ports")]
+    states += [tree.read(f"{folder}/operstate")]
+    known = [state for state in states if state]
+    return not known or any("ACTIVE" in state or state in ("up", "unknown") for state in known)
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]

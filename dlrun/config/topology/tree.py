@@ -1,0 +1,45 @@
+"""A file system seen through three questions, so that readers of `/sys` and `/proc` touch no disk themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Protocol
+
+
+class Tree(Protocol):
+    """A root directory: the live one, a captured copy, or a mapping. Paths are relative to it."""
+
+    def read(self, path: str) -> str | None:
+        """The text of a file, stripped; None if there is none or it cannot be read."""
+
+    def names(self, path: str) -> list[str]:
+        """The entries of a directory, sorted; none if there is no such directory."""
+
+    def target(self, path: str) -> str | None:
+        """Where a symbolic link points, as written; None if it is none."""
+
+
+class MappingTree:
+    """A tree from a mapping of paths to text; a value that begins with `-> ` is a symbolic link."""
+
+    def __init__(self, files: Mapping[str, str]) -> None:
+        self._files = dict(files)
+        self._folders: dict[str, set[str]] = {}
+        for path in files:
+            parts = path.split("/")
+            for i in range(1, len(parts)):
+                self._folders.setdefault("/".join(parts[:i]), set()).add(parts[i])
+
+    def read(self, path: str) -> str | None:
+        """The text at the path."""
+        text = self._files.get(path)
+        return None if text is None or text.startswith("-> ") else text.strip()
+
+    def names(self, path: str) -> list[str]:
+        """The names below the path."""
+        return sorted(self._folders.get(path, ()))
+
+    def target(self, path: str) -> str | None:
+        """The target after `-> `."""
+        text = self._files.get(path, "")
+        return text.removeprefix("-> ") if text.startswith("-> ") else None

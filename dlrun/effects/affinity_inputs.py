@@ -1,0 +1,108 @@
+"""Where a placement starts: which node, for which job, and which variables are set already."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dlrun import backends
+from dlrun.effects.topology import live_topology, topology_from
+from dlrun.errors import Invalid
+from dlrun.model.placement import PlacementRequest
+from dlrun.model.topology import Topology
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """A node and, from a spec, what its job asks of it.
+
+    `where` says whose topology this is; `request` and `framework` are the spec's; `given` are variables
+    that the user has set, in the spec or in this shell. `live` is the machine that this runs on.
+    """
+
+    topology: Topology
+    where: str
+    live: bool
+    request: PlacementRequest | None = None
+    framework: str | None = None
+    given: Mapping[str, str] = field(default_factory=dict)
+
+
+def start(spec: Path | None, site: str | None, node_type: str | None, topology: Path | None) -> Start:
+    """Find the node to place on: a topology file, a site's node type, a spec's nodes, else this machine.
+
+    Raises Invalid if the site does not describe its nodes: those of a login node are never taken instead.
+    """
+    shell = dict(os.environ)
+    if topology is not None and spec is None:
+        return Start(topology=topology_from(topology), where=f"`{topology}`", live=False, given=shell)
+    if spec is not None:
+        return _of_spec(spec, site, topology, shell)
+    if site is not None or node_type is not None:
+        return _of_site(site, node_type, shell)
+    return Start(topology=live_topology(), where="this machine", live=True, given=shell)
+
+
+def _of_spec(spec: Path, site: str | None, topology: Path | None, shell: dict[str, str]) -> Start:
+    from dlrun.effects.inputs import topology_for_spec  # noqa: PLC0415 - reads YAML, which live runs need not
+    from dlrun.effects.prepare import prepare  # noqa: PLC0415
+
+    prepared = prepare(spec, site=site)
+    if prepared.inputs is None:
+        raise Invalid(f"`{spec}` is a saved plan", help="give the spec that it was made from")
+    node = topology_from(topology) if topology is not None else topology_for_spec(prepared.inputs)
+    options, request = prepared.inputs.spec.placement, prepared.plan.request
+    planned = prepared.plan.binding.placement
+    if node is None and prepared.plan.scheduler == "local":
+        node = live_topology()
+    if node is None:
+        raise _not_described(prepared.plan.site)
+    framework = backends.framework(prepared.plan.framework)
+    auto = framework.comm_cores(prepared.inputs.spec.options)
+    return Start(
+        topology=node,
+        where=f"the nodes of `{spec}` on site `{prepared.plan.site}`",
+        live=prepared.plan.scheduler == "local",
+        request=PlacementRequest(
+            ranks_per_node=request.ranks_per_node,
+            comm_cores=auto if options.comm_cores == "auto" else options.comm_cores,
+            loader_cores=options.loader_cores,
+            comm_policy=options.comm_policy,
+            smt=options.smt,
+            rank_order=options.rank_order,
+            membind=options.memory,
+            gpus_per_rank=len(planned.ranks[0].gpus) if planned else None,
+        ),
+        framework=prepared.plan.framework,
+        given={**shell, **prepared.inputs.spec.environment.variables},
+    )
+
+
+def _of_site(site: str | None, node_type: str | None, shell: dict[str, str]) -> Start:
+    from dlrun.effects.inputs import Here, load_site, topology_for_site  # noqa: PLC0415 - reads YAML
+    from dlrun.effects.profiles import recognise  # noqa: PLC0415
+
+    loaded = load_site(site or recognise(Here())[0])
+    types = loaded.site.node_types
+    name = node_type or (next(iter(types)) if len(types) == 1 else None)
+    if name is None or name not in types:
+        listed = ", ".join(sorted(types)) or "none"
+        raise Invalid(
+            f"site `{loaded.site.name}` has no node type `{node_type}`"
+            if node_type
+            else f"site `{loaded.site.name}` has {len(types)} node types",
+            help=f"name one with `--node-type`: {listed}",
+        )
+    node = topology_for_site(loaded, name)
+    if node is None:
+        raise _not_described(loaded.site.name)
+    return Start(topology=node, where=f"`{name}` nodes of site `{loaded.site.name}`", live=False, given=shell)
+
+
+def _not_described(site: str) -> Invalid:
+    return Invalid(
+        f"site `{site}` does not describe the topology of these nodes",
+        help="run `dlrun tune-affinity --capture -o FILE` in a job on one, and name the file in the profile",
+    )

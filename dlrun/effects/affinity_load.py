@@ -1,0 +1,103 @@
+"""Run as a rank by `tune-affinity --measure`: a small training step over and over, then its rate as JSON.
+
+With PyTorch the step is a small network's with gradients averaged over the ranks (gloo), as data-parallel
+training does; with NumPy alone it is a matrix product; without either, hashing in threads. The standard
+library alone is needed.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+
+WARM_UP = 3
+"""Steps before the clock starts: threads start, memory is touched."""
+
+BATCH = 128
+
+
+Step = Callable[[bool], bool]
+"""Does one step; is told whether this rank has time left and says whether every rank has."""
+
+
+def main() -> None:
+    """Step for as many seconds as the argument says; print samples a second of this rank."""
+    seconds = float(sys.argv[1])
+    name, step = _choose()
+    for _ in range(WARM_UP):
+        step(True)
+    start = time.perf_counter()
+    steps = 1
+    while step(time.perf_counter() - start < seconds):
+        steps += 1
+    elapsed = time.perf_counter() - start
+    sys.stdout.write(json.dumps({"load": name, "rate": steps * BATCH / elapsed}) + "\n")
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def _choose() -> tuple[str, Step]:
+    if importlib.util.find_spec("numpy"):
+        return _torch_step() if importlib.util.find_spec("torch") else _numpy_step()
+    return _hash_step()
+
+
+def _torch_step() -> tuple[str, Step]:
+    import torch  # noqa: PLC0415 - only where it is there
+    import torch.distributed as dist  # noqa: PLC0415
+
+    torch.manual_seed(0)
+    layers = [torch.nn.Linear(512, 1024), torch.nn.ReLU(), torch.nn.Linear(1024, 512), torch.nn.ReLU()]
+    network: torch.nn.Module = torch.nn.Sequential(*layers, torch.nn.Linear(512, 10))
+    data = torch.randn(BATCH, 512)
+    ranks = int(os.environ.get("WORLD_SIZE", "1"))
+    if ranks > 1:
+        dist.init_process_group("gloo")
+        network = torch.nn.parallel.DistributedDataParallel(network)
+
+    def step(go_on: bool) -> bool:
+        network.zero_grad(set_to_none=True)
+        network(data).square().mean().backward()
+        left = torch.tensor([float(go_on)])
+        if ranks > 1:  # all stop at the same step, or one would wait for ever
+            dist.all_reduce(left, op=dist.ReduceOp.MIN)
+        return bool(left.item())
+
+    return "torch", step
+
+
+def _numpy_step() -> tuple[str, Step]:
+    import numpy as np  # noqa: PLC0415 - only where it is there
+
+    a = np.random.default_rng(0).random((BATCH * 4, 1024), dtype=np.float32)
+    b = a.T.copy()
+
+    def step(go_on: bool) -> bool:
+        np.matmul(a, b)
+        return go_on
+
+    return "numpy", step
+
+
+def _hash_step() -> tuple[str, Step]:
+    import hashlib  # noqa: PLC0415
+    from concurrent.futures import ThreadPoolExecutor  # noqa: PLC0415
+
+    count = int(os.environ.get("OMP_NUM_THREADS", "1"))
+    pool = ThreadPoolExecutor(count)
+    block = bytes(2**23 // count)
+
+    def step(go_on: bool) -> bool:
+        # Hashing releases the interpreter's lock, so the threads run at once.
+        list(pool.map(lambda _: hashlib.sha256(block).digest(), range(count)))
+        return go_on
+
+    return "hash", step
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,49 @@
+"""Takes out of an environment what an enclosing job, launcher or setting would smuggle into the next job."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+KEPT = frozenset(
+    {
+        "PBS_AUTH_METHOD",
+        "PBS_CONF_FILE",
+        "PBS_DEFAULT",
+        "PBS_ENCRYPT_METHOD",
+        "PBS_EXEC",
+        "PBS_HOME",
+        "PBS_PRIMARY",
+        "PBS_SECONDARY",
+        "PBS_SERVER",
+        "SLURM_CONF",
+        "SLURM_CONF_SERVER",
+        "SLURM_JWT",
+    }
+)
+"""What clients need to reach their scheduler."""
+
+_SCHEDULERS = (
+    r"SLURM|SLURMD|SBATCH|SRUN|SALLOC|SQUEUE|SACCT|SCANCEL|SINFO|PBS|PMI2?|PMIX|PALS|ALPS_APP|FLUX_TASK"
+)
+_LAUNCHERS = (
+    r"OMPI|PRTE|HYDRA|HYDI|HYD|I_MPI_HYDRA|I_MPI_PIN|MPIRUN|MPISPAWN|MPIEXEC|MV2_COMM_WORLD|TORCHELASTIC|DMLC"
+)
+_IDENTITY = (
+    r"RANK|LOCAL_RANK|WORLD_SIZE|LOCAL_WORLD_SIZE|NODE_RANK|GROUP_RANK|GROUP_WORLD_SIZE|ROLE_RANK|ROLE_WORLD_SIZE"
+    r"|ROLE_NAME|MASTER_ADDR|MASTER_PORT|TF_CONFIG|I_MPI_PIN|MPI_LOCALRANKID|MPI_LOCALNRANKS"
+    r"|HOROVOD_(?:RANK|SIZE|LOCAL_RANK|LOCAL_SIZE|CROSS_RANK|CROSS_SIZE|HOSTNAME|GLOO_RENDEZVOUS_\w+|CONTROLLER)"
+    r"|JAX_(?:COORDINATOR_ADDRESS|NUM_PROCESSES|PROCESS_ID)"
+)
+_INHERITED = re.compile(rf"(?:{_SCHEDULERS}|{_LAUNCHERS})_\w*|MASTER_\w+|{_IDENTITY}")
+
+
+def clean(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
+    """The environment without inherited job variables, and the sorted names of those taken out.
+
+    Inherited masks bind ranks wrongly and inherited options overrule directives: sbatch heeds SBATCH_ACCOUNT
+    before the script, squeue prints by SQUEUE_FORMAT, and srun binds by SLURM_CPU_BIND.
+    """
+    removed = sorted(name for name in environment if name not in KEPT and _INHERITED.fullmatch(name))
+    gone = set(removed)
+    return {name: value for name, value in environment.items() if name not in gone}, removed

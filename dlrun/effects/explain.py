@@ -1,0 +1,146 @@
+"""Find out where a value comes from: from the spec's layers, the plan's decisions, its variables and directives."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dlrun.effects.prepare import Prepared
+from dlrun.errors import Invalid
+from dlrun.fabrics import table
+from dlrun.fabrics.rules import say
+from dlrun.model.plan import Plan, Variable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """One answer: the key and value, why, and the layers below it that were overridden."""
+
+    key: str
+    value: str
+    because: str
+    rule: str = ""
+    origin: str = ""
+    source: str = ""
+    overrode: tuple[str, ...] = ()
+
+
+def explain(what: str, prepared: Prepared) -> list[Explanation]:
+    """Every answer about a key, a variable or a directive; raises Invalid, naming the nearest, if there is none."""
+    plan = prepared.plan
+    found = [
+        *_site(what, prepared),
+        *_variables(what, plan),
+        *_decisions(what, prepared),
+        *_directives(what, plan),
+    ]
+    known_settings = knowledge(what)
+    if found or known_settings:
+        unset = Explanation(key=what, value="", because="this plan does not set it")
+        return [*(found or [unset]), *known_settings]
+    known = {d.key for d in plan.decisions} | {v.name for _, v in _all_variables(plan)}
+    if prepared.inputs is not None:
+        known |= set(prepared.inputs.origins)
+    near = difflib.get_close_matches(what, known, n=1)
+    hint = f"the nearest is `{near[0]}`" if near else "`dlrun plan` shows what was decided"
+    raise Invalid(f"nothing is known of `{what}` in this plan", help=hint)
+
+
+def knowledge(name: str) -> list[Explanation]:
+    """What the tables of fabric settings know of a variable, whether or not anybody sets it."""
+    return [_known(rule) for rule in table.about(name)]
+
+
+def _known(rule: table.Rule) -> Explanation:
+    conditions = [*map(say, rule.when), *([f"{rule.library} {rule.versions}"] if rule.versions else [])]
+    instead = f" Instead: {rule.instead}." if rule.instead else ""
+    where = "any fabric" if "any" in rule.fabrics else " or ".join(rule.fabrics)
+    return Explanation(
+        key=f"known of {rule.name}={rule.value}",
+        value="",
+        because=f"{rule.because}{instead}",
+        rule=f"{rule.cls}, {rule.library} on {where}"
+        + (f", with {', '.join(conditions)}" if conditions else ""),
+        source=rule.cited,
+    )
+
+
+def _site(what: str, prepared: Prepared) -> Iterator[Explanation]:
+    """Which site it is, however it was chosen."""
+    if what == "site" and prepared.inputs is not None:
+        loaded = prepared.inputs.loaded
+        yield Explanation(
+            key=what,
+            value=loaded.site.name,
+            because=loaded.because,
+            origin=str(loaded.path),
+            overrode=_overrode(what, prepared),
+        )
+
+
+def _all_variables(plan: Plan) -> Iterator[tuple[str, Variable]]:
+    yield from (("every process", v) for v in plan.variables)
+    for role in plan.roles:
+        yield from ((f"each {role.name}", v) for v in role.variables)
+
+
+def _variables(what: str, plan: Plan) -> Iterator[Explanation]:
+    for who, variable in _all_variables(plan):
+        if variable.name == what:
+            yield Explanation(
+                key=f"{what} ({who})",
+                value=str(variable.value),
+                because=variable.because,
+                rule=variable.rule,
+                origin=str(variable.origin or ""),
+                source=variable.source or "",
+            )
+    for secret in plan.secrets:
+        if secret.name == what:
+            where = secret.env or secret.file or " ".join(secret.command)
+            yield Explanation(
+                key=what, value="(secret)", because=f"read by each rank when it starts, from `{where}`"
+            )
+
+
+def _decisions(what: str, prepared: Prepared) -> Iterator[Explanation]:
+    inputs = prepared.inputs
+    decided = False
+    for decision in prepared.plan.decisions:
+        if decision.key == what:
+            decided = True
+            yield Explanation(
+                key=what,
+                value=str(decision.value),
+                because=decision.because,
+                rule=decision.rule,
+                origin=str(decision.origin or ""),
+                overrode=_overrode(what, prepared),
+            )
+    if not decided and inputs is not None and what in inputs.origins and what != "site":
+        origin = inputs.origins[what]
+        yield Explanation(
+            key=what,
+            value="",
+            because=f"{origin.layer}: {origin}",
+            origin=str(origin),
+            overrode=_overrode(what, prepared),
+        )
+
+
+def _overrode(key: str, prepared: Prepared) -> tuple[str, ...]:
+    given = prepared.inputs.history.get(key, ()) if prepared.inputs else ()
+    return tuple(f"{one.text} from {one.origin.layer} {one.origin}" for one in given)
+
+
+def _directives(what: str, plan: Plan) -> Iterator[Explanation]:
+    name = what.lstrip("-")
+    for directive in plan.directives:
+        if directive.text == what or directive.text.lstrip("-").partition("=")[0] == name:
+            yield Explanation(
+                key=f"directive {directive.text}",
+                value="",
+                because=directive.because,
+                origin=str(directive.origin or ""),
+            )

@@ -1,0 +1,29 @@
+"""The files of a job directory, as text: what `render` shows is what `submit` writes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import dlrun.node
+from dlrun.effects.inputs import Inputs
+from dlrun.model.plan import Plan
+from dlrun.node import bundle
+from dlrun.render.script import plan_json, scripts
+from dlrun.resources import directory as resource
+
+_NODE = Path(dlrun.node.__file__).parent
+
+
+def files(plan: Plan, inputs: Inputs | None, directory: Path) -> dict[str, str]:
+    """Every file of the job directory, by name."""
+    made = scripts(plan, str(directory), resource("templates"))
+    made["plan.json"] = plan_json(plan)
+    for name in dict.fromkeys(name for role in plan.roles for name in role.files):
+        made[name] = (_NODE / name).read_text(encoding="utf-8")
+    if "stage.sh" in made:
+        # Text all the same: bytes that are no UTF-8 go through as surrogates and come out as they were.
+        made["node.pyz"] = bundle.archive().decode("utf-8", errors="surrogateescape")
+    if inputs is not None:
+        made["spec.yaml"] = inputs.sources.get(str(inputs.path), "")
+        made["site.yaml"] = inputs.sources.get(str(inputs.loaded.path), "")
+    return made

@@ -1,0 +1,96 @@
+"""What the submitting host can see to be missing: the script, the environment, the data.
+
+A path is judged only where its file system is visible: if not even its first directory is there, it may
+well exist on the cluster.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from dlrun.model.origin import Origin
+from dlrun.model.problem import Problem
+from dlrun.model.spec import Spec
+
+_VALUED = {
+    "python": ("-W", "-X", "--check-hash-based-pycs"),
+    "bash": ("-o", "-O", "+o", "+O", "--rcfile", "--init-file"),
+    "sh": ("-o", "+o"),
+}
+"""Interpreters with their options whose value is the next argument (python(1), bash(1))."""
+_NO_SCRIPT = re.compile(r"-[A-Za-z]*[cms].*")
+"""Options after which no script follows: `-c` and `-m`, also in `-lc` and the like."""
+
+
+def check(spec: Spec, directory: Path, origins: Mapping[str, Origin]) -> list[Problem]:
+    """Problems with files that the spec names; relative paths start at the job's directory."""
+    base = directory / Path(spec.directory or "").expanduser()
+    found = [*_script(spec, base, origins)]
+    if spec.environment.venv is not None:
+        path = base / Path(spec.environment.venv).expanduser()
+        if _visible(path) and not (path / "bin" / "activate").is_file():
+            found.append(_missing("DLR033", f"no virtual environment at `{spec.environment.venv}`", "environment.venv", origins,
+                                  "give the directory that holds bin/activate"))  # fmt: skip
+    for name, data in spec.data.items():
+        path = base / Path(data.source).expanduser()
+        if _visible(path) and not any(c in data.source for c in "*?[") and not path.exists():
+            found.append(_missing("DLR034", f"data set `{name}`: `{data.source}` does not exist", f"data.{name}.source", origins,
+                                  "check the path; it is read from every node"))  # fmt: skip
+    for name, secret in spec.secrets.items():
+        if secret.file is not None and _visible(path := base / Path(secret.file).expanduser()):
+            found += _secret_file(name, path, origins)
+    return found
+
+
+def _script(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> Iterator[Problem]:
+    """The script of `python SCRIPT …`: the first argument that is no option."""
+    program = Path(spec.command[0]).name.rstrip("0123456789.")
+    if program not in _VALUED or spec.environment.container is not None:
+        return
+    before = ""
+    for index, argument in enumerate(spec.command[1:], start=1):
+        if _NO_SCRIPT.fullmatch(argument) or "{{" in argument:
+            return
+        value = before in _VALUED[program]
+        before = argument
+        if value or argument.startswith(("-", "+")):
+            continue
+        path = base / Path(argument).expanduser()
+        if _visible(path) and not path.is_file():
+            near = (
+                sorted(p.name for p in path.parent.glob(f"*{path.suffix}"))[:3]
+                if path.parent.is_dir()
+                else []
+            )
+            hint = f"in that directory: {', '.join(near)}" if near else f"relative paths start at `{base}`"
+            yield _missing("DLR032", f"script `{argument}` does not exist", f"command.{index}", origins, hint)
+        return
+
+
+def _secret_file(name: str, path: Path, origins: Mapping[str, Origin]) -> Iterator[Problem]:
+    key = f"secrets.{name}"
+    if not path.is_file():
+        yield _missing(
+            "DLR035", f"the file of secret `{name}` does not exist", key, origins, f"looked for `{path}`"
+        )
+    elif path.stat().st_mode & 0o077:
+        yield _missing(
+            "DLR035",
+            f"the file of secret `{name}` can be read by others",
+            key,
+            origins,
+            f"`chmod 600 {path}`",
+        )
+
+
+def _missing(code: str, message: str, key: str, origins: Mapping[str, Origin], help: str) -> Problem:
+    origin = origins.get(key) or origins.get(key.rpartition(".")[0])
+    return Problem(code=code, message=message, origin=origin, help=help)
+
+
+def _visible(path: Path) -> bool:
+    """True if this host can see the file system that the path is on: its first directory exists."""
+    parts = path.parts
+    return not path.is_absolute() or len(parts) < 3 or Path(*parts[:2]).exists()

@@ -1,0 +1,237 @@
+"""Finding site profiles on disk, and the one for the machine that dlrun stands on.
+
+No scheduler is called: what names a cluster is read from its configuration files, or from the environment.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from dlrun import resources
+from dlrun.config import say, sites
+from dlrun.config.nodes import short
+from dlrun.config.secrets import hide, mask
+from dlrun.config.sites import Profile, ProfileText, Surroundings
+from dlrun.config.source import MAX_BYTES, decode_bytes
+from dlrun.errors import Invalid
+from dlrun.model.origin import Layer
+from dlrun.model.problem import InvalidFile, Problem
+from dlrun.model.site import Site
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Here:
+    """The machine and the user as far as configuration depends on them; tests make their own."""
+
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    home: Path = field(default_factory=Path.home)
+    root: Path = Path("/")
+    host: str = field(default_factory=lambda: os.uname().nodename)
+
+    @property
+    def settings(self) -> Path:
+        """The user's directory of settings: `~/.config/dlrun`, or below `$XDG_CONFIG_HOME`."""
+        base = self.environment.get("XDG_CONFIG_HOME")
+        return (Path(base) if base else self.home / ".config") / "dlrun"
+
+    @property
+    def site_path(self) -> tuple[Path, ...]:
+        """Directories with site profiles, the first to be asked first."""
+        own = self.environment.get("DLRUN_SITE_PATH", "").split(os.pathsep)
+        return (
+            *(expanded(directory) for directory in own if directory),
+            self.settings / "sites",
+            self.root / "etc/dlrun/sites",
+            resources.directory("site-configs"),
+        )
+
+    def has(self, program: str) -> bool:
+        """Whether a program is on PATH."""
+        return shutil.which(program, path=self.environment.get("PATH", os.defpath)) is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadedSite:
+    """A site profile: its value, merged tree and texts, its file, and why it was chosen."""
+
+    site: Site
+    profile: Profile
+    path: Path
+    because: str
+
+
+def expanded(name: str) -> Path:
+    """A path with `~` as the shell expands it; an unknown user's stays (Path.expanduser raises RuntimeError)."""
+    return Path(os.path.expanduser(name))  # noqa: PTH111
+
+
+def read_text(path: Path, layer: Layer) -> str:
+    """The text of a user's file; raises InvalidFile for anything that is not a readable text file."""
+    name = str(path)
+    try:
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise InvalidFile(
+            [Problem(message=f"cannot read `{short(name, 200)}`: {_why(error)}", help=_instead(path))]
+        ) from None
+    text, problem = decode_bytes(data, name, layer)
+    if problem is not None:
+        raise InvalidFile([problem], {name: mask(text)})
+    return text
+
+
+def _why(error: OSError | ValueError) -> str:
+    if isinstance(error, ValueError):
+        return "no file can have this name"
+    if isinstance(error, FileNotFoundError | NotADirectoryError):
+        return "there is no such file"
+    if isinstance(error, IsADirectoryError):
+        return "it is a directory"
+    return (error.strerror or str(error)).lower()
+
+
+def _instead(path: Path) -> str:
+    """The file that was probably meant."""
+    if os.path.isdir(path):  # noqa: PTH112 - as in `locate`
+        inside = _yaml_files(path)
+        return f"name a file in it, such as `{inside[0]}`" if inside else "name a file"
+    files = {p.stem: p for p in _yaml_files(path.parent)}
+    near = say.nearest(path.stem, files)
+    return f"the nearest is `{files[near]}`" if near else ""
+
+
+def _yaml_files(directory: Path) -> list[Path]:
+    try:
+        return sorted(p for p in directory.iterdir() if p.suffix in {".yaml", ".yml"})
+    except OSError:
+        return []
+
+
+def available(here: Here) -> dict[str, Path]:
+    """All profiles on the search path by name; of equal names the first counts."""
+    found: dict[str, Path] = {}
+    for directory in here.site_path:
+        for path in _yaml_files(directory):
+            found.setdefault(path.stem, path)
+    return found
+
+
+def locate(name: str, here: Here, base: Path, *, after: Path | None = None) -> Path | Problem:
+    """The file of a profile: `name` is a path (seen from `base`) if it looks like one, else a site's name.
+
+    With `after`, a profile that extends its own name, only the search path behind that file counts.
+    """
+    if "/" in name or name.endswith((".yaml", ".yml")):
+        return base / expanded(name)
+    passed = after is None or after.stem != name
+    for directory in here.site_path:
+        for candidate in (directory / f"{name}.yaml", directory / f"{name}.yml"):
+            if passed and os.path.isfile(candidate):  # noqa: PTH113 - Path.is_file raises if a name is too long
+                return candidate
+            passed = passed or candidate == after
+    near = say.nearest(name, available(here))
+    hint = f"the nearest is `{near}`; " if near else ""
+    return Problem(
+        message=f"there is no site `{short(name)}`", help=f"{hint}`dlrun site list` lists the sites"
+    )
+
+
+def load_site(
+    name: str | Path, *, here: Here | None = None, base: Path | None = None, because: str = "named by you"
+) -> LoadedSite:
+    """A site profile by name or file, with all that it extends; raises InvalidFile with every problem.
+
+    A relative file is seen from `base` (default: the current directory).
+    """
+    here = here or Here()
+    path = locate(str(name), here, base or Path())
+    if isinstance(path, Problem):
+        raise InvalidFile([path])
+    profile = load_profile(path, here)
+    if profile.site is None:
+        raise InvalidFile(profile.problems, hide(profile.sources, {}))
+    return LoadedSite(site=profile.site, profile=profile, path=path, because=because)
+
+
+def load_profile(path: Path, here: Here) -> Profile:
+    """A profile file with its problems, if any; raises InvalidFile only if the file cannot be read."""
+
+    def find(name: str, by: ProfileText) -> ProfileText | Problem:
+        found = locate(name, here, Path(by.name).parent, after=Path(by.name))
+        if isinstance(found, Problem):
+            return found
+        try:
+            return ProfileText(name=str(found), text=read_text(found, Layer.SITE))
+        except InvalidFile as error:
+            return error.problems[0]
+
+    return sites.load(ProfileText(name=str(path), text=read_text(path, Layer.SITE)), find)
+
+
+def recognise(here: Here) -> tuple[str, str]:
+    """The name of this machine's site and why it is that; raises Invalid if nothing fits."""
+    around = surroundings(here)
+    for name, path in available(here).items():
+        try:
+            rule = sites.recognise_block(path.read_text("utf-8"))
+        except (OSError, UnicodeDecodeError):
+            continue  # `dlrun site check` is for broken profiles of other clusters
+        if rule is not None and (because := sites.recognised(rule, around)):
+            return name, because
+    return _by_client(here)
+
+
+def _by_client(here: Here) -> tuple[str, str]:
+    if here.has("sbatch"):
+        return "generic-slurm", "no profile names this cluster, and `sbatch` is on PATH"
+    if here.has("qsub"):
+        if "SGE_ROOT" in here.environment:
+            message = "this cluster runs Grid Engine, which dlrun does not speak"
+            raise Invalid(message, help="name the site of another cluster with `--site`")
+        torque = any((here.root / p).exists() for p in ("var/spool/torque", "etc/torque", "var/lib/torque"))
+        name = "generic-torque" if torque and not _pbs_conf(here).exists() else "generic-openpbs"
+        return name, "no profile names this cluster, and `qsub` is on PATH"
+    return "workstation", "no scheduler's client is on PATH"
+
+
+def surroundings(here: Here) -> Surroundings:
+    """What names this cluster, from files and the environment alone."""
+    return Surroundings(host=here.host, cluster_name=_cluster_name(here), pbs_server=_pbs_server(here))
+
+
+def _cluster_name(here: Here) -> str | None:
+    given = here.environment.get("SLURM_CONF")
+    usual = ("etc/slurm/slurm.conf", "run/slurm/conf/slurm.conf", "etc/slurm-llnl/slurm.conf")
+    for path in (Path(given),) if given else (here.root / p for p in usual):
+        if (name := _first(path, r"^\s*ClusterName\s*=\s*([^\s#]+)")) is not None:
+            return name
+    return None
+
+
+def _pbs_server(here: Here) -> str | None:
+    for variable in ("PBS_SERVER", "PBS_DEFAULT"):
+        if here.environment.get(variable):
+            return here.environment[variable]
+    return _first(_pbs_conf(here), r"^\s*PBS_SERVER\s*=\s*(\S+)") or _first(
+        here.root / "var/spool/torque/server_name", r"^\s*(\S+)"
+    )
+
+
+def _pbs_conf(here: Here) -> Path:
+    return Path(here.environment.get("PBS_CONF_FILE") or here.root / "etc/pbs.conf")
+
+
+def _first(path: Path, pattern: str) -> str | None:
+    """The first match of a pattern in a configuration file; None if there is no such file."""
+    try:
+        text = path.read_text("utf-8", errors="replace")
+    except OSError:
+        return None
+    match = re.search(pattern, text, re.IGNORECASE | re.MULTILINE)
+    return match[1] if match else None

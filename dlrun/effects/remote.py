@@ -1,0 +1,104 @@
+"""Submit a job on a login node: ask it about itself, plan for it, then send and submit.
+
+Whatever breaks off, the login node has nothing or a complete job directory, and a job is submitted once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+from dlrun import backends
+from dlrun.effects import remote_plan, remote_site, remote_steps
+from dlrun.effects.destination import Destination
+from dlrun.effects.job_files import files
+from dlrun.effects.jobs import Job
+from dlrun.effects.remote_plan import Draft
+from dlrun.effects.remote_steps import Facts
+from dlrun.effects.remote_submission import Load, carry_out
+from dlrun.effects.transport import open_transport
+from dlrun.effects.transport.protocol import Transport
+from dlrun.errors import OperationFailed
+
+HOME_UNKNOWN = "~"
+"""The home directory there, while the login node has not been asked."""
+
+
+def preview(
+    path: Path, to: Destination, *, sets: Sequence[str], site: str | None, say: Callable[[str], None]
+) -> Load:
+    """What would be sent. The login node is asked only if nothing else says which site it is."""
+    draft, to = _begin(path, to, sets, site)
+    home, base = HOME_UNKNOWN, f"{HOME_UNKNOWN}/.local/state/dlrun/jobs"
+    if draft.named:
+        say(f"`{to.host}` was not asked: `~` stands for your home directory there")
+    else:
+        say(f"asking `{to.host}` which site it is; with `--site` nobody is asked")
+        with closing(open_transport(to.host, to.transport)) as transport:
+            draft, facts = _ask(transport, draft, path, sets)
+        home, base = facts.home, facts.jobs
+    return _load(draft, to, home, to.directory_at(home) or f"{base}/{draft.inputs.spec.name}")
+
+
+def submit(
+    path: Path, to: Destination, *, sets: Sequence[str], site: str | None, say: Callable[[str], None]
+) -> Job:
+    """Submit a spec on a login node, or go on with the same submission where it broke off.
+
+    Raises TransportFailed if the connection does (then nothing is lost, and nothing done twice),
+    AuthenticationFailed, Invalid, or OperationFailed if the scheduler refuses.
+    """
+    draft, to = _begin(path, to, sets, site)
+    with closing(open_transport(to.host, to.transport)) as transport:
+        draft, facts = _ask(transport, draft, path, sets)
+        remote_plan.check(to.host, draft.inputs, facts)
+        return carry_out(transport, to, facts, lambda place: _load(draft, to, facts.home, place), say)
+
+
+def resubmit(job: Job, say: Callable[[str], None]) -> Job:
+    """Submit the plan of a job on its login node once more, to run in the directory that it ran in.
+
+    Raises what `submit` does.
+    """
+    remote = job.remote
+    if remote is None:
+        raise OperationFailed(f"job `{job.directory.name}` was submitted on this machine")
+    to = Destination(host=remote.host, transport=remote.transport)
+    plan = job.plan()
+    kept = {path.name: path.read_text(encoding="utf-8") for path in job.directory.glob("s*.yaml")}
+    with closing(open_transport(to.host, to.transport)) as transport:
+        facts = remote_steps.probe(transport, (backends.scheduler(plan.scheduler).CLIENT,), ())
+        return carry_out(
+            transport,
+            to,
+            facts,
+            lambda place: Load(plan=plan, texts=files(plan, None, Path(place)) | kept),
+            say,
+        )
+
+
+def _load(draft: Draft, to: Destination, home: str, directory: str) -> Load:
+    plan = remote_plan.plan(draft, home, directory, to.host)
+    return Load(plan=plan, texts=files(plan, draft.inputs, Path(directory)), sent=tuple(draft.sent))
+
+
+def _begin(path: Path, to: Destination, sets: Sequence[str], site: str | None) -> tuple[Draft, Destination]:
+    """What can be decided without a connection, and the way to the login node: the user's, else the site's."""
+    draft = remote_plan.draft(path, to.host, sets=sets, site=site)
+    login = draft.inputs.site.login
+    if draft.named and login is not None and to.transport is None:
+        to = replace(to, transport=login.transport)
+    return draft, to
+
+
+def _ask(transport: Transport, draft: Draft, path: Path, sets: Sequence[str]) -> tuple[Draft, Facts]:
+    """Ask the login node about itself, and which site it is if nobody has said."""
+    scheduler = draft.inputs.site.scheduler.type
+    own = () if scheduler == "local" else (backends.scheduler(scheduler).CLIENT,)
+    clients = tuple(dict.fromkeys((*remote_site.CLIENTS, *own)))
+    facts = remote_steps.probe(transport, clients, remote_plan.paths(draft.inputs.spec))
+    if not draft.named:
+        draft = remote_plan.on_site(draft, path, sets, remote_site.site_of(facts, transport.host))
+    return draft, facts

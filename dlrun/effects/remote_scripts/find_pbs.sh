@@ -1,0 +1,18 @@
+# shellcheck shell=bash disable=SC2154 # what is given stands before the script
+find_job() { # DIRECTORY...: the id of my job that was submitted there
+  local ids queue directory
+  ids=$(qselect -x -u "$(id -un)" 2>/dev/null || qselect -u "$(id -un)") || return
+  [[ -n $ids ]] || return 0
+  # shellcheck disable=SC2086 # one word for each job
+  queue=$(qstat -x -f $ids 2>/dev/null || qstat -f $ids) || return
+  queue=${queue//$'\n\t'/} # a long value goes on in the next line
+  while read -r line; do
+    case $line in 'Job Id: '*) id=${line#Job Id: } ;; esac
+    for directory; do
+      if [[ $line, == *"PBS_O_WORKDIR=$directory,"* ]]; then
+        printf '%s\n' "$id"
+        return
+      fi
+    done
+  done <<<"$queue"
+}

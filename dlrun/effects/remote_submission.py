@@ -1,0 +1,150 @@
+"""One submission to a login node, from its record here to the job's id, to be gone on with if it breaks off."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from dlrun import backends
+from dlrun.effects import jobs, remote_files, remote_record, remote_steps
+from dlrun.effects.destination import Destination
+from dlrun.effects.jobs import Job, Remote
+from dlrun.effects.remote_files import Sent
+from dlrun.effects.remote_steps import Facts
+from dlrun.effects.submit import check_secrets
+from dlrun.effects.transport.protocol import Transport
+from dlrun.errors import DlrunError, Invalid
+from dlrun.model.plan import Plan
+from dlrun.model.units import Bytes
+
+Say: TypeAlias = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What is sent: a plan, the texts of its job directory by name, and files of the working tree."""
+
+    plan: Plan
+    texts: dict[str, str]
+    sent: tuple[Sent, ...] = ()
+
+
+def carry_out(
+    transport: Transport, to: Destination, facts: Facts, load_for: Callable[[str], Load], say: Say
+) -> Job:
+    """Submit the load for a job directory of the login node; one that broke off earlier is gone on with.
+
+    Raises TransportFailed if the connection breaks, Invalid or OperationFailed if the job cannot be.
+    """
+    load, remote, record = _going_on(to, facts, load_for, say) or _anew(to, facts, load_for)
+    try:
+        _check(load.plan, to, facts)
+        for warning in load.plan.warnings:
+            say(f"warning: {warning}")
+        _send(transport, load, remote, remote_record.token(record), say)
+        job_id = _hand_over(transport, load.plan, remote)
+    except (remote_steps.NotTaken, Invalid):
+        shutil.rmtree(record, ignore_errors=True)  # after anything else it stays, for the same command
+        raise
+    if remote.unwanted:
+        say(f"kept from the job, since login shells there have them: {', '.join(remote.unwanted)}")
+    job = remote_record.settle(record, load.plan, remote, job_id)
+    if not Path(remote.directory).exists():  # if both machines see it, one entry in `dlrun list` is enough
+        _tell(transport, remote.directory, load.plan, facts, job_id)
+    return job
+
+
+def _anew(to: Destination, facts: Facts, load_for: Callable[[str], Load]) -> tuple[Load, Remote, Path]:
+    """A new submission, and its record."""
+    name = jobs.new_directory(Path(), load_for(facts.jobs).plan.name).name
+    place = to.directory_at(facts.home) or f"{facts.jobs}/{name}"
+    load = load_for(place)
+    remote = _remote(to, facts, place)
+    manifest = remote_files.manifest(load.sent)
+    return load, remote, remote_record.create(name, load.plan, remote, load.texts, manifest)
+
+
+def _going_on(
+    to: Destination, facts: Facts, load_for: Callable[[str], Load], say: Say
+) -> tuple[Load, Remote, Path] | None:
+    """An earlier submission of the same plan and files to the same host that has not come to its end."""
+    for job in remote_record.pending(to.host):
+        place = job.remote.directory if job.remote else ""
+        if to.directory_at(facts.home) not in (None, place):
+            continue
+        load = load_for(place)
+        same_files = remote_record.files(job.directory) == remote_files.manifest(load.sent)
+        recorded = (job.directory / "plan.json").read_text(encoding="utf-8")
+        if same_files and recorded == load.texts["plan.json"]:
+            say(f"going on with the submission of {job.directory.name}, which broke off")
+            return load, _remote(to, facts, place), job.directory
+    return None
+
+
+def _remote(to: Destination, facts: Facts, place: str) -> Remote:
+    return Remote(host=to.host, transport=to.transport, directory=place, unwanted=facts.unwanted)
+
+
+def _check(plan: Plan, to: Destination, facts: Facts) -> None:
+    client = backends.scheduler(plan.scheduler).CLIENT
+    if client not in facts.clients:
+        raise Invalid(
+            f"`{client}` is not installed on `{to.host}`, and site `{plan.site}` needs it",
+            help="name the right site with `--site`, or load the client in your `~/.bash_profile` there",
+        )
+    check_secrets(plan)
+
+
+def _send(transport: Transport, load: Load, remote: Remote, token: str, say: Say) -> None:
+    """Have the job directory there, complete."""
+    plan = load.plan
+    runs = [f"points/{point.index}/logs" for point in plan.points] or ["logs"]
+    own_place = plan.directory == f"{remote.directory}/{remote_files.FILES}"
+    outcome = remote_steps.send(
+        transport,
+        remote.directory,
+        needed="" if own_place else plan.directory,
+        token=token,
+        write=lambda write: remote_files.write_stream(
+            write, load.texts, [*runs, remote_files.FILES], load.sent, token
+        ),
+    )
+    if outcome == "missing":
+        raise Invalid(
+            f"there is no directory `{plan.directory}` on `{remote.host}`",
+            help="`directory` is where the command runs there; with `files` it runs in a copy of those",
+        )
+    if outcome == "taken":
+        raise Invalid(
+            f"`{remote.directory}` on `{remote.host}` is there already", help="name another with `--job-dir`"
+        )
+    if outcome == "sent" and load.sent:
+        files = [one for one in load.sent if one.size is not None]
+        size = Bytes(sum(one.size or 0 for one in files))
+        names = ", ".join(one.name for one in files[:3]) + (", …" if len(files) > 3 else "")
+        say(f"sent {len(files)} file{'s' if len(files) != 1 else ''} ({size}) to `{remote.host}`: {names}")
+
+
+def _hand_over(transport: Transport, plan: Plan, remote: Remote) -> str:
+    variables = {s.env: os.environ[s.env] for s in plan.secrets if s.env is not None}
+    return remote_steps.submit(
+        transport,
+        remote.directory,
+        backends.scheduler(plan.scheduler),
+        unwanted=remote.unwanted,
+        variables=variables,
+    )
+
+
+def _tell(transport: Transport, directory: str, plan: Plan, facts: Facts, job_id: str) -> None:
+    """Let dlrun on the login node know the job too, as one of its own; that this fails harms nothing."""
+    own = Remote(host=facts.host, transport=None, directory="")
+    words = {**remote_record.submission(plan, own, job_id), "remote_directory": None}
+    with suppress(DlrunError):
+        remote_steps.note(transport, directory, jobs.SUBMISSION, json.dumps(words, indent=1) + "\n")

@@ -1,0 +1,49 @@
+"""What a scheduler says of its cluster, in no scheduler's words; None is what it did not say."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Queue:
+    """A partition or queue with its limits; times as the scheduler writes them."""
+
+    name: str
+    default: bool = False
+    max_walltime: str | None = None
+    default_walltime: str | None = None
+    min_nodes: int | None = None
+    max_nodes: int | None = None
+    exclusive: bool = False
+    preemptable: bool = False
+    kinds: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nodes:
+    """Nodes that are alike. `cores` are those of a package; without `packages` only `cpus` are known."""
+
+    name: str
+    count: int
+    memory_mib: int
+    packages: int | None = None
+    cores: int | None = None
+    smt: int = 1
+    cpus: int | None = None
+    gpus: int = 0
+    gpu_type: str | None = None
+    features: tuple[str, ...] = ()
+    queues: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cluster:
+    """A cluster as its scheduler describes it."""
+
+    scheduler: str
+    name: str | None = None
+    version: str | None = None
+    mpi: str | None = None
+    queues: tuple[Queue, ...] = ()
+    nodes: tuple[Nodes, ...] = ()

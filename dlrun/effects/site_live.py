@@ -1,0 +1,113 @@
+"""A profile against the scheduler that it describes, where dlrun stands on that very cluster."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from dlrun.config.sites import recognised
+from dlrun.effects.process import Runner, run
+from dlrun.effects.profiles import Here, surroundings
+from dlrun.effects.site_detect import ask
+from dlrun.effects.site_facts import Cluster, Queue
+from dlrun.errors import DlrunError
+from dlrun.model.origin import Origin
+from dlrun.model.problem import Problem
+from dlrun.model.site import Partition, Site
+from dlrun.model.units import Duration
+
+Origins = Mapping[str, Origin]
+
+
+def differences(site: Site, origins: Origins, here: Here, runner: Runner = run) -> Iterator[Problem]:
+    """What the profile says otherwise than the live scheduler; nothing where this is not its cluster."""
+    if recognised(site.recognise, surroundings(here)) is None or not (
+        here.has("scontrol") or here.has("pbsnodes")
+    ):
+        return
+    try:
+        cluster = ask(here, runner)
+    except DlrunError as error:
+        yield _problem("DLR073", "scheduler", f"this cluster's scheduler did not answer: {error.message}", origins,
+                       error.help or "try again when it does")  # fmt: skip
+        return
+    if cluster.scheduler != site.scheduler.type:
+        yield _problem("DLR073", "scheduler.type", f"the scheduler here is `{cluster.scheduler}`", origins,
+                       f"write `type: {cluster.scheduler}`")  # fmt: skip
+        return
+    if site.scheduler.version and cluster.version and not cluster.version.startswith(site.scheduler.version):
+        yield _problem("DLR073", "scheduler.version", f"the scheduler here is version {cluster.version}", origins,
+                       f'write `version: "{cluster.version}"`')  # fmt: skip
+    yield from _queues(site, cluster, origins)
+    yield from _nodes(site, cluster, origins)
+
+
+def _queues(site: Site, cluster: Cluster, origins: Origins) -> Iterator[Problem]:
+    live = {queue.name: queue for queue in cluster.queues}
+    described = set()
+    for name, partition in site.partitions.items():
+        queue = partition.queue or name
+        described.add(queue)
+        if queue == "-":
+            continue
+        if queue not in live:
+            listed = ", ".join(f"`{n}`" for n in live) or "none"
+            yield _problem("DLR070", f"partitions.{name}", f"the scheduler has no partition `{queue}`", origins,
+                           f"it has {listed}")  # fmt: skip
+        else:
+            yield from _limits(name, partition, live[queue], origins)
+    for queue in live.keys() - described:
+        if site.partitions and "-" not in described:
+            yield _problem("DLR070", "partitions", f"the scheduler has a partition `{queue}` that is not described",
+                           origins, "add it, or leave it out on purpose")  # fmt: skip
+
+
+def _limits(name: str, partition: Partition, live: Queue, origins: Origins) -> Iterator[Problem]:
+    key = f"partitions.{name}"
+    longest = _seconds(live.max_walltime)
+    if longest is not None and (partition.max_walltime is None or partition.max_walltime > longest):
+        said = (
+            f"`max_walltime` is {partition.max_walltime}"
+            if partition.max_walltime
+            else "no `max_walltime` is given"
+        )
+        yield _problem("DLR071", f"{key}.max_walltime", f"partition `{name}`: {said}, and the scheduler allows {longest}",
+                       origins, f"write `max_walltime: {longest}`", key)  # fmt: skip
+    if live.max_nodes is not None and (partition.max_nodes is None or partition.max_nodes > live.max_nodes):
+        said = f"`max_nodes` is {partition.max_nodes}" if partition.max_nodes else "no `max_nodes` is given"
+        yield _problem("DLR071", f"{key}.max_nodes", f"partition `{name}`: {said}, and the scheduler allows {live.max_nodes}",
+                       origins, f"write `max_nodes: {live.max_nodes}`", key)  # fmt: skip
+
+
+def _nodes(site: Site, cluster: Cluster, origins: Origins) -> Iterator[Problem]:
+    """Node types whose packages and cores no live node has."""
+    shapes = {(kind.packages, kind.cores) for kind in cluster.nodes if kind.packages}
+    for name, kind in site.node_types.items():
+        topology = kind.topology
+        if topology is None or not shapes:
+            continue
+        alike = [k for k in cluster.nodes if (k.packages, k.cores) == (topology.packages, topology.cores)]
+        if not alike:
+            listed = ", ".join(f"{packages} × {cores}" for packages, cores in sorted(shapes, key=str))
+            yield _problem("DLR072", f"node_types.{name}.topology",
+                           f"no node here has {topology.packages} packages of {topology.cores} cores", origins,
+                           f"the scheduler knows {listed}")  # fmt: skip
+        elif kind.memory is not None and all(kind.memory.mebibytes() > k.memory_mib for k in alike):
+            most = max(k.memory_mib for k in alike)
+            yield _problem("DLR072", f"node_types.{name}.memory", f"the scheduler gives {most} MiB of these nodes", origins,
+                           f"write `memory: {most}MiB`")  # fmt: skip
+
+
+def _seconds(text: str | None) -> Duration | None:
+    """A walltime as Slurm or PBS prints it; None for what is none."""
+    if text is None or not re.fullmatch(r"(\d+-)?\d+(:\d+){1,2}", text):
+        return None
+    days, _, clock = text.rpartition("-")
+    parts = [int(part) for part in clock.split(":")]
+    parts = [0] * (3 - len(parts)) + parts
+    return Duration(int(days or 0) * 86400 + parts[0] * 3600 + parts[1] * 60 + parts[2])
+
+
+def _problem(code: str, key: str, message: str, origins: Origins, help: str, *otherwise: str) -> Problem:
+    origin = next((origins[k] for k in (key, *otherwise, "name") if k in origins), None)
+    return Problem(code=code, message=message, origin=origin, help=help, warning=True)

@@ -1,0 +1,113 @@
+"""What is known against the settings and sources of a profile, each finding at the place of its value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from dlrun.fabrics import rules
+from dlrun.fabrics.libraries import in_play
+from dlrun.fabrics.rules import Job
+from dlrun.fabrics.table import Rule, about
+from dlrun.model.origin import Origin
+from dlrun.model.problem import Problem
+from dlrun.model.site import Site
+from dlrun.plan.fabric import fault_code, fault_help, flags_of
+
+Origins = Mapping[str, Origin]
+_SECTIONS = (
+    "scheduler", "launcher", "partitions", "node_types", "fabric", "rendezvous", "storage", "environment", "gpu_binding",
+)  # fmt: skip
+
+
+def settings(site: Site, origins: Origins) -> Iterator[Problem]:
+    """Harmful and deprecated settings, halves of pairs, units that `drop` takes apart."""
+    fabric = site.fabric
+    job = _widest_job(site)
+    for block, values in (
+        ("environment.variables", site.environment.variables),
+        ("fabric.settings", fabric.settings if fabric else {}),
+        ("fabric.multi_node", fabric.multi_node if fabric else {}),
+    ):
+        for name, value in values.items():
+            for rule in rules.faults(job, name, value)[:1]:
+                yield _fault(rule, name, value, origins.get(f"{block}.{name}") or origins.get(block), job)
+    if fabric is None:
+        return
+    for name, value in {**fabric.settings, **fabric.multi_node}.items():
+        yield from _pair(name, value, site, job, origins)
+    for name in fabric.drop:
+        for unit in {rule.unit for rule in about(name) if rule.unit and rule.act == "set"}:
+            rest = [rule.name for rule in rules.unit(unit) if rule.name not in fabric.drop]
+            if rest:
+                listed = " and ".join(f"`{one}`" for one in rest)
+                yield Problem(
+                    code="DLR065",
+                    message=f"without `{name}`, {listed} are not set either: they stand or fall together",
+                    origin=origins.get("fabric.drop"),
+                    help="leave it in, or list all of them to say that you mean it",
+                    warning=True,
+                )
+
+
+def _widest_job(site: Site) -> Job:
+    """A job of several nodes with every library that this site's jobs can have."""
+    fabric = site.fabric
+    kinds = [
+        kind.topology.gpus.kind for kind in site.node_types.values() if kind.topology and kind.topology.gpus
+    ]
+    libraries = in_play(
+        framework="torch",
+        launcher=site.launcher.name,
+        gpus=kinds[0] if kinds else None,
+        fabric=fabric.name if fabric else "",
+        present=fabric.libraries if fabric else (),
+    )
+    return Job(
+        fabric=fabric.name if fabric else None,
+        libraries=libraries,
+        versions=fabric.versions if fabric else {},
+        nodes=2,
+        gpus=bool(kinds),
+        interfaces=fabric.interfaces if fabric else (),
+        flags=flags_of(site),
+    )
+
+
+def _fault(rule: Rule, name: str, value: str, origin: Origin | None, job: Job) -> Problem:
+    code, what, warning = fault_code(rule, known=job.fabric is not None)
+    message = f"`{name}={value}` is {what}: {rule.because.rstrip('.')}"
+    return Problem(code=code, message=message, origin=origin, help=fault_help(rule), warning=warning)
+
+
+def _pair(name: str, value: str, site: Site, job: Job, origins: Origins) -> Iterator[Problem]:
+    for rule in about(name):
+        if rule.act == "asks" and rules.matches(rule, value) and job.fabric in rule.fabrics:
+            missing = [c.partition(":")[2] for c in rule.when if c.startswith("flag:")]
+            for flag in set(missing) - job.flags:
+                place = "scheduler.directives" if site.scheduler.type == "slurm" else "launcher.arguments"
+                spelled = f"--network={flag}" if site.scheduler.type == "slurm" else f"--{flag}"
+                yield Problem(
+                    code="DLR063",
+                    message=f"`{name}={value}` stands or falls with the option `{flag}`, which jobs here do not have",
+                    origin=origins.get(f"fabric.settings.{name}"),
+                    help=f"add `{spelled}` to `{place}`, or leave the variable out (source: {rule.cited})",
+                )
+
+
+def sources(site: Site, origins: Origins) -> Iterator[Problem]:
+    """Parts of a profile that no source is named for, and sources without a date."""
+    if site.status == "generic" or not site.sources:
+        return
+    covered = {key for source in site.sources for key in source.covers}
+    if not all(source.covers for source in site.sources):
+        return
+    own = {key.partition(".")[0] for key in origins}
+    for section in _SECTIONS:
+        if section in own and not any(key.partition(".")[0] == section for key in covered):
+            yield Problem(
+                code="DLR064",
+                message=f"no source is named for `{section}`",
+                origin=origins.get(section),
+                help=f"add `{section}` to the `covers:` of the source that says so",
+                warning=True,
+            )

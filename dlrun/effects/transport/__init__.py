@@ -1,0 +1,46 @@
+"""How commands and bytes reach a login node: this machine's OpenSSH, else paramiko."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping
+
+from dlrun.effects.transport.protocol import Transport
+from dlrun.errors import Invalid
+
+_HOST = re.compile(r"(?!-)[^\s\x00-\x1f\x7f]{1,255}")
+
+
+def open_transport(host: str, kind: str | None = None, *, prompt: bool | None = None) -> Transport:
+    """A way to run programs on `host` (a name as ssh knows it); nothing is connected until one runs.
+
+    `kind` is openssh, paramiko or local (default: openssh where there is an `ssh`). `prompt` says whether
+    a password or a second factor may be asked for (default: if there is a terminal).
+    Raises Invalid for what cannot be a host name.
+    """
+    if not _HOST.fullmatch(host):
+        raise Invalid(
+            f"`{host}` is no host name", help="name the login node as ssh knows it, such as `me@login`"
+        )
+    asking = may_prompt() if prompt is None else prompt and may_prompt()
+    if kind == "local":
+        from dlrun.effects.transport.local import LocalTransport  # noqa: PLC0415
+
+        return LocalTransport(host)
+    if kind == "paramiko" or shutil.which("ssh") is None:
+        from dlrun.effects.transport.paramiko import ParamikoTransport  # noqa: PLC0415 - half a second
+
+        return ParamikoTransport(host, prompt=asking)
+    from dlrun.effects.transport.openssh import OpenSshTransport  # noqa: PLC0415
+
+    return OpenSshTransport(host, prompt=asking)
+
+
+def may_prompt(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether there is somebody to ask: a terminal, or a program that ssh is told to ask by."""
+    if environment.get("SSH_ASKPASS") and environment.get("SSH_ASKPASS_REQUIRE") in ("force", "prefer"):
+        return True
+    return sys.stdin.isatty() and sys.stderr.isatty()

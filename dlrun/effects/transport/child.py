@@ -1,0 +1,115 @@
+"""A program of this machine as a stream: what `bash` and `ssh` have in common."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+
+from dlrun.effects.transport.protocol import Hangup, TransportFailed
+from dlrun.errors import DlrunError, OperationFailed
+
+_CHUNK = 1 << 16
+
+
+class Child:
+    """A running child process, without a terminal, that never blocks longer than `patience` seconds.
+
+    Its standard error goes to a file, not a pipe: a shared ssh connection that stays behind may keep it open.
+    `failure` makes an error of an exit code and standard error if they mean that the connection failed.
+    """
+
+    def __init__(
+        self,
+        argv: Sequence[str],
+        *,
+        host: str,
+        patience: float,
+        failure: Callable[[int, str], DlrunError | None],
+    ) -> None:
+        self._host = host
+        self._patience = patience
+        self._failure = failure
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the child
+        try:
+            self._process = subprocess.Popen(
+                list(argv),
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=self._errors,
+                bufsize=0,
+                start_new_session=True,
+            )
+        except OSError as error:
+            self._errors.close()
+            raise OperationFailed(f"cannot run `{argv[0]}`: {error.strerror}") from None
+        assert self._process.stdin is not None  # noqa: S101 - both are pipes
+        assert self._process.stdout is not None  # noqa: S101
+        self._input, self._output = self._process.stdin, self._process.stdout
+        os.set_blocking(self._input.fileno(), False)
+
+    def write(self, data: bytes) -> None:
+        """Send to its standard input."""
+        view = memoryview(data)
+        while view:
+            if not select.select([], [self._input], [], self._patience)[1]:
+                raise self._gone()
+            try:
+                view = view[os.write(self._input.fileno(), view[:_CHUNK]) :]
+            except BlockingIOError:
+                continue
+            except (BrokenPipeError, ConnectionError):
+                raise Hangup from None
+
+    def end(self) -> None:
+        """Close its standard input."""
+        with suppress(OSError):
+            self._input.close()
+
+    def read(self) -> bytes:
+        """What it printed next, empty at the end."""
+        if not select.select([self._output], [], [], self._patience)[0]:
+            raise self._gone()
+        return os.read(self._output.fileno(), _CHUNK)
+
+    def finish(self) -> tuple[int, bytes]:
+        """Wait for its end: exit code and standard error."""
+        self.end()
+        try:
+            code = self._process.wait(self._patience)
+        except subprocess.TimeoutExpired:
+            raise self._gone() from None
+        self._errors.seek(0)
+        said = self._errors.read()
+        self.close()
+        if failure := self._failure(code, said.decode(errors="replace")):
+            raise failure
+        return code, said
+
+    def close(self) -> None:
+        """End it, with all that it started, and wait."""
+        self.end()
+        if self._process.poll() is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGTERM)
+            deadline = time.monotonic() + 2
+            while self._process.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.01)
+            if self._process.poll() is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, signal.SIGKILL)
+                self._process.wait()
+        self._output.close()
+        self._errors.close()
+
+    def _gone(self) -> DlrunError:
+        self.close()
+        return TransportFailed(
+            f"`{self._host}` did not answer within {self._patience:g} s",
+            help="repeat the command when it does: it goes on where it stopped",
+        )

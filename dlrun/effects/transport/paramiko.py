@@ -1,0 +1,108 @@
+"""paramiko, for machines without an `ssh` program: one connection for as long as this process runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TypeVar
+
+import paramiko
+
+from dlrun.effects.transport import paramiko_login as login
+from dlrun.effects.transport.protocol import PATIENCE, Hangup, Stream, TransportFailed
+from dlrun.effects.transport.refusals import lost
+
+T = TypeVar("T")
+
+_CHUNK = 1 << 15
+
+
+class ParamikoTransport:
+    """Runs programs over one connection of its own, made when the first one starts."""
+
+    def __init__(self, host: str, *, prompt: bool) -> None:
+        self.host = host
+        self._prompt = prompt
+        self._connection: login.Connection | None = None
+
+    def start(self, command: str, *, patience: float = PATIENCE) -> Stream:
+        """Start a command of the login shell."""
+        if self._connection is None or not self._connection.transport.is_active():
+            self.close()
+            self._connection = login.connect(self.host, prompt=self._prompt)
+        try:
+            channel = self._connection.transport.open_session(timeout=patience)
+            channel.settimeout(patience)
+            channel.exec_command(command)
+        except (paramiko.SSHException, OSError, EOFError) as error:
+            raise lost(self.host, str(error)) from None
+        return _Channel(channel, self.host, patience)
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+
+class Closed(Exception):
+    """The channel is closed."""
+
+
+class _Channel:
+    """One program; its standard error is kept by the connection until the end."""
+
+    def __init__(self, channel: paramiko.Channel, host: str, patience: float) -> None:
+        self._channel = channel
+        self._host = host
+        self._patience = patience
+
+    def write(self, data: bytes) -> None:
+        """Send to its standard input."""
+        try:
+            self._patiently(lambda: self._channel.sendall(data))
+        except Closed:  # by the program's end, or by that of the connection, which `finish` tells
+            raise Hangup from None
+
+    def end(self) -> None:
+        """Close its standard input."""
+        with suppress(Closed):
+            self._patiently(self._channel.shutdown_write)
+
+    def read(self) -> bytes:
+        """What it printed next, empty at the end."""
+        try:
+            return self._patiently(lambda: self._channel.recv(_CHUNK))
+        except Closed:
+            return b""
+
+    def finish(self) -> tuple[int, bytes]:
+        """Wait for its end: exit code and standard error."""
+        self.end()
+        said = b""
+        with suppress(Closed):
+            while part := self._patiently(lambda: self._channel.recv_stderr(_CHUNK)):
+                said += part
+        if not self._channel.status_event.wait(self._patience):
+            raise self._gone()
+        code = self._channel.recv_exit_status()
+        self.close()
+        if code < 0:  # no exit status came: the connection ended first
+            raise lost(self._host, "it was closed in the middle")
+        return code, said
+
+    def close(self) -> None:
+        """Let go of it."""
+        self._channel.close()
+
+    def _patiently(self, action: Callable[[], T]) -> T:
+        try:
+            return action()
+        except TimeoutError:
+            raise self._gone() from None
+        except (paramiko.SSHException, OSError, EOFError):
+            raise Closed from None
+
+    def _gone(self) -> TransportFailed:
+        self.close()
+        return lost(self._host, f"no answer within {self._patience:g} s")

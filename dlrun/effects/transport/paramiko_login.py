@@ -1,0 +1,246 @@
+"""How paramiko gets in: ssh's configuration, strict host keys, the user's keys, then questions on a terminal."""
+
+from __future__ import annotations
+
+import getpass
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import paramiko
+from paramiko.hostkeys import HostKeyEntry, InvalidHostKey
+
+from dlrun.effects.transport import refusals
+from dlrun.effects.transport.protocol import TransportFailed
+
+_DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
+_CONFIGURATIONS = ("~/.ssh/config", "/etc/ssh/ssh_config")
+_GLOBAL_KEYS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
+_RSA = ("rsa-sha2-512", "rsa-sha2-256", "ssh-rsa")
+"""Signatures that an RSA host key can make."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Target:
+    """A host with what ssh's configuration says about it."""
+
+    name: str
+    host: str
+    port: int
+    user: str
+    keys: tuple[Path, ...]
+    known_hosts: tuple[Path, ...]
+    known_as: str
+    """Its name in known_hosts."""
+    jumps: tuple[str, ...] = ()
+    proxy: str | None = None
+    timeout: float = 20.0
+    alive: tuple[int, int] = (15, 3)
+
+
+@dataclass(slots=True, kw_only=True)
+class Connection:
+    """A live connection, with those to the jump hosts that it runs through."""
+
+    transport: paramiko.Transport
+    through: list[paramiko.Transport] = field(default_factory=list)
+
+    def close(self) -> None:
+        """End it, then those it runs through."""
+        for transport in (self.transport, *reversed(self.through)):
+            transport.close()
+
+
+def connect(name: str, *, prompt: bool) -> Connection:
+    """Log in to a host, through its jump hosts; raises TransportFailed or AuthenticationFailed."""
+    configuration = _configuration()
+    target = look_up(name, configuration)
+    hops = [*(look_up(jump, configuration) for jump in target.jumps), target]
+    open_: list[paramiko.Transport] = []
+    try:
+        for hop in hops:
+            way = _onward(open_[-1], hop) if open_ else _reach(hop)
+            open_.append(_log_in(hop, way, prompt=prompt))
+    except BaseException:
+        for transport in reversed(open_):
+            transport.close()
+        raise
+    return Connection(transport=open_.pop(), through=open_)
+
+
+def look_up(name: str, configuration: paramiko.SSHConfig) -> Target:
+    """A host as `[user@]name[:port]`, with what the configuration adds."""
+    user, _, rest = name.rpartition("@")
+    alias, port = rest, ""
+    if rest.count(":") == 1:
+        alias, _, port = rest.partition(":")
+    said = configuration.lookup(alias)
+    home = Path.home() / ".ssh"
+    given = [Path(p).expanduser() for p in said.get("identityfile", ())]
+    jumps = said.get("proxyjump", "none")
+    proxy = said.get("proxycommand", "none")
+    known = said.get("userknownhostsfile", "~/.ssh/known_hosts ~/.ssh/known_hosts2")
+    host, number = said.get("hostname", alias), int(port or said.get("port", "22"))
+    return Target(
+        name=name,
+        host=host,
+        port=number,
+        user=user or said.get("user") or getpass.getuser(),
+        keys=tuple(given) or tuple(home / key for key in _DEFAULT_KEYS),
+        known_hosts=tuple(Path(p).expanduser() for p in (*known.split(), *_GLOBAL_KEYS)),
+        known_as=said.get("hostkeyalias", host if number == 22 else f"[{host}]:{number}"),
+        jumps=() if jumps == "none" else tuple(jump.strip() for jump in jumps.split(",")),
+        proxy=None if proxy == "none" else proxy,
+        timeout=float(said.get("connecttimeout", "20")),
+        alive=(int(said.get("serveraliveinterval", "0")) or 15, int(said.get("serveralivecountmax", "3"))),
+    )
+
+
+def _configuration() -> paramiko.SSHConfig:
+    text = ""
+    for name in _CONFIGURATIONS:
+        path = Path(name).expanduser()
+        if path.is_file():
+            text += path.read_text(encoding="utf-8", errors="replace") + "\nMatch all\n"
+    return paramiko.SSHConfig.from_text(text)
+
+
+def _reach(target: Target) -> socket.socket | paramiko.ProxyCommand:
+    """A connection to a host that needs no jump."""
+    if target.proxy is not None:
+        return paramiko.ProxyCommand(target.proxy)
+    try:
+        wire = socket.create_connection((target.host, target.port), target.timeout)
+    except socket.gaierror as error:
+        raise TransportFailed(
+            f"there is no host `{target.name}`: {error.strerror}", help="name the login node as ssh knows it"
+        ) from None
+    except OSError as error:
+        raise refusals.lost(target.name, error.strerror or str(error)) from None
+    wire.settimeout(None)
+    interval, count = target.alive
+    wire.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, interval * count * 1000)
+    return wire
+
+
+def _onward(jump: paramiko.Transport, target: Target) -> paramiko.Channel:
+    try:
+        return jump.open_channel(
+            "direct-tcpip", (target.host, target.port), ("127.0.0.1", 0), timeout=target.timeout
+        )
+    except (paramiko.SSHException, OSError, EOFError) as error:
+        raise refusals.lost(target.name, str(error)) from None
+
+
+def _log_in(
+    target: Target, way: socket.socket | paramiko.Channel | paramiko.ProxyCommand, *, prompt: bool
+) -> paramiko.Transport:
+    known = _known_keys(target)
+    transport = paramiko.Transport(way)
+    try:
+        if known:  # ask for a key of a kind that can be compared
+            options = transport.get_security_options()
+            kinds = [k for key in known for k in (_RSA if key.get_name() == "ssh-rsa" else (key.get_name(),))]
+            options.key_types = [k for k in options.key_types if k in kinds]
+        transport.set_keepalive(target.alive[0])
+        transport.start_client(timeout=target.timeout)
+        _check_key(target, transport.get_remote_server_key(), known)
+        _authenticate(transport, target, prompt=prompt)
+    except (paramiko.SSHException, OSError, EOFError) as error:
+        transport.close()
+        if isinstance(error, paramiko.ssh_exception.IncompatiblePeer) and known:
+            raise refusals.key_changed(target.name, None) from None
+        raise refusals.lost(target.name, str(error)) from None
+    except BaseException:
+        transport.close()
+        raise
+    return transport
+
+
+def _known_keys(target: Target) -> list[paramiko.PKey]:
+    keys = paramiko.HostKeys()
+    for path in target.known_hosts:
+        lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
+        for line in lines:
+            with suppress(paramiko.SSHException, InvalidHostKey):  # ssh too passes over what it cannot read
+                if entry := HostKeyEntry.from_line(line.strip()):
+                    for name in entry.hostnames or ():
+                        keys.add(name, entry.key.get_name(), entry.key)
+    found = keys.lookup(target.known_as)
+    return list(found.values()) if found else []
+
+
+def _check_key(target: Target, key: paramiko.PKey, known: Sequence[paramiko.PKey]) -> None:
+    if not known:
+        raise refusals.key_unknown(target.name)
+    if key not in known:
+        raise refusals.key_changed(target.name, None)
+
+
+def _authenticate(transport: paramiko.Transport, target: Target, *, prompt: bool) -> None:
+    """Keys first, then whatever the server still wants, asked for on the terminal."""
+    wanted = ["publickey", "keyboard-interactive", "password"]
+    try:
+        transport.auth_none(target.user)
+    except paramiko.BadAuthenticationType as answer:
+        wanted = answer.allowed_types
+    if not transport.is_authenticated() and "publickey" in wanted:
+        wanted = _try_keys(transport, target, wanted, prompt=prompt)
+    for method in ("keyboard-interactive", "password"):
+        if transport.is_authenticated():
+            return
+        if method not in wanted:
+            continue
+        if not prompt:
+            raise refusals.denied(target.name, f"it asks for {method}", asked=False)
+        with suppress(paramiko.AuthenticationException):
+            if method == "password":
+                words = getpass.getpass(f"password of {target.user} on {target.host}: ")
+                transport.auth_password(target.user, words)
+            else:
+                transport.auth_interactive(target.user, _ask)
+    if not transport.is_authenticated():
+        raise refusals.denied(target.name, f"it wants {' or '.join(wanted)}", asked=prompt)
+
+
+def _try_keys(transport: paramiko.Transport, target: Target, wanted: list[str], *, prompt: bool) -> list[str]:
+    """Offer the keys until one is taken; what the server wants then."""
+    for key in _keys(target, prompt=prompt):
+        with suppress(paramiko.AuthenticationException):
+            return transport.auth_publickey(target.user, key)
+    return wanted
+
+
+def _keys(target: Target, *, prompt: bool) -> Iterator[paramiko.PKey]:
+    """The agent's keys, then those in files."""
+    yield from paramiko.Agent().get_keys()
+    for path in target.keys:
+        if path.is_file() and (key := _read_key(path, None, prompt=prompt)):
+            yield key
+
+
+def _read_key(path: Path, words: str | None, *, prompt: bool) -> paramiko.PKey | None:
+    """A private key; None if paramiko cannot use it, or its passphrase cannot be asked for."""
+    for kind in (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey):
+        try:
+            return kind.from_private_key_file(str(path), words)
+        except paramiko.PasswordRequiredException:
+            if not prompt or words is not None:
+                return None
+            return _read_key(path, getpass.getpass(f"passphrase of {path}: "), prompt=prompt)
+        except (paramiko.SSHException, ValueError, OSError):
+            continue
+    return None
+
+
+def _ask(title: str, instructions: str, prompts: list[tuple[str, bool]]) -> list[str]:
+    """The server's questions, on the terminal."""
+    lead = "\n".join(text for text in (title, instructions) if text)
+    answers = []
+    for question, echo in prompts:
+        shown = f"{lead}\n{question}" if lead else question
+        answers.append(input(shown) if echo else getpass.getpass(shown))
+        lead = ""
+    return answers

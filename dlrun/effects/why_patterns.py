@@ -1,0 +1,238 @@
+"""What known failures look like in a log, what they mean, and what to do next: data, read from top to bottom.
+
+Causes stand before consequences: a rank that lost its peer only says that another one failed first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dlrun.model.job import State
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pattern:
+    """One kind of failure: a regular expression over one line, its meaning (`{1}` is the first group), the next step.
+
+    A `consequence` is believed only where no log shows a cause.
+    """
+
+    cause: str
+    regex: str
+    means: str
+    next: str
+    consequence: bool = False
+
+
+# ruff: noqa: E501 - a table
+PATTERNS = (
+    Pattern(
+        cause="gpu-memory",
+        regex=r"(?:CUDA|HIP|XPU) out of memory|OutOfMemoryError: |CUBLAS_STATUS_ALLOC_FAILED|CUDA_ERROR_OUT_OF_MEMORY|RESOURCE_EXHAUSTED: Out of memory",
+        means="a GPU's memory was too small for the model and the batch",
+        next="make `batch_per_rank` smaller, or shard or checkpoint activations",
+    ),
+    Pattern(
+        cause="gpu-broken",
+        regex=r"(uncorrectable (?:NVLink|ECC) error|NVRM: Xid[^:]*: \d+|CUDA_ERROR_ECC_UNCORRECTABLE|fallen off the bus|HSA_STATUS_ERROR_HARDWARE)",
+        means="a GPU reported a hardware fault: {1}",
+        next="exclude the node (`resources.exclude`), submit again, and tell the centre",
+    ),
+    Pattern(
+        cause="no-gpu",
+        regex=r"No CUDA GPUs are available|no CUDA-capable device is detected|Found no NVIDIA driver|CUDA driver version is insufficient|No HIP GPUs are available|Torch not compiled with CUDA enabled",
+        means="the program found no GPU that it can use",
+        next="check `resources.gpus_per_node` and that the environment's build fits the driver: `dlrun explain resources.gpus_per_node JOB`",
+    ),
+    Pattern(
+        cause="device-assert",
+        regex=r"device-side assert triggered|an illegal memory access was encountered",
+        means="a kernel on the GPU failed; often a label or an index is out of range",
+        next="run once with `environment.variables: {CUDA_LAUNCH_BLOCKING: 1}` to see the line",
+    ),
+    Pattern(
+        cause="shared-memory",
+        regex=r"DataLoader worker \(pid\(?s?\)? [\d, ]+\) (?:is killed by signal: Bus error|exited unexpectedly)|insufficient shared memory \(shm\)|unable to (?:open|write to file|mmap) .*shared memory|Unexpected bus error",
+        means="the data loaders ran out of shared memory (/dev/shm)",
+        next="use fewer loader processes, or `torch.multiprocessing.set_sharing_strategy('file_system')`",
+    ),
+    Pattern(
+        cause="memory",
+        regex=r"oom[-_]kill event|Out [Oo]f [Mm]emory: Killed process|is killed by signal: Killed|DefaultCPUAllocator: (?:can't|not enough)|std::bad_alloc|MemoryError|exceeded memory limit|Cannot allocate memory",
+        means="a node's memory, or the job's part of it, ran out",
+        next="ask for more with `resources.memory_per_node`, or use fewer data-loader processes",
+    ),
+    Pattern(
+        cause="quota",
+        regex=r"Disk quota exceeded",
+        means="a disk quota is used up",
+        next="delete files, or write to another file system; the centre's quota command shows which is full",
+    ),
+    Pattern(
+        cause="disk-full",
+        regex=r"No space left on device",
+        means="a file system is full",
+        next="if it is /tmp or node-local, write elsewhere or stage less; `df -h` on the node shows which",
+    ),
+    Pattern(
+        cause="file-system",
+        regex=r"(Stale file handle|Transport endpoint is not connected|Input/output error|Cannot send after transport endpoint shutdown)",
+        means="the shared file system failed: {1}",
+        next="submit again; if it comes back, exclude the node and tell the centre",
+    ),
+    Pattern(
+        cause="missing-module",
+        regex=r"(?:ModuleNotFoundError|ImportError): No module named '?([\w.]+)",
+        means="Python has no module `{1}` in the job's environment",
+        next="install it there, or name the right `environment.venv`, `conda` or `container`",
+    ),
+    Pattern(
+        cause="environment-module",
+        regex=r"Lmod has detected the following error|Unable to locate a modulefile for '?([^' ]*)|(?:module|ModuleCmd_\w+).*(?:ERROR|command not found)|The following module\(s\) are unknown: \"?([^\" ]*)",
+        means="an environment module could not be loaded",
+        next="`module avail` on the cluster shows the names; correct `environment.modules`",
+    ),
+    Pattern(
+        cause="missing-library",
+        regex=r"error while loading shared libraries: ([^:]+)|(lib\S+\.so\S*): cannot open shared object file|version `((?:GLIBC|GLIBCXX|CXXABI)_[\d.]+)' not found",
+        means="the shared library `{1}` is missing or too old on the node",
+        next="load the module that brings it, with `environment.modules`, or build for this system",
+    ),
+    Pattern(
+        cause="illegal-instruction",
+        regex=r"Illegal instruction",
+        means="the program was built for a CPU that this node does not have",
+        next="build it on a compute node, or ask for the right one with `resources.constraint`",
+    ),
+    Pattern(
+        cause="port-in-use",
+        regex=r"EADDRINUSE|[Aa]ddress already in use|errno: 98\b",
+        means="a port was taken by another process of the node",
+        next="let the program use DLRUN_MASTER_PORT rather than a port of its own, and submit again",
+    ),
+    Pattern(
+        cause="wrong-account",
+        regex=r"Invalid account or account/partition combination|Unauthorized Request|Invalid qos specification|Job violates accounting/QOS policy",
+        means="the account, partition and QOS do not go together",
+        next="correct `resources.account`, `partition` or `qos`; `dlrun site show` says how accounts are found",
+    ),
+    Pattern(
+        cause="no-network",
+        regex=r"Temporary failure in name resolution|Network is unreachable|Max retries exceeded with url|We couldn't connect to 'https://",
+        means="the program wanted the internet, which this node cannot reach",
+        next="download on the login node beforehand, and set `HF_HUB_OFFLINE: 1` or the like",
+    ),
+    Pattern(
+        cause="no-access",
+        regex=r"GatedRepoError|40[13] Client Error|(?:Invalid|Incorrect) API key|wandb: ERROR.*(?:api_key|permission)",
+        means="a service refused the job's credentials",
+        next="give the token under `secrets:`",
+    ),
+    Pattern(
+        cause="checkpoint-damaged",
+        regex=r"PytorchStreamReader failed|invalid magic number; corrupt file|unpickling stack underflow|Unable to (?:synchronously )?open file \(truncated file|Ran out of input",
+        means="a file that the program loads is damaged, or was cut off while it was written",
+        next="remove the newest checkpoint and start from the one before; write to a new name and rename",
+    ),
+    Pattern(
+        cause="checkpoint-mismatch",
+        regex=r"Error\(s\) in loading state_dict|size mismatch for|Missing key\(s\) in state_dict",
+        means="the checkpoint is of another model than the one that loads it",
+        next="point the program at the right checkpoint, or start anew",
+    ),
+    Pattern(
+        cause="too-many-files",
+        regex=r"Too many open files",
+        means="the limit of open files is used up",
+        next="`environment.setup: [ulimit -n 65536]`, or use fewer loader processes",
+    ),
+    Pattern(
+        cause="too-many-threads",
+        regex=r"can't start new thread|pthread_create failed|Resource temporarily unavailable|libgomp: Thread creation failed",
+        means="the limit of processes and threads is used up",
+        next="`environment.setup: [ulimit -u unlimited]`, or use fewer loader processes and threads",
+    ),
+    Pattern(
+        cause="mpi-slots",
+        regex=r"There are not enough slots available|More processes requested than permitted",
+        means="MPI was asked for more ranks than the nodes take",
+        next="compare `resources.ranks_per_node` with what `dlrun plan` shows",
+    ),
+    Pattern(
+        cause="fabric",
+        regex=r"no usable transports|ibv_\w+ failed|NET/(?:IB|OFI) : .*(?:[Ee]rror|failed)|UCX  ERROR|libfabric:.*(?:error|failed)|got completion.*error \d+",
+        means="the fast network failed, or could not be used",
+        next="submit again without the node that said so first; `dlrun explain` says what each fabric variable does",
+    ),
+    Pattern(
+        cause="rendezvous",
+        regex=r"RendezvousTimeoutError|RendezvousConnectionError|DistStoreError|The client socket has timed out|waiting for clients\. \d+/\d+ clients joined|Gloo connectFullMesh failed|DLRUN_MASTER_ADDR|No route to host",
+        means="ranks did not find one another in time",
+        next="look whether a rank never started (`dlrun logs JOB --rank all`), then at the site's `rendezvous` rule",
+    ),
+    Pattern(
+        cause="not-a-number",
+        regex=r"(?i)\b(?:loss|gradient|grad_norm)\b.{0,30}\b(?:is|became|=|:)\s*(?:nan|inf)\b|FloatingPointError|NaN or Inf found",
+        means="the loss or a gradient is no number any more",
+        next="lower the learning rate, clip gradients, and go back to an earlier checkpoint",
+    ),
+    Pattern(
+        cause="command-missing",
+        regex=r"(\S+): (?:command not found|cannot execute)|execve\(\): (\S+): No such file or directory|can't open file '([^']+)'",
+        means="`{1}` does not exist or cannot be run on the node",
+        next="give its whole path, or the environment that has it",
+    ),
+    Pattern(
+        cause="permission",
+        regex=r"Permission denied",
+        means="the job may not read, write or run something",
+        next="see the line above, and `ls -l` of what it names",
+    ),
+    Pattern(
+        cause="file-missing",
+        regex=r"(?:FileNotFoundError|No such file or directory):? ?'?([^'\n]*)",
+        means="a file is not there: {1}",
+        next="check the path from a compute node; relative ones begin at the spec's `directory`",
+    ),
+    Pattern(
+        cause="collective-timeout",
+        regex=r"Watchdog caught collective operation timeout|Timed out waiting \d+ms for (?:send|recv)|Socket Timeout|Horovod has timed out|Stalled (?:ranks|ops)",
+        means="a rank waited in vain for the others: one of them stopped, or is much slower",
+        next="compare the last lines of all ranks: `dlrun logs JOB --rank all`",
+        consequence=True,
+    ),
+    Pattern(
+        cause="peer-lost",
+        regex=r"Connection (?:reset|closed) by peer|ncclRemoteError|Broken pipe|remote process exited|Connection refused|ncclSystemError|ncclInternalError",
+        means="a rank lost the connection to another one",
+        next="find out what ended the other: `dlrun logs JOB --rank all`",
+        consequence=True,
+    ),
+    Pattern(
+        cause="exception",
+        regex=r"^((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b.{0,120})",
+        means="the program raised {1}",
+        next="the whole traceback: `dlrun logs JOB --rank {rank}`",
+        consequence=True,
+    ),
+)
+
+BY_STATE = {
+    State.TIMED_OUT: ("walltime", "the walltime was used up", "ask for more `resources.walltime`, or give `checkpoint:` and `on_failure.requeue`"),
+    State.OUT_OF_MEMORY: ("memory", "a node's memory, or the job's part of it, ran out", "ask for more with `resources.memory_per_node`, or use fewer data-loader processes"),
+    State.NODE_FAILED: ("node", "a node died", "submit again; `on_failure.requeue` does that by itself"),
+    State.PREEMPTED: ("preempted", "a job with more rights took its nodes", "submit again; `on_failure.requeue` does that by itself"),
+    State.CANCELLED: ("cancelled", "it was cancelled by its user", "`dlrun resubmit JOB` starts it once more"),
+    State.CANCELLED_BY_ADMIN: ("cancelled-by-admin", "it was cancelled by an administrator, or a dependency can never be met", "ask the centre, then `dlrun resubmit JOB`"),
+    State.LOST: ("lost", "nobody knows how it ended", "look at the end of its log: `dlrun logs JOB --rank job`"),
+}  # fmt: skip
+"""States that are a cause themselves: its name, what it means, what to do."""
+
+SIGNALS = {
+    137: ("killed", "it was killed (SIGKILL), and neither memory nor the walltime is known to be why", "look for what else runs on the node, and at the node's system log"),
+    139: ("segmentation-fault", "it crashed (SIGSEGV), in compiled code", "update or rebuild the library at the top of the stack; `PYTHONFAULTHANDLER: 1` shows it"),
+    134: ("abort", "it aborted (SIGABRT), in compiled code", "the line before the abort in its log says why"),
+    135: ("shared-memory", "it crashed (SIGBUS): a mapped file or shared memory was cut off", "see whether /dev/shm or a file system is full"),
+    132: ("illegal-instruction", "it was built for a CPU that this node does not have (SIGILL)", "build it on a compute node, or ask for the right one with `resources.constraint`"),
+}  # fmt: skip
+"""Exit codes that tell a signal (128 + its number), for logs that say nothing."""

@@ -1,0 +1,103 @@
+"""The tables of fabric settings, as reviewed: one line a setting, in `data/*.csv` beside this module.
+
+They are part of the program, as its modules are, and read once. CSV, because a plan can afford the
+millisecond that it costs, and because a setting is one line of a review.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import cache
+from pathlib import Path
+from typing import Literal, TypeAlias, cast
+
+Class: TypeAlias = Literal["safe", "tunable", "harmful", "deprecated"]
+Act: TypeAlias = Literal["", "set", "default", "dlrun", "asks", "warn", "refuse"]
+
+TABLES = ("nccl", "libfabric", "mpi", "frameworks")
+_DATA = Path(__file__).parent / "data"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One setting of one library on some fabrics.
+
+    `name` may be a pattern (`RDMAV_*`). `value` is what is set (`{interfaces}` is the site's), or for
+    people to read. `act`: `set` it by default, leave it as the library's own `default`, `dlrun` sets it
+    elsewhere, a value that `asks` for its whole `unit`, `warn` or `refuse`. `versions` bounds the library
+    (`>=2.17 <2.24`); `when` lists further conditions; settings of a `unit` stand or fall together.
+    `pattern` is a regular expression of the values meant, empty for all; `instead` what to use now.
+    """
+
+    fabrics: tuple[str, ...]
+    library: str
+    name: str
+    value: str
+    cls: Class
+    act: Act
+    versions: str
+    when: tuple[str, ...]
+    unit: str
+    pattern: str
+    instead: str
+    because: str
+    source: tuple[str, ...]
+
+    def named(self, name: str) -> bool:
+        """Whether the rule is about this variable."""
+        return self.name == name or ("*" in self.name and fnmatchcase(name, self.name))
+
+    @property
+    def cited(self) -> str:
+        """Its sources, as addresses."""
+        return "; ".join(sources()[code] for code in self.source)
+
+
+@cache
+def rules() -> tuple[Rule, ...]:
+    """Every setting, in the order of the tables."""
+    return tuple(rule for table in TABLES for rule in _rules(table))
+
+
+def about(name: str) -> tuple[Rule, ...]:
+    """What is known of a variable."""
+    return tuple(rule for rule in rules() if rule.named(name))
+
+
+@cache
+def sources() -> dict[str, str]:
+    """Code of a source -> address: repository:path@commit, or URL."""
+    return {row["code"]: row["address"] for row in _rows("sources")}
+
+
+@cache
+def left_out() -> tuple[tuple[str, str], ...]:
+    """Settings that were looked at and are not in the tables, with the reason."""
+    return tuple((row["setting"], row["why"]) for row in _rows("left-out"))
+
+
+def _rules(table: str) -> Iterator[Rule]:
+    for row in _rows(table):
+        yield Rule(
+            fabrics=tuple(row["fabric"].split("|")),
+            library=row["library"],
+            name=row["name"],
+            value=row["value"],
+            cls=cast("Class", row["class"]),
+            act=cast("Act", row["act"]),
+            versions=row["versions"],
+            when=tuple(row["when"].split()),
+            unit=row["unit"],
+            pattern=row["pattern"],
+            instead=row["instead"],
+            because=row["because"],
+            source=tuple(row["source"].split()),
+        )
+
+
+def _rows(table: str) -> Iterator[dict[str, str]]:
+    with (_DATA / f"{table}.csv").open(encoding="utf-8", newline="") as file:
+        yield from csv.DictReader(file)

@@ -1,0 +1,1 @@
+"""Frameworks: which roles a job has and what each process is told; imports no framework."""

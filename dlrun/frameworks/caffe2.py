@@ -1,0 +1,44 @@
+"""Caffe2: one process a node, which meet in a directory that all of them see.
+
+The flags are those of its `caffe2/python/examples/resnet50_trainer.py`, added to the command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dlrun.frameworks import protocol, told
+from dlrun.frameworks.protocol import Role, Shape
+from dlrun.model.text import Text
+
+NAME = "caffe2"
+TITLE = "Caffe2"
+LAUNCHERS: tuple[str, ...] = ()
+ports = told.no_ports
+comm_cores = told.no_comm_cores
+problems = told.no_problems
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Caffe2 jobs have no options of their own."""
+
+
+def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
+    """One shard a node, with all of its GPUs."""
+    flags = [
+        Text.of("--num_shards"),
+        Text.of(str(shape.nodes)),
+        Text.of("--shard_id"),
+        Text.of(protocol.NODE_RANK),
+        Text.of("--run_id"),
+        Text.of(protocol.RUN_ID),
+        Text.of("--file_store_path"),
+        Text.of(protocol.RUN_DIR),
+    ]
+    if shape.gpus_per_node:
+        flags += [Text.of("--num_gpus"), Text.of(str(shape.gpus_per_node))]
+    if shape.interface is not None and shape.nodes > 1:
+        flags += [Text.of("--distributed_interfaces"), Text.of(shape.interface)]
+    return (Role(name="shard", place="node", argv=(*command, *flags), binds=False),)

@@ -1,0 +1,113 @@
+"""Horovod: ranks find one another through MPI, or through Gloo and a key/value server that travels with the job.
+
+Variables as in Horovod 0.28's `horovod/common/common.h` and `horovod/common/gloo/gloo_context.h`; `horovodrun`
+is not needed for either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from dlrun.frameworks import protocol, told
+from dlrun.frameworks.protocol import Role, Setting, Shape
+from dlrun.model.installed import Installed
+from dlrun.model.keys import key
+from dlrun.model.problem import Problem
+from dlrun.model.text import Shell, Text
+
+NAME = "horovod"
+TITLE = "Horovod"
+LAUNCHERS: tuple[str, ...] = ()
+SERVER = "hvd_rendezvous.py"
+_SOURCE = "Horovod 0.28, horovod/common/gloo/gloo_context.h"
+comm_cores = told.no_comm_cores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of Horovod jobs."""
+
+    controller: Literal["auto", "mpi", "gloo"] = key(
+        "how ranks find one another; auto: mpi under an MPI's own launcher, else gloo", default="auto"
+    )
+    cpu_operations: Literal["auto", "mpi", "gloo", "ccl"] = key(
+        "who sums tensors in host memory; auto: the controller", default="auto"
+    )
+
+
+def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
+    """One process a rank, and under Gloo the rendezvous server on the first node."""
+    controller = _controller(shape, options)
+    operations = controller if options.cpu_operations == "auto" else options.cpu_operations
+    chosen = told.settings(
+        "Horovod documentation, Environment variables",
+        ("HOROVOD_CONTROLLER", controller, f"ranks are started by {shape.launcher}"),
+        ("HOROVOD_CPU_OPERATIONS", operations, "sums in host memory go the way the ranks met"),
+    )
+    argv = tuple(command)
+    if controller == "mpi":
+        return (Role(name="rank", place="rank", argv=argv, variables=chosen),)
+    sizes = map(Text.of, (str(shape.world_size), str(shape.ranks_per_node)))
+    rendezvous = Role(
+        name="rendezvous",
+        place="first",
+        argv=(
+            Text.of("python3"),
+            Text.of(protocol.JOB_DIR, f"/{SERVER}"),
+            Text.of(protocol.MASTER_PORT),
+            *sizes,
+        ),
+        service=True,
+        ready=told.listening(protocol.MASTER_PORT),
+        binds=False,
+        files=(SERVER,),
+    )
+    return (rendezvous, Role(name="rank", place="rank", argv=argv, variables=(*chosen, *_gloo(shape))))
+
+
+def ports(shape: Shape, options: Options) -> int:
+    """One for the rendezvous server, none with MPI."""
+    return 1 if _controller(shape, options) == "gloo" else 0
+
+
+def problems(
+    shape: Shape,
+    command: Sequence[Text],
+    options: Options,
+    variables: Mapping[str, str],
+    installed: Installed,
+) -> Sequence[Problem]:
+    """An MPI controller where no MPI starts the ranks."""
+    if options.controller != "mpi" or shape.launcher in told.MPI_LAUNCHERS:
+        return ()
+    message = f"`horovod.controller: mpi` needs an MPI's launcher, and `{shape.launcher}` is none"
+    way_out = "leave `controller:` out, or use `launcher: openmpi` or another MPI's"
+    return (Problem(code="DLR028", message=message, help=way_out),)
+
+
+def _controller(shape: Shape, options: Options) -> str:
+    """Plain srun starts MPI programs only with the right PMI plug-in: there, Gloo always works."""
+    if options.controller != "auto":
+        return options.controller
+    return "mpi" if shape.launcher in told.MPI_LAUNCHERS and shape.launcher != "srun" else "gloo"
+
+
+def _gloo(shape: Shape) -> tuple[Setting, ...]:
+    per_node = shape.ranks_per_node
+    peers = Shell(f"$(( ({shape.world_size} - DLRUN_LOCAL_RANK + {per_node - 1}) / {per_node} ))")
+    interface = (("HOROVOD_GLOO_IFACE", shape.interface, "the site's fabric"),) if shape.interface else ()
+    return told.settings(
+        _SOURCE,
+        ("HOROVOD_GLOO_RENDEZVOUS_ADDR", protocol.MASTER_ADDR, "where the key/value server runs"),
+        ("HOROVOD_GLOO_RENDEZVOUS_PORT", protocol.MASTER_PORT, "derived from the job id, found free there"),
+        ("HOROVOD_HOSTNAME", Text.of("node", protocol.NODE_RANK), "names this node's ranks for the server"),
+        ("HOROVOD_RANK", protocol.RANK, "as the launcher counts"),
+        ("HOROVOD_SIZE", str(shape.world_size), f"{shape.nodes} nodes × {per_node} ranks"),
+        ("HOROVOD_LOCAL_RANK", protocol.LOCAL_RANK, "as the launcher counts on this node"),
+        ("HOROVOD_LOCAL_SIZE", protocol.LOCAL_SIZE, "ranks on this node"),
+        ("HOROVOD_CROSS_RANK", protocol.NODE_RANK, "place among the ranks of this local rank"),
+        ("HOROVOD_CROSS_SIZE", peers, "ranks with this local rank"),
+        *(interface if shape.nodes > 1 else ()),
+    )

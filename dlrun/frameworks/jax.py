@@ -1,0 +1,65 @@
+"""JAX: ranks meet at a coordinator that runs inside rank 0.
+
+`jax.distributed.initialize` reads the coordinator's address from `JAX_COORDINATOR_ADDRESS`; how many processes there
+are and which one this is it is told by Slurm and Open MPI only, so the program passes them on (`{{ world_size }}` and
+`{{ rank }}` in the command). As in JAX 0.10, `jax/_src/distributed.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dlrun.frameworks import protocol, told
+from dlrun.frameworks.protocol import Role, Setting, Shape
+from dlrun.model.installed import Installed
+from dlrun.model.problem import Problem
+from dlrun.model.text import Text
+
+NAME = "jax"
+TITLE = "JAX"
+LAUNCHERS: tuple[str, ...] = ()
+ports = told.one_port
+comm_cores = told.no_comm_cores
+_SOURCE = "JAX 0.10, jax/_src/distributed.py"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """JAX jobs have no options of their own."""
+
+
+def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
+    """One process a rank."""
+    return (Role(name="rank", place="rank", argv=tuple(command), variables=coordinator(shape)),)
+
+
+def problems(
+    shape: Shape,
+    command: Sequence[Text],
+    options: Options,
+    variables: Mapping[str, str],
+    installed: Installed,
+) -> Sequence[Problem]:
+    """A command that cannot know which process it is, where no scheduler tells JAX."""
+    tells = shape.launcher in ("srun", "openmpi") or protocol.RANK in (p for w in command for p in w.parts)
+    if tells or shape.world_size == 1:
+        return ()
+    problem = Problem(
+        code="DLR038",
+        message=f"under `{shape.launcher}` JAX is not told which process it is, and the command does not pass `{{{{ rank }}}}`",
+        help="add `--rank`, `{{ rank }}`, `--world`, `{{ world_size }}` to the command, for jax.distributed.initialize",
+        warning=True,
+    )
+    return (problem,)
+
+
+def coordinator(shape: Shape) -> tuple[Setting, ...]:
+    """Where ranks meet, and on CPUs what they talk through."""
+    address = Text.of(protocol.MASTER_ADDR, ":", protocol.MASTER_PORT)
+    said: list[tuple[str, str | Text, str]] = [
+        ("JAX_COORDINATOR_ADDRESS", address, "rank 0's node, by the site's address rule")
+    ]
+    if not shape.gpus_per_node:
+        said.append(("JAX_CPU_COLLECTIVES_IMPLEMENTATION", "gloo", "collectives between hosts without GPUs"))
+    return told.settings(_SOURCE, *said)

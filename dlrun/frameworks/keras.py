@@ -1,0 +1,78 @@
+"""Keras: what its back end wants: TensorFlow's `TF_CONFIG`, torch's `env://` or JAX's coordinator.
+
+`model.fit` of Keras 3 fails under TensorFlow's MultiWorkerMirroredStrategy (seen with 3.15), so with TensorFlow
+the legacy Keras is asked for, which the package `tf_keras` holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from dlrun.frameworks import jax, tensorflow, told
+from dlrun.frameworks.protocol import Role, Setting, Shape
+from dlrun.model.installed import Installed
+from dlrun.model.keys import key
+from dlrun.model.problem import Problem
+from dlrun.model.text import Text
+
+NAME = "keras"
+TITLE = "Keras"
+LAUNCHERS: tuple[str, ...] = ()
+comm_cores = told.no_comm_cores
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of Keras jobs."""
+
+    backend: Literal["tensorflow", "torch", "jax"] = key("Keras' back end", default="tensorflow")
+
+
+def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
+    """One process a rank."""
+    return (Role(name="rank", place="rank", argv=tuple(command), variables=_told(shape, options)),)
+
+
+def ports(shape: Shape, options: Options) -> int:
+    """One for each rank of a node with TensorFlow, else one."""
+    return shape.ranks_per_node if options.backend == "tensorflow" else 1
+
+
+def problems(
+    shape: Shape,
+    command: Sequence[Text],
+    options: Options,
+    variables: Mapping[str, str],
+    installed: Installed,
+) -> Sequence[Problem]:
+    """Legacy Keras that is not there, and what the back end has against the job."""
+    if options.backend == "torch":
+        return told.gloo_problems(shape, variables)
+    if options.backend == "jax":
+        return jax.problems(shape, command, jax.Options(), variables, installed)
+    if installed.has("tf-keras") is not False:
+        return ()
+    problem = Problem(
+        code="DLR036",
+        message="`tf_keras` is not installed, and Keras 3 fails under MultiWorkerMirroredStrategy",
+        help="install `tf_keras`, or use `keras.backend: torch` or `jax`",
+    )
+    return (problem,)
+
+
+def _told(shape: Shape, options: Options) -> tuple[Setting, ...]:
+    if options.backend == "torch":
+        return (*_backend("torch"), *told.torch_environment(shape))
+    if options.backend == "jax":
+        return (*_backend("jax"), *jax.coordinator(shape))
+    why = "Keras 3 fails under MultiWorkerMirroredStrategy; tf_keras does not"
+    legacy = told.settings("tf_keras README", ("TF_USE_LEGACY_KERAS", "1", why))
+    return (*legacy, *tensorflow.worker_config(shape))
+
+
+def _backend(name: str) -> tuple[Setting, ...]:
+    return told.settings(
+        "Keras documentation, Configuring your backend", ("KERAS_BACKEND", name, "as the spec says")
+    )

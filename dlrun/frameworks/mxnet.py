@@ -1,0 +1,116 @@
+"""MXNet over ps-lite: a scheduler, servers that keep the parameters, and the workers; all run the same command.
+
+Whether training is synchronous is the program's choice (`mx.kv.create("dist_sync")`). In scheduler and servers
+`import mxnet` itself blocks, and ends when the workers are done. Variables as in the MXNet documentation,
+"Distributed training in MXNet", and ps-lite `src/van.cc`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dlrun.frameworks import protocol, told
+from dlrun.frameworks.protocol import Role, Setting, Shape
+from dlrun.model.installed import Installed
+from dlrun.model.keys import key
+from dlrun.model.problem import Problem
+from dlrun.model.text import Text
+
+NAME = "mxnet"
+TITLE = "MXNet"
+LAUNCHERS: tuple[str, ...] = ()
+ports = told.one_port
+comm_cores = told.no_comm_cores
+_SOURCE = "MXNet documentation, Distributed training"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of MXNet jobs."""
+
+    servers_per_node: int = key("parameter servers on each node", default=1, minimum=1)
+
+
+def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
+    """The scheduler on the first node, servers on every node, one worker a rank."""
+    argv = tuple(command)
+    common = _common(shape, options)
+
+    def told_role(name: str) -> tuple[Setting, ...]:
+        return (*common, *told.settings(_SOURCE, ("DMLC_ROLE", name, "what this process is for")))
+
+    scheduler = Role(
+        name="scheduler",
+        place="first",
+        argv=argv,
+        variables=told_role("scheduler"),
+        service=True,
+        binds=False,
+        ends=True,
+    )
+    server = Role(
+        name="server",
+        place="node",
+        per_node=options.servers_per_node,
+        argv=argv,
+        variables=told_role("server"),
+        service=True,
+        binds=False,
+        ends=True,
+    )
+    return (
+        scheduler,
+        server,
+        Role(name="worker", place="rank", argv=argv, variables=told_role("worker")),
+    )
+
+
+def problems(
+    shape: Shape,
+    command: Sequence[Text],
+    options: Options,
+    variables: Mapping[str, str],
+    installed: Installed,
+) -> Sequence[Problem]:
+    """NumPy without `np.bool`, and an address that other hosts cannot reach."""
+    found = []
+    if installed.has("mxnet") and installed.version("numpy") >= (1, 24) and installed.version("mxnet") < (2,):
+        found.append(
+            Problem(
+                code="DLR043",
+                message="MXNet 1.x uses `np.bool`, which NumPy 1.24 removed",
+                help="install `numpy<1.24`, or set `np.bool = bool` before `import mxnet`",
+                warning=True,
+            )
+        )
+    if shape.nodes > 1 and variables.get("DMLC_NODE_HOST", "").startswith(("127.", "localhost")):
+        found.append(
+            Problem(
+                code="DLR040",
+                message="`DMLC_NODE_HOST` is the loopback address: all processes would wait for ever",
+                help="leave it out",
+            )
+        )
+    return found
+
+
+def _common(shape: Shape, options: Options) -> tuple[Setting, ...]:
+    """What all roles are told."""
+    own: tuple[tuple[str, str | Text, str], ...] = (
+        (
+            "DMLC_NODE_HOST",
+            Text.of(protocol.OWN_ADDRESS),
+            "this node, by the site's address rule",
+        ),
+    )
+    if shape.interface is not None and shape.nodes > 1:
+        own = (("DMLC_INTERFACE", shape.interface, "the site's fabric"),)
+    return told.settings(
+        _SOURCE,
+        ("DMLC_PS_ROOT_URI", protocol.MASTER_IP, "the scheduler's node, as an IP: ps-lite binds no names"),
+        ("DMLC_PS_ROOT_PORT", protocol.MASTER_PORT, "derived from the job id, found free there"),
+        ("DMLC_NUM_SERVER", str(shape.nodes * options.servers_per_node), "servers of all nodes"),
+        ("DMLC_NUM_WORKER", str(shape.world_size), "one worker a rank"),
+        *own,
+    )

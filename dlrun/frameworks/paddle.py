@@ -1,0 +1,129 @@
+"""PaddlePaddle: collective training by environment, or its parameter server.
+
+Variables as read by Paddle 3.3, `paddle/distributed/parallel.py` and `fleet/base/role_maker.py`;
+`paddle.distributed.launch` is not needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from dlrun.frameworks import protocol, told
+from dlrun.frameworks.protocol import Role, Setting, Shape
+from dlrun.model.installed import Installed
+from dlrun.model.keys import key
+from dlrun.model.problem import Problem
+from dlrun.model.text import Shell, Text
+
+NAME = "paddle"
+TITLE = "PaddlePaddle"
+LAUNCHERS: tuple[str, ...] = ()
+comm_cores = told.no_comm_cores
+_PARALLEL = "Paddle 3.3, paddle/distributed/parallel.py"
+_ROLES = "Paddle 3.3, paddle/distributed/fleet/base/role_maker.py"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of PaddlePaddle jobs."""
+
+    mode: Literal["collective", "parameter_server"] = key(
+        "how trainers share the model", default="collective"
+    )
+    servers_per_node: int = key("parameter servers on each node (parameter_server)", default=1, minimum=1)
+
+
+def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
+    """One trainer a rank, and parameter servers on every node if wanted."""
+    argv = tuple(command)
+    trainers = _trainers(shape)
+    if options.mode == "collective":
+        return (Role(name="rank", place="rank", argv=argv, variables=(*trainers, *_meeting(shape))),)
+    servers = Role(
+        name="server",
+        place="node",
+        per_node=options.servers_per_node,
+        argv=argv,
+        variables=(*_trainers(shape, server=True), *_service(shape, options, "PSERVER")),
+        service=True,
+        binds=False,
+        ends=True,
+    )
+    workers = (*trainers, *_service(shape, options, "TRAINER"))
+    return (servers, Role(name="trainer", place="rank", argv=argv, variables=workers))
+
+
+def ports(shape: Shape, options: Options) -> int:
+    """One to meet at, one for each trainer and server of a node."""
+    return 1 + shape.ranks_per_node + (options.servers_per_node if options.mode == "parameter_server" else 0)
+
+
+def problems(
+    shape: Shape,
+    command: Sequence[Text],
+    options: Options,
+    variables: Mapping[str, str],
+    installed: Installed,
+) -> Sequence[Problem]:
+    """A wheel that was built without the parameter server."""
+    if options.mode != "parameter_server" or not (
+        installed.has("paddlepaddle") or installed.has("paddlepaddle-gpu")
+    ):
+        return ()
+    problem = Problem(
+        code="DLR037",
+        message="this PaddlePaddle is a wheel, and wheels are built without the parameter server",
+        help="use `paddle.mode: collective`, or a PaddlePaddle built with WITH_PSCORE=ON",
+    )
+    return (problem,)
+
+
+def _trainers(shape: Shape, *, server: bool = False) -> tuple[Setting, ...]:
+    everyone = protocol.endpoints(1, shape.ranks_per_node, shape.world_size)
+    said: list[tuple[str, str | Shell | Text, str]] = [
+        ("PADDLE_TRAINERS_NUM", str(shape.world_size), f"{shape.nodes} nodes × {shape.ranks_per_node} ranks"),
+        ("PADDLE_TRAINER_ENDPOINTS", everyone, "all trainers in order of rank"),
+    ]
+    if not server:
+        own = _one_of(everyone, "DLRUN_RANK")
+        said += [
+            ("PADDLE_TRAINER_ID", protocol.RANK, "as the launcher counts"),
+            ("PADDLE_CURRENT_ENDPOINT", own, "this trainer's own among them"),
+        ]
+    return told.settings(_PARALLEL, *said)
+
+
+def _meeting(shape: Shape) -> tuple[Setting, ...]:
+    """Where trainers meet, and on CPUs what they talk through."""
+    address = Text.of(protocol.MASTER_ADDR, ":", protocol.MASTER_PORT)
+    said: list[tuple[str, str | Text, str]] = [
+        ("PADDLE_MASTER", address, "rank 0's node, by the site's address rule"),
+        ("PADDLE_RANK_IN_NODE", Text.of(protocol.LOCAL_RANK), "as the launcher counts on this node"),
+    ]
+    if not shape.gpus_per_node:
+        said.append(("PADDLE_DISTRI_BACKEND", "gloo", "there are no GPUs"))
+    return told.settings(_PARALLEL, *said)
+
+
+def _service(shape: Shape, options: Options, role: str) -> tuple[Setting, ...]:
+    """What the role maker of the parameter server insists on; trainers need a port too."""
+    count, first = options.servers_per_node, 1 + shape.ranks_per_node
+    servers = protocol.endpoints(first, count, count * shape.nodes)
+    node = _one_of(protocol.endpoints(0, 1, shape.nodes), "DLRUN_NODE_RANK")
+    address = Shell(f'$(own={node.code}; printf %s "${{own%:*}}")')
+    offset = first if role == "PSERVER" else 1
+    return told.settings(
+        _ROLES,
+        ("TRAINING_ROLE", role, "what this process is for"),
+        ("PADDLE_PSERVERS_IP_PORT_LIST", servers, "all servers"),
+        ("POD_IP", address, "this node, spelled as in the list"),
+        ("PADDLE_PORT", Shell(f"$((DLRUN_MASTER_PORT + {offset} + DLRUN_LOCAL_RANK))"), "this process's own"),
+        ("FLAGS_enable_pir_api", "0", "the parameter server knows the old program form only"),
+    )
+
+
+def _one_of(endpoints: Shell, index: str) -> Shell:
+    """The endpoint of one process, spelled as in the list of all."""
+    return Shell(f"{endpoints.code.removesuffix(')')} | cut -d , -f $(({index} + 1)))")

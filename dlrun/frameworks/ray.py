@@ -1,0 +1,58 @@
+"""Ray: its nodes are started on every granted node, then the command, which drives them, on the first.
+
+As in the Ray documentation, "Launching an on-premise cluster". Ray Train and Tune tell their workers about one
+another by themselves; `{{ world_size }}` is how many workers the job was laid out for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dlrun.frameworks import protocol, told
+from dlrun.frameworks.protocol import Role, Shape
+from dlrun.model.text import Shell, Text
+
+NAME = "ray"
+TITLE = "Ray"
+LAUNCHERS: tuple[str, ...] = ()
+ports = told.one_port
+comm_cores = told.no_comm_cores
+problems = told.no_problems
+_SOURCE = "Ray documentation, Launching an on-premise cluster"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Ray jobs have no options of their own."""
+
+
+def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
+    """A Ray node on every node, the first of them the head, and the driver beside it."""
+    address = Text.of(protocol.MASTER_IP, ":", protocol.MASTER_PORT)
+    # Unix sockets below it have names of 107 bytes at most, and other users' jobs may use /tmp/ray.
+    directory = Text.of("--temp-dir=/tmp/ray-", Shell("$UID-$DLRUN_MASTER_PORT"))
+    own = (
+        Text.of("--node-ip-address=", protocol.OWN_ADDRESS),
+        Text.of("--num-cpus=", protocol.CORES),
+        Text.of(f"--num-gpus={shape.gpus_per_node}"),
+        Text.of("--disable-usage-stats"),
+        Text.of("--block"),
+    )
+    start = (Text.of("ray"), Text.of("start"))
+    head = (*start, Text.of("--head"), Text.of("--port=", protocol.MASTER_PORT), directory)
+    patience = ("RAY_NUM_REDIS_GET_RETRIES", "120", "seconds that nodes wait for the head")
+    nodes = Role(
+        name="node",
+        place="node",
+        argv=(*start, Text.of("--address=", address), *own),
+        lead=(*head, Text.of("--include-dashboard=false"), *own),
+        variables=told.settings("Ray, _private/ray_constants.py", patience),
+        service=True,
+        binds=False,
+        ready=Text.of(
+            f'[[ $(ray status --address="{address}" 2>/dev/null | grep -c "^ *[0-9]* node_") -ge {shape.nodes} ]]'
+        ),
+    )
+    where = told.settings(_SOURCE, ("RAY_ADDRESS", address, "the head of this job's nodes"))
+    return (nodes, Role(name="driver", place="first", argv=tuple(command), variables=where, binds=False))

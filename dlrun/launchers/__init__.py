@@ -1,0 +1,1 @@
+"""Launchers: how ranks start and how each learns which one it is."""

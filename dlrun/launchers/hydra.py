@@ -1,0 +1,37 @@
+"""MPICH's process manager, mpiexec.hydra; it carries the environment to every rank by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from dlrun.launchers.protocol import Step
+from dlrun.model.plan import Identity, Variable
+from dlrun.model.site import LauncherSite
+from dlrun.model.text import Shell, Text
+
+NAME = "hydra"
+IDENTITY = Identity(rank=Shell("$PMI_RANK"), local_rank=Shell("$MPI_LOCALRANKID"))
+UNSET: tuple[str, ...] = ("SLURM_EXPORT_ENV",)
+PLACE: Literal["allocation"] = "allocation"
+
+
+def start(step: Step, site: LauncherSite) -> Sequence[Text]:
+    """`mpiexec.hydra` over the job's host list, unbound unless the launcher is to bind."""
+    core = f"core:{step.cores}" if step.cores else "core"
+    return arguments(step, site, ("-bind-to", core if step.bound else "none"))
+
+
+def variables(site: LauncherSite) -> Sequence[Variable]:
+    """Nothing."""
+    return ()
+
+
+def arguments(step: Step, site: LauncherSite, bind: Sequence[str]) -> Sequence[Text]:
+    """What MPICH's and Intel's hydra have in common."""
+    return (
+        Text.of(site.program or "mpiexec.hydra"),
+        Text.of("-f"),
+        Text.of(Shell("$run_dir"), "/hosts-first" if step.first_only else "/hosts"),
+        *map(Text.of, ("-ppn", str(step.per_node), "-n", str(step.count), *bind, *site.arguments)),
+    )

@@ -1,0 +1,41 @@
+"""TACC's `ibrun`, which starts ranks in the layout that `#SBATCH` lines ask for.
+
+As in TACC/TACC-Docs@1d94ecf (docs/hpc/stampede3.md, docs/hpc/frontera/ml.md): `-n` and `-o` take a part of
+that layout, so every role must have the ranks' own number a node. Its MPIs pin ranks by default; `rank.sh`
+takes that back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from dlrun.launchers import hydra
+from dlrun.launchers.protocol import Step
+from dlrun.model.plan import Variable
+from dlrun.model.site import LauncherSite
+from dlrun.model.text import Text
+
+NAME = "ibrun"
+IDENTITY = hydra.IDENTITY
+UNSET = ()
+PLACE: Literal["allocation"] = "allocation"
+
+
+def start(step: Step, site: LauncherSite) -> Sequence[Text]:
+    """`ibrun` with the number of ranks, from the first slot on."""
+    words = (site.program or "ibrun", "-n", str(step.count), "-o", "0", *site.arguments)
+    return tuple(map(Text.of, words))
+
+
+def variables(site: LauncherSite) -> Sequence[Variable]:
+    """Intel MPI's own pinning is off, as under its own launcher."""
+    return (
+        Variable(
+            name="I_MPI_PIN",
+            value=Text.of("0"),
+            rule="launcher-unbound",
+            because="ranks start unbound; rank.sh binds them",
+            source="Intel MPI Library Developer Reference",
+        ),
+    )

@@ -1,0 +1,48 @@
+"""Intel MPI's mpiexec.hydra, with its own binding switched off so that `rank.sh` decides.
+
+`I_MPI_PIN=0` also removes `I_MPI_PIN_INFO`, so oneCCL's worker affinity must always be given (it comes
+from the placement). Under Slurm, `-ppn` is ignored unless
+`I_MPI_JOB_RESPECT_PROCESS_PLACEMENT=0` (Intel MPI Developer Reference, Hydra environment variables).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from dlrun.launchers import hydra
+from dlrun.launchers.protocol import Step
+from dlrun.model.plan import Variable
+from dlrun.model.site import LauncherSite
+from dlrun.model.text import Text
+
+NAME = "intelmpi"
+IDENTITY = hydra.IDENTITY
+UNSET = (*hydra.UNSET, "I_MPI_PIN_DOMAIN", "I_MPI_PIN_PROCESSOR_LIST")
+PLACE: Literal["allocation"] = "allocation"
+_REFERENCE = "Intel MPI Library Developer Reference"
+
+
+def start(step: Step, site: LauncherSite) -> Sequence[Text]:
+    """`mpiexec.hydra` over the job's host list; its own pinning is back only where the launcher is to bind."""
+    return hydra.arguments(step, site, ("-genv", "I_MPI_PIN", "1") if step.bound else ())
+
+
+def variables(site: LauncherSite) -> Sequence[Variable]:
+    """Binding off, and the layout of the command line obeyed under every scheduler."""
+    return (
+        Variable(
+            name="I_MPI_PIN",
+            value=Text.of("0"),
+            rule="launcher-unbound",
+            because="ranks start unbound; rank.sh binds them",
+            source=_REFERENCE,
+        ),
+        Variable(
+            name="I_MPI_JOB_RESPECT_PROCESS_PLACEMENT",
+            value=Text.of("0"),
+            rule="launcher-layout",
+            because="-ppn counts, whatever the scheduler's own layout",
+            source=_REFERENCE,
+        ),
+    )

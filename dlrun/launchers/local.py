@@ -1,0 +1,26 @@
+"""Ranks as child processes of the job script: one machine, no other program needed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from dlrun.launchers.protocol import Step
+from dlrun.model.plan import Identity, Variable
+from dlrun.model.site import LauncherSite
+from dlrun.model.text import Shell, Text
+
+NAME = "local"
+IDENTITY = Identity(rank=Shell("$DLRUN_RANK"), local_rank=Shell("$DLRUN_LOCAL_RANK"))
+UNSET = ()
+PLACE: Literal["machine"] = "machine"
+
+
+def start(step: Step, site: LauncherSite) -> Sequence[Text]:
+    """The script's own `start_local`: how many processes."""
+    return (Text.of("start_local"), Text.of(str(step.count)))
+
+
+def variables(site: LauncherSite) -> Sequence[Variable]:
+    """Nothing: children inherit the environment."""
+    return ()

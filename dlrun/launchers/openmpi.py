@@ -1,0 +1,42 @@
+"""Open MPI's mpirun.
+
+By default it binds each rank to one core (two or fewer ranks a node) or one NUMA node, and forwards no
+environment: both are said here (Open MPI documentation, mpirun(1); seen with 4.1.4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from dlrun.launchers.protocol import Step
+from dlrun.model.plan import Identity, Variable
+from dlrun.model.site import LauncherSite
+from dlrun.model.text import Shell, Text
+
+NAME = "openmpi"
+IDENTITY = Identity(rank=Shell("$OMPI_COMM_WORLD_RANK"), local_rank=Shell("$OMPI_COMM_WORLD_LOCAL_RANK"))
+UNSET: tuple[str, ...] = ("SLURM_EXPORT_ENV",)
+PLACE: Literal["allocation"] = "allocation"
+
+
+def start(step: Step, site: LauncherSite) -> Sequence[Text]:
+    """`mpirun` over the job's host file, unbound; `forward_names` adds `-x NAME` for each exported name."""
+    words: list[Text] = [
+        Text.of("forward_names"),
+        Text.of(site.program or "mpirun"),
+        Text.of("-np"),
+        Text.of(str(step.count)),
+        Text.of("--hostfile"),
+        Text.of(Shell("$run_dir"), "/hostfile-first" if step.first_only else "/hostfile"),
+        Text.of("--map-by"),
+        Text.of(f"ppr:{step.per_node}:node" + (f":PE={step.cores}" if step.bound and step.cores else "")),
+        Text.of("--bind-to"),
+        Text.of("core" if step.bound else "none"),
+    ]
+    return (*words, *map(Text.of, site.arguments))
+
+
+def variables(site: LauncherSite) -> Sequence[Variable]:
+    """Nothing of its own: names are forwarded by `forward_names`."""
+    return ()

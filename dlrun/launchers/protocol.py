@@ -1,0 +1,49 @@
+"""What a launcher is: a module with these names. Mostly data; code only where data cannot say it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from dlrun.model.plan import Identity, Variable
+from dlrun.model.site import LauncherSite
+from dlrun.model.text import Text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One group of like processes to start: `per_node` on each of `nodes` nodes, `count` in all.
+
+    `beside` is true if other steps run at the same time; `bound` if the launcher itself must bind,
+    giving each process `cores` cores, which are `cpus` as the scheduler counts (None: not known).
+    """
+
+    nodes: int
+    first_only: bool
+    per_node: int
+    count: int
+    scheduler: str
+    beside: bool = False
+    bound: bool = False
+    cores: int | None = None
+    cpus: int | None = None
+
+
+class Launcher(Protocol):
+    """A module of `dlrun.launchers`."""
+
+    NAME: str
+    IDENTITY: Identity
+    UNSET: tuple[str, ...]
+    """Variables inherited from the batch job that would change what the launcher does."""
+    PLACE: Literal["allocation", "machine"]
+    """Where it can start ranks: on every granted node, or on this machine alone."""
+
+    def start(self, step: Step, site: LauncherSite) -> Sequence[Text]:
+        """The launcher's arguments, up to the program that it starts."""
+        ...
+
+    def variables(self, site: LauncherSite) -> Sequence[Variable]:
+        """What the launcher needs in its own environment."""
+        ...

@@ -1,0 +1,55 @@
+"""Slurm's own launcher.
+
+Ranks start unbound with every core that the job has on the node, and `rank.sh` binds them. So no
+`--cpus-per-task` is given to the step: it would imply `--exact` (Slurm 22.05 and later) and hand out
+cores of Slurm's choice. With `bind: scheduler` the step says everything itself, because srun ignored
+the batch job's value from 22.05 to before 23.11 (Slurm RELEASE_NOTES).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from dlrun.launchers.protocol import Step
+from dlrun.model.plan import Identity, Variable
+from dlrun.model.site import LauncherSite
+from dlrun.model.text import Shell, Text
+
+NAME = "srun"
+IDENTITY = Identity(rank=Shell("$SLURM_PROCID"), local_rank=Shell("$SLURM_LOCALID"))
+UNSET = (
+    "SLURM_CPUS_PER_TASK",
+    "SRUN_CPUS_PER_TASK",
+    "SLURM_CPU_BIND",
+    "SLURM_TRES_PER_TASK",
+    "SLURM_EXPORT_ENV",
+)
+PLACE: Literal["allocation"] = "allocation"
+
+
+def start(step: Step, site: LauncherSite) -> Sequence[Text]:
+    """`srun` with the whole layout said, so that nothing is taken from the environment."""
+    words = [
+        site.program or "srun",
+        f"--nodes={step.nodes}",
+        f"--ntasks={step.count}",
+        f"--ntasks-per-node={step.per_node}",
+        "--distribution=block",
+        "--kill-on-bad-exit=1",
+        "--export=ALL",
+    ]
+    if step.bound and step.cpus:
+        words.append(f"--cpus-per-task={step.cpus}")
+    words.append(f"--cpu-bind={'cores' if step.bound else 'none'}")
+    if site.mpi:
+        words.append(f"--mpi={site.mpi}")
+    if step.beside:
+        words.append("--overlap")
+    placed = [Text.of("--nodelist=", Shell("$first_host"))] if step.first_only else []
+    return (*map(Text.of, words), *placed, *map(Text.of, site.arguments))
+
+
+def variables(site: LauncherSite) -> Sequence[Variable]:
+    """Nothing: srun carries the whole environment to every rank."""
+    return ()

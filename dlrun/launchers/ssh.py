@@ -1,0 +1,38 @@
+"""Plain ssh: for sites whose scheduler starts nothing on the other nodes.
+
+The environment travels on ssh's standard input, never on a command line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from dlrun.launchers.protocol import Step
+from dlrun.model.plan import Identity, Variable
+from dlrun.model.site import LauncherSite
+from dlrun.model.text import Shell, Text
+
+NAME = "ssh"
+IDENTITY = Identity(rank=Shell("$DLRUN_RANK"), local_rank=Shell("$DLRUN_LOCAL_RANK"))
+UNSET = ()
+PLACE: Literal["allocation"] = "allocation"
+
+
+def start(step: Step, site: LauncherSite) -> Sequence[Text]:
+    """The script's own `start_ssh`: host file, processes a node, processes in all, the ssh command."""
+    hosts = Text.of(Shell("$run_dir"), "/hosts-first" if step.first_only else "/hosts")
+    command = (site.program or "ssh", *site.arguments)
+    return (
+        Text.of("start_ssh"),
+        hosts,
+        Text.of(str(step.per_node)),
+        Text.of(str(step.count)),
+        Text.of(str(len(command))),
+        *map(Text.of, command),
+    )
+
+
+def variables(site: LauncherSite) -> Sequence[Variable]:
+    """Nothing."""
+    return ()

@@ -1,0 +1,1 @@
+"""Frozen data and its arithmetic: specs, sites, topologies, plans. Standard library only."""

@@ -1,0 +1,85 @@
+"""Folded host lists (`n[01-03,7],login1`), in the order written: the first host is rank 0's."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from itertools import product
+
+_RANGE = re.compile(r"(\d+)(?:-(\d+))?(?:/(\d+))?")
+_NUMBERED = re.compile(r"(.*?)(\d+)(\D*)")
+_LIMIT = 1_000_000
+
+
+def expand(text: str) -> tuple[str, ...]:
+    """The hosts of a folded list, in order; several brackets, zero padding and `/step` are understood.
+
+    Raises ValueError if the brackets do not match or a range is not one.
+    """
+    hosts: list[str] = []
+    for word in _split(text):
+        pieces = re.split(r"\[([^\[\]]*)\]", word)
+        if any("[" in piece or "]" in piece for piece in pieces[::2]):
+            raise ValueError(f"unbalanced brackets in host list `{text}`")
+        choices = [(piece,) if i % 2 == 0 else _numbers(piece) for i, piece in enumerate(pieces)]
+        for combination in product(*choices):
+            hosts.append("".join(combination))
+            if len(hosts) > _LIMIT:
+                raise ValueError(f"host list `{text[:40]}` names more than {_LIMIT} hosts")
+    return tuple(hosts)
+
+
+def fold(hosts: Iterable[str]) -> str:
+    """The shortest bracket form that expands to the same hosts in the same order."""
+    groups: list[tuple[str, str, list[str]]] = []
+    for host in hosts:
+        match = _NUMBERED.fullmatch(host)
+        prefix, number, suffix = match.groups() if match else (host, "", "")
+        if groups and number and groups[-1][:2] == (prefix, suffix) and groups[-1][2][0]:
+            groups[-1][2].append(number)
+        else:
+            groups.append((prefix, suffix, [number]))
+    return ",".join(
+        prefix + (numbers[0] if len(numbers) == 1 else f"[{_ranges(numbers)}]") + suffix
+        for prefix, suffix, numbers in groups
+    )
+
+
+def _split(text: str) -> list[str]:
+    words, depth, word = [], 0, ""
+    for char in text.strip():
+        depth += (char == "[") - (char == "]")
+        if char in ", \n\t" and depth == 0:
+            words.append(word)
+            word = ""
+        else:
+            word += char
+    return [w for w in (*words, word) if w]
+
+
+def _numbers(text: str) -> tuple[str, ...]:
+    numbers: list[str] = []
+    for part in text.split(","):
+        match = _RANGE.fullmatch(part.strip())
+        if not match:
+            raise ValueError(f"`{part}` is not a range of numbers in a host list")
+        first, last, step = match.groups()
+        stop = int(last or first)
+        if stop < int(first) or stop - int(first) > _LIMIT or step == "0":
+            raise ValueError(f"`{part}` is not a range of numbers in a host list")
+        numbers += [str(n).zfill(len(first)) for n in range(int(first), stop + 1, int(step or 1))]
+    return tuple(numbers)
+
+
+def _ranges(numbers: Sequence[str]) -> str:
+    """`01,02,03,7` -> `01-03,7`; a run keeps one width (or grows from an unpadded one)."""
+    runs: list[list[str]] = []
+    for number in numbers:
+        if runs:
+            last = runs[-1][-1]
+            follows = number == str(int(last) + 1).zfill(len(runs[-1][0]))
+            if follows:
+                runs[-1].append(number)
+                continue
+        runs.append([number])
+    return ",".join(run[0] if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)

@@ -1,0 +1,32 @@
+"""What the submitting host could see of the job's environment: a plan that knows it can warn in time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dlrun.model.record import record
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Installed:
+    """Python packages with their versions (names in lower case, `-` for `_`), and locks left by dead compilers.
+
+    `packages` is None where the environment could not be looked into: modules, containers, conda by name.
+    """
+
+    packages: Mapping[str, str] | None = None
+    locks: tuple[str, ...] = ()
+
+    def has(self, package: str) -> bool | None:
+        """Whether a package is installed; None if that is not known."""
+        return None if self.packages is None else package in self.packages
+
+    def version(self, package: str) -> tuple[int, ...]:
+        """The leading numbers of a package's version; empty if it is not installed or not known."""
+        numbers: list[int] = []
+        for part in (self.packages or {}).get(package, "").split("."):
+            digits = part[: len(part) - len(part.lstrip("0123456789"))]
+            if not digits:
+                break
+            numbers.append(int(digits))
+        return tuple(numbers)

@@ -1,0 +1,53 @@
+"""What has become of a job, in one vocabulary for all schedulers."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from dlrun.model.record import record
+
+
+class State(StrEnum):
+    """The states of a job; the last nine are final."""
+
+    PENDING = "pending"
+    HELD = "held"
+    RUNNING = "running"
+    ENDING = "ending"
+    UNKNOWN = "unknown"
+    COMPLETED = "completed"
+    FAILED = "failed"
+    TIMED_OUT = "timed out"
+    OUT_OF_MEMORY = "out of memory"
+    NODE_FAILED = "node failed"
+    PREEMPTED = "preempted"
+    CANCELLED = "cancelled"
+    CANCELLED_BY_ADMIN = "cancelled by admin"
+    LOST = "lost"
+
+    @property
+    def final(self) -> bool:
+        """True if nothing more will happen."""
+        return self not in _OPEN
+
+
+_OPEN = frozenset({State.PENDING, State.HELD, State.RUNNING, State.ENDING, State.UNKNOWN})
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class JobStatus:
+    """One job (or array task) as its scheduler reports it; None means not said.
+
+    Times are ISO 8601 local to the cluster, as the scheduler prints them. `task` is the array index.
+    """
+
+    job_id: str
+    state: State
+    task: int | None = None
+    reason: str | None = None
+    exit_code: int | None = None
+    signal: int | None = None
+    nodes: str | None = None
+    started: str | None = None
+    ended: str | None = None
+    restarts: int | None = None

@@ -1,0 +1,207 @@
+"""Which cores, memory, GPUs and NIC each local rank of a node gets, and what was asked for."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+from dlrun.model.cpuset import parse_list
+from dlrun.model.record import record
+from dlrun.model.topology import Core, Topology
+
+CommPolicy: TypeAlias = Literal["own", "spread"]
+Smt: TypeAlias = Literal["one", "all"]
+RankOrder: TypeAlias = Literal["gpu", "numa"]
+MemoryPolicy: TypeAlias = Literal["strict", "preferred", "none"]
+Locality: TypeAlias = Literal["strict", "balance"]
+L3Borders: TypeAlias = Literal["free", "strict"]
+
+VERSION = 1
+"""Version of the placement's JSON; keys are added, never removed, within one version."""
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Reserve:
+    """Cores that no rank may use: those of the PUs `cpus`, the first `per_l3` of each L3 group, and the
+    first `per_node` of the node (taken in turn from each package)."""
+
+    cpus: tuple[int, ...] = ()
+    per_l3: int = 0
+    per_node: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> Reserve:
+        """Read `none`, a CPU list such as `0,8,16-18`, `first-core-per-l3` or `N-per-node`.
+
+        Raises ValueError for anything else.
+        """
+        words = text.strip()
+        if words in ("", "none"):
+            return cls()
+        if words == "first-core-per-l3":
+            return cls(per_l3=1)
+        number, _, rest = words.partition("-")
+        if rest == "per-node" and number.isdecimal():
+            return cls(per_node=int(number))
+        try:
+            return cls(cpus=parse_list(words))
+        except ValueError:
+            message = f"`{text}` is neither a CPU list, `first-core-per-l3` nor `N-per-node`"
+            raise ValueError(message) from None
+
+    def pus(self, topology: Topology) -> tuple[int, ...]:
+        """The PUs that this takes from a node, ascending: always whole cores."""
+        l3s, packages = Counter[int](), Counter[int]()
+        in_turn: list[tuple[int, int, Core]] = []
+        taken = list(topology.cores_of(self.cpus))
+        for core in sorted(topology.cores, key=lambda c: (c.package, c.die, c.core_id, c.pus)):
+            if l3s[core.l3] < self.per_l3:
+                taken.append(core)
+            in_turn.append((packages[core.package], core.package, core))
+            l3s[core.l3] += 1
+            packages[core.package] += 1
+        first = sorted(in_turn, key=lambda item: item[:2])[: self.per_node]
+        taken += [core for _, _, core in first]
+        return tuple(sorted({pu for core in taken for pu in core.pus}))
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class PlacementRequest:
+    """What the job needs of a node.
+
+    `comm_cores` and `loader_cores` are per rank. `gpus_per_rank`: None shares all GPUs of the node out,
+    0 is a CPU job. `locality`: `strict` keeps a GPU rank on the cores next to its GPUs even if others
+    stay idle. `l3_borders`: `free` lets a rank straddle two caches where that gives every rank a further
+    core, `strict` never where whole caches (or whole shares of one) can be given out.
+    `oversubscribe` lets ranks share cores when there are fewer cores than ranks.
+    """
+
+    ranks_per_node: int
+    comm_cores: int = 0
+    loader_cores: int = 0
+    comm_policy: CommPolicy = "own"
+    smt: Smt = "one"
+    reserve: Reserve = Reserve()
+    rank_order: RankOrder = "gpu"
+    membind: MemoryPolicy = "strict"
+    gpus_per_rank: int | None = None
+    locality: Locality = "strict"
+    l3_borders: L3Borders = "free"
+    oversubscribe: bool = False
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class MemoryBinding:
+    """Memory policy of a rank (`MPOL_BIND`, `MPOL_PREFERRED`, or the kernel's default) and its nodes."""
+
+    policy: MemoryPolicy = "none"
+    nodes: tuple[int, ...] = ()
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class RankPlacement:
+    """What one local rank gets; every number is an operating-system id.
+
+    `cores`: first PU of each compute core, ascending. `mask`: all PUs of those cores, ascending. `comm`: first PU of
+    each communication core (its other PUs in `comm_siblings`, one tuple a core), `loader` likewise for
+    data-loading threads, `spare`: cores that are nobody's. `gpus` are device indexes, `nic` a name.
+    """
+
+    rank: int
+    threads: int
+    cores: tuple[int, ...]
+    mask: tuple[int, ...]
+    comm: tuple[int, ...] = ()
+    comm_siblings: tuple[tuple[int, ...], ...] = ()
+    loader: tuple[int, ...] = ()
+    numa: tuple[int, ...] = ()
+    memory: MemoryBinding = MemoryBinding()
+    gpus: tuple[int, ...] = ()
+    nic: str | None = None
+    spare: tuple[int, ...] = ()
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class NodeSummary:
+    """The node that a placement is for, in numbers; `gpu_kind` says which variable makes its GPUs visible."""
+
+    name: str = ""
+    packages: int = 1
+    numa_nodes: int = 1
+    cores: int = 1
+    pus: int = 1
+    usable_cores: int = 1
+    gpus: int = 0
+    gpu_kind: str = ""
+    nics: tuple[str, ...] = ()
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One rule of the placement as it applied here: its name and what it did, with numbers."""
+
+    rule: str
+    because: str
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Placement:
+    """The ranks of one node with their resources, warnings for people, and the steps that led there."""
+
+    node: NodeSummary
+    ranks: tuple[RankPlacement, ...]
+    warnings: tuple[str, ...] = ()
+    steps: tuple[Step, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data; `steps` are left out, they follow from the topology and the request."""
+        node = {
+            "name": self.node.name,
+            "packages": self.node.packages,
+            "numa_nodes": self.node.numa_nodes,
+            "cores": self.node.cores,
+            "pus": self.node.pus,
+            "usable_cores": self.node.usable_cores,
+            "gpus": self.node.gpus,
+            "gpu_kind": self.node.gpu_kind,
+            "nics": list(self.node.nics),
+        }
+        ranks = [_rank_to_json(rank) for rank in self.ranks]
+        return {"version": VERSION, "node": node, "ranks": ranks, "warnings": list(self.warnings)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Placement:
+        """Read `to_json`'s data; raises ValueError, KeyError or TypeError for data of another shape."""
+        if data["version"] != VERSION:
+            raise ValueError(f"placement version {data['version']} is not {VERSION}")
+        return cls(
+            node=NodeSummary(**{**data["node"], "nics": tuple(data["node"]["nics"])}),
+            ranks=tuple(_rank_from_json(rank) for rank in data["ranks"]),
+            warnings=tuple(data["warnings"]),
+        )
+
+
+def _rank_to_json(rank: RankPlacement) -> dict[str, Any]:
+    return {
+        "rank": rank.rank,
+        "threads": rank.threads,
+        "cores": list(rank.cores),
+        "mask": list(rank.mask),
+        "comm": list(rank.comm),
+        "numa": list(rank.numa),
+        "gpus": list(rank.gpus),
+        "nic": rank.nic,
+        "spare": list(rank.spare),
+        "comm_siblings": [list(siblings) for siblings in rank.comm_siblings],
+        "loader": list(rank.loader),
+        "memory": {"policy": rank.memory.policy, "nodes": list(rank.memory.nodes)},
+    }
+
+
+def _rank_from_json(data: Mapping[str, Any]) -> RankPlacement:
+    memory = MemoryBinding(policy=data["memory"]["policy"], nodes=tuple(data["memory"]["nodes"]))
+    siblings = tuple(tuple(pus) for pus in data["comm_siblings"])
+    lists: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
+    lists |= {"memory": memory, "comm_siblings": siblings}
+    return RankPlacement(**lists)

@@ -1,0 +1,130 @@
+"""Frozen dataclasses to plain JSON data and back without loss, by their type hints."""
+
+from __future__ import annotations
+
+import dataclasses
+import types
+import typing
+from collections.abc import Mapping
+from enum import StrEnum
+from functools import cache
+from typing import Any, TypeVar
+
+from dlrun.model.text import Shell, Text
+
+T = TypeVar("T")
+
+
+def to_plain(value: Any) -> Any:
+    """Dataclasses become objects, tuples lists; text without expansions a string, else a list of pieces."""
+    match value:
+        case Text():
+            literal = value.literal
+            return literal if literal is not None else [to_plain(part) for part in value.parts]
+        case Shell():
+            return {"shell": value.code}
+        case StrEnum():
+            return value.value
+        case Mapping():
+            return {str(k): to_plain(v) for k, v in value.items()}
+        case tuple() | list():
+            return [to_plain(item) for item in value]
+        case _:
+            pass
+    if dataclasses.is_dataclass(value):
+        return {f.name: to_plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    return int(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+def from_plain(kind: type[T], data: Any) -> T:
+    """Rebuild a value of `kind`; raises ValueError naming the key if the data has another shape."""
+    return typing.cast("T", _build(kind, data, ""))
+
+
+def _build(kind: Any, data: Any, path: str) -> Any:
+    origin = typing.get_origin(kind)
+    if origin in (typing.Union, types.UnionType):
+        return _union(kind, data, path)
+    if origin is typing.Literal:
+        if data not in typing.get_args(kind):
+            raise ValueError(f"{path}: `{data}` is not one of {', '.join(map(repr, typing.get_args(kind)))}")
+        return data
+    if origin is tuple:
+        return _tuple(typing.get_args(kind), data, path)
+    if origin is not None and issubclass(origin, Mapping):
+        item = typing.get_args(kind)[1]
+        _expect(dict, data, path)
+        return {k: _build(item, v, f"{path}.{k}") for k, v in data.items()}
+    return _leaf(kind, data, path)
+
+
+def _leaf(kind: Any, data: Any, path: str) -> Any:
+    if kind is Any:
+        return data
+    if kind is Text:
+        return Text.of(*(_piece(p, path) for p in (data if isinstance(data, list) else [data])))
+    if kind is Shell:
+        return _piece(data, path, want=Shell)
+    if dataclasses.is_dataclass(kind):
+        return _object(kind, data, path)
+    if kind is type(None):
+        _expect(type(None), data, path)
+        return None
+    base = next(b for b in (bool, int, float, str) if issubclass(kind, b))
+    if base is float and isinstance(data, int) and not isinstance(data, bool):
+        return float(data)
+    _expect(base, data, path)
+    return data if kind is base else kind(data)
+
+
+def _object(kind: Any, data: Any, path: str) -> Any:
+    _expect(dict, data, path)
+    hints = _hints(kind)
+    unknown = set(data) - set(hints)
+    if unknown:
+        raise ValueError(f"{path}: unknown key `{min(unknown)}`")
+    values = {name: _build(hints[name], value, f"{path}.{name}") for name, value in data.items()}
+    try:
+        return kind(**values)
+    except TypeError as error:
+        raise ValueError(f"{path or 'the document'}: {error}") from None
+
+
+def _union(kind: Any, data: Any, path: str) -> Any:
+    problem = ""
+    for choice in typing.get_args(kind):
+        try:
+            return _build(choice, data, path)
+        except ValueError as error:
+            problem = problem or str(error)
+    raise ValueError(problem)
+
+
+def _tuple(arguments: tuple[Any, ...], data: Any, path: str) -> tuple[Any, ...]:
+    _expect(list, data, path)
+    if len(arguments) == 2 and arguments[1] is Ellipsis:
+        return tuple(_build(arguments[0], item, f"{path}[{i}]") for i, item in enumerate(data))
+    if len(data) != len(arguments):
+        raise ValueError(f"{path}: {len(arguments)} items expected, {len(data)} found")
+    return tuple(
+        _build(a, item, f"{path}[{i}]") for i, (a, item) in enumerate(zip(arguments, data, strict=True))
+    )
+
+
+def _piece(data: Any, path: str, want: type | None = None) -> Any:
+    if isinstance(data, dict) and set(data) == {"shell"} and isinstance(data["shell"], str):
+        return Shell(data["shell"])
+    if want is None:
+        _expect(str, data, path)
+        return data
+    raise ValueError(f"{path}: a shell expansion expected")
+
+
+def _expect(kind: type, data: Any, path: str) -> None:
+    if not isinstance(data, kind) or (kind is int and isinstance(data, bool)):
+        raise ValueError(f"{path or 'the document'}: {kind.__name__} expected, {type(data).__name__} found")
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return typing.get_type_hints(kind)

@@ -1,0 +1,286 @@
+"""The plan: everything decided about one job, each value with its reason. Rendering adds nothing to it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Literal, TypeAlias
+
+from dlrun.model.origin import Decision, Origin
+from dlrun.model.placement import Placement
+from dlrun.model.record import record
+from dlrun.model.text import Shell, Text
+from dlrun.model.units import Bytes, Duration
+
+BindingMode: TypeAlias = Literal["plan", "job", "scheduler", "none"]
+
+VERSION = 1
+"""Version of the plan's JSON; keys are added, never removed, within one version."""
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Variable:
+    """One environment variable: its value, the rule that set it, why, and the source of the rule."""
+
+    name: str
+    value: Text
+    rule: str
+    because: str
+    origin: Origin | None = None
+    source: str | None = None
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Directive:
+    """One scheduler directive as it stands after `#SBATCH` or `#PBS`, and why it is there."""
+
+    text: str
+    because: str
+    origin: Origin | None = None
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Dependency:
+    """A scheduler job that must end first."""
+
+    job_id: str
+    when: Literal["ok", "any", "not_ok"]
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Request:
+    """What is asked of the scheduler, in no scheduler's words. None means: do not ask."""
+
+    name: str
+    nodes: int
+    ranks: int
+    ranks_per_node: int
+    cpus_per_rank: int | None = None
+    cpus_per_node: int | None = None
+    gpus_per_node: int | None = None
+    gpu_type: str | None = None
+    memory_per_node: Bytes | Literal["all"] | None = None
+    node_local: Bytes | None = None
+    walltime: Duration | None = None
+    partition: str | None = None
+    account: str | None = None
+    qos: str | None = None
+    constraint: str | None = None
+    reservation: str | None = None
+    exclusive: bool = False
+    hosts: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    threads: int | None = None
+    array: int | None = None
+    after: tuple[Dependency, ...] = ()
+    hold: bool = False
+    signal: str | None = None
+    signal_before: Duration | None = None
+    requeue: bool = False
+    options: Mapping[str, str] = field(default_factory=dict)
+    directives: tuple[str, ...] = ()
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class RolePlan:
+    """One kind of process of the job and how it starts.
+
+    `nodes` is where (`all` or the `first` node alone), `per_node` how many there; `launch` the launcher's
+    arguments before the rank script; `argv` the program itself. A `service` runs in the background and is
+    taken down when the others are done; `ready` is a shell command that succeeds once it is up. `ends`: a
+    service that may end by itself once the training has. `lead` is what process 0 runs instead of `argv`,
+    if not the same. A role that `binds` uses the placement table. `files` of the node program travel with
+    the job.
+    """
+
+    name: str
+    nodes: Literal["all", "first"]
+    per_node: int
+    count: int
+    argv: tuple[Text, ...]
+    launch: tuple[Text, ...]
+    variables: tuple[Variable, ...] = ()
+    service: bool = False
+    ready: Text | None = None
+    binds: bool = True
+    ends: bool = False
+    lead: tuple[Text, ...] = ()
+    files: tuple[str, ...] = ()
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Identity:
+    """Shell expansions by which a process started by the launcher learns who it is.
+
+    Ranks fill nodes in order (block distribution), so the node rank follows from the rank.
+    """
+
+    rank: Shell
+    local_rank: Shell
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class LaunchPlan:
+    """How ranks start: the launcher, what tells each who it is, what it needs in its own environment.
+
+    `unset` names variables of the batch job that would change what the launcher does.
+    """
+
+    name: str
+    identity: Identity
+    variables: tuple[Variable, ...] = ()
+    unset: tuple[str, ...] = ()
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class RendezvousPlan:
+    """Where ranks meet: a shell expansion for the address, a block of `ports` from a range.
+
+    `own` is what each node calls itself by the same rule, `suffix` what a host's name needs after it.
+    """
+
+    address: Shell
+    rule: str
+    because: str
+    first_port: int
+    last_port: int
+    ports: int = 1
+    suffix: str = ""
+    own: Shell = Shell("$HOSTNAME")
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class ContainerPlan:
+    """The image that ranks run in: what is mounted (host:inside), the runtime's GPU flag, further arguments."""
+
+    runtime: Literal["apptainer", "enroot"]
+    image: str
+    mounts: tuple[Text, ...]
+    gpu_flag: str | None = None
+    arguments: tuple[str, ...] = ()
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class EnvironmentPlan:
+    """What is set up before launch: shell lines of the site and the user, modules, venv, conda, container."""
+
+    site_setup: tuple[str, ...] = ()
+    hygiene: Literal["keep", "reset", "purge"] = "keep"
+    modules: tuple[str, ...] = ()
+    conda: str | None = None
+    venv: str | None = None
+    setup: tuple[str, ...] = ()
+    container: ContainerPlan | None = None
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class DataPlan:
+    """One data set: where it lies, how nodes get it, and the path that the program sees.
+
+    `variable` is the name by which the program finds that path.
+    """
+
+    name: str
+    source: str
+    strategy: Literal["in_place", "copy", "shard", "pack"]
+    path: Text
+    because: str
+    variable: str
+    keep: Literal["job", "cache"] = "job"
+    size: Bytes | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class SecretPlan:
+    """A variable whose value each rank reads when it starts; the value itself is never here."""
+
+    name: str
+    env: str | None = None
+    file: str | None = None
+    command: tuple[str, ...] = ()
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Binding:
+    """Who binds ranks, and the table if the plan does; `gpu_variable` shows each rank only its own GPUs."""
+
+    mode: BindingMode
+    because: str
+    placement: Placement | None = None
+    gpu_variable: str | None = None
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Point:
+    """One point of a sweep: the values of its parameters and the command that they make."""
+
+    index: int
+    parameters: Mapping[str, str]
+    argv: tuple[Text, ...]
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class CheckpointPlan:
+    """The early signal: which, how long before the end, to whom.
+
+    `carrier` is the signal by which the warning travels from the scheduler to each rank's script: a launcher
+    may hand it to every process of a rank, so all but the script ignore it, and the script alone sends
+    `signal`, once, to the program. `ignored` are the signals that the program starts with ignored, so that
+    none ends it before it has its handler. In the roles that are `agents` the ranks are the program's children.
+    `path` is where checkpoints appear.
+    """
+
+    signal: str
+    before_end: Duration
+    to: Literal["first", "all"]
+    carrier: str = "USR2"
+    ignored: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
+    path: Text | None = None
+
+
+Cause: TypeAlias = Literal["timed_out", "preempted", "node_failed", "out_of_memory", "user_error"]
+"""Why a run ended other than well."""
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Cost:
+    """The most that the job can use."""
+
+    node_hours: float
+    units: float
+    unit: str
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """One job, decided. Pure data: it goes to JSON and back without loss."""
+
+    version: int
+    name: str
+    framework: str
+    site: str
+    scheduler: str
+    scheduler_version: str | None
+    directory: str
+    request: Request
+    directives: tuple[Directive, ...]
+    launch: LaunchPlan
+    roles: tuple[RolePlan, ...]
+    binding: Binding
+    rendezvous: RendezvousPlan
+    environment: EnvironmentPlan
+    variables: tuple[Variable, ...]
+    secrets: tuple[SecretPlan, ...] = ()
+    data: tuple[DataPlan, ...] = ()
+    stage_directory: Text | None = None
+    stage_launch: tuple[Text, ...] = ()
+    points: tuple[Point, ...] = ()
+    checkpoint: CheckpointPlan | None = None
+    requeue: int = 0
+    requeue_on: tuple[Cause, ...] = ()
+    decisions: tuple[Decision, ...] = ()
+    warnings: tuple[str, ...] = ()
+    cost: Cost | None = None

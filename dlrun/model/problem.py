@@ -1,0 +1,44 @@
+"""One fault in a user's file, with its place and the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlrun.errors import Invalid
+from dlrun.model.origin import Origin
+from dlrun.model.record import record
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Problem:
+    """What is wrong, where, and how to mend it.
+
+    `code` (`DLR012`) names problems that `dlrun explain` documents; `width` is how many characters the
+    caret underlines; a `warning` does not stop a submission.
+    """
+
+    message: str
+    origin: Origin | None = None
+    code: str = ""
+    help: str = ""
+    width: int = 1
+    warning: bool = False
+
+
+MAX_PROBLEMS = 100
+"""How many problems are worth telling at once."""
+
+
+class InvalidFile(Invalid):
+    """One or more problems in what the user wrote; carries all of them, sorted by place."""
+
+    def __init__(self, problems: Sequence[Problem], sources: dict[str, str] | None = None) -> None:
+        self.problems = tuple(sorted(problems, key=by_place))
+        self.sources = sources or {}
+        super().__init__(self.problems[0].message, help=self.problems[0].help or None)
+
+
+def by_place(problem: Problem) -> tuple[str, int, int]:
+    """Sorting key: file, line, column; problems without a place come last."""
+    origin = problem.origin
+    return (origin.name, origin.line, origin.column) if origin else ("~", 0, 0)

@@ -1,0 +1,264 @@
+"""The site profile: how one cluster is built, as its admins describe it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from dlrun.model.keys import key
+from dlrun.model.record import record
+from dlrun.model.spec import BACK_END, PLAIN, VARIABLE_NAME
+from dlrun.model.topology_short import ShortTopology
+from dlrun.model.units import Bytes, Duration
+
+Option = Literal[
+    "account",
+    "partition",
+    "qos",
+    "constraint",
+    "walltime",
+    "memory",
+    "exclusive",
+    "gpus",
+    "reservation",
+    "nodes",
+]
+"""Parts of a resource request that a site may demand or refuse."""
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Source:
+    """Where values of the profile come from."""
+
+    covers: tuple[str, ...] = key(
+        "keys (dotted paths) that this source is for; empty: the whole profile", default=()
+    )
+    cite: str = key("URL, or repository:path@commit, or who said so")
+    date: str | None = key("when it was read (YYYY-MM or YYYY-MM-DD)", default=None)
+    note: str | None = key("what is inferred rather than read", default=None)
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Recognise:
+    """How dlrun knows that it stands on this cluster."""
+
+    cluster_name: str | None = key("Slurm's ClusterName", default=None)
+    pbs_server: str | None = key("PBS server name", default=None)
+    hosts: tuple[str, ...] = key("patterns of login host names", default=())
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Login:
+    """The login node, for submission from elsewhere."""
+
+    host: str = key("host name, as ssh knows it", pattern=PLAIN)
+    transport: Literal["openssh", "paramiko"] = key("how to reach it", default="openssh")
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Account:
+    """How the paying project is named."""
+
+    option: str = key("the option as the scheduler spells it: --account, -A, -P, -W group_list", default="")
+    pattern: str | None = key("regular expression that accounts here match", default=None)
+    help: str | None = key("how a user finds theirs", default=None)
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class SchedulerSite:
+    """The scheduler and this site's dialect of it."""
+
+    type: str = key("slurm, openpbs, torque or local", pattern=BACK_END)
+    version: str | None = key("its version, such as 23.11", default=None)
+    account: Account = key("how the paying project is named", factory=Account)
+    required: tuple[Option, ...] = key("what every request must give", default=())
+    forbidden: tuple[Option, ...] = key("what no request may give", default=())
+    mandatory: Mapping[str, str] = key(
+        "further options that a user must give under resources.options, with what they mean", factory=dict
+    )
+    directives: tuple[str, ...] = key(
+        "directives of every job, as they stand after the prefix", default=(), pattern=PLAIN, lone="text"
+    )
+    arithmetic: Literal["per_node", "whole_job"] = key(
+        "PBS: resources per chunk, or totals of the job", default="per_node"
+    )
+    gpus: Literal["gpus_per_node", "gres", "gpus_per_task", "ngpus", "none"] = key(
+        "how GPUs are asked for; none: they come with the node", default="gpus_per_node"
+    )
+    gpu_type: str | None = key("type name in a GPU request (gpu:TYPE:n)", default=None)
+    cpus: Literal["cores", "threads", "none"] = key(
+        "what the scheduler counts as a CPU; none: never ask", default="cores"
+    )
+    memory: Literal["ask", "all", "none"] = key(
+        "memory when the spec says auto: ask what the node type has, all (--mem=0), or never ask",
+        default="none",
+    )
+    exclusive: bool = key("jobs get whole nodes", default=False)
+    place: str = key("PBS: the place statement", default="scatter", pattern=PLAIN)
+    start: Literal["submit_directory", "home"] = key("PBS: where jobs start", default="home")
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """A partition or queue with its limits."""
+
+    queue: str | None = key(
+        "its name for the scheduler; default: this key; `-` means never name it", default=None
+    )
+    qos: str | None = key("QOS that goes with it", default=None)
+    default: bool = key("used when the spec names none", default=False)
+    node_type: str | None = key("node type of its nodes", default=None)
+    constraint: str | None = key("constraint that goes with it", default=None)
+    max_walltime: Duration | None = key("longest walltime", default=None)
+    default_walltime: Duration | None = key("walltime when none is given", default=None)
+    min_nodes: int | None = key("fewest nodes of a job", default=None, minimum=1)
+    max_nodes: int | None = key("most nodes of a job", default=None, minimum=1)
+    exclusive: bool | None = key("jobs get whole nodes here; default: the scheduler's rule", default=None)
+    cpus_per_gpu: int | None = key("CPUs that must go with each GPU", default=None, minimum=1)
+    preemptable: bool = key("jobs here may be stopped for others", default=False)
+    note: str | None = key("what users should know", default=None)
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class NodeType:
+    """A kind of node."""
+
+    count: int | None = key("how many there are", default=None, minimum=1)
+    memory: Bytes | None = key("memory that jobs can use", default=None)
+    topology: ShortTopology | None = key("packages, cores, GPUs and NICs by numbers", default=None)
+    capture: str | None = key(
+        "file beside the profile: `lstopo` XML or `tune-affinity --capture` output", default=None
+    )
+    constraint: str | None = key("constraint that selects these nodes", default=None)
+    note: str | None = key("what users should know", default=None)
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class LauncherSite:
+    """How ranks start here."""
+
+    name: str = key("srun, openmpi, hydra, intelmpi, pals, ibrun, ssh or local", pattern=BACK_END)
+    program: str | None = key("program name, where it is not the usual one", default=None)
+    arguments: tuple[str, ...] = key("arguments of every launch", default=(), lone="never")
+    mpi: str | None = key("srun --mpi=", default=None)
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class FabricSite:
+    """The network that ranks talk over."""
+
+    name: str = key("infiniband, omni-path, slingshot, roce, efa or ethernet", pattern=BACK_END)
+    generation: str | None = key("its product name", default=None)
+    interfaces: tuple[str, ...] = key("IP interface names on compute nodes, fastest first", default=())
+    versions: Mapping[str, str] = key("library versions that matter, such as nccl: 2.21", factory=dict)
+    libraries: tuple[str, ...] = key(
+        "libraries present here that settings depend on, such as aws-ofi-nccl or cray-mpich", default=()
+    )
+    settings: Mapping[str, str] = key(
+        "fabric variables that this site sets", factory=dict, names=VARIABLE_NAME
+    )
+    multi_node: Mapping[str, str] = key(
+        "fabric variables that this site sets in jobs of several nodes only",
+        factory=dict,
+        names=VARIABLE_NAME,
+    )
+    drop: tuple[str, ...] = key("fabric variables never to set here", default=())
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Rendezvous:
+    """The address at which ranks meet: rank 0's node, by this site's rule."""
+
+    address: Literal["hostname", "fqdn", "ip", "interface", "loopback"] = key(
+        "hostname: as the scheduler names the first node; fqdn; ip: `hostname -i`; interface: the address "
+        "of `interface`; loopback: one machine only",
+        default="hostname",
+    )
+    suffix: str = key("appended to the host name", default="", pattern=r"[A-Za-z0-9.-]*")
+    interface: str | None = key("interface whose address is used", default=None, pattern=r"[A-Za-z0-9_.:-]+")
+    ports: tuple[int, int] = key("first and last port to use", default=(20000, 29999))
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class NodeLocal:
+    """Fast storage on each node."""
+
+    path: str = key("its path; `$NAME` expands on the node", pattern=PLAIN)
+    size: Bytes | None = key("space that a job can use", default=None)
+    kind: Literal["ssd", "disk", "memory"] = key("what it is", default="ssd")
+    request: str | None = key(
+        "directive that asks for it, as it stands after the prefix", default=None, pattern=PLAIN
+    )
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """Where data can lie."""
+
+    node_local: NodeLocal | None = key("fast storage on each node", default=None)
+    shared: tuple[str, ...] = key("mount points that every node sees", default=())
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class SiteEnvironment:
+    """What every job's environment needs here."""
+
+    setup: tuple[str, ...] = key(
+        "shell lines before modules are loaded, as they stand", default=(), lone="text"
+    )
+    modules: tuple[str, ...] = key("modules of every job", default=())
+    hygiene: Literal["keep", "reset", "purge"] = key("what to do with modules already loaded", default="keep")
+    variables: Mapping[str, str] = key(
+        "environment variables of every job", factory=dict, names=VARIABLE_NAME
+    )
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class GpuBinding:
+    """Which GPUs a rank sees."""
+
+    policy: Literal["visible", "all", "scheduler"] = key(
+        "visible: dlrun sets the visible devices of each rank; all: every rank sees all; "
+        "scheduler: it isolates them",
+        default="all",
+    )
+    variable: str | None = key("visibility variable; default: by the GPUs' kind", default=None)
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Billing:
+    """What a node costs."""
+
+    unit: str = key("name of the unit, such as node-hours or GPU-hours", default="node-hours")
+    per_node_hour: float = key("units that a node costs in an hour", default=1.0)
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Site:
+    """A site profile: one cluster as its admins describe it. Unknown stays out of the file."""
+
+    name: str = key("name of the site, as `--site` takes it", pattern=r"[A-Za-z0-9][A-Za-z0-9._-]*")
+    title: str | None = key("its proper name", default=None)
+    centre: str | None = key("who runs it", default=None)
+    status: Literal["production", "retired", "generic"] = key(
+        "production, retired, or generic (a starting point)", default="production"
+    )
+    confidence: Literal["high", "medium", "low"] | None = key(
+        "how well the profile is known to be right", default=None
+    )
+    note: str | None = key("what users should know", default=None)
+    extends: str | None = key("profile that this one is built on", default=None, pattern=PLAIN)
+    sources: tuple[Source, ...] = key("where the values come from", default=())
+    recognise: Recognise = key("how to know this cluster", factory=Recognise)
+    login: Login | None = key("the login node", default=None)
+    scheduler: SchedulerSite = key("the scheduler and its dialect here")
+    launcher: LauncherSite = key("how ranks start")
+    partitions: Mapping[str, Partition] = key("partitions, by the name that specs use", factory=dict)
+    node_types: Mapping[str, NodeType] = key("kinds of node, by name", factory=dict)
+    fabric: FabricSite | None = key("the network between nodes", default=None)
+    rendezvous: Rendezvous = key("the address at which ranks meet", factory=Rendezvous)
+    storage: Storage = key("where data can lie", factory=Storage)
+    environment: SiteEnvironment = key("what every job's environment needs", factory=SiteEnvironment)
+    gpu_binding: GpuBinding = key("which GPUs a rank sees", factory=GpuBinding)
+    billing: Billing = key("what a node costs", factory=Billing)
+    defaults: Mapping[str, Any] = key("spec keys with this site's defaults", factory=dict)

@@ -1,0 +1,246 @@
+"""The training spec: what a researcher wants trained. One frozen dataclass a mapping of the file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, TypeAlias
+
+from dlrun.model.keys import key
+from dlrun.model.record import record
+from dlrun.model.units import Bytes, Duration
+
+Auto: TypeAlias = Literal["auto"]
+Policy: TypeAlias = Literal["requeue", "stop"]
+"""What follows an end: another run of the same job, or nothing."""
+
+PLAIN = r"[^\x00-\x1f\x7f]+"
+"""Text that can stand in a directive or a file name: no control characters, not empty."""
+
+VARIABLE_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+"""A name that a shell variable can have."""
+
+BACK_END = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+"""The name of a scheduler, launcher, framework or fabric."""
+
+OPTION_NAME = r"[A-Za-z][A-Za-z0-9_.-]*"
+"""The name of a scheduler option, without its dashes."""
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Resources:
+    """What to ask the scheduler for."""
+
+    nodes: int = key("how many nodes", default=1, minimum=1)
+    ranks_per_node: int | Auto = key(
+        "ranks on each node; auto: one per GPU, else one per NUMA node", default="auto", minimum=1
+    )
+    ranks: int | Auto = key(
+        "ranks in all, when that is not nodes × ranks_per_node; the last node then has fewer",
+        default="auto",
+        minimum=1,
+    )
+    cpus_per_rank: int | Auto = key(
+        "cores of each rank; auto: an equal share of the node", default="auto", minimum=1
+    )
+    gpus_per_node: int | Auto = key(
+        "GPUs on each node; auto: all that the node type has", default="auto", minimum=0
+    )
+    memory_per_node: Bytes | Literal["auto", "all"] = key(
+        "memory on each node; auto: the site's rule, all: the whole node", default="auto"
+    )
+    walltime: Duration | None = key("the longest the job may run", default=None, minimum=1)
+    partition: str | None = key("partition (a PBS queue)", default=None, pattern=PLAIN)
+    account: str | None = key("project that pays", default=None, pattern=PLAIN)
+    qos: str | None = key("quality of service", default=None, pattern=PLAIN)
+    constraint: str | None = key("node features, in the scheduler's own syntax", default=None, pattern=PLAIN)
+    reservation: str | None = key("reservation to run in", default=None, pattern=PLAIN)
+    node_type: str | None = key(
+        "node type of the site profile; default: the partition's", default=None, pattern=PLAIN
+    )
+    exclusive: bool | Auto = key("whole nodes for this job alone; auto: the site's rule", default="auto")
+    hosts: tuple[str, ...] = key(
+        "run on exactly these hosts (a list, or folded: n[01-04])", default=(), pattern=PLAIN
+    )
+    exclude: tuple[str, ...] = key("never on these hosts", default=(), pattern=PLAIN)
+    node_local: Bytes | None = key("node-local storage that the job needs", default=None)
+    options: Mapping[str, str] = key(
+        "other scheduler options by name, such as a site's mandatory `filesystems`",
+        factory=dict,
+        pattern=PLAIN,
+        names=OPTION_NAME,
+    )
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class PlacementOptions:
+    """How ranks are put on cores; the defaults suit synchronous data-parallel training."""
+
+    bind: Literal["auto", "plan", "job", "scheduler", "none"] = key(
+        "who binds ranks: plan (the plan's table), job (equal parts of what the job was granted), "
+        "scheduler, or none; auto: plan on whole nodes of known topology, else job",
+        default="auto",
+    )
+    threads: int | Auto = key(
+        "compute threads of each rank (OMP_NUM_THREADS); auto: its compute cores", default="auto", minimum=1
+    )
+    comm_cores: int | Auto = key(
+        "cores of each rank kept for communication; auto: what the framework needs", default="auto", minimum=0
+    )
+    loader_cores: int = key("cores of each rank kept for data loading", default=0, minimum=0)
+    comm_policy: Literal["own", "spread"] = key(
+        "communication cores from the rank's own package, or spread over all", default="own"
+    )
+    smt: Literal["one", "all"] = key("hardware threads of a core to compute on", default="one")
+    rank_order: Literal["gpu", "numa"] = key(
+        "local ranks follow the GPUs' index order or the NUMA nodes'", default="gpu"
+    )
+    memory: Literal["strict", "preferred", "none"] = key(
+        "NUMA memory policy of each rank", default="preferred"
+    )
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Container:
+    """An image that the ranks run in."""
+
+    image: str = key("path or URI of the image", pattern=PLAIN)
+    runtime: Literal["apptainer", "enroot"] = key(
+        "apptainer (or singularity), or enroot through pyxis", default="apptainer"
+    )
+    binds: tuple[str, ...] = key("host paths to mount (`/path` or `/host:/inside`)", default=())
+    arguments: tuple[str, ...] = key("further arguments of the runtime", default=(), lone="never")
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Environment:
+    """What the training command finds when it starts."""
+
+    modules: tuple[str, ...] = key("environment modules to load, in order", default=())
+    venv: str | None = key("Python virtual environment to activate", default=None, pattern=PLAIN)
+    conda: str | None = key("conda environment (name or path) to activate", default=None, pattern=PLAIN)
+    container: Container | None = key("container to run in", default=None)
+    variables: Mapping[str, str] = key(
+        "environment variables of every rank", factory=dict, names=VARIABLE_NAME
+    )
+    setup: tuple[str, ...] = key("shell lines to run before launch, as they stand", default=(), lone="text")
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class DataSet:
+    """One data set that the training reads."""
+
+    source: str = key("directory, file or glob on the shared file system", pattern=PLAIN)
+    strategy: Literal["auto", "copy", "shard", "in_place", "pack"] = key("how nodes get it", default="auto")
+    size: Bytes | None = key("its expected size, if it cannot be measured at submission", default=None)
+    keep: Literal["job", "cache"] = key(
+        "remove node-local copies with the job, or keep them for the next", default="job"
+    )
+    include: tuple[str, ...] = key("only names that match one of these patterns", default=())
+    exclude: tuple[str, ...] = key("not the names that match one of these patterns", default=())
+
+    @classmethod
+    def from_scalar(cls, text: str) -> DataSet:
+        """`imagenet: /scratch/imagenet` is short for its source."""
+        return cls(source=text)
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """The early signal that tells the training to save its state."""
+
+    signal: Literal["USR1", "USR2", "TERM", "HUP", "INT"] = key(
+        "signal that the training handles", default="USR1"
+    )
+    before_end: Duration = key("how long before the walltime ends", default=Duration(120))
+    to: Literal["first", "all"] = key("rank 0 alone, or all ranks", default="all")
+    path: str | None = key(
+        "where checkpoints appear, a file or a directory (it may use `{{ run_dir }}`); a run that left no newer "
+        "one there than it found is not started again",
+        default=None,
+        pattern=PLAIN,
+    )
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class OnFailure:
+    """What to do when the job does not end well."""
+
+    requeue: int = key("put the job back into the queue at most this often", default=0, minimum=0)
+    timed_out: Policy = key("when the walltime is over", default="requeue")
+    preempted: Policy = key("when another job takes its nodes", default="requeue")
+    node_failed: Policy = key("when a node dies", default="requeue")
+    out_of_memory: Policy = key("when a process was ended because memory ran out", default="stop")
+    user_error: Policy = key("when the program itself fails", default="stop")
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Secret:
+    """A value that is named here and read when the job runs: exactly one of the three."""
+
+    env: str | None = key("variable of the submitting shell", default=None, pattern=VARIABLE_NAME)
+    file: str | None = key("file that only you can read", default=None, pattern=PLAIN)
+    command: tuple[str, ...] = key("command that prints it", default=(), lone="never")
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class After:
+    """A job that must end first."""
+
+    job: str = key("scheduler id, or a dlrun job's name or directory", pattern=PLAIN)
+    when: Literal["ok", "any", "not_ok"] = key("how it must have ended", default="ok")
+
+    @classmethod
+    def from_scalar(cls, text: str) -> After:
+        """`after: [1234]` means after job 1234 succeeded."""
+        return cls(job=text)
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Spec:
+    """A training spec: what to train, on how much, with what. `dlrun submit` turns it into a job."""
+
+    name: str = key(
+        "name of the job", pattern=r"[^\x00-\x1f\x7f]{1,128}", expected="one line of at most 128 characters"
+    )
+    command: tuple[str, ...] = key(
+        "the training command, one argument an item; `{{ }}` names plan values", lone="never", minimum=1
+    )
+    framework: str = key("who tells the ranks about one another", default="torch", pattern=BACK_END)
+    launcher: str = key("who starts the ranks; auto: the site's launcher", default="auto", pattern=BACK_END)
+    site: str | None = key("site profile, by name or file", default=None, pattern=PLAIN)
+    directory: str | None = key(
+        "directory the command runs in; default: where you submit", default=None, pattern=PLAIN
+    )
+    files: tuple[str, ...] = key(
+        "files and directories of the working tree that the job needs: a submission to a login node sends them",
+        default=(),
+        pattern=PLAIN,
+    )
+    batch_per_rank: int | None = key(
+        "samples a rank takes in a step; gives `{{ global_batch }}`", default=None, minimum=1
+    )
+    resources: Resources = key("what to ask the scheduler for", factory=Resources)
+    placement: PlacementOptions = key("how ranks are put on cores", factory=PlacementOptions)
+    environment: Environment = key("what the command finds when it starts", factory=Environment)
+    data: Mapping[str, DataSet] = key("data sets, by name", factory=dict, names=VARIABLE_NAME)
+    checkpoint: Checkpoint | None = key("early signal before the walltime ends", default=None)
+    on_failure: OnFailure = key("what to do when the job fails", factory=OnFailure)
+    after: tuple[After, ...] = key("jobs that must end first", default=())
+    chain: bool = key(
+        "split a walltime that is over the partition's limit into runs, each going on where the last one stopped",
+        default=False,
+    )
+    hold: bool = key("submit held; `scontrol release` or `qrls` lets it go", default=False)
+    secrets: Mapping[str, Secret] = key(
+        "variables whose values are read when the job runs", factory=dict, names=VARIABLE_NAME
+    )
+    sweep: Mapping[str, tuple[str, ...]] = key(
+        "parameters with their values: a job array over every combination, each `{{ NAME }}` in the command",
+        factory=dict,
+        names=VARIABLE_NAME,
+        lone="text",
+        minimum=1,
+    )
+    options: Mapping[str, Any] = key(
+        "the framework's own options (written under the framework's name)", factory=dict
+    )

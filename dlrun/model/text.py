@@ -1,0 +1,64 @@
+"""Text that may hold parts known only on the node.
+
+A `$` in a user's string is a dollar sign. What must expand where the job runs has a type of its own,
+so the two can never be confused and everything else can be quoted for the shell.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Shell:
+    """A shell expansion such as `$SLURM_JOB_ID` or `$(hostname -i)`, valid inside double quotes.
+
+    Only dlrun's own code and site profiles (in the fields that say so) make these.
+    """
+
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A word made of literal pieces and shell expansions, in order."""
+
+    parts: tuple[str | Shell, ...]
+
+    @classmethod
+    def of(cls, *parts: str | Shell | Text) -> Text:
+        """Join pieces into one word, merging neighbouring literals."""
+        flat: list[str | Shell] = []
+        for part in parts:
+            for piece in part.parts if isinstance(part, Text) else (part,):
+                if isinstance(piece, str) and flat and isinstance(flat[-1], str):
+                    flat[-1] += piece
+                elif piece != "":
+                    flat.append(piece)
+        return cls(tuple(flat))
+
+    @property
+    def literal(self) -> str | None:
+        """The text if nothing in it waits for the node, else None."""
+        return "".join(str(p) for p in self.parts) if all(isinstance(p, str) for p in self.parts) else None
+
+    def __str__(self) -> str:
+        """For people: expansions appear as they will in the script."""
+        return "".join(part if isinstance(part, str) else part.code for part in self.parts)
+
+
+Word: TypeAlias = str | Shell | Text
+
+_NODE_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
+
+
+def expanding(text: str) -> Text:
+    """Text in which `$NAME` and `${NAME}` expand on the node and nothing else does (site profiles' paths)."""
+    pieces: list[str | Shell] = []
+    end = 0
+    for match in _NODE_VARIABLE.finditer(text):
+        pieces += [text[end : match.start()], Shell(f"${{{match[1] or match[2]}}}")]
+        end = match.end()
+    return Text.of(*pieces, text[end:])

@@ -1,0 +1,167 @@
+"""What a compute node is made of, in hwloc's words: packages, NUMA nodes, L3 groups, cores, PUs, GPUs, NICs.
+
+Pure data, read from somewhere else (`dlrun.config.topology`). PU ids are the operating system's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from typing import Any, Literal, TypeAlias, get_args
+
+from dlrun.model.record import record
+
+MemoryKind: TypeAlias = Literal["dram", "hbm", "cxl", "gpu"]
+GpuKind: TypeAlias = Literal["cuda", "rocm", "ze"]
+
+VERSION = 1
+"""Version of the topology's JSON."""
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Core:
+    """One physical core.
+
+    `pus` are its hardware threads in sibling order: the first is the one a single thread should use.
+    `numa` is the node of its memory; `l3` names the group of cores that share a last-level cache (labels
+    are unique in the machine); `core_id` is the firmware's, unique within a package and die.
+    """
+
+    pus: tuple[int, ...]
+    package: int = 0
+    die: int = 0
+    numa: int = 0
+    l3: int = 0
+    core_id: int = 0
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class NumaNode:
+    """One memory node. `memory` in bytes, None if unknown; `near`: for a node without cores, the nodes
+    with cores that it is closest to (MCDRAM, HBM, CXL, the memory of a GPU)."""
+
+    id: int
+    memory: int | None = None
+    kind: MemoryKind = "dram"
+    near: tuple[int, ...] = ()
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """One GPU, as the runtime numbers it.
+
+    `numa` is its NUMA node, None if the firmware does not say; `cpus` its local PUs where that is finer
+    than the node (one L3 of LUMI-G), else empty; `path` the PCI bridges from the root down to it.
+    """
+
+    index: int
+    name: str = ""
+    kind: GpuKind = "cuda"
+    numa: int | None = None
+    cpus: tuple[int, ...] = ()
+    pci: str = ""
+    path: tuple[str, ...] = ()
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Nic:
+    """One network adapter that MPI or a collective library can use; fields as those of a `Gpu`."""
+
+    name: str
+    numa: int | None = None
+    cpus: tuple[int, ...] = ()
+    pci: str = ""
+    path: tuple[str, ...] = ()
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Topology:
+    """One node type.
+
+    `gpus` are in device-index order, `nics` in their own. `allowed` is None where everything may be used,
+    else what the cgroup grants; `reserved` are PUs that the site keeps for the system, `isolated` those
+    that the kernel does not schedule on, `offline` those switched off. `source` says where it was read.
+    """
+
+    cores: tuple[Core, ...]
+    numa_nodes: tuple[NumaNode, ...] = (NumaNode(id=0),)
+    gpus: tuple[Gpu, ...] = ()
+    nics: tuple[Nic, ...] = ()
+    allowed: tuple[int, ...] | None = None
+    reserved: tuple[int, ...] = ()
+    isolated: tuple[int, ...] = ()
+    offline: tuple[int, ...] = ()
+    name: str = ""
+    source: str = ""
+
+    def packages(self) -> tuple[int, ...]:
+        """Ids of the packages, ascending."""
+        return tuple(sorted({core.package for core in self.cores}))
+
+    def cpu_nodes(self) -> tuple[int, ...]:
+        """Ids of the NUMA nodes that have cores, ascending."""
+        return tuple(sorted({core.numa for core in self.cores}))
+
+    def pus(self) -> tuple[int, ...]:
+        """Every PU, ascending."""
+        return tuple(sorted(pu for core in self.cores for pu in core.pus))
+
+    def smt(self) -> int:
+        """Hardware threads of the core that has most."""
+        return max(len(core.pus) for core in self.cores)
+
+    def cores_of(self, pus: Iterable[int]) -> tuple[Core, ...]:
+        """The cores that any of these PUs belong to, in the order of the topology."""
+        wanted = set(pus)
+        return tuple(core for core in self.cores if wanted.intersection(core.pus))
+
+    def to_json(self) -> dict[str, Any]:
+        """As plain data for `json.dumps`; `from_json` gives an equal topology back."""
+        data = asdict(self)
+        return {"version": VERSION, "name": data.pop("name"), "source": data.pop("source"), **data}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Topology:
+        """Read `to_json`'s data.
+
+        Raises ValueError, KeyError or TypeError for data of another shape or a newer version.
+        """
+        if data.get("version") != VERSION:
+            raise ValueError(f"topology version {data.get('version')} is not {VERSION}")
+        known = dict(data)
+        del known["version"]
+        kinds = {str(node.get("kind", "dram")) for node in known.get("numa_nodes", ())}
+        if not kinds <= set(get_args(MemoryKind)):
+            raise ValueError(
+                f"memory kind {', '.join(sorted(kinds))} is not one of {', '.join(get_args(MemoryKind))}"
+            )
+        parts = {"cores": Core, "numa_nodes": NumaNode, "gpus": Gpu, "nics": Nic}
+        fields: dict[str, Any] = {
+            name: tuple(parts[name](**_tuples(item)) for item in value) if name in parts else _tuple(value)
+            for name, value in known.items()
+        }
+        return check(cls(**fields))
+
+
+def check(topology: Topology) -> Topology:
+    """The topology itself, if it makes sense.
+
+    Raises ValueError if there is no core, a PU is in two cores, or a core's NUMA node is not listed.
+    """
+    if not topology.cores:
+        raise ValueError("the topology has no core")
+    pus = [pu for core in topology.cores for pu in core.pus]
+    if len(set(pus)) != len(pus) or not all(core.pus for core in topology.cores):
+        raise ValueError("a PU of the topology is in two cores, or a core has none")
+    missing = set(topology.cpu_nodes()) - {node.id for node in topology.numa_nodes}
+    if missing:
+        raise ValueError(f"cores lie on NUMA node {min(missing)}, which the topology does not list")
+    return topology
+
+
+def _tuple(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _tuples(item: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _tuple(value) for name, value in item.items()}

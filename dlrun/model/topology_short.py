@@ -1,0 +1,93 @@
+"""A node type in a few numbers, as an admin writes it into a site profile.
+
+`dlrun.config.topology.short.build` turns it into a full topology.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from dlrun.model.keys import key
+from dlrun.model.record import record
+from dlrun.model.topology import GpuKind, MemoryKind
+from dlrun.model.units import Bytes
+
+CPUS = r"[0-9,:-]*"
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class ShortMemory:
+    """A NUMA node without cores."""
+
+    node: int = key("its NUMA node id", minimum=0)
+    kind: MemoryKind = key("what it is: hbm (MCDRAM too), cxl, gpu or dram", default="hbm")
+    near: tuple[int, ...] = key("NUMA nodes with cores that it is closest to", default=())
+    memory: Bytes | None = key("its size", default=None)
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class ShortGpus:
+    """The GPUs of the node."""
+
+    count: int | None = key("how many; default: as many as `numa` or `cpus` lists", default=None, minimum=0)
+    kind: GpuKind = key("runtime that numbers them: cuda, rocm or ze", default="cuda")
+    name: str = key("model", default="")
+    numa: tuple[int, ...] = key("NUMA node of each, in device-index order; one value is for all", default=())
+    cpus: tuple[str, ...] = key("local CPU list of each, where that is finer than a NUMA node", default=())
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class ShortNic:
+    """One network adapter."""
+
+    name: str = key("device name, such as mlx5_0, hsi0 or hfi1_0")
+    numa: int | None = key("its NUMA node", default=None, minimum=0)
+
+    @classmethod
+    def from_scalar(cls, text: str) -> ShortNic:
+        """`nics: [mlx5_0]` names one of unknown locality."""
+        return cls(name=text)
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class ShortTopology:
+    """Packages, cores, GPUs and NICs of a node by numbers.
+
+    `numbering` is how the operating system numbers PUs: `block` (package 0 first, hardware threads of all
+    cores after the first ones), `even-odd` (packages in turn), `dell` (even-odd, with core ids outside-in),
+    `smt-adjacent` (hardware threads of a core side by side), `explicit` (as `pus` lists them).
+    """
+
+    packages: int = key("packages (sockets)", default=1, minimum=1)
+    cores: int = key("physical cores of each package", minimum=1)
+    smt: int = key("hardware threads of each core", default=1, minimum=1)
+    numbering: Literal["block", "even-odd", "dell", "smt-adjacent", "explicit"] = key(
+        "how the operating system numbers PUs", default="block"
+    )
+    numa_per_package: int = key("NUMA nodes of each package", default=1, minimum=1)
+    interleaved: bool = key("memory is interleaved: one NUMA node, 0, for all packages", default=False)
+    numa_ids: tuple[int, ...] = key("NUMA node ids in package order; default: counted from 0", default=())
+    cores_per_numa: tuple[int, ...] = key(
+        "cores of each NUMA node where they differ, in package order", default=()
+    )
+    l3_per_package: int | None = key(
+        "groups of cores with a last-level cache of their own in each package; default: one per NUMA node",
+        default=None,
+        minimum=1,
+    )
+    pus: tuple[str, ...] = key(
+        "numbering `explicit`: CPU list of each NUMA node, all first hardware threads before the second",
+        default=(),
+    )
+    core_ids: tuple[str, ...] = key(
+        "numbering `explicit`: the firmware's core ids of each NUMA node; default: counted from 0", default=()
+    )
+    memory: Bytes | None = key("memory of each NUMA node that has cores", default=None)
+    memory_kind: MemoryKind = key("kind of that memory", default="dram")
+    memory_only: tuple[ShortMemory, ...] = key("NUMA nodes without cores", default=())
+    gpus: ShortGpus | None = key("GPUs", default=None)
+    nics: tuple[ShortNic, ...] = key("network adapters", default=())
+    reserved: str = key(
+        "cores kept for the system: a CPU list, `first-core-per-l3` or `N-per-node`", default="none"
+    )
+    name: str = key("what this node type is called", default="")

@@ -1,0 +1,79 @@
+"""Quantities with their unit in the type: `Bytes` and `Duration`.
+
+A bare number has no unit, so neither type accepts one: Slurm reads `30` as minutes, PBS as seconds,
+and people mean hours.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d+)?)\s*([KMGTP]?)(i?)B?", re.IGNORECASE | re.ASCII)
+_SIZE_POWERS = {"": 0, "K": 1, "M": 2, "G": 3, "T": 4, "P": 5}
+_PARTS = re.compile(r"(\d{1,12}(?:\.\d+)?)\s*(d|h|min|m|s)", re.IGNORECASE | re.ASCII)
+_SECONDS = {"d": 86400, "h": 3600, "m": 60, "min": 60, "s": 1}
+_CLOCK = re.compile(r"(?:(\d{1,9})-)?(\d{1,12}):(\d{2}):(\d{2})", re.ASCII)
+
+
+class Bytes(int):
+    """A number of bytes. `4GB` is 4·10⁹, `4GiB` is 4·2³⁰ (IEC 80000-13)."""
+
+    expected = "a size with its unit, such as `512MiB` or `1.5TB`"
+
+    @classmethod
+    def parse(cls, text: str) -> Bytes:
+        """Read `512MiB`, `1.5 TB`, `100B`; raises ValueError for anything else, bare numbers too."""
+        match = _SIZE.fullmatch(text.strip())
+        if not match or text.strip()[-1:].isdigit():
+            raise ValueError(f"`{text}` is not a size")
+        number, prefix, binary = match.groups()
+        return cls(round(float(number) * (1024 if binary else 1000) ** _SIZE_POWERS[prefix.upper()]))
+
+    def __str__(self) -> str:
+        """The shortest exact spelling, decimal or binary; else rounded to one decimal."""
+        for power, prefix in ((5, "P"), (4, "T"), (3, "G"), (2, "M"), (1, "K")):
+            for base, infix in ((1024, "i"), (1000, "")):
+                if self and self % base**power == 0:
+                    return f"{self // base**power}{prefix}{infix}B"
+        if self < 1000:
+            return f"{int(self)}B"
+        power = min(5, (len(str(int(self))) - 1) // 3)
+        return f"{self / 1000**power:.1f}{'.KMGTP'[power]}B"
+
+    def mebibytes(self) -> int:
+        """Whole MiB, rounded down: what Slurm's `M` and PBS's `mb` mean."""
+        return self // 2**20
+
+
+class Duration(int):
+    """A span of time in seconds."""
+
+    expected = "a time with its unit, such as `90m`, `4h`, `1d12h`, `04:00:00` or `1-12:00:00`"
+
+    @classmethod
+    def parse(cls, text: str) -> Duration:
+        """Read `90m`, `1h30m`, `10:00:00` (h:mm:ss), `1-12:00:00`; raises ValueError for anything else.
+
+        `30:00` is refused: it is half an hour to Slurm and thirty hours to a reader.
+        """
+        stripped = text.strip()
+        if clock := _CLOCK.fullmatch(stripped):
+            days, hours, minutes, seconds = (int(part or 0) for part in clock.groups())
+            if minutes < 60 and seconds < 60:
+                return cls(days * 86400 + hours * 3600 + minutes * 60 + seconds)
+        parts = _PARTS.findall(stripped)
+        if parts and "".join(n + u for n, u in parts) == re.sub(r"\s", "", stripped):
+            return cls(round(sum(float(number) * _SECONDS[unit.lower()] for number, unit in parts)))
+        raise ValueError(f"`{text}` is not a time")
+
+    def __str__(self) -> str:
+        """`1d2h3m4s` without the parts that are zero."""
+        rest, text = int(self), ""
+        for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)):
+            count, rest = divmod(rest, size)
+            text += f"{count}{unit}" if count else ""
+        return text or "0s"
+
+    def clock(self) -> str:
+        """`HH:MM:SS` with as many hours as it takes: read alike by Slurm and every PBS."""
+        return f"{self // 3600:02d}:{self // 60 % 60:02d}:{self % 60:02d}"

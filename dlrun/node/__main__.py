@@ -1,0 +1,45 @@
+"""The node programs by name: `python3 node.pyz stage ...`, or `python3 -m dlrun.node stage ...`."""
+
+import importlib
+import sys
+from typing import List, Optional
+
+COMMANDS = {
+    "stage": ("stage:main", "bring a data set to this node, or to all nodes of a job"),
+    "out": ("out:main", "bring results from this node to a shared file system"),
+    "list": ("cache_commands:list_sets", "the data sets of this node"),
+    "evict": ("cache_commands:evict", "remove data sets that no running job uses"),
+    "clean": ("cache_commands:clean", "remove what dead or ended jobs left"),
+    "verify": ("cache_commands:verify", "read a data set back and check its hashes"),
+}
+
+
+def usage() -> str:
+    """The list of commands."""
+    lines = ["  {:<12} {}".format(name, about) for name, (_, about) in sorted(COMMANDS.items())]
+    return "usage: node.pyz COMMAND ...\n\n{}\n".format("\n".join(lines))
+
+
+def main(argv: Optional[List[str]] = None) -> int:
+    """Run one command; its exit status."""
+    words = sys.argv[1:] if argv is None else argv
+    if not words or words[0] not in COMMANDS:
+        wants_help = bool(words) and words[0] in ("-h", "--help", "help")
+        (sys.stdout if wants_help else sys.stderr).write(usage())
+        return 0 if wants_help else 2
+    from .errors import NodeError
+
+    module, _, function = COMMANDS[words[0]][0].partition(":")
+    try:
+        status = getattr(importlib.import_module("." + module, __package__), function)(words[1:])
+    except NodeError as fault:
+        sys.stderr.write(fault.report())
+        return fault.exit_code
+    except KeyboardInterrupt:
+        sys.stderr.write("error: interrupted\n")
+        return 130
+    return int(status or 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,129 @@
+"""One data set as it is built on this node: begun from what an earlier run left, completed, published."""
+
+import contextlib
+import os
+from typing import Dict, List
+
+from . import journal, resume
+from .area import boot
+from .blocks import Blocks
+from .board import DONE, Board
+from .errors import Damaged
+from .form import Form, form
+from .hashing import Hasher
+from .manifest import Manifest
+from .place import Place
+from .resume import MANIFEST, TREE
+from .safety import LIST, opened
+from .system import sync_file_system
+
+_BOOT = b"boot"
+
+
+def write_file(directory: int, name: bytes, content: bytes) -> None:
+    """Write a file of ours in one step."""
+    temporary = b"new-" + name
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(temporary, flags, 0o600, dir_fd=directory), "wb") as file:
+        file.write(content)
+    os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+
+
+class Build:
+    """The part directory of a set, and what of it is done; the caller holds the set's lock.
+
+    `kept` are the blocks that an earlier run had copied and that are still good, with their hashes; strategy is
+    copy (files as they are) or pack (one tar file).
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        name: bytes,
+        manifest: Manifest,
+        blocks: Blocks,
+        hasher: Hasher,
+        strategy: str = "copy",
+    ) -> None:
+        self.place, self.name = place, name
+        self.manifest, self.blocks, self.hasher = manifest, blocks, hasher
+        self.identity = manifest.id()
+        self.directory = place.part(name)
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(TREE, 0o700, dir_fd=self.directory)
+        os.chmod(TREE, 0o700, dir_fd=self.directory)
+        self.tree = os.open(TREE, LIST, dir_fd=self.directory)
+        self.form: Form = form(strategy, self.tree, manifest, blocks, name)
+        self.kept = self._resume()
+        self._clear()
+
+    def _resume(self) -> Dict[int, bytes]:
+        earlier = resume.load(self.directory, self.hasher)
+        if earlier is None or earlier.manifest.info.get("strategy", "copy") != self.form.strategy:
+            return {}
+        if earlier.manifest.info.get("source") != self.manifest.info.get("source"):
+            return {}  # equal sizes and times prove nothing about another source's files
+        if self.form.strategy == "pack" and earlier.manifest.id() != self.identity:
+            return {}  # everything has another place in another tar file
+        same_boot = opened(self.directory, _BOOT, os.O_RDONLY)
+        verify = True
+        if same_boot is not None:
+            with os.fdopen(same_boot, encoding="ascii") as file:
+                verify = file.read() != boot()
+        return resume.keep(earlier, self.form, self.manifest, self.blocks, verify)
+
+    def _clear(self) -> None:
+        """Clear what is not kept, then note what is: safe to kill anywhere."""
+        stay = {
+            e
+            for n in self.kept
+            for e in range(self.blocks[n].first, self.blocks[n].first + self.blocks[n].many)
+        }
+        self.form.clear(stay)
+        info = dict(self.manifest.info, hash=self.hasher.name, strategy=self.form.strategy, complete=False)
+        self.manifest.info = info
+        write_file(self.directory, MANIFEST, self.manifest.pack())
+        write_file(self.directory, _BOOT, boot().encode("ascii"))
+        journal.replace(self.directory, self.identity, self.kept)
+
+    def begin(self) -> None:
+        """Make what the writers need; NoSpace when it does not fit. Call it before the first block."""
+        self.form.begin()
+
+    def mark(self, board: Board) -> None:
+        """Mark the kept blocks as done."""
+        for number in self.kept:
+            board.mark(number, DONE)
+
+    def missing(self) -> int:
+        """The bytes that are still to be copied."""
+        done = sum(self.blocks[number].length for number in self.kept)
+        return self.manifest.size() - done
+
+    def take_hashes(self) -> None:
+        """Put the hashes of the journals into the manifest; Damaged when a block is missing."""
+        found = journal.read(self.directory, self.identity)
+        if len(found) != len(self.blocks):
+            message = "{} blocks were not written".format(len(self.blocks) - len(found))
+            raise Damaged(message)
+        self.manifest.digest_size = self.hasher.size
+        self.manifest.digests = b"".join(found[number] for number in range(len(self.blocks)))
+
+    def complete(self) -> List[str]:
+        """Make links, modes and times, and count every name; lines for the report of what was not kept."""
+        return self.form.finish()
+
+    def publish(self, sync: bool) -> None:
+        """Write the manifest with the hashes and give the set its name; `sync` waits for the disk before and after."""
+        self.manifest.info = dict(self.manifest.info, complete=True)
+        write_file(self.directory, MANIFEST, self.manifest.pack())
+        journal.remove(self.directory)
+        if sync:
+            sync_file_system(self.directory)
+        self.place.publish(self.name)
+        if sync:
+            os.fsync(self.place.directory)
+
+    def abandon(self) -> None:
+        """Remove everything: the space is needed."""
+        self.place.discard(self.place.control, b"part." + self.name)

@@ -1,0 +1,111 @@
+"""What a node program of a chain knows and tells: the session going down, each node's state going up."""
+
+import asyncio
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+from .link import Message
+
+BEHIND = 0.5  # part of its time for which a node must wait to be called slow
+FACTS = ("session", "go", "final", "abort")  # the messages that are facts
+JOINED, READY, DONE = 1, 2, 3  # phases of a node and all after it: there, prepared, published
+
+
+class Signal:
+    """Wakes whoever waits for any change; each then looks whether it is the one it waits for."""
+
+    def __init__(self) -> None:
+        self._waiting: List["asyncio.Future[None]"] = []
+
+    def tell(self) -> None:
+        """Something has changed."""
+        waiting, self._waiting = self._waiting, []
+        for future in waiting:
+            if not future.done():
+                future.set_result(None)
+
+    async def wait(self, patience: float) -> None:
+        """Until something changes, but at most `patience` seconds."""
+        future = asyncio.get_event_loop().create_future()
+        self._waiting.append(future)
+        try:
+            await asyncio.wait_for(future, patience)
+        except asyncio.TimeoutError:
+            self._waiting = [other for other in self._waiting if other is not future]
+
+
+class Fact(NamedTuple):
+    """One message that goes down the chain and is told to every node, also to one that comes later."""
+
+    message: Message
+    blob: bytes = b""
+
+
+class Report(NamedTuple):
+    """How one node fares; starved, held, disk: the part of its time that it waits for the node before, for those
+    after it, and for its own disk."""
+
+    node: int
+    how: str
+    bytes: int
+    seconds: float
+    starved: float
+    held: float
+    disk: float
+
+    def pack(self) -> List[Any]:
+        """For a message."""
+        return list(self)
+
+
+class Standing:
+    """A node and all after it, as it tells the node before: `phase`, who is lost and why, who cannot, reports.
+
+    hashes: the hash functions that all of them have.
+    """
+
+    def __init__(self) -> None:
+        self.phase = 0
+        self.nodes: List[int] = []
+        self.hashes: List[str] = []
+        self.lost: Dict[int, str] = {}
+        self.cannot: Dict[int, str] = {}
+        self.reports: Dict[int, Report] = {}
+
+    def pack(self) -> Message:
+        """For a message."""
+        return {
+            "do": "standing",
+            "phase": self.phase,
+            "nodes": self.nodes,
+            "hashes": self.hashes,
+            "lost": sorted(self.lost.items()),
+            "cannot": sorted(self.cannot.items()),
+            "reports": [report.pack() for report in self.reports.values()],
+        }
+
+
+def standing(message: Message) -> Standing:
+    """A standing from its message."""
+    found = Standing()
+    found.phase, found.nodes, found.hashes = message["phase"], message["nodes"], message["hashes"]
+    found.lost, found.cannot = dict(message["lost"]), dict(message["cannot"])
+    found.reports = {entry[0]: Report(*entry) for entry in message["reports"]}
+    return found
+
+
+def slowest(reports: Dict[int, Report], sent_to: Dict[int, List[int]]) -> Optional[Tuple[int, str, float]]:
+    """The node that held the others back, why, and for which part of the time; None when none stands out.
+
+    A node whose own disk is behind keeps those before it waiting to send and those after it waiting to receive;
+    a slow link is behind the last node that waits to send while the one after it waits to receive.
+    """
+    disks = sorted((report.disk, node) for node, report in reports.items())
+    if len(disks) > 1:
+        middle, (most, node) = disks[(len(disks) - 1) // 2][0], disks[-1]
+        if most > BEHIND and most > 2 * middle:
+            return node, "its disk", most
+    for node, report in sorted(reports.items(), reverse=True):
+        after = [reports[k] for k in sent_to.get(node, []) if k in reports]
+        if node > 0 and report.held > BEHIND and any(r.starved > BEHIND for r in after):
+            return after[0].node, "the network to it", report.held
+    return None

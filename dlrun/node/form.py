@@ -1,0 +1,129 @@
+"""What a data set looks like on the node's disk: its files as they are, or one indexed tar file.
+
+A form makes room for the blocks, gives every thread a reader and a writer of them, says which of an earlier
+run's files are still there, and completes the tree.
+"""
+
+import os
+from typing import List, Set, Union
+
+from . import text, tree
+from .blocks import Blocks
+from .errors import Damaged
+from .finish import finish
+from .hashing import Hasher
+from .manifest import Manifest
+from .reading import Reader
+from .remove import remove_tree
+from .tarball import Layout, TarReader, TarWriter
+from .writing import Writer, write_all
+
+AnyReader = Union[Reader, TarReader]
+AnyWriter = Union[Writer, TarWriter]
+
+
+class Files:
+    """Every file as it is in the source."""
+
+    strategy = "copy"
+
+    def __init__(self, root: int, manifest: Manifest, blocks: Blocks) -> None:
+        self.root, self.manifest, self.blocks = root, manifest, blocks
+
+    def present(self, entries: Set[int], complete: bool) -> Set[int]:
+        """The entries whose files are there as they should be; the large ones have their time once complete."""
+        untimed = set() if complete else entries.intersection(self.blocks.large)
+        return tree.present(self.root, self.manifest, entries, untimed)
+
+    def clear(self, keep: Set[int]) -> None:
+        """Remove everything but the files of the entries to keep."""
+        tree.sweep(self.root, self.manifest, keep)
+
+    def begin(self) -> None:
+        """Make what the writers need; NoSpace when it does not fit."""
+        tree.make_directories(self.root, self.manifest)
+        tree.make_large(self.root, self.manifest, self.blocks.large)
+
+    def reader(self, hasher: Hasher) -> AnyReader:
+        """A reader of what is written here, for one thread."""
+        return Reader(self.root, self.manifest, hasher, timed=False)
+
+    def writer(self, sync: bool) -> AnyWriter:
+        """A writer, for one thread."""
+        return Writer(self.root, self.manifest, sync)
+
+    def finish(self) -> List[str]:
+        """Complete the tree; lines for the report of what was not kept."""
+        return finish(self.root, self.manifest, self.blocks.large)
+
+
+class Pack:
+    """One tar file named after the set, and its index."""
+
+    strategy = "pack"
+
+    def __init__(self, root: int, manifest: Manifest, name: bytes) -> None:
+        self.root, self.manifest = root, manifest
+        self.names = name + b".tar", name + b".tar.index"
+        self.layout = Layout(manifest)
+        self._descriptor = -1
+
+    def _open(self) -> int:
+        if self._descriptor < 0:
+            self._descriptor = os.open(
+                self.names[0], os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self.root
+            )
+        return self._descriptor
+
+    def present(self, entries: Set[int], complete: bool) -> Set[int]:  # noqa: ARG002 - as Files.present
+        """All of the entries when the file is there in full size, else none."""
+        try:
+            whole = os.fstat(self._open()).st_size == self.layout.size
+        except OSError:
+            whole = False
+        return entries if whole else set()
+
+    def clear(self, keep: Set[int]) -> None:
+        """Remove everything but, when anything is kept, the tar file."""
+        for name in map(os.fsencode, os.listdir(self.root)):
+            if not (keep and name == self.names[0]):
+                remove_tree(self.root, name)
+
+    def begin(self) -> None:
+        """Make the file in its full size, with its space reserved; NoSpace when it does not fit."""
+        tree.make_empty(self.root, self.names[0], self.layout.size, not self.manifest.sparse)
+
+    def reader(self, hasher: Hasher) -> AnyReader:
+        """A reader of what is written here, for one thread."""
+        return TarReader(self._open(), self.layout, hasher)
+
+    def writer(self, sync: bool) -> AnyWriter:
+        """A writer, for one thread."""
+        return TarWriter(self._open(), self.layout, sync)
+
+    def finish(self) -> List[str]:
+        """Write what is not in blocks, and the index; Damaged when the file does not have the right size."""
+        descriptor = self._open()
+        write_all(descriptor, memoryview(self.layout.directories), 0)
+        write_all(descriptor, memoryview(self.layout.links), self.layout.links_at)
+        if os.fstat(descriptor).st_size != self.layout.size:
+            raise Damaged("the packed data set has not the size that it must have")
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(self.names[1], flags, 0o600, dir_fd=self.root), "wb") as file:
+            file.write(self.layout.index())
+        for name in self.names:
+            os.chmod(name, self.manifest.dir_modes[0] & 0o666, dir_fd=self.root)
+        os.chmod(b".", self.manifest.dir_modes[0], dir_fd=self.root)
+        return (
+            ["attributes of {}".format(text.count(len(self.manifest.xattrs), "file"))]
+            if self.manifest.xattrs
+            else []
+        )
+
+
+Form = Union[Files, Pack]
+
+
+def form(strategy: str, root: int, manifest: Manifest, blocks: Blocks, name: bytes) -> Form:
+    """The form of a strategy below an open directory."""
+    return Pack(root, manifest, name) if strategy == "pack" else Files(root, manifest, blocks)

@@ -1,0 +1,126 @@
+"""The lane's readers: take a token, read its blocks, write them here, hand them on; several threads at once."""
+
+import threading
+import time
+from typing import Callable, List, Optional
+
+from .board import DONE, FAULTY, SEEN, WANTED
+from .errors import SourceFault
+from .form import AnyReader, AnyWriter
+from .journal import Journal
+from .pace import Pace
+from .parcel import SLACK, Parcel, Pool
+from .reading import Reader
+from .task import Task, Tokens
+from .width import Width
+
+STEP = 0.05  # seconds between two judgements of the width
+FILE_WORTH = 1 << 15  # bytes that one more file counts for when the rate is judged
+
+
+class Gather:
+    """Reads on as many threads as pay, until the tokens are used up.
+
+    `outlet` is given each parcel after it is written here; `complain` is told of each block that the source
+    does not give; `count` takes a counter's name and an amount.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        tokens: Tokens,
+        journal: Journal,
+        pool: Pool,
+        count: Callable[[str, int], None],
+        outlet: Callable[[Parcel], None],
+        complain: Callable[[SourceFault], None],
+    ) -> None:
+        self._task, self._tokens, self._journal, self._pool = task, tokens, journal, pool
+        self._count, self._outlet, self._complain = count, outlet, complain
+        self._pace = Pace(task.rate / task.board.lanes)
+        self._width = Width(start=16 if task.slow else 1)
+        self._threads: List[threading.Thread] = []
+        self._changed = threading.Condition()
+        self._working = 0
+        self._work = 0.0
+        self._empty = False
+        self.failure: Optional[BaseException] = None
+
+    def run(self) -> None:
+        """Work until all tokens are used up; raises what a thread could not do, an OSError of the disk first."""
+        self._widen()
+        then, used, work = time.perf_counter(), time.process_time(), 0.0
+        with self._changed:
+            while self._working and not self.failure:
+                self._changed.wait(STEP)
+                now, cpu = time.perf_counter(), time.process_time()
+                if now - then >= STEP:
+                    self._width.step(self._work - work, now - then, cpu - used)
+                    then, used, work = now, cpu, self._work
+                    self._widen()
+                    self._changed.notify_all()
+        if self.failure:
+            raise self.failure
+
+    def _widen(self) -> None:
+        self._pool.allow(self._width.target + 2)
+        while len(self._threads) < self._width.target and not self._empty:
+            thread = threading.Thread(target=self._thread, args=(len(self._threads),), daemon=True)
+            self._threads.append(thread)
+            self._working += 1
+            thread.start()
+
+    def _thread(self, index: int) -> None:
+        task = self._task
+        source = Reader(task.source, task.manifest, task.hasher, task.follow)
+        own = task.form.reader(task.hasher)
+        writer = task.form.writer(task.sync)
+        try:
+            while not self.failure:
+                with self._changed:
+                    while index >= self._width.target and not self._empty and not self.failure:
+                        self._changed.wait()
+                blocks = self._tokens.next()
+                if not blocks:
+                    self._empty = True
+                    break
+                for block in blocks:
+                    if task.board.has(block, WANTED) and not task.board.has(block, SEEN):
+                        self._one(block, source, own, writer)
+        except BaseException as fault:  # noqa: BLE001 - raised again by `run`
+            self.failure = fault
+        finally:
+            for user in (source, own, writer):
+                user.close()
+            with self._changed:
+                self._working -= 1
+                self._changed.notify_all()
+
+    def _one(self, number: int, source: Reader, own: AnyReader, writer: AnyWriter) -> None:
+        task, board = self._task, self._task.board
+        block, here = task.blocks[number], board.has(number, DONE)
+        parcel = Parcel(self._pool, number, block.length)
+        view = parcel.view[: block.length + SLACK]
+        try:
+            if here:
+                parcel.digests = own.read(block, view)
+            else:
+                self._pace.take(block.length)
+                parcel.digests = source.read(block, view)
+                self._count("read", block.length)
+                if task.write:
+                    writer.write(block, view[: block.length])
+                    self._journal.add(number, parcel.digests)
+                    board.mark(number, DONE)
+                    self._count("blocks", 1)
+                    self._count("bytes", block.length)
+                    self._count("files", 0 if block.offset else block.many)
+            board.mark(number, SEEN)
+            parcel.fill(block.length)
+            self._outlet(parcel)
+        except SourceFault as fault:
+            board.mark(number, FAULTY)
+            self._complain(fault)
+        finally:
+            parcel.let_go()
+        self._work += block.length + FILE_WORTH * block.many

@@ -1,0 +1,64 @@
+"""Copy on one node: every lane reads, hashes and writes until the blocks are used up."""
+
+import time
+from typing import Callable, List, Optional
+
+from . import text
+from .board import DONE
+from .crew import Crew
+from .errors import NodeError, NoSpace, SourceFault
+from .task import Task, Tokens
+
+TICK = 0.2  # seconds between looks at the progress
+
+
+class Overtime(NodeError):
+    """The time that was given is over."""
+
+
+def copy(task: Task, lanes: int, report: Callable[[], None], end: Optional[float] = None) -> None:
+    """Copy all blocks that are not done, until `end` on the monotonic clock; `report` is called now and then.
+
+    Raises Overtime at the end of the time, SourceFault naming what the source did not give, NoSpace when the
+    disk filled up, NodeError when it failed otherwise. What was copied stays, for the next run.
+    """
+    tokens = Tokens()
+    faults: List[str] = []
+    with Crew(task, tokens, lanes) as crew:
+        tokens.deal(task.board, task.board.numbers(DONE, False))
+        crew.tell_all({"do": "read"})
+        reading = lanes
+        while reading:
+            for message in crew.wait(TICK):
+                if message["event"] == "failed":
+                    raise disk_failed(message["message"], message["full"])
+                if message["event"] == "faulty":
+                    faults.append(message["message"])
+                if message["event"] == "read":
+                    reading -= 1
+            report()
+            if end is not None and reading and time.monotonic() > end:
+                raise _overtime(task)
+    if faults:
+        raise source_changed(faults)
+
+
+def _overtime(task: Task) -> Overtime:
+    left = text.count(task.board.plane(DONE).count(0), "block")
+    return Overtime("the time was over with {} still to copy".format(left), "the next run goes on from here")
+
+
+def disk_failed(message: str, full: bool) -> NodeError:
+    """The error for a disk that did not take what was written."""
+    if full:
+        return NoSpace("the disk filled up while the data was written: {}".format(message))
+    return NodeError("the data could not be written: {}".format(message))
+
+
+def source_changed(faults: List[str]) -> SourceFault:
+    """The error for a source that is not what its manifest says."""
+    more = " and {} more".format(len(faults) - 3) if len(faults) > 3 else ""
+    return SourceFault(
+        "the source changed while it was copied: {}{}".format("; ".join(sorted(faults)[:3]), more),
+        "nothing was published; run again when it rests, only what changed is copied",
+    )

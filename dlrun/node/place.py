@@ -1,0 +1,20 @@
+"""What a set is built and published in: a node's staging directory, or a destination for results."""
+
+
+class Place:
+    """The directory that published names stand in, and the hidden one beside them that only we see."""
+
+    directory: int
+    control: int
+
+    def part(self, name: bytes) -> int:
+        """A descriptor of the directory in which a set is built; what an earlier run left is still in it."""
+        raise NotImplementedError
+
+    def publish(self, name: bytes) -> None:
+        """Give the finished part its name, in one step."""
+        raise NotImplementedError
+
+    def discard(self, directory: int, name: bytes) -> None:
+        """Remove a tree of ours; nothing happens when it is not there."""
+        raise NotImplementedError

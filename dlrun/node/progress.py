@@ -1,0 +1,75 @@
+"""Tell how a copy goes: a line for people at a sensible interval on stderr, or JSON lines on stdout."""
+
+import json
+import sys
+import time
+from typing import Any, Callable, NamedTuple
+
+from . import text
+
+FIRST = 2.0  # seconds before the first line: a short copy says only its end
+VERSION = 1  # of the JSON lines
+
+
+class Totals(NamedTuple):
+    """What is to be moved, and what has been: bytes and files."""
+
+    bytes: int
+    files: int
+    bytes_done: int
+    files_done: int
+
+
+class Progress:
+    """Reports one data set. `json_lines` on stdout, else text on stderr; `quiet` says only the end.
+
+    `interval`: seconds between lines.
+    """
+
+    def __init__(self, name: str, json_lines: bool, quiet: bool, interval: float) -> None:
+        self._name, self._json, self._quiet, self._interval = name, json_lines, quiet, interval
+        self._began = time.monotonic()
+        self._next = self._began + min(FIRST, interval)
+
+    def event(self, what: str, **details: Any) -> None:
+        """One JSON line, if JSON lines are asked for."""
+        if self._json:
+            record = dict(details, version=VERSION, event=what, name=self._name)
+            sys.stdout.write(json.dumps(record, sort_keys=True) + "\n")
+            sys.stdout.flush()
+
+    def say(self, line: str) -> None:
+        """One line for people, unless they asked for JSON or for quiet."""
+        if not self._json and not self._quiet:
+            sys.stderr.write("{}: {}\n".format(self._name, line))
+            sys.stderr.flush()
+
+    def look(self, totals: Callable[[], Totals]) -> None:
+        """Report if it is time to."""
+        now = time.monotonic()
+        if now < self._next:
+            return
+        self._next = now + self._interval
+        found = totals()
+        seconds = now - self._began
+        rate = found.bytes_done / seconds
+        left = (found.bytes - found.bytes_done) / rate if rate else 0.0
+        self.event(
+            "progress", seconds=round(seconds, 3), rate=round(rate), left=round(left, 1), **found._asdict()
+        )
+        percent = 100.0 * found.bytes_done / found.bytes if found.bytes else 100.0
+        self.say(
+            "{:.0f} %, {} of {}, {:,} of {}, {}/s{}".format(
+                percent,
+                text.size(found.bytes_done),
+                text.size(found.bytes),
+                found.files_done,
+                text.count(found.files, "file"),
+                text.size(rate),
+                ", {} left".format(text.seconds(left)) if rate else "",
+            )
+        )
+
+    def seconds(self) -> float:
+        """Seconds since the beginning."""
+        return time.monotonic() - self._began

@@ -1,0 +1,35 @@
+"""Remove a tree by descriptors, following no link, read-only directories included."""
+
+import os
+import stat
+
+from .safety import LIST
+
+
+def remove_tree(parent: int, name: bytes) -> None:
+    """Remove a file or a whole directory below an open directory; nothing happens when it is not there."""
+    try:
+        status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+    except FileNotFoundError:
+        return
+    if not stat.S_ISDIR(status.st_mode):
+        os.unlink(name, dir_fd=parent)
+        return
+    if status.st_mode & 0o700 != 0o700:
+        os.chmod(name, 0o700, dir_fd=parent)
+    directory = os.open(name, LIST, dir_fd=parent)
+    try:
+        for entry in os.listdir(directory):
+            _remove_entry(directory, os.fsencode(entry))
+    finally:
+        os.close(directory)
+    os.rmdir(name, dir_fd=parent)
+
+
+def _remove_entry(directory: int, name: bytes) -> None:
+    try:
+        os.unlink(name, dir_fd=directory)
+    except FileNotFoundError:
+        pass
+    except (IsADirectoryError, PermissionError):
+        remove_tree(directory, name)

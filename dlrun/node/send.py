@@ -1,0 +1,110 @@
+"""Pass parcels on to the next node as they fill, and send again what a new next node has missed."""
+
+import contextlib
+import queue
+import socket
+import threading
+import time
+from typing import Callable, List, Optional, Union
+
+from . import wire
+from .errors import NodeError
+from .parcel import Parcel
+
+LEAST, MOST = 64 << 10, 1 << 20  # bytes of a segment: what is passed on before the block is complete
+LAG = 0.005  # seconds that one segment should take, so that a chain of N nodes starts in N times that
+
+
+class Sender:
+    """One lane's connection to one node after this one, with a thread of its own.
+
+    `missed` are blocks to send first, each made by `again`; `count` takes a counter's name and an amount;
+    `broken` is called once if the connection fails before `close`.
+    """
+
+    def __init__(
+        self,
+        peer: socket.socket,
+        key: bytes,
+        missed: List[int],
+        again: Callable[[int], Parcel],
+        count: Callable[[str, int], None],
+        broken: Callable[[], None],
+    ) -> None:
+        self._peer, self._key, self._missed, self._again = peer, key, missed, again
+        self._count, self._broken = count, broken
+        self._queue: queue.Queue[Optional[Parcel]] = queue.Queue()
+        self._open = True
+        self._lock = threading.Lock()
+        self._segment = LEAST
+        threading.Thread(target=self._run, daemon=True).start()
+
+    def put(self, parcel: Parcel) -> None:
+        """Send a parcel after those before it; it is held until it is sent."""
+        with self._lock:
+            if self._open:
+                parcel.hold()
+                self._queue.put(parcel)
+
+    def close(self) -> None:
+        """Give up the connection and let go of what was not sent."""
+        self._shut()
+        with contextlib.suppress(OSError):  # it may be gone already
+            self._peer.shutdown(socket.SHUT_RDWR)
+
+    def _shut(self) -> bool:
+        """Take no more parcels; whether this call was the one that ended it."""
+        with self._lock:
+            was_open, self._open = self._open, False
+            self._queue.put(None)
+        return was_open
+
+    def _run(self) -> None:
+        try:
+            for number in self._missed:
+                if self._open:
+                    self._send(self._again(number))
+            parcel = self._queue.get()
+            while parcel is not None:
+                self._send(parcel)
+                parcel = self._queue.get()
+        except (OSError, NodeError):
+            pass  # `broken` tells; the node after, or a new one, says what it has not
+        ended_here = self._shut()
+        while not self._queue.empty():
+            left = self._queue.get()
+            if left is not None:
+                left.let_go()
+        self._peer.close()
+        if ended_here:
+            self._broken()
+
+    def _send(self, parcel: Parcel) -> None:
+        try:
+            head = wire.Head(parcel.number, parcel.length, parcel.digests).pack(self._key)
+            parts: List[Union[bytes, memoryview]] = [head]
+            sent = 0
+            while sent < parcel.length:
+                filled = parcel.wait(sent)
+                if filled < 0:
+                    wire.send_all(self._peer, [*parts, wire.SEGMENT.pack(wire.ABORT)])
+                    return
+                amount = min(filled - sent, self._segment)
+                began = time.perf_counter()
+                wire.send_all(
+                    self._peer, [*parts, wire.SEGMENT.pack(amount), parcel.view[sent : sent + amount]]
+                )
+                self._judge(amount, time.perf_counter() - began)
+                parts, sent = [], sent + amount
+            if parts:  # a block of empty files
+                wire.send_all(self._peer, parts)
+            self._count("sent", sent)
+        finally:
+            parcel.let_go()
+
+    def _judge(self, amount: int, elapsed: float) -> None:
+        self._count("held", int(elapsed * 1e9))
+        if elapsed < LAG / 2 and amount == self._segment:
+            self._segment = min(MOST, self._segment * 2)
+        elif elapsed > LAG * 2:
+            self._segment = max(LEAST, self._segment // 2)

@@ -1,0 +1,51 @@
+"""Whether a data set fits the disk, asked before its first byte."""
+
+import os
+
+from . import text
+from .errors import NoSpace
+from .manifest import FILE, Manifest
+
+_CLUSTER = 4096  # bytes that a file's last piece and a directory take at least
+MARGIN = 0.01  # part of the disk that is left free: file systems slow down, and estimates are estimates
+
+
+def needed(manifest: Manifest, missing: int) -> int:
+    """Bytes of disk that `missing` bytes of a data set take, with what its files and directories take besides."""
+    total = max(1, manifest.size())
+    files, directories = manifest.files(), len(manifest.dirs)
+    sparse = sum(manifest.sizes[entry] for entry in manifest.sparse)
+    share = min(1.0, missing / total)
+    return int(missing - sparse * share + share * _CLUSTER * (files // 2 + directories))
+
+
+def free(descriptor: int) -> int:
+    """Bytes that we may still write to a descriptor's disk."""
+    status = os.fstatvfs(descriptor)
+    return max(0, status.f_bavail * status.f_frsize - int(status.f_blocks * status.f_frsize * MARGIN))
+
+
+def check(descriptor: int, manifest: Manifest, missing: int, where: bytes, packed: bool = False) -> None:
+    """NoSpace when what is missing of a data set does not fit, in bytes or, unless it is one file, in files."""
+    wanted, there = needed(manifest, missing), free(descriptor)
+    node = os.uname().nodename
+    if wanted > there:
+        message = "node {}: `{}` needs {} and has {} free".format(
+            node, text.name(where), text.size(wanted), text.size(there)
+        )
+        raise NoSpace(
+            message,
+            "evict data sets with `evict`, stage to another disk, or take strategy shard or in_place",
+        )
+    status = os.fstatvfs(descriptor)
+    if packed:
+        return
+    count = manifest.kinds.count(FILE) + len(manifest.dirs)
+    if missing and status.f_files and status.f_favail < count:
+        message = "node {}: `{}` can take {} more files, the data set has {}".format(
+            node, text.name(where), status.f_favail, count
+        )
+        raise NoSpace(
+            message,
+            "pack the files",
+        )

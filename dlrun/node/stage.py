@@ -1,0 +1,260 @@
+"""`stage`: bring one data set to this node, or with a host list to every node, complete and checked."""
+
+import argparse
+import os
+import sys
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+from . import cache, hashing, local, pace, space, survey, text, uses, warm
+from .area import Area, Lock, set_name
+from .blocks import Blocks
+from .board import DONE, Board
+from .build import Build
+from .crew import usable_cores
+from .errors import NodeError, NoSpace, SourceFault
+from .form import form
+from .manifest import Manifest
+from .options import part
+from .options import stage as arguments
+from .progress import Progress, Totals
+from .safety import LIST
+from .source import Source, parse
+from .subset import shard
+from .task import Task
+from .verify import verify
+from .walk import Options
+
+MOST_LANES = 4  # two carry 25 Gbit/s; more only take cores from the job's own start
+WARM, COPY, RELAY = "warm", "copy", "relay"
+
+
+class Prepared(NamedTuple):
+    """How this node takes part: it has the set already, copies it, or passes it on while another job copies it.
+
+    missing: bytes still to come; build: the set that is built, for `copy` only.
+    """
+
+    how: str
+    task: Task
+    missing: int
+    build: Optional[Build] = None
+
+
+class Stage:
+    """One `stage` command on one node: its arguments made into what the steps need."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        self.given = given
+        self.name = set_name(given.name)
+        self.hasher = hashing.hasher(given.hash)
+        self.walk = Options(given.links == "follow", given.skip_special, not given.no_xattrs)
+        self.progress = Progress(given.name, given.json, given.quiet, given.interval)
+        self.area = Area(given.to, shared=given.shared)
+        self.lanes = given.lanes or max(1, min(MOST_LANES, usable_cores()))
+        self.form_name = "pack" if given.strategy == "pack" else "copy"
+        self.notes: List[str] = []
+        cache.tidy(self.area)
+        self.part: Optional[Tuple[int, int, str]] = None
+        self._lock: Optional[Lock] = None
+
+    def source(self) -> Source:
+        """The source as this node sees it; SourceFault when it does not."""
+        return parse(self.given.source, self.given.include, self.given.exclude)
+
+    def wanted(self, source: Source) -> Dict[str, Any]:
+        """What the manifest of a set must say for the set to be this one."""
+        return {
+            "source": source.describe(),
+            "follow": self.walk.follow,
+            "xattrs": self.walk.xattrs,
+            "strategy": self.form_name,
+            "shard": list(self.part) if self.part else None,
+        }
+
+    def lock(self) -> None:
+        """Wait for the right to build this set here."""
+        self._lock = self.area.lock(self.name, self.given.lock_timeout, self._waiting)
+
+    def try_lock(self) -> bool:
+        """Take the right to build this set here, if no other job has it."""
+        self._lock = self._lock or self.area.try_lock(self.name)
+        return self._lock is not None
+
+    def _waiting(self) -> None:
+        self.progress.say("another job is copying it; waiting")
+        self.progress.event("waiting")
+
+    def find(self, whole: bool = False) -> Manifest:
+        """The manifest of the source: of the published set when that is still the same, else by a walk.
+
+        whole: of the whole source, also where this node takes a shard of it.
+        """
+        source = self.source()
+        wanted = self.wanted(source)
+        if not (whole and self.part):
+            found = warm.is_warm(self.area, self.name, wanted, source.root, self.given.recheck)
+            if found is not None:
+                return found
+        manifest, findings = survey.survey(source, self.walk)
+        manifest.info.update(wanted)
+        self.notes += survey.not_kept(findings, self.walk)
+        return manifest if whole else self.part_of(manifest)
+
+    def part_of(self, manifest: Manifest) -> Manifest:
+        """This node's shard of a data set, or all of it."""
+        return shard(manifest, *self.part) if self.part else manifest
+
+    def prepare(self, manifest: Manifest) -> Prepared:
+        """Look what is here already and begin the rest; NoSpace when that does not fit."""
+        blocks = Blocks(manifest)
+        board = Board(len(blocks), self.lanes)
+        if not self._lock:
+            return Prepared(RELAY, self._task(manifest, blocks, board), 0)
+        if self._is_warm(manifest):
+            for number in range(len(blocks)):
+                board.mark(number, DONE)
+            return Prepared(WARM, self._task(manifest, blocks, board), 0)
+        if self.given.low_priority:
+            pace.step_back()
+        build = self._begin(manifest, blocks)
+        build.mark(board)
+        return Prepared(COPY, self._task(manifest, blocks, board, build), build.missing(), build)
+
+    def _is_warm(self, manifest: Manifest) -> bool:
+        found = warm.load(self.area, self.name)
+        if found is None or not warm.alike(found, {"hash": self.hasher.name, "strategy": self.form_name}):
+            return False
+        check = self.given.recheck
+        return found.id() == manifest.id() and warm.copy_unchanged(self.area, self.name, manifest, self.form_name, check)
+
+    def _begin(self, manifest: Manifest, blocks: Blocks) -> Build:
+        self._make_way()
+        build = Build(self.area, self.name, manifest, blocks, self.hasher, self.form_name)
+        try:
+            missing = space.needed(manifest, build.missing())
+            gone = cache.make_room(self.area, self.given.quota, missing, manifest.size(), self.name)
+            self.notes += ["evicted `{}`".format(entry.name.decode("ascii")) for entry in gone]
+            space.check(build.tree, manifest, build.missing(), self.area.path, self.form_name == "pack")
+            build.begin()
+        except NoSpace:
+            build.abandon()
+            raise
+        return build
+
+    def _make_way(self) -> None:
+        """A published set of this name is out of date: what is still good of it becomes the part."""
+        old = self.area.published(self.name)
+        if old is None:
+            return
+        os.close(old)
+        others = uses.users(self.area, self.name, self.given.job)
+        if others:
+            message = "`{}` is out of date and in use by job {}".format(self.given.name, ", ".join(others))
+            raise NodeError(message, "stage the new version under another name")
+        self.area.withdraw(self.name)
+
+    def _task(self, manifest: Manifest, blocks: Blocks, board: Board, build: Optional[Build] = None) -> Task:
+        directory, tree = self.area.control, -1
+        relay = build is None and board.plane(DONE).count(1) < len(blocks)
+        if build is not None:
+            directory = build.directory
+        elif not relay:
+            tree = os.open(warm.tree_path(self.area, self.name), LIST)
+        return Task(
+            manifest,
+            blocks,
+            build.identity if build else manifest.id(),
+            self.hasher,
+            board,
+            self._source_root(),
+            build.form if build else form(self.form_name, tree, manifest, blocks, self.name),
+            directory,
+            follow=self.walk.follow,
+            sync=self.given.sync == "file",
+            rate=float(self.given.rate),
+            write=not relay,
+        )
+
+    def _source_root(self) -> int:
+        """A descriptor of the source, or -1 where this node does not see it (only a reader needs it)."""
+        try:
+            return os.open(self.source().root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except (SourceFault, OSError):
+            return -1
+
+    def publish(self, build: Build) -> None:
+        """Complete the set, check it if asked, and give it its name."""
+        self.notes += build.complete()
+        if self.given.verify:
+            verify(build.form, build.manifest, build.blocks, self.hasher)
+        build.publish(self.given.sync != "none")
+
+    def alone(self) -> None:
+        """Stage on this node alone."""
+        self.part = part(self.given, 0, 1)
+        self.lock()
+        self.copy_here(self.find())
+
+    def copy_here(self, manifest: Manifest) -> None:
+        """Copy what is missing straight from the source, publish it, and say so."""
+        prepared = self.prepare(manifest)
+        board, missing, files = prepared.task.board, prepared.missing, manifest.files()
+        if prepared.build is not None:
+
+            def totals() -> Totals:
+                return Totals(missing, files, board.total("bytes"), board.total("files"))
+
+            try:
+                local.copy(prepared.task, self.lanes, lambda: self.progress.look(totals))
+            except NoSpace:
+                prepared.build.abandon()
+                raise
+            prepared.build.take_hashes()
+            self.publish(prepared.build)
+        self.done(manifest, prepared)
+
+    def done(self, manifest: Manifest, prepared: Prepared, **more: Any) -> None:
+        """Note the use and tell where the set is."""
+        given, board = self.given, prepared.task.board
+        if given.job:
+            uses.note(self.area, self.name, given.job, given.lasting, given.keep)
+        else:
+            uses.touch(self.area, self.name)
+        place, seconds = self.area.place(self.name), self.progress.seconds()
+        for note in self.notes:
+            self.progress.say(note)
+        details = {
+            "path": place,
+            "how": prepared.how if prepared.how != COPY else "copied",
+            "bytes": manifest.size(),
+            "files": manifest.files(),
+            "copied": board.total("bytes"),
+            "read": board.total("read"),
+            "seconds": round(seconds, 3),
+            "hash": self.hasher.name,
+            "notes": self.notes,
+        }
+        self.progress.event("done", **dict(details, **more))
+        self.progress.say(
+            "{} in {}: {}, {}".format(
+                details["how"],
+                text.seconds(seconds),
+                text.count(manifest.files(), "file"),
+                text.size(manifest.size()),
+            )
+        )
+        if not given.json:
+            sys.stdout.write(place + "\n")
+
+
+def main(argv: List[str]) -> None:
+    """Run `stage`."""
+    given = arguments(argv)
+    os.umask(0)  # modes are set as the manifest has them; what is ours alone is made 0700 or 0600
+    stage = Stage(given)
+    if given.hosts is None:
+        stage.alone()
+        return
+    from . import member
+
+    member.run(stage)

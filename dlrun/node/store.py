@@ -1,0 +1,74 @@
+"""Write what arrives: check its hashes, write it, note it; several threads when the disk is slow to answer."""
+
+import queue
+import threading
+import time
+from typing import Callable, Optional
+
+from .board import DONE, SEEN, TAKEN
+from .errors import Damaged
+from .form import AnyWriter
+from .journal import Journal
+from .parcel import Parcel
+from .task import Task
+from .writing import verify
+
+
+class Store:
+    """A lane's writers. `broken` is told of a block that arrived damaged, `failed` of a disk that fails.
+
+    `count` takes a counter's name and an amount. With `write` off, what arrives is checked and passed on only.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        journal: Journal,
+        threads: int,
+        count: Callable[[str, int], None],
+        damaged: Callable[[Damaged], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self._task, self._journal = task, journal
+        self._count, self._damaged, self._failed = count, damaged, failed
+        self._queue: queue.Queue[Optional[Parcel]] = queue.Queue()
+        for _ in range(threads):
+            threading.Thread(target=self._run, daemon=True).start()
+
+    def put(self, parcel: Parcel) -> None:
+        """Write a complete parcel; it is held until that is done."""
+        parcel.hold()
+        self._queue.put(parcel)
+
+    def _run(self) -> None:
+        task = self._task
+        writer = task.form.writer(task.sync)
+        while True:
+            parcel = self._queue.get()
+            if parcel is None:
+                return
+            try:
+                self._one(parcel, writer)
+            except Damaged as fault:
+                task.board.mark(parcel.number, SEEN, False)
+                task.board.mark(parcel.number, TAKEN, False)
+                self._damaged(fault)
+            except BaseException as fault:  # noqa: BLE001 - the lane ends with it
+                self._failed(fault)
+                return
+            finally:
+                parcel.let_go()
+
+    def _one(self, parcel: Parcel, writer: AnyWriter) -> None:
+        task, number = self._task, parcel.number
+        block, view = task.blocks[number], parcel.view[: parcel.length]
+        began = time.perf_counter()
+        verify(block, view, parcel.digests, task.manifest, task.hasher)
+        if task.write and not task.board.has(number, DONE):
+            writer.write(block, view)
+            self._journal.add(number, parcel.digests)
+            task.board.mark(number, DONE)
+            self._count("blocks", 1)
+            self._count("bytes", block.length)
+            self._count("files", block.many if not block.offset else 0)
+        self._count("disk", int((time.perf_counter() - began) * 1e9))

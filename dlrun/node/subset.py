@@ -1,0 +1,58 @@
+"""A part of a data set as a data set of its own: a node's shard, or what a destination has not got yet."""
+
+import heapq
+from array import array
+from typing import Callable, Dict, List
+
+from .manifest import FILE, HARD, LINK, Manifest
+
+BALANCES = ("files", "bytes")
+
+
+def subset(manifest: Manifest, wanted: Callable[[int], bool]) -> Manifest:
+    """The manifest of some entries, with all directories; a hard link comes with the file that has its data.
+
+    `wanted` is asked for files and symbolic links.
+    """
+    made = Manifest()
+    made.dirs, made.info = list(manifest.dirs), dict(manifest.info)
+    made.dir_modes, made.dir_mtimes = manifest.dir_modes[:], manifest.dir_mtimes[:]
+    targets, firsts = dict(manifest.link_targets()), dict(manifest.hard_links())
+    places: Dict[int, int] = {}
+    for entry, kind in enumerate(manifest.kinds):
+        if kind == HARD:
+            if firsts[entry] not in places:
+                continue
+            made.hard.append(places[firsts[entry]])
+        elif not wanted(entry):
+            continue
+        elif kind == LINK:
+            made.links.append(targets[entry])
+        places[entry] = len(made.names)
+        made.names.append(manifest.names[entry])
+        made.kinds.append(kind)
+        for column in ("parents", "modes", "sizes", "mtimes"):
+            getattr(made, column).append(getattr(manifest, column)[entry])
+    made.sparse = array("I", [places[entry] for entry in manifest.sparse if entry in places])
+    made.xattrs = [(places.get(i, i), k, v) for i, k, v in manifest.xattrs if i < 0 or i in places]
+    return made
+
+
+def shard(manifest: Manifest, part: int, parts: int, balance: str) -> Manifest:
+    """One of `parts` shards: the same number of files in each, or about the same number of bytes.
+
+    Symbolic links and directories are in every shard. Every file is in exactly one.
+    """
+    files = [entry for entry, kind in enumerate(manifest.kinds) if kind == FILE]
+    owner: Dict[int, int] = {}
+    if balance == "files":
+        owner = {entry: place % parts for place, entry in enumerate(files)}
+    else:
+        loads: List["tuple[int, int]"] = [(0, number) for number in range(parts)]
+        for entry in sorted(files, key=lambda e: (-manifest.sizes[e], e)):
+            load, number = heapq.heappop(loads)
+            owner[entry] = number
+            heapq.heappush(loads, (load + manifest.sizes[entry], number))
+    made = subset(manifest, lambda entry: owner.get(entry, part) == part)
+    made.info["shard"] = [part, parts, balance]
+    return made

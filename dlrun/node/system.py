@@ -1,0 +1,61 @@
+"""The few calls that the standard library of Python 3.6 does not have: syncfs, fallocate, io priority, renameat2.
+
+Each does without where the C library or the file system has it not.
+"""
+
+import ctypes
+import errno
+import os
+from typing import Any, Optional
+
+_IOPRIO_SET = {
+    "x86_64": 251,
+    "aarch64": 30,
+    "ppc64le": 273,
+    "s390x": 282,
+}  # system call numbers, linux/unistd.h
+_IOPRIO_WHO_PROCESS = 1
+_IOPRIO_IDLE = 3 << 13
+_RENAME_EXCHANGE = 2
+
+
+def _c() -> Optional[Any]:
+    try:
+        return ctypes.CDLL(None, use_errno=True)
+    except OSError:  # a static Python
+        return None
+
+
+def sync_file_system(descriptor: int) -> None:
+    """Wait until everything written to a descriptor's file system is on its disk; all of them when in doubt."""
+    library = _c()
+    if library is None or not hasattr(library, "syncfs") or library.syncfs(descriptor) != 0:
+        os.sync()
+
+
+def fallocate(descriptor: int, size: int) -> int:
+    """Reserve the first `size` bytes of a file; 0, or the error number (ENOSYS where nothing can be reserved)."""
+    library = _c()
+    if library is None or not hasattr(library, "fallocate"):
+        return errno.ENOSYS
+    call = library.fallocate
+    call.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_longlong, ctypes.c_longlong]
+    return 0 if call(descriptor, 0, 0, size) == 0 else ctypes.get_errno()
+
+
+def idle_io() -> bool:
+    """Let this process and those it starts use the disk only when nobody else does; whether that was possible."""
+    library, number = _c(), _IOPRIO_SET.get(os.uname().machine)
+    return (
+        library is not None
+        and number is not None
+        and library.syscall(number, _IOPRIO_WHO_PROCESS, 0, _IOPRIO_IDLE) == 0
+    )
+
+
+def exchange(directory_a: int, a: bytes, directory_b: int, b: bytes) -> bool:
+    """Exchange two names at once; whether the kernel and the file system could."""
+    library = _c()
+    if library is None or not hasattr(library, "renameat2"):
+        return False
+    return bool(library.renameat2(directory_a, a, directory_b, b, ctypes.c_uint(_RENAME_EXCHANGE)) == 0)

@@ -1,0 +1,36 @@
+"""Run slow work beside an asyncio loop, in a thread that ends with the work (the loop's process forks later)."""
+
+import asyncio
+import threading
+from typing import Any, Callable, TypeVar
+
+Result = TypeVar("Result")
+
+
+async def in_thread(work: Callable[[], Result]) -> Result:
+    """The result of `work`, or what it raised; the loop goes on meanwhile."""
+    loop = asyncio.get_event_loop()
+    done = loop.create_future()
+
+    def settle(result: Any, fault: Any) -> None:
+        if not done.done():
+            if fault is None:
+                done.set_result(result)
+            else:
+                done.set_exception(fault)
+
+    def run() -> None:
+        result, fault = None, None
+        try:
+            result = work()
+        except BaseException as caught:  # noqa: BLE001 - raised again where it is awaited
+            fault = caught
+        loop.call_soon_threadsafe(settle, result, fault)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    try:
+        found: Result = await done
+    finally:
+        thread.join(1.0)
+    return found

@@ -1,0 +1,68 @@
+"""Which jobs use a published data set: what keeps it from eviction, and lets a dead job's sets be cleaned up.
+
+A job's use ends when it is released, when the node boots, or when the time is over that the job could last at
+most; only this node's clock is read, so clocks that differ between nodes do no harm.
+"""
+
+import contextlib
+import os
+import time
+from typing import List, NamedTuple
+
+from .area import Area, boot, set_name
+
+FOREVER = 30 * 86400.0  # seconds a use lasts when the job did not say how long it may run
+
+
+class Use(NamedTuple):
+    """One job's use of one data set on this node."""
+
+    name: bytes
+    job: str
+    keep: str
+    live: bool
+
+
+def note(area: Area, name: bytes, job: str, lasting: float, keep: str) -> None:
+    """Note that a job uses a set for at most `lasting` seconds, and that the set was used now."""
+    set_name(job)
+    until = time.time() + (lasting or FOREVER)
+    area.write_record(_record(name, job), {"until": until, "boot": boot(), "keep": keep})
+    touch(area, name)
+
+
+def touch(area: Area, name: bytes) -> None:
+    """Note that a set was used now, for the order of eviction."""
+    area.write_record(b"used." + name, {"at": time.time()})
+
+
+def last(area: Area, name: bytes) -> float:
+    """When a set was used last, as time.time(); 0 when that is not known."""
+    return float(area.read_record(b"used." + name).get("at", 0.0))
+
+
+def _record(name: bytes, job: str) -> bytes:
+    return b"use." + name + b"@" + job.encode("ascii")
+
+
+def all_uses(area: Area) -> List[Use]:
+    """Every noted use, those of dead jobs too."""
+    now, here = time.time(), boot()
+    found = []
+    for rest in area.controls(b"use."):
+        name, _, job = rest.rpartition(b"@")
+        record = area.read_record(b"use." + rest)
+        live = record.get("boot") == here and float(record.get("until", 0.0)) > now
+        found.append(Use(name, job.decode("ascii"), str(record.get("keep", "cache")), live))
+    return found
+
+
+def users(area: Area, name: bytes, but: str = "") -> List[str]:
+    """The jobs that use a set now, other than `but`."""
+    return [use.job for use in all_uses(area) if use.name == name and use.live and use.job != but]
+
+
+def release(area: Area, use: Use) -> None:
+    """End a use."""
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(_record(use.name, use.job), dir_fd=area.control)

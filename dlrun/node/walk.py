@@ -1,0 +1,226 @@
+"""Walk a source once, with as many calls in flight as its metadata server is slow, and give its manifest.
+
+A local disk answers in a microsecond, and more than one thread only costs; a parallel file system answers in a
+millisecond, and only width helps. The walk measures which it is and widens itself.
+"""
+
+import os
+import stat
+import threading
+import time
+from collections import deque
+from typing import Deque, Dict, List, NamedTuple, Optional, Set, Tuple
+
+from .source import Chooser, Source
+
+BATCH = 64  # names that one call of a wide walk asks about
+WIDE = 32  # calls in flight once the source is seen to be slow
+PROBE = 0.02  # seconds of walking after which the source is judged
+IDLE = 0.5  # a walk that computes for less than this part of its time is waiting for the source
+
+
+class Options(NamedTuple):
+    """How links, special files and extended attributes are treated.
+
+    follow: copy what a symbolic link points to; skip_special: leave out devices, sockets and pipes and strip
+    set-user-id bits instead of refusing; xattrs: ask every file for its user attributes.
+    """
+
+    follow: bool = False
+    skip_special: bool = False
+    xattrs: bool = True
+
+
+class Findings:
+    """What the walk met that cannot be copied as it is, for the report.
+
+    unreadable: (path, why); special: devices, sockets, pipes; privileged: files with a set-user-id, set-group-id
+    or sticky bit; outside: links that lead out of the data set; attributes: names of attributes not copied.
+    """
+
+    def __init__(self) -> None:
+        self.unreadable: List[Tuple[bytes, str]] = []
+        self.special: List[bytes] = []
+        self.privileged: List[bytes] = []
+        self.outside: List[bytes] = []
+        self.attributes: Set[bytes] = set()
+
+
+class Listing:
+    """What one directory holds: its own status, and names with their statuses in the same order."""
+
+    def __init__(self, status: os.stat_result) -> None:
+        self.status = status
+        self.names: List[bytes] = []
+        self.statuses: List[os.stat_result] = []
+
+    def sort(self) -> None:
+        """Put the entries in the order of their names, whatever order the file system gave."""
+        if any(a > b for a, b in zip(self.names, self.names[1:])):
+            order = sorted(range(len(self.names)), key=self.names.__getitem__)
+            self.names = [self.names[i] for i in order]
+            self.statuses = [self.statuses[i] for i in order]
+
+
+_Job = Tuple[bytes, Optional[List[bytes]]]  # a directory to list, or names inside it to look at
+
+
+def join(directory: bytes, name: bytes) -> bytes:
+    """The path of a name in a directory, both relative to the data set."""
+    return directory + b"/" + name if directory else name
+
+
+class Walk:
+    """One walk: `run`, then `listings` by directory, `targets` of links, `xattrs` by path, and `findings`."""
+
+    def __init__(self, source: Source, options: Options) -> None:
+        self.listings: Dict[bytes, Listing] = {}
+        self.targets: Dict[bytes, bytes] = {}
+        self.xattrs: Dict[bytes, List[Tuple[bytes, bytes]]] = {}
+        self.findings = Findings()
+        self.options = options
+        self._root, self._chooser = source.root, Chooser(source)
+        self._jobs: Deque[_Job] = deque()
+        self._busy = 0
+        self._wide = False
+        self._failure: Optional[BaseException] = None
+        self._changed = threading.Condition()
+        self._started = time.perf_counter(), time.process_time()
+
+    def run(self) -> None:
+        """Walk everything; OSError when the root itself cannot be read."""
+        os.stat(self._root)
+        self._jobs.append((b"", None))
+        while self._jobs and not self._wide:
+            self._step(self._jobs.pop())
+        if self._wide:
+            helpers = [threading.Thread(target=self._help, daemon=True) for _ in range(WIDE)]
+            for helper in helpers:
+                helper.start()
+            for helper in helpers:
+                helper.join()
+        if self._failure:
+            raise self._failure
+
+    def _path(self, relative: bytes) -> bytes:
+        return self._root + b"/" + relative if relative else self._root
+
+    def _help(self) -> None:
+        while True:
+            with self._changed:
+                while not self._jobs and self._busy and not self._failure:
+                    self._changed.wait()
+                if not self._jobs or self._failure:
+                    self._changed.notify_all()
+                    return
+                job = self._jobs.popleft()
+                self._busy += 1
+            try:
+                self._step(job)
+            except BaseException as fault:  # noqa: BLE001 - carried to the thread that asked for the walk
+                self._failure = fault
+            with self._changed:
+                self._busy -= 1
+                self._changed.notify_all()
+
+    def _step(self, job: _Job) -> None:
+        directory, names = job
+        try:
+            if names is None:
+                self._list(directory)
+            else:
+                self._look(directory, names)
+        except OSError as fault:
+            self.findings.unreadable.append((directory, os.strerror(fault.errno or 0)))
+
+    def _list(self, directory: bytes) -> None:
+        path = self._path(directory)
+        self.listings[directory] = Listing(os.lstat(path))
+        if self.options.xattrs:
+            self._attributes(directory)
+        chooser, everything = self._chooser, self._chooser.everything
+        names: List[bytes] = []
+        below: List[_Job] = []
+        with os.scandir(path) as entries:
+            for entry in entries:
+                name = entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    if everything or chooser.enter(join(directory, name)):
+                        below.append((join(directory, name), None))
+                elif everything or chooser.take(join(directory, name)):
+                    names.append(name)
+        names.sort()
+        if self._wide and len(names) > BATCH:
+            below += [(directory, names[k : k + BATCH]) for k in range(BATCH, len(names), BATCH)]
+            names = names[:BATCH]
+        self._add(below)
+        self._look(directory, names)
+
+    def _add(self, jobs: List[_Job]) -> None:
+        if jobs:
+            with self._changed:
+                self._jobs.extend(jobs)
+                self._changed.notify_all()
+
+    def _look(self, directory: bytes, names: List[bytes]) -> None:
+        prefix = self._path(directory) + b"/"
+        status_of = os.stat if self.options.follow else os.lstat
+        for start in range(0, len(names), BATCH):
+            part = names[start : start + BATCH]
+            try:
+                statuses = [status_of(prefix + name) for name in part]
+            except OSError:
+                part, statuses = self._those_readable(directory, part)
+            self._keep(directory, part, statuses)
+            if not self._wide and self._is_slow():
+                rest = names[start + BATCH :]
+                self._wide = True
+                self._add([(directory, rest[k : k + BATCH]) for k in range(0, len(rest), BATCH)])
+                return
+
+    def _those_readable(
+        self, directory: bytes, names: List[bytes]
+    ) -> Tuple[List[bytes], List[os.stat_result]]:
+        status_of = os.stat if self.options.follow else os.lstat
+        kept: List[bytes] = []
+        statuses: List[os.stat_result] = []
+        for name in names:
+            try:
+                statuses.append(status_of(self._path(join(directory, name))))
+                kept.append(name)
+            except OSError as fault:
+                self.findings.unreadable.append((join(directory, name), os.strerror(fault.errno or 0)))
+        return kept, statuses
+
+    def _keep(self, directory: bytes, names: List[bytes], statuses: List[os.stat_result]) -> None:
+        kinds = {stat.S_IFMT(s[0]) for s in statuses}
+        if kinds - {stat.S_IFREG}:
+            for name, status in zip(names, statuses):
+                if stat.S_ISLNK(status.st_mode):
+                    self.targets[join(directory, name)] = os.readlink(self._path(join(directory, name)))
+        if self.options.xattrs:
+            for name, status in zip(names, statuses):
+                if stat.S_ISREG(status.st_mode):
+                    self._attributes(join(directory, name))
+        listing = self.listings[directory]
+        with self._changed:
+            listing.names += names
+            listing.statuses += statuses
+
+    def _is_slow(self) -> bool:
+        wall = time.perf_counter() - self._started[0]
+        return wall > PROBE and time.process_time() - self._started[1] < IDLE * wall
+
+    def _attributes(self, relative: bytes) -> None:
+        path = self._path(relative)
+        try:
+            listed = os.listxattr(path, follow_symlinks=self.options.follow)
+        except OSError:  # the file system has none
+            return
+        for key in listed:
+            raw = os.fsencode(key)
+            if raw.startswith(b"user."):
+                value = os.getxattr(path, key, follow_symlinks=self.options.follow)
+                self.xattrs.setdefault(relative, []).append((raw, value))
+            else:
+                self.findings.attributes.add(raw)

@@ -1,0 +1,115 @@
+"""Warnings about a placement, with numbers and what would be better."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlrun.model.cpuset import format_list
+from dlrun.model.placement import PlacementRequest
+from dlrun.model.topology import Core, Nic, Topology
+from dlrun.plan.affinity.devices import REMOTE, distance, place_of
+from dlrun.plan.affinity.homes import Slot, near
+from dlrun.plan.affinity.split import common_size
+from dlrun.plan.affinity.tree import grow, rules_for
+from dlrun.plan.affinity.usable import numa_spans_packages
+
+MOST_NAMED = 6
+"""Rank counts named in a warning."""
+
+
+def warn(
+    topology: Topology,
+    cores: tuple[Core, ...],
+    slots: Sequence[Slot],
+    nics: Sequence[Nic | None],
+    size: int,
+    request: PlacementRequest,
+) -> list[str]:
+    """What a user should know: idle cores, GPUs and NICs far away, GPUs shared or unevenly given."""
+    return [
+        *_idle(topology, cores, slots, size, request),
+        *_spanning(slots),
+        *_gpus(topology, slots),
+        *_nics(topology, slots, nics),
+        *_memory(topology, slots),
+    ]
+
+
+def wasteless(topology: Topology, cores: tuple[Core, ...], most: int, *, l3_strict: bool) -> list[int]:
+    """Rank counts up to `most` whose equal slices use every core."""
+    root = grow(cores, numa_first=numa_spans_packages(topology))
+    counts = [n for n in range(1, most + 1) if len(cores) % n == 0]
+    return [
+        n for n in counts if n * common_size(root, n, rules_for(root, n, l3_strict=l3_strict)) == len(cores)
+    ]
+
+
+def _idle(
+    topology: Topology, cores: tuple[Core, ...], slots: Sequence[Slot], size: int, request: PlacementRequest
+) -> list[str]:
+    idle = len(cores) - size * len(slots)
+    if idle <= 0:
+        return []
+    text = f"{idle} of {len(cores)} usable cores stay idle ({100 * idle / len(cores):.0f} %)"
+    if any(slot.gpus for slot in slots) and request.locality == "strict":
+        served = {core.package for slot in slots for core in slot.cores}
+        empty = sorted({core.package for core in cores} - served)
+        where = f": no GPU is next to package {', '.join(map(str, empty))}" if empty else ""
+        return [f"{text}{where}; `--locality balance` uses them, further from the GPUs"]
+    strict = request.l3_borders == "strict"
+    counts = wasteless(topology, cores, min(len(cores), 4 * len(slots) + 16), l3_strict=strict)
+    nearest = sorted(sorted(counts, key=lambda n: abs(n - len(slots)))[:MOST_NAMED])
+    named = ", ".join(map(str, nearest))
+    return [f"{text}; {named} rank{'s' * (nearest != [1])} per node waste{'s' * (nearest == [1])} none"]
+
+
+def _spanning(slots: Sequence[Slot]) -> list[str]:
+    wide = [i for i, slot in enumerate(slots) if len({core.package for core in slot.cores}) > 1]
+    if not wide:
+        return []
+    packages = len({core.package for slot in slots for core in slot.cores})
+    which = f"ranks {format_list(wide)} have" if len(wide) > 1 else f"rank {wide[0]} has"
+    advice = f"; {packages} ranks per node keep each in one" if len(slots) < packages else ""
+    return [f"{which} cores on more than one package, so part of the memory is remote{advice}"]
+
+
+def _gpus(topology: Topology, slots: Sequence[Slot]) -> list[str]:
+    found = []
+    owned = [i for slot in slots for i in slot.gpus]
+    if len(owned) > len(set(owned)):
+        found.append(
+            f"{len(slots)} ranks share {len(set(owned))} GPUs; {len(set(owned))} ranks have one each"
+        )
+    counts = sorted({len(slot.gpus) for slot in slots})
+    if len(counts) > 1 and counts[0] > 0:
+        found.append(
+            f"ranks have {counts[0]} to {counts[-1]} GPUs: {len(owned)} do not divide by {len(slots)}"
+        )
+    for rank, slot in enumerate(slots):
+        packages = {core.package for core in slot.cores}
+        for i in slot.gpus:
+            gpu = topology.gpus[i]
+            local = near(topology, topology.cores, gpu)
+            if not local:
+                found.append(f"where GPU {gpu.index} is attached is unknown; rank {rank} may be far from it")
+            elif not packages.intersection(core.package for core in local):
+                found.append(f"GPU {gpu.index} of rank {rank} is on the other package")
+    return found
+
+
+def _nics(topology: Topology, slots: Sequence[Slot], nics: Sequence[Nic | None]) -> list[str]:
+    far: dict[str, list[int]] = {}
+    places = {nic.name: place_of(topology, nic) for nic in topology.nics}
+    for rank, (slot, nic) in enumerate(zip(slots, nics, strict=True)):
+        if nic is not None and places[nic.name].pus and distance(places[nic.name], slot.cores) == REMOTE:
+            far.setdefault(nic.name, []).append(rank)
+    return [
+        f"NIC {name} is on the other package from rank{'s' * (len(ranks) > 1)} {format_list(ranks)}"
+        for name, ranks in far.items()
+    ]
+
+
+def _memory(topology: Topology, slots: Sequence[Slot]) -> list[str]:
+    used = {core.numa for slot in slots for core in slot.cores}
+    bare = sorted(node.id for node in topology.numa_nodes if node.id in used and node.memory == 0)
+    return [f"NUMA node {n} has cores but no memory: its ranks use memory of another node" for n in bare]

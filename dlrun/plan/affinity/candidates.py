@@ -1,0 +1,90 @@
+"""What a placement leaves open, as other requests worth measuring; and who wins a measurement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from dlrun.errors import Invalid
+from dlrun.model.placement import CommPolicy, PlacementRequest, Smt
+from dlrun.model.topology import Topology
+from dlrun.plan.affinity.place import place
+
+MOST = 8
+"""Candidates measured, the computed answer among them."""
+
+MARGIN = 0.03
+"""A rival must be faster by more than this part (run-to-run noise of quiet nodes is 1-2 %)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A request and how it differs from the computed answer."""
+
+    label: str
+    request: PlacementRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Score:
+    """A candidate's runs, in work per second: more is better."""
+
+    candidate: Candidate
+    runs: tuple[float, ...]
+
+    @property
+    def best(self) -> float:
+        """Its best run: the one least disturbed."""
+        return max(self.runs)
+
+    @property
+    def spread(self) -> float:
+        """From its worst run to its best."""
+        return max(self.runs) - min(self.runs)
+
+
+def candidates(topology: Topology, base: PlacementRequest, *, vary_ranks: bool) -> tuple[Candidate, ...]:
+    """The request itself, then what else can be placed: communication cores, SMT, own or spread, and (if
+    `vary_ranks`) a rank for each package, NUMA node or cache."""
+    found = [Candidate(label="as computed", request=base)]
+    for label, request in _variants(topology, base, vary_ranks=vary_ranks):
+        if len(found) < MOST and all(request != other.request for other in found):
+            try:
+                place(topology, request)
+            except Invalid:
+                continue
+            found.append(Candidate(label=label, request=request))
+    return tuple(found)
+
+
+def _variants(
+    topology: Topology, base: PlacementRequest, *, vary_ranks: bool
+) -> Iterator[tuple[str, PlacementRequest]]:
+    for cores in (0, 1, 2):
+        yield f"{cores} communication cores", replace(base, comm_cores=cores)
+    if topology.smt() > 1:
+        smt: Smt = "all" if base.smt == "one" else "one"
+        yield f"smt {smt}", replace(base, smt=smt)
+    if base.comm_cores and len(topology.packages()) > 1:
+        policy: CommPolicy = "spread" if base.comm_policy == "own" else "own"
+        yield f"communication cores {policy}", replace(base, comm_policy=policy)
+    if vary_ranks:
+        counts = {
+            "package": len(topology.packages()),
+            "NUMA node": len(topology.cpu_nodes()),
+            "cache": len({core.l3 for core in topology.cores}),
+        }
+        for what, count in counts.items():
+            yield f"{count} rank{'s' * (count > 1)} (one a {what})", replace(base, ranks_per_node=count)
+
+
+def winner(scores: Sequence[Score]) -> Score:
+    """The first (computed) candidate, unless another's best is better by more than MARGIN and by more than
+    either's runs differ among themselves."""
+    computed, *rivals = scores
+
+    def wins(rival: Score) -> bool:
+        lead = rival.best - computed.best
+        return lead > MARGIN * computed.best and lead > max(rival.spread, computed.spread)
+
+    return max((rival for rival in rivals if wins(rival)), key=lambda score: score.best, default=computed)

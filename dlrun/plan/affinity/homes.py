@@ -1,0 +1,147 @@
+"""Where each rank lives: GPU ranks next to their GPUs, CPU ranks over the whole node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dlrun.errors import Invalid
+from dlrun.model.cpuset import format_list
+from dlrun.model.placement import PlacementRequest
+from dlrun.model.record import record
+from dlrun.model.topology import Core, Gpu, Nic, Topology
+from dlrun.plan.affinity.overlap import fill
+from dlrun.plan.affinity.split import Slice, common_size, split
+from dlrun.plan.affinity.tree import grow, rules_for
+from dlrun.plan.affinity.usable import numa_spans_packages
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Slot:
+    """One rank's cores, in order, and its GPUs (device indexes)."""
+
+    cores: Slice
+    gpus: tuple[int, ...] = ()
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Homes:
+    """Slots in rank order and the number of cores that every rank can have."""
+
+    slots: tuple[Slot, ...]
+    size: int
+    because: str
+
+
+def find_homes(topology: Topology, cores: tuple[Core, ...], request: PlacementRequest) -> Homes:
+    """A slot for every rank; `size` is 0 if some rank would have no core of its own.
+
+    Raises Invalid if the ranks need more GPUs than there are.
+    """
+    gpus = share_gpus(topology, request)
+    workers = request.ranks_per_node
+    if not any(gpus) or request.locality == "balance":
+        slices, size = _divide(topology, cores, workers, request)
+        because = f"{workers} ranks over all {len(cores)} cores, {size} each"
+        if any(gpus) and slices:
+            slices = _match(topology, slices, gpus)
+            because += ", each GPU's rank as near to it as this allows (locality `balance`)"
+    else:
+        wanted = [home(topology, cores, [topology.gpus[i] for i in owned]) for owned in gpus]
+        slices, size = _divide_homes(topology, wanted, request)
+        because = f"{workers} ranks on the cores next to their GPUs, {size} each"
+    slots = [Slot(cores=part, gpus=owned) for part, owned in zip(slices, gpus, strict=False)]
+    if request.rank_order == "numa" and any(gpus) and size:
+        position = {core.pus: i for i, core in enumerate(cores)}
+        slots.sort(key=lambda slot: position[slot.cores[0].pus])
+        because += "; ranks in the order of the NUMA nodes"
+    return Homes(slots=tuple(slots), size=size, because=because)
+
+
+def share_gpus(topology: Topology, request: PlacementRequest) -> list[tuple[int, ...]]:
+    """Device indexes of each rank's GPUs, in index order; with more ranks than GPUs neighbours share one.
+
+    Raises Invalid if `gpus_per_rank` asks for more than there are.
+    """
+    workers, count, each = request.ranks_per_node, len(topology.gpus), request.gpus_per_rank
+    if each is not None:
+        if workers * each > count:
+            raise Invalid(
+                f"{workers} ranks with {each} GPUs each need {workers * each} GPUs; the node has {count}",
+                help=f"at most {count // each} ranks per node fit",
+            )
+        return [tuple(range(r * each, (r + 1) * each)) for r in range(workers)]
+    if count and workers > count:
+        return [(r * count // workers,) for r in range(workers)]
+    return [tuple(range(r * count // workers, (r + 1) * count // workers)) for r in range(workers)]
+
+
+def near(topology: Topology, cores: tuple[Core, ...], device: Gpu | Nic) -> tuple[Core, ...]:
+    """The usable cores next to a device; none if its place is unknown or has no usable core."""
+    if device.cpus:
+        local = set(device.cpus)
+        return tuple(core for core in cores if local.intersection(core.pus))
+    nodes = {n for node in topology.numa_nodes if node.id == device.numa for n in (node.id, *node.near)}
+    return tuple(core for core in cores if core.numa in nodes)
+
+
+def home(topology: Topology, cores: tuple[Core, ...], gpus: Iterable[Gpu]) -> Slice:
+    """The usable cores next to any of the GPUs; all of them if a GPU's place is unknown.
+
+    Raises Invalid if a GPU has cores next to it, but none that may be used.
+    """
+    found: set[int] = set()
+    for gpu in gpus:
+        local = near(topology, cores, gpu)
+        beside = near(topology, topology.cores, gpu)
+        if beside and not local:
+            raise Invalid(
+                f"no usable core is next to GPU {gpu.index} (its CPUs "
+                f"{format_list(pu for core in beside for pu in core.pus)} are reserved or not allowed)",
+                help="`--locality balance` takes cores further away",
+            )
+        found.update(core.pus[0] for core in local or cores)
+    return tuple(core for core in cores if core.pus[0] in found)
+
+
+def _divide(
+    topology: Topology, cores: Slice, workers: int, request: PlacementRequest
+) -> tuple[list[Slice], int]:
+    root = grow(cores, numa_first=numa_spans_packages(topology))
+    rules = rules_for(root, workers, l3_strict=request.l3_borders == "strict")
+    size = common_size(root, workers, rules)
+    return (split(root, workers, size, rules) if size else []), size
+
+
+def _divide_homes(
+    topology: Topology, wanted: list[Slice], request: PlacementRequest
+) -> tuple[list[Slice], int]:
+    """Cut each home among the ranks that share it; homes that overlap in part are filled one by one."""
+    sharers: dict[tuple[int, ...], list[int]] = {}
+    for rank, cores in enumerate(wanted):
+        sharers.setdefault(tuple(core.pus[0] for core in cores), []).append(rank)
+    if sum(map(len, sharers)) > len(set().union(*sharers)):
+        return fill(wanted)
+    slices: list[Slice] = [()] * len(wanted)
+    sizes = []
+    for ranks in sharers.values():
+        parts, size = _divide(topology, wanted[ranks[0]], len(ranks), request)
+        sizes.append(size)
+        for rank, part in zip(ranks, parts, strict=False):
+            slices[rank] = part
+    return slices, min(sizes)
+
+
+def _match(topology: Topology, slices: list[Slice], gpus: list[tuple[int, ...]]) -> list[Slice]:
+    """Give each rank, in order, the free slice that shares most with its GPUs' node, then package."""
+    left = list(slices)
+    matched = []
+    for owned in gpus:
+        local = [core for i in owned for core in near(topology, topology.cores, topology.gpus[i])]
+        nodes, packages = {core.numa for core in local}, {core.package for core in local}
+
+        def closeness(part: Slice, nodes: set[int] = nodes, packages: set[int] = packages) -> tuple[int, int]:
+            return sum(core.numa in nodes for core in part), sum(core.package in packages for core in part)
+
+        best = max(range(len(left)), key=lambda i: closeness(left[i]))
+        matched.append(left.pop(best))
+    return matched

@@ -1,0 +1,65 @@
+"""Equal slices out of homes that overlap in part: a rank with two GPUs between ranks with one each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlrun.model.topology import Core
+from dlrun.plan.affinity.split import Slice
+
+
+def fill(homes: Sequence[Slice]) -> tuple[list[Slice], int]:
+    """The largest equal slices that the homes can give, and their size; none and 0 if some rank gets no core.
+
+    Cores that lie in the same homes are alike, so this is a small assignment problem: units of one core
+    move along augmenting paths (Ford and Fulkerson).
+    """
+    sharers: dict[int, tuple[Core, list[int]]] = {}
+    for rank, cores in enumerate(homes):
+        for core in cores:
+            sharers.setdefault(core.pus[0], (core, []))[1].append(rank)
+    atoms: dict[tuple[int, ...], list[Core]] = {}
+    for core, ranks in sharers.values():
+        atoms.setdefault(tuple(ranks), []).append(core)
+    groups = list(atoms)
+    given = [dict.fromkeys(range(len(groups)), 0) for _ in homes]
+    free = [len(atoms[group]) for group in groups]
+    size = 0
+    while all(_augment(rank, groups, given, free, set()) for rank in range(len(homes))):
+        size += 1
+    return _take(groups, atoms, given, size) if size else [], size
+
+
+def _augment(
+    rank: int, groups: list[tuple[int, ...]], given: list[dict[int, int]], free: list[int], seen: set[int]
+) -> bool:
+    """Give the rank one more core, moving others' cores to other groups where that makes room."""
+    mine = [g for g, ranks in enumerate(groups) if rank in ranks and g not in seen]
+    for group in sorted(mine, key=lambda g: (len(groups[g]), g)):
+        seen.add(group)
+        if free[group]:
+            free[group] -= 1
+            given[rank][group] += 1
+            return True
+        for other in groups[group]:
+            if given[other][group] and other != rank and _augment(other, groups, given, free, seen):
+                given[other][group] -= 1
+                given[rank][group] += 1
+                return True
+    return False
+
+
+def _take(
+    groups: list[tuple[int, ...]],
+    atoms: dict[tuple[int, ...], list[Core]],
+    given: list[dict[int, int]],
+    size: int,
+) -> list[Slice]:
+    # The last round, which failed, may have given some ranks one core more than others.
+    slices = []
+    for counts in given:
+        cores = [core for g, count in counts.items() for core in atoms[groups[g]][:count]]
+        for g, count in counts.items():
+            del atoms[groups[g]][:count]
+        slices.append(tuple(cores[:size]))
+    return slices

@@ -1,0 +1,229 @@
+"""The steps of a placement, in order; each leaves a line that `tune-affinity --explain` prints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlrun.errors import Invalid
+from dlrun.model.cpuset import format_list
+from dlrun.model.placement import NodeSummary, Placement, PlacementRequest, RankPlacement, Step
+from dlrun.model.topology import Core, Nic, Topology
+from dlrun.plan.affinity.advice import warn
+from dlrun.plan.affinity.devices import choose_nics
+from dlrun.plan.affinity.homes import Homes, Slot, find_homes, near, share_gpus
+from dlrun.plan.affinity.memory import bind_memory
+from dlrun.plan.affinity.roles import Roles, given, own
+from dlrun.plan.affinity.spread import Pools, deal, take_pools
+from dlrun.plan.affinity.usable import Usable, usable_cores
+
+
+def place(topology: Topology, request: PlacementRequest) -> Placement:
+    """Give every local rank its cores, communication cores, memory policy, GPUs and NIC.
+
+    Raises Invalid, with the number that would fit, for more ranks than cores (unless `oversubscribe`),
+    communication or loader cores that leave none to compute on, or more GPUs than there are.
+    """
+    _check(request)
+    usable = usable_cores(topology, request.reserve)
+    steps = [Step(rule="usable-cores", because=usable.because)]
+    pools = _pools(usable, request)
+    taken = {core.pus[0] for pool in pools.values() for core in pool}
+    homes = find_homes(topology, tuple(core for core in usable.cores if core.pus[0] not in taken), request)
+    if homes.size == 0:
+        if not request.oversubscribe:
+            raise _too_many(usable, len(taken), request)
+        return _oversubscribed(topology, usable, request)
+    steps.append(Step(rule="homes", because=homes.because))
+    nics = choose_nics(topology, homes.slots)
+    roles = _assign(topology, usable.cores, homes, pools, nics, request)
+    slots = [Slot(cores=role.compute, gpus=slot.gpus) for slot, role in zip(homes.slots, roles, strict=True)]
+    used = len(roles[0].compute) + request.comm_cores + request.loader_cores
+    warnings = warn(topology, usable.cores, slots, nics, used, request)
+    if usable.trimmed:
+        warnings.append(
+            "the allowed CPUs leave out some hardware threads of every core: placed on the others"
+        )
+    steps += _explain(roles, nics, request)
+    threads = _threads(roles, request)
+    ranks = tuple(
+        _rank(topology, i, slot, role, nic, threads, request)
+        for i, (slot, role, nic) in enumerate(zip(slots, roles, nics, strict=True))
+    )
+    return Placement(
+        node=_summary(topology, usable), ranks=ranks, warnings=tuple(warnings), steps=tuple(steps)
+    )
+
+
+def _check(request: PlacementRequest) -> None:
+    if request.ranks_per_node < 1:
+        raise Invalid(f"{request.ranks_per_node} ranks per node: at least 1 is needed")
+    if min(request.comm_cores, request.loader_cores, request.gpus_per_rank or 0) < 0:
+        raise Invalid("communication cores, loader cores and GPUs of a rank cannot be negative")
+
+
+def _too_many(usable: Usable, comm: int, request: PlacementRequest) -> Invalid:
+    workers, count = request.ranks_per_node, len(usable.cores)
+    if comm and workers <= count:
+        return _no_compute(f"{workers} ranks, {count} usable cores", count // workers, request)
+    if workers <= count:
+        return Invalid(
+            f"{workers} ranks do not all have a core next to their GPUs ({count} usable cores)",
+            help="use fewer ranks per node, or `--locality balance`",
+        )
+    return Invalid(
+        f"{workers} ranks need {workers} cores; the node has {count} usable ({usable.because})",
+        help=f"use `--ranks-per-node {count}` or fewer, or `--oversubscribe` to let ranks share cores",
+    )
+
+
+def _no_compute(have: str, size: int, request: PlacementRequest) -> Invalid:
+    """`have` says what there is, `size` is how many cores a rank can have in all."""
+    wanted = f"{request.comm_cores} communication"
+    if request.loader_cores:
+        wanted += f" and {request.loader_cores} loader"
+    fits = max(0, min(request.comm_cores - 1, size - 1 - request.loader_cores))
+    return Invalid(
+        f"no compute core left: {have}, and each rank wants {wanted} cores",
+        help=f"use `--comm-cores {fits}`, fewer loader cores, or fewer ranks per node",
+    )
+
+
+def _pools(usable: Usable, request: PlacementRequest) -> Pools:
+    """Communication cores taken off the packages first, if they are to be spread; none on one package."""
+    if request.comm_policy == "own" or len(usable.packages) < 2 or not request.comm_cores:
+        return {}
+    total = request.ranks_per_node * request.comm_cores
+    pools = take_pools(usable.cores, usable.packages, total)
+    if pools is None:
+        raise Invalid(
+            f"{total} communication cores cannot be spread over {len(usable.packages)} packages: one has too few",
+            help="use `--comm-policy own`, or fewer communication cores",
+        )
+    return pools
+
+
+def _assign(
+    topology: Topology,
+    cores: tuple[Core, ...],
+    homes: Homes,
+    pools: Pools,
+    nics: Sequence[Nic | None],
+    request: PlacementRequest,
+) -> list[Roles]:
+    comm, loader = request.comm_cores, request.loader_cores
+    slices = [slot.cores for slot in homes.slots]
+    if homes.size - loader - (0 if pools else comm) < 1:
+        each = f"each rank has {homes.size} core{'s' * (homes.size > 1)}"
+        raise _no_compute(each, homes.size, request)
+    if pools:
+        return given(slices, homes.size, deal(pools, slices, comm), loader)
+    close = [{core.pus[0] for core in near(topology, cores, nic)} if nic else set() for nic in nics]
+    return own(slices, homes.size, comm, loader, close)
+
+
+def _threads(roles: Sequence[Roles], request: PlacementRequest) -> int:
+    """Compute threads of every rank; with `smt: all` the fewest PUs that any has (some may be offline)."""
+    if request.smt == "one":
+        return len(roles[0].compute)
+    return min(sum(len(core.pus) for core in role.compute) for role in roles)
+
+
+def _rank(
+    topology: Topology,
+    rank: int,
+    slot: Slot,
+    roles: Roles,
+    nic: Nic | None,
+    threads: int,
+    request: PlacementRequest,
+) -> RankPlacement:
+    return RankPlacement(
+        rank=rank,
+        threads=threads,
+        cores=tuple(sorted(_first(roles.compute))),
+        mask=tuple(sorted(pu for core in roles.compute for pu in core.pus)),
+        comm=_first(roles.comm),
+        comm_siblings=tuple(core.pus[1:] for core in roles.comm),
+        loader=tuple(sorted(_first(roles.loader))),
+        numa=tuple(sorted({core.numa for core in roles.compute})),
+        memory=bind_memory(topology, roles.compute, request.membind),
+        gpus=tuple(topology.gpus[i].index for i in slot.gpus),
+        nic=nic.name if nic else None,
+        spare=tuple(sorted(_first(roles.spare))),
+    )
+
+
+def _first(cores: Sequence[Core]) -> tuple[int, ...]:
+    return tuple(core.pus[0] for core in cores)
+
+
+def _oversubscribed(topology: Topology, usable: Usable, request: PlacementRequest) -> Placement:
+    """One core for each rank, in turn; ranks on the same core share it."""
+    gpus, count = share_gpus(topology, request), len(usable.cores)
+    ranks = []
+    for rank in range(request.ranks_per_node):
+        core = usable.cores[rank * count // request.ranks_per_node]
+        roles = Roles(compute=(core,), comm=(), loader=(), spare=())
+        slot = Slot(cores=(core,), gpus=gpus[rank])
+        nic = choose_nics(topology, [slot])[0]
+        ranks.append(_rank(topology, rank, slot, roles, nic, 1, request))
+    warning = f"{request.ranks_per_node} ranks share {count} cores, one thread each: expect each to be slow"
+    return Placement(
+        node=_summary(topology, usable),
+        ranks=tuple(ranks),
+        warnings=(warning,),
+        steps=(
+            Step(rule="usable-cores", because=usable.because),
+            Step(rule="oversubscribe", because=f"{request.ranks_per_node} ranks share {count} cores in turn"),
+        ),
+    )
+
+
+def _summary(topology: Topology, usable: Usable) -> NodeSummary:
+    return NodeSummary(
+        name=topology.name,
+        packages=len(topology.packages()),
+        numa_nodes=len(topology.numa_nodes),
+        cores=len(topology.cores),
+        pus=len(topology.pus()),
+        usable_cores=len(usable.cores),
+        gpus=len(topology.gpus),
+        gpu_kind=topology.gpus[0].kind if topology.gpus else "",
+        nics=tuple(nic.name for nic in topology.nics),
+    )
+
+
+def _explain(roles: Sequence[Roles], nics: Sequence[Nic | None], request: PlacementRequest) -> list[Step]:
+    compute = len(roles[0].compute)
+    spare = sum(len(role.spare) for role in roles)
+    steps = [
+        Step(
+            rule="equal-ranks",
+            because=f"every rank computes on {compute} cores, because synchronous training runs at the pace "
+            f"of the slowest; {spare} cores of larger slices are spare",
+        )
+    ]
+    if request.comm_cores:
+        where = (
+            "spread over the packages"
+            if request.comm_policy == "spread"
+            else "at the end of its own slice, or nearest its NIC"
+        )
+        steps.append(
+            Step(
+                rule=f"comm-{request.comm_policy}",
+                because=f"{request.comm_cores} communication cores a rank {where}; none is in any rank's mask",
+            )
+        )
+    if request.loader_cores:
+        steps.append(
+            Step(rule="loader-cores", because=f"{request.loader_cores} cores a rank kept for data loading")
+        )
+    threads = "every hardware thread" if request.smt == "all" else "the first hardware thread"
+    steps.append(Step(rule=f"smt-{request.smt}", because=f"one compute thread on {threads} of each core"))
+    named = [f"{i}: {nic.name}" for i, nic in enumerate(nics) if nic]
+    if named:
+        steps.append(Step(rule="nic", because=f"nearest first, then the least used: {', '.join(named)}"))
+    cores = format_list(core.pus[0] for role in roles for core in role.compute)
+    steps.append(Step(rule="memory", because=f"policy `{request.membind}` on the nodes of cores {cores}"))
+    return steps

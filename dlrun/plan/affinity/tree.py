@@ -1,0 +1,102 @@
+"""Cores as a tree (packages, NUMA nodes, L3 groups) and how many equal slices fit into it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from typing import Literal, TypeAlias
+
+from dlrun.model.record import record
+from dlrun.model.topology import Core
+
+Level: TypeAlias = Literal["package", "numa", "l3"]
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Group:
+    """Consecutive cores; `children` are its parts at `level`, none if it is not divided further."""
+
+    cores: tuple[Core, ...]
+    children: tuple[Group, ...] = ()
+    level: Level | None = None
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Rules:
+    """What a slice may do: `spans` are levels at which it may be several whole groups; `l3_strict`
+    forbids parts of two L3 groups."""
+
+    spans: frozenset[Level]
+    l3_strict: bool
+
+
+def grow(cores: Sequence[Core], *, numa_first: bool) -> Group:
+    """The tree over ordered cores; levels at which a group has one part only are left out."""
+    levels: tuple[Level, ...] = ("numa", "package", "l3") if numa_first else ("package", "numa", "l3")
+    return _grow(tuple(cores), levels)
+
+
+def _grow(cores: tuple[Core, ...], levels: tuple[Level, ...]) -> Group:
+    if not levels:
+        return Group(cores=cores)
+    level, *deeper = levels
+    parts = [tuple(part) for _, part in groupby(cores, key=lambda core: label(core, level))]
+    if len(parts) == 1:
+        return _grow(cores, tuple(deeper))
+    return Group(cores=cores, children=tuple(_grow(part, tuple(deeper)) for part in parts), level=level)
+
+
+def label(core: Core, level: Level) -> int:
+    """The number of the group at this level that the core belongs to."""
+    return core.package if level == "package" else core.numa if level == "numa" else core.l3
+
+
+def rules_for(root: Group, workers: int, *, l3_strict: bool) -> Rules:
+    """Slices may span packages (or NUMA nodes) only if there are fewer workers than those."""
+    counts: dict[Level, int] = {
+        level: len({label(core, level) for core in root.cores}) for level in ("package", "numa")
+    }
+    return Rules(
+        spans=frozenset({"l3", *(lv for lv, n in counts.items() if workers < n)}), l3_strict=l3_strict
+    )
+
+
+def capacity(group: Group, size: int, rules: Rules) -> int:
+    """How many workers with slices of at least `size` cores the group can hold."""
+    if not group.children or (group.level == "l3" and not rules.l3_strict):
+        return len(group.cores) // size
+    return sum(segment.room for segment in segments(group, size, rules))
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Segment:
+    """A run of children that is divided on its own: one child with room for several workers, or several
+    whole children for one."""
+
+    children: tuple[Group, ...]
+    room: int
+
+    def cores(self) -> tuple[Core, ...]:
+        """Its cores, in order."""
+        return tuple(core for child in self.children for core in child.cores)
+
+
+def segments(group: Group, size: int, rules: Rules) -> tuple[Segment, ...]:
+    """The division of a group's children into runs that holds the most workers; single children win ties."""
+    children = group.children
+    best: list[tuple[int, tuple[Segment, ...]]] = [(0, ())]
+    for end in range(1, len(children) + 1):
+        room = capacity(children[end - 1], size, rules)
+        alone = Segment(children=children[end - 1 : end], room=room)
+        choice = (best[end - 1][0] + room, (*best[end - 1][1], alone))
+        if group.level in rules.spans:
+            total = len(children[end - 1].cores)
+            for start in range(end - 2, -1, -1):
+                total += len(children[start].cores)
+                if total >= size:
+                    if best[start][0] + 1 > choice[0]:
+                        run = Segment(children=children[start:end], room=1)
+                        choice = (best[start][0] + 1, (*best[start][1], run))
+                    break
+        best.append(choice)
+    return best[-1][1]

@@ -1,0 +1,81 @@
+"""Which cores ranks may use, in the order in which slices are cut: package, NUMA node, L3, core id."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dlrun.errors import Invalid
+from dlrun.model.cpuset import format_list
+from dlrun.model.placement import Reserve
+from dlrun.model.record import record
+from dlrun.model.topology import Core, Topology
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Usable:
+    """Usable cores in order, PUs that may not be used cut off; the `packages` that the job was granted
+    cores of; `because` for people; `trimmed` if the allowed mask has only some hardware threads of every
+    core."""
+
+    cores: tuple[Core, ...]
+    packages: tuple[int, ...]
+    because: str
+    trimmed: bool = False
+
+
+def usable_cores(topology: Topology, reserve: Reserve) -> Usable:
+    """Online, allowed, neither isolated nor reserved; a core counts only with all its online PUs.
+
+    A mask that has part of *every* core is a scheduler's way to switch SMT off (`--hint=nomultithread`):
+    then those parts are the cores. Raises Invalid if nothing is left.
+    """
+    taken = {"isolated": set(topology.isolated), "reserved": {*topology.reserved, *reserve.pus(topology)}}
+    blocked = {pu for core in topology.cores_of(set().union(*taken.values())) for pu in core.pus}
+    offline = set(topology.offline)
+    online = [_only(core, {pu for pu in core.pus if pu not in offline}) for core in topology.cores]
+    allowed = set(topology.pus() if topology.allowed is None else topology.allowed)
+    granted = [core for core in online if core.pus and allowed.issuperset(core.pus)]
+    trimmed = not granted
+    if trimmed:
+        granted = [core for core in (_only(core, allowed) for core in online) if core.pus]
+    cores = [core for core in granted if not blocked.intersection(core.pus)]
+    if not cores:
+        raise Invalid(
+            f"no core is left to use: {len(topology.cores)} cores, allowed CPUs "
+            f"{format_list(allowed) or 'none'}, reserved or isolated CPUs {format_list(blocked) or 'none'}",
+            help="reserve less (`--reserve none`), or ask the scheduler for whole cores",
+        )
+    out = [f"{format_list(pus)} {what}" for what, pus in taken.items() if pus]
+    if topology.offline:
+        out.append(f"{format_list(topology.offline)} offline")
+    if topology.allowed is not None and len(allowed) < len(topology.pus()):
+        out.append(f"only {format_list(allowed)} allowed")
+    because = f"{len(cores)} of {len(topology.cores)} cores" + (f" ({'; '.join(out)})" if out else "")
+    packages = tuple(sorted({core.package for core in granted}))
+    return Usable(cores=_ordered(cores, topology), packages=packages, because=because, trimmed=trimmed)
+
+
+def numa_spans_packages(topology: Topology) -> bool:
+    """Whether some NUMA node has cores of several packages (interleaved memory, one node for all)."""
+    pairs = {(core.numa, core.package) for core in topology.cores}
+    return len(pairs) > len({numa for numa, _ in pairs})
+
+
+def _only(core: Core, pus: set[int]) -> Core:
+    kept = tuple(pu for pu in core.pus if pu in pus)
+    return core if kept == core.pus else replace(core, pus=kept)
+
+
+def _ordered(cores: list[Core], topology: Topology) -> tuple[Core, ...]:
+    # L3 labels are arbitrary: order them by the lowest core id, so that renumbering changes nothing.
+    first: dict[tuple[int, int, int], tuple[int, int]] = {}
+    for core in cores:
+        group = (core.package, core.numa, core.l3)
+        first[group] = min(first.get(group, (core.die, core.core_id)), (core.die, core.core_id))
+    numa_first = numa_spans_packages(topology)
+
+    def key(core: Core) -> tuple[object, ...]:
+        outer = (core.numa, core.package) if numa_first else (core.package, core.numa)
+        return (*outer, first[core.package, core.numa, core.l3], core.l3, core.die, core.core_id, core.pus)
+
+    return tuple(sorted(cores, key=key))

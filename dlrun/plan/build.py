@@ -1,0 +1,283 @@
+"""Build a plan: the order of the decisions, and nothing else."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from dlrun import backends
+from dlrun.frameworks import agents
+from dlrun.model.installed import Installed
+from dlrun.model.origin import Origin
+from dlrun.model.plan import (
+    VERSION,
+    Cost,
+    DataPlan,
+    Dependency,
+    Plan,
+    Point,
+    Request,
+    RolePlan,
+)
+from dlrun.model.problem import InvalidFile, Problem
+from dlrun.model.site import Site
+from dlrun.model.spec import Spec
+from dlrun.model.text import Shell, Text
+from dlrun.model.topology import Topology
+from dlrun.plan import binding as bindings
+from dlrun.plan import endings, environment, expressions, fabric, roles
+from dlrun.plan.checks import check
+from dlrun.plan.container import contain, launch_arguments
+from dlrun.plan.data import place_data, stage_directory
+from dlrun.plan.ledger import Ledger
+from dlrun.plan.resources import Layout, counted_cpus, lay_out
+
+OUTPUT = "logs/job.log"
+"""The batch script's own log, in the job directory, where the job is submitted."""
+POINT_OUTPUT = "points/{index}/logs/job.log"
+"""The same for each point of a sweep; the scheduler's own word for the index goes in."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """All that a plan is made from. `directory` is where the command runs; `sources` the files' texts."""
+
+    spec: Spec
+    site: Site
+    topology: Topology | None
+    directory: str
+    origins: Mapping[str, Origin] = field(default_factory=dict)
+    sources: Mapping[str, str] = field(default_factory=dict)
+    after: tuple[Dependency, ...] = ()
+    installed: Installed = Installed()
+
+
+def build(inputs: Inputs) -> Plan:
+    """Decide everything; raises InvalidFile with every problem found, Invalid for an unknown back end."""
+    spec, site = inputs.spec, inputs.site
+    ledger = Ledger(inputs.origins)
+    scheduler = roles.located(lambda: backends.scheduler(site.scheduler.type), ledger, "site")
+    layout = lay_out(spec.resources, site, inputs.topology, ledger)
+    layout, links = endings.chain(spec, layout, ledger)
+    check(spec, site, layout, ledger)
+    progress = endings.check(spec, layout.walltime, ledger)
+    choice = roles.choose(spec, site, ledger)
+    comm_cores = choice.framework.comm_cores(choice.options)
+    binding = bindings.bind(spec.placement, comm_cores, site, layout, ledger)
+    threads = bindings.threads(spec.placement, binding, layout, comm_cores, ledger)
+    shape = roles.shape_of(site, layout, choice, binding, threads)
+    data = place_data(spec, site, ledger)
+    points = _points(spec)
+    commands = [_command(spec, layout, threads, data, point, ledger) for point in points or [{}]]
+    ledger.problems += [
+        replace(problem, origin=problem.origin or ledger.origin(spec.framework, "framework", "command"))
+        for problem in (
+            *agents.problems(shape, commands[0]),
+            *choice.framework.problems(
+                shape, commands[0], choice.options, spec.environment.variables, inputs.installed
+            ),
+        )
+    ]
+    container = contain(spec, site, layout, inputs.directory, data, choice.launcher.NAME, ledger)
+    of_fabric = fabric.settings(spec, site, layout, choice.launcher.NAME, ledger)
+    _stop(ledger, inputs)
+    role_plans = roles.plan_roles(
+        shape, commands[0], site, layout, choice, binding, launch_arguments(container, inputs.directory),
+        given={*spec.environment.variables, *site.environment.variables, *(v.name for v in of_fabric)},
+    )  # fmt: skip
+    launch = roles.launch_plan(choice, site)
+    because = next((d.because for d in ledger.decisions if d.key == "placement.threads"), "")
+    shared = (
+        environment.threading(threads, because),
+        environment.UNBUFFERED,
+        *launch.variables,
+        *of_fabric,
+        *environment.data_paths(data),
+    )
+    request = _request(spec, site, layout, threads, len(points), inputs.after, links)
+    output = POINT_OUTPUT if points else OUTPUT
+    try:
+        directives = tuple(
+            scheduler.directives(request, site.scheduler, output, _field_origins(request, ledger))
+        )
+    except InvalidFile as refusal:  # the scheduler has no words for it
+        ledger.problems += refusal.problems
+        raise InvalidFile(ledger.problems, dict(inputs.sources)) from None
+    return Plan(
+        version=VERSION,
+        name=spec.name,
+        framework=spec.framework,
+        site=site.name,
+        scheduler=site.scheduler.type,
+        scheduler_version=site.scheduler.version,
+        directory=inputs.directory,
+        request=request,
+        directives=directives,
+        launch=replace(launch, variables=()),
+        roles=role_plans,
+        binding=binding,
+        rendezvous=environment.rendezvous(site.rendezvous, choice.framework.ports(shape, choice.options)),
+        environment=environment.set_up(spec, site, container),
+        variables=environment.variables(spec, site, shared, ledger),
+        secrets=environment.secrets(spec),
+        data=data,
+        stage_directory=(staged_in := stage_directory(site, data)),
+        stage_launch=roles.stage_launch(site, layout, choice) if staged_in is not None else (),
+        points=_point_plans(points, commands, role_plans),
+        checkpoint=endings.checkpoint(spec, role_plans, commands[0], progress),
+        requeue=spec.on_failure.requeue + links - 1,
+        requeue_on=endings.causes(spec.on_failure, links),
+        decisions=tuple(ledger.decisions),
+        warnings=tuple(_sentence(p) for p in ledger.problems),
+        cost=_cost(site, layout, links * max(1, len(points))),
+    )
+
+
+_FIELDS = {"name": "name", "array": "sweep", "after": "after", "hold": "hold", "signal": "checkpoint.signal",
+           "signal_before": "checkpoint.before_end", "requeue": "on_failure.requeue", "threads": "placement.threads"}  # fmt: skip
+"""Where a spec says the fields of a request that are not keys of `resources`."""
+
+
+def _field_origins(request: Request, ledger: Ledger) -> dict[str, Origin]:
+    """Where each field of the request was written."""
+    found = {f.name: ledger.origin(_FIELDS.get(f.name, f"resources.{f.name}")) for f in fields(request)}
+    return {name: origin for name, origin in found.items() if origin is not None}
+
+
+def _stop(ledger: Ledger, inputs: Inputs) -> None:
+    if any(not p.warning for p in ledger.problems):
+        raise InvalidFile(ledger.problems, dict(inputs.sources))
+
+
+def _sentence(problem: Problem) -> str:
+    return (
+        f"{problem.message} ({problem.code}); {problem.help}"
+        if problem.help
+        else f"{problem.message} ({problem.code})"
+    )
+
+
+def _points(spec: Spec) -> list[dict[str, str]]:
+    """Every combination of the sweep's values, the last parameter varying fastest."""
+    if not spec.sweep:
+        return []
+    return [dict(zip(spec.sweep, values, strict=True)) for values in itertools.product(*spec.sweep.values())]
+
+
+def _command(
+    spec: Spec,
+    layout: Layout,
+    threads: int | None,
+    data: Sequence[DataPlan],
+    point: Mapping[str, str],
+    ledger: Ledger,
+) -> tuple[Text, ...]:
+    """The training command with its `{{ }}` filled in."""
+    values: dict[str, Any] = {
+        "name": spec.name,
+        "nodes": layout.nodes,
+        "ranks_per_node": layout.ranks_per_node,
+        "world_size": layout.ranks,
+        "gpus_per_node": layout.gpus_per_node,
+        "rank": Shell("$DLRUN_RANK"),
+        "local_rank": Shell("$DLRUN_LOCAL_RANK"),
+        "node_rank": Shell("$DLRUN_NODE_RANK"),
+        "host": Shell("$DLRUN_HOST"),
+        "job_dir": Shell("$DLRUN_JOB_DIR"),
+        "run_dir": Shell("$DLRUN_RUN_DIR"),
+        "threads": threads if threads is not None else Shell("$DLRUN_THREADS"),
+        "data": {d.name: d.path for d in data},
+        **point,
+    }
+    if spec.batch_per_rank is not None:
+        values |= {"batch_per_rank": spec.batch_per_rank, "global_batch": spec.batch_per_rank * layout.ranks}
+    words = []
+    for index, argument in enumerate(spec.command):
+        try:
+            words.append(expressions.substitute(argument, values))
+        except expressions.ExpressionError as error:
+            hint = error.help
+            if error.name in ("batch_per_rank", "global_batch"):
+                hint = f"give `batch_per_rank:` to have it; {hint}"
+            ledger.problem("DLR029", str(error), f"command.{index}", "command", help=hint)
+    return tuple(words) or (Text.of(""),)
+
+
+def _point_plans(
+    points: Sequence[Mapping[str, str]], commands: Sequence[tuple[Text, ...]], role_plans: Sequence[RolePlan]
+) -> tuple[Point, ...]:
+    """The sweep's points; each command replaces the first one inside the training role's arguments."""
+    main = next((r for r in role_plans if not r.service), None)
+    if not points or main is None:
+        return ()
+    prefix = main.argv[: len(main.argv) - len(commands[0])]
+    return tuple(
+        Point(index=i, parameters=point, argv=(*prefix, *command))
+        for i, (point, command) in enumerate(zip(points, commands, strict=True))
+    )
+
+
+def _request(
+    spec: Spec,
+    site: Site,
+    layout: Layout,
+    threads: int | None,
+    points: int,
+    after: tuple[Dependency, ...],
+    links: int,
+) -> Request:
+    wanted, partition = spec.resources, layout.partition
+    queue = (partition.queue or layout.partition_name) if partition else wanted.partition
+    cpus = counted_cpus(site, layout)
+    constraint = wanted.constraint or (partition.constraint if partition else None)
+    if constraint is None and layout.node_type is not None:
+        constraint = layout.node_type.constraint
+    local = site.storage.node_local
+    return Request(
+        name=spec.name,
+        nodes=layout.nodes,
+        ranks=layout.ranks,
+        ranks_per_node=layout.ranks_per_node,
+        cpus_per_rank=cpus,
+        cpus_per_node=_node_cpus(site, layout, cpus),
+        gpus_per_node=layout.gpus_per_node or None,
+        gpu_type=site.scheduler.gpu_type,
+        memory_per_node=layout.memory,
+        node_local=wanted.node_local,
+        walltime=layout.walltime,
+        partition=None if queue == "-" else queue,
+        account=wanted.account,
+        qos=wanted.qos or (partition.qos if partition else None),
+        constraint=constraint,
+        reservation=wanted.reservation,
+        exclusive=layout.exclusive,
+        hosts=wanted.hosts,
+        exclude=wanted.exclude,
+        threads=threads,
+        array=points or None,
+        after=after,
+        hold=spec.hold,
+        signal=endings.carrier(spec.checkpoint.signal) if spec.checkpoint else None,
+        signal_before=spec.checkpoint.before_end if spec.checkpoint else None,
+        requeue=bool(endings.causes(spec.on_failure, links)),
+        options=wanted.options,
+        directives=(local.request,) if local and local.request and (wanted.node_local or spec.data) else (),
+    )
+
+
+def _node_cpus(site: Site, layout: Layout, cpus: int | None) -> int | None:
+    if cpus is None:
+        return None
+    if layout.exclusive and layout.topology is not None:
+        smt = layout.topology.smt() if site.scheduler.cpus == "threads" else 1
+        return len(layout.topology.cores) * smt
+    return cpus * layout.ranks_per_node
+
+
+def _cost(site: Site, layout: Layout, runs: int) -> Cost | None:
+    if layout.walltime is None:
+        return None
+    hours = layout.nodes * layout.walltime / 3600 * runs
+    return Cost(node_hours=hours, units=hours * site.billing.per_node_hour, unit=site.billing.unit)

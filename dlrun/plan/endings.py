@@ -1,0 +1,110 @@
+"""How a job ends and goes on: the early signal, what may start it again, where its progress shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dlrun.model.plan import Cause, CheckpointPlan, RolePlan
+from dlrun.model.spec import OnFailure, Spec
+from dlrun.model.text import Shell, Text
+from dlrun.model.units import Duration
+from dlrun.plan import expressions
+from dlrun.plan.ledger import Ledger
+from dlrun.plan.resources import Layout
+
+_CAUSES: tuple[Cause, ...] = ("timed_out", "preempted", "node_failed", "out_of_memory", "user_error")
+_SHELL = re.compile(r"(.*/)?(ba|da|k|z|c|tc|fi)?sh")
+
+
+def carrier(signal: str) -> str:
+    """The signal by which the warning reaches each rank's script: never the one that the program handles.
+
+    Every launcher passes both user signals on (srun(1), mpirun(1)) and none of the others.
+    """
+    return "USR2" if signal == "USR1" else "USR1"
+
+
+def chain(spec: Spec, layout: Layout, ledger: Ledger) -> tuple[Layout, int]:
+    """With `chain`, a walltime over the partition's limit as the limit, and how many runs make it up."""
+    limit = layout.partition.max_walltime if layout.partition else None
+    if not spec.chain or layout.walltime is None or limit is None or layout.walltime <= limit:
+        return layout, 1
+    links = -(-layout.walltime // limit)
+    because = (
+        f"{layout.walltime} in runs of {limit}, the most that partition `{layout.partition_name}` allows"
+    )
+    ledger.decide("chain", links, "walltime-over-limit", because, origin=ledger.origin("chain"))
+    return replace(layout, walltime=limit), links
+
+
+def causes(policy: OnFailure, links: int) -> tuple[Cause, ...]:
+    """The causes after which the job is started again, none if it may not be; a chain always goes on in time."""
+    if policy.requeue == 0:
+        return ("timed_out",) if links > 1 else ()
+    return tuple(
+        cause
+        for cause in _CAUSES
+        if getattr(policy, cause) == "requeue" or (links > 1 and cause == "timed_out")
+    )
+
+
+def checkpoint(
+    spec: Spec, roles: Sequence[RolePlan], command: Sequence[Text], path: Text | None
+) -> CheckpointPlan | None:
+    """The early signal's way, if the spec wants one; `path` is where checkpoints appear.
+
+    A shell cannot trap what was ignored when it started (bash(1), "trap"), so a command that is a shell
+    starts with the default action. Only the user signals are ever ignored: others also end programs.
+    """
+    wanted = spec.checkpoint
+    if wanted is None:
+        return None
+    ignored = [carrier(wanted.signal)]
+    if wanted.signal.startswith("USR") and not _SHELL.fullmatch(command[0].literal or ""):
+        ignored.append(wanted.signal)
+    return CheckpointPlan(
+        signal=wanted.signal,
+        before_end=wanted.before_end,
+        to=wanted.to,
+        carrier=carrier(wanted.signal),
+        ignored=tuple(ignored),
+        agents=tuple(role.name for role in roles if not role.service and not role.binds),
+        path=path,
+    )
+
+
+def check(spec: Spec, walltime: Duration | None, ledger: Ledger) -> Text | None:
+    """Note what contradicts itself about the end of the job; returns where checkpoints appear."""
+    wanted, policy = spec.checkpoint, spec.on_failure
+    if wanted is not None and walltime is not None and wanted.before_end >= walltime:
+        ledger.problem(
+            "DLR044",
+            f"the early signal is to come {wanted.before_end} before the end, and the walltime is {walltime}",
+            "checkpoint.before_end",
+            "resources.walltime",
+            help="give the job more time, or the checkpoint less",
+        )
+    if policy.requeue and policy.preempted != policy.node_failed:
+        ledger.problem(
+            "DLR045",
+            "schedulers start jobs again after preemption and after a node's failure alike",
+            "on_failure.preempted",
+            "on_failure.node_failed",
+            help="say the same for `preempted` and `node_failed`",
+        )
+    return _path(wanted.path, spec.name, ledger) if wanted is not None and wanted.path is not None else None
+
+
+def _path(text: str, name: str, ledger: Ledger) -> Text | None:
+    known: dict[str, expressions.Value] = {
+        "name": name,
+        "job_dir": Shell("$DLRUN_JOB_DIR"),
+        "run_dir": Shell("$DLRUN_RUN_DIR"),
+    }
+    try:
+        return expressions.substitute(text, known)
+    except expressions.ExpressionError as error:
+        ledger.problem("DLR029", str(error), "checkpoint.path", help=error.help)
+        return None

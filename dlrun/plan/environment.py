@@ -1,0 +1,143 @@
+"""What is set before the ranks start: modules, environments, and every variable with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlrun.model.origin import Origin
+from dlrun.model.plan import ContainerPlan, DataPlan, EnvironmentPlan, RendezvousPlan, SecretPlan, Variable
+from dlrun.model.site import Rendezvous, Site
+from dlrun.model.spec import Spec
+from dlrun.model.text import Shell, Text
+from dlrun.plan.ledger import Ledger
+
+_OPENMP = "OpenMP 5.2, chapter 21"
+
+
+def set_up(spec: Spec, site: Site, container: ContainerPlan | None) -> EnvironmentPlan:
+    """The site's part first, then the user's."""
+    return EnvironmentPlan(
+        site_setup=site.environment.setup,
+        hygiene=site.environment.hygiene,
+        modules=(*site.environment.modules, *spec.environment.modules),
+        conda=spec.environment.conda,
+        venv=spec.environment.venv,
+        setup=spec.environment.setup,
+        container=container,
+    )
+
+
+def variables(spec: Spec, site: Site, values: Sequence[Variable], ledger: Ledger) -> tuple[Variable, ...]:
+    """Every variable of the job in the order set: dlrun's, the site's, the user's; the last one wins.
+
+    A variable of dlrun's that the user or the site sets is left to them, and that is noted.
+    """
+    chosen: dict[str, Variable] = {v.name: v for v in values}
+    for name, value in site.environment.variables.items():
+        _override(chosen, name, value, "site-variable", f"site {site.name}", None)
+    for name, value in spec.environment.variables.items():
+        origin = ledger.origin(f"environment.variables.{name}")
+        _override(chosen, name, value, "user-variable", "the spec", origin)
+    for variable in chosen.values():
+        ledger.decide(
+            f"variables.{variable.name}",
+            str(variable.value),
+            variable.rule,
+            variable.because,
+            origin=variable.origin,
+        )
+    return tuple(chosen.values())
+
+
+def _override(
+    chosen: dict[str, Variable], name: str, value: str, rule: str, whose: str, origin: Origin | None
+) -> None:
+    replaced = chosen.pop(name, None)
+    instead = (
+        f" (dlrun would have set {replaced.value}: {replaced.because})"
+        if replaced and str(replaced.value) != value
+        else ""
+    )
+    place = f"{whose}, {origin}" if origin else whose
+    chosen[name] = Variable(
+        name=name, value=Text.of(value), rule=rule, because=f"set by {place}{instead}", origin=origin
+    )
+
+
+def threading(threads: int | None, because: str) -> Variable:
+    """How many threads a rank computes with; known only in the job where the job binds.
+
+    Threads are not bound one by one (`OMP_PROC_BIND`): the main thread's one-core mask would be inherited
+    by every data-loader process that it starts.
+    """
+    count: str | Shell = str(threads) if threads is not None else Shell("$DLRUN_THREADS")
+    why = because if threads is not None else "one for each core that the rank was given"
+    return Variable(
+        name="OMP_NUM_THREADS", value=Text.of(count), rule="threads-per-rank", because=why, source=_OPENMP
+    )
+
+
+UNBUFFERED = Variable(
+    name="PYTHONUNBUFFERED",
+    value=Text.of("1"),
+    rule="log-at-once",
+    because="lines reach the log when they are printed, and a killed rank loses none",
+    source="Python documentation, Command line and environment",
+)
+
+
+def secrets(spec: Spec) -> tuple[SecretPlan, ...]:
+    """References only: values are read by each rank when it starts."""
+    return tuple(
+        SecretPlan(name=name, env=secret.env, file=secret.file, command=secret.command)
+        for name, secret in spec.secrets.items()
+    )
+
+
+def rendezvous(rule: Rendezvous, ports: int) -> RendezvousPlan:
+    """The address by the site's rule, as a shell expansion on rank 0's node."""
+    letters = rule.suffix[:1].isalnum()  # they would be read as part of the variable's name
+    first, here = ("${first_host}", "${HOSTNAME}") if letters else ("$first_host", "$HOSTNAME")
+    choices = {
+        "hostname": (f"{first}{rule.suffix}", "the first host, as the scheduler names it"),
+        "fqdn": (f"$(hostname -f){rule.suffix}", "the first host's full name"),
+        "ip": ("$(hostname -i | cut -d ' ' -f 1)", "the first host's address by `hostname -i`"),
+        "interface": (
+            f"$(address_of {rule.interface})",
+            f"the address of `{rule.interface}` on the first host",
+        ),
+        "loopback": ("127.0.0.1", "all ranks are on this machine"),
+    }
+    code, because = choices[rule.address]
+    own = f"{here}{rule.suffix}" if rule.address == "hostname" else code
+    suffix = (
+        f", with `{rule.suffix}` appended" if rule.suffix and rule.address in ("hostname", "fqdn") else ""
+    )
+    first_port, last_port = rule.ports
+    return RendezvousPlan(
+        address=Shell(code),
+        rule=f"rendezvous-{rule.address}",
+        because=because + suffix,
+        first_port=first_port,
+        last_port=last_port,
+        ports=max(1, ports),
+        suffix=rule.suffix,
+        own=Shell(own),
+    )
+
+
+def data_paths(data: Sequence[DataPlan]) -> tuple[Variable, ...]:
+    """`DLRUN_DATA_NAME` for each data set read in place: the same path that `{{ data.NAME }}` gives.
+
+    Those of staged sets are set when they have arrived.
+    """
+    return tuple(
+        Variable(
+            name=one.variable,
+            value=one.path,
+            rule="data-path",
+            because=f"data set `{one.name}`: {one.because}",
+        )
+        for one in data
+        if one.strategy == "in_place"
+    )

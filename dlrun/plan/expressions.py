@@ -1,0 +1,183 @@
+"""`{{ }}` in a spec: arithmetic over named plan values, evaluated without evaluating anything else.
+
+Values known only on the node stay shell expansions: they may stand in text, not in arithmetic.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias
+
+from dlrun.model.text import Shell, Text
+
+Value: TypeAlias = int | float | str | bool | Shell | Text | Mapping[str, Any]
+
+_MARK = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
+_LIMIT = 10**18
+_OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+    ast.USub: operator.neg,
+    ast.UAdd: operator.pos,
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "min": min,
+    "max": max,
+    "round": round,
+    "int": int,
+    "float": float,
+    "str": str,
+}
+_MENU = f"it may use + - * / // %, comparisons, `a if b else c` and {', '.join(_FUNCTIONS)}"
+
+
+class ExpressionError(ValueError):
+    """An expression that cannot be evaluated; `name` is the unknown name, if that is why."""
+
+    def __init__(self, message: str, *, help: str = "", name: str = "") -> None:
+        super().__init__(message)
+        self.help = help
+        self.name = name
+
+
+def substitute(text: str, values: Mapping[str, Value]) -> Text:
+    """The text with each `{{ expression }}` replaced; raises ExpressionError for one that cannot be."""
+    pieces: list[str | Shell | Text] = []
+    end = 0
+    for match in _MARK.finditer(text):
+        pieces += [text[end : match.start()], _show(evaluate(match[1], values), match[1])]
+        end = match.end()
+    rest = text[end:]
+    if "{{" in rest:
+        raise ExpressionError(f"`{{{{` without `}}}}` in `{text}`", help="close the expression with `}}`")
+    return Text.of(*pieces, rest)
+
+
+def names(text: str) -> frozenset[str]:
+    """Every name that the text's expressions use, dotted names whole; empty if one cannot be parsed."""
+    found: set[str] = set()
+    for match in _MARK.finditer(text):
+        try:
+            tree = ast.parse(match[1].strip(), mode="eval")
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            continue
+        found |= {ast.unparse(n) for n in ast.walk(tree) if isinstance(n, ast.Name | ast.Attribute)}
+    return frozenset(found)
+
+
+def evaluate(expression: str, values: Mapping[str, Value]) -> Value:
+    """The value of one expression; raises ExpressionError."""
+    source = expression.strip()
+    if len(source) > 1000:
+        raise ExpressionError(
+            "an expression longer than 1000 characters", help="compute it in the training script"
+        )
+    try:
+        tree = ast.parse(source, mode="eval")
+        result: Value = _walk(tree.body, values, source)
+    except ExpressionError:
+        raise
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        raise ExpressionError(
+            f"`{source}` is not an expression", help="write arithmetic such as `0.1 * global_batch`"
+        ) from None
+    except ZeroDivisionError:
+        raise ExpressionError(f"`{source}` divides by zero", help=_MENU) from None
+    except (TypeError, OverflowError) as error:
+        raise ExpressionError(f"`{source}`: {error}", help=_MENU) from None
+    if isinstance(result, int | float) and not abs(result) <= _LIMIT:  # NaN is not either
+        raise ExpressionError(f"`{source}` is not a number up to 10¹⁸", help=_MENU)
+    return result
+
+
+def _walk(node: ast.expr, values: Mapping[str, Value], source: str) -> Any:
+    match node:
+        case ast.Constant(value=int() | float() | str() as value):
+            return value
+        case ast.Name(id=name):
+            return _lookup(name, values, source)
+        case ast.Attribute(value=inner, attr=name):
+            holder = _walk(inner, values, source)
+            if isinstance(holder, Mapping):
+                return _lookup(name, holder, source)
+        case ast.UnaryOp(op=op, operand=operand) if type(op) in _OPERATORS:
+            return _OPERATORS[type(op)](_number(_walk(operand, values, source), source))
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATORS:
+            a, b = (_number(_walk(n, values, source), source) for n in (left, right))
+            return _OPERATORS[type(op)](a, b)
+        case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _OPERATORS:
+            a, b = (_known(_walk(n, values, source), source) for n in (left, right))
+            if isinstance(a, str) != isinstance(b, str):
+                a, b = _number(a, source), _number(b, source)
+            return _OPERATORS[type(op)](a, b)
+        case ast.IfExp(test=test, body=body, orelse=orelse):
+            return _walk(body if _known(_walk(test, values, source), source) else orelse, values, source)
+        case ast.Call(func=ast.Name(id=name), args=args, keywords=[]) if name in _FUNCTIONS:
+            convert = _known if name == "str" else _number
+            return _FUNCTIONS[name](*(convert(_walk(a, values, source), source) for a in args))
+    raise ExpressionError(
+        f"`{source}` does more than an expression may",
+        help=_MENU,
+    )
+
+
+def _lookup(name: str, values: Mapping[str, Value], source: str) -> Value:
+    if name in values:
+        return values[name]
+    near = difflib.get_close_matches(name, values, n=1)
+    hint = f"the nearest is `{near[0]}`; " if near else ""
+    known = ", ".join(sorted(values)) or "none"
+    raise ExpressionError(
+        f"`{source}` uses an unknown name `{name}`", help=f"{hint}names here: {known}", name=name
+    )
+
+
+def _known(value: Any, source: str) -> Any:
+    """A value that can be looked at now; raises ExpressionError for one of the node, or a group."""
+    if isinstance(value, Text) and value.literal is not None:
+        return value.literal
+    if isinstance(value, Shell | Text):
+        raise ExpressionError(
+            f"`{source}` calculates with a value that is known only on the node",
+            help="such a value may stand in text, not in arithmetic",
+        )
+    if isinstance(value, Mapping):
+        raise ExpressionError(f"`{source}` calculates with a group of values", help=_MENU)
+    return value
+
+
+def _number(value: Any, source: str) -> Any:
+    value = _known(value, source)
+    if isinstance(value, str):
+        try:
+            return float(value) if not value.isdigit() else int(value)
+        except ValueError:
+            raise ExpressionError(f"`{source}` calculates with the text `{value}`", help=_MENU) from None
+    return value
+
+
+def _show(value: Value, source: str) -> str | Shell | Text:
+    if isinstance(value, Shell | Text | str):
+        return value
+    if isinstance(value, Mapping):
+        known = ", ".join(f"{source.strip()}.{k}" for k in value) or "none"
+        raise ExpressionError(
+            f"`{source.strip()}` is a group of values, not one", help=f"its values: {known}"
+        )
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return repr(value) if isinstance(value, float) else str(value)

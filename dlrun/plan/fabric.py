@@ -1,0 +1,137 @@
+"""The fabric's variables: which settings this job gets, and what is known against those that somebody set."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from dlrun.fabrics import libraries, rules
+from dlrun.fabrics.rules import Choice, Job
+from dlrun.fabrics.table import Rule
+from dlrun.model.plan import Variable
+from dlrun.model.site import Site
+from dlrun.model.spec import Spec
+from dlrun.model.text import Text
+from dlrun.plan.ledger import Ledger
+from dlrun.plan.resources import Layout
+
+
+def settings(spec: Spec, site: Site, layout: Layout, launcher: str, ledger: Ledger) -> tuple[Variable, ...]:
+    """The variables that fabric, libraries, versions, node count and site call for; problems go to the ledger.
+
+    A site that names no fabric gets none.
+    """
+    job = _job(spec, site, layout, launcher)
+    user, fabric = spec.environment.variables, site.fabric
+    _faults(user, "the spec", job, ledger)
+    of_site = {name: value for name, value in site.environment.variables.items() if name not in user}
+    choices: tuple[Choice, ...] = ()
+    if fabric is not None:
+        wanted = {**fabric.settings, **(fabric.multi_node if layout.nodes > 1 else {})}
+        found = rules.select(job, wanted, fabric.drop, user)
+        for name, why in found.withheld.items():
+            because = f"{site.name} sets it, but {why}"
+            ledger.decide(f"fabric.settings.{name}", "left out", "fabric-condition", because)
+        for unit, flag in found.lacking.items():
+            _lacking(unit, flag, spec, site, ledger)
+        choices = found.choices
+        of_site |= {c.name: c.value for c in choices if c.by_site and c.name not in user}
+    _faults(of_site, f"site `{site.name}`", job, ledger)
+    return tuple(_variable(choice, site) for choice in choices)
+
+
+def _job(spec: Spec, site: Site, layout: Layout, launcher: str) -> Job:
+    fabric = site.fabric
+    return Job(
+        fabric=fabric.name if fabric else None,
+        libraries=libraries.in_play(
+            framework=spec.framework,
+            launcher=launcher,
+            gpus=_kind(layout),
+            fabric=fabric.name if fabric else "",
+            present=fabric.libraries if fabric else (),
+        ),
+        versions=fabric.versions if fabric else {},
+        nodes=layout.nodes,
+        gpus=layout.gpus_per_node > 0,
+        interfaces=fabric.interfaces if fabric else (),
+        flags=flags_of(site, spec.resources.options),
+    )
+
+
+def _kind(layout: Layout) -> str | None:
+    """The kind of the job's GPUs; NVIDIA's where the site does not describe the nodes."""
+    if not layout.gpus_per_node:
+        return None
+    gpus = layout.topology.gpus if layout.topology else ()
+    return gpus[0].kind if gpus else "cuda"
+
+
+def flags_of(site: Site, options: Mapping[str, str] | None = None) -> frozenset[str]:
+    """Words of the options that a site's scheduler and launcher are given, with a spec's `options`."""
+    more = options or {}
+    texts = (*site.scheduler.directives, *site.launcher.arguments, *more, *more.values())
+    return frozenset(word for text in texts for word in re.findall(r"\w+", text))
+
+
+def _variable(choice: Choice, site: Site) -> Variable:
+    rule = choice.rule
+    known = _short(rule) if rule else ""
+    because = ": ".join(filter(None, (f"{site.name} sets it", known))) if choice.by_site else known
+    return Variable(
+        name=choice.name,
+        value=Text.of(choice.value),
+        rule=f"fabric-{rule.unit or rule.cls}" if rule else "site-fabric",
+        because=because,
+        source=rule.cited if rule else None,
+    )
+
+
+def _short(rule: Rule) -> str:
+    return rule.because.rstrip(".")
+
+
+def _faults(values: Mapping[str, str], whose: str, job: Job, ledger: Ledger) -> None:
+    """Every harmful or deprecated setting among these, once each."""
+    for name, value in values.items():
+        for rule in rules.faults(job, name, value)[:1]:
+            code, what, warning = fault_code(rule, known=job.fabric is not None)
+            ledger.problem(
+                code,
+                f"{whose} sets `{name}={value}`, which is {what}: {_short(rule)}",
+                f"environment.variables.{name}" if whose == "the spec" else "site",
+                help=fault_help(rule),
+                warning=warning,
+            )
+
+
+def fault_code(rule: Rule, *, known: bool) -> tuple[str, str, bool]:
+    """Code, word and whether it is only a warning; refused only where what it takes is `known` to hold."""
+    if rule.cls == "deprecated":
+        return "DLR061", "deprecated", True
+    if rule.act == "refuse" and known:
+        return "DLR062", "refused", False
+    return "DLR060", "harmful", True
+
+
+def fault_help(rule: Rule) -> str:
+    """What to do instead, and who says so."""
+    return f"{f'use {rule.instead}' if rule.instead else 'leave it out'} (source: {rule.cited})"
+
+
+def _lacking(unit: str, flag: str, spec: Spec, site: Site, ledger: Ledger) -> None:
+    """A unit that is asked for without the option of scheduler or launcher that it needs."""
+    asks = next(rule for rule in rules.unit(unit) if rule.act == "asks")
+    by_user = asks.name in spec.environment.variables
+    keys = (f"environment.variables.{asks.name}",) if by_user else ("site",)
+    way_out = (
+        f"add `options: {{network: {flag}}}` under `resources:`"
+        if site.scheduler.type == "slurm"
+        else f"add `--{flag}` to `launcher.arguments` of the site profile"
+    )
+    ledger.problem(
+        "DLR063",
+        f"`{asks.name}={asks.value}` stands or falls with the option `{flag}`, which this job does not have",
+        *keys,
+        help=f"{way_out}, or leave the variable out (source: {asks.cited})",
+    )

@@ -1,0 +1,59 @@
+"""The plan's notebook: what was decided and why, and what is wrong, each tied to where it was written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeVar
+
+from dlrun.model.origin import BUILT_IN, Decision, Layer, Origin
+from dlrun.model.problem import Problem
+
+T = TypeVar("T")
+
+
+_FLAGS = (Layer.ENVIRONMENT, Layer.FLAG)
+
+
+def _written(origin: Origin) -> bool:
+    """False for a block that a file does not have and that was filled with defaults."""
+    return origin.line > 0 or origin.layer in _FLAGS
+
+
+class Ledger:
+    """Collects decisions and problems while a plan is built; `origins` maps dotted keys to places."""
+
+    def __init__(self, origins: Mapping[str, Origin]) -> None:
+        self.origins = origins
+        self.decisions: list[Decision] = []
+        self.problems: list[Problem] = []
+
+    def origin(self, *keys: str) -> Origin | None:
+        """Where the first of these keys that anybody wrote was written; a mapping's place serves for its items."""
+        for key in keys:
+            parts = key.split(".")
+            for length in range(len(parts), 0, -1):
+                found = self.origins.get(".".join(parts[:length]))
+                if found is not None and found.layer is not Layer.BUILT_IN and _written(found):
+                    return found
+        return None
+
+    def given(self, key: str) -> bool:
+        """True if somebody wrote this key: it is not dlrun's own default."""
+        found = self.origins.get(key)
+        return found is not None and found.layer is not Layer.BUILT_IN
+
+    def decide(self, key: str, value: T, rule: str, because: str, *, origin: Origin | None = None) -> T:
+        """Note a decision and hand its value on."""
+        self.decisions.append(Decision(key=key, value=value, rule=rule, because=because, origin=origin))
+        return value
+
+    def take(self, key: str, value: T) -> T:
+        """Note that a value was taken as written."""
+        origin = self.origins.get(key, BUILT_IN)
+        return self.decide(key, value, "as-written", f"{origin.layer}: {origin}", origin=origin)
+
+    def problem(self, code: str, message: str, *keys: str, help: str, warning: bool = False) -> None:
+        """Note a fault; the first of `keys` that was written is its place."""
+        self.problems.append(
+            Problem(code=code, message=message, origin=self.origin(*keys), help=help, warning=warning)
+        )

@@ -1,0 +1,203 @@
+"""How much of the cluster: partition, nodes, ranks, cores, GPUs, memory, time."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from dlrun.model.site import NodeType, Partition, Site
+from dlrun.model.spec import Resources
+from dlrun.model.topology import Topology
+from dlrun.model.units import Bytes, Duration
+from dlrun.plan.ledger import Ledger
+
+Memory = Bytes | Literal["all"] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Layout:
+    """The size and shape of the job; None means that nobody knows or nobody asks."""
+
+    nodes: int
+    ranks_per_node: int
+    ranks: int
+    gpus_per_node: int
+    cpus_per_rank: int | None
+    memory: Memory
+    walltime: Duration | None
+    exclusive: bool
+    partition_name: str | None
+    partition: Partition | None
+    node_type_name: str | None
+    node_type: NodeType | None
+    topology: Topology | None
+
+
+def partition_of(wanted: Resources, site: Site) -> tuple[str | None, Partition | None]:
+    """The partition's name for specs, and its description: the one named, else the site's default."""
+    if wanted.partition is not None:
+        return wanted.partition, site.partitions.get(wanted.partition)
+    for name, partition in site.partitions.items():
+        if partition.default:
+            return name, partition
+    return None, None
+
+
+def node_type_of(wanted: Resources, site: Site) -> tuple[str | None, NodeType | None]:
+    """The node type: the one named, else the partition's, else the only one there is."""
+    partition = partition_of(wanted, site)[1]
+    name = wanted.node_type or (partition.node_type if partition else None)
+    if name is None and len(site.node_types) == 1:
+        name = next(iter(site.node_types))
+    return name, site.node_types.get(name) if name else None
+
+
+def counted_cpus(site: Site, layout: Layout) -> int | None:
+    """CPUs of each rank as the scheduler counts them: cores, or hardware threads; None: it is not told."""
+    if site.scheduler.cpus == "none" or layout.cpus_per_rank is None:
+        return None
+    smt = layout.topology.smt() if layout.topology and site.scheduler.cpus == "threads" else 1
+    return layout.cpus_per_rank * smt
+
+
+def lay_out(wanted: Resources, site: Site, topology: Topology | None, ledger: Ledger) -> Layout:
+    """Decide every number of the request, noting why."""
+    partition_name, partition = partition_of(wanted, site)
+    node_type_name, node_type = node_type_of(wanted, site)
+    if partition_name and wanted.partition is None:
+        ledger.decide(
+            "resources.partition", partition_name, "default-partition", f"the default of {site.name}"
+        )
+    nodes = ledger.take("resources.nodes", wanted.nodes)
+    gpus = _gpus(wanted, topology, ledger)
+    exclusive = _exclusive(wanted, site, partition, ledger)
+    per_node, ranks = _ranks(wanted, nodes, gpus, topology, ledger)
+    return Layout(
+        nodes=nodes,
+        ranks_per_node=per_node,
+        ranks=ranks,
+        gpus_per_node=gpus,
+        cpus_per_rank=_cpus(wanted, per_node, gpus, topology, partition, exclusive, ledger),
+        memory=_memory(wanted, site, node_type, ledger),
+        walltime=_walltime(wanted, partition, ledger),
+        exclusive=exclusive,
+        partition_name=partition_name,
+        partition=partition,
+        node_type_name=node_type_name,
+        node_type=node_type,
+        topology=topology,
+    )
+
+
+def _gpus(wanted: Resources, topology: Topology | None, ledger: Ledger) -> int:
+    key = "resources.gpus_per_node"
+    if wanted.gpus_per_node != "auto":
+        return ledger.take(key, wanted.gpus_per_node)
+    if topology is None:
+        return ledger.decide(
+            key, 0, "gpus-unknown", "the site does not say what its nodes have, and the spec asks for none"
+        )
+    return ledger.decide(
+        key, len(topology.gpus), "all-gpus", f"every GPU of the node ({topology.name or topology.source})"
+    )
+
+
+def _exclusive(wanted: Resources, site: Site, partition: Partition | None, ledger: Ledger) -> bool:
+    key = "resources.exclusive"
+    if wanted.exclusive != "auto":
+        return ledger.take(key, wanted.exclusive)
+    if partition is not None and partition.exclusive is not None:
+        return ledger.decide(key, partition.exclusive, "partition-rule", "the rule of this partition")
+    return ledger.decide(key, site.scheduler.exclusive, "site-rule", f"the rule of {site.name}")
+
+
+def _ranks(
+    wanted: Resources, nodes: int, gpus: int, topology: Topology | None, ledger: Ledger
+) -> tuple[int, int]:
+    """Ranks on a node and in all."""
+    key = "resources.ranks_per_node"
+    if wanted.ranks_per_node != "auto":
+        per_node = ledger.take(key, wanted.ranks_per_node)
+    elif wanted.ranks != "auto":
+        per_node = ledger.decide(
+            key, -(-wanted.ranks // nodes), "ranks-over-nodes", f"{wanted.ranks} ranks over {nodes} nodes"
+        )
+    elif gpus:
+        per_node = ledger.decide(key, gpus, "rank-per-gpu", "one rank for each GPU")
+    elif topology is not None:
+        per_node = ledger.decide(
+            key, len(topology.cpu_nodes()), "rank-per-numa-node", "one rank for each NUMA node with cores"
+        )
+    else:
+        per_node = ledger.decide(key, 1, "rank-per-node", "nothing is known of the nodes: one rank on each")
+    if wanted.ranks == "auto":
+        total = per_node * nodes
+        return per_node, ledger.decide(
+            "resources.ranks", total, "nodes-times-ranks", f"{nodes} nodes × {per_node} ranks"
+        )
+    total = ledger.take("resources.ranks", wanted.ranks)
+    if not (nodes - 1) * per_node < total <= nodes * per_node:
+        low, high = (nodes - 1) * per_node + 1, nodes * per_node
+        ledger.problem(
+            "DLR011",
+            f"{total} ranks do not fill {nodes} nodes with {per_node} on each",
+            "resources.ranks",
+            "resources.ranks_per_node",
+            help=f"{low} to {high} ranks do; or change nodes or ranks_per_node",
+        )
+    return per_node, total
+
+
+def _cpus(
+    wanted: Resources,
+    per_node: int,
+    gpus: int,
+    topology: Topology | None,
+    partition: Partition | None,
+    exclusive: bool,
+    ledger: Ledger,
+) -> int | None:
+    """Cores of each rank, all purposes together."""
+    key = "resources.cpus_per_rank"
+    if wanted.cpus_per_rank != "auto":
+        return ledger.take(key, wanted.cpus_per_rank)
+    if partition is not None and partition.cpus_per_gpu and gpus and not exclusive:
+        cpus = max(1, partition.cpus_per_gpu * gpus // per_node)
+        return ledger.decide(
+            key, cpus, "cpus-per-gpu", f"this partition gives {partition.cpus_per_gpu} CPUs with each GPU"
+        )
+    if topology is None:
+        return None
+    cores = len(topology.cores) - len(topology.cores_of(topology.reserved))
+    share, of = cores, f"{cores} cores"
+    if gpus and not exclusive and gpus < len(topology.gpus):
+        share = max(1, cores * gpus // len(topology.gpus))
+        of = f"{share} cores that go with {gpus} of {len(topology.gpus)} GPUs"
+    return ledger.decide(key, max(1, share // per_node), "equal-share", f"{of} / {per_node} ranks")
+
+
+def _memory(wanted: Resources, site: Site, node_type: NodeType | None, ledger: Ledger) -> Memory:
+    key = "resources.memory_per_node"
+    if wanted.memory_per_node != "auto":
+        return ledger.take(key, wanted.memory_per_node)
+    match site.scheduler.memory:
+        case "all" if site.scheduler.type == "slurm":
+            return ledger.decide(
+                key, "all", "site-rule", f"{site.name}: jobs ask for the whole node's memory"
+            )
+        case "ask" | "all" if node_type is not None and node_type.memory is not None:
+            return ledger.decide(
+                key, node_type.memory, "site-rule", f"{site.name}: what its nodes have for jobs"
+            )
+    return None
+
+
+def _walltime(wanted: Resources, partition: Partition | None, ledger: Ledger) -> Duration | None:
+    key = "resources.walltime"
+    if wanted.walltime is not None:
+        return ledger.take(key, wanted.walltime)
+    if partition is not None and partition.default_walltime is not None:
+        return ledger.decide(
+            key, partition.default_walltime, "partition-default", "the partition's default walltime"
+        )
+    return None

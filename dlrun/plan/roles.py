@@ -1,0 +1,184 @@
+"""The framework's roles, made startable: how many where, by which launcher line, told what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from dlrun import backends
+from dlrun.errors import Invalid
+from dlrun.frameworks.protocol import Framework, Role, Setting, Shape
+from dlrun.launchers.protocol import Launcher, Step
+from dlrun.model.plan import Binding, LaunchPlan, RolePlan, Variable
+from dlrun.model.problem import InvalidFile, Problem
+from dlrun.model.site import Site
+from dlrun.model.spec import Spec
+from dlrun.model.text import Text
+from dlrun.plan.ledger import Ledger
+from dlrun.plan.resources import Layout, counted_cpus
+
+T = TypeVar("T")
+
+
+def located(find: Callable[[], T], ledger: Ledger, key: str) -> T:
+    """What `find` finds; if there is no such back end, the error points at where its name was written."""
+    try:
+        return find()
+    except Invalid as error:
+        place = Problem(message=error.message, origin=ledger.origin(key), help=error.help or "")
+        raise InvalidFile([place]) from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """The framework and the launcher of a job, with the framework's options."""
+
+    framework: Framework
+    options: Any
+    launcher: Launcher
+
+
+def choose(spec: Spec, site: Site, ledger: Ledger) -> Choice:
+    """Find both back ends; a launcher that the framework cannot use, or that reaches one machine only, is noted."""
+    framework = located(lambda: backends.framework(spec.framework), ledger, "framework")
+    options = framework.Options(**spec.options)
+    name = spec.launcher if spec.launcher != "auto" else site.launcher.name
+    launcher = located(lambda: backends.launcher(name), ledger, "launcher")
+    if spec.launcher == "auto":
+        ledger.decide("launcher", name, "site-launcher", f"the launcher of {site.name}")
+    else:
+        ledger.take("launcher", name)
+    if framework.LAUNCHERS and name not in framework.LAUNCHERS:
+        known = ", ".join(f"`{n}`" for n in framework.LAUNCHERS)
+        ledger.problem(
+            "DLR028",
+            f"framework `{spec.framework}` cannot be started by launcher `{name}`",
+            "launcher",
+            "framework",
+            help=f"use one of {known} with `launcher:`",
+        )
+    if launcher.PLACE == "machine" and site.scheduler.type != "local":
+        ledger.problem(
+            "DLR028",
+            f"launcher `{name}` starts ranks on one machine, and site `{site.name}` is a cluster",
+            "launcher",
+            help="leave `launcher:` out to use the site's own",
+        )
+    return Choice(framework=framework, options=options, launcher=launcher)
+
+
+def shape_of(site: Site, layout: Layout, choice: Choice, binding: Binding, threads: int | None) -> Shape:
+    """What the framework may know of the job."""
+    ranks = binding.placement.ranks if binding.placement else ()
+    fabric = site.fabric
+    return Shape(
+        nodes=layout.nodes,
+        ranks_per_node=layout.ranks_per_node,
+        world_size=layout.ranks,
+        gpus_per_node=layout.gpus_per_node,
+        threads=threads,
+        cores_per_node=len(layout.topology.cores) if layout.topology else None,
+        ranks=tuple(ranks),
+        interface=fabric.interfaces[0] if fabric and fabric.interfaces else None,
+        fabric=fabric.name if fabric else None,
+        launcher=choice.launcher.NAME,
+        scheduler=site.scheduler.type,
+    )
+
+
+def launch_plan(choice: Choice, site: Site) -> LaunchPlan:
+    """What the launcher needs around it."""
+    launcher = choice.launcher
+    return LaunchPlan(
+        name=launcher.NAME,
+        identity=launcher.IDENTITY,
+        variables=tuple(launcher.variables(site.launcher)),
+        unset=tuple(launcher.UNSET),
+    )
+
+
+def stage_launch(site: Site, layout: Layout, choice: Choice) -> tuple[Text, ...]:
+    """The launch line of one process on each node, for what comes before the training."""
+    step = Step(
+        nodes=layout.nodes, first_only=False, per_node=1, count=layout.nodes, scheduler=site.scheduler.type
+    )
+    return tuple(choice.launcher.start(step, site.launcher))
+
+
+def plan_roles(
+    shape: Shape,
+    command: Sequence[Text],
+    site: Site,
+    layout: Layout,
+    choice: Choice,
+    binding: Binding,
+    inside: tuple[Text, ...] = (),
+    given: Collection[str] = (),
+) -> tuple[RolePlan, ...]:
+    """Every role with its launch line (`inside`: what puts it into a container); services first, in the framework's order.
+
+    Variables that are `given`, by the user or the site, are left to them.
+    """
+    roles = [
+        replace(role, variables=tuple(s for s in role.variables if s.name not in given))
+        for role in choice.framework.roles(shape, command, choice.options)
+    ]
+    several = len(roles) > 1
+    ordered = sorted(roles, key=lambda role: not role.service)
+    return tuple(
+        _role(role, shape, site, layout, choice, binding, inside, beside=several) for role in ordered
+    )
+
+
+def _role(
+    role: Role,
+    shape: Shape,
+    site: Site,
+    layout: Layout,
+    choice: Choice,
+    binding: Binding,
+    inside: tuple[Text, ...],
+    *,
+    beside: bool,
+) -> RolePlan:
+    first = role.place == "first"
+    per_node = shape.ranks_per_node if role.place == "rank" else role.per_node
+    nodes = 1 if first else shape.nodes
+    count = shape.world_size if role.place == "rank" else per_node * nodes
+    step = Step(
+        nodes=nodes,
+        first_only=first,
+        per_node=per_node,
+        count=count,
+        scheduler=site.scheduler.type,
+        beside=beside,
+        bound=binding.mode == "scheduler" and role.binds,
+        cores=layout.cpus_per_rank,
+        cpus=counted_cpus(site, layout),
+    )
+    return RolePlan(
+        name=role.name,
+        nodes="first" if first else "all",
+        per_node=per_node,
+        count=count,
+        argv=role.argv,
+        launch=(*choice.launcher.start(step, site.launcher), *inside),
+        variables=tuple(_variable(s, choice.framework.NAME) for s in role.variables),
+        service=role.service,
+        ready=role.ready,
+        binds=role.binds,
+        ends=role.ends,
+        lead=role.lead,
+        files=role.files,
+    )
+
+
+def _variable(setting: Setting, framework: str) -> Variable:
+    return Variable(
+        name=setting.name,
+        value=Text.of(setting.value),
+        rule=f"{framework}-protocol",
+        because=setting.because,
+        source=setting.source,
+    )

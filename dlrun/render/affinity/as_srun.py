@@ -1,0 +1,33 @@
+"""Arguments of Slurm's `srun`: one mask of OS ids for each local rank."""
+
+from __future__ import annotations
+
+import re
+
+from dlrun.model.cpuset import parse_mask, to_mask
+from dlrun.model.placement import Placement
+from dlrun.model.topology import Topology
+from dlrun.render.affinity.formats import RankView
+from dlrun.render.affinity.settings import Job
+
+NOTE = (
+    "Slurm obeys the masks only in steps that have every CPU of the node (`--exclusive`); memory policy, "
+    "GPUs and threads need `--format wrapper` or `env` beside them"
+)
+SAYS = ("mask",)
+
+
+def emit(placement: Placement, _topology: Topology, _job: Job) -> str:
+    """`--ntasks-per-node`, `--cpu-bind` and a distribution that keeps ranks in the order of the masks."""
+    masks = ",".join(to_mask(rank.mask).removeprefix("0x") for rank in placement.ranks)
+    return (
+        f"--ntasks-per-node={len(placement.ranks)} --cpu-bind=mask_cpu:{masks} --distribution=block:block\n"
+    )
+
+
+def parse(text: str, _topology: Topology) -> tuple[RankView, ...]:
+    """The masks of `--cpu-bind=mask_cpu:`."""
+    match = re.search(r"--cpu-bind=mask_cpu:(\S+)", text)
+    if not match:
+        raise ValueError("no `--cpu-bind=mask_cpu:` in the text")
+    return tuple({"mask": parse_mask(mask)} for mask in match[1].split(","))

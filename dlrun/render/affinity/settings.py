@@ -1,0 +1,161 @@
+"""The environment variables that make runtimes keep to a placement, each with its reason.
+
+Names that the user has set already are left alone, and so is a whole family of which one is set.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from dlrun.model.cpuset import format_list, join
+from dlrun.model.placement import Placement, RankPlacement
+from dlrun.plan.affinity.presets import Preset
+from dlrun.render.affinity.table import counted
+
+OPENMP_BINDING = ("OMP_PLACES", "OMP_PROC_BIND", "GOMP_CPU_AFFINITY", "KMP_AFFINITY", "KMP_HW_SUBSET")
+"""Ways to bind OpenMP threads; a runtime that finds two obeys one and warns, or fails."""
+
+VERBS_NIC = re.compile(r"(mlx|bnxt_re|irdma|rocep|ionic|qedr)\w*")
+"""RDMA devices whose first port UCX and NCCL name as `device:1`."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """What the variables depend on besides the placement: the framework's preset and what is set already."""
+
+    preset: Preset = Preset()
+    given: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setting:
+    """One variable of one rank, or of all (`rank` is None), and why it is set."""
+
+    name: str
+    value: str
+    because: str
+    rank: int | None = None
+
+
+def settings(placement: Placement, job: Job) -> tuple[Setting, ...]:
+    """Every variable of every rank, those common to all first; none that the user has set."""
+    found = list(_node(placement, job.preset))
+    for rank in placement.ranks:
+        found += [
+            *_threads(rank, job.preset),
+            *_binding(rank, job.preset),
+            *_devices(placement, rank),
+        ]
+    blocked = set(job.given)
+    if blocked.intersection(OPENMP_BINDING):
+        blocked.update(OPENMP_BINDING)
+    return tuple(setting for setting in found if setting.name not in blocked)
+
+
+def kept(placement: Placement, job: Job) -> tuple[str, ...]:
+    """One line for each variable that is left as the user set it."""
+    names = {setting.name for setting in settings(placement, Job(preset=job.preset))}
+    lines = [f"{name}={value} is already set and stays" for name, value in job.given.items() if name in names]
+    own = [name for name in OPENMP_BINDING if name in job.given]
+    dropped = sorted(names.intersection(OPENMP_BINDING) - set(job.given))
+    if own and dropped:
+        lines.append(f"{', '.join(dropped)} not set beside {own[0]}, which is yours")
+    return tuple(lines)
+
+
+def _node(placement: Placement, preset: Preset) -> Iterable[Setting]:
+    comm = join(cpu for rank in placement.ranks for cpu in rank.comm)
+    count = len(placement.ranks[0].comm)
+    if comm and preset.library == "mlsl":
+        yield Setting(name="MLSL_NUM_SERVERS", value=str(count), because="communication cores of each rank")
+        yield Setting(
+            name="MLSL_SERVER_AFFINITY",
+            value=comm,
+            because="OS ids, the first rank's cores first; outside every mask",
+        )
+    if comm and preset.library in ("ccl", "horovod-ccl"):
+        yield Setting(name="CCL_WORKER_COUNT", value=str(count), because="communication cores of each rank")
+        yield Setting(
+            name="CCL_WORKER_AFFINITY",
+            value=comm,
+            because="OS ids, the first rank's cores first; `auto` would guess",
+        )
+    if comm and preset.library.startswith("horovod"):
+        threads = join(_horovod_cpu(rank, shared=preset.library == "horovod-ccl") for rank in placement.ranks)
+        yield Setting(name="HOROVOD_THREAD_AFFINITY", value=threads, because="one OS id for each local rank")
+    if any(name.startswith("hfi1_") for name in placement.node.nics):
+        yield Setting(name="HFI_NO_CPUAFFINITY", value="1", because="else PSM2 binds each rank itself")
+    if placement.node.gpu_kind == "cuda" and any(rank.gpus for rank in placement.ranks):
+        yield Setting(
+            name="CUDA_DEVICE_ORDER", value="PCI_BUS_ID", because="the order in which GPUs were counted"
+        )
+
+
+def _horovod_cpu(rank: RankPlacement, *, shared: bool) -> int:
+    """The communication core itself, or a sibling of it where oneCCL's worker has it."""
+    siblings = rank.comm_siblings[0] if rank.comm_siblings else ()
+    return siblings[0] if shared and siblings else rank.comm[0]
+
+
+def _threads(rank: RankPlacement, preset: Preset) -> Iterable[Setting]:
+    count = str(rank.threads)
+    because = f"{counted(rank.threads, 'compute thread')} on {counted(len(rank.cores), 'core')}"
+    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+        yield Setting(name=name, value=count, because=because, rank=rank.rank)
+    if preset.thread_pools:
+        yield Setting(name="TF_NUM_INTRAOP_THREADS", value=count, because=because, rank=rank.rank)
+        pools = str(min(2, len(rank.numa)))
+        yield Setting(
+            name="TF_NUM_INTEROP_THREADS",
+            value=pools,
+            because="operations side by side: one a NUMA node, at most 2",
+            rank=rank.rank,
+        )
+
+
+def _binding(rank: RankPlacement, preset: Preset) -> Iterable[Setting]:
+    def mine(name: str, value: str, because: str) -> Setting:
+        return Setting(name=name, value=value, because=because, rank=rank.rank)
+
+    yield mine(
+        "DLRUN_CPUS", format_list(rank.mask), "all hardware threads of the compute cores: the rank's mask"
+    )
+    if rank.comm and preset.library == "none":
+        yield mine("DLRUN_COMM_CPUS", join(rank.comm), "bind communication threads to these")
+    if rank.loader:
+        yield mine("DLRUN_LOADER_CPUS", format_list(rank.loader), "bind data-loading workers to these")
+    every_thread = rank.threads > len(rank.cores)
+    if preset.thread_pools:
+        return
+    if preset.openmp == "gomp":
+        places = rank.mask if every_thread else rank.cores
+        yield mine("OMP_PLACES", ",".join(f"{{{cpu}}}" for cpu in places), "one thread on each")
+        yield mine("OMP_PROC_BIND", "close", "threads stay on their places")
+        return
+    order = "compact" if every_thread else "compact,1,0"
+    yield mine("KMP_AFFINITY", f"granularity=fine,{order}", "one thread a place, within the mask")
+    if not every_thread and len(rank.mask) > len(rank.cores):
+        yield mine("KMP_HW_SUBSET", "1t", "one hardware thread of each core")
+    if rank.comm:
+        yield mine("KMP_BLOCKTIME", "1", "idle threads sleep after 1 ms")
+
+
+def _devices(placement: Placement, rank: RankPlacement) -> Iterable[Setting]:
+    variable = {"cuda": "CUDA_VISIBLE_DEVICES", "rocm": "ROCR_VISIBLE_DEVICES", "ze": "ZE_AFFINITY_MASK"}
+    if rank.gpus:
+        yield Setting(
+            name=variable[placement.node.gpu_kind],
+            value=join(rank.gpus),
+            because="the GPUs beside these cores",
+            rank=rank.rank,
+        )
+    if rank.nic and VERBS_NIC.fullmatch(rank.nic) and len(placement.node.nics) > 1:
+        yield Setting(
+            name="UCX_NET_DEVICES", value=f"{rank.nic}:1", because="the nearest adapter", rank=rank.rank
+        )
+        if rank.gpus:
+            yield Setting(
+                name="NCCL_IB_HCA", value=f"={rank.nic}", because="the nearest adapter", rank=rank.rank
+            )

@@ -1,0 +1,78 @@
+"""A placement as a table for people."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlrun.model.cpuset import format_list, join
+from dlrun.model.placement import Placement, RankPlacement
+
+
+def table(placement: Placement) -> str:
+    """A line about the node, then one for each rank; columns in which nothing stands are left out."""
+    columns = ["rank", "threads", "cores", "comm", "loader", "memory", "GPUs", "NIC", "spare"]
+    rows = [_row(rank) for rank in placement.ranks]
+    used = [i for i, name in enumerate(columns) if i < 3 or any(row[i] for row in rows)]
+    lines = _align([[columns[i] for i in used], *([row[i] or "-" for i in used] for row in rows)])
+    return "\n".join([headline(placement), "", *lines]) + "\n"
+
+
+def headline(placement: Placement) -> str:
+    """The node in a few words."""
+    node = placement.node
+    parts = [
+        counted(node.packages, "package"),
+        counted(node.numa_nodes, "NUMA node"),
+        counted(node.cores, "core"),
+        counted(node.pus, "hardware thread"),
+    ]
+    if node.usable_cores < node.cores:
+        parts[2] += f" ({node.usable_cores} usable)"
+    parts += [counted(node.gpus, "GPU")] if node.gpus else []
+    parts += [counted(len(node.nics), "NIC")] if node.nics else []
+    return f"{node.name or 'node'}: {', '.join(parts)}"
+
+
+def _row(rank: RankPlacement) -> list[str]:
+    memory = rank.memory
+    return [
+        str(rank.rank),
+        str(rank.threads),
+        compact(rank.cores),
+        join(rank.comm),
+        compact(rank.loader),
+        "" if memory.policy == "none" else f"{memory.policy} {format_list(memory.nodes)}",
+        join(rank.gpus),
+        rank.nic or "",
+        compact(rank.spare),
+    ]
+
+
+def compact(cpus: Sequence[int]) -> str:
+    """A CPU list, with `a-b:s` for runs in steps (`0-46:2` for the even ones)."""
+    words, rest = [], sorted(cpus)
+    while rest:
+        step = rest[1] - rest[0] if len(rest) > 1 else 1
+        run = 1
+        while run < len(rest) and rest[run] == rest[run - 1] + step:
+            run += 1
+        if run >= 3 or (run == 2 and step == 1):
+            words.append(f"{rest[0]}-{rest[run - 1]}" + (f":{step}" if step > 1 else ""))
+        else:
+            run = 1
+            words.append(str(rest[0]))
+        rest = rest[run:]
+    return ",".join(words)
+
+
+def counted(number: int, noun: str) -> str:
+    """`1 core`, `2 cores`."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def _align(rows: list[list[str]]) -> list[str]:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(f"{word:<{width}}" for word, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]

@@ -1,0 +1,1 @@
+"""Schedulers: build directives and argument lists, parse what the clients print; run nothing."""

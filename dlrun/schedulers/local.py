@@ -1,0 +1,103 @@
+"""This machine without a scheduler: no directives and no queue; `dlrun.effects.local` starts and watches jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dlrun.errors import Invalid
+from dlrun.model.job import JobStatus
+from dlrun.model.origin import Origin
+from dlrun.model.plan import Directive, Request
+from dlrun.model.site import SchedulerSite
+from dlrun.model.text import Shell
+from dlrun.schedulers.draft import Draft
+
+NAME = "local"
+PREFIX = ""
+CLIENT = "bash"
+JOB_ID = Shell("${DLRUN_LOCAL_JOB:-$$}")
+ARRAY_INDEX = Shell("${DLRUN_LOCAL_INDEX:-}")
+RESTARTS = Shell("${DLRUN_LOCAL_RESTART:-0}")
+HOSTS = "uname -n | cut -d. -f1"
+REQUEUE = ': >"$DLRUN_RUN_DIR/.again"'
+HIDES_ENVIRONMENT = True
+SIGNALS_EARLY = False
+WRITES_IN_PLACE = True
+
+
+def directives(
+    request: Request,
+    site: SchedulerSite,
+    output: str,
+    origins: Mapping[str, Origin] | None = None,
+) -> Sequence[Directive]:
+    """None: nobody reads them; raises InvalidFile for what needs a queue."""
+    draft = Draft(PREFIX, request, site, origins or {})
+    if request.hold:
+        draft.problem("jobs on this machine start at once", "leave out hold", "hold")
+    if request.after:
+        draft.problem("jobs on this machine cannot wait for others", "leave out after", "after")
+    return draft.finish()
+
+
+def submit(script: str, *, check: bool = False) -> Sequence[str]:
+    """Arguments that run a script here; raises Invalid for a check, since nobody could refuse."""
+    if check:
+        message = "this machine has no scheduler that could check a job"
+        raise Invalid(message, help="leave out --check; `dlrun plan` checks the spec")
+    return ("bash", script)
+
+
+def submitted(stdout: str) -> str:
+    """What was printed is the id."""
+    return stdout.strip()
+
+
+def estimate(output: str) -> str | None:
+    """None: jobs start at once."""
+    return None
+
+
+def queue(job_ids: Sequence[str]) -> Sequence[str]:
+    """No arguments: there is no queue."""
+    return ()
+
+
+def parse_queue(stdout: str) -> Sequence[JobStatus]:
+    """Nothing."""
+    return ()
+
+
+def history(job_ids: Sequence[str]) -> Sequence[str] | None:
+    """None: there is no accounting."""
+    return None
+
+
+def parse_history(stdout: str) -> Sequence[JobStatus]:
+    """Nothing."""
+    return ()
+
+
+def knows_nothing(stderr: str, code: int) -> bool:
+    """True: nobody is asked."""
+    return True
+
+
+def cancel(job_ids: Sequence[str]) -> Sequence[str]:
+    """No arguments: `dlrun.effects.local` ends jobs."""
+    return ()
+
+
+def hold(job_ids: Sequence[str]) -> Sequence[str]:
+    """No arguments: there is no queue."""
+    return ()
+
+
+def release(job_ids: Sequence[str]) -> Sequence[str]:
+    """No arguments: there is no queue."""
+    return ()
+
+
+def advice(stderr: str) -> str | None:
+    """None: nobody refuses."""
+    return None

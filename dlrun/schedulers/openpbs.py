@@ -1,0 +1,98 @@
+"""OpenPBS and PBS Professional: qsub, qstat, qdel, qhold and qrls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlrun.errors import Invalid
+from dlrun.model.job import JobStatus, State
+from dlrun.model.text import Shell
+from dlrun.schedulers import qstat
+from dlrun.schedulers.openpbs_directives import directives
+from dlrun.schedulers.pbs_clients import REFUSALS, cancel, hold, release, restarts, submitted
+from dlrun.schedulers.pbs_directives import PREFIX
+from dlrun.schedulers.pbs_states import job_status
+from dlrun.schedulers.refusals import find, says_only
+
+__all__ = ["PREFIX", "cancel", "directives", "hold", "release", "submitted"]
+
+NAME = "openpbs"
+CLIENT = "qsub"
+JOB_ID = Shell(r"${PBS_JOBID/\[*\]/[]}")
+ARRAY_INDEX = Shell("${PBS_ARRAY_INDEX:-}")
+RESTARTS = Shell(restarts("run_count"))
+HOSTS = """awk '!seen[$0]++' "$PBS_NODEFILE\""""
+REQUEUE = None
+HIDES_ENVIRONMENT = False
+SIGNALS_EARLY = False
+WRITES_IN_PLACE = True
+
+_NODE_LOST = (State.NODE_FAILED, "PBS lost the connection to a node")
+_NODE_RESTARTED = (State.NODE_FAILED, "PBS was restarted on the node")
+_HOOK = (State.CANCELLED_BY_ADMIN, "a hook of the site deleted it")
+_CPUS = (State.FAILED, "it used more CPUs than it asked for")
+_CODES = {
+    -1: (State.FAILED, "it could not be started"),
+    -2: (State.FAILED, "it could not be started"),
+    -3: (State.FAILED, "it could not be started, and the tries are used up"),
+    -4: _NODE_RESTARTED,
+    -5: _NODE_RESTARTED,
+    -6: _NODE_RESTARTED,
+    -10: (State.FAILED, "the node does not know the user or group"),
+    -14: _NODE_LOST,
+    -17: _HOOK,
+    -19: _HOOK,
+    -20: _NODE_LOST,
+    -23: (State.FAILED, "no Kerberos credentials came with it"),
+    -24: _CPUS,
+    -25: _CPUS,
+    -26: (State.OUT_OF_MEMORY, "it used more virtual memory than it asked for"),
+    -27: (State.OUT_OF_MEMORY, "it used more memory than it asked for"),
+    -28: (State.TIMED_OUT, "it used up its CPU time"),
+    -29: (State.TIMED_OUT, "the walltime was used up"),
+    -30: (State.NODE_FAILED, "a node could not join the job"),
+}
+"""JOB_EXEC_* in job.h of OpenPBS 23.06."""
+
+
+def submit(script: str, *, check: bool = False) -> Sequence[str]:
+    """Arguments that submit a script; raises Invalid for a check, which PBS does not offer."""
+    if check:
+        message = "PBS cannot say whether it would accept a job without taking it"
+        raise Invalid(message, help="leave out --check, or set `hold: true` and look at the job with qstat")
+    return ("qsub", script)
+
+
+def estimate(output: str) -> str | None:
+    """None: PBS does not say when a job would start."""
+    return None
+
+
+def queue(job_ids: Sequence[str]) -> Sequence[str]:
+    """One qstat for any number of jobs, array tasks one by one."""
+    return ("qstat", "-t", "-f", "-F", "json", *job_ids)
+
+
+def history(job_ids: Sequence[str]) -> Sequence[str] | None:
+    """One qstat for jobs that have ended, where the server keeps their history."""
+    return ("qstat", "-x", "-t", "-f", "-F", "json", *job_ids)
+
+
+def parse_queue(stdout: str) -> Sequence[JobStatus]:
+    """Jobs that qstat printed as JSON."""
+    return [
+        job_status(identity, attributes, _CODES) for identity, attributes in qstat.from_json(stdout).items()
+    ]
+
+
+parse_history = parse_queue
+
+
+def knows_nothing(stderr: str, code: int) -> bool:
+    """True if a query failed only because PBS has forgotten the jobs, or keeps no history."""
+    return says_only(r"Unknown Job Id|Job has finished|not configured to maintain job history", stderr)
+
+
+def advice(stderr: str) -> str | None:
+    """What to do about a refusal, from the words that the client used; None if unknown."""
+    return find(REFUSALS, stderr)

@@ -1,0 +1,107 @@
+"""What a scheduler back end is: a module with these names. It builds text and parses text, and runs nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from dlrun.model.job import JobStatus
+from dlrun.model.origin import Origin
+from dlrun.model.plan import Directive, Request
+from dlrun.model.site import SchedulerSite
+from dlrun.model.text import Shell
+
+
+class Scheduler(Protocol):
+    """A module of `dlrun.schedulers`; `NAME`, `PREFIX` and the shell expansions are data.
+
+    Shell code works in bash under `set -euo pipefail`; expansions are valid inside double quotes.
+    """
+
+    NAME: str
+    PREFIX: str
+    """How directive lines begin (`#SBATCH`); empty: the scheduler reads none from the script."""
+    CLIENT: str
+    """The program that submits, for the message when it is not installed."""
+    JOB_ID: Shell
+    """The job's id as it was submitted, inside the job; tasks of an array share it."""
+    ARRAY_INDEX: Shell
+    """The array task's index inside the job, or the empty string."""
+    RESTARTS: Shell
+    """How often the job was requeued, inside the job."""
+    HOSTS: str
+    """Shell command that prints the granted hosts, one a line, rank 0's first."""
+    REQUEUE: str | None
+    """Shell command by which a job (or array task) puts itself back; None: resubmit the script instead."""
+    HIDES_ENVIRONMENT: bool
+    """True if other users cannot see the submission environment (so that secrets may travel in it)."""
+    SIGNALS_EARLY: bool
+    """True if the scheduler itself sends `request.signal`; else the job script must do it in time."""
+    WRITES_IN_PLACE: bool
+    """True if the log asked for is there, and grows, while the job runs; else only the job script can do that."""
+
+    def directives(
+        self,
+        request: Request,
+        site: SchedulerSite,
+        output: str,
+        origins: Mapping[str, Origin] | None = None,
+    ) -> Sequence[Directive]:
+        """The directives for a request in this site's dialect; InvalidFile for what it cannot say.
+
+        CPUs are counted as the site counts them (cores or threads): the request is already in its unit.
+        `output` is the log file's path, seen from where the job is submitted; `{index}` in it stands for
+        the array task's index. `origins` says where fields of the request were written, by their names.
+        """
+        ...
+
+    def submit(self, script: str, *, check: bool = False) -> Sequence[str]:
+        """Arguments that submit a script, or only ask whether it would be accepted.
+
+        Raises Invalid for a check where the scheduler offers none.
+        """
+        ...
+
+    def submitted(self, stdout: str) -> str:
+        """The job id in what the submission printed; raises OperationFailed if there is none."""
+        ...
+
+    def estimate(self, output: str) -> str | None:
+        """When and where an accepted check (its stdout and stderr) says that the job would start."""
+        ...
+
+    def queue(self, job_ids: Sequence[str]) -> Sequence[str]:
+        """Arguments that ask the queue for any number of jobs in one call; none: there is no queue."""
+        ...
+
+    def parse_queue(self, stdout: str) -> Sequence[JobStatus]:
+        """What the queue answered; jobs that it no longer knows are missing."""
+        ...
+
+    def history(self, job_ids: Sequence[str]) -> Sequence[str] | None:
+        """Arguments that ask accounting, or None if this scheduler has none."""
+        ...
+
+    def parse_history(self, stdout: str) -> Sequence[JobStatus]:
+        """What accounting answered."""
+        ...
+
+    def knows_nothing(self, stderr: str, code: int) -> bool:
+        """True if a query failed only because the scheduler has forgotten the jobs, or keeps no accounts."""
+        ...
+
+    def cancel(self, job_ids: Sequence[str]) -> Sequence[str]:
+        """Arguments that cancel jobs."""
+        ...
+
+    def hold(self, job_ids: Sequence[str]) -> Sequence[str]:
+        """Arguments that hold jobs."""
+        ...
+
+    def release(self, job_ids: Sequence[str]) -> Sequence[str]:
+        """Arguments that release held jobs."""
+        ...
+
+    def advice(self, stderr: str) -> str | None:
+        """What to do about a refusal, from the words that the client used; None if unknown."""
+        ...

@@ -1,0 +1,19 @@
+"""Reads what clients say on stderr: what to do about a refusal, and whether it is only ignorance."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+
+def find(refusals: Mapping[str, str], stderr: str) -> str | None:
+    """The advice for these words, None if they are new; keys are regular expressions, the first counts."""
+    return next(
+        (advice for words, advice in refusals.items() if re.search(words, stderr, re.IGNORECASE)), None
+    )
+
+
+def says_only(words: str, stderr: str) -> bool:
+    """True if something was said and every line of it has these words (a regular expression)."""
+    lines = [line for line in stderr.splitlines() if line.strip()]
+    return bool(lines) and all(re.search(words, line) for line in lines)

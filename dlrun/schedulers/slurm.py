@@ -1,0 +1,100 @@
+"""Slurm, from 22.05: sbatch, squeue, sacct, scancel and scontrol."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from dlrun.errors import OperationFailed
+from dlrun.model.text import Shell
+from dlrun.schedulers.refusals import find, says_only
+from dlrun.schedulers.slurm_directives import PREFIX, directives
+from dlrun.schedulers.slurm_refusals import REFUSALS
+from dlrun.schedulers.slurm_states import HISTORY_FIELDS, QUEUE_FIELDS, parse_history, parse_queue
+
+__all__ = ["PREFIX", "directives", "parse_history", "parse_queue"]
+
+NAME = "slurm"
+CLIENT = "sbatch"
+JOB_ID = Shell("${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}")
+ARRAY_INDEX = Shell("${SLURM_ARRAY_TASK_ID:-}")
+RESTARTS = Shell("${SLURM_RESTART_COUNT:-0}")
+HOSTS = 'scontrol show hostnames "$SLURM_JOB_NODELIST"'
+REQUEUE = (
+    'scontrol requeue "${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}"'
+)
+HIDES_ENVIRONMENT = True
+SIGNALS_EARLY = True
+WRITES_IN_PLACE = True
+
+
+def submit(script: str, *, check: bool = False) -> Sequence[str]:
+    """Arguments that submit a script, or with `check` only ask whether it would be accepted."""
+    return ("sbatch", "--test-only" if check else "--parsable", script)
+
+
+def submitted(stdout: str) -> str:
+    """The job id from `sbatch --parsable` (`123` or `123;cluster`), among whatever a site prints around it."""
+    for line in reversed(stdout.splitlines()):
+        if match := re.fullmatch(
+            r"(?:Submitted batch job )?(\d+)(?:;\S+)?(?: on cluster \S+)?", line.strip()
+        ):
+            return match[1]
+    message = "sbatch printed no job id"
+    raise OperationFailed(message, help="`squeue --me` shows whether the job is there")
+
+
+def estimate(output: str) -> str | None:
+    """What `sbatch --test-only` says about the start: `2026-11-21T03:04:15 on n[1-2]`."""
+    match = re.search(r"to start at (\S+) using \d+ processors on (?:nodes )?(\S+)", output)
+    return f"{match[1]} on {match[2]}" if match else None
+
+
+def queue(job_ids: Sequence[str]) -> Sequence[str]:
+    """One squeue for any number of jobs; those that ended are still known for MinJobAge (300 s by default)."""
+    fields = ",".join(f"{name}:|" for name in QUEUE_FIELDS.values())
+    return (
+        "squeue",
+        "--noheader",
+        "--array",
+        "--states=all",
+        f"--Format={fields}",
+        f"--jobs={','.join(job_ids)}",
+    )
+
+
+def history(job_ids: Sequence[str]) -> Sequence[str] | None:
+    """One sacct for any number of jobs with their steps: only a step says that memory ran out there."""
+    fields = ",".join(HISTORY_FIELDS.values())
+    return (
+        "sacct",
+        "--noheader",
+        "--parsable2",
+        f"--format={fields}",
+        f"--jobs={','.join(job_ids)}",
+    )
+
+
+def knows_nothing(stderr: str, code: int) -> bool:
+    """True if a query failed only because Slurm has forgotten the jobs, or keeps no accounts."""
+    return says_only(r"Invalid job id specified|accounting storage is disabled", stderr)
+
+
+def cancel(job_ids: Sequence[str]) -> Sequence[str]:
+    """Arguments that cancel jobs."""
+    return ("scancel", *job_ids)
+
+
+def hold(job_ids: Sequence[str]) -> Sequence[str]:
+    """Arguments that hold jobs."""
+    return ("scontrol", "hold", ",".join(job_ids))
+
+
+def release(job_ids: Sequence[str]) -> Sequence[str]:
+    """Arguments that release held jobs."""
+    return ("scontrol", "release", ",".join(job_ids))
+
+
+def advice(stderr: str) -> str | None:
+    """What to do about a refusal, from the words that the client used; None if unknown."""
+    return find(REFUSALS, stderr)

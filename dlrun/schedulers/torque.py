@@ -1,0 +1,85 @@
+"""Torque: qsub, qstat, qdel, qhold and qrls of the older PBS line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlrun.model.job import JobStatus, State
+from dlrun.model.text import Shell
+from dlrun.schedulers import qstat
+from dlrun.schedulers.openpbs import HOSTS, advice, estimate, submit
+from dlrun.schedulers.pbs_clients import cancel, hold, release, restarts, submitted
+from dlrun.schedulers.pbs_directives import PREFIX
+from dlrun.schedulers.pbs_states import job_status
+from dlrun.schedulers.refusals import says_only
+from dlrun.schedulers.torque_directives import directives
+
+__all__ = [
+    "HOSTS",
+    "PREFIX",
+    "advice",
+    "cancel",
+    "directives",
+    "estimate",
+    "hold",
+    "release",
+    "submit",
+    "submitted",
+]
+
+NAME = "torque"
+CLIENT = "qsub"
+JOB_ID = Shell(r"${PBS_JOBID/\[*\]/[]}")
+ARRAY_INDEX = Shell("${PBS_ARRAYID:-}")
+RESTARTS = Shell(restarts("start_count"))
+REQUEUE = None
+HIDES_ENVIRONMENT = False
+SIGNALS_EARLY = False
+WRITES_IN_PLACE = False
+
+_CODES = {
+    -1: (State.FAILED, "it could not be started"),
+    -2: (State.FAILED, "it could not be started"),
+    -3: (State.FAILED, "it could not be started, and the tries are used up"),
+    -4: (State.NODE_FAILED, "Torque was restarted on the node"),
+    -5: (State.NODE_FAILED, "Torque was restarted on the node"),
+    -6: (State.NODE_FAILED, "Torque was restarted on the node"),
+    -8: (State.FAILED, "the script could not be executed"),
+    -9: (State.FAILED, "the log file could not be opened"),
+    -10: (State.OUT_OF_MEMORY, "it used more memory than it asked for"),
+    -11: (State.TIMED_OUT, "the walltime was used up"),
+    -12: (State.TIMED_OUT, "it used up its CPU time"),
+    -13: (State.FAILED, "the node could not make its cgroups"),
+}
+"""JOB_EXEC_* in Torque's pbs_job.h."""
+
+
+def queue(job_ids: Sequence[str]) -> Sequence[str]:
+    """One qstat for any number of jobs; Torque keeps ended ones for keep_completed seconds."""
+    tasks = ("-t",) if any("[" in job_id for job_id in job_ids) else ()
+    return ("qstat", *tasks, "-f", *job_ids)
+
+
+def history(job_ids: Sequence[str]) -> Sequence[str] | None:
+    """None: users cannot ask Torque about the past."""
+    return None
+
+
+def parse_queue(stdout: str) -> Sequence[JobStatus]:
+    """Jobs that qstat printed."""
+    return [
+        job_status(identity, attributes, _CODES) for identity, attributes in qstat.from_text(stdout).items()
+    ]
+
+
+def parse_history(stdout: str) -> Sequence[JobStatus]:
+    """Nothing: there is no history."""
+    return ()
+
+
+def knows_nothing(stderr: str, code: int) -> bool:
+    """True if a query failed only because Torque has forgotten the jobs.
+
+    Slurm's wrappers say so by the exit code alone: PBSE_UNKJOBID, 15001, in eight bits.
+    """
+    return says_only(r"Unknown Job Id", stderr) or (code == 153 and not stderr.strip())

@@ -1,0 +1,304 @@
+"""The reference pages and the generated parts of the README, from the code: `python -m docs.generate [--check]`.
+
+`tests/test_docs.py` holds them current.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from unittest import mock
+
+import click
+
+from dlrun import backends
+from dlrun.cli import main as cli
+from dlrun.cli import topics
+from dlrun.config.hints import Hint, Key, describe, keys
+from dlrun.model.site import Site
+from dlrun.model.spec import Spec
+from dlrun.model.units import Bytes, Duration
+from dlrun.plan.codes import CODES
+from docs.settings_page import settings_page, site_pages
+
+ROOT = Path(__file__).resolve().parent.parent
+REFERENCE = "docs/reference"
+NOTE = "<!-- Written by `python -m docs.generate`; change the code instead. -->\n\n"
+
+EXAMPLE_JOB = "/scratch/vision/jobs/resnet50"
+"""Where the job directory of the README's example is."""
+
+
+# --- Keys -----------------------------------------------------------------------------------------------------
+
+
+def spec_page() -> str:
+    """Every key of a training spec, with the options of every framework."""
+    text = "# Keys of a training spec\n\n" + NOTE
+    text += (
+        "A spec is one YAML mapping. An unknown key is an error that names the nearest one. For editors: "
+        "`dlrun schema spec`, or [spec.schema.json](spec.schema.json).\n"
+    )
+    text += "".join(sections(Spec, "The spec", leave_out={"options"}))
+    for name in backends.FRAMEWORKS:
+        framework = backends.framework(name)
+        text += f"\n## `{name}`: options of {framework.TITLE}\n\n"
+        text += f"Written under `{name}:` in specs with `framework: {name}`.\n\n"
+        known = keys(framework.Options)
+        text += table_of_keys(known) if known else "It has no options.\n"
+    return text
+
+
+def site_page() -> str:
+    """Every key of a site profile."""
+    text = "# Keys of a site profile\n\n" + NOTE
+    text += (
+        "A profile is one YAML mapping in a file `NAME.yaml` on the search path (`dlrun site list --help`). "
+        "`dlrun site check FILE` says what is wrong with it. For editors: `dlrun schema site`, or "
+        "[site.schema.json](site.schema.json).\n"
+    )
+    return text + "".join(sections(Site, "The profile"))
+
+
+def sections(schema: type, title: str, path: str = "", *, leave_out: set[str] = frozenset()) -> Iterator[str]:
+    """A section for a mapping, then one for each mapping below it."""
+    known = {name: key for name, key in keys(schema).items() if name not in leave_out}
+    summary = (schema.__doc__ or "").split("\n\n")[0].replace("\n", " ").strip()
+    yield f"\n## {title}\n\n{summary}\n\n{table_of_keys(known)}"
+    for key in known.values():
+        nested, step = nested_schema(key.hint)
+        if nested is not None:
+            below = f"{path}{key.name}{step}"
+            yield from sections(nested, f"`{below}`", f"{below}.")
+
+
+def nested_schema(hint: Hint) -> tuple[type | None, str]:
+    """The dataclass that a key's value, or each of its values, is decoded to; and how that is written."""
+    if hint.schema is not None:
+        return hint.schema, ""
+    if hint.values is not None:
+        return hint.values.schema, ".NAME"
+    if hint.items:
+        return hint.items[0].schema, "[]"
+    return None, ""
+
+
+def table_of_keys(known: Mapping[str, Key]) -> str:
+    """Keys with what they are for, what fits and what holds when they are left out."""
+    rows = [(f"`{key.name}`", key.doc, accepted(key), default(key)) for key in known.values()]
+    return table(("key", "meaning", "value", "default"), rows)
+
+
+def accepted(key: Key) -> str:
+    """What fits, in words."""
+    hint = key.hint
+    if hint.anything or (hint.values is not None and hint.values.anything):
+        return "anything" if hint.anything else "a mapping"
+    if hint.values is not None and hint.values.schema is None:
+        return f"a mapping of names to {describe(hint.values).replace('text', 'texts')}"
+    return describe(hint, key)
+
+
+def default(key: Key) -> str:
+    """The default as YAML; `required` where there is none, nothing where it is nothing."""
+    value = key.default
+    if key.required:
+        return "required"
+    if isinstance(value, bool):
+        return f"`{str(value).lower()}`"
+    if isinstance(value, Bytes | Duration | int | float | str) and value != "":
+        return f"`{value}`"
+    if isinstance(value, tuple) and value:
+        return f"`[{', '.join(map(str, value))}]`"
+    return ""
+
+
+# --- Commands, codes, variables ---------------------------------------------------------------------------------
+
+
+def commands_page() -> str:
+    """Every command with its arguments and options."""
+    text = "# Commands\n\n" + NOTE
+    with click.Context(cli.group, info_name="dlrun") as context:
+        text += f"{cli.group.help}\n\n"
+        text += "Options before the command:\n\n" + table_of_options(context, cli.group)
+        for name in cli.group.list_commands(context):
+            command = cli.group.get_command(context, name)
+            assert command is not None  # noqa: S101 - the table names commands that exist
+            text += "".join(command_sections(context, command, name))
+    return text
+
+
+def command_sections(parent: click.Context, command: click.Command, name: str) -> Iterator[str]:
+    """A section for a command, and one for each of its own commands."""
+    with click.Context(command, info_name=name, parent=parent) as context:
+        usage = " ".join([context.command_path, *command.collect_usage_pieces(context)])
+        text = f"\n## `{context.command_path}`\n\n{paragraphs(command.help)}\n\n```console\n$ {usage}\n```\n"
+        options = table_of_options(context, command)
+        yield text + (f"\n{options}" if options else "") + example(command)
+        if isinstance(command, click.Group):
+            for below in command.list_commands(context):
+                nested = command.get_command(context, below)
+                assert nested is not None  # noqa: S101 - the group lists commands that exist
+                yield from command_sections(context, nested, below)
+
+
+def table_of_options(context: click.Context, command: click.Command) -> str:
+    """The options of a command; empty if it has none."""
+    records = [p.get_help_record(context) for p in command.params if isinstance(p, click.Option)]
+    rows = [(f"`{names}`", text) for names, text in filter(None, records)]
+    return table(("option", "meaning"), rows) if rows else ""
+
+
+def example(command: click.Command) -> str:
+    """The example that stands at the end of a command's help."""
+    found = re.fullmatch(r"Example: (.+)", command.epilog or "")
+    return f"\nExample: `{found[1]}`\n" if found else ""
+
+
+def paragraphs(text: str | None) -> str:
+    """A help text, one line a paragraph."""
+    return "\n\n".join(" ".join(part.split()) for part in (text or "").split("\n\n"))
+
+
+def codes_page() -> str:
+    """Every problem code."""
+    text = "# Problem codes\n\n" + NOTE
+    text += (
+        "Problems that lie between keys, or between a spec and its site, have a code. "
+        "`dlrun explain CODE` prints the same as this page.\n"
+    )
+    return text + "".join(f"\n## {code}: {title}\n\n{body}\n" for code, (title, body) in CODES.items())
+
+
+def environment_page() -> str:
+    """Exit codes and environment variables, as `dlrun help` prints them."""
+    text = "# Exit codes and environment variables\n\n" + NOTE
+    text += "".join(
+        f"\n## `dlrun help {name}`\n\n```text\n{body}\n```\n" for name, body in topics.TOPICS.items()
+    )
+    return text.replace("\n\n\n", "\n\n")
+
+
+# --- The README -------------------------------------------------------------------------------------------------
+
+
+def readme(text: str) -> str:
+    """The README with its generated parts made anew: each stands between `<!-- NAME -->` and `<!-- end -->`."""
+    scripts = render_example(readme_spec(text))
+    speaks = (
+        ("schedulers", backends.SCHEDULERS),
+        ("launchers", backends.LAUNCHERS),
+        ("frameworks", backends.FRAMEWORKS),
+    )
+    parts = {
+        "back ends": "".join(f"- {kind}: {', '.join(f'`{n}`' for n in names)}\n" for kind, names in speaks),
+        "job.sh": f"```bash\n{excerpt(scripts['job.sh'])}```\n",
+        "rank.sh": f"```bash\n{rank_excerpt(scripts['rank.sh'])}```\n",
+        "commands": table(
+            ("command", "what it does"),
+            [(f"`dlrun {name}`", text) for name, (_, text) in cli.COMMANDS.items()],
+        ),
+    }
+    for name, part in parts.items():
+        head, begin, rest = text.partition(f"<!-- {name} -->\n")
+        _, end, tail = rest.partition("<!-- end -->")
+        if not (begin and end):
+            raise SystemExit(f"the README has no place for `{name}`")
+        text = head + begin + part + end + tail
+    return text
+
+
+def readme_spec(text: str) -> str:
+    """The spec that the README shows."""
+    found = re.search(r"```yaml\n(.*?)```", text, re.DOTALL)
+    if found is None:
+        raise SystemExit("the README shows no spec")
+    return found[1]
+
+
+def render_example(spec: str) -> dict[str, str]:
+    """The scripts of a spec, rendered by the commands themselves where no settings of a user reach."""
+    with tempfile.TemporaryDirectory() as home, contextlib.chdir(home):
+        Path("spec.yaml").write_text(spec, encoding="utf-8")
+        clean = {"HOME": home, "PATH": os.defpath}
+        with mock.patch.dict(os.environ, clean, clear=True):
+            job = printed(["submit", "spec.yaml", "--dry-run", "--job-dir", EXAMPLE_JOB])
+            return {"job.sh": job, "rank.sh": printed(["render", "spec.yaml", "--rank"])}
+
+
+def printed(arguments: list[str]) -> str:
+    """What a command prints on stdout; raises SystemExit if it fails."""
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()):
+        if code := cli.run(arguments):
+            raise SystemExit(code)
+    return out.getvalue()
+
+
+def excerpt(script: str) -> str:
+    """The head of job.sh with its directives, and what it runs; an ellipsis for what is left out."""
+    head, _, rest = script.partition("\n# shellcheck ")
+    launch = re.search(r"^# --- Launch -.*?\n(?=\nfailing=)", rest, re.DOTALL | re.MULTILINE)
+    if launch is None:
+        raise SystemExit("job.sh has no launch part")
+    return f"{head}\n# […]\n\n{launch[0]}"
+
+
+def rank_excerpt(script: str) -> str:
+    """The part of rank.sh that sets a rank's variables and its command."""
+    found = re.search(r"^export DLRUN_THREADS\n.*?^esac\n", script, re.DOTALL | re.MULTILINE)
+    if found is None:
+        raise SystemExit("rank.sh sets no variables")
+    return found[0]
+
+
+def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """A Markdown table."""
+    lines = [header, tuple("---" for _ in header), *rows]
+    return "".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |\n" for row in lines)
+
+
+GENERATED: dict[str, Callable[[], str]] = {
+    f"{REFERENCE}/spec.md": spec_page,
+    f"{REFERENCE}/site.md": site_page,
+    f"{REFERENCE}/commands.md": commands_page,
+    f"{REFERENCE}/codes.md": codes_page,
+    f"{REFERENCE}/environment.md": environment_page,
+    f"{REFERENCE}/settings.md": lambda: settings_page(NOTE),
+    **site_pages(ROOT, NOTE),
+    "README.md": lambda: readme((ROOT / "README.md").read_text(encoding="utf-8")),
+}
+"""What makes each generated file, by its path from the repository's root."""
+
+
+def stale() -> dict[str, str]:
+    """The generated files that are not current, with the text that they should have."""
+    texts = {path: make() for path, make in GENERATED.items()}
+    return {path: text for path, text in texts.items() if not is_current(ROOT / path, text)}
+
+
+def is_current(path: Path, text: str) -> bool:
+    """Whether a file has this text."""
+    return path.is_file() and path.read_text(encoding="utf-8") == text
+
+
+def main() -> int:
+    """Write what has changed, or with `--check` name it."""
+    check = sys.argv[1:] == ["--check"]
+    old = stale()
+    for path, text in old.items():
+        if not check:
+            (ROOT / path).parent.mkdir(exist_ok=True)
+            (ROOT / path).write_text(text, encoding="utf-8")
+        click.echo(f"{path}: {'not current' if check else 'written'}")
+    return 1 if check and old else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,198 @@
+"""The page of fabric settings, and a page for each shipped site: parts of `docs.generate`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from dlrun import backends
+from dlrun.config.nodes import ListNode, MapNode, Node, ScalarNode
+from dlrun.effects.inputs import load_spec, topology_for_spec
+from dlrun.effects.profiles import Here, load_site
+from dlrun.fabrics.rules import say
+from dlrun.fabrics.table import Rule, left_out, rules, sources
+from dlrun.model.site import Site
+from dlrun.plan.build import Inputs, build
+from dlrun.resources import directory
+
+_CLASSES = {
+    "safe": "Set by default where its conditions hold, or the library's own default, or told by dlrun elsewhere.",
+    "tunable": "Only from a site profile (`fabric.settings`) or a spec (`environment.variables`).",
+    "harmful": "Wrong or slow if set blindly: warned of, or refused, when a profile or a spec sets it.",
+    "deprecated": "Renamed, removed, or only right for old versions: warned of.",
+}
+_ACTS = {
+    "set": "set",
+    "default": "the default",
+    "dlrun": "dlrun tells it",
+    "refuse": "refused",
+    "asks": "asks for its unit",
+}
+
+
+def settings_page(note: str) -> str:
+    """Every setting, by class and library; then what was left out, and the sources."""
+    text = "# Fabric settings\n\n" + note
+    text += (
+        "What dlrun knows of the variables of fabrics and communication libraries. `dlrun explain VARIABLE` prints the "
+        "same for one of them, and who set it in a plan. Versions that a profile does not name count as the newest.\n"
+    )
+    for cls, meaning in _CLASSES.items():
+        text += f"\n## {cls.capitalize()}\n\n{meaning}\n\n"
+        rows = [_row(rule) for rule in rules() if rule.cls == cls]
+        text += _table(("fabric", "library", "variable", "value", "when", "why", "source"), rows)
+    text += "\n## Looked at and left out\n\n"
+    text += _table(("setting", "why"), [(_plain(setting), why) for setting, why in left_out()])
+    text += "\n## Sources\n\n"
+    return text + "".join(f"- {code}: {_plain(address)}\n" for code, address in sources().items())
+
+
+def _row(rule: Rule) -> tuple[str, ...]:
+    conditions = [*([f"{rule.library} {rule.versions}"] if rule.versions else []), *map(say, rule.when)]
+    conditions += [_ACTS[rule.act]] if rule.act in _ACTS else []
+    conditions += [f"unit {rule.unit}"] if rule.unit else []
+    why = rule.because + (f" Instead: {rule.instead}." if rule.instead else "")
+    return (", ".join(rule.fabrics), rule.library, f"`{rule.name}`", _plain(rule.value), ", ".join(conditions).replace("`", ""),
+            _plain(why), " ".join(rule.source))  # fmt: skip
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown takes as it stands."""
+    return text.replace("`", "").replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_")
+
+
+def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    lines = [header, tuple("---" for _ in header), *rows]
+    return "".join(
+        "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |\n"
+        for row in lines
+    )
+
+
+def site_pages(root: Path, note: str) -> dict[str, Callable[[], str]]:
+    """What makes the index of sites and the page of each."""
+    names = sorted(path.stem for path in directory("site-configs").glob("*.yaml"))
+    pages = {f"docs/sites/{name}.md": lambda name=name: _site_page(name, root, note) for name in names}
+    return {"docs/sites/README.md": lambda: _index(names, note), **pages}
+
+
+def _index(names: list[str], note: str) -> str:
+    rows = []
+    for name in names:
+        site = load_site(name, here=_HERE).site
+        fabric = site.fabric.name if site.fabric else ""
+        rows.append(
+            (
+                f"[{name}]({name}.md)",
+                site.title or "",
+                site.centre or "",
+                site.scheduler.type,
+                fabric,
+                site.status,
+                site.confidence or "",
+            )
+        )
+    text = (
+        "# Sites\n\n"
+        + note
+        + "Profiles that come with dlrun, each value with its source. `dlrun site show NAME` prints one.\n\n"
+    )
+    text += _table(("name", "system", "centre", "scheduler", "fabric", "status", "confidence"), rows)
+    return text + "\nSystems that are known but not shipped: [not-shipped.md](not-shipped.md).\n"
+
+
+_HERE = Here(environment={"PATH": ""}, home=Path("/nowhere"), root=Path("/nowhere"), host="docs")
+
+
+def _site_page(name: str, root: Path, note: str) -> str:
+    loaded = load_site(name, here=_HERE)
+    site = loaded.site
+    text = f"# {site.title or name}\n\n{note}"
+    where = f" at {site.centre}" if site.centre else ""
+    text += f"`site: {name}`{where}; {site.status}, confidence {site.confidence or 'unknown'}.\n"
+    text += f"\n{site.note}\n" if site.note else ""
+    text += _partitions(site) + _node_types(site)
+    root_node = loaded.profile.root
+    for section in ("scheduler", "launcher", "fabric", "rendezvous", "storage", "environment"):
+        node = root_node.get(section) if root_node else None
+        if isinstance(node, MapNode) and node.entries:
+            text += f"\n## {section.replace('_', ' ').capitalize()}\n\n"
+            text += _table(
+                ("key", "value"), [(key, _plain(_flow(entry.value))) for key, entry in node.entries.items()]
+            )
+    case = root / "tests" / "golden" / "sites" / name
+    if case.is_dir():
+        spec = (case / "spec.yaml").read_text("utf-8")
+        text += f"\n## Example\n\n```yaml\n{spec}```\n\n{_example(case)}"
+    if site.sources:
+        text += "\n## Sources\n\n"
+        for source in site.sources:
+            covers = ", ".join(source.covers) or "all of it"
+            when = f", {source.date}" if source.date else ""
+            text += f"- {_plain(covers)}: {_plain(source.cite)}{when}{f' ({_plain(source.note)})' if source.note else ''}\n"
+    return text
+
+
+def _partitions(site: Site) -> str:
+    if not site.partitions:
+        return ""
+    rows = []
+    for name, one in site.partitions.items():
+        nodes = (
+            f"{one.min_nodes or 1}–{one.max_nodes}"
+            if one.max_nodes
+            else (f"from {one.min_nodes}" if one.min_nodes else "")
+        )
+        rows.append(
+            (
+                name + (" (default)" if one.default else ""),
+                one.queue or name,
+                one.qos or "",
+                one.node_type or "",
+                nodes,
+                str(one.max_walltime or ""),
+                one.note or "",
+            )
+        )
+    return "\n## Partitions\n\n" + _table(
+        ("name in specs", "queue", "QOS", "node type", "nodes", "walltime", "note"), rows
+    )
+
+
+def _node_types(site: Site) -> str:
+    if not site.node_types:
+        return ""
+    rows = []
+    for name, kind in site.node_types.items():
+        shape = kind.topology
+        cores = (
+            f"{shape.packages} × {shape.cores}" + (f" × {shape.smt}" if shape.smt > 1 else "")
+            if shape
+            else "not known"
+        )
+        gpus = f"{shape.gpus.count or ''} {shape.gpus.name}".strip() if shape and shape.gpus else ""
+        rows.append((name, str(kind.count or ""), cores, gpus, str(kind.memory or ""), kind.note or ""))
+    return "\n## Nodes\n\n" + _table(
+        ("name", "how many", "packages × cores × threads", "GPUs", "memory for jobs", "note"), rows
+    )
+
+
+def _example(case: Path) -> str:
+    """What the case's job becomes: directives and launch line."""
+    loaded = load_spec(case / "spec.yaml", options=backends.framework_options, here=_HERE)
+    plan = build(
+        Inputs(spec=loaded.spec, site=loaded.site, topology=topology_for_spec(loaded), directory="/scratch/job",
+               origins=loaded.origins, sources=loaded.sources)
+    )  # fmt: skip
+    prefix = "#SBATCH" if plan.scheduler == "slurm" else "#PBS"
+    lines = [f"{prefix} {one.text}" for one in plan.directives]
+    launch = "\n".join(" ".join(map(str, role.launch)) for role in plan.roles)
+    return "```bash\n" + "\n".join(lines) + f"\n\n{launch} …\n```\n"
+
+
+def _flow(node: Node) -> str:
+    if isinstance(node, ScalarNode):
+        return node.text
+    if isinstance(node, ListNode):
+        return ", ".join(map(_flow, node.items))
+    return "; ".join(f"{key}: {_flow(entry.value)}" for key, entry in node.entries.items())

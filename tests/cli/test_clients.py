@@ -1,0 +1,159 @@
+"""Submission through a scheduler's clients: small programs that record how they were called and play answers back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from dlrun.schedulers.slurm_states import HISTORY_FIELDS, QUEUE_FIELDS
+from tests.cli.conftest import Dlrun
+
+CLIENT = """\
+#!/usr/bin/env python3
+import json, os, pathlib, sys
+calls = pathlib.Path(os.environ["CALLS"])
+name = pathlib.Path(sys.argv[0]).name
+with calls.open("a") as out:
+    out.write(json.dumps({"name": name, "argv": sys.argv[1:], "cwd": os.getcwd(), "env": sorted(os.environ)}) + "\\n")
+answer = calls.parent / f"{name}.json"
+code, stdout, stderr = json.loads(answer.read_text()) if answer.exists() else (0, "", "")
+sys.stdout.write(stdout)
+sys.stderr.write(stderr)
+sys.exit(code)
+"""
+PROGRAMS = ("sbatch", "squeue", "sacct", "scancel", "scontrol", "qsub", "qstat", "qdel")
+
+
+class Clients:
+    """The clients on PATH: what they answer, and how they were called."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        directory.mkdir()
+        for program in PROGRAMS:
+            (directory / program).write_text(CLIENT)
+            (directory / program).chmod(0o755)
+        self.env = {"PATH": f"{directory}:/usr/bin:/bin", "CALLS": str(directory / "calls")}
+
+    def answer(self, program: str, stdout: str = "", *, code: int = 0, stderr: str = "") -> None:
+        (self.directory / f"{program}.json").write_text(json.dumps([code, stdout, stderr]))
+
+    def calls(self) -> list[dict]:
+        path = self.directory / "calls"
+        found = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+        path.unlink(missing_ok=True)
+        return found
+
+
+@pytest.fixture
+def clients(tmp_path) -> Clients:
+    return Clients(tmp_path / "clients")
+
+
+SPEC = "command: [./train]\nresources: {nodes: 2, walltime: 1h}\n"
+
+
+def submit(dlrun: Dlrun, clients: Clients, scheduler: str = "slurm", *more: str, code: int = 0, **env: str):
+    spec = dlrun.spec(SPEC + f"site: generic-{scheduler}\n")
+    return dlrun("submit", spec, "--job-dir", "job", *more, env=clients.env | env, code=code)
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "program", "said", "job_id", "argv"),
+    [
+        ("slurm", "sbatch", "4711\n", "4711", ["--parsable", "job.sh"]),
+        ("slurm", "sbatch", "Welcome!\n4711;big\n", "4711", ["--parsable", "job.sh"]),
+        ("openpbs", "qsub", "12.server\n", "12.server", ["job.sh"]),
+        ("torque", "qsub", "13.server\n", "13.server", ["job.sh"]),
+    ],
+)
+def test_submit_is_one_call_from_the_job_directory(dlrun, clients, scheduler, program, said, job_id, argv):
+    clients.answer(program, said)
+    ran = submit(dlrun, clients, scheduler, SLURM_JOB_ID="1", SBATCH_ACCOUNT="x", PBS_JOBID="2", RANK="3")
+    (call,) = clients.calls()
+    assert (call["name"], call["argv"], call["cwd"]) == (program, argv, str(dlrun.place / "job"))
+    assert not {"SLURM_JOB_ID", "SBATCH_ACCOUNT", "PBS_JOBID", "RANK"} & set(call["env"])
+    assert "HOME" in call["env"]
+    assert "PBS_JOBID, RANK, SBATCH_ACCOUNT, SLURM_JOB_ID" in ran.stderr
+    assert f"as job {job_id}\n" in ran.stdout
+    assert json.loads((dlrun.place / "job" / "submission.json").read_text())["job_id"] == job_id
+
+
+@pytest.mark.parametrize(
+    "command", [["submit", "--dry-run"], ["plan"], ["render"], ["explain", "WORLD_SIZE"]]
+)
+def test_looking_at_a_job_asks_no_scheduler(dlrun, clients, command):
+    spec = dlrun.spec(SPEC + "site: generic-slurm\n")
+    dlrun(*command, spec, env=clients.env)
+    assert clients.calls() == []
+
+
+def test_a_refusal_is_passed_on_with_advice_and_leaves_nothing(dlrun, clients):
+    refusal = "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified\n"
+    clients.answer("sbatch", code=1, stderr=refusal)
+    ran = submit(dlrun, clients, code=1)
+    assert ran.stdout == ""
+    assert ran.stderr.startswith("error: sbatch refused the job: sbatch: error: Batch job submission failed")
+    assert "= help: " in ran.stderr
+    assert not (dlrun.place / "job").exists()
+
+
+def test_status_of_many_jobs_is_one_call(dlrun, clients):
+    spec = dlrun.spec(SPEC + "site: generic-slurm\n")
+    for number in (1, 2, 3):
+        clients.answer("sbatch", f"{number}\n")
+        dlrun("submit", spec, env=clients.env)
+    clients.calls()
+    rows = [
+        {"job": "1", "state": "PENDING", "reason": "Priority"},
+        {"job": "2", "state": "RUNNING", "nodes": "n[1-2]"},
+        {"job": "3", "state": "RUNNING", "nodes": "n[3-4]"},
+    ]
+    clients.answer(
+        "squeue", "".join("".join(row.get(f, "") + "|" for f in QUEUE_FIELDS) + "\n" for row in rows)
+    )
+    ran = dlrun("status", env=clients.env)
+    (call,) = clients.calls()
+    assert "--jobs=" in call["argv"][-1]
+    assert sorted(call["argv"][-1].removeprefix("--jobs=").split(",")) == ["1", "2", "3"]
+    shown = {line.split()[1]: line for line in ran.stdout.splitlines()[1:]}
+    assert "pending (Priority)" in shown["1"]
+    assert "running" in shown["2"]
+    assert "n[3-4]" in shown["3"]
+
+
+@pytest.mark.parametrize(
+    ("state", "code", "expected"), [("COMPLETED", "0:0", 0), ("FAILED", "7:0", 7), ("TIMEOUT", "0:0", 1)]
+)
+def test_wait_ends_with_the_jobs_own_exit_code(dlrun, clients, state, code, expected):
+    clients.answer("sbatch", "9\n")
+    clients.answer("squeue", code=1, stderr="slurm_load_jobs error: Invalid job id specified\n")
+    said = {
+        "job": "9",
+        "state": state,
+        "code": code,
+        "partition": "debug",
+        "started": "2026-11-21T08:00:00",
+        "ended": "2026-11-21T08:01:00",
+    }
+    clients.answer("sacct", "|".join(said.get(field, "") for field in HISTORY_FIELDS) + "\n")
+    ran = submit(dlrun, clients, "slurm", "--wait", code=expected)
+    assert "submitted run to generic-slurm as job 9" in ran.stdout
+    assert ("job 9: timed out" in ran.stderr) is (state == "TIMEOUT")
+
+
+def test_cancel_is_one_call(dlrun, clients):
+    clients.answer("sbatch", "9\n")
+    submit(dlrun, clients)
+    clients.calls()
+    assert "cancel requested" in dlrun("cancel", "job", env=clients.env).stderr
+    (call,) = clients.calls()
+    assert (call["name"], call["argv"]) == ("scancel", ["9"])
+    clients.answer(
+        "scancel", code=1, stderr="scancel: error: Kill job error on job id 9: Access/permission denied\n"
+    )
+    ran = dlrun("cancel", "job", env=clients.env, code=1)
+    assert "could not cancel" in ran.stderr
+    assert "Access/permission denied" in ran.stderr

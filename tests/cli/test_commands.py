@@ -1,0 +1,229 @@
+"""Every command's manners: streams, exit codes, help, JSON, colour."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+
+from dlrun import __version__
+from dlrun.cli.main import COMMANDS, group
+
+SPEC = "command: [./train, '{{ world_size }}']\nresources: {ranks_per_node: 2, walltime: 1h}\n"
+FAULTY = "command: [./train]\nresources:\n  nodess: 2\n  walltime: 30\n"
+
+
+def test_version_and_help(dlrun):
+    assert dlrun("--version").stdout == f"dlrun {__version__}\n"
+    text = dlrun("--help").stdout
+    assert all(re.search(rf"^  {name} +\S", text, re.MULTILINE) for name in COMMANDS)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_each_command_has_a_line_of_help_and_an_example(name):
+    command = group.get_command(click.Context(group), name)
+    assert command.help
+    leaves = command.commands.values() if isinstance(command, click.Group) else [command]
+    for leaf in leaves:
+        assert re.match(r"Examples?: .*\bdlrun ", leaf.epilog)
+        assert leaf.help.rstrip().endswith(".")
+        assert all(p.help for p in leaf.params if isinstance(p, click.Option))
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("submti", "a command with a similar name exists: `submit`"),
+        ("frobnicate", "`dlrun --help` lists the commands"),
+    ],
+)
+def test_an_unknown_command_names_the_nearest(dlrun, word, hint):
+    ran = dlrun(word, code=2)
+    assert ran.stdout == ""
+    assert ran.stderr == f"error: no such command: `{word}`\n   = help: {hint}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["submit"], "missing argument"),
+        (["submit", "--frob", "x"], "no such option"),
+        (["logs", "x", "--color", "never"], "no such option"),
+        (["--color", "purple", "list"], "invalid value for '--color'"),
+        (["list", "--limit", "0"], "0 is not in the range"),
+        (["help", "me"], "invalid value"),
+        (["explain", "DLR999"], "there is no problem code `DLR999`"),
+        (["explain", "resources.nodes"], "explain needs a spec or a job"),
+        (["status", "nothing"], "no job `nothing`"),
+        (["logs", "latest"], "no job `latest`"),
+        (["cancel", "latest"], "no job `latest`"),
+        (["plan", "spec.yaml", "-o", "plan.txt"], "does not end in .json"),
+    ],
+)
+def test_usage_errors(dlrun, arguments, says):
+    ran = dlrun(*arguments, code=2)
+    assert ran.stdout == ""
+    assert ran.stderr.startswith("error: ")
+    assert says in ran.stderr
+    assert len(ran.stderr.splitlines()) <= 2
+
+
+def test_topics_of_help(dlrun):
+    assert "130  interrupted" in dlrun("help", "exit-codes").stdout
+    assert "DLRUN_JOBS" in dlrun("help", "environment").stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(dlrun, shell):
+    script = dlrun("completion", shell).stdout
+    assert "_DLRUN_COMPLETE" in script
+    if shell == "bash":
+        assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
+
+
+def test_completion_offers_commands(dlrun):
+    env = {"_DLRUN_COMPLETE": "bash_complete", "COMP_WORDS": "dlrun re", "COMP_CWORD": "1"}
+    assert "plain,render" in dlrun("re", env=env).stdout.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("flag", "env", "stream", "coloured"),
+    [
+        ([], {}, "pipe", False),
+        ([], {"FORCE_COLOR": "1"}, "pipe", True),
+        ([], {"FORCE_COLOR": "1", "NO_COLOR": "1"}, "pipe", False),
+        (["--color", "always"], {"NO_COLOR": "1"}, "pipe", True),
+        (["--color=never"], {"FORCE_COLOR": "1"}, "pipe", False),
+        ([], {"TERM": "xterm"}, "terminal", True),
+        ([], {"TERM": "dumb"}, "terminal", False),
+        ([], {"TERM": "xterm", "NO_COLOR": "1"}, "terminal", False),
+    ],
+)
+def test_colour(dlrun, flag, env, stream, coloured):
+    for arguments in (["plan", dlrun.spec(FAULTY)], ["submti"]):
+        if stream == "pipe":
+            text = dlrun(*flag, *arguments, code=2, env=env).stderr
+        else:
+            text = on_a_terminal(dlrun, [*flag, *arguments], env)
+        assert ("\x1b[" in text) is coloured
+        assert "error" in text
+
+
+def on_a_terminal(dlrun, arguments, env) -> str:
+    leader, follower = pty.openpty()
+    with dlrun.start(*arguments, env=env, stdout=follower, stderr=follower) as process:
+        os.close(follower)
+        text = b""
+        try:
+            while chunk := os.read(leader, 4096):
+                text += chunk
+        except OSError:  # the other end is closed
+            pass
+        os.close(leader)
+    assert process.returncode == 2
+    return text.decode()
+
+
+@pytest.mark.parametrize("form", ["text", "concise", "json"])
+def test_forms_of_errors(dlrun, form):
+    ran = dlrun("--error-format", form, "plan", dlrun.spec(FAULTY), code=2)
+    assert ran.stdout == ""
+    lines = ran.stderr.splitlines()
+    if form == "json":
+        found = [json.loads(line) for line in lines]
+        assert [(p["severity"], p["line"], p["column"]) for p in found] == [("error", 4, 3), ("error", 5, 13)]
+        assert "nodess" in found[0]["message"]
+    elif form == "concise":
+        assert [line.split(": ")[0] for line in lines] == ["spec.yaml:4:3", "spec.yaml:5:13"]
+    else:
+        assert "  --> spec.yaml:4:3" in lines
+        assert "   |   ^^^^^^" in lines
+        assert lines[-1] == "error: 2 problems"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["render", "spec.yaml"],
+        ["submit", "spec.yaml", "--dry-run"],
+        ["plan", "spec.yaml", "--json"],
+        ["schema", "spec"],
+    ],
+)
+def test_a_reader_that_goes_away_is_no_error(dlrun, arguments):
+    dlrun.spec(SPEC)
+    reader, writer = os.pipe()
+    os.close(reader)
+    with dlrun.start(*arguments, stdout=writer) as process:
+        os.close(writer)
+        stderr = process.communicate(timeout=60)[1]
+    assert process.returncode == 0, stderr
+    assert "Traceback" not in stderr
+    assert "Broken" not in stderr
+
+
+def test_json_is_alone_on_stdout_and_has_a_version(dlrun):
+    spec = dlrun.spec(SPEC + "batch_per_rank: 10000\n")
+    job = dlrun("submit", spec, "--json")
+    told = json.loads(job.stdout)["job"]
+    assert json.loads(job.stdout)["version"] == 1
+    assert told["name"] == "run"
+    assert "DLR030" in job.stderr
+    answers = {
+        "plan": dlrun("plan", spec, "--json"),
+        "files": dlrun("render", spec, "--json"),
+        "dry run": dlrun("submit", spec, "--dry-run", "--json"),
+        "jobs": dlrun("list", "--json"),
+        "status": dlrun("status", "latest", "--json"),
+        "explanations": dlrun("explain", "OMP_NUM_THREADS", spec, "--json"),
+        "code": dlrun("explain", "DLR030", "--json"),
+        "sites": dlrun("site", "list", "--json"),
+        "site": dlrun("site", "show", "workstation", "--json"),
+        "checks": dlrun("site", "check", "workstation", "--json"),
+    }
+    for name, answer in answers.items():
+        assert json.loads(answer.stdout)["version"] == 1, name
+    assert json.loads(answers["jobs"].stdout)["jobs"][0]["directory"] == told["directory"]
+    assert set(json.loads(answers["files"].stdout)["files"]) == {"job.sh", "rank.sh"}
+    dlrun("logs", "-f", "latest")
+
+
+def test_parsable_prints_the_id_alone(dlrun):
+    ran = dlrun("submit", dlrun.spec("command: ['true']"), "--parsable", "--wait")
+    assert re.fullmatch(r"\d+\.\d+\n", ran.stdout)
+    assert dlrun("status", ran.stdout.strip()).stdout.count("completed") == 1
+
+
+def test_an_unexpected_error_is_called_a_bug_and_logged(dlrun):
+    broken = "import dlrun.effects.prepare as p; p.prepare = lambda *a, **k: 1 / 0; from dlrun.cli.main import main; main()"
+    done = subprocess.run([sys.executable, "-c", broken, "plan", "x.yaml"], cwd=dlrun.place, env=dlrun.environment(),
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.returncode == 3
+    assert done.stdout == ""
+    first, second = done.stderr.splitlines()
+    assert first == "error: this is a bug in dlrun: ZeroDivisionError: division by zero"
+    log = second.removeprefix("   = help: please report it with the log: ")
+    text = Path(log).read_text()
+    assert __version__ in text
+    assert "ZeroDivisionError" in text
+    assert Path(log).stat().st_mode & 0o777 == 0o600
+
+
+def test_an_interrupt_is_130(dlrun):
+    with dlrun.start("submit", dlrun.spec("command: [sleep, '600']"), "--wait") as process:
+        while "each rank's output" not in process.stdout.readline():  # it follows the log
+            pass
+        process.send_signal(signal.SIGINT)
+        _, stderr = process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert "the job goes on" in stderr
+    assert dlrun.alive()
+    dlrun("cancel", "latest")

@@ -1,0 +1,108 @@
+"""How jobs on this machine end and go on: told in time, started again by policy, stopped where nothing is gained."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Dlrun
+
+STEPS = Path(__file__).parent.parent / "steps.py"
+
+
+def log(job: Path, name: str = "rank-0") -> list[list[str]]:
+    return [line.split() for line in (job / "logs" / f"{name}.log").read_text().splitlines()]
+
+
+def ended(dlrun: Dlrun, job: Path) -> tuple[str, int]:
+    (found,) = json.loads(dlrun("status", job, "--json").stdout)["jobs"]
+    (run,) = found["runs"]
+    return run["state"], run["exit_code"]
+
+
+def train(dlrun: Dlrun, steps: int, *more: str, ranks: int = 1) -> Path:
+    """Submit the small training with a walltime of 9 s, of which it has 5; the job's directory."""
+    shutil.copy(STEPS, dlrun.place)
+    spec = (
+        f"command: [python3, steps.py, '{steps}', '0.2', saved]\n"
+        f"resources: {{ranks_per_node: {ranks}, walltime: 9s}}\n"
+        "checkpoint: {before_end: 4s, path: saved}\n"
+    )
+    return dlrun.submit(spec, "--wait", *more, code=None)
+
+
+@pytest.mark.slow
+def test_a_training_goes_on_where_it_was_told_to_stop(dlrun):
+    job = train(dlrun, 40, "--set", "on_failure.requeue=5")
+    words = log(job)
+    assert ended(dlrun, job) == ("completed", 0)
+    assert [int(w[1]) for w in words if w[0] == "step"] == list(range(1, 41))
+    starts = [w for w in words if w[0] == "run"]
+    assert [int(w[1]) for w in starts] == list(range(len(starts)))
+    assert len(starts) > 1
+    assert len({w[2] for w in starts}) == len(starts)
+    assert {w[4] for w in starts} == {job.name}
+    assert [w[1:] for w in words if w[0] == "told"] == [
+        *[["1", "loader", "alive"]] * (len(starts) - 1),
+        ["0", "loader", "alive"],
+    ]
+    assert not dlrun.alive()
+
+
+@pytest.mark.slow
+def test_the_number_of_runs_has_an_end(dlrun):
+    job = train(dlrun, 1000, "--set", "on_failure.requeue=1")
+    assert ended(dlrun, job) == ("timed out", 124)
+    assert [w[1] for w in log(job) if w[0] == "run"] == ["0", "1"]
+    assert "this was run 2 of 2: no other follows" in (job / "logs" / "job.log").read_text()
+
+
+@pytest.mark.slow
+def test_without_progress_nothing_follows(dlrun):
+    job = train(dlrun, 1000, "--set", "on_failure.requeue=5", "--set", "checkpoint.path=elsewhere")
+    assert ended(dlrun, job) == ("timed out", 124)
+    assert [w[1] for w in log(job) if w[0] == "run"] == ["0"]
+    assert "there is no newer checkpoint" in (job / "logs" / "job.log").read_text()
+
+
+@pytest.mark.slow
+def test_rank_0_alone_is_told_where_that_is_asked_for(dlrun):
+    job = train(dlrun, 25, "--set", "checkpoint.to=first", ranks=2)
+    assert [[w[1] for w in log(job, f"rank-{rank}") if w[0] == "told"] for rank in (0, 1)] == [["1"], ["0"]]
+
+
+@pytest.mark.slow
+def test_a_shell_can_trap_the_signal(dlrun):
+    script = 'trap "echo saved; exit 0" USR1; while sleep 0.1; do :; done'
+    job = dlrun.submit(
+        f"command: [bash, -c, {json.dumps(script)}]\nresources: {{ranks_per_node: 1, walltime: 8s}}\n"
+        "checkpoint: {before_end: 3s}\n",
+        "--wait",
+    )
+    assert log(job) == [["saved"]]
+    assert ended(dlrun, job) == ("completed", 0)
+
+
+@pytest.mark.parametrize(("policy", "runs"), [("user_error: requeue", 2), ("user_error: stop", 1), ("", 1)])
+def test_a_failing_program_is_started_again_only_if_the_policy_says_so(dlrun, policy, runs):
+    job = dlrun.submit(
+        "command: [bash, -c, 'echo failing; exit 3']\nresources: {ranks_per_node: 1}\n"
+        f"on_failure: {{requeue: 1{', ' if policy else ''}{policy}}}\n",
+        "--wait",
+        code=3,
+    )
+    assert ended(dlrun, job) == ("failed", 3)
+    assert log(job) == [["failing"]] * runs
+
+
+def test_a_cancelled_job_does_not_come_back(dlrun):
+    job = dlrun.submit(
+        "command: [sleep, '600']\nresources: {ranks_per_node: 1}\n"
+        "on_failure: {requeue: 3, user_error: requeue}\n"
+    )
+    dlrun("cancel", job)
+    assert ended(dlrun, job)[0] == "cancelled"
+    assert not dlrun.alive()

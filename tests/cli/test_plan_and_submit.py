@@ -1,0 +1,205 @@
+"""What is shown is what is submitted: plan, render, dry run and the job directory agree to the byte."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from dlrun.effects.clean_environment import clean
+
+SPEC = "command: [echo, 'it''s', $HOME, '{{ world_size }}']\nresources: {ranks_per_node: 2, walltime: 5m}\n"
+
+
+def test_a_dry_run_prints_what_submit_writes(dlrun):
+    spec = dlrun.spec(SPEC)
+    shown = dlrun("submit", spec, "--dry-run", "--job-dir", "here")
+    assert "nothing was submitted" in shown.stderr
+    assert not (dlrun.place / "here").exists()
+    all_files = json.loads(dlrun("submit", spec, "--dry-run", "--json", "--job-dir", "here").stdout)["files"]
+    dlrun("render", spec, "-o", "here")
+    rendered = {p.name: p.read_text() for p in (dlrun.place / "here").glob("*.*")}
+    (dlrun.place / "here").rename(dlrun.place / "rendered")
+    dlrun("submit", spec, "--job-dir", "here", "--wait")
+    written = {name: (dlrun.place / "here" / name).read_text() for name in all_files}
+    assert written == all_files
+    assert written["job.sh"] == shown.stdout
+    assert {name: rendered[name] for name in written} == written
+    assert (dlrun.place / "here" / "spec.yaml").read_text() == (dlrun.place / spec).read_text()
+    assert (dlrun.place / "here" / "site.yaml").read_text().startswith("# One machine")
+
+
+def test_a_dry_run_makes_nothing_at_all(dlrun):
+    for arguments in (["submit", "--dry-run"], ["plan"], ["render"], ["plan", "--json"]):
+        dlrun(*arguments, dlrun.spec(SPEC))
+    assert not dlrun.jobs.exists()
+    assert not dlrun.alive()
+
+
+def test_a_saved_plan_is_submitted_exactly(dlrun):
+    dlrun("plan", dlrun.spec(SPEC), "-o", "plan.json", "--set", "resources.walltime=7m")
+    before = (dlrun.place / "plan.json").read_text()
+    (dlrun.place / "spec.yaml").write_text("broken")
+    (dlrun.place / "elsewhere").mkdir()
+    dlrun.place /= "elsewhere"
+    ran = dlrun("submit", "../plan.json", "--job-dir", "job", "--wait")
+    assert (dlrun.place / "job" / "plan.json").read_text() == before
+    assert json.loads(before)["request"]["walltime"] == 420
+    assert "it's $HOME 2" in ran.stdout.splitlines()
+    dlrun("render", "../plan.json", "-o", "again")
+    scripts = [(dlrun.place / name / "rank.sh").read_text() for name in ("again", "job")]
+    assert "/job" not in scripts[0]
+    assert scripts[0] == scripts[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("{}", "is not a plan of this version"),
+        ("[1", "is not a plan"),
+        ('{"version": 1, "nmae": "x"}', "unknown key `nmae`"),
+    ],
+)
+def test_what_is_no_plan(dlrun, text, says):
+    (dlrun.place / "plan.json").write_text(text)
+    ran = dlrun("submit", "plan.json", code=2)
+    assert says in ran.stderr
+    assert "`dlrun plan -o`" in ran.stderr
+
+
+def test_flags_cannot_change_a_saved_plan(dlrun):
+    dlrun("plan", dlrun.spec(SPEC), "-o", "plan.json")
+    for flag in (["--set", "resources.nodes=1"], ["--site", "workstation"]):
+        assert "submitted as it is" in dlrun("submit", "plan.json", *flag, code=2).stderr
+
+
+def test_plan_is_a_page_for_people(dlrun):
+    text = dlrun("plan", dlrun.spec(SPEC)).stdout
+    for line in (
+        r"job run on workstation \(local, torch started by local\)",
+        r"  ranks +2: 2 on each of 1 node",
+        r"  walltime +5m",
+        r"  OMP_NUM_THREADS +\d+ +.+",
+        r"  WORLD_SIZE +2 +.+",
+        r"cost at most 0\.0833 node-hours",
+    ):
+        assert re.search(f"^{line}$", text, re.MULTILINE), line
+
+
+def test_render_check_tells_an_edited_script(dlrun):
+    spec = dlrun.spec(SPEC)
+    dlrun("render", spec, "-o", "here")
+    script = dlrun.place / "here" / "job.sh"
+    assert "up to date" in dlrun("render", spec, "--check", "here/job.sh").stderr
+    script.write_text(script.read_text() + "# mine\n")
+    assert "not what would be rendered" in dlrun("render", spec, "--check", "here/job.sh", code=1).stderr
+    assert "cannot read" in dlrun("render", spec, "--check", "nothing", code=2).stderr
+
+
+def test_a_job_directory_is_never_written_over(dlrun):
+    spec = dlrun.spec(SPEC)
+    (dlrun.place / "here").mkdir()
+    (dlrun.place / "here" / "mine").touch()
+    ran = dlrun("submit", spec, "--job-dir", "here", code=1)
+    assert "cannot make the job directory" in ran.stderr
+    assert sorted(p.name for p in dlrun.place.iterdir()) == ["here", "spec.yaml"]
+    assert not dlrun.alive()
+
+
+def test_explain(dlrun):
+    spec = dlrun.spec(SPEC)
+    flags = ("--set", "resources.walltime=7m")
+    text = dlrun("explain", "resources.walltime", spec, *flags).stdout
+    assert "resources.walltime = 7m" in text.replace("420", "7m")
+    assert "--set resources.walltime=7m" in text
+    assert "overrode: 5m from spec spec.yaml:" in text
+    assert "rule:" in dlrun("explain", "OMP_NUM_THREADS", spec).stdout
+    assert "each rank" in dlrun("explain", "WORLD_SIZE", spec).stdout
+    assert "the rule of workstation" in dlrun("explain", "resources.exclusive", spec).stdout
+    near = dlrun("explain", "resources.waltime", spec, code=2).stderr
+    assert "the nearest is `resources.walltime`" in near
+    dlrun("plan", spec, "-o", "plan.json")
+    assert "each rank" in dlrun("explain", "WORLD_SIZE", "plan.json").stdout
+    dlrun("submit", spec, "--wait")
+    assert "each rank" in dlrun("explain", "WORLD_SIZE", "latest").stdout
+
+
+def test_explain_a_code(dlrun):
+    text = dlrun("explain", "dlr014").stdout
+    assert text.startswith("DLR014: walltime over the limit\n")
+
+
+def test_inherited_job_variables_are_kept_out_and_named(dlrun):
+    hostile = {
+        "SLURM_JOB_ID": "1", "SLURM_CPU_BIND": "map_cpu:0", "SBATCH_ACCOUNT": "x", "SRUN_DEBUG": "9", "PBS_JOBID": "2",
+        "PMI_RANK": "7", "PMIX_RANK": "7", "OMPI_COMM_WORLD_RANK": "7", "RANK": "99", "WORLD_SIZE": "99",
+        "LOCAL_RANK": "9", "MASTER_ADDR": "evil", "MASTER_PORT": "1", "DLRUN_RANK": "5", "KEEP_ME": "1",
+    }  # fmt: skip
+    spec = 'command: [bash, -c, \'env -0 | sort -z | tr "\\0" "\\n"\']\nresources: {ranks_per_node: 1}\n'
+    ran = dlrun("submit", dlrun.spec(spec), "--wait", env=hostile)
+    seen = dict(line.split("=", 1) for line in ran.stdout.splitlines() if "=" in line)
+    gone = {name for name in hostile if name not in clean(hostile)[0]}
+    assert {n for n in hostile if n.startswith(("SLURM", "SBATCH", "SRUN", "PBS", "PMI", "OMPI"))} <= gone
+    assert not {n for n in gone if n in seen and seen[n] == hostile[n]}
+    assert seen["KEEP_ME"] == "1"
+    assert (seen["RANK"], seen["WORLD_SIZE"], seen["DLRUN_RANK"], seen["MASTER_ADDR"]) == (
+        "0",
+        "1",
+        "0",
+        "127.0.0.1",
+    )
+    (said,) = [line for line in ran.stderr.splitlines() if line.startswith("kept from the job")]
+    assert all(name in said for name in gone)
+
+
+def test_list_and_names_of_jobs(dlrun):
+    first = dlrun.submit(SPEC, "--wait")
+    second = dlrun.submit("name: other\n" + SPEC, "--wait")
+    listed = [line.split()[0] for line in dlrun("list").stdout.splitlines()[1:]]
+    assert listed == [second.name, first.name]
+    assert dlrun("list", "--limit", "1").stdout.count("workstation") == 1
+    assert dlrun("list", "--site", "elsewhere").stdout == ""
+    job_id = json.loads((first / "submission.json").read_text())["job_id"]
+    for word in (str(first), first.name, first.name[:-2], "run", job_id, job_id.split(".")[0]):
+        assert dlrun("status", word).stdout.splitlines()[1].startswith(first.name), word
+    assert dlrun("status", "latest").stdout.splitlines()[1].startswith(second.name)
+    third = dlrun.submit(SPEC, "--wait")
+    assert dlrun("status", "run").stdout.splitlines()[1].startswith(third.name)
+    assert "could be any of 2 jobs" in dlrun("status", "run-", code=2).stderr
+
+
+def test_logs(dlrun):
+    job = dlrun.submit(
+        "command: [bash, -c, 'echo out $RANK; echo err $RANK >&2']\nresources: {ranks_per_node: 3}\n",
+        "--wait",
+    )
+    by_rank = {w: dlrun("logs", job, "--rank", w).stdout for w in ("0", "1-2", "all", "job", "first")}
+    assert [line for line in by_rank["1-2"].splitlines() if line] == [
+        "[rank 1] out 1", "[rank 1] err 1", "[rank 2] out 2", "[rank 2] err 2",
+    ]  # fmt: skip
+    assert "out 0" in by_rank["first"]
+    assert "out 1" not in by_rank["first"]
+    assert "out 0" not in by_rank["job"]
+    assert by_rank["all"].count("err ") == 3
+    assert dlrun("logs", job, "--paths", "--rank", "2").stdout == f"{job}/logs/rank-2.log\n"
+    assert "has no log of that rank" in dlrun("logs", job, "--rank", "7", code=1).stderr
+    assert "names no ranks" in dlrun("logs", job, "--rank", "x", code=2).stderr
+
+
+def test_directory_is_where_the_command_runs(dlrun):
+    (dlrun.place / "sub").mkdir()
+    ran = dlrun("submit", dlrun.spec("command: [pwd]\ndirectory: sub\n"), "--wait")
+    assert str(dlrun.place / "sub") in ran.stdout.splitlines()
+
+
+def test_home_is_understood_in_paths(dlrun):
+    home = Path(dlrun.environment()["HOME"])
+    (home / "env" / "bin").mkdir(parents=True)
+    (home / "env" / "bin" / "activate").write_text("export ACTIVATED=yes\n")
+    (home / "set").mkdir()
+    spec = "command: [bash, -c, 'echo $ACTIVATED $DLRUN_DATA_A $0', '{{ data.a }}']\n"
+    spec += "environment: {venv: ~/env}\ndata: {a: ~/set}\n"
+    ran = dlrun("submit", dlrun.spec(spec), "--wait")
+    assert f"yes {home}/set {home}/set" in ran.stdout.splitlines()

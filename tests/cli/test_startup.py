@@ -1,0 +1,65 @@
+"""What starting dlrun costs, guarded by which modules it imports: times flake, modules do not."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"rich", "paramiko", "psutil"}
+TEXTS = {"yaml", "jinja2", "importlib.metadata"}
+SPEC = "name: run\ncommand: [./train]\nsite: workstation\n"
+
+
+def imported(*arguments: str, cwd) -> set[str]:
+    """The modules of a dlrun that ran these arguments to a good end."""
+    program = (
+        "import json, sys\nfrom dlrun.cli.main import run\ncode = run(sys.argv[1:])\n"
+        "print(json.dumps([code, sorted(sys.modules)]), file=sys.stderr)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, *arguments],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=cwd,
+        env=os.environ,
+    )
+    code, modules = json.loads(done.stderr.splitlines()[-1])
+    assert code == 0, done.stderr
+    return set(modules)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["-h"], ["--version"], ["help"], ["help", "exit-codes"]])
+def test_help_imports_next_to_nothing(tmp_path, arguments):
+    modules = imported(*arguments, cwd=tmp_path)
+    assert not modules & (HEAVY | TEXTS)
+    assert not {
+        m for m in modules if m.startswith(("dlrun.effects", "dlrun.config", "dlrun.plan", "dlrun.render"))
+    }
+
+
+@pytest.mark.parametrize(
+    "command", ["submit", "plan", "render", "status", "logs", "cancel", "list", "explain", "schema"]
+)
+def test_the_help_of_a_command_reads_no_file_formats(tmp_path, command):
+    assert not imported(command, "--help", cwd=tmp_path) & (HEAVY | TEXTS)
+
+
+@pytest.mark.parametrize(
+    "arguments", [["render", "spec.yaml"], ["submit", "spec.yaml", "--dry-run"], ["plan", "spec.yaml"]]
+)
+def test_rendering_needs_no_heavy_library(tmp_path, arguments):
+    (tmp_path / "spec.yaml").write_text(SPEC)
+    modules = imported(*arguments, cwd=tmp_path)
+    assert not modules & HEAVY
+    assert "importlib.metadata" not in modules
+    assert "dlrun.schedulers.slurm" not in modules  # one back end of each kind, not all
+
+
+def test_asking_for_jobs_needs_no_templates(tmp_path):
+    for arguments in (["list"], ["status"]):
+        assert not imported(*arguments, cwd=tmp_path) & (HEAVY | TEXTS)

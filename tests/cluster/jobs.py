@@ -1,0 +1,98 @@
+"""Drives dlrun on a test cluster as one of its users would: files in a shared directory, the program on PATH."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from pathlib import Path
+from subprocess import CompletedProcess
+from typing import Any
+
+import yaml
+
+from tests.cluster import Cluster
+
+PYTHON = Path(sys.executable).parent
+
+
+class User:
+    """A user of a cluster, working in a directory of the shared file system."""
+
+    def __init__(self, cluster: Cluster, site: dict[str, Any], name: str = "alice") -> None:
+        self.cluster = cluster
+        self.name = name
+        self.directory = cluster.shared / "scratch" / f"{name}-{time.monotonic_ns()}"
+        self.directory.mkdir(mode=0o777)
+        self.directory.chmod(0o777)
+        self.write("site.yaml", site)
+
+    def write(self, name: str, content: dict[str, Any] | str) -> Path:
+        """A file in the user's directory, YAML from data."""
+        path = self.directory / name
+        path.write_text(content if isinstance(content, str) else yaml.safe_dump(content, sort_keys=False))
+        path.chmod(0o644)
+        return path
+
+    def dlrun(
+        self, *words: str, env: dict[str, str] | None = None, timeout: float = 90, code: int | None = 0
+    ) -> CompletedProcess[str]:
+        """Run dlrun on the login host; `code` is the exit code that must come, None for any."""
+        site = {"DLRUN_SITE": str(self.directory / "site.yaml")}
+        line = ["bash", "-c", 'PATH="$0:$PATH" exec dlrun "$@"', str(PYTHON), *words]
+        done = self.cluster.on(
+            "login",
+            line,
+            user=self.name,
+            env={**site, **(env or {})},
+            cwd=str(self.directory),
+            timeout=timeout,
+        )
+        if code is not None:
+            assert done.returncode == code, (
+                f"dlrun {' '.join(words)}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+            )
+        return done
+
+    def submit(self, spec: dict[str, Any], *words: str, **how: Any) -> str:
+        """Submit a spec; returns the scheduler's job id."""
+        how.setdefault("code", 0)
+        path = self.write(f"{time.monotonic_ns()}.yaml", {"name": "test", "framework": "torch", **spec})
+        return self.dlrun("submit", str(path), "--parsable", *words, **how).stdout.strip()
+
+    def state(self, job_id: str) -> list[dict[str, Any]]:
+        """What `dlrun status --json` says of a job: one entry a run."""
+        (job,) = json.loads(self.dlrun("status", job_id, "--json").stdout)["jobs"]
+        return job["runs"]
+
+    def ended(self, job_id: str, within: float = 60) -> list[dict[str, Any]]:
+        """Wait for a job's end; returns its runs."""
+        deadline = time.monotonic() + within
+        while True:
+            runs = self.state(job_id)
+            if all(run["state"] not in ("pending", "held", "running", "ending", "unknown") for run in runs):
+                return runs
+            assert time.monotonic() < deadline, runs
+            time.sleep(0.5)
+
+    def running(self, job_id: str, within: float = 30) -> None:
+        """Wait until a job has started."""
+        deadline = time.monotonic() + within
+        while self.state(job_id)[0]["state"] != "running":
+            assert time.monotonic() < deadline, self.state(job_id)
+            time.sleep(0.3)
+
+    def job_dir(self, job_id: str) -> Path:
+        """The job's directory, readable from here."""
+        (job,) = json.loads(self.dlrun("status", job_id, "--json").stdout)["jobs"]
+        return Path(job["directory"])
+
+    def scontrol(self, job_id: str) -> dict[str, str]:
+        """What Slurm itself holds of a job."""
+        done = self.cluster.on("login", ["scontrol", "show", "job", "-o", job_id], user="root", check=True)
+        return dict(word.partition("=")[::2] for word in done.stdout.split() if "=" in word)
+
+
+def bash(script: str) -> list[str]:
+    """A training command that is a line of bash."""
+    return ["bash", "-c", script]

@@ -1,0 +1,521 @@
+"""Submission to a login host over real sshds: both transports, a jump host, a second factor, and every way to break."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+
+import pytest
+import yaml
+
+from tests.cluster import Cluster, ClusterSpec, NodeType, why_no_pbs, why_not
+from tests.cluster.hosts import await_true
+from tests.cluster.laptop import PROGRAMS, Laptop, kill
+from tests.cluster.sshd import SECOND_FACTOR
+
+pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
+
+TRANSPORTS = pytest.mark.parametrize("transport", ["openssh", "paramiko"])
+ASKPASS = {"SSH_ASKPASS_REQUIRE": "force"}
+SITE = {
+    "name": "far",
+    "recognise": {"cluster_name": "testcluster"},
+    "scheduler": {"type": "slurm"},
+    "launcher": {"name": "srun"},
+}
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    spec = ClusterSpec(
+        node_types=(NodeType(count=2),), outside=("laptop", "gate"), sshd=True, second_factor=("gate",)
+    )
+    with Cluster(spec, name=f"remote-{os.getpid()}") as running:
+        # A second server on the login host, which wants the second factor too.
+        strict = "sed s/host_gate/host_login/ /etc/ssh/sshd_gate; echo Port 2222; echo PidFile /run/sshd2.pid"
+        running.on(
+            "login", f"({strict}) > /tmp/strict && /usr/sbin/sshd -f /tmp/strict", user="root", check=True
+        )
+        yield running
+
+
+@pytest.fixture(scope="module")
+def laptop(cluster):
+    return Laptop(cluster, SITE)
+
+
+def asking(laptop):
+    """The environment in which ssh asks a program for the second factor."""
+    laptop.run("rm -f asked")
+    return {"SSH_ASKPASS": str(laptop.home / "ask"), **ASKPASS}
+
+
+def questions(laptop):
+    return laptop.run("cat asked 2>/dev/null || true").splitlines()
+
+
+def end_connections(laptop):
+    laptop.run(
+        "for s in /run/user/$UID/dlrun/* /tmp/dlrun-$UID/*; do [ ! -S $s ] || ssh -S $s -O exit x; done 2>&1"
+    )
+
+
+@TRANSPORTS
+def test_from_submit_to_the_last_result(laptop, transport):
+    """Files go over, the job runs on two hosts, its log and exit code come here, and so do its results."""
+    laptop.run(
+        "cd work && mkdir -p tree/sub && echo 'echo from $(cat tree/sub/data)' > train.sh && echo here > tree/sub/data"
+    )
+    spec = laptop.spec(
+        "unused",
+        command=["bash", "train.sh"],
+        files=["train.sh", "tree"],
+        resources={"nodes": 2, "walltime": "5m"},
+    )
+    laptop.run(
+        "cd work && echo 'mkdir -p out && hostname > out/$DLRUN_RANK; sleep $DLRUN_RANK; exit $((DLRUN_RANK * 7))' >> train.sh"
+    )
+    name = f"far{laptop.serial}"
+    done = laptop.dlrun("submit", spec, "--host", "login", "--transport", transport, "--wait", code=7)
+    assert "from here\n" in done.stdout
+    assert "Welcome" not in done.stdout
+    (directory,) = laptop.directories_of(name)
+    assert f"job directory: login:{laptop.home}/.local/state/dlrun/jobs/{directory}\n" in done.stdout
+    (listed,) = [line for line in laptop.dlrun("list").stdout.splitlines() if line.startswith(name)]
+    assert listed.split()[2:5] == ["far", "failed", "7"]
+    assert laptop.dlrun("logs", name, "--rank", "1").stdout == "[rank 1] from here\n"
+    record = laptop.dlrun("fetch", name).stdout.strip()
+    assert laptop.run(f"cd {record}/files && cat out/0 out/1; ls").split() == ["n1", "n2", "out"]
+    again = laptop.dlrun("fetch", name)
+    assert "0 files fetched" in again.stderr
+    laptop.dlrun("fetch", name, "out/*", "--to", "results")
+    assert laptop.run("cat work/results/out/1") == "n2\n"
+
+
+def test_login_host_needs_nothing_but_bash_and_clients(laptop, cluster):
+    """The scripts that dlrun sends start no Python there."""
+    cluster.on(
+        "login",
+        "cat > break/python3 && chmod +x break/python3",
+        input='#!/bin/sh\n[ "$(hostname)" != login ] || touch ~/python-ran\n',
+        check=True,
+    )
+    job = laptop.submit(laptop.spec("true"))
+    laptop.ended(job)
+    laptop.dlrun("fetch", job)
+    laptop.there("rm break/python3")
+    assert laptop.there("ls python-ran 2>/dev/null || echo none") == "none\n"
+
+
+def test_dlrun_there_knows_the_job_too(laptop, cluster):
+    job = laptop.submit(laptop.spec("true"))
+    line = cluster.on("login", [f"{PROGRAMS}/dlrun", "list"], check=True).stdout
+    assert any(row.split()[1] == job for row in line.splitlines())
+
+
+def test_inherited_variables_of_login_shells_do_not_reach_the_job(laptop):
+    """Nor does the job believe that it is an ssh session, in which bash reads start-up files."""
+    before = laptop.there("cat .bash_profile")
+    hostile = "SBATCH_PARTITION=nonsense SLURM_JOB_ID=77 SQUEUE_FORMAT=%x OMPI_COMM_WORLD_RANK=5"
+    laptop.there(f"echo 'export {hostile}' >> .bash_profile")
+    try:
+        spec = laptop.spec("echo rank=${OMPI_COMM_WORLD_RANK-unset} ssh=${SSH_CLIENT-unset}")
+        done = laptop.dlrun("submit", spec, "--host", "login", "--wait")
+    finally:
+        laptop.cluster.on("login", "cat > .bash_profile", input=before, check=True)
+    assert "OMPI_COMM_WORLD_RANK, SBATCH_PARTITION, SLURM_JOB_ID, SQUEUE_FORMAT" in done.stderr
+    assert "rank=unset ssh=unset" in done.stdout
+    assert "Welcome" not in done.stdout
+
+
+def test_secret_of_this_shell_reaches_the_ranks_and_no_file(laptop):
+    spec = laptop.spec('echo "length ${#TOKEN}"', secrets={"TOKEN": {"env": "MY_TOKEN"}})
+    done = laptop.dlrun("submit", spec, "--host", "login", "--wait", env={"MY_TOKEN": "canary-47113"})
+    assert "length 12" in done.stdout
+    assert laptop.there("grep -rl canary-47113 .local || true") == ""
+    assert laptop.run("grep -rl canary-47113 .local work || true") == ""
+    assert "MY_TOKEN" in laptop.dlrun("submit", spec, "--host", "login", code=2).stderr
+
+
+def test_sweep_and_a_job_that_waits_for_another(laptop):
+    first = laptop.spec("sleep 2; echo point {{ lr }}", sweep={"lr": ["1", "2"]})
+    laptop.submit(first)
+    name = f"far{laptop.serial}"
+    job = laptop.submit(laptop.spec("true", after=[name]))
+    assert "afterok" in laptop.there(f"scontrol show job {job} | grep Dependency")
+    done = laptop.dlrun("logs", "-f", name)
+    assert "[0/rank 0] point 1" in done.stdout
+    assert "[1/rank 0] point 2" in done.stdout
+    assert [run["state"] for run in laptop.job(name)["runs"]] == ["completed", "completed"]
+    assert laptop.ended(job)["state"] == "completed"
+
+
+def test_cancel_hold_and_release(laptop):
+    job = laptop.submit(laptop.spec("sleep 100", hold=True))
+    assert laptop.job(job)["runs"][0]["state"] == "held"
+    laptop.dlrun("release", job)
+    await_true(lambda: laptop.job(job)["runs"][0]["state"] == "running", 20, "the job to run")
+    laptop.dlrun("cancel", job)
+    assert laptop.ended(job)["state"] == "cancelled"
+
+
+def test_resubmit_runs_where_the_job_ran(laptop):
+    first = laptop.submit(laptop.spec("ls; touch step-1"))
+    laptop.ended(first)
+    done = laptop.dlrun("resubmit", first, "--wait")
+    assert "step-1\n" in done.stdout
+    assert len(laptop.directories_of(f"far{laptop.serial}")) == 2
+
+
+def test_job_in_a_directory_that_is_there_already(laptop):
+    laptop.there("mkdir -p project && echo mine > project/file")
+    spec = laptop.spec("cat file", directory="~/project")
+    assert "mine\n" in laptop.dlrun("submit", spec, "--host", "login", "--wait").stdout
+    missing = laptop.dlrun("submit", laptop.spec("true", directory="~/no-such"), "--host", "login", code=2)
+    assert "no-such` on `login`" in missing.stderr
+    assert laptop.records_of(f"far{laptop.serial}") == laptop.directories_of(f"far{laptop.serial}") == []
+
+
+def test_paths_of_the_spec_are_those_of_the_cluster(laptop):
+    """What is missing there is a problem with its place; what is missing here is none."""
+    laptop.there("mkdir -p sets/images")
+    here = laptop.spec("ls -d {{ data.images }}", data={"images": "~/sets/images"})
+    assert f"{laptop.home}/sets/images\n" in laptop.dlrun("submit", here, "--host", "login", "--wait").stdout
+    bad = laptop.dlrun(
+        "submit", laptop.spec("true", data={"images": "~/sets/imagse"}), "--host", "login", code=2
+    )
+    assert "DLR034" in bad.stderr
+    assert f"{laptop.serial}.yaml:" in bad.stderr
+
+
+def test_refused_job_leaves_nothing(laptop):
+    spec = laptop.spec("true", resources={"partition": "nowhere", "walltime": "5m"})
+    refused = laptop.dlrun("submit", spec, "--host", "login", code=1)
+    assert "invalid partition" in refused.stderr
+    name = f"far{laptop.serial}"
+    assert laptop.records_of(name) == laptop.directories_of(name) == []
+
+
+STAGES = (
+    "tar",
+    "before-rename",
+    "after-rename",
+    "before-submit",
+    "after-submit",
+    "before-record",
+    "after-record",
+)
+
+
+@pytest.mark.parametrize(
+    ("transport", "stage"),
+    [*(("openssh", stage) for stage in STAGES), ("paramiko", "tar"), ("paramiko", "after-submit")],
+)
+def test_server_that_dies_leaves_nothing_or_all_and_the_same_command_goes_on(laptop, stage, transport):
+    """The job is held, so that what became of it can be learnt from the queue alone."""
+    laptop.run("head -c 200000 /dev/urandom > work/weights")
+    spec = laptop.spec("true", files=["weights"], hold=True)
+    name = f"far{laptop.serial}"
+    laptop.break_at(stage)
+    broken = laptop.dlrun("submit", spec, "--host", "login", "--transport", transport, code=1)
+    assert "submits nothing twice" in broken.stderr
+    whole = [directory for directory in laptop.directories_of(name) if not directory.startswith(".")]
+    assert len(whole) == (stage not in ("tar", "before-rename"))
+    again = laptop.dlrun("submit", spec, "--host", "login", "--transport", transport, "--parsable")
+    assert "going on with" in again.stderr
+    assert laptop.jobs_called(name) == [again.stdout.strip()]
+    (directory,) = laptop.directories_of(name)
+    there = laptop.there(f"cksum < .local/state/dlrun/jobs/{directory}/files/weights")
+    assert there == laptop.run("cksum < work/weights")
+    assert len(laptop.records_of(name)) == 1
+    laptop.there(f"scancel {again.stdout}")
+
+
+def test_controller_too_busy_to_answer_has_the_job_all_the_same(laptop):
+    laptop.break_at("busy-submit")
+    job = laptop.submit(laptop.spec("true", hold=True))
+    assert laptop.jobs_called(f"far{laptop.serial}") == [job]
+
+
+@TRANSPORTS
+def test_cut_cable(laptop, cluster, transport):
+    """The job goes through while the cable is cut; the same command then finds it."""
+    spec = laptop.spec("true")
+    name = f"far{laptop.serial}"
+    laptop.break_at("slow-submit")
+    process = laptop.start("dlrun", "submit", spec, "--host", "login", "--transport", transport)
+    await_true(lambda: "slow-submit" not in laptop.there("ls told"), 20, "sbatch to be called")
+    cluster.cut("laptop")
+    try:
+        out, err = process.communicate(timeout=60)
+    finally:
+        cluster.join("laptop")
+    assert process.returncode == 1, out + err
+    assert "no connection to `login`" in err
+    job = laptop.submit(spec, "--transport", transport)
+    assert laptop.jobs_called(name) == [job]
+
+
+def test_killed_dlrun_and_two_that_go_on_at_once(laptop):
+    spec = laptop.spec("true")
+    laptop.break_at("slow-submit")
+    process = laptop.start("dlrun", "submit", spec, "--host", "login")
+    await_true(lambda: "slow-submit" not in laptop.there("ls told"), 20, "sbatch to be called")
+    kill(process)
+    both = [laptop.start("dlrun", "submit", spec, "--host", "login", "--parsable") for _ in range(2)]
+    said = [one.communicate(timeout=60)[0].strip() for one in both]
+    assert said == laptop.jobs_called(f"far{laptop.serial}") * 2
+
+
+def test_changed_files_are_another_job(laptop):
+    laptop.run("echo one > work/note")
+    spec = laptop.spec("cat note", files=["note"])
+    laptop.break_at("before-submit")
+    laptop.dlrun("submit", spec, "--host", "login", code=1)
+    laptop.run("echo two > work/note")
+    assert "two\n" in laptop.dlrun("submit", spec, "--host", "login", "--wait").stdout
+    assert len(laptop.jobs_called(f"far{laptop.serial}")) == 1
+
+
+@TRANSPORTS
+def test_full_disk(laptop, cluster, transport):
+    place = cluster.shared / "scratch" / f"small-{transport}"
+    cluster.on(
+        "login",
+        f"mkdir {place} && mount -t tmpfs -o size=100k,mode=777 tmpfs {place}",
+        user="root",
+        check=True,
+    )
+    laptop.run("head -c 3000000 /dev/urandom > work/weights")
+    spec = laptop.spec("true", files=["weights"])
+    words = ("submit", spec, "--host", "login", "--transport", transport, "--job-dir", f"{place}/job")
+    full = laptop.dlrun(*words, code=1)
+    assert "No space left on device" in full.stderr
+    assert "`--job-dir`" in full.stderr
+    assert laptop.there(f"ls -A {place}") == ""
+    assert laptop.records_of(f"far{laptop.serial}") == []
+    laptop.run("echo small > work/weights")
+    laptop.dlrun(*words)
+    taken = laptop.dlrun(*words, code=2)
+    assert "is there already" in taken.stderr
+
+
+@TRANSPORTS
+def test_changed_host_key_is_refused(laptop, transport):
+    end_connections(laptop)
+    laptop.run("(echo nonsense; echo -n 'impostor '; cat ~/.ssh/id_ed25519.pub) > ~/.ssh/known_hosts")
+    spec = laptop.spec("true")
+    refused = laptop.dlrun("submit", spec, "--host", "impostor", "--transport", transport, code=4)
+    assert "the host key of `impostor` has changed" in refused.stderr
+    unknown = laptop.dlrun("submit", spec, "--host", "stranger", "--transport", transport, code=4)
+    assert "the host key of `stranger` is not known" in unknown.stderr
+
+
+def test_changed_host_key_is_refused_whatever_the_configuration_says(laptop):
+    end_connections(laptop)
+    laptop.run("(echo -n 'impostor '; cat ~/.ssh/id_ed25519.pub) > ~/.ssh/known_hosts")
+    before = laptop.run("cat .ssh/config")
+    laptop.write(".ssh/config", f"StrictHostKeyChecking no\n{before}")
+    try:
+        refused = laptop.dlrun("submit", laptop.spec("true"), "--host", "impostor", code=4)
+    finally:
+        laptop.write(".ssh/config", before)
+    assert "has changed" in refused.stderr
+
+
+@pytest.mark.parametrize("host", ["strict", "inner"])
+def test_second_factor_is_asked_for_once(laptop, host):
+    """One code for submit, cancel, status and fetch together, also if the jump host wants it, and after Ctrl-C."""
+    end_connections(laptop)
+    env = asking(laptop)
+    process = laptop.start("dlrun", "submit", laptop.spec("sleep 60"), "--host", host, "--wait", env=env)
+    assert process.stdout is not None
+    while not process.stdout.readline().startswith("dlrun: job"):
+        assert process.poll() is None
+    os.killpg(process.pid, signal.SIGINT)
+    assert "the job goes on" in process.communicate(timeout=20)[1]
+    laptop.dlrun("cancel", "latest", env=env)
+    laptop.dlrun("status", "latest", env=env)
+    laptop.dlrun("fetch", "latest", env=env)
+    assert len(questions(laptop)) == 1
+
+
+@pytest.mark.parametrize("host", ["strict", "inner"])
+def test_second_factor_at_a_terminal_by_paramiko(laptop, host):
+    words = ("submit", laptop.spec("true"), "--host", host, "--transport", "paramiko", "--parsable")
+    code, screen = laptop.at_terminal(SECOND_FACTOR, *words)
+    assert code == 0, screen
+    assert laptop.jobs_called(f"far{laptop.serial}") == [screen.split()[-1]]
+    assert SECOND_FACTOR not in screen
+
+
+@TRANSPORTS
+@pytest.mark.parametrize("host", ["strict", "inner"])
+def test_nobody_to_ask_is_an_error_and_no_hang(laptop, host, transport):
+    end_connections(laptop)
+    words = ("submit", laptop.spec("true"), "--host", host, "--transport", transport)
+    denied = laptop.dlrun(*words, code=4, timeout=20)
+    assert "in a terminal" in denied.stderr
+
+
+def test_users_own_shared_connection_is_used(laptop):
+    end_connections(laptop)
+    env = asking(laptop)
+    before = laptop.run("cat .ssh/config")
+    laptop.write(".ssh/config", f"ControlPath ~/.ssh/mine-%C\n{before}")
+    try:
+        login = laptop.start("/usr/bin/ssh", "-MNf", "strict", env=env)
+        login.communicate(timeout=20)
+        laptop.dlrun("submit", laptop.spec("true"), "--host", "strict")
+        laptop.run("ssh -O exit strict 2>&1")
+    finally:
+        laptop.write(".ssh/config", before)
+    assert len(questions(laptop)) == 1
+
+
+def test_without_ssh_it_is_paramiko(laptop):
+    words = ("submit", laptop.spec("true"), "--host", "login", "--parsable")
+    done = laptop.dlrun(*words, env={"PATH": f"{laptop.home}/none:{PROGRAMS}"})
+    assert laptop.jobs_called(f"far{laptop.serial}") == [done.stdout.strip()]
+
+
+@TRANSPORTS
+def test_following_survives_a_lost_connection(laptop, transport):
+    script = "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo line $i; sleep 1; done"
+    laptop.submit(laptop.spec(script), "--transport", transport)
+    name = f"far{laptop.serial}"
+    process = laptop.start("dlrun", "logs", "-f", name)
+    assert process.stdout is not None
+    seen = ""
+    while "line 2" not in seen:
+        seen += process.stdout.readline()
+    laptop.there("pkill -KILL -u alice -f '^sshd: alice'")
+    rest, err = process.communicate(timeout=60)
+    assert process.returncode == 0, err
+    lines = [line for line in (seen + rest).splitlines() if line.startswith("line")]
+    assert lines == [f"line {i}" for i in range(1, 13)]
+
+
+@TRANSPORTS
+def test_fetch_goes_on_in_the_middle_of_a_large_file(laptop, transport):
+    job = laptop.submit(
+        laptop.spec("head -c 20000000 /dev/urandom > big; echo small > little"), "--transport", transport
+    )
+    laptop.ended(job)
+    name = f"far{laptop.serial}"
+    laptop.break_at("tail")
+    laptop.dlrun("fetch", name, code=1)
+    record = f".local/state/dlrun/jobs/{laptop.records_of(name)[0]}/files"
+    assert laptop.run(f"cat {record}/little") == "small\n"
+    got = int(laptop.run(f"stat -c %s {record}/.big.*.part"))
+    assert 1_000_000 < got < 20_000_000
+    laptop.dlrun("fetch", name)
+    assert laptop.there("grep big tails").splitlines()[-1] == f"-c +{got + 1} -- ./files/big"
+    theirs = laptop.there(f"cksum < .local/state/dlrun/jobs/{laptop.directories_of(name)[0]}/files/big")
+    assert laptop.run(f"cksum < {record}/big") == theirs
+    assert laptop.run(f"ls -A {record}").split() == ["big", "little"]
+
+
+def test_fetched_links_stay_inside(laptop):
+    job = laptop.submit(
+        laptop.spec("echo 1 > a; ln -s a good; ln -s /etc/passwd bad; ln -s ../../../../.ssh worse")
+    )
+    laptop.ended(job)
+    done = laptop.dlrun("fetch", job)
+    assert sorted(line.split()[2] for line in done.stderr.splitlines() if "left out" in line) == [
+        "files/bad:", "files/worse:",
+    ]  # fmt: skip
+    assert laptop.run(f"cd {done.stdout.strip()}/files && readlink good; ls").split() == ["a", "a", "good"]
+
+
+def test_dry_run_needs_no_connection(laptop, cluster):
+    end_connections(laptop)
+    cluster.cut("laptop")
+    try:
+        done = laptop.dlrun("submit", laptop.spec("true"), "--host", "login", "--dry-run", timeout=20)
+    finally:
+        cluster.join("laptop")
+    assert "#SBATCH" in done.stdout
+    assert "`login` was not asked" in done.stderr
+    assert "nothing was submitted" in done.stderr
+    assert laptop.records_of(f"far{laptop.serial}") == []
+
+
+def test_login_host_tells_its_site(laptop):
+    spec = laptop.spec("true", site=None)
+    assert "job directory: login:" in laptop.dlrun("submit", spec, "--host", "login").stdout
+    assert laptop.job(f"far{laptop.serial}")["site"] == "far"
+
+
+def test_login_of_the_site_is_used_where_no_client_is_here(laptop):
+    site = {**SITE, "name": "mine", "login": {"host": "login", "transport": "paramiko"}}
+    laptop.write("work/mine.yaml", yaml.safe_dump(site))
+    done = laptop.dlrun("submit", laptop.spec("true", site="./mine.yaml"))
+    assert "job directory: login:" in done.stdout
+    assert laptop.run(
+        f"cat .local/state/dlrun/jobs/{laptop.records_of(f'far{laptop.serial}')[0]}/submission.json"
+    ).count("paramiko")
+
+
+def test_list_works_while_the_login_host_is_away(laptop, cluster):
+    job = laptop.submit(laptop.spec("sleep 5"))
+    name = f"far{laptop.serial}"
+    end_connections(laptop)
+    cluster.cut("laptop")
+    try:
+        listed = laptop.dlrun("list", timeout=30).stdout
+        away = laptop.dlrun("status", job, code=1, timeout=30)
+    finally:
+        cluster.join("laptop")
+    (line,) = [row for row in listed.splitlines() if row.startswith(name)]
+    assert line.split()[3] == "unknown"
+    assert "no connection to `login`" in away.stderr
+    assert laptop.ended(job)["state"] == "completed"
+
+
+def test_commands_share_one_connection(laptop):
+    laptop.submit(laptop.spec("true"))
+    logins = "grep -c 'Accepted publickey for alice' /var/log/sshd.log"
+    before = int(laptop.cluster.on("login", logins, user="root").stdout)
+    for _ in range(3):
+        laptop.dlrun("status", "latest")
+    time.sleep(0.2)
+    assert int(laptop.cluster.on("login", logins, user="root").stdout) == before
+
+
+PBS = {
+    "name": "far",
+    "scheduler": {"type": "openpbs", "arithmetic": "per_node"},
+    "launcher": {"name": "ssh"},
+}
+
+
+@pytest.fixture(scope="module")
+def pbs():
+    spec = ClusterSpec(scheduler="pbs", node_types=(NodeType(count=2),), outside=("laptop",), sshd=True)
+    with Cluster(spec, name=f"remote-pbs-{os.getpid()}") as running:
+        yield Laptop(running, PBS)
+
+
+@pytest.mark.skipif(bool(why_no_pbs()), reason=why_no_pbs())
+def test_pbs_from_submit_to_the_last_result(pbs):
+    spec = pbs.spec(
+        "hostname > $DLRUN_RANK; sleep $((DLRUN_RANK * 2)); exit $((DLRUN_RANK * 3))",
+        resources={"nodes": 2, "walltime": "5m", "ranks_per_node": 1},
+    )
+    pbs.dlrun("submit", spec, "--host", "login", "--wait", code=3)
+    record = pbs.dlrun("fetch", "latest").stdout.strip()
+    assert pbs.run(f"cd {record}/files && cat 0 1").split() == ["n1", "n2"]
+
+
+@pytest.mark.skipif(bool(why_no_pbs()), reason=why_no_pbs())
+@pytest.mark.parametrize("stage", ["before-submit", "after-submit", "after-record"])
+def test_pbs_submits_once(pbs, stage):
+    spec = pbs.spec("true", hold=True)
+    pbs.break_at(stage)
+    pbs.dlrun("submit", spec, "--host", "login", code=1)
+    job = pbs.submit(spec)
+    listed = pbs.there(f"qselect -N far{pbs.serial}").split()
+    assert listed == [job]
+    pbs.dlrun("cancel", job)

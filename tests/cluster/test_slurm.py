@@ -1,0 +1,408 @@
+"""dlrun on a real Slurm, as an ordinary user: submit to last log line, every end, every directive read back."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+import pytest
+
+from tests.cluster import Account, Cluster, ClusterSpec, NodeType, Partition, Qos, cgroups, why_not
+from tests.cluster.jobs import PYTHON, User, bash
+
+pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
+
+SITE = {
+    "name": "test-slurm",
+    "scheduler": {"type": "slurm", "version": "22.05", "memory": "none"},
+    "launcher": {"name": "srun"},
+    "partitions": {
+        "debug": {"default": True, "node_type": "n"},
+        "low": {"node_type": "n", "preemptable": True},
+        "high": {"node_type": "n"},
+        "gpu": {"node_type": "g"},
+    },
+    "node_types": {
+        "n": {"topology": {"packages": 2, "cores": 4}, "memory": "4000MiB"},
+        "g": {"topology": {"packages": 2, "cores": 4, "gpus": {"count": 2, "numa": [0, 1]}}},
+    },
+    "fabric": {"name": "ethernet", "interfaces": ["eth0"]},
+}
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    spec = ClusterSpec(
+        node_types=(NodeType(count=3, features=("big",)), NodeType(name="g", count=1, gpus=2)),
+        partitions=(
+            Partition(name="debug", default=True, node_types=("n",), max_time="1-00:00:00"),
+            Partition(name="low", node_types=("n",), preempt="requeue"),
+            Partition(name="high", node_types=("n",), priority_tier=10),
+            Partition(name="gpu", node_types=("g",)),
+        ),
+        accounting=True,
+        accounts=(Account(name="project", users=("alice", "bob"), qos=("normal", "short")),),
+        qos=(Qos(name="short"),),
+        cgroup=not cgroups.why_not(),
+        slurm_conf=("SlurmdTimeout=2", "MessageTimeout=2", "KillWait=2", "OverTimeLimit=0"),
+    )
+    with Cluster(spec, name=f"slurm-{os.getpid()}") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def alice(cluster):
+    return User(cluster, SITE)
+
+
+def resources(**more):
+    return {"ranks_per_node": 1, "walltime": "5m", **more}
+
+
+def test_from_submit_to_the_last_log_line(alice):
+    """`--wait` follows rank 0's log over two hosts and exits with the job's exit code."""
+    spec = alice.write(
+        "hello.yaml",
+        {
+            "name": "hello",
+            "command": bash(
+                'echo "rank $RANK of $WORLD_SIZE on $(hostname), master $MASTER_ADDR"; exit $((RANK == 1 ? 7 : 0))'
+            ),
+            "resources": resources(nodes=2),
+        },
+    )
+    done = alice.dlrun("submit", str(spec), "--wait", code=7)
+    assert "rank 0 of 2 on n" in done.stdout
+    assert "first failure: rank 1 on n" in done.stdout
+    assert "job directory:" in done.stdout
+
+
+@pytest.mark.torch
+def test_torch_trains_over_real_separate_networks(alice):
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    train = PYTHON.parent.parent / "examples" / "digits" / "train.py"
+    job = alice.submit(
+        {
+            "command": ["python", str(train), "--epochs", "6", "--expect", "0.9"],
+            "resources": resources(nodes=2, ranks_per_node=2),
+            "placement": {"threads": 1},
+        }
+    )
+    (run,) = alice.ended(job, within=240)
+    logs = alice.dlrun("logs", job, "--rank", "all").stdout
+    assert run["state"] == "completed", logs
+    assert "with 4 ranks, replicas equal" in logs
+    assert {"n1", "n2", "n3"} >= {
+        line.split(" on ")[1].split(",")[0] for line in logs.splitlines() if "cores" in line
+    }
+
+
+def test_each_way_to_end_is_reported_as_what_it_was(alice, cluster):
+    """One job for each final state; they run at the same time where they can."""
+    one = resources(nodes=1, cpus_per_rank=1)
+    jobs = {
+        "completed": alice.submit({"command": bash("true"), "resources": one}),
+        "failed": alice.submit({"command": bash("exit 3"), "resources": one}),
+        "timed out": alice.submit({"command": bash("sleep 600"), "resources": {**one, "walltime": "1m"}}),
+    }
+    by_user = alice.submit({"command": bash("sleep 600"), "resources": one})
+    by_admin = alice.submit({"command": bash("sleep 600"), "resources": one})
+    alice.running(by_user)
+    alice.running(by_admin)
+    alice.dlrun("cancel", by_user)
+    cluster.on("login", ["scancel", by_admin], user="root", check=True)
+    jobs |= {"cancelled": by_user, "cancelled by admin": by_admin}
+    states = {wanted: alice.ended(job, within=120)[0] for wanted, job in jobs.items()}
+    assert {wanted: run["state"] for wanted, run in states.items()} == {wanted: wanted for wanted in jobs}
+    assert states["completed"]["exit_code"] == 0
+    assert states["failed"]["exit_code"] == 3
+
+
+@pytest.mark.skipif(bool(cgroups.why_not()), reason=cgroups.why_not() or "")
+def test_out_of_memory_is_reported_as_such(alice):
+    eat = "import time; x = bytearray(400 << 20); time.sleep(20)"
+    job = alice.submit(
+        {
+            "command": ["python3", "-c", eat],
+            "resources": resources(nodes=1, cpus_per_rank=1, memory_per_node="100MiB"),
+        }
+    )
+    (run,) = alice.ended(job)
+    assert run["state"] == "out of memory"
+
+
+def test_a_crashed_node_is_reported_as_such(alice, cluster):
+    job = alice.submit({"command": bash("sleep 600"), "resources": resources(nodes=1, hosts=["n3"])})
+    alice.running(job)
+    cluster.kill_node("n3")
+    try:
+        (run,) = alice.ended(job, within=60)
+        assert run["state"] == "node failed"
+    finally:
+        cluster.start_node("n3")
+
+
+def test_preemption_is_seen_and_the_job_comes_back(alice):
+    low = alice.submit(
+        {
+            "command": bash("sleep 3600"),
+            "resources": resources(nodes=3, partition="low", exclusive=True),
+            "on_failure": {"requeue": 1},
+        }
+    )
+    alice.running(low)
+    high = alice.submit(
+        {"command": bash("sleep 1"), "resources": resources(nodes=3, partition="high", exclusive=True)}
+    )
+    assert alice.ended(high, within=90)[0]["state"] == "completed"
+    assert alice.state(low)[0]["state"] in ("pending", "running", "preempted")
+    alice.dlrun("cancel", low)
+    assert alice.ended(low)[0]["state"] == "cancelled"
+
+
+def test_every_directive_arrives_as_meant(alice):
+    """Read back from Slurm itself, not from the script."""
+    job = alice.submit(
+        {
+            "name": 'a "name" with #, % and spaces',
+            "command": bash("true"),
+            "resources": resources(
+                nodes=2,
+                ranks_per_node=2,
+                cpus_per_rank=2,
+                memory_per_node="512MiB",
+                walltime="2h30m",
+                partition="debug",
+                account="project",
+                qos="short",
+                constraint="big",
+                hosts=["n1", "n2"],
+                exclude=["n3"],
+                options={"comment": "one, two", "nice": "5"},
+            ),
+            "hold": True,
+            "on_failure": {"requeue": 3},
+        }
+    )
+    held = alice.scontrol(job)
+    assert alice.state(job)[0]["state"] == "held"
+    assert held["JobState"] == "PENDING"
+    assert held["NumNodes"].startswith("2")
+    assert held["NumTasks"] == "4"
+    assert held["CPUs/Task"] == "2"
+    assert held["MinMemoryNode"] == "512M"
+    assert held["TimeLimit"] == "02:30:00"
+    assert held["Partition"] == "debug"
+    assert held["Account"] == "project"
+    assert held["QOS"] == "short"
+    assert held["Features"] == "big"
+    assert held["ReqNodeList"] == "n[1-2]"
+    assert held["ExcNodeList"] == "n3"
+    assert held["Requeue"] == "1"
+    alice.dlrun("release", job)
+    assert alice.ended(job)[0]["state"] == "completed"
+
+
+def test_dependencies_wait_and_a_broken_one_ends(alice):
+    first = alice.submit({"command": bash("sleep 2; exit 1"), "resources": resources(cpus_per_rank=1)})
+    after = {
+        when: alice.submit(
+            {
+                "command": bash("true"),
+                "resources": resources(cpus_per_rank=1),
+                "after": [{"job": first, "when": when}],
+            }
+        )
+        for when in ("ok", "any", "not_ok")
+    }
+    assert alice.ended(first)[0]["state"] == "failed"
+    assert alice.ended(after["any"])[0]["state"] == "completed"
+    assert alice.ended(after["not_ok"])[0]["state"] == "completed"
+    assert alice.ended(after["ok"])[0]["state"] in ("cancelled", "cancelled by admin")
+
+
+def test_a_sweep_is_one_array_with_one_call(alice, cluster):
+    job = alice.submit(
+        {
+            "command": bash("echo lr={{ lr }} seed={{ seed }}; exit {{ seed }}"),
+            "resources": resources(cpus_per_rank=1),
+            "sweep": {"lr": ["0.1", "1e-4"], "seed": ["0", "4"]},
+        }
+    )
+    runs = alice.ended(job, within=90)
+    assert [(run["task"], run["exit_code"]) for run in runs] == [(0, 0), (1, 4), (2, 0), (3, 4)]
+    points = alice.job_dir(job) / "points"
+    assert (points / "2" / "logs" / "rank-0.log").read_text() == "lr=1e-4 seed=0\n"
+    assert (points / "2" / "logs" / "job.log").exists()
+
+
+def test_ranks_are_bound_as_planned(alice):
+    """Masks read back inside each rank equal the plan's table, on every node."""
+    spec = alice.write(
+        "bound.yaml",
+        {
+            "name": "bound",
+            "command": bash('echo "$DLRUN_HOST $DLRUN_LOCAL_RANK $(taskset -c -p $$ | sed "s/.*: //")"'),
+            "resources": resources(nodes=2, ranks_per_node=2, exclusive=True),
+        },
+    )
+    plan = json.loads(alice.dlrun("plan", str(spec), "--json").stdout)
+    table = {str(rank["rank"]): rank["mask"] for rank in plan["binding"]["placement"]["ranks"]}
+    job = alice.dlrun("submit", str(spec), "--parsable").stdout.strip()
+    assert alice.ended(job)[0]["state"] == "completed"
+    logs = sorted((alice.job_dir(job) / "logs").glob("rank-*.log"))
+    assert len(logs) == 4
+    for log in logs:
+        _, local_rank, cpus = log.read_text().splitlines()[-1].split()
+        first, last = (int(part) for part in cpus.split("-"))
+        assert list(range(first, last + 1)) == table[local_rank]
+
+
+def test_shared_nodes_share_out_what_was_granted(alice):
+    job = alice.submit(
+        {
+            "command": bash('echo "$OMP_NUM_THREADS $(taskset -c -p $$ | sed "s/.*: //")"'),
+            "resources": resources(nodes=1, ranks_per_node=2, cpus_per_rank=2),
+        }
+    )
+    assert alice.ended(job)[0]["state"] == "completed"
+    masks = [(alice.job_dir(job) / "logs" / f"rank-{rank}.log").read_text().split() for rank in (0, 1)]
+    assert [threads for threads, _ in masks] == ["2", "2"]
+    assert masks[0][1] != masks[1][1]
+
+
+def test_uneven_nodes_fill_up_in_order(alice):
+    job = alice.submit(
+        {
+            "command": bash("echo $DLRUN_HOST $DLRUN_NODE_RANK $DLRUN_LOCAL_RANK $DLRUN_LOCAL_SIZE"),
+            "resources": {"nodes": 2, "ranks": 3, "ranks_per_node": 2, "walltime": "5m", "cpus_per_rank": 1},
+        }
+    )
+    assert alice.ended(job)[0]["state"] == "completed"
+    told = [(alice.job_dir(job) / "logs" / f"rank-{rank}.log").read_text().split()[1:] for rank in range(3)]
+    assert told == [["0", "0", "2"], ["0", "1", "2"], ["1", "0", "1"]]
+
+
+def test_gpus_are_asked_for_and_given(alice):
+    job = alice.submit(
+        {"command": bash("echo $CUDA_VISIBLE_DEVICES"), "resources": {"partition": "gpu", "walltime": "5m"}}
+    )
+    assert alice.ended(job)[0]["state"] == "completed"
+    assert (alice.job_dir(job) / "logs" / "rank-1.log").exists(), "one rank for each GPU"
+    assert "gres/gpu=2" in alice.scontrol(job)["TRES"] or "gpu:2" in str(alice.scontrol(job))
+
+
+def test_a_shell_inside_another_job_changes_nothing(alice):
+    hostile = {
+        "SLURM_JOB_ID": "999999",
+        "SLURM_CPU_BIND": "mask_cpu:0x1",
+        "SLURM_NTASKS": "77",
+        "SBATCH_PARTITION": "nonexistent",
+        "SBATCH_ACCOUNT": "nobody",
+        "SRUN_CPUS_PER_TASK": "64",
+        "PMI_RANK": "5",
+        "RANK": "9",
+        "WORLD_SIZE": "99",
+        "MASTER_ADDR": "203.0.113.1",
+    }
+    path = alice.write(
+        "hostile.yaml",
+        {
+            "name": "hostile",
+            "command": bash("echo $RANK/$WORLD_SIZE $MASTER_ADDR"),
+            "resources": resources(nodes=1),
+        },
+    )
+    done = alice.dlrun("submit", str(path), "--wait", env=hostile)
+    assert "0/1 n" in done.stdout
+    for name in hostile:
+        assert name in done.stderr
+
+
+def test_refusals_come_with_advice_and_leave_nothing(alice):
+    before = alice.dlrun("list", "--json", "--limit", "1000").stdout
+    path = alice.write(
+        "refused.yaml", {"name": "x", "command": ["true"], "resources": resources(constraint="nowhere")}
+    )
+    done = alice.dlrun("submit", str(path), code=1)
+    assert "sbatch refused the job" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert alice.dlrun("list", "--json", "--limit", "1000").stdout == before
+
+
+def test_check_asks_without_submitting(alice):
+    path = alice.write("check.yaml", {"name": "x", "command": ["true"], "resources": resources(nodes=1)})
+    assert " on n" in alice.dlrun("submit", str(path), "--check").stdout
+    assert alice.dlrun("submit", str(path), "--check", "--set", "resources.nodes=9", code=1).stdout == ""
+
+
+def test_one_call_asks_for_any_number_of_jobs(alice):
+    """squeue once and sacct once, counted by programs that stand before the real ones."""
+    jobs = [
+        alice.submit({"command": bash("true"), "resources": resources(cpus_per_rank=1)}) for _ in range(3)
+    ]
+    for job in jobs:
+        alice.ended(job)
+    held = [
+        alice.submit({"command": bash("true"), "resources": resources(cpus_per_rank=1), "hold": True})
+        for _ in range(3)
+    ]
+    count = alice.directory / "count"
+    count.mkdir(mode=0o777)
+    count.chmod(0o777)
+    for client in ("squeue", "sacct", "sbatch", "scontrol", "sinfo"):
+        program = count / client
+        program.write_text(f'#!/bin/sh\necho {client} >> {count}/calls\nexec /usr/bin/{client} "$@"\n')
+        program.chmod(0o755)
+    env = {"PATH": f"{count}:{PYTHON}:/usr/bin:/bin"}
+    alice.dlrun("status", *jobs, *held, env=env)
+    assert (count / "calls").read_text().split().count("squeue") == 1
+    assert (count / "calls").read_text().split().count("sacct") <= 1
+    (count / "calls").unlink()
+    path = alice.write("dry.yaml", {"name": "x", "command": ["true"], "resources": resources()})
+    alice.dlrun("submit", str(path), "--dry-run", env=env)
+    assert not (count / "calls").exists(), "a dry run asks no scheduler"
+    alice.dlrun("submit", str(path), env=env)
+    assert (count / "calls").read_text().split() == ["sbatch"]
+    alice.dlrun("cancel", *held)
+
+
+def test_a_killed_rank_ends_the_job_and_is_named(alice, cluster):
+    job = alice.submit(
+        {"command": bash("exec -a training-to-kill sleep 600"), "resources": resources(nodes=2)}
+    )
+    alice.running(job)
+    host = (alice.job_dir(job) / "hosts").read_text().split()[1]
+    deadline = time.monotonic() + 20
+    while cluster.on(host, "pkill -KILL -f training-to-kill", user="root").returncode:
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+    begun = time.monotonic()
+    (run,) = alice.ended(job, within=30)
+    assert time.monotonic() - begun < 25
+    assert run["state"] == "failed"
+    assert "ended with exit code 137" in alice.dlrun("logs", job, "--rank", "job").stdout
+    for node in ("n1", "n2", "n3"):
+        assert cluster.on(node, "pgrep -f training-to-kill", user="root").returncode == 1, "nothing is left"
+
+
+def test_modules_and_a_virtual_environment(alice, cluster):
+    venv = alice.directory / "venv"
+    cluster.on(
+        "login", [str(PYTHON / "python"), "-m", "venv", "--without-pip", str(venv)], check=True, timeout=60
+    )
+    job = alice.submit(
+        {
+            "command": bash("echo $VIRTUAL_ENV; command -v python; echo $MARK"),
+            "environment": {
+                "venv": str(venv),
+                "setup": ["MARK='set; up'", "export MARK"],
+                "variables": {"QUOTED": "a'b $HOME"},
+            },
+            "resources": resources(nodes=1),
+        }
+    )
+    assert alice.ended(job)[0]["state"] == "completed"
+    log = (alice.job_dir(job) / "logs" / "rank-0.log").read_text()
+    assert log == f"{venv}\n{venv}/bin/python\nset; up\n"

@@ -1,0 +1,62 @@
+"""`dlrun verify` on a real Slurm: right where the profile is, and finding out a profile that is not."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from tests.cluster import Cluster, ClusterSpec, NodeType, why_not
+from tests.cluster.jobs import User
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(why_not()), reason=why_not()),
+]
+
+SITE = {
+    "name": "test-verify",
+    "scheduler": {"type": "slurm", "version": "22.05"},
+    "launcher": {"name": "srun"},
+    "partitions": {"debug": {"default": True, "node_type": "n"}},
+    "node_types": {"n": {"topology": {"packages": 2, "cores": 4}}},
+}
+SPEC = {
+    "name": "training",
+    "command": ["python3", "no-such-training.py", "{{ lr }}"],
+    "resources": {"nodes": 2, "ranks_per_node": 2, "exclusive": True, "walltime": "10h"},
+    "placement": {"memory": "none"},
+    "sweep": {"lr": ["1", "2"]},
+    "on_failure": {"requeue": 2},
+}
+
+
+@pytest.fixture(scope="module")
+def alice():
+    spec = ClusterSpec(node_types=(NodeType(count=2),), accounting=True)
+    with Cluster(spec, name=f"verify-{os.getpid()}") as running:
+        yield User(running, SITE)
+
+
+def test_ranks_on_two_nodes_are_as_planned(alice):
+    alice.write("spec.yaml", SPEC)
+    ranks = json.loads(alice.dlrun("verify", "spec.yaml", "--json").stdout)["verify"]["ranks"]
+    assert [one["report"]["rank"] for one in ranks] == [0, 1, 2, 3]
+    assert [one["report"]["mask"] for one in ranks] == [[0, 1, 2, 3], [4, 5, 6, 7]] * 2
+    assert {one["report"]["sum"] for one in ranks} == {10}
+    assert len({one["report"]["host"] for one in ranks}) == 2
+    assert [one["differences"] for one in ranks] == [[]] * 4
+
+
+def test_a_profile_of_other_nodes_is_found_out(alice):
+    wrong = SITE | {
+        "node_types": {"n": {"topology": {"packages": 2, "cores": 8}}},
+        "scheduler": {**SITE["scheduler"], "cpus": "none"},
+    }
+    alice.write("wrong.yaml", wrong)
+    alice.write("spec.yaml", SPEC)
+    done = alice.dlrun("verify", "spec.yaml", "--site", "wrong.yaml", code=1)
+    assert "2 of 4 ranks are as planned" in done.stderr
+    assert "rank 3 may use CPUs 4-7, not 8-15; likely: the job was granted other cores" in done.stdout

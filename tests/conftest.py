@@ -1,0 +1,50 @@
+"""What all tests share: no test sees this machine's own settings, jobs or scheduler variables."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from dlrun.effects.clean_environment import clean
+
+settings.register_profile(
+    "dlrun",
+    deadline=None,  # the machine may be busy: time is not what is tested
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=bool(os.environ.get("CI")),  # continuous integration tries the same examples every time
+)
+settings.load_profile("dlrun")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", help="write the golden files anew; read the diff"
+    )
+
+
+REAL = ("cluster", "frameworks")
+"""Directories of tests that need the machine as it is."""
+
+
+@pytest.fixture(autouse=True)
+def own_place(request, tmp_path_factory, monkeypatch):
+    """A home and a directory of jobs for each test alone."""
+    if request.path.relative_to(Path(__file__).parent).parts[0] in REAL:
+        return
+    for name in set(os.environ) - set(clean(os.environ)[0]):
+        monkeypatch.delenv(name)
+    for name in [n for n in os.environ if n.startswith("DLRUN_")] + ["NO_COLOR", "FORCE_COLOR"]:
+        monkeypatch.delenv(name, raising=False)
+    base = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HOME", str(base))
+    monkeypatch.setenv("DLRUN_JOBS", str(base / "jobs"))
+    for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.fixture
+def update_golden(request) -> bool:
+    return bool(request.config.getoption("--update-golden"))

@@ -1,0 +1,124 @@
+"""Which rows run for real, how each is started, and whether it belongs to every run or to the full one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tests.frameworks.install import SLOW
+
+SSH = "{name: ssh}"
+SRUN = "{name: srun}"
+OPENMPI = "{name: openmpi, program: mpirun.openmpi}"
+MPICH = "{name: hydra, program: /usr/bin/mpiexec.hydra, arguments: [-launcher, ssh]}"
+INTELMPI = "{name: intelmpi, arguments: [-bootstrap, ssh]}"
+INTELMPI_HERE = 'environment.setup=["export I_MPI_ROOT=$VIRTUAL_ENV LD_LIBRARY_PATH=$VIRTUAL_ENV/lib"]'
+LINKS_HERE = 'environment.setup=["export LD_LIBRARY_PATH=$VIRTUAL_ENV/links"]'
+MPICH_HERE = 'environment.setup=["export LD_LIBRARY_PATH=$VIRTUAL_ENV/links MPI4PY_MPIABI=mpich"]'
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Case:
+    """One real run on two hosts.
+
+    `row` names the environment, `example` the directory of the example. `role` are the processes that train,
+    `world` how many of them say who they are (0: one driver does not). `replicas` is false where parameters
+    may differ. `victim` is the process that is killed in the middle, None where that would show nothing new.
+    """
+
+    row: str
+    name: str = ""
+    example: str = ""
+    launcher: str = SSH
+    sets: tuple[str, ...] = ()
+    role: str = "rank"
+    world: int = 2
+    replicas: bool = True
+    victim: tuple[str, int] | None = ("rank", 1)
+    seconds: float = 180
+
+    @property
+    def id(self) -> str:
+        """Its name in test reports."""
+        return self.name or self.row
+
+    @property
+    def slow(self) -> bool:
+        """Whether the row takes minutes to install."""
+        return self.row in SLOW
+
+
+CASES = (
+    Case(row="torch"),
+    Case(name="torch-slurm", row="torch", example="torch", launcher=SRUN),
+    Case(
+        name="torchrun-static",
+        row="torch",
+        example="torch",
+        sets=("torch.torchrun=true", "resources.ranks_per_node=2"),
+        role="agent",
+        world=4,
+        victim=("agent", 1),
+    ),
+    Case(
+        name="torchrun-c10d",
+        row="torch",
+        example="torch",
+        sets=("torch.torchrun=true", "torch.rendezvous=c10d"),
+        role="agent",
+        victim=None,
+    ),
+    Case(
+        name="horovod-gloo",
+        row="horovod",
+        sets=("resources.ranks_per_node=2", "resources.ranks=3"),
+        world=3,
+    ),
+    Case(name="horovod-slurm", row="horovod", example="horovod", launcher=SRUN),
+    Case(name="horovod-mpi", row="horovod", launcher=OPENMPI),
+    Case(name="mpi-openmpi", row="mpi", launcher=OPENMPI),
+    Case(name="mpi-mpich", row="mpi", launcher=MPICH, sets=(MPICH_HERE,)),
+    Case(name="mpi-intelmpi", row="intelmpi", example="mpi", launcher=INTELMPI, sets=(INTELMPI_HERE,)),
+    Case(name="mxnet-sync", row="mxnet", role="worker", victim=("worker", 1)),
+    Case(
+        name="mxnet-slurm", row="mxnet", example="mxnet", launcher=SRUN, role="worker", victim=("server", 1)
+    ),
+    Case(
+        name="mxnet-async",
+        row="mxnet",
+        sets=("command+=--store", "command+=dist_async", "mxnet.servers_per_node=2"),
+        role="worker",
+        replicas=False,
+        victim=("server", 0),
+    ),
+    Case(row="tensorflow"),
+    Case(
+        name="tensorflow-ps-slurm",
+        row="tensorflow",
+        example="tensorflow-ps",
+        launcher=SRUN,
+        role="chief",
+        world=0,
+        victim=None,
+    ),
+    Case(
+        name="tensorflow-ps",
+        row="tensorflow",
+        example="tensorflow-ps",
+        role="chief",
+        world=0,
+        victim=("ps", 1),
+    ),
+    Case(name="keras", row="tensorflow", example="keras"),
+    Case(row="chainermn", launcher=OPENMPI),
+    Case(row="paddle"),
+    Case(row="jax"),
+    Case(row="deepspeed"),
+    Case(row="accelerate"),
+    Case(row="lightning"),
+    Case(row="cntk", launcher=OPENMPI, sets=(LINKS_HERE,)),
+    Case(row="mesh_tensorflow", role="driver", world=0, victim=("server", 1)),
+    Case(row="ray", role="driver", victim=("node", 1), seconds=240),
+    Case(row="spark", role="driver", world=0, victim=("driver", 0), seconds=240),
+    Case(row="h2o", role="driver", world=0, victim=("node", 1), seconds=240),
+)
+"""Every real run; the first of each row also shows how it dies."""

@@ -1,0 +1,69 @@
+"""Every framework that can be installed trains on two real hosts, and dies at once when one of its processes does."""
+
+from __future__ import annotations
+
+import re
+import time
+
+import pytest
+
+from tests.frameworks.cases import CASES
+from tests.frameworks.hosts import REPOSITORY, make_job
+
+pytestmark = pytest.mark.cluster
+
+WHO = re.compile(r"(?:rank|worker) (\d+) of (\d+)")
+END = re.compile(r"loss ([0-9.e+-]+) -> ([0-9.e+-]+)(?:, parameters ([0-9a-f]{12}))?")
+
+
+def parameters(cases):
+    return [pytest.param(c, id=c.id, marks=[pytest.mark.slow] if c.slow else []) for c in cases]
+
+
+def prepared(case, hosts, venv, *more):
+    spec = REPOSITORY / "examples" / (case.example or case.row) / "spec.yaml"
+    sets = [f"environment.venv={venv(case.row)}", *case.sets, *more]
+    return make_job(hosts, case.id, spec, launcher=case.launcher, sets=sets)
+
+
+def nothing_left(hosts):
+    """What still runs after a second's patience for processes that are just ending."""
+    for _ in range(10):
+        if not (left := hosts.left()):
+            return left
+        time.sleep(0.1)
+    return left
+
+
+@pytest.mark.parametrize("case", parameters(CASES))
+def test_it_trains_on_two_hosts(case, hosts, venv):
+    job = prepared(case, hosts, venv).start()
+    assert job.wait(case.seconds) == 0, job.said()
+    ends = [found for log in job.logs(case.role) for found in END.findall(log)]
+    assert ends, job.said()
+    for first, last, _ in ends:
+        assert float(last) < float(first) / 4, job.said()
+    if case.world:
+        ranks = {found for log in job.logs(case.role) for found in WHO.findall(log)}
+        assert ranks == {(str(rank), str(case.world)) for rank in range(case.world)}, job.said()
+        assert len(ends) >= case.world, job.said()
+        assert not case.replicas or len({digest for _, _, digest in ends}) == 1, job.said()
+    assert nothing_left(hosts) == []
+
+
+@pytest.mark.parametrize("case", parameters(c for c in CASES if c.victim))
+def test_one_dead_process_ends_the_job(case, hosts, venv):
+    job = prepared(case, hosts, venv, "command+=--steps", "command+=100000000").start()
+    deadline = time.monotonic() + case.seconds
+    while not any(re.search(r"step [1-9]\d* ", log) for log in job.logs(case.role)):
+        assert job.process.poll() is None, job.said()
+        assert time.monotonic() < deadline, job.said()
+        time.sleep(0.1)
+    role, rank = case.victim
+    job.kill(role, rank)
+    killed = time.monotonic()
+    code = job.wait(60)
+    assert time.monotonic() - killed < 15, job.said()
+    assert code not in (0, None), job.said()
+    assert f"first failure: {role} {rank} on n" in job.output, job.said()
+    assert nothing_left(hosts) == []

@@ -1,0 +1,13 @@
+take_ports() { # COUNT: a block of free ports, reserved against other jobs of yours on this node; sets port
+take_ports 1
+# 64 × rank, 4 on each node
+forward_names mpirun -np 64 --hostfile "$run_dir"/hostfile --map-by ppr:4:node --bind-to none bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
+
+command=()
+case $role in
+rank)
+  export HOROVOD_CONTROLLER=mpi # ranks are started by openmpi [Horovod documentation, Environment variables]
+  export HOROVOD_CPU_OPERATIONS=mpi # sums in host memory go the way the ranks met [Horovod documentation, Environment variables]
+  command=(python pytorch_imagenet_resnet50.py --batch-size 32)
+  ;;
+esac

@@ -1,0 +1,11 @@
+take_ports() { # COUNT: a block of free ports, reserved against other jobs of yours on this node; sets port
+take_ports 1
+# 2 × shard, 1 on each node
+srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" shard </dev/null &
+
+command=()
+case $role in
+shard)
+  command=(python /software/caffe2/resnet50_trainer.py --train_data /software/imagenet --num_shards 2 --shard_id "$DLRUN_NODE_RANK" --run_id "$DLRUN_RUN_ID" --file_store_path "$DLRUN_RUN_DIR" --distributed_interfaces ib0)
+  ;;
+esac

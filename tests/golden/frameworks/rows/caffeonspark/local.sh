@@ -1,0 +1,29 @@
+take_ports() { # COUNT: a block of free ports, reserved against other jobs of yours on this node; sets port
+DLRUN_MASTER_IP=$(numeric "$DLRUN_MASTER_ADDR") # for those that take no name
+take_ports 3
+# 1 × master, 1 on the first node
+start_local 1 bash "$DLRUN_JOB_DIR/rank.sh" master </dev/null &
+# 1 × worker, 1 on each node
+start_local 1 bash "$DLRUN_JOB_DIR/rank.sh" worker </dev/null &
+# 1 × driver, 1 on the first node
+start_local 1 bash "$DLRUN_JOB_DIR/rank.sh" driver </dev/null &
+
+command=()
+case $role in
+master)
+  export SPARK_LOCAL_IP
+  SPARK_LOCAL_IP="$(own_address)" # this node, by the site's address rule [Spark documentation, Spark Standalone Mode]
+  export SPARK_MASTER_OPTS=-Dspark.master.rest.enabled=false # nobody needs it, and its port is the same for all jobs [Spark documentation, Spark Standalone Mode]
+  command=(spark-class org.apache.spark.deploy.master.Master --host "$DLRUN_MASTER_IP" --port "$DLRUN_MASTER_PORT" --webui-port "$((DLRUN_MASTER_PORT + 1))")
+  ;;
+worker)
+  export SPARK_LOCAL_IP
+  SPARK_LOCAL_IP="$(own_address)" # this node, by the site's address rule [Spark documentation, Spark Standalone Mode]
+  command=(spark-class org.apache.spark.deploy.worker.Worker --host "$(own_address)" --webui-port "$((DLRUN_MASTER_PORT + 2))" --cores "$(env -u OMP_NUM_THREADS nproc)" --work-dir "$DLRUN_RUN_DIR"/logs/spark-"$DLRUN_RANK" spark://"$DLRUN_MASTER_IP":"$DLRUN_MASTER_PORT")
+  ;;
+driver)
+  export SPARK_LOCAL_IP
+  SPARK_LOCAL_IP="$(own_address)" # this node, by the site's address rule [Spark documentation, Spark Standalone Mode]
+  command=(spark-submit --conf spark.cores.max="$(($(env -u OMP_NUM_THREADS nproc) * 1))" --conf spark.task.cpus="$(env -u OMP_NUM_THREADS nproc)" --master spark://"$DLRUN_MASTER_IP":"$DLRUN_MASTER_PORT" --conf spark.driver.host="$DLRUN_MASTER_IP" --conf spark.driver.bindAddress="$DLRUN_MASTER_IP" --conf spark.ui.enabled=false --class com.yahoo.ml.caffe.CaffeOnSpark --files solver.prototxt,train_test.prototxt caffe-grid-with-dependencies.jar -train -conf solver.prototxt -clusterSize 1 -connection ethernet -model file:"$DLRUN_RUN_DIR"/caffe.model)
+  ;;
+esac

@@ -1,0 +1,19 @@
+take_ports() { # COUNT: a block of free ports, reserved against other jobs of yours on this node; sets port
+take_ports 1
+# 1 × rank, 1 on each node
+start_local 1 bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
+
+command=()
+case $role in
+rank)
+  export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]
+  export MASTER_PORT="$DLRUN_MASTER_PORT" # derived from the job id, found free on rank 0's node [PyTorch documentation, torch.distributed]
+  export WORLD_SIZE=1 # 1 nodes × 1 ranks [PyTorch documentation, torch.distributed]
+  export RANK="$DLRUN_RANK" # as the launcher counts [PyTorch documentation, torch.distributed]
+  export LOCAL_RANK="$DLRUN_LOCAL_RANK" # as the launcher counts on this node [PyTorch documentation, torch.distributed]
+  export LOCAL_WORLD_SIZE="$DLRUN_LOCAL_SIZE" # ranks on this node [PyTorch documentation, torch.distributed]
+  export GROUP_RANK="$DLRUN_NODE_RANK" # which node this is, as torchrun calls it [PyTorch documentation, torch.distributed]
+  export DS_ACCELERATOR=cpu # there are no GPUs [DeepSpeed, accelerator/real_accelerator.py]
+  command=(python examples/deepspeed/train.py --steps 60)
+  ;;
+esac

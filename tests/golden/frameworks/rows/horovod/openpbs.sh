@@ -1,0 +1,29 @@
+take_ports() { # COUNT: a block of free ports, reserved against other jobs of yours on this node; sets port
+take_ports 1
+# 1 × rendezvous, 1 on the first node
+start_ssh "$run_dir"/hosts-first 1 1 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" rendezvous </dev/null &
+# 2 × rank, 1 on each node
+start_ssh "$run_dir"/hosts 1 2 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
+
+command=()
+case $role in
+rendezvous)
+  command=(python3 "$DLRUN_JOB_DIR"/hvd_rendezvous.py "$DLRUN_MASTER_PORT" 2 1)
+  ;;
+rank)
+  export HOROVOD_CONTROLLER=gloo # ranks are started by ssh [Horovod documentation, Environment variables]
+  export HOROVOD_CPU_OPERATIONS=gloo # sums in host memory go the way the ranks met [Horovod documentation, Environment variables]
+  export HOROVOD_GLOO_RENDEZVOUS_ADDR="$DLRUN_MASTER_ADDR" # where the key/value server runs [Horovod 0.28, horovod/common/gloo/gloo_context.h]
+  export HOROVOD_GLOO_RENDEZVOUS_PORT="$DLRUN_MASTER_PORT" # derived from the job id, found free there [Horovod 0.28, horovod/common/gloo/gloo_context.h]
+  export HOROVOD_HOSTNAME=node"$DLRUN_NODE_RANK" # names this node's ranks for the server [Horovod 0.28, horovod/common/gloo/gloo_context.h]
+  export HOROVOD_RANK="$DLRUN_RANK" # as the launcher counts [Horovod 0.28, horovod/common/gloo/gloo_context.h]
+  export HOROVOD_SIZE=2 # 2 nodes × 1 ranks [Horovod 0.28, horovod/common/gloo/gloo_context.h]
+  export HOROVOD_LOCAL_RANK="$DLRUN_LOCAL_RANK" # as the launcher counts on this node [Horovod 0.28, horovod/common/gloo/gloo_context.h]
+  export HOROVOD_LOCAL_SIZE="$DLRUN_LOCAL_SIZE" # ranks on this node [Horovod 0.28, horovod/common/gloo/gloo_context.h]
+  export HOROVOD_CROSS_RANK="$DLRUN_NODE_RANK" # place among the ranks of this local rank [Horovod 0.28, horovod/common/gloo/gloo_context.h]
+  export HOROVOD_CROSS_SIZE
+  HOROVOD_CROSS_SIZE="$(( (2 - DLRUN_LOCAL_RANK + 0) / 1 ))" # ranks with this local rank [Horovod 0.28, horovod/common/gloo/gloo_context.h]
+  export HOROVOD_GLOO_IFACE=eth0 # the site's fabric [Horovod 0.28, horovod/common/gloo/gloo_context.h]
+  command=(python examples/horovod/train.py --steps 60)
+  ;;
+esac

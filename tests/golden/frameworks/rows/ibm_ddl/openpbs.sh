@@ -1,0 +1,12 @@
+take_ports() { # COUNT: a block of free ports, reserved against other jobs of yours on this node; sets port
+take_ports 1
+# 4 × rank, 2 on each node
+forward_names mpirun -np 4 --hostfile "$run_dir"/hostfile --map-by ppr:2:node --bind-to none bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
+
+command=()
+case $role in
+rank)
+  export DDL_OPTIONS='-mode p:2x2x1x1' # 2 ranks on each of 2 hosts, in one rack [IBM WML CE documentation, Using the ddlrun tool]
+  command=(python /software/ddl/train.py)
+  ;;
+esac

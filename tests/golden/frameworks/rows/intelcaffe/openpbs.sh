@@ -1,0 +1,22 @@
+take_ports() { # COUNT: a block of free ports, reserved against other jobs of yours on this node; sets port
+take_ports 1
+# 4 × rank, 2 on each node
+mpiexec.hydra -f "$run_dir"/hosts -ppn 2 -n 4 bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
+
+command=()
+case $role in
+rank)
+  export MLSL_NUM_SERVERS=2 # one for each communication core of the rank [Intel MLSL, src/comm_ep.cpp]
+  export MLSL_LOG_LEVEL=1 # errors and warnings [Intel MLSL, src/comm_ep.cpp]
+  export MLSL_SERVER_AFFINITY=23,22,47,46 # the communication cores of all ranks of a node [Intel MLSL, src/comm_ep.cpp]
+  export I_MPI_SPAWN=1 # servers are spawned, and Intel MPI from 2019 on allows that only if asked [Intel MLSL, src/comm_ep.cpp]
+  export KMP_HW_SUBSET=1t # one thread on each core [intel/caffe scripts/run_intelcaffe.sh]
+  export GLOG_minloglevel=0 # as the script starts it [intel/caffe scripts/run_intelcaffe.sh]
+  export KMP_AFFINITY=granularity=fine,compact,1,0 # ranks share the node: threads in order on the rank's own cores [intel/caffe scripts/run_intelcaffe.sh]
+  export INTERNAL_THREADS_PIN
+  INTERNAL_THREADS_PIN="$(set -- 22,23 46,47; shift "$DLRUN_LOCAL_RANK"; printf %s "$1")" # the last two hardware threads of the rank, of its own only [intel/caffe scripts/run_intelcaffe.sh]
+  export FI_PROVIDER=tcp # the site's fabric; before Intel MPI 2019 this was I_MPI_FABRICS=shm:tcp [Intel MPI Library Developer Reference]
+  export FI_TCP_IFACE=eth0 # the site's fabric; was I_MPI_TCP_NETMASK [Intel MPI Library Developer Reference]
+  command=(caffe train --solver solver.prototxt)
+  ;;
+esac

@@ -1,0 +1,13 @@
+take_ports() { # COUNT: a block of free ports, reserved against other jobs of yours on this node; sets port
+take_ports 1
+# 2 × rank, 1 on each node
+start_ssh "$run_dir"/hosts 1 2 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
+
+command=()
+case $role in
+rank)
+  export JAX_COORDINATOR_ADDRESS="$DLRUN_MASTER_ADDR":"$DLRUN_MASTER_PORT" # rank 0's node, by the site's address rule [JAX 0.10, jax/_src/distributed.py]
+  export JAX_CPU_COLLECTIVES_IMPLEMENTATION=gloo # collectives between hosts without GPUs [JAX 0.10, jax/_src/distributed.py]
+  command=(python examples/jax/train.py --rank "$DLRUN_RANK" --world 2 --steps 60)
+  ;;
+esac

@@ -1,0 +1,40 @@
+take_ports() { # COUNT: a block of free ports, reserved against other jobs of yours on this node; sets port
+DLRUN_MASTER_IP=$(numeric "$DLRUN_MASTER_ADDR") # for those that take no name
+take_ports 1
+# 1 × scheduler, 1 on the first node
+start_ssh "$run_dir"/hosts-first 1 1 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" scheduler </dev/null &
+# 2 × server, 1 on each node
+start_ssh "$run_dir"/hosts 1 2 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" server </dev/null &
+# 2 × worker, 1 on each node
+start_ssh "$run_dir"/hosts 1 2 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" worker </dev/null &
+
+command=()
+case $role in
+scheduler)
+  export DMLC_PS_ROOT_URI="$DLRUN_MASTER_IP" # the scheduler's node, as an IP: ps-lite binds no names [MXNet documentation, Distributed training]
+  export DMLC_PS_ROOT_PORT="$DLRUN_MASTER_PORT" # derived from the job id, found free there [MXNet documentation, Distributed training]
+  export DMLC_NUM_SERVER=2 # servers of all nodes [MXNet documentation, Distributed training]
+  export DMLC_NUM_WORKER=2 # one worker a rank [MXNet documentation, Distributed training]
+  export DMLC_INTERFACE=eth0 # the site's fabric [MXNet documentation, Distributed training]
+  export DMLC_ROLE=scheduler # what this process is for [MXNet documentation, Distributed training]
+  command=(python examples/mxnet/train.py --store dist_sync --steps 60)
+  ;;
+server)
+  export DMLC_PS_ROOT_URI="$DLRUN_MASTER_IP" # the scheduler's node, as an IP: ps-lite binds no names [MXNet documentation, Distributed training]
+  export DMLC_PS_ROOT_PORT="$DLRUN_MASTER_PORT" # derived from the job id, found free there [MXNet documentation, Distributed training]
+  export DMLC_NUM_SERVER=2 # servers of all nodes [MXNet documentation, Distributed training]
+  export DMLC_NUM_WORKER=2 # one worker a rank [MXNet documentation, Distributed training]
+  export DMLC_INTERFACE=eth0 # the site's fabric [MXNet documentation, Distributed training]
+  export DMLC_ROLE=server # what this process is for [MXNet documentation, Distributed training]
+  command=(python examples/mxnet/train.py --store dist_sync --steps 60)
+  ;;
+worker)
+  export DMLC_PS_ROOT_URI="$DLRUN_MASTER_IP" # the scheduler's node, as an IP: ps-lite binds no names [MXNet documentation, Distributed training]
+  export DMLC_PS_ROOT_PORT="$DLRUN_MASTER_PORT" # derived from the job id, found free there [MXNet documentation, Distributed training]
+  export DMLC_NUM_SERVER=2 # servers of all nodes [MXNet documentation, Distributed training]
+  export DMLC_NUM_WORKER=2 # one worker a rank [MXNet documentation, Distributed training]
+  export DMLC_INTERFACE=eth0 # the site's fabric [MXNet documentation, Distributed training]
+  export DMLC_ROLE=worker # what this process is for [MXNet documentation, Distributed training]
+  command=(python examples/mxnet/train.py --store dist_sync --steps 60)
+  ;;
+esac

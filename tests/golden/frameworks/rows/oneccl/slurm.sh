@@ -1,0 +1,14 @@
+take_ports() { # COUNT: a block of free ports, reserved against other jobs of yours on this node; sets port
+take_ports 1
+# 4 × rank, 2 on each node
+srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
+
+command=()
+case $role in
+rank)
+  export CCL_ATL_TRANSPORT=mpi # the launcher is an MPI's [oneCCL documentation, Environment variables]
+  export CCL_WORKER_COUNT=1 # one for each communication core of the rank [oneCCL documentation, Environment variables]
+  export CCL_WORKER_AFFINITY=23,47 # the communication cores of all ranks of a node [oneCCL documentation, Environment variables]
+  command=(./program)
+  ;;
+esac

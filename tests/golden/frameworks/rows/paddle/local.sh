@@ -1,0 +1,20 @@
+take_ports() { # COUNT: a block of free ports, reserved against other jobs of yours on this node; sets port
+take_ports 2
+# 1 × rank, 1 on each node
+start_local 1 bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
+
+command=()
+case $role in
+rank)
+  export PADDLE_TRAINERS_NUM=1 # 1 nodes × 1 ranks [Paddle 3.3, paddle/distributed/parallel.py]
+  export PADDLE_TRAINER_ENDPOINTS
+  PADDLE_TRAINER_ENDPOINTS="$(endpoints 1 1 1)" # all trainers in order of rank [Paddle 3.3, paddle/distributed/parallel.py]
+  export PADDLE_TRAINER_ID="$DLRUN_RANK" # as the launcher counts [Paddle 3.3, paddle/distributed/parallel.py]
+  export PADDLE_CURRENT_ENDPOINT
+  PADDLE_CURRENT_ENDPOINT="$(endpoints 1 1 1 | cut -d , -f $((DLRUN_RANK + 1)))" # this trainer's own among them [Paddle 3.3, paddle/distributed/parallel.py]
+  export PADDLE_MASTER="$DLRUN_MASTER_ADDR":"$DLRUN_MASTER_PORT" # rank 0's node, by the site's address rule [Paddle 3.3, paddle/distributed/parallel.py]
+  export PADDLE_RANK_IN_NODE="$DLRUN_LOCAL_RANK" # as the launcher counts on this node [Paddle 3.3, paddle/distributed/parallel.py]
+  export PADDLE_DISTRI_BACKEND=gloo # there are no GPUs [Paddle 3.3, paddle/distributed/parallel.py]
+  command=(python examples/paddle/train.py --steps 60)
+  ;;
+esac

@@ -1,0 +1,23 @@
+take_ports() { # COUNT: a block of free ports, reserved against other jobs of yours on this node; sets port
+DLRUN_MASTER_IP=$(numeric "$DLRUN_MASTER_ADDR") # for those that take no name
+take_ports 1
+# 2 × node, 1 on each node
+srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --overlap bash "$DLRUN_JOB_DIR/rank.sh" node </dev/null &
+# 1 × driver, 1 on the first node
+srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --overlap --nodelist="$first_host" bash "$DLRUN_JOB_DIR/rank.sh" driver </dev/null &
+
+command=()
+case $role in
+node)
+  export RAY_NUM_REDIS_GET_RETRIES=120 # seconds that nodes wait for the head [Ray, _private/ray_constants.py]
+  if ((DLRUN_RANK == 0)); then
+    command=(ray start --head --port="$DLRUN_MASTER_PORT" --temp-dir=/tmp/ray-"$UID-$DLRUN_MASTER_PORT" --include-dashboard=false --node-ip-address="$(own_address)" --num-cpus="$(env -u OMP_NUM_THREADS nproc)" --num-gpus=0 --disable-usage-stats --block)
+  else
+    command=(ray start --address="$DLRUN_MASTER_IP":"$DLRUN_MASTER_PORT" --node-ip-address="$(own_address)" --num-cpus="$(env -u OMP_NUM_THREADS nproc)" --num-gpus=0 --disable-usage-stats --block)
+  fi
+  ;;
+driver)
+  export RAY_ADDRESS="$DLRUN_MASTER_IP":"$DLRUN_MASTER_PORT" # the head of this job's nodes [Ray documentation, Launching an on-premise cluster]
+  command=(python examples/ray/train.py --workers 2 --steps 60)
+  ;;
+esac

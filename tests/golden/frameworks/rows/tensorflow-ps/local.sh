@@ -1,0 +1,27 @@
+take_ports() { # COUNT: a block of free ports, reserved against other jobs of yours on this node; sets port
+take_ports 3
+# 1 × ps, 1 on each node
+start_local 1 bash "$DLRUN_JOB_DIR/rank.sh" ps </dev/null &
+# 1 × worker, 1 on each node
+start_local 1 bash "$DLRUN_JOB_DIR/rank.sh" worker </dev/null &
+# 1 × chief, 1 on the first node
+start_local 1 bash "$DLRUN_JOB_DIR/rank.sh" chief </dev/null &
+
+command=()
+case $role in
+ps)
+  export TF_CONFIG
+  TF_CONFIG='{"cluster": {"worker": ['"$(endpoints 0 1 1 '"')"'], "ps": ['"$(endpoints 1 1 1 '"')"'], "chief": ['"$(endpoints 2 1 1 '"')"']}, "task": {"type": "ps", "index": '"$DLRUN_RANK"'}}' # all tasks in order of rank, and which one this is [TensorFlow guide, Distributed training]
+  command=(python examples/tensorflow-ps/train.py --steps 60)
+  ;;
+worker)
+  export TF_CONFIG
+  TF_CONFIG='{"cluster": {"worker": ['"$(endpoints 0 1 1 '"')"'], "ps": ['"$(endpoints 1 1 1 '"')"'], "chief": ['"$(endpoints 2 1 1 '"')"']}, "task": {"type": "worker", "index": '"$DLRUN_RANK"'}}' # all tasks in order of rank, and which one this is [TensorFlow guide, Distributed training]
+  command=(python examples/tensorflow-ps/train.py --steps 60)
+  ;;
+chief)
+  export TF_CONFIG
+  TF_CONFIG='{"cluster": {"worker": ['"$(endpoints 0 1 1 '"')"'], "ps": ['"$(endpoints 1 1 1 '"')"'], "chief": ['"$(endpoints 2 1 1 '"')"']}, "task": {"type": "chief", "index": '"$DLRUN_RANK"'}}' # all tasks in order of rank, and which one this is [TensorFlow guide, Distributed training]
+  command=(python examples/tensorflow-ps/train.py --steps 60)
+  ;;
+esac

@@ -1,0 +1,11 @@
+take_ports() { # COUNT: a block of free ports, reserved against other jobs of yours on this node; sets port
+take_ports 1
+# 4 × rank, 2 on each node
+srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
+
+command=()
+case $role in
+rank)
+  command=(python -u /software/theano-mpi/worker.py cuda"$DLRUN_LOCAL_RANK" avg nccl32 theanompi.models.alex_net AlexNet)
+  ;;
+esac

@@ -1,0 +1,109 @@
+"""What every framework's processes are told and how they start, word for word: the examples, and published launches.
+
+Only what is the framework's own is kept: the launch lines of `job.sh` and the roles of `rank.sh`. The rest of both
+scripts is in the other golden cases. `pytest tests/golden/frameworks --update-golden` writes them anew.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dlrun import backends
+from tests.making import plan_in, scripts_of
+
+HERE = Path(__file__).parent
+EXAMPLES = Path(__file__).parents[3] / "examples"
+ROWS = sorted(path.parent.name for path in EXAMPLES.glob("*/spec.yaml"))
+SITES = ("slurm", "openpbs", "local")
+PUBLISHED = sorted(path.parent.name for path in HERE.glob("*/spec.yaml"))
+LAUNCHER = {"openpbs": ("openmpi", "intelmpi"), "local": ("openmpi", "intelmpi")}
+"""What starts frameworks that the site's own launcher cannot."""
+
+
+def row_plan(row: str, site: str):
+    """The plan of an example on one of the three sites."""
+    sets = [f"site={HERE}/sites/{site}.yaml"]
+    framework = backends.framework(framework_of(EXAMPLES / row))
+    usual = {"slurm": "srun", "openpbs": "ssh", "local": "local"}[site]
+    if framework.LAUNCHERS and usual not in framework.LAUNCHERS:
+        sets.append(f"launcher={next(name for name in LAUNCHER[site] if name in framework.LAUNCHERS)}")
+    if site == "local":
+        sets.append("resources.nodes=1")
+    return plan_in(EXAMPLES / row, sets=sets)
+
+
+def framework_of(place: Path) -> str:
+    return re.search(r"^framework: (\S+)", (place / "spec.yaml").read_text("utf-8"), re.MULTILINE)[1]
+
+
+def launch(plan) -> str:
+    """The lines that start each role, and what `rank.sh` does for it."""
+    made = scripts_of(plan)
+    lines = made["job.sh"].splitlines()
+    started = []
+    for number, line in enumerate(lines):
+        if re.match(r"# \d+ × ", line):
+            end = next(i for i in range(number, len(lines)) if lines[i].startswith("steps+="))
+            started += lines[number:end]
+    waits = [line for line in lines if line.startswith("  if ") and line.endswith("then break; fi")]
+    roles = made["rank.sh"][made["rank.sh"].index("\ncommand=()\n") + 1 :]
+    ports = [line for line in lines if re.match(r"(take_ports|DLRUN_MASTER_IP=)", line)]
+    return "\n".join([*ports, *started, *waits, "", roles[: roles.index("\nesac\n") + 5], ""])
+
+
+def compare(path: Path, text: str, update: bool) -> None:
+    if update:
+        path.parent.mkdir(exist_ok=True, parents=True)
+        path.write_text(text, "utf-8")
+    assert text == path.read_text("utf-8"), f"{path} is not what is rendered"
+
+
+@pytest.mark.parametrize("site", SITES)
+@pytest.mark.parametrize("row", ROWS)
+def test_example(row, site, update_golden):
+    compare(HERE / "rows" / row / f"{site}.sh", launch(row_plan(row, site)), update_golden)
+
+
+@pytest.mark.parametrize("case", PUBLISHED)
+def test_published_launch(case, update_golden):
+    compare(HERE / case / "launch.sh", launch(plan_in(HERE / case)), update_golden)
+
+
+def test_every_framework_has_an_example():
+    assert {framework_of(EXAMPLES / row) for row in ROWS} == set(backends.FRAMEWORKS)
+
+
+def test_shellcheck_finds_nothing_in_the_whole_scripts(tmp_path):
+    shellcheck = shutil.which("shellcheck", path=Path(sys.executable).parent) or shutil.which("shellcheck")
+    if shellcheck is None:
+        pytest.skip("shellcheck is not installed: it comes with the `lint` dependency group")
+    paths = []
+    for row in ROWS:
+        plan = row_plan(row, "openpbs")
+        for name, text in scripts_of(plan).items():
+            if name == "rank.sh" or len(plan.roles) > 1:  # else job.sh is that of other golden cases
+                paths.append(tmp_path / f"{row}-{name}")
+                paths[-1].write_text(text, "utf-8")
+    done = subprocess.run([shellcheck, *paths], capture_output=True, text=True, check=False)
+    assert done.stdout == ""
+
+
+def test_the_published_binding_of_intel_caffe_comes_out():
+    """Two ranks on 2 × 24 cores numbered as Dell does: the four cores and 22 threads of the published line."""
+    text = (HERE / "prace-intelcaffe" / "launch.sh").read_text("utf-8")
+    for said in (
+        "-ppn 2 -n 896",
+        "export MLSL_NUM_SERVERS=2 ",
+        "export MLSL_SERVER_AFFINITY=39,38,43,42 ",
+        "export KMP_AFFINITY=granularity=fine,compact,1,0 ",
+        "export FI_PROVIDER=psm2 ",
+    ):
+        assert said in text
+    plan = plan_in(HERE / "prace-intelcaffe")
+    assert {v.name: str(v.value) for v in plan.variables}["OMP_NUM_THREADS"] == "22"

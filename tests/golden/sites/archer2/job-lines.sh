@@ -1,0 +1,17 @@
+#SBATCH --job-name=published
+#SBATCH --output=logs/job.log
+#SBATCH --no-requeue
+#SBATCH --nodes=4
+#SBATCH --ntasks=512
+#SBATCH --ntasks-per-node=128
+#SBATCH --cpus-per-task=1
+#SBATCH --account=t01
+#SBATCH --partition=standard
+#SBATCH --qos=standard
+#SBATCH --time=00:20:00
+#SBATCH --hint=nomultithread
+#SBATCH --distribution=block:block
+DLRUN_MASTER_ADDR="$first_host"
+export OMP_NUM_THREADS=1
+export PYTHONUNBUFFERED=1
+srun --nodes=4 --ntasks=512 --ntasks-per-node=128 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &

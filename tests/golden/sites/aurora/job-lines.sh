@@ -1,0 +1,21 @@
+#PBS -N published
+#PBS -S /bin/bash
+#PBS -o logs/job.log
+#PBS -j oe
+#PBS -k doe
+#PBS -r n
+#PBS -l select=2:mpiprocs=12:ompthreads=8
+#PBS -l place=scatter
+#PBS -q debug
+#PBS -A Aurora_training
+#PBS -l walltime=00:30:00
+#PBS -l filesystems=home:flare
+module load frameworks
+DLRUN_MASTER_ADDR="$first_host.hsn.cm.aurora.alcf.anl.gov"
+export OMP_NUM_THREADS=8
+export PYTHONUNBUFFERED=1
+export CCL_PROCESS_LAUNCHER=pmix
+export CCL_ATL_TRANSPORT=mpi
+export CCL_KVS_MODE=mpi
+export FI_MR_CACHE_MONITOR=userfaultfd
+mpiexec -n 24 --ppn 12 --hostfile "$run_dir"/hosts --cpu-bind none --pmi=pmix --envall bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &

@@ -1,0 +1,18 @@
+#SBATCH --job-name=published
+#SBATCH --output=logs/job.log
+#SBATCH --no-requeue
+#SBATCH --nodes=2
+#SBATCH --ntasks=8
+#SBATCH --ntasks-per-node=4
+#SBATCH --cpus-per-task=8
+#SBATCH --exclusive
+#SBATCH --gres=gpu:4
+#SBATCH --mem=494000M
+#SBATCH --account=IscrC_x
+#SBATCH --partition=boost_usr_prod
+#SBATCH --time=00:30:00
+DLRUN_MASTER_ADDR="$first_host"
+export OMP_NUM_THREADS=8
+export PYTHONUNBUFFERED=1
+export NCCL_DEBUG=WARN
+srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &

@@ -1,0 +1,12 @@
+#SBATCH --job-name=published
+#SBATCH --output=logs/job.log
+#SBATCH --no-requeue
+#SBATCH --nodes=2
+#SBATCH --ntasks=96
+#SBATCH --ntasks-per-node=48
+#SBATCH --cpus-per-task=1
+#SBATCH --time=01:00:00
+DLRUN_MASTER_ADDR="$first_host"
+export OMP_NUM_THREADS=1
+export PYTHONUNBUFFERED=1
+srun --nodes=2 --ntasks=96 --ntasks-per-node=48 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &

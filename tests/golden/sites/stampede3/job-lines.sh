@@ -1,0 +1,13 @@
+#SBATCH --job-name=published
+#SBATCH --output=logs/job.log
+#SBATCH --no-requeue
+#SBATCH --nodes=4
+#SBATCH --ntasks=192
+#SBATCH --ntasks-per-node=48
+#SBATCH --partition=skx
+#SBATCH --time=01:30:00
+DLRUN_MASTER_ADDR="$first_host"
+export OMP_NUM_THREADS=1
+export PYTHONUNBUFFERED=1
+export I_MPI_PIN=0
+ibrun -n 192 -o 0 bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &

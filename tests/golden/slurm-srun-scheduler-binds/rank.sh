@@ -1,0 +1,120 @@
+#!/bin/bash
+# What each process of job bound-by-slurm runs: who am I, which cores, which variables, then the program.
+# The launcher (srun) starts it unbound, once for each process: rank.sh ROLE
+
+# shellcheck disable=SC2016,SC2054,SC2089,SC2090,SC2153,SC2317,SC2329 # literal dollars, commas and quotes are meant; traps call functions
+set -uo pipefail
+
+role=$1
+export DLRUN_ROLE=$role
+export DLRUN_RANK="$SLURM_PROCID"
+export DLRUN_LOCAL_RANK="$SLURM_LOCALID"
+read -r DLRUN_HOST </proc/sys/kernel/hostname # $HOSTNAME may be inherited from another host
+export DLRUN_HOST=${DLRUN_HOST%%.*}
+
+case $role in
+rank)
+  per_node=4 count=8
+  ;;
+esac
+export DLRUN_NODE_RANK=$((DLRUN_RANK / per_node))
+export DLRUN_WORLD_SIZE=$count
+left=$((count - DLRUN_NODE_RANK * per_node))
+export DLRUN_LOCAL_SIZE=$((left < per_node ? left : per_node))
+
+# Everything this process prints is in one file that no one else writes to.
+exec >>"$DLRUN_RUN_DIR/logs/$role-$DLRUN_RANK.log" 2>&1
+
+fail() { # EXIT_CODE [REASON]: leave a note for job.sh, then end
+  printf '%s %s %s %s %s%s\n' "$(date +%s%N)" "$role" "$DLRUN_RANK" "$DLRUN_HOST" "$1" "${2:+ $2}" \
+    >"$DLRUN_RUN_DIR/failures/$role-$DLRUN_RANK"
+  exit "$1"
+}
+
+# --- Cores: as the spec says
+
+DLRUN_THREADS=5
+export DLRUN_THREADS
+
+command=()
+case $role in
+rank)
+  command=(./solver --ranks=8)
+  ;;
+esac
+
+# --- Run ----------------------------------------------------------------------------------------------------
+
+end() { # SIGTERM: ask the program to end
+  ending=1
+  kill -TERM "$child" 2>/dev/null
+}
+
+kill_tree() { # PID: it and all below it
+  local stat pid rest
+  for stat in /proc/[0-9]*/stat; do
+    { read -r pid rest <"$stat"; } 2>/dev/null || continue
+    rest=${rest##*) } rest=${rest#* }
+    if [[ ${rest%% *} == "$1" ]]; then kill_tree "$pid"; fi
+  done
+  kill -KILL "$1" 2>/dev/null
+}
+
+memory_kills() { # how many processes beside this one the kernel has ended because memory ran out
+  local controllers path base file name count
+  while IFS=: read -r _ controllers path; do
+    case ,$controllers, in
+    ,,) base=/sys/fs/cgroup file=memory.events ;;
+    *,memory,*) base=/sys/fs/cgroup/memory file=memory.oom_control ;;
+    *) continue ;;
+    esac
+    while [[ ! -r $base$path/$file && $path == /*/* ]]; do path=/${path#/*/}; done # a container sees a part of the tree
+    [[ -r $base$path/$file ]] || continue
+    while read -r name count; do
+      if [[ $name == oom_kill ]]; then printf '%s\n' "$count"; fi
+    done <"$base$path/$file"
+  done </proc/self/cgroup
+}
+
+export DLRUN_PROCESS="$DLRUN_RUN_ID $role $DLRUN_RANK" # marks all that the program starts
+
+sweep() { # end what the program has left, also what it had detached: SIGTERM, then SIGKILL
+  local found tries signal=TERM
+  for ((tries = 0; tries < 25; tries++)); do
+    mapfile -t found < <(unset DLRUN_PROCESS; grep -lszxF "DLRUN_PROCESS=$1" /proc/[0-9]*/environ)
+    ((${#found[@]})) || return 0
+    found=("${found[@]#/proc/}")
+    kill -s "$signal" "${found[@]%/environ}" 2>/dev/null
+    sleep 0.1
+    if ((tries > 20)); then signal=KILL; fi
+  done
+}
+
+ending=
+trap end TERM
+trap 'sweep "$DLRUN_PROCESS"' EXIT
+kills=$(memory_kills)
+"${command[@]}" &
+child=$!
+while :; do
+  wait "$child"
+  status=$?
+  kill -0 "$child" 2>/dev/null || break # a trapped signal ends `wait`, not the program
+  if [[ -n $ending ]]; then # after a grace, end it and all that it started
+    for ((waited = 0; waited < 80; waited++)); do
+      kill -0 "$child" 2>/dev/null || break
+      sleep 0.1
+    done
+    kill_tree "$child"
+  fi
+done
+if ((status > 128)); then # a signal may have ended `wait` just before the program ended by itself
+  wait "$child"
+  status=$?
+fi
+if ((status)) && [[ -z $ending ]]; then
+  reason=
+  if [[ $(memory_kills) != "$kills" ]]; then reason='out of memory'; fi
+  fail "$status" "$reason"
+fi
+exit "$status"

@@ -1,0 +1,71 @@
+"""Whole jobs, word for word: a spec and a site beside the plan and the scripts that they become.
+
+`pytest tests/golden --update-golden` writes plans and scripts anew; read the difference before keeping it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dlrun import __version__, backends
+from dlrun.effects.jobs import read_plan
+from dlrun.render.script import plan_json
+from tests.making import plan_in, scripts_of
+
+CASES = sorted(path.parent for path in Path(__file__).parent.glob("*/spec.yaml"))
+SCRIPTS = [case / name for case in CASES for name in ("job.sh", "rank.sh")]
+
+
+def made(case: Path) -> dict[str, str]:
+    """What a case becomes, by file name; the version in the scripts' header does not count."""
+    plan = plan_in(case)
+    texts = scripts_of(plan, f"/home/ada/jobs/{case.name}") | {"plan.json": plan_json(plan)}
+    return {name: text.replace(f"dlrun {__version__}.", "dlrun VERSION.") for name, text in texts.items()}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_job(case, update_golden):
+    for name, text in made(case).items():
+        path = case / name
+        if update_golden:
+            path.write_text(text, "utf-8")
+        assert text == path.read_text("utf-8"), f"{path} is not what is rendered"
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_scripts_follow_from_the_plan_on_disk_alone(case):
+    plan = read_plan(case / "plan.json")
+    again = scripts_of(plan, f"/home/ada/jobs/{case.name}")
+    assert {
+        name: text.replace(f"dlrun {__version__}.", "dlrun VERSION.") for name, text in again.items()
+    } == {name: (case / name).read_text("utf-8") for name in again}
+
+
+def test_bash_reads_every_script():
+    for script in SCRIPTS:
+        done = subprocess.run(["bash", "-n", script], capture_output=True, text=True, check=False)
+        assert (done.returncode, done.stderr) == (0, ""), script
+
+
+def test_shellcheck_finds_nothing():
+    shellcheck = shutil.which(
+        "shellcheck", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    )
+    if shellcheck is None:
+        pytest.skip("shellcheck is not installed: it comes with the `lint` dependency group")
+    done = subprocess.run([shellcheck, *SCRIPTS], capture_output=True, text=True, check=False)
+    assert done.stdout == ""
+    assert done.returncode == 0
+
+
+def test_the_cases_cover_every_scheduler_binding_and_common_launcher():
+    plans = [read_plan(case / "plan.json") for case in CASES]
+    assert {p.scheduler for p in plans} == set(backends.SCHEDULERS)
+    assert {p.launch.name for p in plans} >= {"srun", "openmpi", "hydra", "intelmpi", "ssh", "local"}
+    assert {p.binding.mode for p in plans} == {"plan", "job", "scheduler", "none"}

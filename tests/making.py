@@ -1,0 +1,86 @@
+"""Plans for tests, made from YAML as a user and an admin would write it."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from pathlib import Path
+
+from dlrun import backends
+from dlrun.effects.inputs import load_spec, topology_for_spec
+from dlrun.effects.profiles import Here
+from dlrun.model.plan import Dependency, Plan
+from dlrun.plan.build import Inputs, build
+from dlrun.render.script import scripts
+from dlrun.resources import directory as resource
+
+SLURM = """\
+name: somewhere
+scheduler: {type: slurm}
+launcher: {name: srun}
+"""
+
+NODES = """\
+node_types:
+  cpu:
+    memory: 180GiB
+    topology: {packages: 2, cores: 8}
+"""
+
+LOCAL = """\
+name: here
+scheduler: {type: local}
+launcher: {name: local}
+rendezvous: {address: loopback}
+"""
+
+NOWHERE = Here(environment={"PATH": ""}, home=Path("/nowhere/home"), root=Path("/nowhere"), host="laptop")
+"""A machine with no scheduler, no settings, and no profiles but the shipped ones."""
+
+
+@contextmanager
+def inside(directory: Path):
+    """Names of files in origins are as short as a user's: relative to the directory of the spec."""
+    before = Path.cwd()
+    os.chdir(directory)
+    try:
+        yield
+    finally:
+        os.chdir(before)
+
+
+def plan_in(source: Path, *, sets=(), here: Here = NOWHERE, directory: str = "/home/ada/project") -> Plan:
+    """The plan of `spec.yaml` in a directory, to run in another; it names its own site."""
+    with inside(source):
+        loaded = load_spec(Path("spec.yaml"), sets=sets, options=backends.framework_options, here=here)
+        return build(
+            Inputs(
+                spec=loaded.spec,
+                site=loaded.site,
+                topology=topology_for_spec(loaded),
+                directory=directory,
+                origins=loaded.origins,
+                sources=loaded.sources,
+                after=tuple(Dependency(job_id=a.job, when=a.when) for a in loaded.spec.after),
+            )
+        )
+
+
+def plan_of(place: Path, spec: str, site: str = SLURM, **more) -> Plan:
+    """The plan of two texts; the spec needs no name, command or site of its own."""
+    text = spec if "name:" in spec.partition("\n")[0] else f"name: run\n{spec}"
+    text = text if "\ncommand:" in text else f"{text}\ncommand: [./train]\n"
+    (place / "spec.yaml").write_text(f"{text}\nsite: ./site.yaml\n", "utf-8")
+    (place / "site.yaml").write_text(site, "utf-8")
+    return plan_in(place, **more)
+
+
+def scripts_of(plan: Plan, job_dir: Path | str = "/home/ada/jobs/run") -> dict[str, str]:
+    """`job.sh` and `rank.sh` of a plan."""
+    return scripts(plan, str(job_dir), resource("templates"))
+
+
+def decided(plan: Plan, key: str):
+    """The value decided for a key, and the name of the rule."""
+    (decision,) = [d for d in plan.decisions if d.key == key]
+    return decision.value, decision.rule

@@ -1,0 +1,72 @@
+"""Whatever is in a spec or profile, dlrun answers with its meaning or with problems at their places: never with a traceback."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from dlrun import backends
+from dlrun.cli.diagnostics import report, report_problems
+from dlrun.config import sites
+from dlrun.effects import sitecheck
+from dlrun.effects.inputs import load_spec
+from dlrun.effects.profiles import Here
+from dlrun.model.problem import InvalidFile
+from tests.properties.mutations import SITE, SPEC, mutate
+
+ROUNDS = 10
+EACH = 1000
+
+
+@pytest.mark.parametrize("seed", range(ROUNDS))
+def test_mutated_specs(seed, tmp_path):
+    chance = random.Random(seed)
+    here = Here(environment={"PATH": ""}, home=tmp_path, root=tmp_path, host="laptop")
+    path = tmp_path / "spec.yaml"
+    good = bad = 0
+    for _ in range(EACH):
+        text = mutate(SPEC, chance)
+        path.write_bytes(text.encode("utf-8", "surrogatepass"))
+        error = outcome(path, here)
+        good, bad = (good + 1, bad) if error is None else (good, bad + 1)
+        if error is not None:
+            assert all(len(p.message) < 400 and "Traceback" not in p.message for p in error.problems), text
+            assert report(error).encode("utf-8"), text
+    assert min(good, bad) > EACH // 50  # the mutations are neither harmless nor all fatal
+
+
+def test_mutated_profiles(tmp_path):
+    chance = random.Random(0)
+    here = Here(environment={"PATH": ""}, home=tmp_path, root=tmp_path, host="laptop")
+    path = tmp_path / "cluster.yaml"
+    clean = 0
+    for _ in range(EACH):
+        text = mutate(SITE, chance)
+        path.write_bytes(text.encode("utf-8", "surrogatepass"))
+        found = sitecheck.check(str(path), here)
+        assert report_problems(found.problems, found.sources).encode("utf-8") or not found.problems, text
+        sites.recognise_block(text.encode("utf-8", "replace").decode())
+        clean += all(p.warning or "small.xml" in p.message for p in found.problems)
+    assert EACH // 50 < clean < EACH
+
+
+def outcome(path: Path, here: Here) -> InvalidFile | None:
+    """What is wrong with a spec; anything else that is raised fails the test."""
+    try:
+        load_spec(path, options=backends.framework_options, here=here)
+    except InvalidFile as error:
+        return error
+    return None
+
+
+def test_the_unbroken_spec_is_good(tmp_path):
+    path = Path(tmp_path / "spec.yaml")
+    path.write_text(SPEC)
+    found = load_spec(
+        path,
+        options=backends.framework_options,
+        here=Here(environment={"PATH": ""}, home=tmp_path, root=tmp_path),
+    )
+    assert found.spec.resources.walltime == 36000

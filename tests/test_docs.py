@@ -1,0 +1,206 @@
+"""The documentation says what is: generated parts are current, and what it names exists, and the reverse."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from pathlib import Path
+
+import click
+import pytest
+
+from dlrun import backends
+from dlrun.cli import main as cli
+from dlrun.cli.topics import TOPICS
+from dlrun.config.decode import decode
+from dlrun.config.document import parse
+from dlrun.config.hints import Hint, keys
+from dlrun.model.origin import Layer, Origin
+from dlrun.model.site import Site
+from dlrun.model.spec import Spec
+from dlrun.plan.codes import CODES
+from docs import generate
+
+ROOT = generate.ROOT
+PAGES = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for path in [*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), ROOT / "templates" / "README.md"]
+}
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+GUIDE = "docs/guide/first-job.md"
+
+
+def blocks(language: str) -> list[tuple[str, str]]:
+    """Every fenced block of a language, with its page."""
+    return [
+        (page, body) for page, text in PAGES.items() for kind, body in BLOCK.findall(text) if kind == language
+    ]
+
+
+def inline_code(text: str) -> list[str]:
+    return re.findall(r"`([^`\n]+)`", BLOCK.sub("", text))
+
+
+def command_lines() -> list[tuple[str, str]]:
+    """Every command line of dlrun that a page shows, inline or in a block."""
+    found = []
+    for page, text in PAGES.items():
+        lines = inline_code(text)
+        for _, body in BLOCK.findall(text):
+            lines += [line.removeprefix("$ ") for line in body.splitlines()]
+        found += [(page, line) for line in lines if line.startswith("dlrun ")]
+    return found
+
+
+@pytest.fixture
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A user without settings, on a machine that is the workstation site."""
+    for name in [n for n in os.environ if n.startswith(("DLRUN_", "XDG_"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("DLRUN_SITE", "workstation")
+    monkeypatch.chdir(ROOT)
+    return tmp_path
+
+
+@pytest.mark.parametrize("path", generate.GENERATED)
+def test_generated_parts_are_current(path):
+    assert PAGES[path] == generate.GENERATED[path](), "run `python -m docs.generate`"
+
+
+def test_the_readme_begins_with_the_two_commands():
+    first, second = BLOCK.findall(PAGES["README.md"])[:2]
+    assert first == ("bash", "scripts/digits.sh\n")
+    assert second == ("bash", "scripts/test.sh\n")
+    for script in ("scripts/digits.sh", "scripts/test.sh"):
+        assert os.access(ROOT / script, os.X_OK)
+    assert (ROOT / ".ci" / "run").read_text().splitlines()[-1] == "exec scripts/test.sh"
+
+
+@pytest.mark.parametrize(("page", "line"), command_lines())
+def test_commands_and_options_exist(page, line):
+    words = shlex.split(line.partition(" | ")[0].partition(" > ")[0].partition(" && ")[0])[1:]
+    command: click.Command = cli.group
+    context = click.Context(command)
+    while isinstance(command, click.Group) and words and words[0].islower() and not words[0].startswith("-"):
+        below = command.get_command(context, words[0])
+        assert below is not None, f"{page} names `{line}`"
+        command, words = below, words[1:]
+    known = {option for parameter in command.params for option in parameter.opts} | {"--help", "-h"}
+    used = {word.partition("=")[0] for word in words if re.match(r"--?[a-z]", word)}
+    assert used <= known, f"{page} names `{line}`"
+
+
+@pytest.mark.parametrize(("page", "text"), blocks("yaml"))
+def test_yaml_examples_are_valid(page, text):
+    whole = text if text.startswith("name:") else f"name: x\ncommand: [x]\n{text}"
+    document = parse(whole, Origin(layer=Layer.SPEC, name=page))
+    decoded = decode(document.root, Spec, options=backends.framework_options)
+    assert [*document.problems, *decoded.problems] == []
+
+
+def resolves(path: list[str], schema: type) -> bool:
+    known = keys(schema)
+    return path[0] in known and _below(known[path[0]].hint, path[1:])
+
+
+def _below(hint: Hint, path: list[str]) -> bool:
+    if not path or hint.anything:
+        return True
+    if hint.values is not None:
+        return _below(hint.values, path[1:])
+    return hint.schema is not None and resolves(path, hint.schema)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_keys_that_pages_name_exist(page):
+    top = {*keys(Spec), *keys(Site)}
+    for code in inline_code(PAGES[page]):
+        if re.fullmatch(r"[a-z_]+(\.[A-Za-z_]+)+", code) and not re.search(
+            r"\.(yaml|sh|json|log|pyz?|md)$", code
+        ):
+            path = code.split(".")
+            if path[0] in top:
+                assert resolves(path, Spec) or resolves(path, Site), code
+
+
+def test_every_problem_code_has_a_page_and_no_other_is_named():
+    named = {code for text in PAGES.values() for code in re.findall(r"DLR\d{3}", text)}
+    assert named == set(CODES)
+
+
+def test_variables_that_pages_name_exist():
+    code = "".join(
+        path.read_text(encoding="utf-8")
+        for pattern in ("dlrun/**/*.py", "templates/**/*.j2")
+        for path in ROOT.glob(pattern)
+        if path.name != "topics.py"
+    )
+    named = {name for text in PAGES.values() for name in re.findall(r"DLRUN_[A-Z]+(?:_[A-Z]+)*", text)}
+    named -= {"DLRUN_SET_RESOURCES", "DLRUN_SET_A", "DLRUN_DATA_NAME"}
+    assert {name for name in named if not re.search(rf"{name}\b|{name}_\b", code)} == set()
+
+
+def test_variables_of_jobs_are_documented():
+    scripts = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("templates/**/*.j2"))
+    exported = set(re.findall(r"export (DLRUN_[A-Z_]+)", scripts))
+    assert exported <= set(re.findall(r"DLRUN_[A-Z_]+", TOPICS["environment"]))
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page):
+    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", PAGES[page]):
+        if not re.match(r"[a-z]+:", target):
+            assert (ROOT / page).parent.joinpath(target).exists(), target
+
+
+def test_names_in_expressions_exist(own_home, capsys):
+    table = PAGES["docs/concepts/plan.md"].partition("| name | value |")[2].partition("\n\n")[0]
+    names = [name for row in table.splitlines()[2:] for name in re.findall(r"`([\w.]+)`", row.split("|")[1])]
+    assert len(names) > 10
+    spec = own_home / "spec.yaml"
+    words = "".join(f'  - "{{{{ {name} }}}}"\n' for name in names)
+    spec.write_text(f"name: x\nbatch_per_rank: 8\ndata: {{NAME: /}}\ncommand:\n  - echo\n{words}")
+    assert cli.run(["render", str(spec), "--rank"]) == 0, capsys.readouterr().err
+
+
+def guide_lines() -> list[str]:
+    """The commands of the first guide that submit nothing."""
+    text = PAGES[GUIDE]
+    lines = [line.removeprefix("$ ") for _, body in BLOCK.findall(text) for line in body.splitlines()]
+    quiet = re.compile(r"dlrun (plan|explain|render|list|status$|submit .*--dry-run)")
+    return [line for line in lines if quiet.match(line)]
+
+
+@pytest.mark.parametrize("line", guide_lines())
+def test_the_guide_can_be_followed(line, own_home, capsys):
+    assert cli.run(shlex.split(line)[1:]) == 0, capsys.readouterr().err
+
+
+def test_the_guide_shows_the_spec_as_it_is():
+    spec = (ROOT / "examples" / "digits" / "spec.yaml").read_text(encoding="utf-8")
+    shown = next(body for page, body in blocks("yaml") if page == GUIDE)
+    assert spec.endswith(shown)
+
+
+def test_the_guide_shows_the_error_as_it_is(own_home, capsys):
+    command, error = re.search(
+        r"^\$ (dlrun [^\n]*nods[^\n]*)\n```\n\n```text\n(.*?)```", PAGES[GUIDE], re.DOTALL | re.MULTILINE
+    ).groups()
+    assert cli.run(shlex.split(command)[1:]) == 2
+    assert capsys.readouterr().err == error
+
+
+def test_shown_answers_are_the_real_ones(own_home, capsys, monkeypatch):
+    (own_home / "spec.yaml").write_text(generate.readme_spec(PAGES["README.md"]), encoding="utf-8")
+    monkeypatch.chdir(own_home)
+    shown = [
+        body.removeprefix("$ ").partition("\n")
+        for page, body in blocks("console")
+        if page.startswith("docs/concepts/") and len(body.splitlines()) > 1
+    ]
+    assert shown
+    for line, _, answer in shown:
+        assert cli.run(shlex.split(line)[1:]) == 0
+        assert capsys.readouterr().out == answer

@@ -1,0 +1,319 @@
+"""`dlrun tune-affinity` as a program: answers, errors, and what it really does to processes here."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dlrun.effects import affinity_load
+from tests.unit.affinity.machines import topology
+
+TWO_CPUS = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+WORDS = ("OMP_", "KMP_", "MKL_", "OPENBLAS_", "SLURM_", "PMI", "MPI_", "LOCAL_RANK", "GOMP_", "DLRUN_")
+
+
+def run(*argv, cpus=None, env=None, directory=None):
+    """The command in a process of its own, bound to some CPUs."""
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(WORDS)}
+    start = ["taskset", "--cpu-list", cpus] if cpus else []
+    program = [sys.executable, "-c", "from dlrun.cli.main import main; main()", "tune-affinity"]
+    return subprocess.run(
+        [*start, *program, *map(str, argv)],
+        env={**clean, "PYTHONPATH": str(Path.cwd()), **(env or {})},
+        cwd=directory,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+@pytest.fixture
+def stampede2(tmp_path):
+    """A capture of a golden machine."""
+    path = tmp_path / "stampede2.json"
+    path.write_text(json.dumps(topology("stampede2").to_json()))
+    return path
+
+
+def test_json_is_the_placement_and_nothing_else(stampede2):
+    done = run("--topology", stampede2, "--ranks-per-node", 2, "--comm-cores", 2, "--format", "json")
+    assert done.stderr == ""
+    data = json.loads(done.stdout)
+    assert [rank["comm"] for rank in data["ranks"]] == [[38, 42], [39, 43]]
+    assert [rank["threads"] for rank in data["ranks"]] == [22, 22]
+
+
+def test_the_prace_example_by_its_options(stampede2):
+    options = [
+        "--ranks-per-node",
+        "2",
+        "--framework",
+        "intelcaffe",
+        "--comm-policy",
+        "spread",
+        "--format",
+        "env",
+    ]
+    done = run("--topology", stampede2, *options)
+    assert "export MLSL_SERVER_AFFINITY=39,38,43,42  #" in done.stdout
+    assert "note: a rank must also be bound" in done.stderr
+
+
+def test_table_and_picture_with_colour_only_when_asked(stampede2):
+    plain = run("--topology", stampede2, "--ranks-per-node", 3)
+    assert "rank  threads" in plain.stdout
+    assert "\033" not in plain.stdout
+    assert "12 of 48 usable cores stay idle (25 %)" in plain.stderr
+
+
+def test_pictures_go_to_files(stampede2, tmp_path):
+    assert run("--topology", stampede2, "-o", tmp_path / "node.svg").returncode == 0
+    assert (tmp_path / "node.svg").read_text().startswith("<svg")
+    done = run("--topology", stampede2, "-o", tmp_path / "node.png")
+    if shutil.which("rsvg-convert"):
+        assert (tmp_path / "node.png").read_bytes().startswith(b"\x89PNG")
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["node.png", "node.svg", "stampede2.json"]
+    else:
+        assert (done.returncode, "no converter" in done.stderr) == (1, True)
+
+
+def test_explain_walks_the_rules_with_numbers(stampede2):
+    done = run("--topology", stampede2, "--framework", "intelcaffe", "--reserve", "0,1", "--explain")
+    assert "46 of 48 cores (0-1,48-49 reserved)" in done.stdout
+    assert "every rank computes on 21 cores" in done.stdout
+    assert "MLSL_SERVER_AFFINITY=38,42,39,43: OS ids" in done.stdout
+
+
+def test_capture_here_is_a_topology_for_elsewhere(tmp_path):
+    done = run("--capture", "-o", tmp_path / "node.json", cpus=min(os.sched_getaffinity(0)).__str__())
+    assert done.returncode == 0
+    assert json.loads((tmp_path / "node.json").read_text())["allowed"] is None
+    again = run("--topology", tmp_path / "node.json", "--capture")
+    assert again.stdout == (tmp_path / "node.json").read_text()
+
+
+SITE = """\
+name: here
+scheduler: {type: slurm}
+launcher: {name: srun}
+rendezvous: {address: hostname}
+node_types:
+  cpu: {topology: {packages: 2, cores: 24, smt: 2, numbering: dell}}
+  bare: {note: nobody has looked}
+partitions:
+  work: {node_type: cpu, default: true, exclusive: true}
+"""
+SPEC = """\
+name: train
+site: ./site.yaml
+framework: torch
+command: [python, train.py]
+resources: {nodes: 2, ranks_per_node: 2, walltime: 1h, partition: work}
+placement: {comm_cores: 2, memory: none}
+environment: {variables: {OMP_NUM_THREADS: "5"}}
+"""
+
+
+@pytest.fixture
+def site(tmp_path):
+    (tmp_path / "site.yaml").write_text(SITE)
+    (tmp_path / "spec.yaml").write_text(SPEC)
+    (tmp_path / "train.py").write_text("")
+    return tmp_path
+
+
+def test_a_sites_node_type(site):
+    done = run("--site", site / "site.yaml", "--node-type", "cpu", "--ranks-per-node", 2, "--format", "hydra")
+    assert done.stdout.startswith("-ppn 2 -bind-to user:0+2+4+")
+    for options, says in (
+        ((), "has 2 node types"),
+        (("--node-type", "gpu"), "has no node type `gpu`"),
+        (("--node-type", "bare"), "does not describe the topology"),
+    ):
+        done = run("--site", site / "site.yaml", *options)
+        assert (done.returncode, says in done.stderr) == (2, True), done.stderr
+
+
+def test_a_specs_nodes_ranks_and_wishes(site):
+    done = run("spec.yaml", "--format", "env", directory=site)
+    assert "export DLRUN_COMM_CPUS=38,42  #" in done.stdout
+    assert "OMP_NUM_THREADS" not in done.stdout
+    assert "note: OMP_NUM_THREADS=5 is already set and stays" in done.stderr
+    done = run("spec.yaml", "--comm-cores", 0, "--format", "json", directory=site)
+    assert json.loads(done.stdout)["ranks"][0]["memory"] == {"policy": "none", "nodes": []}
+    assert json.loads(done.stdout)["ranks"][0]["threads"] == 24
+
+
+def test_acting_on_other_machines_is_refused(site):
+    done = run("spec.yaml", "--verify", directory=site)
+    assert done.returncode == 2
+    assert "acts on this machine" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "says"),
+    [
+        (("--topology", "/nowhere"), 2, "No such file"),
+        (("--ranks-per-node", "99999"), 2, "ranks need 99999 cores"),
+        (("--comm-cores", "99999"), 2, "no compute core left"),
+        (("--framework", "abacus"), 2, "known are"),
+        (("--reserve", "much"), 2, "N-per-node"),
+        (("--verify", "--measure"), 2, "different things"),
+        (("--exec",), 2, "needs a command"),
+        (("--", "true"), 2, "is for --exec"),
+        (("--exec", "no-such-program"), 2, "cannot run `no-such-program`"),
+        (("--gpus-per-rank", "64"), 2, "GPUs each need"),
+        (("nowhere.yaml",), 2, "nowhere.yaml"),
+    ],
+)
+def test_errors_are_short_and_tell_what_to_do(options, code, says):
+    done = run(*options)
+    assert done.returncode == code, done.stderr
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+
+
+@TWO_CPUS
+def test_verify_starts_ranks_and_reads_them_back():
+    done = run("--ranks-per-node", 2, "--verify")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert [line.partition(":")[2].split(" on CPUs")[0] for line in done.stdout.splitlines()] == [
+        " 1 thread",
+        " 1 thread",
+    ]
+    assert done.stdout.count("as planned") == 2
+    one = run("--ranks-per-node", 1, "--verify")
+    assert "as planned" in one.stdout
+
+
+@TWO_CPUS
+def test_verify_as_a_rank_finds_a_wrong_mask_and_a_missing_memory_policy(tmp_path):
+    first, second = sorted(os.sched_getaffinity(0))[:2]
+    run("--capture", "-o", tmp_path / "node.json")
+    options = ("--topology", tmp_path / "node.json", "--ranks-per-node", 2, "--verify")
+    wrong = run(*options, cpus=str(second), env={"OMPI_COMM_WORLD_LOCAL_RANK": "0"})
+    assert wrong.returncode == 1
+    assert f"may run on CPUs {second}, which are not its own" in wrong.stdout
+    assert "memory policy is none instead of strict 0" in wrong.stdout
+    right = run(*options, "--membind", "none", cpus=str(first), env={"OMPI_COMM_WORLD_LOCAL_RANK": "0"})
+    assert (right.returncode, "as planned" in right.stdout) == (0, True)
+    lost = run(*options, env={"SLURM_LOCALID": "7", "SLURM_STEP_NUM_TASKS": "8"})
+    assert (lost.returncode, "only 2 ranks were placed" in lost.stderr) == (2, True)
+
+
+@TWO_CPUS
+def test_verify_watches_a_command_that_binds_itself_elsewhere():
+    good = run("--ranks-per-node", 2, "--verify", "--", "sleep", "0.5")
+    assert (good.returncode, good.stdout.count("as planned")) == (0, 2)
+    both = ",".join(map(str, sorted(os.sched_getaffinity(0))[:2]))
+    bad = run("--ranks-per-node", 2, "--verify", "--", "taskset", "--cpu-list", both, "sleep", "5")
+    assert bad.returncode == 1
+    assert bad.stdout.count("which are not its own") == 2
+
+
+@TWO_CPUS
+def test_exec_runs_every_rank_bound_and_told():
+    script = 'echo "$RANK/$WORLD_SIZE threads $OMP_NUM_THREADS places $OMP_PLACES mask$(taskset -cp $$ | sed s/.*://)"'
+    done = run("--ranks-per-node", 2, "--exec", "bash", "-c", script)
+    cpus = sorted(os.sched_getaffinity(0))[:2]
+    assert sorted(done.stdout.splitlines()) == [
+        f"{i}/2 threads 1 places {{{cpu}}} mask {cpu}" for i, cpu in enumerate(cpus)
+    ]
+
+
+@TWO_CPUS
+def test_exec_ends_all_ranks_when_one_fails():
+    script = 'if [ "$RANK" = 1 ]; then exit 7; fi; sleep 60'
+    assert run("--ranks-per-node", 2, "--exec", "--", "bash", "-c", script).returncode == 7
+
+
+def test_exec_as_a_rank_becomes_the_command():
+    cpu = max(os.sched_getaffinity(0))
+    options = (
+        "--ranks-per-node",
+        len(os.sched_getaffinity(0)),
+        "--exec",
+        "bash",
+        "-c",
+        "taskset -cp $$; echo $OMP_PLACES",
+    )
+    done = run(*options, env={"MPI_LOCALRANKID": str(len(os.sched_getaffinity(0)) - 1)})
+    assert done.stdout.split(":")[1].split() == [str(cpu), f"{{{cpu}}}"]
+
+
+@TWO_CPUS
+def test_inside_a_smaller_set_of_cpus_only_those_are_used():
+    last = max(os.sched_getaffinity(0))
+    done = run("--format", "json", cpus=str(last))
+    assert [rank["cores"] for rank in json.loads(done.stdout)["ranks"]] == [[last]]
+    refused = run("--ranks-per-node", 2, cpus=str(last))
+    assert (refused.returncode, "--oversubscribe" in refused.stderr) == (2, True)
+    shared = run("--ranks-per-node", 2, "--oversubscribe", "--verify", cpus=str(last))
+    assert (shared.returncode, shared.stdout.count("as planned")) == (0, 2)
+
+
+def test_a_plan_that_does_not_fit_this_machine_stops_with_a_reason(tmp_path, stampede2):
+    done = run("--topology", stampede2, "--ranks-per-node", 2, "--exec", "true")
+    assert done.returncode == 1
+    assert "cannot be bound to CPUs" in done.stderr or "instead of" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.skipif(shutil.which("mpirun.openmpi") is None, reason="Open MPI is not here")
+@TWO_CPUS
+def test_the_wrapper_and_exec_bind_what_a_real_mpirun_starts(tmp_path):
+    wrapper = tmp_path / "bind.sh"
+    wrapper.write_text(run("--ranks-per-node", 2, "--format", "wrapper", "--membind", "none").stdout)
+    script = 'echo "$OMPI_COMM_WORLD_RANK:$(taskset -cp $$ | sed s/.*://)"'
+    env = {
+        **os.environ,
+        "OMPI_ALLOW_RUN_AS_ROOT": "1",
+        "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+        "PYTHONPATH": str(Path.cwd()),
+    }
+    cpus = sorted(os.sched_getaffinity(0))[:2]
+    mpirun = ["mpirun.openmpi", "-np", "2", "--bind-to", "none"]
+    dlrun = [
+        sys.executable,
+        "-c",
+        "from dlrun.cli.main import main; main()",
+        "tune-affinity",
+        "--ranks-per-node",
+        "2",
+        "--exec",
+    ]
+    for start in (["bash", str(wrapper)], dlrun):
+        argv = [*mpirun, *start, "bash", "-c", script]
+        done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=60)
+        assert sorted(done.stdout.split("\n")[:-1]) == [f"{i}: {cpu}" for i, cpu in enumerate(cpus)], (
+            done.stderr
+        )
+
+
+def test_measure_times_a_command_and_keeps_the_computed_answer(tmp_path):
+    spec = tmp_path / "spec.yaml"
+    spec.write_text("name: x\n")
+    done = run("--measure", "--write", spec, "--", "sleep", "0.05")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[1].startswith("* as computed")
+    assert "load: your command" in done.stdout
+    assert "computed answer stays" in done.stdout or "no winner is named" in done.stdout
+    assert spec.read_text() == "name: x\n"
+    failed = run("--measure", "--", "false")
+    assert (failed.returncode, "ended with exit code 1" in failed.stderr) == (1, True)
+
+
+def test_the_built_in_load_needs_nothing_but_python():
+    argv = [sys.executable, "-S", "-I", affinity_load.__file__, "0.1"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, timeout=60)
+    report = json.loads(done.stdout)
+    assert report["load"] == "hash"
+    assert report["rate"] > 0

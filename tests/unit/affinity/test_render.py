@@ -1,0 +1,127 @@
+"""Tables, pictures, scripts, and respect for what the user has set."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from dataclasses import replace
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from dlrun.errors import Invalid
+from dlrun.plan.affinity import PlacementRequest, place
+from dlrun.plan.affinity.presets import PRESETS
+from dlrun.render.affinity.blocks import blocks
+from dlrun.render.affinity.formats import FORMATS, find
+from dlrun.render.affinity.override import changes, into_spec, site_override
+from dlrun.render.affinity.settings import Job, kept, settings
+from dlrun.render.affinity.svg import svg
+from dlrun.render.affinity.table import compact, table
+from tests.unit.affinity.machines import FOLDER, topology
+
+MACHINES = sorted(path.stem for path in FOLDER.glob("*.json"))
+
+
+def test_table_shows_only_columns_with_something_in_them():
+    node = topology("stampede2")
+    text = table(place(node, PlacementRequest(ranks_per_node=2, comm_cores=2)))
+    header, first = text.splitlines()[2:4]
+    assert header.split() == ["rank", "threads", "cores", "comm", "memory"]
+    assert first.split() == ["0", "22", "0-36:2,40,44,46", "38,42", "strict", "0"]
+
+
+def test_compact_lists_name_steps():
+    assert compact([0, 2, 4, 6, 9, 10, 20]) == "0-6:2,9-10,20"
+    assert compact([1, 5]) == "1,5"
+    assert compact([]) == ""
+
+
+def test_blocks_show_every_core_once():
+    node = topology("lumi-g")
+    placement = place(node, PlacementRequest(ranks_per_node=8, comm_cores=1))
+    text = blocks(placement, node, colour=False)
+    assert "|##4 4 4 4 4 4 4*|##5 5 5 5 5 5 5*|" in text
+    assert text.count("##") == 8 + 1  # and the legend
+    assert "[GPU 0: rank 0]" in text
+    assert "\033" not in text
+    assert "\033[48;5;" in blocks(placement, node, colour=True)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_svg_is_well_formed_and_shows_every_core_inside_the_picture(machine):
+    node = topology(machine)
+    placement = place(node, PlacementRequest(ranks_per_node=2))
+    root = ET.fromstring(svg(placement, replace(node, name="<&>")))
+    space = "{http://www.w3.org/2000/svg}"
+    numbers = [e.text for e in root.iter(f"{space}text") if e.get("text-anchor") == "middle"]
+    assert sorted(map(int, numbers)) == sorted(core.pus[0] for core in node.cores)
+    for rect in root.iter(f"{space}rect"):
+        x, y = float(rect.get("x") or 0), float(rect.get("y") or 0)
+        assert x + float(rect.get("width")) <= float(root.get("width"))
+        assert y + float(rect.get("height")) <= float(root.get("height"))
+
+
+def test_what_the_user_set_is_respected_and_said():
+    node = topology("skx-block")
+    placement = place(node, PlacementRequest(ranks_per_node=2, comm_cores=2))
+    job = Job(
+        preset=PRESETS["intelcaffe"], given={"OMP_NUM_THREADS": "4", "OMP_PLACES": "cores", "HOME": "/root"}
+    )
+    names = {s.name for s in settings(placement, job)}
+    assert names.isdisjoint({"OMP_NUM_THREADS", "KMP_AFFINITY", "KMP_HW_SUBSET", "OMP_PLACES"})
+    assert "MKL_NUM_THREADS" in names
+    assert kept(placement, job) == (
+        "OMP_NUM_THREADS=4 is already set and stays",
+        "KMP_AFFINITY, KMP_HW_SUBSET not set beside OMP_PLACES, which is yours",
+    )
+    assert kept(placement, Job()) == ()
+
+
+@pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not here")
+@pytest.mark.parametrize("machine", ["stampede2", "lumi-g", "two-cpus"])
+def test_the_wrapper_is_clean_shell(machine, tmp_path):
+    node = topology(machine)
+    placement = place(node, PlacementRequest(ranks_per_node=2, loader_cores=0))
+    script = tmp_path / "bind.sh"
+    script.write_text(find("wrapper").emit(placement, node, Job(preset=PRESETS["intelcaffe"])))
+    done = subprocess.run(["shellcheck", script], capture_output=True, text=True, check=False)
+    assert done.stdout == ""
+
+
+def test_unknown_formats_and_foreign_text_are_refused():
+    with pytest.raises(Invalid, match="no format"):
+        find("yaml")
+    for name in set(FORMATS) - {"env", "wrapper", "json"}:
+        with pytest.raises(ValueError, match=r"no |not a |binds no"):
+            find(name).parse("something else\n", topology("two-cpus"))
+
+
+SPEC = """\
+name: x  # mine
+placement:
+  # how
+  smt: one      # keep
+  loader_cores: 1
+
+resources:
+  nodes: 2
+"""
+
+
+def test_a_winner_goes_into_a_spec_and_nothing_else_changes():
+    computed = PlacementRequest(ranks_per_node=2)
+    winner = replace(computed, ranks_per_node=4, comm_cores=1, smt="all")
+    wanted = changes(computed, winner)
+    assert wanted == {"resources": {"ranks_per_node": "4"}, "placement": {"comm_cores": "1", "smt": "all"}}
+    assert into_spec(SPEC, wanted) == SPEC.replace("smt: one ", "smt: all ").replace(
+        "placement:\n", "placement:\n  comm_cores: 1\n"
+    ).replace("resources:\n", "resources:\n  ranks_per_node: 4\n")
+    assert into_spec("name: x\n", {"placement": {"smt": "all"}}) == "name: x\nplacement:\n  smt: all\n"
+    with pytest.raises(Invalid, match="one line"):
+        into_spec("placement: {smt: one}\n", {"placement": {"smt": "all"}})
+
+
+def test_a_winner_goes_into_an_override_of_a_site():
+    text = site_override("lumi", {"placement": {"comm_cores": "1"}})
+    assert text == "extends: lumi\ndefaults:\n  placement:\n    comm_cores: 1\n"

@@ -1,0 +1,84 @@
+"""Which names look like secrets, and that their values are hidden wherever a source is shown."""
+
+from __future__ import annotations
+
+import pytest
+
+from dlrun.config.document import parse
+from dlrun.config.secrets import faulty_secrets, hide, looks_secret, mask, plain_secrets
+from dlrun.model.origin import Layer, Origin
+
+FILE = Origin(layer=Layer.SPEC, name="spec.yaml")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "HF_TOKEN", "WANDB_API_KEY", "AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID", "PGPASSWORD", "MYSQL_PASSWORD",
+        "apiKey", "hf_token", "COMET_APIKEY", "GITHUB_PAT", "KEY", "SSH_PASSPHRASE", "TOKENS", "GITHUBTOKEN",
+    ],
+)  # fmt: skip
+def test_secret(name):
+    assert looks_secret(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "KEYBOARD", "MONKEY", "TOKENIZERS_PARALLELISM", "HF_TOKENIZER", "NCCL_IB_PKEY", "UCX_IB_PKEY", "FI_KEY",
+        "I_MPI_KEY", "OMPI_MCA_keyval_parser", "MAX_TOKENS", "TOKENS_PER_BATCH", "AWS_SHARED_CREDENTIALS_FILE",
+        "SSH_KEY_PATH", "PATH", "SECRETARY", "KEYS_DIR", "MASTER_PORT", "", "_",
+    ],
+)  # fmt: skip
+def test_harmless(name):
+    assert not looks_secret(name)
+
+
+def test_plain_values_are_problems_and_empty_ones_are_not():
+    root = parse("environment: {variables: {HF_TOKEN: x, API_KEY: '', USE_KEY: true, A_KEY: [b]}}", FILE).root
+    assert [p.code for p in plain_secrets(root)] == ["DLR001"]
+
+
+@pytest.mark.parametrize(
+    "text", ["A: {env: A}", "A: {file: x, env: null}", "A: {command: [pass, a]}", "A: canary"]
+)
+def test_one_source_is_enough(text):
+    assert list(faulty_secrets(parse(f"secrets: {{{text}}}", FILE).root)) == []
+
+
+@pytest.mark.parametrize("text", ["A: {}", "A: {env: A, file: x}", "A: {env: }"])
+def test_exactly_one_source(text):
+    assert [p.code for p in faulty_secrets(parse(f"secrets: {{{text}}}", FILE).root)] == ["DLR002"]
+
+
+SOURCE = """\
+name: x
+environment:
+  variables:
+    HF_TOKEN: &t canary
+    A: *t
+    API_KEY: >-
+      canary
+      canary
+    NESTED_KEY: {deep: [canary]}
+secrets: {W: {command: [echo, canary]}}
+data: {tokens: {source: /visible}}
+"""
+
+
+def test_hide_by_the_tree():
+    tree = parse(SOURCE, FILE).root
+    shown = hide({"spec.yaml": SOURCE}, {"spec.yaml": tree})["spec.yaml"]
+    assert "canary" not in shown
+    assert "/visible" in shown
+    assert [len(line) for line in shown.splitlines()] == [len(line) for line in SOURCE.splitlines()]
+
+
+def test_hide_without_a_tree():
+    shown = hide({"spec.yaml": 'a: [\n  "HF_TOKEN": canary, b\n  lr: 1\n'}, {})["spec.yaml"]
+    assert shown == 'a: [\n  "HF_TOKEN": ******* *\n  lr: 1\n'
+
+
+def test_mask_keeps_everything_else():
+    text = "name: x\r\ncommand: [--key, b]\n\n  tokenizer: y\n"
+    assert mask(text) == text

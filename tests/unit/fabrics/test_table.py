@@ -1,0 +1,76 @@
+"""The tables are what they claim: every row complete, cited, and understood by the engine."""
+
+from __future__ import annotations
+
+import re
+
+from dlrun.fabrics.rules import Job, holds, say
+from dlrun.fabrics.table import Rule, about, left_out, rules, sources
+from dlrun.fabrics.versions import within
+
+FABRICS = {"any", "infiniband", "omni-path", "slingshot", "roce", "efa", "ethernet"}
+ACTS = {
+    "safe": {"set", "default", "dlrun"},
+    "tunable": {"", "asks", "dlrun"},
+    "harmful": {"warn", "refuse"},
+    "deprecated": {"warn"},
+}
+
+
+def named(rule: Rule) -> str:
+    return f"{'|'.join(rule.fabrics)}-{rule.library}-{rule.name}-{rule.cls}"
+
+
+def test_a_row_says_everything_and_the_engine_understands_it():
+    assert len(rules()) > 300
+    for rule in rules():
+        where = named(rule)
+        assert set(rule.fabrics) <= FABRICS, where
+        assert rule.act in ACTS[rule.cls], where
+        assert re.fullmatch(r"[A-Z_][A-Za-z0-9_*]*", rule.name), where
+        assert rule.because, where
+        assert rule.value, where
+        assert rule.source, where
+        assert set(rule.source) <= set(sources()), where
+        re.compile(rule.pattern)
+        within("1.0", rule.versions)
+        holds(Job(fabric=rule.fabrics[0], libraries=frozenset({rule.library})), rule)
+        assert all(say(condition) for condition in rule.when), where
+        if rule.act == "set":
+            assert "<" not in rule.value, "what only a site can know is never set by default"
+
+
+def test_no_setting_is_both_a_default_and_a_fault():
+    """What dlrun or a site would set by these tables is not what they warn of."""
+    for rule in rules():
+        if rule.act in ("set", "asks"):
+            against = [
+                r
+                for r in about(rule.name)
+                if r.cls in ("harmful", "deprecated")
+                and set(r.fabrics) & {*rule.fabrics, "any"}
+                and (not r.pattern or re.fullmatch(r.pattern, rule.value))
+            ]
+            assert against == [], rule.name
+
+
+def test_a_unit_has_more_than_one_setting():
+    units = {rule.unit for rule in rules()} - {""}
+    assert units == {"psm2-nccl", "alt_read"}
+    for unit in units:
+        members = [rule for rule in rules() if rule.unit == unit]
+        assert len(members) >= 3
+        assert len({rule.when for rule in members}) == 1
+
+
+def test_addresses_lead_to_something():
+    for code, address in sources().items():
+        assert re.search(r"https?://|[\w.-]+/[\w.-]+:|^cornelisnetworks/|Intel MPI 2019|DGX", address), (
+            code,
+            address,
+        )
+
+
+def test_what_was_left_out_has_a_reason():
+    assert len(left_out()) > 20
+    assert all(setting and why for setting, why in left_out())

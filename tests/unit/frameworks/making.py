@@ -1,0 +1,96 @@
+"""What tests of frameworks share: shapes, roles as plain data, and `rank.sh` run as one process would be."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from dlrun.frameworks.protocol import Shape
+from dlrun.model.installed import Installed
+from dlrun.model.placement import RankPlacement
+from dlrun.model.text import Text
+from tests.making import plan_of, scripts_of
+
+COMMAND = (Text.of("python"), Text.of("train.py"))
+SSH = "name: hosts\nscheduler: {type: openpbs}\nlauncher: {name: ssh}\n"
+
+
+def shape(**changes) -> Shape:
+    usual = {
+        "nodes": 2, "ranks_per_node": 2, "world_size": 4, "gpus_per_node": 0, "threads": 8, "cores_per_node": 16,
+        "ranks": (), "interface": None, "fabric": None, "launcher": "ssh", "scheduler": "openpbs",
+    }  # fmt: skip
+    return Shape(**usual | changes)
+
+
+def placed(*comm: tuple[int, ...], cores=((0, 1), (4, 5)), siblings=()) -> tuple[RankPlacement, ...]:
+    """The placement of ranks with these communication cores."""
+    pairs = enumerate(zip(comm, cores, strict=False))
+    return tuple(
+        RankPlacement(
+            rank=rank,
+            threads=len(own),
+            cores=own,
+            mask=own,
+            comm=for_comm,
+            comm_siblings=siblings[rank] if siblings else tuple(() for _ in for_comm),
+        )
+        for rank, (for_comm, own) in pairs
+    )
+
+
+def roles(framework, options=None, command=COMMAND, **changes) -> dict[str, object]:
+    found = framework.roles(shape(**changes), command, options or framework.Options())
+    return {role.name: role for role in found}
+
+
+def told(role) -> dict[str, str]:
+    assert all(s.because for s in role.variables)
+    return {s.name: str(Text.of(s.value)) for s in role.variables}
+
+
+def words(texts) -> str:
+    return " ".join(map(str, texts))
+
+
+def problems(framework, options=None, *, packages=None, locks=(), variables=None, command=COMMAND, **changes):
+    """The codes of what a framework has against a job, with `!` where it only warns."""
+    found = framework.problems(
+        shape(**changes),
+        command,
+        options or framework.Options(),
+        variables or {},
+        Installed(packages=packages, locks=locks),
+    )
+    assert all(problem.message and problem.help for problem in found)
+    return [problem.code + "!" * problem.warning for problem in found]
+
+
+def run_process(place: Path, spec: str, role: str, rank: int, *, hosts=("n1", "n2"), site: str = SSH) -> str:
+    """What process `rank` of a role prints when `rank.sh` of a spec is run, here, for it."""
+    plan = plan_of(place, spec, site, directory=str(place))
+    (place / "rank.sh").write_text(scripts_of(plan, place)["rank.sh"])
+    for name in ("logs", "failures"):
+        (place / name).mkdir(exist_ok=True)
+    (place / "hosts").write_text("".join(f"{host}\n" for host in hosts))
+    per_node = next(r.per_node for r in plan.roles if r.name == role)
+    environment = {
+        "DLRUN_JOB_DIR": str(place),
+        "DLRUN_RUN_DIR": str(place),
+        "DLRUN_RUN_ID": "7.0",
+        "DLRUN_HOSTS": str(place / "hosts"),
+        "DLRUN_NODES": str(len(hosts)),
+        "DLRUN_MASTER_ADDR": "n1",
+        "DLRUN_MASTER_IP": "10.0.0.1",
+        "DLRUN_MASTER_PORT": "20000",
+        **dict.fromkeys(("DLRUN_RANK", "PMI_RANK"), str(rank)),
+        **dict.fromkeys(("DLRUN_LOCAL_RANK", "MPI_LOCALRANKID"), str(rank % per_node)),
+        "PATH": os.environ["PATH"],
+    }
+    done = subprocess.run(
+        ["bash", place / "rank.sh", role], env=environment, cwd=place, check=False, timeout=30
+    )
+    printed = (place / "logs" / f"{role}-{rank}.log").read_text()
+    assert done.returncode == 0, printed
+    return printed

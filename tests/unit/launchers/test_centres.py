@@ -1,0 +1,35 @@
+"""Launchers that one vendor or centre has: their words, and the steps of plans on the profiles that name them."""
+
+from __future__ import annotations
+
+import pytest
+
+from dlrun import backends
+from dlrun.launchers.protocol import Step
+from dlrun.model.site import LauncherSite
+from dlrun.render.shell import join
+from tests.making import plan_of
+
+
+def words(name, *, arguments=(), **step):
+    whole = {"nodes": 2, "first_only": False, "per_node": 4, "count": 8, "scheduler": "openpbs", **step}
+    return join(backends.launcher(name).start(Step(**whole), LauncherSite(name=name, arguments=arguments)))
+
+
+def test_pals_says_the_whole_layout():
+    assert words("pals") == 'mpiexec -n 8 --ppn 4 --hostfile "$run_dir"/hosts --cpu-bind none'
+    assert '"$run_dir"/hosts-first' in words("pals", first_only=True, count=4, nodes=1)
+    bound = words("pals", bound=True, cores=4, cpus=8, arguments=("--pmi=pmix",))
+    assert bound.endswith("--cpu-bind depth --depth 8 --pmi=pmix")
+
+
+def test_ibrun_takes_ranks_from_the_first_slot_on():
+    assert words("ibrun") == "ibrun -n 8 -o 0"
+
+
+@pytest.mark.parametrize("name", ["pals", "ibrun"])
+def test_mpi_programs_can_be_started(tmp_path, name):
+    site = f"name: centre\nscheduler: {{type: openpbs}}\nlauncher: {{name: {name}}}\n"
+    plan = plan_of(tmp_path, "framework: mpi\nresources: {nodes: 2, ranks_per_node: 3}", site)
+    assert plan.launch.name == name
+    assert "PMI_RANK" in plan.launch.identity.rank.code

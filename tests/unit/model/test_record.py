@@ -1,0 +1,114 @@
+"""Records behave as frozen, slotted, keyword-only dataclasses do."""
+
+import copy
+import dataclasses
+import inspect
+import pickle
+from dataclasses import FrozenInstanceError, field
+
+import pytest
+
+from dlrun.model.record import record
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Record:
+    """One of ours."""
+
+    name: str
+    count: int = 3
+    tags: dict[str, int] = field(default_factory=dict)
+
+    def doubled(self) -> int:
+        return 2 * self.count
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class Plain:
+    """The same, by the standard library."""
+
+    name: str
+    count: int = 3
+    tags: dict[str, int] = field(default_factory=dict)
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Three:
+    first: int
+    second: int
+    third: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True, kw_only=True)
+class PlainThree:
+    first: int
+    second: int
+    third: int
+
+
+def test_it_is_what_the_standard_library_makes():
+    ours, theirs = Record(name="a", tags={"x": 1}), Plain(name="a", tags={"x": 1})
+    assert dataclasses.asdict(ours) == dataclasses.asdict(theirs)
+    assert repr(ours) == repr(theirs).replace("Plain", "Record")
+    assert [(f.name, f.default) for f in dataclasses.fields(ours)] == [
+        (f.name, f.default) for f in dataclasses.fields(theirs)
+    ]
+    assert Record.__slots__ == Plain.__slots__
+    assert not hasattr(ours, "__dict__")
+    assert Record.__doc__ == "One of ours."
+    assert ours.doubled() == 6
+
+
+def test_equal_values_are_equal_and_hash_alike():
+    assert Record(name="a") == Record(name="a", count=3)
+    assert Record(name="a") != Record(name="b")
+    assert Record(name="a") != Plain(name="a")
+    with pytest.raises(TypeError):
+        hash(Record(name="a"))  # a dict cannot be hashed
+    assert len({Record(name="a", tags=None), Record(name="a", tags=None)}) == 1
+
+
+def test_every_instance_has_its_own_defaults():
+    assert Record(name="a").tags is not Record(name="a").tags
+
+
+def test_it_cannot_be_changed():
+    one = Record(name="a")
+    with pytest.raises(FrozenInstanceError, match="name"):
+        one.name = "b"
+    with pytest.raises(FrozenInstanceError, match="count"):
+        del one.count
+    with pytest.raises(FrozenInstanceError):
+        one.other = 1
+    assert dataclasses.replace(one, count=4) == Record(name="a", count=4)
+
+
+def test_it_can_be_copied_and_pickled():
+    one = Record(name="a", tags={"x": 1})
+    assert copy.copy(one) == copy.deepcopy(one) == pickle.loads(pickle.dumps(one)) == one
+
+
+@pytest.mark.parametrize(
+    "arguments", [{}, {"name": "a", "nmae": "b"}, {"nmae": "b"}, {"first": 1}, {"first": 1, "second": 2}]
+)
+def test_wrong_arguments_are_refused_in_pythons_own_words(arguments):
+    for ours, theirs in ((Record, Plain), (Three, PlainThree)):
+        with pytest.raises(TypeError) as expected:
+            theirs(**arguments)
+        with pytest.raises(TypeError) as error:
+            ours(**arguments)
+        assert str(error.value) == str(expected.value).replace("Plain", "Record" if ours is Record else "")
+
+
+def test_there_are_no_positional_arguments():
+    with pytest.raises(TypeError):
+        Record("a")
+
+
+def test_its_signature_can_be_asked_for():
+    assert str(inspect.signature(Record)) == "(*, name, count=3, tags={})"
+
+
+def test_there_is_no_other_kind():
+    with pytest.raises(TypeError, match="frozen"):
+        record(frozen=False, slots=True, kw_only=True)

@@ -1,0 +1,245 @@
+"""The small parts of the data mover, each for the one thing it is for."""
+
+import ast
+import json
+import os
+import pwd
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import dlrun.node
+import pytest
+from dlrun.node import bundle, hashing, journal, options, pace, source, text, walk
+from dlrun.node.area import Area
+from dlrun.node.errors import SourceFault, Usage
+from dlrun.node.source import Chooser
+from dlrun.node.width import MOST, Width
+
+from .programs import ROOT
+from .trees import odd, snapshot, write
+
+NODE = Path(dlrun.node.__file__).parent
+
+
+def test_a_torn_journal_is_believed_up_to_the_tear(tmp_path):
+    directory = os.open(tmp_path, os.O_RDONLY)
+    written = journal.Journal(directory, "a" * 64, "1")
+    for block in range(10):
+        written.add(block, b"%04d" % block)
+    other = journal.Journal(directory, "b" * 64, "1")
+    other.add(77, b"else")
+    path = next(tmp_path.glob("journal.a*"))
+    whole = path.read_bytes()
+    record = len(whole) // 10
+    for cut in range(len(whole)):
+        path.write_bytes(whole[:cut])
+        assert journal.read(directory, "a" * 64) == {block: b"%04d" % block for block in range(cut // record)}
+    damaged = bytearray(whole)
+    damaged[record * 4 + record - 1] ^= 1
+    path.write_bytes(damaged)
+    assert sorted(journal.read(directory, "a" * 64)) == [0, 1, 2, 3]
+    journal.replace(directory, "c" * 64, {5: b"five"})
+    assert journal.read(directory, "a" * 64) == {}
+    assert journal.read(directory, "c" * 64) == {5: b"five"}
+    os.close(directory)
+
+
+def served(width, latency, cores, seconds=3.0):
+    """The width that is reached when each call takes `latency` seconds, of which 10 us are computing."""
+    for _ in range(int(seconds / 0.05)):
+        threads = width.target
+        rate = min(threads / (latency + 1e-5), cores / 1e-5)
+        width.step(rate * 0.05, 0.05, rate * 1e-5 * 0.05)
+    return width.target
+
+
+def test_the_width_grows_with_latency_and_stays_one_without():
+    assert served(Width(), latency=0.002, cores=1) == MOST
+    assert served(Width(), latency=0.0, cores=1) == 1
+    assert served(Width(start=16), latency=0.0, cores=1) == 1
+
+
+def test_the_width_goes_back_when_more_brings_nothing():
+    width = Width()
+    for _ in range(100):  # a disk that gives 100 units a second however many ask
+        width.step(5.0, 0.05, 0.001)
+    assert width.target <= 2
+
+
+def test_a_walk_of_a_slow_source_is_wide(tmp_path, monkeypatch):
+    before = odd(tmp_path / "tree")
+    for number in range(600):
+        write(os.fsencode(tmp_path / "tree" / "many" / str(number)), b"")
+    real = os.lstat
+
+    def slow(path, **more):
+        time.sleep(0.002)
+        return real(path, **more)
+
+    monkeypatch.setattr(os, "lstat", slow)
+    began = time.perf_counter()
+    wide = walk.Walk(source.parse(str(tmp_path / "tree")), walk.Options())
+    wide.run()
+    took = time.perf_counter() - began
+    monkeypatch.undo()
+    assert took < 0.6, "600 calls of 2 ms, one after the other, take 1.2 s"
+    narrow = walk.Walk(source.parse(str(tmp_path / "tree")), walk.Options())
+    narrow.run()
+    assert sorted(wide.listings) == sorted(narrow.listings)
+    for directory, listing in narrow.listings.items():
+        listing.sort()
+        wide.listings[directory].sort()
+        assert wide.listings[directory].names == listing.names
+        assert [s.st_ino for s in wide.listings[directory].statuses] == [s.st_ino for s in listing.statuses]
+    assert before
+    assert wide.targets == narrow.targets
+
+
+def test_a_glob_selects_by_component_and_takes_all_below(tmp_path):
+    for path in ("v1/train/a", "v1/test/a", "v2/train/b/c", "v2/other", "x[1]/f"):
+        write(os.fsencode(tmp_path / path))
+    found = source.parse(str(tmp_path / "v*" / "train"))
+    chooser = Chooser(found)
+    assert found.root == os.fsencode(tmp_path)
+    assert chooser.enter(b"v1")
+    assert chooser.enter(b"v1/train")
+    assert not chooser.enter(b"v1/test")
+    assert chooser.take(b"v2/train/b/c")
+    assert not chooser.take(b"v2/other")
+    assert source.only_file(source.parse(str(tmp_path / "x[1]" / "f"))) == b"f"
+    write(os.fsencode(tmp_path / "odd*[name]?"))
+    odd_name = source.parse(str(tmp_path / "odd*[name]?"))
+    assert source.only_file(odd_name) == b"odd*[name]?"
+    assert Chooser(odd_name).take(b"odd*[name]?")
+    assert not Chooser(odd_name).take(b"oddXn?")
+    with pytest.raises(SourceFault, match="does not exist"):
+        source.parse(str(tmp_path / "nothing" / "*.h5"))
+
+
+def test_hashes_by_name():
+    assert hashing.hasher("sha256").digest(b"abc").hex().startswith("ba7816bf8f01cfea")
+    assert hashing.hasher("crc32").digest(b"abc") == (0x352441C2).to_bytes(4, "little")
+    assert hashing.hasher("auto").name == ("xxh3" if "xxh3" in hashing.usable() else "sha256")
+    for name in hashing.usable():
+        assert len(hashing.hasher(name).digest(memoryview(b"data"))) == hashing.hasher(name).size
+    with pytest.raises(Usage):
+        hashing.hasher("md4")
+
+
+def test_sizes_and_spans_are_read():
+    assert [options.size(given) for given in ("10", "1.5k", "2GB", "3 m")[:3]] == [10, 1500, 2 * 10**9]
+    assert [options.span(given) for given in ("90", "1.5s", "2m", "4h", "1d")] == [90, 1.5, 120, 14400, 86400]
+    for wrong in ("", "10 apples", "-1", "1e3", "0x10"):
+        with pytest.raises(Usage):
+            options.size(wrong)
+        with pytest.raises(Usage):
+            options.span(wrong)
+
+
+def test_odd_names_are_shown_on_one_line():
+    assert text.name(b"a\nb\xff\x1b[1m") == "a\\nb\\xff\\x1b[1m"
+    assert text.name("\u00e9".encode()) == "\u00e9"
+    assert text.some([b"1", b"2", b"3"], 2) == "`1`, `2`, 1 more"
+    assert [text.size(n) for n in (0, 999, 1000, 1_650_000_000, 999_999)] == [
+        "0 B",
+        "999 B",
+        "1.00 kB",
+        "1.65 GB",
+        "1.00 MB",
+    ]
+
+
+def test_a_pace_spreads_what_it_lets_through():
+    held = pace.Pace(1_000_000)
+    began = time.monotonic()
+    for _ in range(10):
+        held.take(50_000)
+    assert 0.35 < time.monotonic() - began < 5
+
+
+def test_low_priority_is_taken(tmp_path):
+    code = "import os; from dlrun.node import pace; pace.step_back(); print(os.nice(0))"
+    found = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=dict(os.environ, PYTHONPATH=str(ROOT)),
+    )
+    assert found.stdout.strip() == "19"
+
+
+def test_a_lock_is_one_processs_and_ends_with_it(tmp_path):
+    area = Area(str(tmp_path / "node"))
+    lock = area.try_lock(b"set")
+    assert area.try_lock(b"set") is None
+    assert area.try_lock(b"other") is not None
+    lock.close()
+    assert area.try_lock(b"set") is not None
+
+
+def pythons():
+    """Every Python of this machine from 3.6 on, by its path."""
+    found = {}
+    places = [
+        *os.environ.get("PATH", "").split(":"),
+        *map(str, (Path(pwd.getpwuid(os.getuid()).pw_dir) / ".pyenv" / "versions").glob("*/bin")),
+    ]
+    for place in [p for p in places if "shims" not in p]:
+        for minor in range(6, 15):
+            path = shutil.which(f"python3.{minor}", path=place)
+            if path:
+                found.setdefault(minor, path)
+    return found
+
+
+@pytest.mark.parametrize("minor", [6, 7, 8, 9, 12, 13, 14])
+def test_the_one_file_runs_on_every_python(tmp_path, minor):
+    python = pythons().get(minor)
+    if python is None:
+        pytest.skip(f"there is no Python 3.{minor} here")
+    before = odd(tmp_path / "source")
+    bundle.write(str(tmp_path / "node.pyz"))
+    found = subprocess.run(
+        [
+            python,
+            "-W",
+            "error",
+            tmp_path / "node.pyz",
+            "stage",
+            "--source",
+            tmp_path / "source",
+            "--to",
+            tmp_path / "node",
+            "--name",
+            "s",
+            "--json",
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        universal_newlines=True,
+        check=False,
+        timeout=60,
+    )
+    assert (found.returncode, found.stderr) == (0, "")
+    assert json.loads(found.stdout.splitlines()[-1])["how"] == "copied"
+    assert snapshot(tmp_path / "node" / "s" / "data") == before
+
+
+def test_the_one_file_is_the_same_every_time():
+    assert bundle.archive() == bundle.archive()
+
+
+def test_only_the_standard_library_and_the_syntax_of_3_6():
+    for path in NODE.glob("*.py"):
+        tree = ast.parse(path.read_text(), feature_version=(3, 6))
+        for item in ast.walk(tree):
+            names = [a.name for a in item.names] if isinstance(item, ast.Import) else []
+            if isinstance(item, ast.ImportFrom) and item.level == 0:
+                names = [item.module]
+            for name in names:
+                assert name.split(".")[0] in sys.stdlib_module_names | {"xxhash"}, (path.name, name)
+            assert not (isinstance(item, ast.ImportFrom) and item.level > 1), path.name

@@ -1,0 +1,222 @@
+"""Every problem code of a plan: what brings it up, where it points, and what it says to do."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+import dlrun
+from dlrun.model.problem import InvalidFile
+from dlrun.plan.codes import CODES
+from tests.making import plan_of
+
+PACKAGE = Path(dlrun.__file__).parent
+SITE = """\
+name: there
+scheduler: {type: slurm}
+launcher: {name: srun}
+partitions:
+  gpu: {node_type: gpu, max_walltime: 24h, min_nodes: 2, max_nodes: 8, default: true}
+  cpu: {node_type: cpu}
+node_types:
+  gpu:
+    memory: 480GB
+    topology: {packages: 2, cores: 16, gpus: {count: 4, numa: [0, 0, 1, 1]}}
+  cpu:
+    memory: 180GiB
+    topology: {packages: 2, cores: 8}
+"""
+STRICT = (
+    """\
+name: strict
+scheduler:
+  type: slurm
+  required: [account, memory]
+  forbidden: [constraint, qos]
+  mandatory: {filesystems: which file systems the job uses}
+  account: {pattern: "[a-z]{3}[0-9]{3}", help: "`groups` lists yours"}
+launcher: {name: srun}
+"""
+)  # fmt: skip
+LOCAL = "name: here\nscheduler: {type: local}\nlauncher: {name: local}\nnode_types: {n: {topology: {packages: 1, cores: 4}}}\n"
+BARE = "name: bare\nscheduler: {type: slurm}\nlauncher: {name: srun}\n"
+FABRIC = BARE + "fabric: {name: slingshot}\n"
+SSD = SITE + "storage: {node_local: {path: /local, size: 1TB}}\n"
+
+
+class Case(NamedTuple):
+    """A fault: the spec and site that have it, the words that it points at, and parts of what is said."""
+
+    code: str
+    spec: str
+    at: str | None
+    message: str
+    help: str
+    site: str = SITE
+
+
+FAULTS = [
+    Case("DLR062", "environment: {variables: {FI_MR_CACHE_MONITOR: memhooks}}\nresources: {gpus_per_node: 1}", "memhooks",
+         "which is refused", "use userfaultfd", FABRIC),
+    Case("DLR063", "environment: {variables: {FI_CXI_RDZV_PROTO: alt_read}}", "alt_read",
+         "stands or falls with the option `disable_rdzv_get`", "options: {network: disable_rdzv_get}", FABRIC),
+    Case("DLR010", "resources: {nodes: 2}", "2}", "one machine, and the job wants 2 nodes", "use `nodes: 1`", LOCAL),
+    Case("DLR011", "resources: {nodes: 3, ranks_per_node: 4, ranks: 4, gpus_per_node: 4}", "4, gpus",
+         "4 ranks do not fill 3 nodes with 4 on each", "9 to 12 ranks do"),
+    Case("DLR012", "resources: {nodes: 2, partition: gpus}", "gpus}", "no partition `gpus`",
+         "the nearest is `gpu`; it has `gpu`, `cpu`"),
+    Case("DLR013", "resources: {nodes: 2, node_type: gpux}", "gpux}", "no node type `gpux`", "the nearest is `gpu`"),
+    Case("DLR014", "resources: {nodes: 2, walltime: 2d}", "2d}", "walltime 2d is over the 1d of partition `gpu`",
+         "ask for at most `1d`"),
+    Case("DLR044", "resources: {nodes: 2, walltime: 2m}\ncheckpoint: {before_end: 2m}", "2m}",
+         "the early signal is to come 2m before the end, and the walltime is 2m", "give the job more time"),
+    Case("DLR045", "resources: {nodes: 2}\non_failure: {requeue: 1, node_failed: stop}", "{requeue",
+         "schedulers start jobs again after preemption and after a node's failure alike", "say the same"),
+    Case("DLR015", "resources: {nodes: 9}", "9}", "9 nodes are over the 8 of partition `gpu`", "at most 8"),
+    Case("DLR015", "resources: {nodes: 1}", "1}", "starts at 2 nodes, and the job wants 1", "at least 2"),
+    Case("DLR016", "resources: {nodes: 2, ranks_per_node: 3}", "3}", "4 GPUs cannot be divided over 3 ranks",
+         "use a divisor"),
+    Case("DLR017", "resources: {nodes: 2, memory_per_node: 1TB}", "1TB}", "jobs there can use 480GB",
+         "at most `480GB`, or for `all`"),
+    Case("DLR018", "resources: {nodes: 2, gpus_per_node: 8}", "8}", "8 GPUs on each node, and `gpu` has 4",
+         "ask for at most 4"),
+    Case("DLR019", "resources: {nodes: 2, cpus_per_rank: 20}", "20}", "4 ranks of 20 cores need 80, and a node has 32",
+         "at most `cpus_per_rank: 8`"),
+    Case("DLR020", "resources: {options: {filesystems: home}, memory_per_node: 1GB}", "{options", "wants `account`",
+         "add `account:` under `resources:`; `groups` lists yours", STRICT),
+    Case("DLR021", "resources: {account: abc123, constraint: x, memory_per_node: 1GB, options: {filesystems: home}}",
+         "x,", "refuses jobs that give `constraint`", "remove it", STRICT),
+    Case("DLR022", "resources: {account: abc123, memory_per_node: 1GB}", "{account",
+         "wants the scheduler option `filesystems`: which file systems", "add `options: {filesystems: …}`", STRICT),
+    Case("DLR023", "resources: {account: abc, memory_per_node: 1GB, options: {filesystems: home}}", "abc,",
+         "`abc` is not an account of `strict`", "`groups` lists yours", STRICT),
+    Case("DLR024", "placement: {bind: plan}\nresources: {exclusive: true}", "plan}", "needs the nodes' topology",
+         "use `bind: job`", STRICT.partition("  required")[0] + "launcher: {name: srun}\n"),
+    Case("DLR025", "placement: {bind: plan}\nresources: {partition: cpu, ranks_per_node: 20, exclusive: true}", "{bind",
+         "20 ranks", ""),
+    Case("DLR025", "placement: {comm_cores: 9}\nresources: {partition: cpu, exclusive: true}", "{comm_cores", "", ""),
+    Case("DLR025", "placement: {loader_cores: 8}\nresources: {partition: cpu, exclusive: true}", "{loader_cores", "", ""),
+    Case("DLR027", "resources: {nodes: 2}\ndata: {set: {source: /x/y, strategy: copy}}", "copy}",
+         "needs node-local storage", "use `strategy: in_place`"),
+    Case("DLR028", "framework: mpi\nlauncher: ssh\nresources: {nodes: 2}", "ssh", "`mpi` cannot be started by launcher `ssh`",
+         "use one of `srun`, `openmpi`"),
+    Case("DLR028", "launcher: local\nresources: {nodes: 2}", "local", "starts ranks on one machine", "leave `launcher:` out"),
+    Case("DLR029", "resources: {nodes: 2}\ncommand: [a, '{{ nodez }}']", "'{{ nodez", "unknown name `nodez`",
+         "the nearest is `nodes`"),
+    Case("DLR029", "resources: {nodes: 2}\ncommand: ['{{ 1 / 0 }}']", "'{{ 1", "divides by zero", ""),
+    Case("DLR029", "resources: {nodes: 2}\ncommand: [a, '{{ global_batch }}']", "'{{ global", "unknown name `global_batch`",
+         "give `batch_per_rank:` to have it"),
+    Case("DLR031", "launcher: openmpi\nresources: {nodes: 2}\nenvironment: {container: {image: x.sqsh, runtime: enroot}}",
+         "enroot}", "the launcher is `openmpi`", "use `runtime: apptainer`"),
+    Case("DLR040", "resources: {nodes: 2}\nenvironment: {variables: {GLOO_SOCKET_IFNAME: lo}}", "[./train",
+         "which no other node can reach", "leave it out"),
+    Case("DLR041", "resources: {nodes: 2}\ntorch: {max_restarts: 2}", "{max", "`torch.torchrun` is false",
+         "add `torchrun: true`"),
+    Case("DLR041", "resources: {nodes: 2}\ntorch: {rendezvous: c10d}", "{rendez", "`torch.torchrun` is false",
+         "add `torchrun: true`"),
+]  # fmt: skip
+
+WARNINGS = [
+    Case("DLR016", "resources: {nodes: 2, ranks_per_node: 8}", None, "8 ranks share 4 GPUs on each node",
+         "use `ranks_per_node: auto`"),
+    Case("DLR026", "resources: {partition: cpu, ranks_per_node: 3, exclusive: true}", None, "core", "tune-affinity"),
+    Case("DLR030", "resources: {nodes: 2}\nbatch_per_rank: 2048", None, "the global batch is 16384 (2048 × 8 ranks)",
+         "scale the learning rate"),
+    Case("DLR060", "environment: {variables: {NCCL_P2P_DISABLE: '1'}}", None, "`NCCL_P2P_DISABLE=1`, which is harmful",
+         "leave it out", BARE),
+    Case("DLR061", "environment: {variables: {NCCL_ASYNC_ERROR_HANDLING: '1'}}", None, "which is deprecated",
+         "use TORCH_NCCL_ASYNC_ERROR_HANDLING", BARE),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", FAULTS, ids=lambda c: f"{c.code}-{c.spec[:40]}")
+def test_fault(case, tmp_path):
+    with pytest.raises(InvalidFile) as raised:
+        plan_of(tmp_path, case.spec, case.site)
+    found = [p for p in raised.value.problems if p.code == case.code and case.message in p.message]
+    assert len(found) == 1, raised.value.problems
+    (problem,) = found
+    assert not problem.warning
+    assert case.help in problem.help
+    assert problem.help
+    assert problem.origin is not None
+    text = raised.value.sources[problem.origin.name].splitlines()[problem.origin.line - 1]
+    if case.at is not None:
+        assert text[problem.origin.column - 1 :].startswith(case.at)
+
+
+@pytest.mark.parametrize("case", WARNINGS, ids=lambda c: c.code)
+def test_warning(case, tmp_path):
+    plan = plan_of(tmp_path, case.spec, case.site)
+    (warning,) = [w for w in plan.warnings if f"({case.code})" in w]
+    assert case.message in warning
+    assert case.help in warning
+
+
+def test_all_faults_come_at_once_sorted_by_place(tmp_path):
+    spec = "resources:\n  nodes: 9\n  walltime: 3d\n  gpus_per_node: 8\nlauncher: local\n"
+    with pytest.raises(InvalidFile) as raised:
+        plan_of(tmp_path, spec, SITE)
+    assert [p.code for p in raised.value.problems] == ["DLR015", "DLR014", "DLR018", "DLR028"]
+
+
+def test_a_plan_without_faults_has_no_warnings(tmp_path):
+    assert plan_of(tmp_path, "resources: {nodes: 2, walltime: 1h}", SITE).warnings == ()
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        "resources: {nodes: 2, walltime: 24h}",
+        "resources: {nodes: 8}",
+        "resources: {nodes: 2, memory_per_node: 480GB}",
+        "resources: {nodes: 2, cpus_per_rank: 8}",
+        "resources: {nodes: 2, gpus_per_node: 0, ranks_per_node: 3}",
+        "resources: {nodes: 2, ranks_per_node: 2}",
+        "data: {set: {source: /x/y}}\nresources: {nodes: 2}",
+        "torch: {torchrun: true, max_restarts: 1}\nresources: {nodes: 2}",
+        "environment: {variables: {GLOO_SOCKET_IFNAME: lo}}\nresources: {partition: cpu}",
+    ],
+)
+def test_limits_are_still_allowed(spec, tmp_path):
+    assert plan_of(tmp_path, spec, SITE).request.nodes
+
+
+@pytest.mark.parametrize(
+    ("data", "strategy", "path", "because"),
+    [
+        ("source: /x", "in_place", "/x", "its size is not known"),
+        ("source: /x, size: 2TB", "in_place", "/x", "its 2TB do not fit the 1TB"),
+        ("source: /x, size: 10GB", "copy", "$DLRUN_DATA_SET", "its 10GB fit"),
+        ("source: /x, strategy: shard", "shard", "$DLRUN_DATA_SET", "as the spec says"),
+        ("source: /x, strategy: in_place, size: 1GB", "in_place", "/x", "as the spec says"),
+    ],
+)
+def test_where_data_lies(data, strategy, path, because, tmp_path):
+    plan = plan_of(tmp_path, f"resources: {{nodes: 2}}\ndata: {{set: {{{data}}}}}", SSD)
+    (found,) = plan.data
+    assert (found.strategy, str(found.path)) == (strategy, path)
+    assert because in found.because
+    told = {v.name: str(v.value) for v in plan.variables}.get("DLRUN_DATA_SET")
+    assert told == (
+        path if strategy == "in_place" else None
+    )  # what is copied tells its path when it is there
+
+
+def codes_in(directory: Path) -> set[str]:
+    texts = (p.read_text("utf-8") for p in directory.rglob("*.py") if p.name != "codes.py")
+    return {code for text in texts for code in re.findall(r'"(DLR\d{3})"', text)}
+
+
+def test_every_code_is_documented_and_every_documented_code_is_used():
+    assert codes_in(PACKAGE) == set(CODES)
+    for title, text in CODES.values():
+        assert title == title.rstrip(".")
+        assert text.endswith(".")
+
+
+def test_every_code_of_the_plan_is_tested_here():
+    assert codes_in(PACKAGE / "plan") <= {c.code for c in (*FAULTS, *WARNINGS)}
