@@ -15,8 +15,6 @@ from dlrun.errors import OperationFailed
 from dlrun.model.job import State
 from tests.fakebin import CAPTURED, FakeClients
 
-NOW = time.time()
-
 
 @pytest.fixture
 def clients(tmp_path, monkeypatch):
@@ -28,7 +26,7 @@ def job(tmp_path):
     """Makes jobs with directories."""
 
     def make(
-        job_id: str | None, *, scheduler: str = "slurm", array: int | None = None, submitted: float = NOW
+        job_id: str | None, *, scheduler: str = "slurm", array: int | None = None, age: float = 0.0
     ) -> Job:
         directory = tmp_path / f"job-{job_id}"
         made = Job(
@@ -37,7 +35,7 @@ def job(tmp_path):
             site="s",
             scheduler=scheduler,
             job_id=job_id,
-            submitted=submitted,
+            submitted=time.time() - age,
             array=array,
         )
         for run in made.run_directories():
@@ -125,7 +123,7 @@ def test_without_accounting_the_queue_has_the_last_word(clients, job):
 )
 def test_the_jobs_own_record_when_nobody_knows(clients, job, written, state, code):
     clients.answer("squeue", err="slurm_load_jobs error: Invalid job id specified\n", code=1)
-    old = job("7", submitted=NOW - 9999)
+    old = job("7", age=9999.0)
     if written:
         record(old, **written)
     found = one(old)
@@ -140,7 +138,7 @@ def test_a_job_that_is_too_new_is_not_lost(clients, job):
 
 def test_what_is_lost_may_still_turn_up(clients, job):
     clients.answer("squeue", err="slurm_load_jobs error: Invalid job id specified\n", code=1)
-    old = job("7", submitted=NOW - 9999)
+    old = job("7", age=9999.0)
     assert one(old).state is State.LOST
     clients.answer("sacct", "7|TIMEOUT|None|0:0|1|debug|N/A|N/A|n1\n")
     assert one(old).state is State.TIMED_OUT
@@ -212,7 +210,7 @@ def test_clients_that_are_not_on_this_host(job):
     def missing(argv):
         raise NotInstalled("no")
 
-    old = job("1", submitted=NOW - 9999)
+    old = job("1", age=9999.0)
     assert one(old, runner=missing).state is State.UNKNOWN
     record(old, state="ended", exit_code=0)
     assert one(old, runner=missing).state is State.COMPLETED
@@ -248,7 +246,7 @@ def test_thousands_of_jobs_in_a_few_calls(clients, job):
 
 def test_a_scheduler_that_only_knows_that_a_job_ended(clients, job):
     clients.answer("qstat", "Job Id:\t1\n\tjob_state = C\n\texec_host = n1/0\n")
-    ended = job("1", scheduler="torque", submitted=NOW - 9999)
+    ended = job("1", scheduler="torque", age=9999.0)
     assert one(ended).state is State.LOST
     record(ended, state="ended", exit_code=3, host="n1")
     assert (one(ended).state, one(ended).exit_code, one(ended).nodes) == (State.FAILED, 3, "n1")
