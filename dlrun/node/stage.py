@@ -125,7 +125,9 @@ class Stage:
         if found is None or not warm.alike(found, {"hash": self.hasher.name, "strategy": self.form_name}):
             return False
         check = self.given.recheck
-        return found.id() == manifest.id() and warm.copy_unchanged(self.area, self.name, manifest, self.form_name, check)
+        return found.id() == manifest.id() and warm.copy_unchanged(
+            self.area, self.name, manifest, self.form_name, check
+        )
 
     def _begin(self, manifest: Manifest, blocks: Blocks) -> Build:
         self._make_way()
