@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dlrun.fabrics.libraries import in_play
+from dlrun import backends
+from dlrun.fabrics.libraries import OF_FRAMEWORK, in_play
 from dlrun.fabrics.rules import Job, faults, select
 from dlrun.fabrics.table import about, rules
 from dlrun.fabrics.versions import parse, within
@@ -197,3 +198,17 @@ def test_an_unknown_version_counts_as_the_newest():
 
 def test_names_with_a_star_are_found():
     assert [rule.name for rule in about("OFI_NCCL_GIN_BOUNCE_BUFFERS")] == ["OFI_NCCL_*_BOUNCE_BUFFERS"]
+
+
+@pytest.mark.parametrize("framework", backends.FRAMEWORKS)
+def test_it_is_known_what_each_framework_talks_through(framework):
+    assert set(OF_FRAMEWORK[framework]) <= {rule.library for rule in rules()} | {"mpi-program"}
+
+
+@pytest.mark.parametrize("framework", ["chainermn", "nvcaffe", "mpi"])
+def test_a_program_that_hands_gpu_memory_to_mpi_keeps_that_switched_on(framework):
+    """On Slingshot it is switched off only beside NCCL alone."""
+    assert "MPICH_GPU_SUPPORT_ENABLED" not in chosen(
+        job("slingshot", framework=framework, present=("cray-mpich",))
+    )
+    assert chosen(job("slingshot", present=("cray-mpich",)))["MPICH_GPU_SUPPORT_ENABLED"] == "0"
