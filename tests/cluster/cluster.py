@@ -12,7 +12,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from tests.cluster import cgroups, hosts, image, init, sshd, topology
+from tests.cluster import cgroups, hosts, image, init, module_systems, sshd, topology
 from tests.cluster.errors import ClusterError
 from tests.cluster.install import install, packages, why_not
 from tests.cluster.scheduler import SCHEDULERS
@@ -211,6 +211,7 @@ class Cluster:
     def _build(self) -> None:
         image.build(self.root, self.spec)
         topology.build(self.system, self.spec)
+        module_systems.unpack(self.system, self.spec.module_systems)
         if self.spec.cgroup:
             cgroups.build(self.root.name, self.spec)
         self._scheduler.configure(self.system, self.spec)

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tests.cluster import cgroups, image, topology
+from tests.cluster import cgroups, image, module_systems, topology
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -42,7 +42,8 @@ def write(root: Path, spec: ClusterSpec, host: str, needed: Iterable[Path]) -> N
     """Write the script; `needed` are more paths that every user must be able to reach."""
     own = image.system(root) / "hosts" / host
     before, after = _exposures(own / "keep", [_CHECKOUT, Path(sys.prefix), Path(sys.base_prefix), *needed])
-    mounts = [_bind(image.system(root) / "etc", "/etc")]
+    mounts = module_systems.mount_lines(image.system(root), spec.module_systems)
+    mounts += [_bind(image.system(root) / "etc", "/etc")]
     mounts += [_bind(image.own_path(root, host, path), path) for path in image.OWN_DIRECTORIES]
     if host in spec.outside:
         mounts.append(_bind(root / "local" / host / "shared", root / "shared"))

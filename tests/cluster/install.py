@@ -9,7 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tests.cluster import module_systems
 from tests.cluster.errors import ClusterError
+from tests.cluster.machine import APT, run
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -21,7 +23,8 @@ _SLURM = ("slurmctld", "slurmd", "slurm-client", "munge", "libpmix2")
 _ACCOUNTING = ("slurmdbd", "slurm-wlm-mysql-plugin", "mariadb-server")
 _SSHD = ("openssh-server", "openssh-client")
 _TORQUE = ("slurm-wlm-torque",)
-ALL_PACKAGES = (*_BASE, *_SLURM, *_ACCOUNTING, *_SSHD, *_TORQUE)
+_MODULES = tuple({name for needs in module_systems.NEEDS.values() for name in needs})
+ALL_PACKAGES = (*_BASE, *_SLURM, *_ACCOUNTING, *_SSHD, *_TORQUE, *_MODULES)
 """What every option together needs."""
 
 
@@ -36,6 +39,8 @@ def packages(spec: ClusterSpec) -> tuple[str, ...]:
         wanted += _SSHD
     if spec.torque:
         wanted += _TORQUE
+    for name in spec.module_systems:
+        wanted += module_systems.NEEDS[name]
     return tuple(wanted)
 
 
@@ -66,27 +71,12 @@ def install(wanted: Sequence[str] = ALL_PACKAGES) -> list[str]:
         return []
     if reason := why_not():
         raise ClusterError(reason)
-    apt = ["apt-get", "-o", "DPkg::Lock::Timeout=600", "-qq"]
     with _no_services():
-        _run([*apt, "update"])
-        _run([*apt, "install", "-y", "--no-install-recommends", *absent])
+        run([*APT, "update"])
+        run([*APT, "install", "-y", "--no-install-recommends", *absent])
     if "slurm-wlm-torque" in absent:
-        _run(["update-alternatives", "--quiet", "--remove", "mpirun", "/usr/bin/mpiexec.slurm"])
+        run(["update-alternatives", "--quiet", "--remove", "mpirun", "/usr/bin/mpiexec.slurm"])
     return absent
-
-
-def _run(command: list[str]) -> None:
-    done = subprocess.run(
-        command,
-        env={**os.environ, "DEBIAN_FRONTEND": "noninteractive"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode != 0:
-        msg = f"`{' '.join(command)}` failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
-        raise ClusterError(msg)
 
 
 @contextmanager

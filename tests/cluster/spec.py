@@ -115,6 +115,8 @@ class ClusterSpec:
     """Limit jobs' memory through cgroups, so that too much memory ends a job as OUT_OF_MEMORY."""
     torque: bool = False
     """Slurm's own qsub, qstat, qdel and PBS_* variables."""
+    module_systems: tuple[Literal["environment-modules", "lmod"], ...] = ()
+    """Implementations of `module` that hosts have; `module_systems.START` says how a shell gets one."""
     slurm_conf: tuple[str, ...] = field(default=())
     """More lines for slurm.conf; the last of two equal keys wins.
 

@@ -1,0 +1,130 @@
+"""What a job finds when it starts, on a real Slurm: both kinds of environment modules, a venv, and conda."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.cluster import Cluster, ClusterSpec, NodeType, module_systems, why_not
+from tests.cluster.jobs import PYTHON, User, bash
+
+_WHY_NOT = why_not() or module_systems.why_not()
+pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(_WHY_NOT), reason=_WHY_NOT)]
+
+SITE = {
+    "name": "test-environments",
+    "scheduler": {"type": "slurm", "version": "22.05", "memory": "none"},
+    "launcher": {"name": "srun"},
+}
+MODULES = {
+    "compiler/13": "setenv COMPILER 13",
+    "tool/2.0": "prereq compiler\nprepend-path PATH {place}/tool/bin\nsetenv TOOL two",
+    "stale/1": "setenv STALE yes",
+}
+"""Modulefiles in Tcl, which both read, by name."""
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    spec = ClusterSpec(node_types=(NodeType(count=2),), module_systems=("environment-modules", "lmod"))
+    with Cluster(spec, name=f"environments-{os.getpid()}") as running:
+        yield running
+
+
+@pytest.fixture(scope="module", params=["environment-modules", "lmod"])
+def modules(cluster, request):
+    """A user and the shell lines with which this site's shells get `module` and the modulefiles."""
+    alice = User(cluster, SITE)
+    for name, body in MODULES.items():
+        path = alice.directory / "modulefiles" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(f"#%Module1.0\n{body.format(place=alice.directory)}\n")
+    program = alice.directory / "tool/bin/whose-tool"
+    program.parent.mkdir(parents=True)
+    program.write_text("#!/bin/sh\necho tool $TOOL with compiler $COMPILER\n")
+    program.chmod(0o755)
+    setup = [module_systems.START[request.param], f"module use {alice.directory}/modulefiles"]
+    alice.write("site.yaml", {**SITE, "environment": {"setup": setup, "modules": ["compiler/13"]}})
+    return alice, setup
+
+
+def spec(command: list[str], nodes: int = 1, **environment):
+    resources = {"nodes": nodes, "ranks_per_node": 1, "cpus_per_rank": 1, "walltime": "5m"}
+    return {"command": command, "resources": resources, "environment": environment}
+
+
+def output(alice, job: str, rank: int = 0) -> str:
+    (run,) = alice.ended(job)
+    job_dir = alice.job_dir(job)
+    assert run["state"] == "completed", (job_dir / "logs/job.log").read_text()
+    return (job_dir / f"logs/rank-{rank}.log").read_text()
+
+
+def test_modules_of_site_and_spec_reach_every_node(modules):
+    """In that order: the spec's module wants the site's loaded before it."""
+    alice, _ = modules
+    job = alice.submit(spec(["whose-tool"], nodes=2, modules=["tool/2.0"]))
+    assert [output(alice, job, rank) for rank in (0, 1)] == ["tool two with compiler 13\n"] * 2
+
+
+def test_modules_of_the_submitting_shell(modules):
+    """They go along, as the scheduler does it, unless the site wants a clean start."""
+    alice, setup = modules
+    spec_file = alice.write("stale.yaml", {"name": "x", **spec(bash("echo stale=${STALE-no}"))})
+    seen = {}
+    for hygiene in ("keep", "purge"):
+        site = {**SITE, "environment": {"setup": setup, "hygiene": hygiene}}
+        alice.write(f"{hygiene}.yaml", site)
+        line = " && ".join(
+            [
+                *setup,
+                "module load stale/1",
+                f"{PYTHON}/dlrun submit --parsable --site {hygiene}.yaml {spec_file}",
+            ]
+        )
+        job = alice.cluster.on("login", line, cwd=str(alice.directory), check=True).stdout.strip()
+        seen[hygiene] = output(alice, job)
+    assert seen == {"keep": "stale=yes\n", "purge": "stale=no\n"}
+
+
+def test_missing_module_ends_the_job_before_any_rank(modules):
+    alice, _ = modules
+    job = alice.submit(spec(["true"], modules=["tool/9.9"]))
+    (run,) = alice.ended(job)
+    logs = alice.job_dir(job) / "logs"
+    said = (logs / "job.log").read_text()
+    assert run["state"] == "failed"
+    assert "tool/9.9" in said
+    assert not (logs / "rank-0.log").exists()
+
+
+def test_venv(cluster):
+    alice = User(cluster, SITE)
+    place = alice.directory / "my venv"
+    cluster.on("login", ["python3", "-m", "venv", "--without-pip", str(place)], check=True)
+    job = alice.submit(spec(["python", "-c", "import sys; print(sys.prefix)"], nodes=2, venv=str(place)))
+    assert [output(alice, job, rank) for rank in (0, 1)] == [f"{place}\n"] * 2
+
+
+def conda() -> Path | None:
+    """The `conda` of this machine: that of the prefix in DLRUN_TEST_CONDA, else the one on PATH."""
+    found = shutil.which("conda", path=f"{os.environ.get('DLRUN_TEST_CONDA', '')}/bin:{os.environ['PATH']}")
+    return Path(found) if found else None
+
+
+@pytest.mark.skipif(conda() is None, reason="no conda on PATH, and DLRUN_TEST_CONDA does not say where it is")
+def test_conda(cluster):
+    program = conda()
+    assert program is not None
+    alice = User(cluster, {**SITE, "environment": {"setup": [f"PATH={program.parent}:$PATH"]}})
+    place = alice.directory / "my env"
+    subprocess.run([program, "create", "--quiet", "--yes", "--offline", "--prefix", place], check=True)
+    (place / "bin").mkdir(exist_ok=True)
+    (place / "bin/whose-env").write_text("#!/bin/sh\necho $CONDA_PREFIX\n")
+    (place / "bin/whose-env").chmod(0o755)
+    job = alice.submit(spec(["whose-env"], nodes=2, conda=str(place)))
+    assert [output(alice, job, rank) for rank in (0, 1)] == [f"{place}\n"] * 2
