@@ -27,9 +27,10 @@ from dlrun.model.spec import Spec
 from dlrun.model.text import Shell, Text
 from dlrun.model.topology import Topology
 from dlrun.plan import binding as bindings
-from dlrun.plan import endings, environment, expressions, fabric, roles
+from dlrun.plan import cost, endings, environment, expressions, fabric, metrics, roles, sweep
+from dlrun.plan.checking import placement_check
 from dlrun.plan.checks import check
-from dlrun.plan.container import contain, launch_arguments
+from dlrun.plan.container import contain, gpu_variables, launch_arguments
 from dlrun.plan.data import place_data, stage_directory
 from dlrun.plan.ledger import Ledger
 from dlrun.plan.resources import Layout, counted_cpus, lay_out
@@ -93,6 +94,7 @@ def build(inputs: Inputs) -> Plan:
         environment.threading(threads, because),
         environment.UNBUFFERED,
         *launch.variables,
+        *gpu_variables(container),
         *of_fabric,
         *environment.data_paths(data),
     )

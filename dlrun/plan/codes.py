@@ -241,6 +241,16 @@ CODES: dict[str, tuple[str, str]] = {
         "Some settings are only right together, so `fabric.drop` of one drops all of them: Omni-Path's `NCCL_PROTO`, "
         "`NCCL_NET_GDR_READ` and `NCCL_CUMEM_ENABLE`.",
     ),
+    "DLR066": (
+        "an environment that the container hides",
+        "A container has a `PATH` and a file system of its own: a venv or conda environment that was activated outside is "
+        "not found inside. Install what is missing into the image, or leave the container out.",
+    ),
+    "DLR067": (
+        "a path that a container cannot mount",
+        "The job directory, the directory that the job runs in and the data sets are mounted at the same paths inside. "
+        "Container runtimes read a colon or a comma in such a path as the end of it.",
+    ),
     "DLR070": (
         "partitions other than the scheduler's",
         "On the cluster itself, `dlrun site check` compares the profile with what the scheduler says.",

@@ -7,15 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlrun.model.plan import ContainerPlan, DataPlan
+from dlrun.model.plan import ContainerPlan, DataPlan, Variable
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import Shell, Text, expanding
 from dlrun.plan.ledger import Ledger
 from dlrun.plan.resources import Layout
 
-_GPU_FLAGS = {"cuda": "--nv", "rocm": "--rocm"}
-"""Apptainer User Guide, GPU Support."""
+_ENROOT_GPUS = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "compute,utility"}
+"""What enroot's hook 98-nvidia.sh goes by; without the first, which not all images set, it brings in no GPU."""
+
+_GPU_FLAGS = {
+    ("apptainer", "cuda"): "--nv",
+    ("apptainer", "rocm"): "--rocm",
+    ("enroot", "cuda"): f"--container-env={','.join(_ENROOT_GPUS)}",
+}
+"""By runtime and kind of GPU (Apptainer User Guide, "GPU Support"; pyxis README, "Usage")."""
 
 
 def contain(
@@ -39,17 +46,22 @@ def contain(
             "environment.container",
             help="use `runtime: apptainer`",
         )
+    _hidden(spec, ledger)
     local = site.storage.node_local
     mounts = [Text.of(Shell("$DLRUN_JOB_DIR")), Text.of(directory)]
-    mounts += [one.path for one in data if one.strategy == "in_place"]
+    in_place = [one for one in data if one.strategy == "in_place"]
+    mounts += [one.path for one in in_place]
     if local is not None and any(one.strategy != "in_place" for one in data):
         mounts.append(expanding(local.path))
+    _mountable(directory, "directory", ledger)
+    for one in in_place:
+        _mountable(str(one.path), f"data.{one.name}", ledger)
     gpus = layout.topology.gpus if layout.topology and layout.gpus_per_node else ()
     return ContainerPlan(
         runtime=wanted.runtime,
         image=wanted.image,
         mounts=(*dict.fromkeys(mounts), *map(Text.of, wanted.binds)),
-        gpu_flag=_GPU_FLAGS.get(gpus[0].kind) if gpus and wanted.runtime == "apptainer" else None,
+        gpu_flag=_GPU_FLAGS.get((wanted.runtime, gpus[0].kind)) if gpus else None,
         arguments=wanted.arguments,
     )
 
@@ -67,5 +79,44 @@ def launch_arguments(container: ContainerPlan | None, directory: str) -> tuple[T
         Text.of(f"--container-image={container.image}"),
         Text.of("--container-mounts=", *mounts),
         Text.of(f"--container-workdir={directory}"),
+        *map(Text.of, [container.gpu_flag] if container.gpu_flag else []),
         *map(Text.of, container.arguments),
     )
+
+
+def gpu_variables(container: ContainerPlan | None) -> tuple[Variable, ...]:
+    """What is exported before srun so that enroot brings the GPUs into the container."""
+    if container is None or container.runtime != "enroot" or not container.gpu_flag:
+        return ()
+    because = "enroot brings NVIDIA's GPUs and libraries into a container that has this"
+    return tuple(
+        Variable(
+            name=name, value=Text.of(value), rule="container-gpus", because=because,
+            source="enroot, Standard Hooks, 98-nvidia.sh",
+        )
+        for name, value in _ENROOT_GPUS.items()
+    )  # fmt: skip
+
+
+def _hidden(spec: Spec, ledger: Ledger) -> None:
+    """Inside, PATH is the image's: what a venv or conda put there outside is not found."""
+    for kind, name in (("venv", spec.environment.venv), ("conda", spec.environment.conda)):
+        if name is not None:
+            ledger.problem(
+                "DLR066",
+                f"`{kind}: {name}` is activated outside the container, and nothing of it is found inside",
+                f"environment.{kind}",
+                help="leave it out, or leave out `container:`; a Python outside the image can be named by its path",
+            )
+
+
+def _mountable(path: str, key: str, ledger: Ledger) -> None:
+    if ":" in path or "," in path:
+        ledger.problem(
+            "DLR067",
+            f"`{path}` has a colon or a comma, which part one mount of a container from the next",
+            f"{key}.source",
+            key,
+            "environment.container",
+            help="give it another name, or reach it by a symbolic link of another name",
+        )

@@ -31,19 +31,25 @@ fail() { # EXIT_CODE [REASON]: leave a note for job.sh, then end
   exit "$1"
 }
 
-allowed_cpus() { # the hardware threads this process may use, one a line
-  local list range cpu
-  list=$(taskset -c -p $$) || return 0
-  list=${list##*: }
-  for range in ${list//,/ }; do
-    for ((cpu = ${range%-*}; cpu <= ${range#*-}; cpu++)); do printf '%s\n' "$cpu"; done
+allowed_cpus() { # sets allowed to the hardware threads that this process may use
+  local lines line range cpu
+  allowed=()
+  mapfile -t lines </proc/self/status
+  for line in "${lines[@]}"; do
+    if [[ $line == Cpus_allowed_list:* ]]; then
+      line=${line##*[[:blank:]]}
+      for range in ${line//,/ }; do
+        for ((cpu = ${range%-*}; cpu <= ${range#*-}; cpu++)); do allowed+=("$cpu"); done
+      done
+    fi
   done
 }
 
 share_cores() { # an equal part of the allowed cores for each local rank: sets cpus and DLRUN_THREADS
   local cpu siblings core cores=() size begin
   local -A threads=()
-  for cpu in $(allowed_cpus); do
+  allowed_cpus
+  for cpu in "${allowed[@]}"; do
     siblings=/sys/devices/system/cpu/cpu$cpu/topology/thread_siblings_list
     core=$cpu
     if [[ -r $siblings ]]; then read -r core <"$siblings"; fi
@@ -72,7 +78,8 @@ rank:1)
   ;;
 esac
 if [[ -n $cpus ]]; then # the plan holds only if the job was granted these cores
-  granted=" $(allowed_cpus | paste -s -d ' ') "
+  allowed_cpus
+  granted=" ${allowed[*]} "
   for range in ${cpus//,/ }; do
     for ((cpu = ${range%-*}; cpu <= ${range#*-}; cpu++)); do
       if [[ $granted != *" $cpu "* ]]; then
@@ -93,6 +100,16 @@ if [[ -n $cpus ]] && ! taskset -p -c "$cpus" $$ >/dev/null; then
 fi
 export DLRUN_THREADS
 
+# --- Secrets: read now, by this process alone; never written, never printed ---------------------------------
+
+missing() {
+  echo "dlrun: rank $DLRUN_RANK: secret $1 could not be read: $2"
+  fail 1
+}
+HF_TOKEN=${HF_TOKEN-}
+[[ -n $HF_TOKEN ]] || missing HF_TOKEN 'the variable HF_TOKEN is not set in the job'
+export HF_TOKEN
+
 command=()
 case $role in
 rank)
@@ -103,23 +120,11 @@ rank)
   export LOCAL_RANK="$DLRUN_LOCAL_RANK" # as the launcher counts on this node [PyTorch documentation, torch.distributed]
   export LOCAL_WORLD_SIZE="$DLRUN_LOCAL_SIZE" # ranks on this node [PyTorch documentation, torch.distributed]
   export GROUP_RANK="$DLRUN_NODE_RANK" # which node this is, as torchrun calls it [PyTorch documentation, torch.distributed]
-  command=(python train.py /scratch/set)
+  command=(python train.py /scratch/set "$DLRUN_DATA_IMAGES")
   ;;
 esac
 
 # --- Run ----------------------------------------------------------------------------------------------------
-
-# --- Container --------------------------------------------------------------------------------------------
-
-runtime=$(command -v apptainer || command -v singularity) || {
-  echo "dlrun: rank $DLRUN_RANK: neither apptainer nor singularity is on this node's PATH"
-  fail 127
-}
-# An image may set variables of its own; with these prefixes ours win inside.
-for name in OMP_NUM_THREADS PYTHONUNBUFFERED DLRUN_DATA_SET NCCL_DEBUG MASTER_ADDR MASTER_PORT WORLD_SIZE RANK LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK; do
-  if [[ -n ${!name+set} ]]; then export "APPTAINERENV_$name=${!name}" "SINGULARITYENV_$name=${!name}"; fi
-done
-command=("$runtime" exec --nv --bind "$DLRUN_JOB_DIR" --bind /home/ada/project --bind /scratch/set --bind /opt/site --pwd /home/ada/project --cleanenv '/images/torch 2.6.sif' "${command[@]}")
 
 end() { # SIGTERM: ask the program to end
   ending=1
@@ -136,8 +141,9 @@ kill_tree() { # PID: it and all below it
   kill -KILL "$1" 2>/dev/null
 }
 
-memory_kills() { # how many processes beside this one the kernel has ended because memory ran out
+memory_kills() { # sets kills to how many processes beside this one the kernel has ended because memory ran out
   local controllers path base file name count
+  kills=
   while IFS=: read -r _ controllers path; do
     case ,$controllers, in
     ,,) base=/sys/fs/cgroup file=memory.events ;;
@@ -147,12 +153,24 @@ memory_kills() { # how many processes beside this one the kernel has ended becau
     while [[ ! -r $base$path/$file && $path == /*/* ]]; do path=/${path#/*/}; done # a container sees a part of the tree
     [[ -r $base$path/$file ]] || continue
     while read -r name count; do
-      if [[ $name == oom_kill ]]; then printf '%s\n' "$count"; fi
+      if [[ $name == oom_kill ]]; then kills+=" $count"; fi
     done <"$base$path/$file"
   done </proc/self/cgroup
 }
 
 export DLRUN_PROCESS="$DLRUN_RUN_ID $role $DLRUN_RANK" # marks all that the program starts
+
+# --- Container --------------------------------------------------------------------------------------------
+
+runtime=$(command -v apptainer || command -v singularity) || {
+  echo "dlrun: rank $DLRUN_RANK: neither apptainer nor singularity is on this node's PATH"
+  fail 127
+}
+# An image may set variables of its own; with these prefixes ours win inside.
+for name in OMP_NUM_THREADS PYTHONUNBUFFERED DLRUN_DATA_SET NCCL_DEBUG MASTER_ADDR MASTER_PORT WORLD_SIZE RANK LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK HF_TOKEN "${!DLRUN_@}"; do
+  if [[ -n ${!name+set} ]]; then export "APPTAINERENV_$name=${!name}" "SINGULARITYENV_$name=${!name}"; fi
+done
+command=("$runtime" exec --nv --bind "$DLRUN_JOB_DIR" --bind /home/ada/project --bind /scratch/set --bind /local/"${USER}" --bind /opt/site --pwd /home/ada/project --cleanenv '/images/torch 2.6.sif' "${command[@]}")
 
 sweep() { # end what the program has left, also what it had detached: SIGTERM, then SIGKILL
   local found tries signal=TERM
@@ -169,7 +187,8 @@ sweep() { # end what the program has left, also what it had detached: SIGTERM, t
 ending=
 trap end TERM
 trap 'sweep "$DLRUN_PROCESS"' EXIT
-kills=$(memory_kills)
+memory_kills
+killed=$kills
 "${memory[@]}" "${command[@]}" &
 child=$!
 while :; do
@@ -190,7 +209,8 @@ if ((status > 128)); then # a signal may have ended `wait` just before the progr
 fi
 if ((status)) && [[ -z $ending ]]; then
   reason=
-  if [[ $(memory_kills) != "$kills" ]]; then reason='out of memory'; fi
+  memory_kills
+  if [[ $kills != "$killed" ]]; then reason='out of memory'; fi
   fail "$status" "$reason"
 fi
 exit "$status"

@@ -1,0 +1,29 @@
+#!/bin/bash
+# What each node of job contained runs once: bring its data to node-local storage, and take it away.
+# The launcher (srun) starts it, one on each node: stage.sh in|clean
+
+# shellcheck disable=SC2016 # literal dollars are meant
+set -uo pipefail
+
+index="$SLURM_PROCID"
+read -r host </proc/sys/kernel/hostname
+exec >>"$DLRUN_RUN_DIR/logs/stage-$index.log" 2>&1
+
+node() { # COMMAND...: the node program, which needs nothing but a Python from 3.6 on
+  python3 "$DLRUN_JOB_DIR/node.pyz" "$@" --to "$DLRUN_STAGE"
+}
+
+case $1 in
+in)
+  node clean # what jobs that are gone left behind
+  # as the spec says
+  node stage --name images --source /scratch/images --strategy copy --keep job \
+    --job "$DLRUN_JOB_ID" \
+    --hosts "$DLRUN_HOSTS" --index "$index" --port "$DLRUN_STAGE_PORT" --secret "$DLRUN_RUN_DIR/stage-secret" || {
+    code=$?
+    printf '%s stage %s %s %s\n' "$(date +%s%N)" "$index" "${host%%.*}" "$code" >"$DLRUN_RUN_DIR/failures/stage-$index"
+    exit "$code"
+  }
+  ;;
+clean) node clean --job "$DLRUN_JOB_ID" ;;
+esac
