@@ -12,9 +12,11 @@ from dlrun.cli.options import json_option, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from dlrun.config.nodes import Node
     from dlrun.config.sites import Profile
+    from dlrun.effects.site_write import Draft
 
 
 @click.group()
@@ -175,29 +177,39 @@ def check(context: click.Context, sites: tuple[str, ...], strict: bool, as_json:
     return 2 if failed else 0
 
 
-def _hand_over(draft: Any, head: list[str], output: str | None) -> None:
-    """The profile on stdout, or into a file that did not exist."""
+def _hand_over(draft: Draft, head: list[str], output: str | None) -> None:
+    """The profile on stdout, or into a file that did not exist, with what belongs beside it."""
     from pathlib import Path
 
     from dlrun.effects.site_write import text
-    from dlrun.errors import OperationFailed
 
     written = text(draft, head)
     if output is None:
         click.echo(written, nl=False)
     else:
-        try:
-            with Path(output).open("x", encoding="utf-8") as file:
-                file.write(written)
-        except FileExistsError:
-            raise OperationFailed(
-                f"`{output}` exists already", help="name another file with `--output`"
-            ) from None
-        except OSError as error:
-            raise OperationFailed(f"cannot write `{output}`: {error.strerror}") from None
+        for name, content in {output: written, **_beside(draft, Path(output))}.items():
+            _write_new(Path(name), content)
         say(f"wrote {output}; `dlrun site check {output}` says what is open")
+        for path in _beside(draft, Path(output)):
+            say(f"wrote {path}: what the node showed")
     for line in draft.unseen:
         say(f"not seen: {line}")
+
+
+def _beside(draft: Draft, output: Path) -> dict[str, str]:
+    return {str(output.parent / name): content for name, content in draft.files.items()}
+
+
+def _write_new(path: Path, content: str) -> None:
+    from dlrun.errors import OperationFailed
+
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(content)
+    except FileExistsError:
+        raise OperationFailed(f"`{path}` exists already", help="name another file with `--output`") from None
+    except OSError as error:
+        raise OperationFailed(f"cannot write `{path}`: {error.strerror}") from None
 
 
 _OUTPUT = click.option(
@@ -282,31 +294,60 @@ def _number(value: Any) -> int | None:
     return int(value)
 
 
-@command.command("detect", epilog="Example: dlrun site detect --name crag --output crag.yaml")
+@command.command("detect", epilog="Example: dlrun site detect --name crag --probe --output crag.yaml")
 @click.option("--name", metavar="NAME", help="Name of the site; default: the cluster's own.")
+@click.option("--probe", is_flag=True, help="Run a short job on each kind of node, and let it look.")
+@click.option(
+    "--probe-option",
+    "options",
+    multiple=True,
+    metavar="OPTION",
+    help="What probe jobs need here, as srun or qsub spells it: --account=abc. May be repeated.",
+)
+@click.option(
+    "--probe-wait",
+    "wait",
+    default="10m",
+    show_default=True,
+    metavar="TIME",
+    help="How long a probe may queue.",
+)
 @_OUTPUT
-def detect(name: str | None, output: str | None) -> None:
+def detect(name: str | None, probe: bool, options: tuple[str, ...], wait: str, output: str | None) -> None:
     """Draft a profile of the cluster that this is, from its scheduler, and say what could not be seen.
 
-    Run it on a login node first. Inside a job it also reads the compute node that it is on.
+    Of compute nodes only they themselves know NUMA nodes, numbering, GPUs' places, adapters, disks and MPI: `--probe`
+    asks them, and so does running this inside a job. What a login node shows is never taken for theirs.
     """
-    from dlrun.effects import site_detect
-    from dlrun.effects.profiles import Here
-    from dlrun.effects.topology import live_topology
-    from dlrun.errors import OperationFailed
+    from pathlib import Path
 
-    here = Here()
-    cluster = site_detect.ask(here)
+    from dlrun.effects import site_ask, site_detect, site_probe
+    from dlrun.effects.profiles import Here
+    from dlrun.errors import Invalid
+    from dlrun.model.units import Duration
+
     try:
-        local = live_topology()
-    except OperationFailed:
-        local = None
-    called = name or cluster.name or "mycluster"
-    _hand_over(
-        site_detect.detect(called, here, cluster, local),
-        [f"Drafted by `dlrun site detect` from the scheduler of {cluster.name or 'this cluster'}."],
-        output,
+        seconds = int(Duration.parse(wait))
+    except ValueError as error:
+        raise Invalid(f"--probe-wait: {error}") from None
+    if options and not probe:
+        raise Invalid("`--probe-option` is for probe jobs", help="add `--probe`")
+    here = Here()
+    cluster = site_ask.ask(here)
+    own = site_detect.kind_here(cluster, here)
+    machine = site_probe.this_node()
+    asked = site_probe.Ask(options=options, wait=max(1, seconds), tell=say)
+    probed = site_probe.probe(cluster, here, asked) if probe else site_probe.Probed(facts={}, failed={})
+    seen = site_detect.Seen(
+        nodes={**({own: machine} if own else {}), **probed.facts},
+        failed=probed.failed,
+        login=None if own else machine,
+        stem=Path(output).stem if output else None,
     )
+    called = name or cluster.name or "mycluster"
+    head = f"Drafted by `dlrun site detect` from the scheduler of {cluster.name or 'this cluster'}"
+    nodes = f" and {len(seen.nodes)} compute node{'s' * (len(seen.nodes) > 1)}" if seen.nodes else ""
+    _hand_over(site_detect.detect(called, cluster, seen), [f"{head}{nodes}."], output)
 
 
 @command.command("import", epilog="Example: dlrun site import settings.py --system daint --output daint.yaml")

@@ -1,100 +1,99 @@
-"""A first profile of the cluster that dlrun stands on: from its scheduler, and from a compute node if it is on one.
+"""A first profile of the cluster that dlrun stands on: from its scheduler, and from compute nodes that were probed.
 
-Facts of a compute node are never taken from a login node: the topology, GPUs, interfaces and disks of this
-machine count only inside a job.
+Facts of a compute node are never taken from a login node: what this machine shows of itself counts only inside a
+job on a node that the scheduler names; else it stands at the end, as the login node's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date
 from typing import Any
 
-from dlrun.effects import site_pbs, site_slurm
-from dlrun.effects.process import Runner, run
+from dlrun.config.topology.shorten import shorten
+from dlrun.effects import site_node
 from dlrun.effects.profiles import Here
 from dlrun.effects.site_facts import Cluster, Nodes, Queue
+from dlrun.effects.site_node import NodeFacts
 from dlrun.effects.site_write import Draft
-from dlrun.errors import Invalid, OperationFailed
-from dlrun.model.topology import Topology
-
-STARTERS = {"srun": "srun", "mpirun": "openmpi", "mpiexec.hydra": "hydra"}
-"""Program that starts ranks -> launcher."""
-_FABRICS = {"hsn": "slingshot", "hsi": "slingshot", "ib": "infiniband"}
-"""Beginnings of interface names, as the sites' documents call them -> fabric."""
 
 
-def ask(here: Here, runner: Runner = run) -> Cluster:
-    """What this cluster's scheduler says; raises Invalid where there is none, OperationFailed if it is silent."""
-    if here.has("scontrol"):
-        answers = [_said(runner, "scontrol", "show", "config")]
-        answers += [_said(runner, "scontrol", "-o", "show", what) for what in ("partition", "node")]
-        return site_slurm.cluster(
-            site_slurm.config(answers[0]), site_slurm.records(answers[1]), site_slurm.records(answers[2])
-        )
-    if here.has("pbsnodes"):
-        json = ("-F", "json")
-        server, queues = (_said(runner, "qstat", flag, *json) for flag in ("-Bf", "-Qf"))
-        return site_pbs.cluster(server, queues, _said(runner, "pbsnodes", "-a", *json))
-    raise Invalid(
-        "no scheduler that dlrun can ask is here",
-        help="run this on a login node of the cluster (with `scontrol`, or `pbsnodes` and `qstat`), or write a "
-        "profile with `dlrun site new`",
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What nodes showed: facts by kind, why other kinds showed nothing, and this machine's if it is none of them.
+
+    `stem` begins the names of the files that facts are written to; without it nothing can be written.
+    """
+
+    nodes: Mapping[str, NodeFacts] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
+    login: NodeFacts | None = None
+    stem: str | None = None
+
+
+def kind_here(cluster: Cluster, here: Here) -> str | None:
+    """The kind of node that this is, inside a job on it; None on any other machine, a login node in an
+    allocation too."""
+    if not any(v in here.environment for v in ("SLURM_JOB_ID", "PBS_JOBID")):
+        return None
+    names = {here.host, here.host.split(".")[0], here.environment.get("SLURMD_NODENAME", here.host)}
+    return next(
+        (k.name for k in cluster.nodes if names & {*k.hosts, *(h.split(".")[0] for h in k.hosts)}), None
     )
 
 
-def _said(runner: Runner, *argv: str) -> str:
-    done = runner(argv)
-    if done.returncode:
-        raise OperationFailed(f"`{' '.join(argv)}` failed", help=done.stderr.strip()[-300:] or None)
-    return done.stdout
-
-
-def detect(name: str, here: Here, cluster: Cluster, local: Topology | None) -> Draft:
-    """The draft; `local` is this machine's topology, which counts only inside a job."""
-    inside = any(v in here.environment for v in ("SLURM_JOB_ID", "PBS_JOBID"))
-    scheduler: dict[str, Any] = {"type": cluster.scheduler}
-    if cluster.version:
-        scheduler["version"] = cluster.version
-    if cluster.scheduler == "openpbs":
-        scheduler["account"] = {"option": "-A"}
-    if any(kind.gpus for kind in cluster.nodes):
-        scheduler["gpus"] = "gres" if cluster.scheduler == "slurm" else "ngpus"
-    if cluster.queues and all(queue.exclusive for queue in cluster.queues):
-        scheduler["exclusive"] = True
+def detect(name: str, cluster: Cluster, seen: Seen) -> Draft:
+    """The draft of a profile, with what could not be seen."""
     key = "cluster_name" if cluster.scheduler == "slurm" else "pbs_server"
-    starter = next((launcher for program, launcher in STARTERS.items() if here.has(program)), "ssh")
-    launcher = {"name": starter} | ({"mpi": cluster.mpi} if cluster.mpi and starter == "srun" else {})
     values: dict[str, Any] = {
         "name": name,
         **({"recognise": {key: cluster.name}} if cluster.name else {}),
-        "scheduler": scheduler,
-        "launcher": launcher,
+        "scheduler": _scheduler(cluster, seen),
+        "launcher": {},
         "partitions": {queue.name: _queue(queue) for queue in cluster.queues},
-        "node_types": {kind.name: _kind(kind) for kind in cluster.nodes},
+        "node_types": {},
     }
-    draft = Draft(values=values, unseen=list(_never_seen()))
-    if inside and local is not None:
-        _add_local(draft, here, cluster, local)
-    else:
-        draft.unseen.append(
-            "NUMA nodes, GPUs' places, interfaces and local disks: run `dlrun site detect` inside a job on each "
-            "kind of node, or `dlrun tune-affinity --capture` there"
-        )
+    draft = Draft(values=values, unseen=[*_never_seen(), *cluster.unseen])
+    for kind in cluster.nodes:
+        values["node_types"][kind.name] = _kind(kind, seen, draft)
+    values["launcher"] = _launcher(cluster, seen, draft)
+    _network_and_disks(seen, draft)
     values["rendezvous"] = {"address": "hostname"}
-    values["sources"] = [
-        {
-            "cite": "dlrun site detect: the scheduler's own answers"
-            + (" and one compute node" if inside else "")
-        }
-    ]
+    values["sources"] = list(_sources(cluster, seen, values))
+    if seen.login is not None:
+        draft.aside = [f"{seen.login.host}: {line}" for line in site_node.summary(seen.login)]
     return draft
+
+
+def _scheduler(cluster: Cluster, seen: Seen) -> dict[str, Any]:
+    found: dict[str, Any] = {"type": cluster.scheduler}
+    if cluster.version:
+        found["version"] = cluster.version
+    if cluster.scheduler in ("openpbs", "torque"):
+        found["account"] = {"option": "-A"}
+    if any(kind.gpus for kind in cluster.nodes):
+        found["gpus"] = "gres" if cluster.scheduler == "slurm" else "ngpus"
+    if counts := cluster.counts or _counts(cluster, seen):
+        found["cpus"] = counts
+    if cluster.queues and all(queue.exclusive for queue in cluster.queues):
+        found["exclusive"] = True
+    return found
+
+
+def _counts(cluster: Cluster, seen: Seen) -> str | None:
+    """What a scheduler without words for cores counts as a CPU: as many as a probed node has hardware threads?"""
+    for kind in cluster.nodes:
+        facts = seen.nodes.get(kind.name)
+        if facts is not None and facts.topology is not None and facts.topology.smt() > 1:
+            return "threads" if kind.cpus == len(facts.topology.pus()) else None
+    return None
 
 
 def _never_seen() -> Iterator[str]:
     yield "centre, title, confidence: yours to say"
     yield "accounts and QOS: whether jobs must name one (scheduler.required), and how users find theirs"
-    yield "node-local storage, shared file systems, modules of every job"
+    yield "modules of every job; login host names (recognise.hosts), for submission from elsewhere"
 
 
 def _queue(queue: Queue) -> dict[str, Any]:
@@ -110,61 +109,125 @@ def _queue(queue: Queue) -> dict[str, Any]:
     return found
 
 
-def _kind(kind: Nodes) -> dict[str, Any]:
+def _kind(kind: Nodes, seen: Seen, draft: Draft) -> dict[str, Any]:
+    """One node type: the scheduler's numbers, and the node's own word where it was heard."""
     found: dict[str, Any] = {"count": kind.count}
     if kind.memory_mib:
         found["memory"] = f"{kind.memory_mib}MiB"
-    if kind.packages and kind.cores:
-        topology: dict[str, Any] = {"packages": kind.packages, "cores": kind.cores}
-        if kind.smt > 1:
-            topology["smt"] = kind.smt
-        if kind.gpus:
-            topology["gpus"] = {"count": kind.gpus} | ({"name": kind.gpu_type} if kind.gpu_type else {})
-        found["topology"] = topology
+    facts = seen.nodes.get(kind.name)
+    if facts is not None and facts.topology is not None:
+        _own_word(found, kind, facts, seen, draft)
+    elif kind.packages and kind.cores:
+        found["topology"] = _by_scheduler(kind)
     else:
         found["note"] = f"{kind.cpus} CPUs" + (f", {kind.gpus} GPUs" if kind.gpus else "")
+    if facts is not None and seen.stem:
+        draft.files[_file(seen, kind)] = facts.text
+    if facts is None:
+        why = seen.failed.get(kind.name)
+        draft.unseen.append(
+            f"node_types.{kind.name}: NUMA nodes, caches, CPU numbering, places of GPUs and adapters, local disks"
+            + (f": {why}" if why else "; `dlrun site detect --probe` runs a job there that looks")
+        )
     return found
 
 
-def _add_local(draft: Draft, here: Here, cluster: Cluster, local: Topology) -> None:
-    """What this compute node shows beyond the scheduler's words, for the node type that it is."""
-    packages, nodes = len(local.packages()), len(local.cpu_nodes())
-    per_package = len(local.cores) // packages
-    for kind in cluster.nodes:
-        if (kind.packages, kind.cores) == (packages, per_package):
-            topology = draft.values["node_types"][kind.name]["topology"]
-            if nodes % packages == 0 and nodes > packages:
-                topology["numa_per_package"] = nodes // packages
-            if local.gpus and all(gpu.numa is not None for gpu in local.gpus):
-                topology["gpus"] = {
-                    "count": len(local.gpus),
-                    "kind": local.gpus[0].kind,
-                    "numa": [gpu.numa for gpu in local.gpus],
-                }
-            if local.nics:
-                topology["nics"] = [nic.name for nic in local.nics]
-    names = interfaces(here.root)
-    fabric = next((f for n in names for start, f in _FABRICS.items() if n.startswith(start)), None)
+def _by_scheduler(kind: Nodes) -> dict[str, Any]:
+    topology: dict[str, Any] = {"packages": kind.packages, "cores": kind.cores}
+    if kind.smt > 1:
+        topology["smt"] = kind.smt
+    if kind.gpus:
+        topology["gpus"] = _gpus(kind)
+    if kind.reserved:
+        topology["reserved"] = kind.reserved
+    return topology
+
+
+def _gpus(kind: Nodes) -> dict[str, Any]:
+    return {"count": kind.gpus} | ({"name": kind.gpu_type} if kind.gpu_type else {})
+
+
+def _own_word(found: dict[str, Any], kind: Nodes, facts: NodeFacts, seen: Seen, draft: Draft) -> None:
+    """The topology that a node showed, as numbers if they say it exactly, else as the file of its facts."""
+    node = facts.topology
+    assert node is not None  # noqa: S101 - the caller looked
+    shown = (len(node.packages()), len(node.cores))
+    if kind.packages and kind.cores and shown != (kind.packages, kind.packages * kind.cores):
+        draft.unseen.append(
+            f"node_types.{kind.name}: the scheduler says {kind.packages} × {kind.cores} cores, {facts.host} shows "
+            f"{shown[1]} cores in {shown[0]} packages; the node's own word is taken"
+        )
+    form = shorten(node, gpu_name=kind.gpu_type or site_node.gpu_name(facts))
+    unplaced = kind.gpus if not node.gpus else 0
+    if unplaced:
+        draft.unseen.append(
+            f"node_types.{kind.name}: where its {unplaced} GPUs are: {facts.host} shows none in /sys"
+        )
+    if form is None and seen.stem and not unplaced:
+        found["capture"] = _file(seen, kind)
+    elif form is not None:
+        found["topology"] = form | ({"gpus": _gpus(kind)} if unplaced else {})
+    else:
+        found |= {"topology": _by_scheduler(kind)} if kind.packages and kind.cores else {}
+        draft.unseen.append(
+            f"node_types.{kind.name}.capture: its CPUs are numbered in no way that a few numbers say; with `--output` "
+            "they are written to a file"
+        )
+    if kind.reserved and "topology" in found:
+        found["topology"]["reserved"] = kind.reserved
+
+
+def _file(seen: Seen, kind: Nodes) -> str:
+    return f"{seen.stem}-{kind.name}.facts.json"
+
+
+def _launcher(cluster: Cluster, seen: Seen, draft: Draft) -> dict[str, Any]:
+    """Slurm brings srun; elsewhere only a node can say which MPI starts ranks there."""
+    found = {name: site_node.launcher(facts, cluster.scheduler) for name, facts in seen.nodes.items()}
+    known = [name for name in found.values() if name]
+    if cluster.scheduler == "slurm":
+        return {"name": "srun"} | ({"mpi": cluster.mpi} if cluster.mpi else {})
+    if not known:
+        draft.unseen.append(
+            "launcher: which MPI starts ranks on compute nodes; `ssh` needs none"
+            + ("" if seen.nodes else ", `--probe` looks for others")
+        )
+    return {"name": known[0] if known else "ssh"}
+
+
+def _network_and_disks(seen: Seen, draft: Draft) -> None:
+    """Fabric and storage, from the first node that shows a fabric faster than the others'."""
+    if not seen.nodes:
+        draft.unseen.append("fabric, node-local storage, shared file systems: no compute node was probed")
+        return
+    answers = [(facts, *site_node.fabric(facts)) for facts in seen.nodes.values()]
+    facts, fabric, comment = max(answers, key=lambda one: (bool(one[1]), one[1].get("name") != "ethernet"))
     if fabric:
-        fast = [n for n in names if _FABRICS.get(n.rstrip("0123456789")) == fabric]
-        draft.values["fabric"] = {"name": fabric, "interfaces": fast}
-    elif names:
-        draft.values["fabric"] = {"name": "ethernet", "interfaces": [names[0]]}
-        draft.comments["fabric"] = f"Taken for Ethernet: the interfaces are {', '.join(names)}."
+        draft.values["fabric"] = fabric
+        if comment:
+            draft.comments["fabric"] = comment
+    else:
+        draft.unseen.append(f"fabric: {facts.host} shows no interface that is up")
+    storage = site_node.storage(facts)
+    if storage:
+        draft.values["storage"] = storage
+        draft.comments["storage"] = f"As mounted on {facts.host}; sizes are what was free there."
+    if "node_local" not in storage:
+        draft.unseen.append(
+            f"storage.node_local: {facts.host} shows no local file system that jobs may write to"
+        )
+    if "shared" not in storage:
+        draft.unseen.append(f"storage.shared: {facts.host} mounts none of a kind that dlrun knows as shared")
 
 
-def interfaces(root: Path) -> list[str]:
-    """IP interfaces of this machine that are up, without loopback and bridges."""
-    try:
-        entries = sorted((root / "sys/class/net").iterdir())
-    except OSError:
-        return []
-    found = []
-    for entry in entries:
-        try:
-            up = (entry / "operstate").read_text().strip() != "down"
-        except OSError:
-            continue
-        if up and not entry.name.startswith(("lo", "docker", "veth", "br-", "virbr")):
-            found.append(entry.name)
-    return found
+def _sources(cluster: Cluster, seen: Seen, values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    today = date.today().isoformat()  # noqa: DTZ011 - the admin's own day
+    covered = ["scheduler", "launcher", "partitions", "node_types", "rendezvous"]
+    yield {
+        "covers": [key for key in covered if values.get(key)],
+        "cite": f"dlrun site detect: {', '.join(f'`{line}`' for line in cluster.asked) or 'the scheduler'}",
+        "date": today,
+    }
+    for name, facts in seen.nodes.items():
+        parts = [f"node_types.{name}", *(key for key in ("fabric", "storage") if key in values)]
+        yield {"covers": parts, "cite": f"dlrun site detect: compute node {facts.host}", "date": today}

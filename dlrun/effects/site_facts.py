@@ -22,7 +22,10 @@ class Queue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nodes:
-    """Nodes that are alike. `cores` are those of a package; without `packages` only `cpus` are known."""
+    """Nodes that are alike. `cores` are those of a package; without `packages` only `cpus` are known.
+
+    `hosts` has those first that can run something now.
+    """
 
     name: str
     count: int
@@ -33,17 +36,25 @@ class Nodes:
     cpus: int | None = None
     gpus: int = 0
     gpu_type: str | None = None
+    reserved: str = ""
     features: tuple[str, ...] = ()
     queues: frozenset[str] = frozenset()
+    hosts: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """A cluster as its scheduler describes it."""
+    """A cluster as its scheduler describes it.
+
+    `counts` is what it counts as a CPU; `asked` are the commands that answered; `unseen` says what they left open.
+    """
 
     scheduler: str
     name: str | None = None
     version: str | None = None
     mpi: str | None = None
+    counts: str | None = None
     queues: tuple[Queue, ...] = ()
     nodes: tuple[Nodes, ...] = ()
+    asked: tuple[str, ...] = ()
+    unseen: tuple[str, ...] = ()

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dlrun.config.sites import recognised
 from dlrun.effects.process import Runner, run
 from dlrun.effects.profiles import Here, surroundings
-from dlrun.effects.site_detect import ask
+from dlrun.effects.site_ask import ask
 from dlrun.effects.site_facts import Cluster, Queue
 from dlrun.errors import DlrunError
 from dlrun.model.origin import Origin

@@ -11,11 +11,16 @@ from dlrun.config.say import yaml_text
 
 @dataclass(slots=True, kw_only=True)
 class Draft:
-    """A profile in the making: values as nested dictionaries, comments by dotted path, what was not seen."""
+    """A profile in the making: values as nested dictionaries, comments by dotted path, what was not seen.
+
+    `aside` was seen on a login node and is not used; `files` are further files beside the profile.
+    """
 
     values: dict[str, Any]
     comments: dict[str, str] = field(default_factory=dict)
     unseen: list[str] = field(default_factory=list)
+    aside: list[str] = field(default_factory=list)
+    files: dict[str, str] = field(default_factory=dict)
 
 
 def text(draft: Draft, head: Sequence[str] = ()) -> str:
@@ -23,6 +28,9 @@ def text(draft: Draft, head: Sequence[str] = ()) -> str:
     lines = [*(f"# {line}" for line in head), *_mapping(draft.values, draft.comments, (), 0)]
     if draft.unseen:
         lines += ["", "# Not seen, and left out:", *(f"#   - {line}" for line in draft.unseen)]
+    if draft.aside:
+        head_line = "# Of this login node, not of compute nodes, and used for nothing:"
+        lines += ["", head_line, *(f"#   - {line}" for line in draft.aside)]
     return "\n".join(lines) + "\n"
 
 

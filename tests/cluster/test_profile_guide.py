@@ -8,6 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from dlrun.config.document import parse
+from dlrun.config.nodes import ListNode, MapNode
+from dlrun.effects.site_node import read_facts
+from dlrun.model.origin import Layer, Origin
 from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, why_not
 from tests.cluster.jobs import PYTHON
 
@@ -23,7 +27,7 @@ FILES = {"yml": "crag.yaml", "yaml": "hello.yaml"}
 @pytest.fixture(scope="module")
 def cluster():
     spec = ClusterSpec(
-        node_types=(NodeType(count=2, threads=2), NodeType(name="g", count=1, gpus=2)),
+        node_types=(NodeType(count=2, threads=2, numa=2), NodeType(name="g", count=1, gpus=2)),
         partitions=(
             Partition(name="debug", default=True, node_types=("n",), max_time="02:00:00", max_nodes=2),
             Partition(name="gpu", node_types=("g",), max_time="1-00:00:00"),
@@ -48,6 +52,19 @@ def run(cluster, place, line, code=0):
     return done
 
 
+def plain(profile):
+    """A profile's tree as texts, lists and dictionaries."""
+
+    def value(node):
+        if isinstance(node, MapNode):
+            return {key: value(entry.value) for key, entry in node.entries.items()}
+        return [value(item) for item in node.items] if isinstance(node, ListNode) else node.text
+
+    document = parse(profile, Origin(layer=Layer.SITE, name="crag.yaml"))
+    assert not document.problems
+    return value(document.root)
+
+
 def test_the_guide_can_be_followed_as_written(cluster, place):
     said = {}
     for kind, body in BLOCK.findall(GUIDE.read_text("utf-8")):
@@ -60,13 +77,43 @@ def test_the_guide_can_be_followed_as_written(cluster, place):
     profile = (place / "crag.yaml").read_text()
     assert "cluster_name: testcluster" in profile
     assert re.search(r"debug:\n    default: true\n    node_type: n\n    max_walltime: .*02:00:00", profile)
-    assert re.search(r"packages: 2\n      cores: 4\n      smt: 2", profile)
-    assert "numa" not in profile, "nothing of the login node"
     inside = next(done.stdout for line, done in said.items() if line.startswith("srun"))
-    assert "and one compute node" in inside
+    assert "and 1 compute node" in inside
+    assert "login node" not in inside
     for line, done in said.items():
         if line.startswith("dlrun submit"):
             assert "rank 0 of 4" in done.stdout + done.stderr
+
+
+def test_a_probe_job_fills_in_what_only_the_node_knows(cluster, place):
+    profile = (place / "crag.yaml").read_text()
+    assert "and 2 compute nodes" in profile
+    values = plain(profile)
+    expected = {"packages": "2", "cores": "4", "smt": "2", "numa_per_package": "2"}
+    assert values["node_types"]["n"]["topology"] == expected
+    assert values["node_types"]["g"]["topology"]["gpus"] == {"count": "2"}, (
+        "none in /sys: what Slurm says stays"
+    )
+    assert (values["fabric"], values["launcher"]) == (
+        {"name": "ethernet", "interfaces": ["eth0"]},
+        {"name": "srun"},
+    )
+    assert values["scheduler"]["cpus"] == "threads"
+    assert values["storage"]["node_local"]["path"] == "/tmp"
+    (one,) = [source for source in values["sources"] if "node_types.n" in source["covers"]]
+    assert re.fullmatch(r"dlrun site detect: compute node n\d", one["cite"])
+    assert re.search(r"# Of this login node, not of compute nodes.*\n#   - login: ", profile)
+    assert "where its 2 GPUs are" in profile
+    facts = read_facts((place / "crag-n.facts.json").read_text())
+    assert facts.host in ("n1", "n2")
+    run(cluster, place, "dlrun tune-affinity --topology crag-n.facts.json --ranks-per-node 2 --format json")
+
+
+def test_a_probe_that_cannot_run_leaves_its_kind_open(cluster, place):
+    done = run(cluster, place, "dlrun site detect --probe --probe-option=--nodelist=nowhere")
+    assert "not seen: node_types.n: " in done.stderr
+    assert "Invalid node name specified" in done.stderr
+    assert "fabric" not in plain(done.stdout)
 
 
 def test_check_compares_limits_with_the_live_scheduler(cluster, place):

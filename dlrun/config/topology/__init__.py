@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from dlrun.model.topology import Topology
 
 
 def read_topology(text: str, *, name: str = "") -> Topology:
-    """The topology in a text of any kind that dlrun reads: its own JSON (`tune-affinity --capture`), the XML
-    of `lstopo`, or the output of `lscpu -p`.
+    """The topology in a text of any kind that dlrun reads: its own JSON (`tune-affinity --capture`, or the facts
+    that a probe of `site detect` wrote), the XML of `lstopo`, or the output of `lscpu -p`.
 
     Raises ValueError if it is none of them or contradicts itself.
     """
     start = text.lstrip("\ufeff \t\r\n")[:1]
     if start == "{":
         try:
-            return Topology.from_json(json.loads(text))
+            data = json.loads(text)
+            if "tree" in data:
+                return _of_facts(data["tree"], name)
+            return Topology.from_json(data)
         except (KeyError, TypeError, AttributeError) as error:
             message = f"not a topology that `dlrun tune-affinity --capture` wrote: {error}"
             raise ValueError(message) from None
@@ -29,3 +33,11 @@ def read_topology(text: str, *, name: str = "") -> Topology:
     if start == "#" or text[:1].isdecimal():
         return read_lscpu(text, name=name)
     raise ValueError("neither dlrun's JSON, nor `lstopo` XML, nor the output of `lscpu -p`")
+
+
+def _of_facts(tree: Mapping[str, str], name: str) -> Topology:
+    """What a probe took of /sys and /proc."""
+    from dlrun.config.topology.sysfs import read_sysfs  # noqa: PLC0415 - plans need this reader only here
+    from dlrun.config.topology.tree import MappingTree  # noqa: PLC0415
+
+    return read_sysfs(MappingTree(tree), name=name)

@@ -12,7 +12,8 @@ import pytest
 from dlrun.cli import main as cli
 from dlrun.config.decode import decode
 from dlrun.config.document import parse
-from dlrun.effects import site_detect, site_new, site_pbs, site_slurm
+from dlrun.effects import site_ask, site_detect, site_new, site_pbs, site_sinfo, site_slurm
+from dlrun.effects.process import Completed
 from dlrun.effects.profiles import Here
 from dlrun.effects.site_import import import_reframe
 from dlrun.effects.site_write import Draft, text
@@ -20,8 +21,9 @@ from dlrun.effects.sitecheck import check
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.site import Site
-from dlrun.model.topology import Core, Gpu, NumaNode, Topology
 from dlrun.resources import directory as resource
+
+CAPTURED = Path(__file__).parents[2] / "captured"
 
 NODES = """\
 NodeName=n1 Arch=x86_64 CoresPerSocket=32 Gres=gpu:a100:4(S:0-1) NodeAddr=n1 RealMemory=500000 Sockets=2 ThreadsPerCore=2 Partitions=gpu,debug AvailableFeatures=a100,nvme OS=Linux 6.1 (x)
@@ -57,8 +59,8 @@ def here(path=Path("/nowhere"), *programs, **environment):
     return Here(environment={"PATH": str(path), **environment}, home=path, root=path, host="login1")
 
 
-def test_slurms_own_words_become_a_profile(tmp_path):
-    site = decoded(site_detect.detect("crag", here(tmp_path, "srun"), slurm(), None))
+def test_slurms_own_words_become_a_profile():
+    site = decoded(site_detect.detect("crag", slurm(), site_detect.Seen()))
     assert site.recognise.cluster_name == "crag"
     assert (site.scheduler.version, site.scheduler.gpus, site.launcher.mpi) == ("24.05.3", "gres", "pmix")
     assert set(site.partitions) == {"gpu", "cpu"}
@@ -76,57 +78,190 @@ def test_slurms_own_words_become_a_profile(tmp_path):
     assert (node.topology.gpus.count, node.topology.gpus.name) == (4, "a100")
 
 
-LOCAL = Topology(
-    cores=tuple(Core(pus=(i,), package=i // 32, numa=i // 16) for i in range(64)),
-    numa_nodes=tuple(NumaNode(id=i) for i in range(4)),
-    gpus=tuple(Gpu(index=i, numa=3 - i) for i in range(4)),
+def test_pbs_own_words_become_a_profile():
+    """From what OpenPBS 23.06.06 printed, as JSON and as text."""
+    read = {name: (CAPTURED / "openpbs" / name).read_text() for name in PBS_FILES}
+    in_json = site_pbs.cluster(
+        read["server.json"], read["queues.json"], read["nodes.json"], read["manager.txt"]
+    )
+    assert (
+        site_pbs.cluster(read["server.txt"], read["queues.txt"], read["nodes.txt"], read["manager.txt"])
+        == in_json
+    )
+    site = decoded(site_detect.detect("crag", in_json, site_detect.Seen()))
+    assert (site.scheduler.type, site.scheduler.version, site.recognise.pbs_server) == (
+        "openpbs",
+        "23.06.06",
+        "login",
+    )
+    assert set(site.partitions) == {"workq", "debug", "entry"}
+    debug = site.partitions["debug"]
+    assert (debug.default, str(debug.max_walltime), str(debug.default_walltime), debug.max_nodes) == (
+        True,
+        "2h",
+        "10m",
+        2,
+    )
+    assert (debug.node_type, site.node_types["n"].count, str(site.node_types["n"].memory)) == (
+        "n",
+        2,
+        "4000MiB",
+    )
+    assert any("routing queues entry" in line for line in in_json.unseen)
+    assert any("your own resources (filesystems)" in line for line in in_json.unseen)
+    shut = read["queues.json"].replace('"enabled":\t"True"', '"enabled":\t"False"')
+    assert not site_pbs.cluster(read["server.json"], shut, read["nodes.json"]).queues
+    for wrong in ("not PBS", "{not json"):
+        with pytest.raises(OperationFailed):
+            site_pbs.cluster(wrong, read["queues.json"], read["nodes.json"])
+
+
+PBS_FILES = (
+    "server.json",
+    "queues.json",
+    "nodes.json",
+    "server.txt",
+    "queues.txt",
+    "nodes.txt",
+    "manager.txt",
 )
 
 
-def test_this_machine_counts_only_inside_a_job(tmp_path):
-    net = tmp_path / "sys/class/net"
-    for name, state in (("lo", "unknown"), ("hsn0", "up"), ("hsn1", "up"), ("eth0", "up"), ("eth1", "down")):
-        (net / name).mkdir(parents=True)
-        (net / name / "operstate").write_text(state)
-    outside = site_detect.detect("crag", here(tmp_path), slurm(), LOCAL)
-    assert decoded(outside).fabric is None
-    assert decoded(outside).node_types["n"].topology.numa_per_package == 1
-    assert any("inside a job" in line for line in outside.unseen)
-    inside = decoded(site_detect.detect("crag", here(tmp_path, SLURM_JOB_ID="7"), slurm(), LOCAL))
-    assert (inside.fabric.name, inside.fabric.interfaces) == ("slingshot", ("hsn0", "hsn1"))
-    assert inside.node_types["n"].topology.numa_per_package == 2
-    assert inside.node_types["n"].topology.gpus.numa == (3, 2, 1, 0)
-    assert inside.node_types["c"].topology.gpus is None
+class Clients:
+    """Answers by command line; what has none fails."""
+
+    def __init__(self, **answers):
+        self.answers = answers
+        self.asked = []
+
+    def __call__(self, argv):
+        self.asked.append(" ".join(argv))
+        said = self.answers.get("_".join(argv).replace("-", ""))
+        return Completed(
+            returncode=0 if said is not None else 1, stdout=said or "", stderr="permission denied\n"
+        )
 
 
-def test_pbs_own_words_become_a_profile(tmp_path):
-    server = {"Server": {"crag-pbs": {"default_queue": "workq", "pbs_version": "23.06.06"}}}
-    queues = {
-        "Queue": {
-            "workq": {"enabled": "True", "resources_max": {"walltime": "24:00:00", "nodect": 4}},
-            "shut": {"enabled": "False"},
-        }
-    }
-    nodes = {
-        "nodes": {f"n{i}": {"resources_available": {"ncpus": 64, "mem": "256gb", "ngpus": 4}} for i in (1, 2)}
-    }
-    cluster = site_pbs.cluster(*(json.dumps(one) for one in (server, queues, nodes)))
-    site = decoded(site_detect.detect("crag", here(tmp_path), cluster, None))
-    assert (site.scheduler.type, site.scheduler.gpus, site.recognise.pbs_server) == (
-        "openpbs",
-        "ngpus",
-        "crag-pbs",
+SLURM = {"scontrol_show_config": CONFIG, "scontrol_o_show_partition": PARTITIONS}
+
+
+def test_nodes_come_from_sinfo_and_else_from_scontrol(tmp_path):
+    listed = (CAPTURED / "slurm" / "sinfo.json").read_text()
+    clients = Clients(**SLURM, sinfo_json=listed)
+    cluster = site_ask.ask(here(tmp_path, "scontrol"), clients)
+    (kind,) = cluster.nodes
+    assert (kind.name, kind.packages, kind.cores, kind.smt, kind.cpus, kind.gpus, kind.memory_mib) == (
+        "n",
+        2,
+        4,
+        2,
+        16,
+        2,
+        4000,
     )
-    assert set(site.partitions) == {"workq"}
-    assert (site.partitions["workq"].default, site.partitions["workq"].max_nodes) == (True, 4)
-    assert site.node_types["n"].count == 2
-    with pytest.raises(OperationFailed):
-        site_pbs.cluster("not json", "{}", "{}")
+    assert kind.hosts == ("n1", "n2")
+    assert cluster.counts == "threads"
+    assert "sinfo --json" in cluster.asked
+    assert any("scontrol -o show node` did not answer: permission denied" in line for line in cluster.unseen)
+    for old in (None, "sinfo: unrecognized option", '{"nodes": [{}]}'):
+        answers = {**SLURM, "scontrol_o_show_node": NODES} | ({"sinfo_json": old} if old else {})
+        cluster = site_ask.ask(here(tmp_path, "scontrol"), Clients(**answers))
+        assert [kind.count for kind in cluster.nodes] == [2, 1]
+        assert any("sinfo --json" in line for line in cluster.unseen)
+    with pytest.raises(OperationFailed, match="which nodes there are"):
+        site_ask.ask(here(tmp_path, "scontrol"), Clients(**SLURM))
+    with pytest.raises(OperationFailed, match="show partition"):
+        site_ask.ask(here(tmp_path, "scontrol"), Clients(scontrol_show_config=CONFIG))
+
+
+def test_sinfo_of_later_slurms_lists_groups():
+    def group(partition, hosts, gres, least=512000):
+        number = dict.fromkeys(("minimum", "maximum"), 2)
+        return {
+            "partition": {"name": partition},
+            "nodes": {"nodes": hosts},
+            "node": {"state": ["IDLE"]},
+            "gres": {"total": gres},
+            "features": {"total": "nvme"},
+            "sockets": number,
+            "cores": number,
+            "threads": number,
+            "cpus": number,
+            "memory": {"minimum": least, "maximum": 512000},
+        }
+
+    text = json.dumps(
+        {
+            "sinfo": [
+                group("gpu", ["n[1-2]"], "gpu:4"),
+                group("all", ["n1"], "gpu:4"),
+                group("all", ["m1"], "", 1),
+            ]
+        }
+    )
+    found = {record["NodeName"]: record for record in site_sinfo.records(text)}
+    assert found["n1"] == {
+        "NodeName": "n1", "Sockets": "2", "CoresPerSocket": "2", "ThreadsPerCore": "2", "CPUTot": "2", "RealMemory": "512000",
+        "Gres": "gpu:4", "AvailableFeatures": "nvme", "Partitions": "all,gpu", "State": "IDLE",
+    }  # fmt: skip
+    assert "Sockets" not in found["m1"], "its group's memory differs: nothing is said of one node"
+    assert (
+        site_slurm.merged(site_sinfo.records(text), [{"NodeName": "m1", "Sockets": "1"}])[2]["Sockets"] == "1"
+    )
+
+
+QUEUES = """\
+Queue: workq
+    queue_type = Execution
+    resources_max.walltime = 24:00:00
+    resources_max.nodect = 4
+    enabled = True
+
+Queue: route
+    queue_type = Route
+    enabled = True
+"""
+TORQUE_NODES = """\
+n1
+     state = free
+     np = 16
+     status = opsys=linux,physmem=65700000kb,ncpus=16,
+\tavailmem=1kb
+     gpus = 4
+
+n2
+     state = down
+     np = 16
+     status = opsys=linux,physmem=65700000kb,ncpus=16
+     gpus = 4
+"""
+
+
+def test_an_old_pbs_and_torque_are_read_from_their_text(tmp_path):
+    answers = {
+        "qstat_Bf": "Server: crag-pbs\n    default_queue = workq\n    pbs_version = 6.1.3\n",
+        "qstat_Qf": QUEUES,
+        "pbsnodes_a": TORQUE_NODES,
+        "qmgr_c_print server": "create resource ngpus\ncreate resource filesystems\n",
+    }
+    clients = Clients(**answers)
+    cluster = site_ask.ask(here(tmp_path, "pbsnodes", "qmgr"), clients)
+    assert "qstat -Qf -F json" in clients.asked, "JSON is asked for first"
+    site = decoded(site_detect.detect("crag", cluster, site_detect.Seen()))
+    assert (site.scheduler.type, site.scheduler.version) == ("torque", "6.1.3")
+    assert (str(site.partitions["workq"].max_walltime), site.partitions["workq"].max_nodes) == ("1d", 4)
+    (kind,) = cluster.nodes
+    assert (kind.cpus, kind.gpus, kind.memory_mib, kind.hosts) == (16, 4, 64160, ("n1", "n2"))
+    assert any("your own resources (filesystems)" in line for line in cluster.unseen)
+    assert any("routing queues route" in line for line in cluster.unseen)
+    del answers["qmgr_c_print server"]
+    refused = site_ask.ask(here(tmp_path, "pbsnodes", "qmgr"), Clients(**answers))
+    assert any("qmgr did not answer" in line for line in refused.unseen)
 
 
 def test_no_scheduler_is_said_so(tmp_path):
     with pytest.raises(Invalid, match="no scheduler"):
-        site_detect.ask(here(tmp_path))
+        site_ask.ask(here(tmp_path))
 
 
 def test_a_new_profile_holds_what_was_said(tmp_path, capsys):

@@ -1,0 +1,209 @@
+"""Runs on a compute node as the probe job of `dlrun site detect`: prints, as JSON, what only that node knows.
+
+    python3 describe.py
+
+The files of /sys and /proc that say where cores, NUMA nodes, caches, GPUs and adapters are, go out as they stand,
+for dlrun's readers; file systems and the programs that start ranks are looked at here.
+"""
+
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from typing import Any, Dict, List, Optional
+
+VERSION = 1
+PATIENCE = 20  # seconds that a program may take to say its version
+
+CPU = "sys/devices/system/cpu"
+FILES = (
+    CPU + "/online",
+    CPU + "/offline",
+    CPU + "/isolated",
+    CPU + "/cpu[0-9]*/online",
+    CPU + "/cpu[0-9]*/topology/physical_package_id",
+    CPU + "/cpu[0-9]*/topology/die_id",
+    CPU + "/cpu[0-9]*/topology/core_id",
+    CPU + "/cpu[0-9]*/topology/core_cpus_list",
+    CPU + "/cpu[0-9]*/topology/thread_siblings_list",
+    "sys/devices/system/node/node*/cpulist",
+    "sys/devices/system/node/node*/distance",
+    "sys/devices/system/node/node*/access0/initiators/read_bandwidth",
+    "sys/class/infiniband/*/ports/*/state",
+    "sys/class/infiniband/*/ports/*/link_layer",
+    "sys/class/infiniband/*/ports/*/rate",
+    "sys/class/net/*/operstate",
+    "sys/class/net/*/speed",
+    "sys/class/kfd/kfd/topology/nodes/*/properties",
+    "proc/driver/nvidia/gpus/*/information",
+    "proc/driver/nvidia/gpus/*/numa_status",
+)
+LINKS = (
+    "sys/class/infiniband/*",
+    "sys/class/infiniband/*/device",
+    "sys/class/infiniband/*/device/driver",
+    "sys/class/cxi/*",
+    "sys/class/cxi/*/device",
+    "sys/class/net/*",
+    "sys/class/net/*/device",
+)
+PCI = "sys/bus/pci/devices"
+PCI_FILES = ("class", "vendor", "numa_node", "local_cpulist")
+PCI_CLASSES = ("0x02", "0x03", "0x0b", "0x12")  # network, display, processor, accelerator
+
+STARTERS = ("srun", "mpirun", "mpiexec", "mpiexec.hydra", "mpiexec.pals", "ibrun", "flux")
+LOCAL = ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "tmpfs")
+SYSTEM = re.compile(r"/(boot|dev|etc|proc|root|run|snap|sys|usr|var/(lib|log|run|spool|cache|tmp))(/|$)")
+TEMPORARY = "/tmp"  # noqa: S108 - what is asked is whether jobs have it
+VARIABLES = (
+    "TMPDIR",
+    "SLURM_TMPDIR",
+    "PBS_JOBDIR",
+    "PBS_JOBFS",
+    "JOBFS",
+    "LOCAL_SCRATCH",
+    "SLURM_JOB_ID",
+    "PBS_JOBID",
+)
+
+
+def main() -> None:
+    """Print the facts on standard output."""
+    json.dump(facts(), sys.stdout)
+    sys.stdout.write("\n")
+
+
+def facts(root: str = "/") -> Dict[str, Any]:
+    """Everything, as plain data; `root` is where sys and proc lie."""
+    return {
+        "version": VERSION,
+        "host": os.uname().nodename,
+        "tree": tree(root),
+        "file_systems": file_systems(),
+        "starters": starters(),
+        "environment": {name: os.environ[name] for name in VARIABLES if name in os.environ},
+    }
+
+
+def tree(root: str = "/") -> Dict[str, str]:
+    """Path -> text of a file, or `-> TARGET` of a link; only what dlrun's readers ask for."""
+    found = {}  # type: Dict[str, str]
+    for pattern in FILES:
+        for path in glob.glob(os.path.join(root, pattern)):
+            keep(found, root, path)
+    for path in glob.glob(os.path.join(root, CPU, "cpu[0-9]*/cache/index*/level")):
+        if (read(path) or "0") > "2":
+            keep(found, root, path)
+            keep(found, root, os.path.join(os.path.dirname(path), "shared_cpu_list"))
+    for path in glob.glob(os.path.join(root, "sys/devices/system/node/node*/meminfo")):
+        lines = [line for line in (read(path) or "").splitlines() if "MemTotal" in line]
+        found[os.path.relpath(path, root)] = "\n".join(lines)
+    model = re.search(r"^model name\s*:.*$", read(os.path.join(root, "proc/cpuinfo")) or "", re.MULTILINE)
+    if model:
+        found["proc/cpuinfo"] = model.group(0)
+    for pattern in LINKS:
+        for path in glob.glob(os.path.join(root, pattern)):
+            link(found, root, path)
+    for folder in glob.glob(os.path.join(root, PCI, "*")):
+        if (read(os.path.join(folder, "class")) or "")[:4] in PCI_CLASSES:
+            for name in PCI_FILES:
+                keep(found, root, os.path.join(folder, name))
+            link(found, root, folder)
+            link(found, root, os.path.join(folder, "physfn"))
+    return found
+
+
+def keep(found: Dict[str, str], root: str, path: str) -> None:
+    """Add a file's text, if it can be read."""
+    text = read(path)
+    if text is not None:
+        found[os.path.relpath(path, root)] = text
+
+
+def link(found: Dict[str, str], root: str, path: str) -> None:
+    """Add a link's target, if it is one."""
+    if os.path.islink(path):
+        found[os.path.relpath(path, root)] = "-> " + os.readlink(path)
+
+
+def read(path: str) -> Optional[str]:
+    """The text of a file, stripped; None if it cannot be read."""
+    try:
+        with open(path, errors="replace") as file:
+            return file.read().strip()
+    except OSError:
+        return None
+
+
+def file_systems() -> List[Dict[str, Any]]:
+    """Mounted file systems that a job may write to, or that come from elsewhere, each once."""
+    found = {}  # type: Dict[str, Dict[str, Any]]
+    for line in (read("/proc/self/mounts") or "").splitlines():
+        device, path, kind = line.replace("\\040", " ").split(" ")[:3]
+        away = kind not in LOCAL and (
+            ":" in device or kind in ("lustre", "gpfs", "beegfs", "wekafs", "ceph", "panfs")
+        )
+        if SYSTEM.match(path) or not (away or kind in LOCAL):
+            continue
+        found[path] = {
+            "path": path,
+            "type": kind,
+            "device": device,
+            "shared": away,
+            "writable": os.access(path, os.W_OK),
+        }
+    if TEMPORARY not in found and os.access(TEMPORARY, os.W_OK):
+        root = found.get("/", {"type": "", "device": "", "shared": False})
+        found[TEMPORARY] = dict(root, path=TEMPORARY, writable=True)
+    for path, entry in found.items():
+        try:
+            size = os.statvfs(path)
+            entry["free"] = size.f_bavail * size.f_frsize
+            entry["rotational"] = rotational(os.stat(path).st_dev)
+        except OSError:
+            entry["free"], entry["rotational"] = 0, None
+    found.pop("/", None)
+    return [found[path] for path in sorted(found) if found[path]["writable"] or found[path]["shared"]]
+
+
+def rotational(device: int) -> Optional[bool]:
+    """Whether a block device turns, as the kernel says; None where it does not."""
+    folder = os.path.realpath("/sys/dev/block/%d:%d" % (os.major(device), os.minor(device)))
+    for place in (folder, os.path.dirname(folder)):
+        text = read(os.path.join(place, "queue/rotational"))
+        if text in ("0", "1"):
+            return text == "1"
+    return None
+
+
+def starters() -> Dict[str, str]:
+    """Program that starts ranks -> the first line that it says of its version."""
+    found = {}
+    for program in STARTERS:
+        if shutil.which(program):
+            found[program] = version_of(program)
+    return found
+
+
+def version_of(program: str) -> str:
+    """The first line of `PROGRAM --version`; empty if it does not say."""
+    try:
+        done = subprocess.run(
+            [program, "--version"],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=PATIENCE,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    lines = [line.strip() for line in done.stdout.decode("utf-8", "replace").splitlines() if line.strip()]
+    return lines[0][:200] if lines and done.returncode == 0 else ""
+
+
+if __name__ == "__main__":
+    main()
