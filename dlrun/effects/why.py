@@ -12,7 +12,7 @@ from pathlib import Path
 
 from dlrun.effects import logs, outcome, status
 from dlrun.effects.jobs import Job, read_json
-from dlrun.effects.why_patterns import BY_STATE, PATTERNS, SIGNALS, Pattern
+from dlrun.effects.why_patterns import BY_NOTE, BY_STATE, PATTERNS, SIGNALS, Pattern
 from dlrun.model.job import JobStatus, State
 
 _TAIL = 256 * 1024
@@ -99,6 +99,8 @@ def _cause(one: JobStatus, run: Path, first: First | None) -> tuple[str, str, st
         return cause, means, step, found if found and found.pattern.cause == cause else None
     if first and first.reason == "out of memory":
         return (*BY_STATE[State.OUT_OF_MEMORY], None)
+    if first and (noted := _noted(first.reason)) is not None:
+        return (*noted, None)
     if found:
         means = found.pattern.means.replace("{1}", found.values[0] if found.values else "it")
         return found.pattern.cause, means, found.pattern.next, found
@@ -112,6 +114,15 @@ def _cause(one: JobStatus, run: Path, first: First | None) -> tuple[str, str, st
         "`dlrun logs JOB --rank {rank}`",
         None,
     )
+
+
+def _noted(reason: str | None) -> tuple[str, str, str] | None:
+    """What a job's own check found, from its note `CAUSE: detail`."""
+    name, _, detail = (reason or "").partition(": ")
+    if name not in BY_NOTE:
+        return None
+    cause, means, step = BY_NOTE[name]
+    return cause, means.replace("{1}", detail), step
 
 
 def first_failure(run: Path) -> First | None:

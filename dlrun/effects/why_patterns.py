@@ -228,6 +228,11 @@ BY_STATE = {
 }  # fmt: skip
 """States that are a cause themselves: its name, what it means, what to do."""
 
+BY_NOTE = {
+    "placement": ("placement", "ranks are not where the plan puts them: the first {1}", "`dlrun verify` with its spec compares every rank and says what is likely behind it"),
+}  # fmt: skip
+"""Causes that a job finds by itself and notes with a detail, in place of which stands `{1}`."""
+
 SIGNALS = {
     137: ("killed", "it was killed (SIGKILL), and neither memory nor the walltime is known to be why", "look for what else runs on the node, and at the node's system log"),
     139: ("segmentation-fault", "it crashed (SIGSEGV), in compiled code", "update or rebuild the library at the top of the stack; `PYTHONFAULTHANDLER: 1` shows it"),

@@ -12,6 +12,8 @@ from dlrun.model.units import Bytes, Duration
 Auto: TypeAlias = Literal["auto"]
 Policy: TypeAlias = Literal["requeue", "stop"]
 """What follows an end: another run of the same job, or nothing."""
+Watch: TypeAlias = Literal["off", "warn", "fail"]
+"""What a check in the job does: nothing, say what it found, or end the job."""
 
 PLAIN = r"[^\x00-\x1f\x7f]+"
 """Text that can stand in a directive or a file name: no control characters, not empty."""
@@ -243,4 +245,9 @@ class Spec:
     )
     options: Mapping[str, Any] = key(
         "the framework's own options (written under the framework's name)", factory=dict
+    )
+    verify: Watch = key(
+        "look before the training starts whether each rank has the cores, memory policy and GPUs of the plan: "
+        "one line a node in the job's log; fail: end the job if not",
+        default="off",
     )

@@ -130,6 +130,7 @@ def build(inputs: Inputs) -> Plan:
         points=_point_plans(points, commands, role_plans),
         checkpoint=endings.checkpoint(spec, role_plans, commands[0], progress),
         requeue=spec.on_failure.requeue + links - 1,
+        verify=placement_check(spec, ledger),
         requeue_on=endings.causes(spec.on_failure, links),
         decisions=tuple(ledger.decisions),
         warnings=tuple(_sentence(p) for p in ledger.problems),

@@ -44,6 +44,8 @@ def scripts(plan: Plan, job_dir: str, templates: Path) -> dict[str, str]:
         "job_variables": for_job,
         "rank_variables": for_rank,
         "staged": staged,
+        "checked": next((role for role in plan.roles if not role.service), None),
+        "own_causes": plan.verify == "fail",
         "stage_directory": plan.stage_directory,
         "names": _names(plan),
         "expansions": _expansions(plan),

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+
+import pytest
 
 SPEC = """\
 command: [python3, no-such-training.py, "{{ lr }}"]
@@ -33,3 +37,51 @@ def test_a_difference_is_said_and_is_the_exit_code(dlrun):
 def test_a_saved_plan_is_refused(dlrun):
     dlrun("plan", dlrun.spec("command: [x]\n"), "-o", "plan.json")
     assert "needs a spec" in dlrun("verify", "plan.json", code=2).stderr
+
+
+def site(dlrun, cores: int, more: str = "") -> None:
+    """A profile of this machine that says how many cores it has."""
+    (dlrun.place / "site.yaml").write_text(
+        "name: here\nscheduler: {type: local}\nlauncher: {name: local}\nrendezvous: {address: loopback}\n"
+        "partitions: {all: {default: true, node_type: n}}\n"
+        f"node_types: {{n: {{topology: {{packages: 1, cores: {cores}}}}}}}\n{more}"
+    )
+
+
+TRAINING = "command: [bash, -c, 'echo trained']\nresources: {ranks_per_node: 2}\nsite: ./site.yaml\n"
+
+
+@pytest.mark.skipif(os.cpu_count() < 2, reason="needs two cores to place two ranks on")
+def test_every_job_can_look_at_its_placement_first(dlrun):
+    site(dlrun, 2, "defaults: {verify: fail}\n")
+    job = dlrun.submit(TRAINING, "--wait")
+    log = (job / "logs" / "job.log").read_text()
+    assert log.count("2 of 2 as planned") == 1, log
+    assert "trained" in (job / "logs" / "rank-0.log").read_text()
+    assert "verify" in dlrun("explain", "verify", job).stdout
+
+
+def test_ranks_elsewhere_than_planned_end_the_job(dlrun):
+    site(dlrun, 4096)
+    job = dlrun.submit(f"{TRAINING}verify: fail\n", "--wait", code=1)
+    log = (job / "logs" / "job.log").read_text()
+    assert re.search(r"0 of 2 as planned; rank . may use CPUs [\d,-]+, not [\d-]+; rank", log), log
+    assert "trained" not in (job / "logs" / "rank-0.log").read_text()
+    (answer,) = json.loads(dlrun("why", job, "--json").stdout)["why"]
+    assert answer["cause"] == "placement"
+    assert "may use CPUs" in answer["means"]
+    assert not dlrun.alive()
+
+
+def test_a_warning_ends_nothing(dlrun):
+    site(dlrun, 4096)
+    job = dlrun.submit(f"{TRAINING}verify: warn\n", "--wait")
+    assert "0 of 2 as planned; rank" in (job / "logs" / "job.log").read_text()
+    assert "trained" in (job / "logs" / "rank-1.log").read_text()
+
+
+def test_without_the_key_scripts_hold_nothing_of_it(dlrun):
+    site(dlrun, 2)
+    job = dlrun.submit(TRAINING, "--wait")
+    assert "tell_placement" not in (job / "rank.sh").read_text()
+    assert "as planned" not in (job / "logs" / "job.log").read_text()

@@ -3,7 +3,8 @@
  * The real machine may have two CPUs and the node 128, so masks are kept in files and the kernel is never asked.
  * /run/affinity/cpus holds the number of CPUs (no file: this host is real, do nothing); /run/affinity/TID holds
  * a thread's start time and mask. As with the kernel's, a mask is inherited by threads and children, survives
- * exec, and can be read and set from other processes. /proc/PID/status and statically linked programs see none.
+ * exec, and can be read and set from other processes. Cpus_allowed_list of /proc/self/status is as it; /proc/PID/status
+ * and statically linked programs see none.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -15,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -219,6 +221,65 @@ long syscall(long number, ...) {
     if (cpus && number == SYS_sched_getaffinity)
         return get((pid_t)a[0], (size_t)a[1], (void *)a[2]) ? -1 : (a[1] < BYTES ? a[1] : BYTES);
     return REAL("syscall")(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+/* What bash and others read of themselves in /proc/self/status, with the mask of ours in it; -1 if it cannot be made. */
+static int own_status(int fd) {
+    static const char key[] = "\nCpus_allowed_list:\t";
+    char text[8192];
+    unsigned char mask[BYTES];
+    ssize_t got = read(fd, text, sizeof text - 1);
+    if (got <= 0)
+        return -1;
+    text[got] = 0;
+    char *at = strstr(text, key), *rest = at ? strchr(at + 1, '\n') : NULL;
+    int copy = rest ? memfd_create("status", MFD_CLOEXEC) : -1;
+    if (copy < 0)
+        return -1;
+    find(self(), mask);
+    dprintf(copy, "%.*s", (int)(at - text) + (int)sizeof key - 1, text);
+    const char *between = "";
+    for (int i = 0; i < cpus; i++) {
+        int last = i;
+        if (!(mask[i / 8] >> i % 8 & 1))
+            continue;
+        while (last + 1 < cpus && mask[(last + 1) / 8] >> (last + 1) % 8 & 1)
+            last++;
+        dprintf(copy, last > i ? "%s%d-%d" : "%s%d", between, i, last);
+        between = ",";
+        i = last;
+    }
+    dprintf(copy, "%s", rest);
+    lseek(copy, 0, SEEK_SET);
+    return copy;
+}
+
+static int opened(int fd, const char *path) {
+    int copy = cpus && fd >= 0 && !strcmp(path, "/proc/self/status") ? own_status(fd) : -1;
+    if (copy < 0)
+        return fd;
+    close(fd);
+    return copy;
+}
+
+static int mode_of(int flags, va_list list) { return flags & (O_CREAT | O_TMPFILE) ? va_arg(list, int) : 0; }
+
+int open(const char *path, int flags, ...) {
+    static int (*real)(const char *, int, ...);
+    va_list list;
+    va_start(list, flags);
+    int mode = mode_of(flags, list);
+    va_end(list);
+    return opened(REAL("open")(path, flags, mode), path);
+}
+
+int open64(const char *path, int flags, ...) {
+    static int (*real)(const char *, int, ...);
+    va_list list;
+    va_start(list, flags);
+    int mode = mode_of(flags, list);
+    va_end(list);
+    return opened(REAL("open64")(path, flags, mode), path);
 }
 
 /* OpenMP's threads are born with a mask: it waits in `born` from the attribute to the creation of the thread. */

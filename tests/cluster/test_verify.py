@@ -60,3 +60,22 @@ def test_a_profile_of_other_nodes_is_found_out(alice):
     done = alice.dlrun("verify", "spec.yaml", "--site", "wrong.yaml", code=1)
     assert "2 of 4 ranks are as planned" in done.stderr
     assert "rank 3 may use CPUs 4-7, not 8-15; likely: the job was granted other cores" in done.stdout
+
+
+def test_a_job_whose_ranks_are_elsewhere_than_planned_ends_before_the_training(alice):
+    """A mask as a launcher's own settings, or an inherited variable, would give it."""
+    masked = {**SITE["launcher"], "arguments": ["--cpu-bind=mask_cpu:0x3"]}
+    alice.write("masked.yaml", SITE | {"launcher": masked, "defaults": {"verify": "fail"}})
+    spec = {"command": ["touch", "trained"], "resources": SPEC["resources"], "placement": SPEC["placement"]}
+    job = alice.submit(spec, "--site", "masked.yaml")
+    (run,) = alice.ended(job)
+    log = (alice.job_dir(job) / "logs" / "job.log").read_text()
+    assert run["state"] == "failed", log
+    assert "0 of 2 as planned; rank " in log
+    assert not (alice.directory / "trained").exists()
+    (answer,) = json.loads(alice.dlrun("why", job, "--json").stdout)["why"]
+    assert (answer["cause"], " may use CPUs " in answer["means"]) == ("placement", True), answer
+    right = alice.submit({**spec, "verify": "fail"})
+    assert alice.ended(right)[0]["state"] == "completed"
+    log = (alice.job_dir(right) / "logs" / "job.log").read_text()
+    assert log.count("2 of 2 as planned") == 2, log

@@ -10,7 +10,7 @@ import pytest
 from dlrun.cli.why import lines
 from dlrun.effects.jobs import Job
 from dlrun.effects.why import answer
-from dlrun.effects.why_patterns import BY_STATE, PATTERNS, SIGNALS
+from dlrun.effects.why_patterns import BY_NOTE, BY_STATE, PATTERNS, SIGNALS
 from dlrun.model.job import JobStatus, State
 
 CASES = sorted((Path(__file__).parents[2] / "captured" / "failures").glob("*.txt"))
@@ -53,6 +53,7 @@ def test_the_known_answer(case, tmp_path):
 def test_the_corpus_knows_every_pattern():
     causes = {re.search(r"# cause: (.*)", case.read_text("utf-8"))[1] for case in CASES}
     known = {p.cause for p in PATTERNS} | {v[0] for v in SIGNALS.values()} | {v[0] for v in BY_STATE.values()}
+    known |= {v[0] for v in BY_NOTE.values()}
     assert causes - {"unknown"} <= known
     assert known - causes == {"abort", "cancelled-by-admin", "lost"}
 
