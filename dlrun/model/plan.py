@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from dlrun.model.origin import Decision, Origin
 from dlrun.model.placement import Placement
 from dlrun.model.record import record
-from dlrun.model.spec import Metric, Watch
+from dlrun.model.spec import Watch
 from dlrun.model.text import Shell, Text
 from dlrun.model.units import Bytes, Duration
 
