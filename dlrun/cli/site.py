@@ -217,81 +217,43 @@ _OUTPUT = click.option(
 )
 
 
+SCHEDULERS = ("slurm", "openpbs", "torque", "local")
+LAUNCHERS = ("srun", "openmpi", "hydra", "intelmpi", "pals", "ibrun", "ssh", "local")
+FABRICS = ("infiniband", "omni-path", "slingshot", "roce", "efa", "ethernet")
+
+
 @command.command(
     "new", epilog="Example: dlrun site new crag --scheduler slurm --partition gpu --cores 32 --gpus 4"
 )
 @click.argument("name")
+@click.option("--scheduler", type=click.Choice(SCHEDULERS), help="What grants nodes.")
+@click.option("--version", metavar="VERSION", help="The scheduler's version, such as 23.11.")
 @click.option(
-    "--scheduler", type=click.Choice(["slurm", "openpbs", "torque", "local"]), help="What grants nodes."
+    "--cluster-name", metavar="NAME", help="Slurm's ClusterName, or the PBS server: what tells this cluster."
 )
-@click.option(
-    "--launcher", metavar="NAME", help="What starts ranks: srun, openmpi, hydra, intelmpi, pals, ibrun, ssh."
-)
+@click.option("--launcher", type=click.Choice(LAUNCHERS), help="What starts ranks.")
 @click.option("--partition", metavar="NAME", help="The partition that jobs go to by default.")
 @click.option("--max-walltime", metavar="TIME", help="Its longest walltime, such as 24h.")
 @click.option("--packages", type=click.IntRange(1), help="Packages (sockets) of a node.")
 @click.option("--cores", type=click.IntRange(1), help="Cores of each package.")
 @click.option("--smt", type=click.IntRange(1), help="Hardware threads of each core.")
 @click.option("--gpus", type=click.IntRange(0), help="GPUs of a node.")
-@click.option("--gpu-kind", type=click.Choice(["cuda", "rocm", "ze"]), default="cuda", help="Their runtime.")
-@click.option(
-    "--fabric",
-    type=click.Choice(["infiniband", "omni-path", "slingshot", "roce", "efa", "ethernet"]),
-    help="The network between nodes.",
-)
+@click.option("--gpu-kind", type=click.Choice(["cuda", "rocm", "ze"]), help="Their runtime.")
+@click.option("--fabric", type=click.Choice(FABRICS), help="The network between nodes.")
 @click.option("--interface", metavar="NAME", help="IP interface of that network on compute nodes.")
 @_OUTPUT
 def new(name: str, output: str | None, **given: Any) -> None:
     """Write a commented profile from flags; on a terminal, what is not given is asked."""
-    import re
-
     from dlrun.effects import site_new
-    from dlrun.errors import Invalid
 
-    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", name):
-        raise Invalid(f"`{name}` is no name of a site", help="use letters, digits, `.`, `_` and `-`")
     if sys.stdin.isatty() and sys.stderr.isatty():
-        for key, question in _QUESTIONS.items():
-            if given[key] is None:
-                given[key] = click.prompt(question, default="", show_default=False, err=True) or None
-    answers = site_new.Answers(
-        name=name,
-        scheduler=given["scheduler"] or "slurm",
-        launcher=given["launcher"],
-        partition=given["partition"],
-        max_walltime=given["max_walltime"],
-        packages=_number(given["packages"]),
-        cores=_number(given["cores"]),
-        smt=_number(given["smt"]),
-        gpus=_number(given["gpus"]) or 0,
-        gpu_kind=given["gpu_kind"],
-        fabric=given["fabric"],
-        interface=given["interface"],
-    )
-    _hand_over(site_new.draft(answers), [f"Profile of {name}. `dlrun site check` says what is open."], output)
+        from dlrun.cli.site_questions import ask
 
-
-_QUESTIONS = {
-    "scheduler": "Scheduler (slurm, openpbs, torque, local) [slurm]",
-    "partition": "Default partition or queue",
-    "max_walltime": "Its longest walltime, such as 24h",
-    "packages": "Packages (sockets) of a node",
-    "cores": "Cores of each package",
-    "smt": "Hardware threads of each core",
-    "gpus": "GPUs of a node",
-    "fabric": "Fabric (infiniband, omni-path, slingshot, roce, efa, ethernet)",
-    "interface": "Its IP interface on compute nodes",
-}
-
-
-def _number(value: Any) -> int | None:
-    from dlrun.errors import Invalid
-
-    if value is None or isinstance(value, int):
-        return value
-    if not str(value).isdigit():
-        raise Invalid(f"`{value}` is no number")
-    return int(value)
+        given = ask(given)
+    chosen = {key: value for key, value in given.items() if value is not None}
+    answers = site_new.Answers(name=name, **chosen)
+    head = [f"Profile of {name}. `dlrun site check` says what is open."]
+    _hand_over(site_new.draft(answers), head, output)
 
 
 @command.command("detect", epilog="Example: dlrun site detect --name crag --probe --output crag.yaml")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
 from dlrun.effects.site_write import Draft
+from dlrun.errors import Invalid
+from dlrun.model.units import Duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,6 +17,8 @@ class Answers:
 
     name: str
     scheduler: str = "slurm"
+    version: str | None = None
+    cluster_name: str | None = None
     launcher: str | None = None
     partition: str | None = None
     max_walltime: str | None = None
@@ -41,12 +46,17 @@ _COMMENTS = {
 
 
 def draft(answers: Answers) -> Draft:
-    """The profile of these answers, with comments on what to fill in."""
+    """The profile of these answers, with comments on what to fill in; raises Invalid for one that cannot be."""
+    _check(answers)
     slurm = answers.scheduler == "slurm"
     scheduler: dict[str, Any] = {"type": answers.scheduler}
+    if answers.version:
+        scheduler["version"] = answers.version
     if answers.gpus:
         scheduler["gpus"] = "gpus_per_node" if slurm else "ngpus"
     values: dict[str, Any] = {"name": answers.name, "status": "production", "confidence": "low"}
+    if answers.cluster_name:
+        values["recognise"] = {"cluster_name" if slurm else "pbs_server": answers.cluster_name}
     values["scheduler"] = scheduler
     values["launcher"] = {"name": answers.launcher or _LAUNCHERS.get(answers.scheduler, "ssh")}
     if answers.partition:
@@ -65,9 +75,25 @@ def draft(answers: Answers) -> Draft:
         values["fabric"] = {"name": answers.fabric, **names}
     values["rendezvous"] = {"address": "loopback" if answers.scheduler == "local" else "hostname"}
     values["sources"] = [{"cite": "the admins of this cluster"}]
-    unseen = [key for key in ("partitions", "node_types", "fabric") if key not in values]
+    unseen = [key for key in ("recognise", "partitions", "node_types", "fabric") if key not in values]
     return Draft(
         values=values,
         comments=_COMMENTS,
-        unseen=[f"{key}: {_COMMENTS[key]}" for key in (*unseen, "recognise")],
+        unseen=[f"{key}: {_COMMENTS[key]}" for key in unseen],
     )
+
+
+def _check(answers: Answers) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", answers.name):
+        raise Invalid(f"`{answers.name}` is no name of a site", help="use letters, digits, `.`, `_` and `-`")
+    if answers.max_walltime is not None:
+        try:
+            Duration.parse(answers.max_walltime)
+        except ValueError as error:
+            raise Invalid(f"--max-walltime: {error}") from None
+        if answers.partition is None:
+            raise Invalid("`--max-walltime` is a partition's", help="add `--partition NAME`")
+    if answers.cores is None and (answers.packages or answers.smt):
+        raise Invalid("packages and hardware threads alone do not describe a node", help="add `--cores N`")
+    if answers.interface and not answers.fabric:
+        raise Invalid("`--interface` is one of the fabric", help="add `--fabric NAME`")

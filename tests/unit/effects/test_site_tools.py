@@ -5,6 +5,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -289,6 +292,85 @@ def test_a_new_profile_holds_what_was_said(tmp_path, capsys):
             decoded(site_new.draft(site_new.Answers(name="x", scheduler=scheduler))).scheduler.type
             == scheduler
         )
+
+
+@pytest.mark.parametrize("scheduler", ["slurm", "openpbs", "torque", "local"])
+@pytest.mark.parametrize("fabric", [None, "slingshot", "omni-path"])
+def test_every_new_profile_passes_its_check(tmp_path, scheduler, fabric):
+    flags = [
+        "--scheduler",
+        scheduler,
+        "--version",
+        "23.11",
+        "--cluster-name",
+        "crag",
+        "--packages",
+        "2",
+        "--cores",
+        "32",
+        "--smt",
+        "2",
+    ]
+    flags += ["--gpus", "4", "--gpu-kind", "rocm", "--partition", "gpu", "--max-walltime", "1d"]
+    flags += ["--fabric", fabric, "--interface", "hsn0"] if fabric else []
+    target = tmp_path / "crag.yaml"
+    assert cli.run(["site", "new", "crag", *flags, "-o", str(target)]) == 0
+    open_keys = [] if fabric else ["`fabric` is not given"]
+    assert [p.message for p in check(str(target)).problems] == open_keys
+    if scheduler != "local":
+        assert "recognise:\n" in target.read_text()
+
+
+@pytest.mark.parametrize(
+    ("flags", "said"),
+    [
+        (["--max-walltime", "soon", "--partition", "gpu"], "--max-walltime: `soon` is not a time"),
+        (["--max-walltime", "1d"], "add `--partition NAME`"),
+        (["--smt", "2"], "add `--cores N`"),
+        (["--interface", "ib0"], "add `--fabric NAME`"),
+        (["--launcher", "mpirun"], "'mpirun' is not one of"),
+    ],
+)
+def test_flags_that_make_no_profile_are_refused(flags, said, capsys):
+    assert cli.run(["site", "new", "crag", *flags]) == 2
+    assert said in capsys.readouterr().err
+
+
+MAIN = "from dlrun.cli.main import main; main()"
+
+
+def test_a_terminal_is_asked_until_the_answers_fit(tmp_path):
+    said = [
+        "pbs",
+        "openpbs",
+        "23.06",
+        "crag-pbs",
+        "",
+        "gpu",
+        "soon",
+        "24h",
+        "32",
+        "2",
+        "4",
+        "",
+        "infiniband",
+        "ib0",
+    ]
+    master, slave = os.openpty()
+    with os.fdopen(slave), (tmp_path / "crag.yaml").open("w") as out:
+        command = [sys.executable, "-c", MAIN, "site", "new", "crag", "--smt", "2"]
+        process = subprocess.Popen(command, stdin=slave, stdout=out, stderr=slave)
+        os.write(master, "".join(f"{line}\n" for line in said).encode())
+        assert process.wait(60) == 0
+    with os.fdopen(master, "rb", buffering=0) as terminal:
+        shown = terminal.read(65536).decode()
+    assert "`pbs` is none of slurm, openpbs, torque, local" in shown
+    assert "`soon` is not a time" in shown
+    assert "Hardware threads" not in shown, "a flag answers its question"
+    assert [p.message for p in check(str(tmp_path / "crag.yaml")).problems] == []
+    written = (tmp_path / "crag.yaml").read_text()
+    assert "packages: 2\n      cores: 32\n      smt: 2" in written
+    assert "interfaces: [ib0]" in written
 
 
 REFRAME = {

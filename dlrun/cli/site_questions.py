@@ -1,0 +1,79 @@
+"""What `dlrun site new` asks on a terminal: one question for each flag that was not given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import click
+
+from dlrun.cli.site import FABRICS, LAUNCHERS, SCHEDULERS
+from dlrun.model.units import Duration
+
+Answer = TypeVar("Answer")
+
+
+def ask(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The flags with what the user answered; an empty answer leaves one out. Answers that do not fit are asked again."""
+    found = dict(given)
+
+    def put(key: str, question: str, read: Callable[[str], Answer]) -> None:
+        if found[key] is None:
+            found[key] = click.prompt(
+                question, default="", show_default=False, err=True, value_proc=lambda text: _read(text, read)
+            )
+
+    click.echo("Press Enter for what you do not know; it can be added to the file later.", err=True)
+    put("scheduler", f"Scheduler ({', '.join(SCHEDULERS)}) [slurm]", _one_of(SCHEDULERS))
+    if found["scheduler"] != "local":
+        put("version", "Its version, such as 23.11", str)
+        put("cluster_name", "What it calls this cluster: Slurm's ClusterName, or the PBS server", str)
+    put("launcher", f"What starts ranks ({', '.join(LAUNCHERS)}) [the scheduler's usual]", _one_of(LAUNCHERS))
+    if found["scheduler"] != "local":
+        put("partition", "Default partition or queue", str)
+        if found["partition"]:
+            put("max_walltime", "Its longest walltime, such as 24h", _walltime)
+    put("cores", "Cores of each package (socket) of a node", _number(1))
+    if found["cores"]:
+        put("packages", "Packages of a node [1]", _number(1))
+        put("smt", "Hardware threads of each core [1]", _number(1))
+    put("gpus", "GPUs of a node [0]", _number(0))
+    if found["gpus"]:
+        put("gpu_kind", "Their runtime (cuda, rocm, ze) [cuda]", _one_of(("cuda", "rocm", "ze")))
+    if found["scheduler"] != "local":
+        put("fabric", f"Fabric ({', '.join(FABRICS)})", _one_of(FABRICS))
+        if found["fabric"]:
+            put("interface", "Its IP interface on compute nodes, such as ib0", str)
+    return found
+
+
+def _read(text: str, read: Callable[[str], Answer]) -> Answer | None:
+    if not text.strip():
+        return None
+    try:
+        return read(text.strip())
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+
+
+def _one_of(names: tuple[str, ...]) -> Callable[[str], str]:
+    def read(text: str) -> str:
+        if text not in names:
+            raise ValueError(f"`{text}` is none of {', '.join(names)}")
+        return text
+
+    return read
+
+
+def _number(least: int) -> Callable[[str], int]:
+    def read(text: str) -> int:
+        if not text.isdecimal() or int(text) < least:
+            raise ValueError(f"`{text}` is no number from {least} on")
+        return int(text)
+
+    return read
+
+
+def _walltime(text: str) -> str:
+    Duration.parse(text)
+    return text
