@@ -147,7 +147,7 @@ class RendezvousPlan:
     last_port: int
     ports: int = 1
     suffix: str = ""
-    own: Shell = Shell("$HOSTNAME")
+    own: Shell = Shell("$DLRUN_HOST")
 
 
 @record(frozen=True, slots=True, kw_only=True)

@@ -97,7 +97,7 @@ def secrets(spec: Spec) -> tuple[SecretPlan, ...]:
 def rendezvous(rule: Rendezvous, ports: int) -> RendezvousPlan:
     """The address by the site's rule, as a shell expansion on rank 0's node."""
     letters = rule.suffix[:1].isalnum()  # they would be read as part of the variable's name
-    first, here = ("${first_host}", "${HOSTNAME}") if letters else ("$first_host", "$HOSTNAME")
+    first, here = ("${first_host}", "${DLRUN_HOST}") if letters else ("$first_host", "$DLRUN_HOST")
     choices = {
         "hostname": (f"{first}{rule.suffix}", "the first host, as the scheduler names it"),
         "fqdn": (f"$(hostname -f){rule.suffix}", "the first host's full name"),

@@ -87,8 +87,12 @@ descendants() { # PID...: every process below these, read from /proc
 }
 
 take_down() { # PID...: SIGTERM, then after the grace SIGKILL for each and for all below it
-  local pid alive waited tree
-  (($#)) || return 0
+  local pid alive waited tree running=()
+  for pid in "$@"; do
+    if kill -0 "$pid" 2>/dev/null; then running+=("$pid"); fi
+  done
+  ((${#running[@]})) || return 0
+  set -- "${running[@]}"
   mapfile -t tree < <(descendants "$@")
   kill -TERM "$@" 2>/dev/null || true
   for ((waited = 0; waited < grace * 10; waited++)); do

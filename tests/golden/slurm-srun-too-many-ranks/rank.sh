@@ -67,8 +67,9 @@ kill_tree() { # PID: it and all below it
   kill -KILL "$1" 2>/dev/null
 }
 
-memory_kills() { # how many processes beside this one the kernel has ended because memory ran out
+memory_kills() { # sets kills to how many processes beside this one the kernel has ended because memory ran out
   local controllers path base file name count
+  kills=
   while IFS=: read -r _ controllers path; do
     case ,$controllers, in
     ,,) base=/sys/fs/cgroup file=memory.events ;;
@@ -78,7 +79,7 @@ memory_kills() { # how many processes beside this one the kernel has ended becau
     while [[ ! -r $base$path/$file && $path == /*/* ]]; do path=/${path#/*/}; done # a container sees a part of the tree
     [[ -r $base$path/$file ]] || continue
     while read -r name count; do
-      if [[ $name == oom_kill ]]; then printf '%s\n' "$count"; fi
+      if [[ $name == oom_kill ]]; then kills+=" $count"; fi
     done <"$base$path/$file"
   done </proc/self/cgroup
 }
@@ -100,7 +101,8 @@ sweep() { # end what the program has left, also what it had detached: SIGTERM, t
 ending=
 trap end TERM
 trap 'sweep "$DLRUN_PROCESS"' EXIT
-kills=$(memory_kills)
+memory_kills
+killed=$kills
 "${command[@]}" &
 child=$!
 while :; do
@@ -121,7 +123,8 @@ if ((status > 128)); then # a signal may have ended `wait` just before the progr
 fi
 if ((status)) && [[ -z $ending ]]; then
   reason=
-  if [[ $(memory_kills) != "$kills" ]]; then reason='out of memory'; fi
+  memory_kills
+  if [[ $kills != "$killed" ]]; then reason='out of memory'; fi
   fail "$status" "$reason"
 fi
 exit "$status"

@@ -67,8 +67,10 @@ def problems(framework, options=None, *, packages=None, locks=(), variables=None
     return [problem.code + "!" * problem.warning for problem in found]
 
 
-def run_process(place: Path, spec: str, role: str, rank: int, *, hosts=("n1", "n2"), site: str = SSH) -> str:
-    """What process `rank` of a role prints when `rank.sh` of a spec is run, here, for it."""
+def run_process(
+    place: Path, spec: str, role: str, rank: int, *, hosts=("n1", "n2"), site: str = SSH, more=None
+) -> str:
+    """What process `rank` of a role prints when `rank.sh` of a spec is run, here, for it, with `more` variables."""
     plan = plan_of(place, spec, site, directory=str(place))
     (place / "rank.sh").write_text(scripts_of(plan, place)["rank.sh"])
     for name in ("logs", "failures"):
@@ -87,6 +89,7 @@ def run_process(place: Path, spec: str, role: str, rank: int, *, hosts=("n1", "n
         **dict.fromkeys(("DLRUN_RANK", "PMI_RANK"), str(rank)),
         **dict.fromkeys(("DLRUN_LOCAL_RANK", "MPI_LOCALRANKID"), str(rank % per_node)),
         "PATH": os.environ["PATH"],
+        **(more or {}),
     }
     done = subprocess.run(
         ["bash", place / "rank.sh", role], env=environment, cwd=place, check=False, timeout=30

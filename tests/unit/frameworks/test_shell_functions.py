@@ -1,12 +1,15 @@
-"""What frameworks lean on in the scripts: addresses in numbers, variables that are left to the user, sweeps."""
+"""What frameworks lean on in the scripts: addresses in numbers, free ports, variables left to the user, sweeps, ends."""
 
 from __future__ import annotations
 
+import os
+import socket
 import subprocess
+from contextlib import contextmanager
 
 import pytest
 
-from tests.making import plan_of, scripts_of
+from tests.making import LOCAL, plan_of, scripts_of
 from tests.unit.frameworks.making import SSH, run_process
 
 
@@ -38,6 +41,68 @@ def numeric(place, address: str, *, known: str = "", nodes: int = 2) -> str:
 )
 def test_loopback_is_never_handed_to_several_hosts(address, known, nodes, number, tmp_path):
     assert numeric(tmp_path, address, known=known, nodes=nodes) == number
+
+
+def test_a_process_gives_its_own_hosts_address_whatever_the_environment_says(tmp_path, monkeypatch):
+    """A login shell exports HOSTNAME, and launchers carry it to every node."""
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "getent").write_text('#!/bin/sh\necho "$2 STREAM"\n')
+    (tmp_path / "bin" / "getent").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.environ['PATH']}")
+    spec = (
+        "framework: mxnet\nresources: {nodes: 2}\n"
+        'command: [bash, -c, "echo $DMLC_NODE_HOST"]\nenvironment: {variables: {HOSTNAME: login1}}\n'
+    )
+    told = run_process(tmp_path, spec, "worker", 1, more={"HOSTNAME": "login1"}).split()[-1]
+    assert told == os.uname().nodename.partition(".")[0]
+
+
+def take_ports(place, *, first: int, last: int) -> subprocess.CompletedProcess[str]:
+    """Run `take_ports` of a job whose ports are `first` to `last`, and print what it took."""
+    site = LOCAL.replace("loopback}", f"loopback, ports: [{first}, {last}]}}")
+    script = scripts_of(plan_of(place, "framework: torch", site))["job.sh"]
+    functions = script[script.index("port_is_free() {") :].partition("\nports=()\n")[0]
+    lines = f"""set -euo pipefail
+DLRUN_RUN_ID=7.0 host=here ports=()
+say() {{ echo "$*"; }}
+{functions}
+release_ports() {{ ((${{#ports[@]}} == 0)) || rm -f -- "${{ports[@]}}"; }}
+take_ports 1
+echo "took $port"
+"""
+    environment = {"PATH": os.environ["PATH"], "XDG_RUNTIME_DIR": str(place)}
+    return subprocess.run(["bash", "-c", lines], capture_output=True, text=True, env=environment, check=False)
+
+
+@contextmanager
+def listener():
+    """A port where something listens."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        yield server.getsockname()[1]
+
+
+def test_a_port_where_somebody_listens_is_not_taken(tmp_path):
+    with listener() as port:
+        done = take_ports(tmp_path, first=port, last=port)
+        assert (done.returncode, done.stdout) == (
+            1,
+            f"no free block of 1 ports between {port} and {port} on here\n",
+        )
+    done = take_ports(tmp_path, first=port, last=port)
+    assert (done.returncode, done.stdout) == (0, f"took {port}\n")
+
+
+def test_a_port_that_another_job_holds_is_not_taken_until_that_is_gone(tmp_path):
+    with listener() as port:
+        pass
+    locks = tmp_path / f"dlrun-ports-{os.getuid()}"
+    locks.mkdir(mode=0o700)
+    (locks / str(port)).write_text(f"{os.getpid()}\n")
+    assert take_ports(tmp_path, first=port, last=port).returncode == 1
+    gone = subprocess.run(["bash", "-c", "echo $$"], capture_output=True, text=True, check=True).stdout
+    (locks / str(port)).write_text(gone)
+    assert take_ports(tmp_path, first=port, last=port).stdout == f"took {port}\n"
+    assert (locks / str(port)).read_text() != gone
 
 
 @pytest.mark.parametrize("where", ["spec", "site"])
@@ -76,3 +141,65 @@ def test_nothing_that_a_program_detaches_outlives_it(tmp_path):
     assert "started" in run_process(tmp_path, spec, "rank", 0)
     left = subprocess.run(["pgrep", "-f", "^sleep 977$"], capture_output=True, text=True, check=False)
     assert left.stdout == ""
+
+
+def run_job(place, spec: str) -> subprocess.CompletedProcess[str]:
+    """Run a whole job on this machine, as the scheduler would."""
+    for name, text in scripts_of(plan_of(place, spec, LOCAL, directory=str(place)), place).items():
+        (place / name).write_text(text)
+    environment = {"PATH": os.environ["PATH"], "XDG_RUNTIME_DIR": str(place)}
+    return subprocess.run(
+        ["bash", "job.sh"],
+        cwd=place,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_a_service_that_may_end_must_not_vanish(tmp_path):
+    """A server of ps-lite ends by itself when all is done. Here nothing is left that could say that it failed."""
+    act = "if [[ $DMLC_ROLE == server ]]; then kill -KILL $PPID; else sleep 978; fi"
+    done = run_job(
+        tmp_path, f"framework: mxnet\nresources: {{ranks_per_node: 1}}\ncommand: [bash, -c, '{act}']"
+    )
+    assert done.returncode == 1, done.stdout
+    assert "a service of the job ended early" in done.stdout
+    left = subprocess.run(["pgrep", "-f", "^sleep 978$"], capture_output=True, text=True, check=False)
+    assert left.stdout == ""
+
+
+def test_the_jobs_exit_code_is_that_of_the_service_that_failed(tmp_path):
+    act = "if [[ $DMLC_ROLE == server ]]; then exit 5; else sleep 979; fi"
+    done = run_job(
+        tmp_path, f"framework: mxnet\nresources: {{ranks_per_node: 1}}\ncommand: [bash, -c, '{act}']"
+    )
+    assert done.returncode == 5, done.stdout
+    assert "first failure: server 0" in done.stdout
+
+
+MASTER = """#!/bin/bash
+case $1 in *Master) exec python3 -c '
+import socket, sys
+with socket.create_server(("127.0.0.1", int(sys.argv[1]))) as server:
+    server.accept()
+sys.exit(6)' "$5" ;; esac
+exec sleep 980
+"""
+"""A `spark-class` whose master ends as soon as it was seen, and whose workers never register."""
+
+
+def test_a_service_that_fails_while_another_comes_up_ends_the_job(tmp_path):
+    """Nobody waits for minutes until workers have found a master that is gone."""
+    (tmp_path / "spark-class").write_text(MASTER)
+    (tmp_path / "spark-class").chmod(0o755)
+    done = run_job(
+        tmp_path,
+        "framework: spark\nresources: {ranks_per_node: 1}\ncommand: [python3, t.py]\n"
+        f"environment: {{setup: ['export PATH={tmp_path}:$PATH']}}\n",
+    )
+    assert done.returncode == 6, done.stdout
+    assert "worker did not come up" in done.stdout
+    assert "first failure: master 0" in done.stdout
