@@ -73,10 +73,11 @@ def test_a_job_that_ends_well(dlrun):
 
 
 def test_a_job_outlives_the_command_that_submitted_it(dlrun):
-    job = dlrun.submit(bash("sleep 1; echo done"))
+    job = dlrun.submit(bash("until [[ -e go ]]; do sleep 0.1; done; echo done"))
     assert dlrun.alive()
     assert states(dlrun, job) in ([("pending", None)], [("running", None)])
     assert job.name in dlrun("status").stdout
+    (dlrun.place / "go").touch()
     follower = dlrun("logs", "-f", job.name)
     assert "done" in follower.stdout.splitlines()
     assert states(dlrun, job) == [("completed", 0)]
@@ -262,6 +263,26 @@ def test_a_sweep_runs_each_point_with_its_own_values(dlrun):
     assert states(dlrun, job) == [("completed", 0), ("failed", 1), ("completed", 0), ("failed", 1)]
     assert "[2/rank 0] lr=1e-4 seed=a" in ran.stdout.splitlines()
     assert dlrun("status", job).stdout.count("failed") == 2
+
+
+def test_one_point_of_a_sweep_is_ended_and_another_never_started(dlrun):
+    spec = bash("[[ $0 == quick ]] || sleep 600; echo done", "ranks_per_node: 1")
+    job = dlrun.submit(spec.replace('"]', '", "{{ x }}"]') + "sweep: {x: [slow, never, quick]}\n")
+    wait_for(lambda: len(sleepers(dlrun)) == 1)
+    assert dlrun("cancel", f"{job.name}:1", f"{job.name}:0").stderr.splitlines() == [
+        f"{job.name}:1: cancelled",
+        f"{job.name}:0: cancelled",
+    ]
+    wait_for(lambda: not dlrun.alive())
+    assert [state for state, _ in states(dlrun, job)] == ["cancelled", "cancelled", "completed"]
+    assert not (job / "points" / "1" / "logs" / "rank-0.log").exists()
+    assert dlrun("cancel", f"{job.name}:2").stderr == f"{job.name}:2: had ended already\n"
+    assert "no point 3" in dlrun("cancel", f"{job.name}:3", code=2).stderr
+
+
+def test_check_says_that_the_job_would_start(dlrun):
+    assert dlrun("submit", dlrun.spec(bash("true")), "--check").stdout == "at once, on this machine\n"
+    assert not dlrun.jobs.exists()
 
 
 def test_a_cancelled_sweep_starts_no_further_point(dlrun):

@@ -70,7 +70,11 @@ def test_ranks_that_are_asked_for(job, there):
 def test_broken_wire_is_made_anew(job, there, monkeypatch):
     monkeypatch.setattr("time.sleep", lambda _: None)
     (there / "logs/job.log").write_text("here\n")
-    wires = [Wire(4), Wire(6), LocalTransport("there")]
+    wires = [
+        Wire(3),
+        Wire(4),
+        LocalTransport("there"),
+    ]  # the fourth is the first answer, however it is cut up
     monkeypatch.setattr(remote_jobs, "transport_of", lambda *_, **__: wires.pop(0))
     with copies.of(job, "job") as refresh:
         refresh(True)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import io
 import os
 import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -28,7 +31,14 @@ exec /bin/sh -c "${@: -1}"
 
 
 @pytest.fixture
-def calls(tmp_path, monkeypatch):
+def runtime() -> Iterator[Path]:
+    """A directory with a name short enough for sockets, which pytest's own need not have."""
+    with tempfile.TemporaryDirectory(dir="/tmp") as place:
+        yield Path(place)
+
+
+@pytest.fixture
+def calls(tmp_path, runtime, monkeypatch):
     """A fake `ssh` that runs commands here and writes down how it was called."""
     program = tmp_path / "bin" / "ssh"
     program.parent.mkdir()
@@ -36,11 +46,11 @@ def calls(tmp_path, monkeypatch):
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
     monkeypatch.setenv("CALLS", str(tmp_path / "calls"))
-    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(runtime))
     return tmp_path / "calls"
 
 
-def test_one_connection_is_made_and_the_rest_goes_through_it(calls):
+def test_one_connection_is_made_and_the_rest_goes_through_it(calls, runtime):
     transport = OpenSshTransport("far", prompt=False)
     assert run(transport, "echo one").stdout == b"one\n"
     assert run(transport, "echo two").stdout == b"two\n"
@@ -52,7 +62,7 @@ def test_one_connection_is_made_and_the_rest_goes_through_it(calls):
     for line in connecting + running:
         assert "-oBatchMode=yes" in line
         assert "-oControlMaster=auto" in line
-        assert f"-oControlPath={calls.parent}/dlrun/" in line
+        assert f"-oControlPath={runtime}/dlrun/" in line
         assert "-oServerAliveInterval=15" in line
         assert "-oConnectTimeout=20" in line
         assert " -- far " in line
@@ -98,20 +108,20 @@ def test_jump_hosts_are_passed_one_through_the_other():
     assert "%%h" in command  # the inner command's tokens are for the inner ssh
 
 
-def test_sockets_are_in_a_place_of_ones_own(tmp_path):
-    place = socket_directory({"XDG_RUNTIME_DIR": str(tmp_path)})
-    assert place == tmp_path / "dlrun"
+def test_sockets_are_in_a_place_of_ones_own(runtime):
+    place = socket_directory({"XDG_RUNTIME_DIR": str(runtime)})
+    assert place == runtime / "dlrun"
     assert stat.S_IMODE(place.stat().st_mode) == 0o700
     place.chmod(0o755)
     with pytest.raises(OperationFailed, match="not a directory of yours alone"):
-        socket_directory({"XDG_RUNTIME_DIR": str(tmp_path)})
+        socket_directory({"XDG_RUNTIME_DIR": str(runtime)})
 
 
-def test_planted_link_is_no_place_for_sockets(tmp_path):
-    (tmp_path / "mine").mkdir(mode=0o700)
-    (tmp_path / "dlrun").symlink_to(tmp_path / "mine")
+def test_planted_link_is_no_place_for_sockets(runtime):
+    (runtime / "mine").mkdir(mode=0o700)
+    (runtime / "dlrun").symlink_to(runtime / "mine")
     with pytest.raises(OperationFailed, match="not a directory of yours alone"):
-        socket_directory({"XDG_RUNTIME_DIR": str(tmp_path)})
+        socket_directory({"XDG_RUNTIME_DIR": str(runtime)})
 
 
 def test_long_runtime_directory_is_passed_over(tmp_path):
