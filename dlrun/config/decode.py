@@ -127,6 +127,8 @@ class _Decoder:
         top = schema is Spec and not path
         before = len(self.problems)
         values: dict[str, Any] = {}
+        others = getattr(schema, "OTHERS", None)
+        node, rest = self._apart(node, known, path, others)
         for name, entry in node.entries.items():
             if name in known and not (top and name == "options"):
                 values[name] = self.value(
@@ -138,6 +140,10 @@ class _Decoder:
                     name, known.keys() - ({"options"} if top else set()), self.root, path, self.document
                 )
                 self._fault(entry.key, message, help_)
+        if rest is not None and others is not None:
+            added = self.value(rest, known[others].hint, path, known[others], at)
+            whole = values.get(others, {})
+            values[others] = _BAD if added is _BAD or whole is _BAD else {**whole, **added}
         if top:
             values["options"] = self._own_options(node)
         for name, key in known.items():
@@ -150,6 +156,22 @@ class _Decoder:
         ):
             return _BAD
         return self._build(schema, values, path, at or node)
+
+    def _apart(
+        self, node: MapNode, known: Mapping[str, Key], path: Path, others: str | None
+    ) -> tuple[MapNode, MapNode | None]:
+        """A mapping without the names that belong to its key `others`, and those (None: there are none)."""
+        names = [name for name in node.entries if name not in known] if others is not None else []
+        if not names or others is None:
+            return node, None
+        whole = node.entries.get(others)
+        for name in names:
+            if whole is not None and isinstance(whole.value, MapNode) and name in whole.value.entries:
+                message = f"`{short(name)}` is in {where(path)} and in {where((*path, others))}"
+                self._fault(node.entries[name].key, message, "remove one of them")
+        rest = {name: node.entries[name] for name in names}
+        kept = {name: entry for name, entry in node.entries.items() if name not in rest}
+        return dataclasses.replace(node, entries=kept), dataclasses.replace(node, entries=rest)
 
     def _build(self, schema: type, values: dict[str, Any], path: Path, at: Node) -> Any:
         try:

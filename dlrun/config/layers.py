@@ -109,8 +109,9 @@ def _spelled(parts: Sequence[str]) -> tuple[str, ...]:
             path.append(part)
             hint = hint.values
         else:
-            path.append(part.lower())
             known = keys(hint.schema) if hint is not None and hint.schema is not None else {}
+            own = hint is not None and hasattr(hint.schema, "OTHERS") and part.lower() not in known
+            path.append(part if own else part.lower())
             hint = known[part.lower()].hint if part.lower() in known else None
     return tuple(path)
 

@@ -82,6 +82,8 @@ class _Schemas:
             "properties": {key.name: self.key(key) for key in known.values()},
             "additionalProperties": False,
         }
+        if others := getattr(dataclass, "OTHERS", None):
+            schema |= self._others(known[others])
         required = [key.name for key in known.values() if key.required]
         if dataclass is Site:
             whole = {part: {"required": [name]} for part, name in _INHERITED.items()}
@@ -154,6 +156,14 @@ class _Schemas:
                 else {"allOf": [item, {"pattern": r"^\S*$", "not": {"type": "object"}}]}
             )
         return forms
+
+    def _others(self, key: Key) -> dict[str, Any]:
+        """Names beside a mapping's own keys, which belong to this one of them."""
+        named = self._named(key.hint.values or Hint(anything=True), key)
+        return {
+            "additionalProperties": named["additionalProperties"],
+            "propertyNames": named["propertyNames"],
+        }
 
     def _named(self, hint: Hint, key: Key) -> dict[str, Any]:
         schema: dict[str, Any] = {"type": "object", "additionalProperties": self.hint(hint, key)}

@@ -17,7 +17,7 @@ from dlrun.errors import Invalid
 from dlrun.model.cpuset import format_list
 from dlrun.model.placement import RankPlacement
 from dlrun.model.plan import Plan
-from dlrun.model.spec import OnFailure
+from dlrun.model.spec import OnFailure, Sweep
 from dlrun.model.units import Duration
 
 PROGRAM = "check_rank.py"
@@ -60,7 +60,7 @@ def run(
         name=f"verify-{inputs.spec.name}"[:128],
         command=("python3", "{{ job_dir }}/" + PROGRAM),
         resources=replace(inputs.spec.resources, walltime=min(walltime, LONGEST) if walltime else None),
-        sweep={}, data={}, checkpoint=None, chain=False, on_failure=OnFailure(), after=(), hold=False,
+        sweep=Sweep(), data={}, checkpoint=None, chain=False, on_failure=OnFailure(), after=(), hold=False,
     )  # fmt: skip
     prepared = prepare(path, inputs=replace(inputs, spec=spec))
     roles = tuple(replace(role, files=(*role.files, PROGRAM)) for role in prepared.plan.roles)

@@ -9,7 +9,7 @@ from typing import Literal, TypeAlias
 from dlrun.model.origin import Decision, Origin
 from dlrun.model.placement import Placement
 from dlrun.model.record import record
-from dlrun.model.spec import Watch
+from dlrun.model.spec import Metric, Watch
 from dlrun.model.text import Shell, Text
 from dlrun.model.units import Bytes, Duration
 
@@ -73,6 +73,7 @@ class Request:
     exclude: tuple[str, ...] = ()
     threads: int | None = None
     array: int | None = None
+    at_once: int | None = None
     after: tuple[Dependency, ...] = ()
     hold: bool = False
     signal: str | None = None
@@ -248,11 +249,12 @@ Cause: TypeAlias = Literal["timed_out", "preempted", "node_failed", "out_of_memo
 
 @record(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """The most that the job can use."""
+    """The most that the job can use, and in `an_hour` what an hour of one run costs in the site's units."""
 
     node_hours: float
     units: float
     unit: str
+    an_hour: float = 0.0
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -286,3 +288,4 @@ class Plan:
     warnings: tuple[str, ...] = ()
     verify: Watch = "off"
     cost: Cost | None = None
+    metrics: Mapping[str, Metric] = field(default_factory=dict)

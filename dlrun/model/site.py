@@ -227,10 +227,11 @@ class GpuBinding:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Billing:
-    """What a node costs."""
+    """What jobs cost: hours × what is counted × the factor."""
 
-    unit: str = key("name of the unit, such as node-hours or GPU-hours", default="node-hours")
-    per_node_hour: float = key("units that a node costs in an hour", default=1.0)
+    unit: str = key("name of the unit, such as node-hours or GPU-hours", default="node-hours", pattern=PLAIN)
+    per: Literal["node", "gpu", "core"] = key("what is counted", default="node")
+    factor: float = key("units that one of these costs in an hour", default=1.0)
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -260,5 +261,5 @@ class Site:
     storage: Storage = key("where data can lie", factory=Storage)
     environment: SiteEnvironment = key("what every job's environment needs", factory=SiteEnvironment)
     gpu_binding: GpuBinding = key("which GPUs a rank sees", factory=GpuBinding)
-    billing: Billing = key("what a node costs", factory=Billing)
+    billing: Billing = key("what jobs cost", factory=Billing)
     defaults: Mapping[str, Any] = key("spec keys with this site's defaults", factory=dict)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, ClassVar, Literal, TypeAlias
 
 from dlrun.model.keys import key
 from dlrun.model.record import record
@@ -198,6 +198,71 @@ class After:
 
 
 @record(frozen=True, slots=True, kw_only=True)
+class Sweep:
+    """Parameters with their values, one run a point; a key that is none of these is a parameter of `grid`.
+
+    Where several forms are given, every combination of theirs is a point, the last one varying fastest.
+    """
+
+    OTHERS: ClassVar[str] = "grid"
+    """The key that a mapping's other names belong to (`dlrun.config.decode`)."""
+
+    list: tuple[Mapping[str, str], ...] = key(
+        "points one by one, each a mapping of all its parameters to their values",
+        default=(),
+        names=VARIABLE_NAME,
+        lone="never",
+    )
+    zip: Mapping[str, tuple[str, ...]] = key(
+        "parameters that change together: the first value of each, the second of each, …",
+        factory=dict,
+        names=VARIABLE_NAME,
+        lone="text",
+        minimum=1,
+    )
+    grid: Mapping[str, tuple[str, ...]] = key(
+        "parameters in every combination", factory=dict, names=VARIABLE_NAME, lone="text", minimum=1
+    )
+    at_once: int | None = key("at most so many points run at the same time", default=None, minimum=1)
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Metric:
+    """A number that the program prints, for the tables of `dlrun results` and `dlrun scale`."""
+
+    pattern: str | None = key(
+        "regular expression of the line, with the number as its group (named `value` where there are more)",
+        default=None,
+        pattern=PLAIN,
+    )
+    json: str | None = key(
+        "key of the number in lines that are JSON objects; dots lead into nested ones",
+        default=None,
+        pattern=PLAIN,
+    )
+    unit: str | None = key("unit to show, such as images/s", default=None, pattern=PLAIN)
+    of: Literal["job", "rank", "steps", "step_time"] = key(
+        "what one number stands for: samples a second of the whole job, or of one rank; steps a second, or seconds "
+        "a step (these two need `batch_per_rank`)",
+        default="job",
+    )
+    take: Literal["auto", "last", "median", "mean", "min", "max"] = key(
+        "which of the numbers counts; auto: the median for `throughput`, else the last", default="auto"
+    )
+    skip: int | Auto = key(
+        "numbers at the beginning that do not count (warm-up); auto: for `throughput` the first tenth, at least "
+        "one if there are three, else none",
+        default="auto",
+        minimum=0,
+    )
+
+    @classmethod
+    def from_scalar(cls, text: str) -> Metric:
+        """`accuracy: 'accuracy ([0-9.]+)'` is short for its pattern."""
+        return cls(pattern=text)
+
+
+@record(frozen=True, slots=True, kw_only=True)
 class Spec:
     """A training spec: what to train, on how much, with what. `dlrun submit` turns it into a job."""
 
@@ -236,12 +301,14 @@ class Spec:
     secrets: Mapping[str, Secret] = key(
         "variables whose values are read when the job runs", factory=dict, names=VARIABLE_NAME
     )
-    sweep: Mapping[str, tuple[str, ...]] = key(
-        "parameters with their values: a job array over every combination, each `{{ NAME }}` in the command",
+    sweep: Sweep = key(
+        "parameters with their values: a job array with a run for each point, each `{{ NAME }}` in the command",
+        factory=Sweep,
+    )
+    metrics: Mapping[str, Metric] = key(
+        "numbers to read from the log, by name; `throughput` is found by itself for common trainers",
         factory=dict,
         names=VARIABLE_NAME,
-        lone="text",
-        minimum=1,
     )
     options: Mapping[str, Any] = key(
         "the framework's own options (written under the framework's name)", factory=dict

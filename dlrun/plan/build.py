@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -13,7 +12,6 @@ from dlrun.model.installed import Installed
 from dlrun.model.origin import Origin
 from dlrun.model.plan import (
     VERSION,
-    Cost,
     DataPlan,
     Dependency,
     Plan,
@@ -70,7 +68,8 @@ def build(inputs: Inputs) -> Plan:
     threads = bindings.threads(spec.placement, binding, layout, comm_cores, ledger)
     shape = roles.shape_of(site, layout, choice, binding, threads)
     data = place_data(spec, site, ledger)
-    points = _points(spec)
+    points = sweep.points(spec.sweep, ledger)
+    metrics.check(spec, ledger)
     commands = [_command(spec, layout, threads, data, point, ledger) for point in points or [{}]]
     ledger.problems += [
         replace(problem, origin=problem.origin or ledger.origin(spec.framework, "framework", "command"))
@@ -134,7 +133,8 @@ def build(inputs: Inputs) -> Plan:
         requeue_on=endings.causes(spec.on_failure, links),
         decisions=tuple(ledger.decisions),
         warnings=tuple(_sentence(p) for p in ledger.problems),
-        cost=_cost(site, layout, links * max(1, len(points))),
+        cost=cost.most(site.billing, layout, links * max(1, len(points))),
+        metrics=spec.metrics,
     )
 
 
@@ -160,13 +160,6 @@ def _sentence(problem: Problem) -> str:
         if problem.help
         else f"{problem.message} ({problem.code})"
     )
-
-
-def _points(spec: Spec) -> list[dict[str, str]]:
-    """Every combination of the sweep's values, the last parameter varying fastest."""
-    if not spec.sweep:
-        return []
-    return [dict(zip(spec.sweep, values, strict=True)) for values in itertools.product(*spec.sweep.values())]
 
 
 def _command(
@@ -260,6 +253,7 @@ def _request(
         exclude=wanted.exclude,
         threads=threads,
         array=points or None,
+        at_once=spec.sweep.at_once if points else None,
         after=after,
         hold=spec.hold,
         signal=endings.carrier(spec.checkpoint.signal) if spec.checkpoint else None,
@@ -277,10 +271,3 @@ def _node_cpus(site: Site, layout: Layout, cpus: int | None) -> int | None:
         smt = layout.topology.smt() if site.scheduler.cpus == "threads" else 1
         return len(layout.topology.cores) * smt
     return cpus * layout.ranks_per_node
-
-
-def _cost(site: Site, layout: Layout, runs: int) -> Cost | None:
-    if layout.walltime is None:
-        return None
-    hours = layout.nodes * layout.walltime / 3600 * runs
-    return Cost(node_hours=hours, units=hours * site.billing.per_node_hour, unit=site.billing.unit)

@@ -267,5 +267,37 @@ CODES: dict[str, tuple[str, str]] = {
         "a scheduler other than the profile's",
         "The scheduler did not answer, or is of another kind or version than the profile says.",
     ),
+    "DLR080": (
+        "zipped parameters of unequal length",
+        "`sweep.zip` takes the first value of each parameter for the first point, the second for the second, and so on.",
+    ),
+    "DLR081": (
+        "a parameter of a sweep in two places",
+        "A parameter stands in one of `list`, `zip` and `grid` (or directly under `sweep:`, which is the grid).",
+    ),
+    "DLR082": (
+        "points with different parameters",
+        "Each point of `sweep.list` gives a value to every parameter, since one command serves all of them.",
+    ),
+    "DLR083": (
+        "a parameter with a name of the plan's",
+        "`{{ nodes }}`, `{{ world_size }}`, `{{ global_batch }}` and the like are worked out from the plan, which is the "
+        "same for all points of a sweep: they are one job array. `dlrun scale` measures a job at several sizes.",
+    ),
+    "DLR084": (
+        "too many points in a sweep",
+        "Every point has a directory of its own with its logs. For more points than this, use a search that chooses "
+        "them: docs/guide/sweeps.md.",
+    ),
+    "DLR085": (
+        "a metric that cannot be found",
+        "A metric has a `pattern` (a regular expression with the number as its one group, or as the group `value`) or a "
+        "`json` key of lines that are JSON objects. Only `throughput` may have neither: dlrun knows how common trainers "
+        "print it.",
+    ),
+    "DLR086": (
+        "a metric in steps without a batch size",
+        "Steps a second become samples a second by the global batch, which is `batch_per_rank` times the ranks.",
+    ),
 }
 """Code -> title, explanation."""

@@ -40,6 +40,11 @@ def directives(
     return draft.finish()
 
 
+def array(points: int, at_once: int | None) -> str:
+    """None: points run one after the other."""
+    return ""
+
+
 def submit(script: str, *, check: bool = False) -> Sequence[str]:
     """Arguments that run a script here; raises Invalid for a check, since nobody could refuse."""
     if check:

@@ -39,15 +39,20 @@ def directives(
 
 
 def _rerun(draft: Draft) -> None:
-    """PBS refuses arrays that are not rerunnable, and arrays of one task (`-J X-Y` needs X < Y)."""
-    array = draft.request.array
-    if array:
+    """PBS refuses arrays that are not rerunnable."""
+    points = draft.request.array
+    if points:
         draft.add("-r y", "PBS takes only rerunnable arrays", "requeue")
-        draft.add("-J 0-1:2" if array == 1 else f"-J 0-{array - 1}", f"{array} points of the sweep", "array")
+        draft.add(array(points, draft.request.at_once), f"{points} points of the sweep", "array")
     elif draft.request.requeue:
         draft.add("-r y", "the scheduler may put the job back into the queue", "requeue")
     else:
         draft.add("-r n", "on_failure does not ask for requeues", "requeue")
+
+
+def array(points: int, at_once: int | None) -> str:
+    """`-J 0-99%4`: an array of tasks, at most so many running at once; one of one task needs X < Y in `-J X-Y`."""
+    return "-J 0-1:2" if points == 1 else f"-J 0-{points - 1}" + (f"%{at_once}" if at_once else "")
 
 
 def _chunks(draft: Draft) -> None:

@@ -55,6 +55,13 @@ class Scheduler(Protocol):
         """
         ...
 
+    def array(self, points: int, at_once: int | None) -> str:
+        """The directive that makes an array of tasks numbered from 0, as it stands in the script.
+
+        At most `at_once` of them run at the same time. Empty where the scheduler reads no directives.
+        """
+        ...
+
     def submit(self, script: str, *, check: bool = False) -> Sequence[str]:
         """Arguments that submit a script, or only ask whether it would be accepted.
 

@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dlrun.errors import OperationFailed
 from dlrun.model.text import Shell
 from dlrun.schedulers.refusals import find, says_only
-from dlrun.schedulers.slurm_directives import PREFIX, directives
+from dlrun.schedulers.slurm_directives import PREFIX, array, directives
 from dlrun.schedulers.slurm_refusals import REFUSALS
 from dlrun.schedulers.slurm_states import HISTORY_FIELDS, QUEUE_FIELDS, parse_history, parse_queue
 
-__all__ = ["PREFIX", "directives", "parse_history", "parse_queue"]
+__all__ = ["PREFIX", "array", "directives", "parse_history", "parse_queue"]
 
 NAME = "slurm"
 CLIENT = "sbatch"

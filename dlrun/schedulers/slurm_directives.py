@@ -107,7 +107,12 @@ def _layout(draft: Draft) -> None:
     if request.exclusive and not site.exclusive:
         draft.add("--exclusive", "whole nodes for this job alone", "exclusive")
     if request.array:
-        draft.add(f"--array=0-{request.array - 1}", f"{request.array} points of the sweep", "array")
+        draft.add(array(request.array, request.at_once), f"{request.array} points of the sweep", "array")
+
+
+def array(points: int, at_once: int | None) -> str:
+    """`--array=0-99%4`: an array of tasks, at most so many running at once."""
+    return f"--array=0-{points - 1}" + (f"%{at_once}" if at_once else "")
 
 
 def _whole_nodes(draft: Draft) -> bool:

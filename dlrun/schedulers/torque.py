@@ -12,12 +12,13 @@ from dlrun.schedulers.pbs_clients import cancel, hold, release, restarts, submit
 from dlrun.schedulers.pbs_directives import PREFIX
 from dlrun.schedulers.pbs_states import job_status
 from dlrun.schedulers.refusals import says_only
-from dlrun.schedulers.torque_directives import directives
+from dlrun.schedulers.torque_directives import array, directives
 
 __all__ = [
     "HOSTS",
     "PREFIX",
     "advice",
+    "array",
     "cancel",
     "directives",
     "estimate",

@@ -36,7 +36,7 @@ def directives(
     )
     draft.add(f"-r {'y' if request.requeue else 'n'}", again, "requeue")
     if request.array:
-        draft.add(f"-t 0-{request.array - 1}", f"{request.array} points of the sweep", "array")
+        draft.add(array(request.array, request.at_once), f"{request.array} points of the sweep", "array")
     _nodes(draft)
     if request.exclusive and not site.exclusive:
         draft.add("-l naccesspolicy=singlejob", "whole nodes for this job alone", "exclusive")
@@ -47,6 +47,11 @@ def directives(
     pbs.add_when(draft, [_dependency(dependency) for dependency in request.after])
     pbs.add_options(draft)
     return draft.finish()
+
+
+def array(points: int, at_once: int | None) -> str:
+    """`-t 0-99%4`: an array of tasks, at most so many running at once."""
+    return f"-t 0-{points - 1}" + (f"%{at_once}" if at_once else "")
 
 
 def _nodes(draft: Draft) -> None:

@@ -81,7 +81,7 @@ rendezvous: {address: interface, interface: ib0, ports: [20000, 29999]}
 storage: {node_local: {path: $TMPDIR, size: 1TB}, shared: [/scratch]}
 environment: {setup: [module reset], modules: [gcc], hygiene: reset, variables: {A: b}}
 gpu_binding: {policy: visible}
-billing: {unit: core-hours, per_node_hour: 64}
+billing: {unit: core-hours, factor: 64}
 defaults: {resources: {walltime: 1h}, torch: {torchrun: true}}
 """
 

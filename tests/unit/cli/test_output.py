@@ -19,7 +19,7 @@ partitions: {gpu: {default: true, node_type: gpu}}
 node_types:
   gpu: {topology: {packages: 2, cores: 8, gpus: {count: 2, numa: [0, 1]}, nics: [{name: mlx5_0, numa: 0}]}}
 gpu_binding: {policy: visible}
-billing: {unit: GPU-hours, per_node_hour: 2}
+billing: {unit: GPU-hours, factor: 2}
 """
 SPEC = """\
 name: net

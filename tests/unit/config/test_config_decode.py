@@ -61,7 +61,7 @@ def test_sizes(text, size):
 def test_texts_arrive_as_typed(text):
     found = spec(f"environment: {{variables: {{A: {text}}}}}\nsweep: {{lr: [{text}]}}")
     assert found.environment.variables == {"A": text}
-    assert found.sweep == {"lr": (text,)}
+    assert found.sweep.grid == {"lr": (text,)}
 
 
 def test_texts_of_named_things_arrive_as_typed():
@@ -110,7 +110,7 @@ def test_one_text_for_a_list_where_it_can_mean_only_one():
     assert found.environment.modules == ("gcc/13",)
     assert found.environment.setup == ("source /x y",)
     assert found.after == (After(job="12"),)
-    assert found.sweep == {"a": ("b c",)}
+    assert found.sweep.grid == {"a": ("b c",)}
 
 
 @pytest.mark.parametrize(

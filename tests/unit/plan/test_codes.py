@@ -47,6 +47,9 @@ FABRIC = BARE + "fabric: {name: slingshot}\n"
 SSD = SITE + "storage: {node_local: {path: /local, size: 1TB}}\n"
 
 
+FIFTY = ["x"] * 50
+
+
 class Case(NamedTuple):
     """A fault: the spec and site that have it, the words that it points at, and parts of what is said."""
 
@@ -123,6 +126,17 @@ FAULTS = [
          "add `torchrun: true`"),
     Case("DLR041", "resources: {nodes: 2}\ntorch: {rendezvous: c10d}", "{rendez", "`torch.torchrun` is false",
          "add `torchrun: true`"),
+    Case("DLR080", "sweep: {zip: {a: [1, 2], b: [3]}}", "[3]}}", "2 values of `a`, and 1 of `b`", "outside `zip`"),
+    Case("DLR081", "sweep: {a: [1], zip: {a: [2]}}", "[1], zip", "in `zip` and in `grid`", "in one place"),
+    Case("DLR082", "sweep: {list: [{a: 1}, {b: 1}]}", "{b: 1}]}", "point 2 of `sweep.list`", "all parameters"),
+    Case("DLR083", "sweep: {nodes: [1, 2]}", "[1, 2]}", "`nodes` is a value of the plan", "`dlrun scale`"),
+    Case("DLR083", "sweep: {host: [1, 2]}", "[1, 2]}", "`host` is a value of the plan", "`my_host`"),
+    Case("DLR084", f"sweep: {{zip: {{a: {FIFTY}}}, b: {FIFTY}, c: {FIFTY}}}", "{zip", "125000 points", "fewer values"),
+    Case("DLR085", "metrics: {a: '['}", "'['}", "no regular expression", "single quotes"),
+    Case("DLR085", "metrics: {a: 'b'}", "'b'}", "has no group", "parentheses"),
+    Case("DLR085", "metrics: {a: {pattern: (b), json: b}}", "(b), json", "both given", "one of them"),
+    Case("DLR085", "metrics: {a: {}}", "{}}", "nothing says how it is printed", "json: KEY"),
+    Case("DLR086", "metrics: {throughput: {of: steps}}", "steps}}", "counts steps", "batch_per_rank"),
 ]  # fmt: skip
 
 WARNINGS = [

@@ -1,0 +1,36 @@
+"""What a job costs in the site's units: at most, by what it asks for, and in fact, by how long it ran."""
+
+from __future__ import annotations
+
+from dlrun.model.plan import Cost
+from dlrun.model.site import Billing
+from dlrun.plan.resources import Layout
+
+
+def most(billing: Billing, layout: Layout, runs: int) -> Cost | None:
+    """The most that so many runs of a job can use; None without a walltime."""
+    if layout.walltime is None:
+        return None
+    hours = layout.walltime / 3600 * runs
+    counted = _counted(billing, layout)
+    if counted is None:  # nobody knows how many cores the job gets
+        return Cost(
+            node_hours=hours * layout.nodes,
+            units=hours * layout.nodes,
+            unit="node-hours",
+            an_hour=layout.nodes,
+        )
+    rate = layout.nodes * counted * billing.factor
+    return Cost(node_hours=hours * layout.nodes, units=hours * rate, unit=billing.unit, an_hour=rate)
+
+
+def _counted(billing: Billing, layout: Layout) -> int | None:
+    """How much of what is billed the job has on each node: whole nodes cost all that they have."""
+    topology = layout.topology if layout.exclusive else None
+    if billing.per == "node":
+        return 1
+    if billing.per == "gpu":
+        return len(topology.gpus) if topology is not None else layout.gpus_per_node
+    if topology is not None:
+        return len(topology.cores)
+    return layout.cpus_per_rank * layout.ranks_per_node if layout.cpus_per_rank else None

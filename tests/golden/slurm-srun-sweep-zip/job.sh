@@ -1,0 +1,230 @@
+#!/bin/bash
+#SBATCH --job-name=sweep
+#SBATCH --output=points/%a/logs/job.log
+#SBATCH --no-requeue
+#SBATCH --nodes=1
+#SBATCH --ntasks=2
+#SBATCH --ntasks-per-node=2
+#SBATCH --array=0-7%4
+#SBATCH --time=02:00:00
+
+# Job sweep on site plain, written by dlrun VERSION.
+# It needs bash and the scheduler, not dlrun: read it, change it, submit it by hand from its own directory.
+# What runs as each rank is in rank.sh; every decision with its reason is in plan.json.
+#
+# Why these directives:
+#   --job-name=sweep -- the spec's name
+#   --output=points/%a/logs/job.log -- standard output and error, in the job directory
+#   --no-requeue -- on_failure does not ask for requeues
+#   --nodes=1 -- 1 nodes
+#   --ntasks=2 -- 2 ranks
+#   --ntasks-per-node=2 -- at most 2 ranks a node
+#   --array=0-7%4 -- 8 points of the sweep
+#   --time=02:00:00 -- the walltime, 2h
+
+# shellcheck disable=SC1091,SC2016,SC2317,SC2329 # literal dollars are meant; some functions are called by traps alone
+set -euo pipefail
+
+# --- Where this run keeps its things ------------------------------------------------------------------
+
+export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-sweep-zip
+export DLRUN_JOB_ID="${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}"
+DLRUN_RESTART="${SLURM_RESTART_COUNT:-0}" || true # how often the scheduler started this job again
+export DLRUN_RESTART
+export DLRUN_POINT="${SLURM_ARRAY_TASK_ID:-}" # which point of the sweep this is
+export DLRUN_RUN_DIR="$DLRUN_JOB_DIR/points/$DLRUN_POINT"
+export DLRUN_RUN_ID="$DLRUN_JOB_ID-$DLRUN_POINT.$DLRUN_RESTART" # changes with every start
+export DLRUN_HOSTS=$DLRUN_RUN_DIR/hosts
+DLRUN_USER=$(id -un)
+export DLRUN_USER
+export DLRUN_NODES=1
+run_dir=$DLRUN_RUN_DIR
+mkdir -p "$run_dir/logs"
+rm -rf "$run_dir/failures" && mkdir "$run_dir/failures"
+
+# --- Say where the run stands ---------------------------------------------------------------------------
+
+started=$(date +%s)
+read -r host </proc/sys/kernel/hostname # $HOSTNAME may be inherited from where the job was submitted
+host=${host%%.*}
+say() { printf 'dlrun: %s\n' "$*"; }
+
+record() { # STATE [EXIT_CODE [REASON]]: write state.json, whole or not at all
+  local ended=null exit_code=null reason=null
+  if [[ $1 == ended ]]; then
+    ended=$(date +%s) exit_code=$2
+  fi
+  if [[ -n ${3-} ]]; then reason='"'$3'"'; fi
+  printf '{"version": 1, "state": "%s", "job_id": "%s", "host": "%s", "started": %s, "ended": %s, "exit_code": %s, "reason": %s, "restarts": %s}\n' \
+    "$1" "$DLRUN_JOB_ID" "$host" "$started" "$ended" "$exit_code" "$reason" "${DLRUN_RESTART:-0}" >"$run_dir/.state.$$"
+  mv -f "$run_dir/.state.$$" "$run_dir/state.json"
+}
+
+# --- Ending well: no process is left behind ---------------------------------------------------------------
+
+grace=10 # seconds between asking processes to end and ending them
+steps=() # process ids of what was started
+main=    # process id of the training step
+
+descendants() { # PID...: every process below these, read from /proc
+  local stat pid parent rest all=("$@") found=1
+  local -A below=()
+  for pid in "$@"; do below[$pid]=1; done
+  while ((found)); do
+    found=0
+    for stat in /proc/[0-9]*/stat; do
+      { read -r pid rest <"$stat"; } 2>/dev/null || continue
+      rest=${rest##*) } # the name may hold spaces and brackets
+      parent=${rest#* } parent=${parent%% *}
+      if [[ -n ${below[$parent]-} && -z ${below[$pid]-} ]]; then
+        below[$pid]=1 all+=("$pid") found=1
+      fi
+    done
+  done
+  ((${#all[@]} == $#)) || printf '%s\n' "${all[@]:$#}"
+}
+
+take_down() { # PID...: SIGTERM, then after the grace SIGKILL for each and for all below it
+  local pid alive waited tree
+  (($#)) || return 0
+  mapfile -t tree < <(descendants "$@")
+  kill -TERM "$@" 2>/dev/null || true
+  for ((waited = 0; waited < grace * 10; waited++)); do
+    alive=0
+    for pid in "$@" "${tree[@]}"; do
+      if kill -0 "$pid" 2>/dev/null; then alive=1; fi
+    done
+    ((alive)) || return 0
+    sleep 0.1
+  done
+  mapfile -t -O "${#tree[@]}" tree < <(descendants "$@")
+  kill -KILL "$@" "${tree[@]}" 2>/dev/null || true
+}
+
+finish() { # what happens whenever this script ends, however it ends
+  local status=$? reason=
+  trap '' TERM INT HUP
+  trap - EXIT
+  set +e # whatever fails from here on, the end is recorded
+  take_down "${steps[@]}"
+  if ((status)); then first_failure; fi
+  release_ports
+  settle
+  record ended "$status" "$reason"
+  say "job $DLRUN_JOB_ID ended with exit code $status"
+  exit "$status"
+}
+
+failed_first() { # print when, role, rank, host, exit code and reason of the process that failed first; false if none did
+  compgen -G "$run_dir/failures/*" >/dev/null && sort -n -- "$run_dir"/failures/* | sed -n 1p
+}
+
+first_failure() { # name it, with its last words
+  local first role rank host code note
+  first=$(failed_first) || return 0
+  read -r _ role rank host code note <<<"$first"
+  say "first failure: $role $rank on $host ended with exit code $code${note:+, $note}; the end of logs/$role-$rank.log:"
+  tail -n 15 -- "$run_dir/logs/$role-$rank.log" 2>/dev/null | sed 's/^/  | /' || true
+}
+
+settle() { # why it ended: sets reason, and where another run is to follow, starts that
+  if [[ -n $asked ]]; then return; fi # by the scheduler, or the user
+  if ((status)) && grep -qs 'out of memory$' "$run_dir"/failures/*; then reason='out of memory'; fi
+}
+
+release_ports() { :; } # replaced once ports are taken
+asked= # set if the job was asked to end
+trap finish EXIT
+trap 'say "asked to end"; asked=1; exit 143' TERM
+trap 'say "interrupted"; asked=1; exit 130' INT
+trap '' HUP
+
+# --- The nodes that were granted --------------------------------------------------------------------------
+
+scontrol show hostnames "$SLURM_JOB_NODELIST" >"$DLRUN_HOSTS"
+first_host=$(head -n 1 "$DLRUN_HOSTS")
+record running
+say "job $DLRUN_JOB_ID starts; rank 0 is on $first_host; each rank's output is in $run_dir/logs"
+
+# --- Environment ------------------------------------------------------------------------------------------
+
+cd -- /home/ada/project
+unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV # they would change what srun does
+
+# --- Where ranks meet -------------------------------------------------------------------------------------
+
+port_is_free() { # PORT: can it be bound on this node?
+  if command -v perl >/dev/null; then
+    perl -MSocket -e 'socket(S, PF_INET, SOCK_STREAM, 0) and bind(S, sockaddr_in($ARGV[0], INADDR_ANY)) or exit 1' "$1"
+  elif command -v python3 >/dev/null; then
+    python3 -S -c 'import socket, sys; socket.socket().bind(("", int(sys.argv[1])))' "$1" 2>/dev/null
+  elif grep -qi "^ *[0-9]*: [0-9A-F]*:$(printf '%04X' "$1") " /proc/net/tcp /proc/net/tcp6 2>/dev/null; then
+    return 1
+  fi
+}
+
+take_ports() { # COUNT: a block of free ports, reserved against other jobs of yours on this node; sets port
+  local count=$1 span=$((29999 - 20000 + 1)) seed try i
+  seed=$(printf '%s' "$DLRUN_RUN_ID" | cksum)
+  local locks=${XDG_RUNTIME_DIR:-/tmp}/dlrun-ports-$UID
+  mkdir -m 700 "$locks" 2>/dev/null || true
+  [[ -O $locks && ! -L $locks ]] || { say "$locks is not yours: remove it"; exit 1; }
+  for ((try = 0; try < span / count; try++)); do
+    port=$((20000 + (${seed%% *} + try) % (span / count) * count))
+    ports=()
+    for ((i = port; i < port + count; i++)); do
+      reserve_port "$locks/$i" || break
+      ports+=("$locks/$i")
+      port_is_free "$i" || break
+    done
+    if ((i == port + count)); then return 0; fi
+    release_ports
+  done
+  say "no free block of $count ports between 20000 and 29999 on $host"
+  exit 1
+}
+
+reserve_port() { # LOCK: true if it is ours now; the lock of a process that is gone does not count
+  local owner
+  ln -s "$$" "$1" 2>/dev/null && return 0
+  owner=$(readlink "$1") || return 1
+  if kill -0 "$owner" 2>/dev/null; then return 1; fi
+  ln -sfn "$$" "$1"
+}
+
+ports=()
+release_ports() { ((${#ports[@]} == 0)) || rm -f -- "${ports[@]}"; }
+
+# the first host, as the scheduler names it
+DLRUN_MASTER_ADDR="$first_host"
+[[ -n $DLRUN_MASTER_ADDR ]] || { say "$host has no such address"; exit 1; }
+export DLRUN_MASTER_ADDR
+take_ports 1
+export DLRUN_MASTER_PORT=$port
+printf '%s %s\n' "$DLRUN_MASTER_ADDR" "$DLRUN_MASTER_PORT" >"$run_dir/rendezvous"
+
+# --- Launch -----------------------------------------------------------------------------------------------
+
+export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
+
+# 2 × rank, 2 on each node
+srun --nodes=1 --ntasks=2 --ntasks-per-node=2 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
+steps+=($!)
+main=$!
+
+failing=0 # seconds since a process failed; the others get three to end by themselves and say why
+while kill -0 "$main" 2>/dev/null; do
+  sleep 1 &
+  tick=$!
+  wait -n || true # the training, a service, a signal or the tick
+  kill "$tick" 2>/dev/null || true
+  wait "$tick" 2>/dev/null || true
+  if compgen -G "$run_dir/failures/*" >/dev/null && ((++failing > 3)); then
+    say "a process failed and the rest did not end by themselves"
+    exit 1
+  fi
+done
+status=0
+wait "$main" || status=$?
+if first=$(failed_first); then read -r _ _ _ _ status _ <<<"$first"; fi # the launcher's own code may be a later one's
+exit "$status"
