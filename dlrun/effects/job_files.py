@@ -8,6 +8,7 @@ import dlrun.node
 from dlrun.effects.inputs import Inputs
 from dlrun.model.plan import Plan
 from dlrun.node import bundle
+from dlrun.plan.checking import programs
 from dlrun.render.script import plan_json, scripts
 from dlrun.resources import directory as resource
 
@@ -18,7 +19,8 @@ def files(plan: Plan, inputs: Inputs | None, directory: Path) -> dict[str, str]:
     """Every file of the job directory, by name."""
     made = scripts(plan, str(directory), resource("templates"))
     made["plan.json"] = plan_json(plan)
-    for name in dict.fromkeys(name for role in plan.roles for name in role.files):
+    of_roles = [name for role in plan.roles for name in role.files]
+    for name in dict.fromkeys([*of_roles, *programs(plan)]):
         made[name] = (_NODE / name).read_text(encoding="utf-8")
     if "stage.sh" in made:
         # Text all the same: bytes that are no UTF-8 go through as surrogates and come out as they were.

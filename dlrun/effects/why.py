@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import signal
 import time
@@ -14,9 +15,12 @@ from dlrun.effects import logs, outcome, status
 from dlrun.effects.jobs import Job, read_json
 from dlrun.effects.why_patterns import BY_NOTE, BY_STATE, PATTERNS, SIGNALS, Pattern
 from dlrun.model.job import JobStatus, State
+from dlrun.node import transport_lines
 
 _TAIL = 256 * 1024
 """Bytes at the end of each log that are read."""
+_HEAD = 5000
+"""Lines at its beginning in which libraries say what they chose."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,6 +77,9 @@ def answer(job: Job, one: JobStatus, run: Path) -> Answer:
     first = first_failure(run)
     cause, means, step, evidence = _cause(one, run, first)
     rank = str(first.rank) if first else "all"
+    log = f"logs/{first.role}-{first.rank}.log" if first else "the logs"
+    if one.state.final and one.state is not State.COMPLETED and cause != "fabric":
+        means += _slow_network(job, run)
     return Answer(
         run=one.task,
         state=str(one.state),
@@ -80,7 +87,7 @@ def answer(job: Job, one: JobStatus, run: Path) -> Answer:
         restarts=(read_json(run / outcome.STATE) or {}).get("restarts", one.restarts),
         cause=cause,
         means=means,
-        next=step.replace("JOB", job.directory.name).replace("{rank}", rank),
+        next=step.replace("JOB", job.directory.name).replace("{rank}", rank).replace("{log}", log),
         first=first,
         log=evidence.log if evidence else None,
         line=evidence.line if evidence else None,
@@ -123,6 +130,19 @@ def _noted(reason: str | None) -> tuple[str, str, str] | None:
         return None
     cause, means, step = BY_NOTE[name]
     return cause, means.replace("{1}", detail), step
+
+
+def _slow_network(job: Job, run: Path) -> str:
+    """A remark where `fabric_check` is on and a log says that a library fell back: a cause of timeouts, too."""
+    check = (read_json(job.directory / "plan.json") or {}).get("fabric_check")
+    if not check:
+        return ""
+    for log in logs.find(run, "all"):
+        with suppress(OSError), log.path.open(encoding="utf-8", errors="replace") as lines:
+            found = transport_lines.chosen(itertools.islice(lines, _HEAD))
+            if found is not None and transport_lines.unexpected(found, check["expect"]):
+                return f" ({log.label}'s {transport_lines.says(found)}, and this is {check['fabric']})"
+    return ""
 
 
 def first_failure(run: Path) -> First | None:

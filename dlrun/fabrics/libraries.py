@@ -55,6 +55,19 @@ _OF_FABRIC = {
     "ethernet": ("libfabric",),
 }
 
+TRANSPORTS = {
+    "infiniband": ("ib",),
+    "roce": ("roce", "ib"),
+    "omni-path": ("psm2", "opx", "psm3", "ib"),
+    "slingshot": ("cxi",),
+    "efa": ("efa",),
+    "ethernet": ("tcp", "roce", "psm3"),
+}
+"""What a library can choose on each fabric without falling back, in the words of `dlrun/node/transport_lines.py`.
+
+Omni-Path's verbs are what NCCL uses without a plugin for psm2 (Cornelis, Omni-Path Fabric Performance Tuning Guide).
+"""
+
 
 def in_play(
     *, framework: str, launcher: str, gpus: str | None, fabric: str, present: Iterable[str] = ()

@@ -248,6 +248,16 @@ Cause: TypeAlias = Literal["timed_out", "preempted", "node_failed", "out_of_memo
 
 
 @record(frozen=True, slots=True, kw_only=True)
+class FabricCheck:
+    """What the transport that libraries choose is held against, and what follows where it differs."""
+
+    action: Watch
+    fabric: str
+    expect: tuple[str, ...]
+    advice: str | None = None
+
+
+@record(frozen=True, slots=True, kw_only=True)
 class Cost:
     """The most that the job can use, and in `an_hour` what an hour of one run costs in the site's units."""
 
@@ -284,6 +294,8 @@ class Plan:
     checkpoint: CheckpointPlan | None = None
     requeue: int = 0
     requeue_on: tuple[Cause, ...] = ()
+    verify: Watch = "off"
+    fabric_check: FabricCheck | None = None
     decisions: tuple[Decision, ...] = ()
     warnings: tuple[str, ...] = ()
     verify: Watch = "off"

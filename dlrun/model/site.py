@@ -25,6 +25,9 @@ Option = Literal[
 ]
 """Parts of a resource request that a site may demand or refuse."""
 
+Transport = Literal["ib", "roce", "efa", "cxi", "psm2", "psm3", "opx", "tcp"]
+"""What a communication library can talk over."""
+
 
 @record(frozen=True, slots=True, kw_only=True)
 class Source:
@@ -163,6 +166,10 @@ class FabricSite:
         names=VARIABLE_NAME,
     )
     drop: tuple[str, ...] = key("fabric variables never to set here", default=())
+    expect: tuple[Transport, ...] = key(
+        "transports that libraries choose here when all is well; default: by the fabric's name", default=()
+    )
+    advice: str | None = key("what users should do when a library falls back to another", default=None)
 
 
 @record(frozen=True, slots=True, kw_only=True)

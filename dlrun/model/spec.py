@@ -292,6 +292,16 @@ class Spec:
     data: Mapping[str, DataSet] = key("data sets, by name", factory=dict, names=VARIABLE_NAME)
     checkpoint: Checkpoint | None = key("early signal before the walltime ends", default=None)
     on_failure: OnFailure = key("what to do when the job fails", factory=OnFailure)
+    verify: Watch = key(
+        "look before the training starts whether each rank has the cores, memory policy and GPUs of the plan: "
+        "one line a node in the job's log; fail: end the job if not",
+        default="off",
+    )
+    fabric_check: Watch = key(
+        "read in the logs which transport NCCL, RCCL, oneCCL, Intel MPI or UCX really chose, and compare it with the "
+        "site's fabric; fail: end a job that fell back to sockets",
+        default="off",
+    )
     after: tuple[After, ...] = key("jobs that must end first", default=())
     chain: bool = key(
         "split a walltime that is over the partition's limit into runs, each going on where the last one stopped",

@@ -26,7 +26,7 @@ from dlrun.model.text import Shell, Text
 from dlrun.model.topology import Topology
 from dlrun.plan import binding as bindings
 from dlrun.plan import cost, endings, environment, expressions, fabric, metrics, roles, sweep
-from dlrun.plan.checking import placement_check
+from dlrun.plan.checking import fabric_check, placement_check, talkative
 from dlrun.plan.checks import check
 from dlrun.plan.container import contain, gpu_variables, launch_arguments
 from dlrun.plan.data import place_data, stage_directory
@@ -82,6 +82,8 @@ def build(inputs: Inputs) -> Plan:
     ]
     container = contain(spec, site, layout, inputs.directory, data, choice.launcher.NAME, ledger)
     of_fabric = fabric.settings(spec, site, layout, choice.launcher.NAME, ledger)
+    of_check = fabric_check(spec, site, layout, ledger)
+    of_fabric = (*of_fabric, *talkative(of_check, spec, site, layout, choice.launcher.NAME, ledger))
     _stop(ledger, inputs)
     role_plans = roles.plan_roles(
         shape, commands[0], site, layout, choice, binding, launch_arguments(container, inputs.directory),
@@ -130,6 +132,8 @@ def build(inputs: Inputs) -> Plan:
         checkpoint=endings.checkpoint(spec, role_plans, commands[0], progress),
         requeue=spec.on_failure.requeue + links - 1,
         verify=placement_check(spec, ledger),
+        verify=placement_check(spec, ledger),
+        fabric_check=of_check,
         requeue_on=endings.causes(spec.on_failure, links),
         decisions=tuple(ledger.decisions),
         warnings=tuple(_sentence(p) for p in ledger.problems),

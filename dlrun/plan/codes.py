@@ -301,3 +301,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
 }
 """Code -> title, explanation."""
+    "DLR090": (
+        "a fabric check that sees nothing",
+        "`fabric_check` compares what libraries print with what the site's fabric offers. It needs a fabric that dlrun knows "
+        "(or `fabric.expect` in the profile), and libraries that may say what they choose: NCCL with `NCCL_DEBUG=INFO`.",
+    ),

@@ -21,7 +21,7 @@ def settings(spec: Spec, site: Site, layout: Layout, launcher: str, ledger: Ledg
 
     A site that names no fabric gets none.
     """
-    job = _job(spec, site, layout, launcher)
+    job = job_of(spec, site, layout, launcher)
     user, fabric = spec.environment.variables, site.fabric
     _faults(user, "the spec", job, ledger)
     of_site = {name: value for name, value in site.environment.variables.items() if name not in user}
@@ -40,7 +40,8 @@ def settings(spec: Spec, site: Site, layout: Layout, launcher: str, ledger: Ledg
     return tuple(_variable(choice, site) for choice in choices)
 
 
-def _job(spec: Spec, site: Site, layout: Layout, launcher: str) -> Job:
+def job_of(spec: Spec, site: Site, layout: Layout, launcher: str) -> Job:
+    """What the rules of settings may know of a job."""
     fabric = site.fabric
     return Job(
         fabric=fabric.name if fabric else None,

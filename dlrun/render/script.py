@@ -45,7 +45,7 @@ def scripts(plan: Plan, job_dir: str, templates: Path) -> dict[str, str]:
         "rank_variables": for_rank,
         "staged": staged,
         "checked": next((role for role in plan.roles if not role.service), None),
-        "own_causes": plan.verify == "fail",
+        "own_causes": plan.verify == "fail" or (plan.fabric_check is not None and plan.fabric_check.action == "fail"),
         "stage_directory": plan.stage_directory,
         "names": _names(plan),
         "expansions": _expansions(plan),

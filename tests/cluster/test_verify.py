@@ -79,3 +79,24 @@ def test_a_job_whose_ranks_are_elsewhere_than_planned_ends_before_the_training(a
     assert alice.ended(right)[0]["state"] == "completed"
     log = (alice.job_dir(right) / "logs" / "job.log").read_text()
     assert log.count("2 of 2 as planned") == 2, log
+
+
+def test_a_job_that_falls_back_to_sockets_is_ended_with_the_sites_advice(alice):
+    """What NCCL would print, printed by each rank: there are no GPUs here."""
+    fabric = {"name": "infiniband", "advice": "load the module ofed"}
+    alice.write("ib.yaml", SITE | {"fabric": fabric, "defaults": {"fabric_check": "fail"}})
+    says = "network=(IB Socket); echo n:1:1 [0] NCCL INFO Using network ${network[RANK / 2]}; "
+    spec = {"resources": SPEC["resources"], "environment": {"variables": {"NCCL_DEBUG": "INFO"}}}
+    bad = alice.submit({**spec, "command": ["bash", "-c", f"{says} sleep 600"]}, "--site", "ib.yaml")
+    good = alice.submit({**spec, "command": ["bash", "-c", f"RANK=0; {says} sleep 4"]}, "--site", "ib.yaml")
+    (run,) = alice.ended(bad)
+    log = (alice.job_dir(bad) / "logs" / "job.log").read_text()
+    assert run["state"] == "failed", log
+    assert "fabric: rank 2: NCCL talks over TCP sockets, and this is infiniband; load the module ofed" in log
+    (answer,) = json.loads(alice.dlrun("why", bad, "--json").stdout)["why"]
+    assert (answer["cause"], answer["first"]["rank"]) == ("fabric", 2)
+    assert "load the module ofed" in answer["means"]
+    assert alice.ended(good)[0]["state"] == "completed"
+    assert (
+        "NCCL talks over InfiniBand verbs on n1, n2" in (alice.job_dir(good) / "logs" / "job.log").read_text()
+    )

@@ -149,6 +149,7 @@ WARNINGS = [
          "leave it out", BARE),
     Case("DLR061", "environment: {variables: {NCCL_ASYNC_ERROR_HANDLING: '1'}}", None, "which is deprecated",
          "use TORCH_NCCL_ASYNC_ERROR_HANDLING", BARE),
+    Case("DLR090", "fabric_check: warn\nresources: {nodes: 2}", "warn", "names no fabric", "give `fabric.name`", BARE),
 ]  # fmt: skip
 
 

@@ -1,0 +1,221 @@
+"""Which transport a communication library really chose, read from the lines that it prints when it starts.
+
+    python3 transport_lines.py ACTION FABRIC EXPECTED ROLE PER_NODE COUNT ADVICE
+
+As a program it follows the log of one process a node while the job runs, says what was chosen, and where that is not
+expected leaves a note by which the job ends (ACTION fail) or only says so (warn). EXPECTED is a comma-separated list.
+
+The forms of the lines: NCCL and RCCL src/init.cc and src/transport/net_*.cc, aws-ofi-nccl, oneCCL src/atl/ofi,
+Intel MPI with I_MPI_DEBUG=4, UCX src/ucp/core/ucp_worker.c; recorded ones are in tests/captured/transports.
+"""
+
+import os
+import re
+import sys
+import time
+from typing import Dict, Iterable, List, NamedTuple, Optional
+
+PATIENCE = 900.0
+"""Seconds after which a library that has said nothing is no longer waited for."""
+LIMIT = 4 << 20
+"""Bytes at the beginning of a log in which the lines are looked for."""
+
+TCP = "tcp"
+_PROVIDERS = {"mlx": "ib", "verbs": "ib", "sockets": TCP, "tcp": TCP, "udp": TCP, "net": TCP}
+"""libfabric providers under the name of what they drive; others under their own (efa, cxi, psm2, psm3, opx)."""
+_LOCAL = ("shm", "sm2", "lnx")
+NAMES = {
+    "ib": "InfiniBand verbs", "roce": "RoCE", "efa": "EFA", "cxi": "Slingshot (cxi)", "psm2": "Omni-Path (psm2)",
+    "psm3": "psm3", "opx": "Omni-Path (opx)", TCP: "TCP sockets",
+}  # fmt: skip
+
+Chosen = NamedTuple("Chosen", [("library", str), ("transport", str), ("certain", bool), ("line", str)])
+"""What a library chose; `certain` unless a later line may say otherwise."""
+
+
+class Reader:
+    """Takes the lines of one log in order; `chosen` is what they say so far."""
+
+    def __init__(self) -> None:
+        self.chosen = None  # type: Optional[Chosen]
+        self._provider = None  # type: Optional[str]
+        self._links = None  # type: Optional[str]
+
+    def line(self, text: str) -> None:
+        """One line of the log."""
+        found = self._nccl(text) or self._libfabric(text) or self._ucx(text) or self._gloo(text)
+        if found is None:
+            return
+        before = self.chosen
+        if (
+            before is None
+            or before.library == "Gloo"
+            or (
+                found.library != "Gloo" and (not before.certain or (found.certain and found.transport == TCP))
+            )
+        ):
+            self.chosen = found
+
+    def _nccl(self, text: str) -> Optional[Chosen]:
+        _, mark, said = text.partition("NCCL INFO ")
+        if not mark:
+            return None
+        links = re.search(r"NET/IB ?: Using (.*?)(?:;|$)", said)
+        if links:
+            kinds = set(re.findall(r"\[\d+\][^\s/]+/(IB|RoCE)", links.group(1)))
+            self._links = "roce" if kinds == {"RoCE"} else "ib"
+            return Chosen("NCCL", self._links, False, text)
+        provider = re.search(r"NET/OFI Selected [Pp]rovider is ([^\s,]+)", said)
+        if provider:
+            self._provider = provider_of(provider.group(1))
+            return Chosen("NCCL", self._provider, False, text)
+        if re.search(r"NET/Socket ?: Using ", said):
+            return (
+                Chosen("NCCL", TCP, False, text) if self._links is None and self._provider is None else None
+            )
+        network = re.search(r"Using network (.+)", said) or re.search(r"via NET/([^/]+)/\d", said)
+        return Chosen("NCCL", self._network(network.group(1).strip()), True, text) if network else None
+
+    def _network(self, name: str) -> str:
+        if name == "Socket":
+            return TCP
+        if name.startswith("IB"):  # IBext and IBext_v8 are NVIDIA's plugin
+            return self._links or "ib"
+        if "Libfabric" in name or name == "OFI":
+            return self._provider or "libfabric"
+        return name.lower()
+
+    @staticmethod
+    def _libfabric(text: str) -> Optional[Chosen]:
+        found = re.search(r"MPI startup\(\): libfabric provider: (\S+)", text)
+        library = "Intel MPI"
+        if not found:
+            found, library = re.search(r"\|CCL_INFO\|\s+provider: (\S+)", text), "oneCCL"
+        if not found or found.group(1) in _LOCAL:
+            return None
+        return Chosen(library, provider_of(found.group(1)), True, text)
+
+    @staticmethod
+    def _ucx(text: str) -> Optional[Chosen]:
+        found = re.search(r"UCX +INFO +.*(?:inter-node cfg#|ep_cfg\[)\d+\]?:? ?(?:tag|am|rma)\((.*)", text)
+        if not found:
+            return None
+        ways = {word.split("/")[0] for word in found.group(1).split() if "/" in word}
+        if any(re.match(r"(?:rc|dc|ud)(?:_|$)", way) for way in ways):
+            return Chosen("UCX", "ib", True, text)
+        if "srd" in ways:
+            return Chosen("UCX", "efa", True, text)
+        return Chosen("UCX", TCP, True, text) if "tcp" in ways else None
+
+    @staticmethod
+    def _gloo(text: str) -> Optional[Chosen]:
+        """Gloo knows TCP alone; often it only stands beside another library."""
+        found = "[Gloo] Rank" in text or "Gloo connectFullMesh" in text
+        return Chosen("Gloo", TCP, False, text) if found else None
+
+
+def provider_of(name: str) -> str:
+    """What a libfabric provider such as `tcp;ofi_rxm` drives."""
+    core = name.split(";", maxsplit=1)[0].strip("'\"`.,")
+    return _PROVIDERS.get(core, core)
+
+
+def chosen(lines: Iterable[str]) -> Optional[Chosen]:
+    """What the lines of one log say; None if nothing."""
+    reader = Reader()
+    for line in lines:
+        reader.line(line.rstrip("\n"))
+    return reader.chosen
+
+
+def says(found: Chosen) -> str:
+    """`NCCL talks over TCP sockets`."""
+    return "{} talks over {}".format(found.library, NAMES.get(found.transport, found.transport))
+
+
+def unexpected(found: Chosen, expected: Iterable[str]) -> bool:
+    """True if this is not what the site's fabric offers; a transport of no known name is believed to be its own."""
+    wanted = set(expected)
+    return bool(wanted) and found.transport in NAMES and found.transport not in wanted
+
+
+class Log:
+    """One growing log."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.reader = Reader()
+        self._at = 0
+        self._rest = b""
+
+    def look(self) -> None:
+        """Read what is new, up to the limit."""
+        try:
+            with open(self.path, "rb") as stream:
+                stream.seek(self._at)
+                new = stream.read(max(0, LIMIT - self._at))
+        except OSError:
+            return
+        self._at += len(new)
+        *lines, self._rest = (self._rest + new).split(b"\n")
+        for line in lines:
+            self.reader.line(line.decode("utf-8", "replace"))
+
+
+def follow(logs: Dict[int, Log], expected: List[str], until: float) -> None:
+    """Until every log says for certain what was chosen, one is wrong, the job script is gone, or the time is over."""
+    parent, waiting, pause = os.getppid(), dict(logs), 0.5
+    while waiting and time.time() < until and os.getppid() == parent:
+        for rank, log in list(waiting.items()):
+            log.look()
+            found = log.reader.chosen
+            if found is not None and found.certain:
+                if unexpected(found, expected):
+                    return
+                del waiting[rank]
+        if waiting:
+            time.sleep(pause)
+            pause = min(5.0, pause * 1.2)
+
+
+def note(role: str, rank: int, host: str, detail: str) -> None:
+    """Leave the note by which the job ends, whole or not at all."""
+    path = os.path.join(os.environ["DLRUN_RUN_DIR"], "failures", "{}-{}".format(role, rank))
+    text = "{} {} {} {} 1 fabric: {}\n".format(int(time.time() * 1e9), role, rank, host, detail)
+    with open(path + ".new", "w") as stream:
+        stream.write(text)
+    os.rename(path + ".new", path)
+
+
+def main(arguments: List[str]) -> int:
+    """Follow, say, and note what is not expected."""
+    action, fabric, expected, role, per_node, count, advice = arguments
+    run = os.environ["DLRUN_RUN_DIR"]
+    with open(os.environ["DLRUN_HOSTS"]) as stream:
+        hosts = stream.read().split()
+    first = range(0, int(count), int(per_node))
+    logs = {rank: Log(os.path.join(run, "logs", "{}-{}.log".format(role, rank))) for rank in first}
+    follow(logs, expected.split(","), time.time() + PATIENCE)
+    said = {}  # type: Dict[str, List[str]]
+    wrong = []
+    for rank, log in logs.items():
+        host = hosts[min(rank // int(per_node), len(hosts) - 1)]
+        found = log.reader.chosen
+        said.setdefault(says(found) if found else "no library said how it talks", []).append(host)
+        if found is not None and unexpected(found, expected.split(",")):
+            wrong.append((rank, host, found))
+    for what, where in said.items():
+        sys.stdout.write(
+            "dlrun: fabric: {} on {}\n".format(what, ", ".join(where[:8]) + (", …" if where[8:] else ""))
+        )
+    for rank, host, found in wrong[:1]:
+        detail = "{}, and this is {}".format(says(found), fabric) + ("; " + advice if advice else "")
+        sys.stdout.write("dlrun: fabric: {} {}: {}\n".format(role, rank, detail))
+        sys.stdout.flush()
+        if action == "fail":
+            note(role, rank, host, detail)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

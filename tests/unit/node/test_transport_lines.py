@@ -1,0 +1,101 @@
+"""What communication libraries say of their transport: recorded lines, and the watcher that follows logs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from dlrun.fabrics.libraries import TRANSPORTS
+from dlrun.node import transport_lines
+
+CASES = sorted((Path(__file__).parents[2] / "captured" / "transports").glob("*.txt"))
+
+
+def read(case: Path) -> tuple[str, list[str]]:
+    source, answer, *lines = case.read_text("utf-8").splitlines()
+    assert source.startswith("# ")
+    return answer.removeprefix("# "), lines
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
+def test_recorded_lines(case):
+    answer, lines = read(case)
+    found = transport_lines.chosen(lines)
+    assert (f"{found.library}: {found.transport}" if found else "nothing") == answer
+    assert found is None or found.line in lines
+
+
+def test_the_recorded_lines_cover_every_fabric_and_a_fall_back():
+    seen = {read(case)[0].partition(": ")[2] for case in CASES}
+    assert "tcp" in seen
+    for fabric, transports in TRANSPORTS.items():
+        assert seen & set(transports) or fabric == "omni-path", fabric
+
+
+@pytest.mark.parametrize(
+    ("fabric", "transport", "wrong"),
+    [
+        ("infiniband", "tcp", True),
+        ("infiniband", "roce", True),
+        ("infiniband", "ib", False),
+        ("slingshot", "tcp", True),
+        ("slingshot", "cxi", False),
+        ("efa", "libfabric", False),
+        ("ethernet", "tcp", False),
+        ("infiniband", "fastrak", False),
+    ],
+)
+def test_only_what_is_known_to_be_another_is_unexpected(fabric, transport, wrong):
+    found = transport_lines.Chosen("NCCL", transport, True, "")
+    assert transport_lines.unexpected(found, TRANSPORTS[fabric]) is wrong
+
+
+def test_a_log_is_read_as_it_grows(tmp_path):
+    path = tmp_path / "rank-0.log"
+    log = transport_lines.Log(str(path))
+    log.look()
+    for piece in ("a:1:1 [0] NCCL INFO Using net", "work Socket", "\n"):
+        assert log.reader.chosen is None
+        with path.open("a") as stream:
+            stream.write(piece)
+        log.look()
+    assert log.reader.chosen.transport == "tcp"
+
+
+def watch(run: Path, action: str, expected: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, transport_lines.__file__, action, "InfiniBand", expected, "rank", "2", "4", "load ofed"],
+        env={"DLRUN_RUN_DIR": str(run), "DLRUN_HOSTS": str(run / "hosts")},
+        capture_output=True, text=True, check=True, timeout=60,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def run(tmp_path):
+    for name in ("logs", "failures"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "hosts").write_text("n1\nn2\n")
+    (tmp_path / "logs/rank-0.log").write_text("n1:1:1 [0] NCCL INFO Using network IB\n")
+    (tmp_path / "logs/rank-2.log").write_text("n2:1:1 [0] NCCL INFO Using network Socket\n")
+    return tmp_path
+
+
+def test_one_node_that_fell_back_is_named_and_noted(run):
+    done = watch(run, "fail", "ib")
+    assert "NCCL talks over InfiniBand verbs on n1\n" in done.stdout
+    assert "fabric: rank 2: NCCL talks over TCP sockets, and this is InfiniBand; load ofed" in done.stdout
+    note = (run / "failures" / "rank-2").read_text().split(maxsplit=5)
+    assert note[1:5] == ["rank", "2", "n2", "1"]
+    assert note[5].startswith("fabric: NCCL talks over TCP sockets")
+
+
+def test_a_warning_leaves_no_note(run):
+    assert "rank 2: NCCL talks over TCP" in watch(run, "warn", "ib").stdout
+    assert list((run / "failures").iterdir()) == []
+
+
+def test_what_is_expected_is_said_once(run):
+    assert watch(run, "fail", "ib,tcp").stdout.count("\n") == 2
+    assert list((run / "failures").iterdir()) == []
