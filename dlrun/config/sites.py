@@ -72,7 +72,8 @@ def load(first: ProfileText, find: Callable[[str, ProfileText], ProfileText | Pr
             break
         if found.name in sources:
             message = f"`{short(parent.text)}` extends this profile, directly or through others"
-            problems.append(Problem(message=message, origin=parent.origin, width=parent.width))
+            way_out = "take `extends:` out of one of them"
+            problems.append(Problem(message=message, origin=parent.origin, width=parent.width, help=way_out))
             break
         current = found
     if not chain:

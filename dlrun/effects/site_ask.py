@@ -98,9 +98,11 @@ def _slurm(asker: _Asker) -> Cluster:
     if listed is None and shown is None:
         raise OperationFailed("neither `sinfo --json` nor `scontrol show node` says which nodes there are",
                               help=next(reversed(asker.refused.values()), "") or None)  # fmt: skip
-    return asker.finish(
-        site_slurm.cluster(settings, partitions, site_slurm.merged(listed or (), shown or ()))
-    )
+    cluster = site_slurm.cluster(settings, partitions, site_slurm.merged(listed or (), shown or ()))
+    if "slurmdbd" in settings.get("AccountingStorageType", ""):
+        names = asker.may("sacctmgr", "-nP", "show", "qos", "format=name")
+        cluster = replace(cluster, qos=frozenset(names.split()) if names is not None else None)
+    return asker.finish(cluster)
 
 
 def _pbs(asker: _Asker, *, qmgr: bool) -> Cluster:

@@ -46,7 +46,8 @@ class Nodes:
 class Cluster:
     """A cluster as its scheduler describes it.
 
-    `counts` is what it counts as a CPU; `asked` are the commands that answered; `unseen` says what they left open.
+    `counts` is what it counts as a CPU; `qos` has the names of its QOS, None where it did not say; `asked` are
+    the commands that answered; `unseen` says what they left open.
     """
 
     scheduler: str
@@ -56,5 +57,6 @@ class Cluster:
     counts: str | None = None
     queues: tuple[Queue, ...] = ()
     nodes: tuple[Nodes, ...] = ()
+    qos: frozenset[str] | None = None
     asked: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()

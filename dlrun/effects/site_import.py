@@ -6,6 +6,7 @@ import ast
 import json
 import re
 from collections.abc import Mapping, Sequence
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -99,7 +100,11 @@ def _draft(system: Mapping[str, Any], path: Path) -> Draft:
     values["node_types"] = {str(p["name"]): _node_type(p) for p in mine}
     values["rendezvous"] = {"address": "hostname"}
     values["sources"] = [
-        {"cite": f"ReFrame configuration {path.name}", "note": "imported; look at every value"}
+        {
+            "cite": f"ReFrame configuration {path.name}",
+            "date": date.today().isoformat(),  # noqa: DTZ011 - the admin's own day
+            "note": "imported; look at every value",
+        }
     ]
     draft = Draft(values=values)
     draft.unseen += ["limits of partitions, fabric, memory, NUMA nodes: ReFrame does not describe them"]

@@ -9,11 +9,11 @@ from dlrun.config.sites import recognised
 from dlrun.effects.process import Runner, run
 from dlrun.effects.profiles import Here, surroundings
 from dlrun.effects.site_ask import ask
-from dlrun.effects.site_facts import Cluster, Queue
+from dlrun.effects.site_facts import Cluster, Nodes, Queue
 from dlrun.errors import DlrunError
 from dlrun.model.origin import Origin
 from dlrun.model.problem import Problem
-from dlrun.model.site import Partition, Site
+from dlrun.model.site import NodeType, Partition, Site
 from dlrun.model.units import Duration
 
 Origins = Mapping[str, Origin]
@@ -39,6 +39,7 @@ def differences(site: Site, origins: Origins, here: Here, runner: Runner = run) 
         yield _problem("DLR073", "scheduler.version", f"the scheduler here is version {cluster.version}", origins,
                        f'write `version: "{cluster.version}"`')  # fmt: skip
     yield from _queues(site, cluster, origins)
+    yield from _names(site, cluster, origins)
     yield from _nodes(site, cluster, origins)
 
 
@@ -77,6 +78,38 @@ def _limits(name: str, partition: Partition, live: Queue, origins: Origins) -> I
         said = f"`max_nodes` is {partition.max_nodes}" if partition.max_nodes else "no `max_nodes` is given"
         yield _problem("DLR071", f"{key}.max_nodes", f"partition `{name}`: {said}, and the scheduler allows {live.max_nodes}",
                        origins, f"write `max_nodes: {live.max_nodes}`", key)  # fmt: skip
+    if live.min_nodes is not None and (partition.min_nodes or 1) < live.min_nodes:
+        yield _problem("DLR071", f"{key}.min_nodes",
+                       f"partition `{name}`: jobs of {partition.min_nodes or 1} nodes are allowed here, and the scheduler "
+                       f"wants {live.min_nodes} or more", origins, f"write `min_nodes: {live.min_nodes}`", key)  # fmt: skip
+
+
+def _names(site: Site, cluster: Cluster, origins: Origins) -> Iterator[Problem]:
+    """What the profile calls by a name that the live scheduler does not know, and its default."""
+    default = next((queue.name for queue in cluster.queues if queue.default), None)
+    mine = next((name for name, one in site.partitions.items() if one.default), None)
+    if (
+        mine is not None
+        and default is not None
+        and (site.partitions[mine].queue or mine) not in (default, "-")
+    ):
+        yield _problem("DLR070", f"partitions.{mine}.default", f"the scheduler's default partition is `{default}`, not `{mine}`",
+                       origins, f"move `default: true` to `{default}`, or keep it on purpose")  # fmt: skip
+    features = {feature for kind in cluster.nodes for feature in kind.features}
+    for name, partition in site.partitions.items():
+        if cluster.qos is not None and partition.qos is not None and partition.qos not in cluster.qos:
+            listed = ", ".join(f"`{one}`" for one in sorted(cluster.qos)) or "none"
+            yield _problem("DLR070", f"partitions.{name}.qos", f"the scheduler has no QOS `{partition.qos}`", origins,
+                           f"it has {listed}")  # fmt: skip
+    if cluster.scheduler != "slurm":
+        return
+    constraints = {f"partitions.{name}": one.constraint for name, one in site.partitions.items()}
+    constraints |= {f"node_types.{name}": one.constraint for name, one in site.node_types.items()}
+    for key, constraint in constraints.items():
+        for word in sorted({*re.findall(r"[A-Za-z_][\w.-]*", constraint or "")} - features):
+            listed = ", ".join(f"`{one}`" for one in sorted(features)) or "none"
+            yield _problem("DLR070", f"{key}.constraint", f"no node here has the feature `{word}`", origins,
+                           f"nodes have {listed}")  # fmt: skip
 
 
 def _nodes(site: Site, cluster: Cluster, origins: Origins) -> Iterator[Problem]:
@@ -92,10 +125,26 @@ def _nodes(site: Site, cluster: Cluster, origins: Origins) -> Iterator[Problem]:
             yield _problem("DLR072", f"node_types.{name}.topology",
                            f"no node here has {topology.packages} packages of {topology.cores} cores", origins,
                            f"the scheduler knows {listed}")  # fmt: skip
-        elif kind.memory is not None and all(kind.memory.mebibytes() > k.memory_mib for k in alike):
-            most = max(k.memory_mib for k in alike)
-            yield _problem("DLR072", f"node_types.{name}.memory", f"the scheduler gives {most} MiB of these nodes", origins,
-                           f"write `memory: {most}MiB`")  # fmt: skip
+            continue
+        yield from _node(name, kind, alike, origins)
+
+
+def _node(name: str, kind: NodeType, alike: list[Nodes], origins: Origins) -> Iterator[Problem]:
+    """One node type against the live nodes with as many packages and cores."""
+    if kind.memory is not None and all(kind.memory.mebibytes() > k.memory_mib for k in alike):
+        most = max(k.memory_mib for k in alike)
+        yield _problem("DLR072", f"node_types.{name}.memory", f"the scheduler gives {most} MiB of these nodes", origins,
+                       f"write `memory: {most}MiB`")  # fmt: skip
+    there = sum(k.count for k in alike)
+    if kind.count is not None and kind.count > there:
+        yield _problem("DLR072", f"node_types.{name}.count", f"the scheduler has {there} of these nodes", origins,
+                       f"write `count: {there}`")  # fmt: skip
+    gpus = kind.topology.gpus.count if kind.topology and kind.topology.gpus else 0
+    if gpus and all(gpus > k.gpus for k in alike):
+        most = max(k.gpus for k in alike)
+        yield _problem("DLR072", f"node_types.{name}.topology.gpus", f"the scheduler gives {most} GPUs of these nodes",
+                       origins, f"write `count: {most}`, or have the scheduler count them",
+                       f"node_types.{name}.topology.gpus.count", f"node_types.{name}.topology")  # fmt: skip
 
 
 def _seconds(text: str | None) -> Duration | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from datetime import date
 from typing import Any
 
 from dlrun.effects.site_write import Draft
@@ -74,7 +75,7 @@ def draft(answers: Answers) -> Draft:
         names = {"interfaces": [answers.interface]} if answers.interface else {}
         values["fabric"] = {"name": answers.fabric, **names}
     values["rendezvous"] = {"address": "loopback" if answers.scheduler == "local" else "hostname"}
-    values["sources"] = [{"cite": "the admins of this cluster"}]
+    values["sources"] = [{"cite": "the admins of this cluster", "date": date.today().isoformat()}]  # noqa: DTZ011
     unseen = [key for key in ("recognise", "partitions", "node_types", "fabric") if key not in values]
     return Draft(
         values=values,

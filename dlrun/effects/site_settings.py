@@ -96,6 +96,15 @@ def _pair(name: str, value: str, site: Site, job: Job, origins: Origins) -> Iter
 
 def sources(site: Site, origins: Origins) -> Iterator[Problem]:
     """Parts of a profile that no source is named for, and sources without a date."""
+    for i, source in enumerate(site.sources):
+        if source.date is None:
+            yield Problem(
+                code="DLR064",
+                message=f"source {i + 1} ({source.cite}) has no date",
+                origin=origins.get(f"sources.{i}.cite") or origins.get("sources"),
+                help="add `date:` (YYYY-MM), when it was read: limits and names age",
+                warning=True,
+            )
     if site.status == "generic" or not site.sources:
         return
     covered = {key for source in site.sources for key in source.covers}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dlrun import backends
@@ -36,11 +36,11 @@ def check(name: str, here: Here | None = None) -> Findings:
     here = here or Here()
     path = locate(name, here, Path())
     if isinstance(path, Problem):
-        return Findings(name=name, problems=(path,), sources={})
+        return Findings(name=name, problems=(_coded(path),), sources={})
     try:
         profile = load_profile(path, here)
     except InvalidFile as error:
-        return Findings(name=name, problems=error.problems, sources=error.sources)
+        return Findings(name=name, problems=tuple(map(_coded, error.problems)), sources=error.sources)
     problems = [*profile.problems, *_defaults(profile)]
     if profile.site is not None:
         problems += [
@@ -52,7 +52,16 @@ def check(name: str, here: Here | None = None) -> Findings:
             *differences(profile.site, profile.origins, here),
         ]
     hidden = hide(profile.sources, {})
-    return Findings(name=name, problems=tuple(sorted(problems, key=by_place)), sources=hidden)
+    return Findings(name=name, problems=tuple(sorted(map(_coded, problems), key=by_place)), sources=hidden)
+
+
+def _coded(problem: Problem) -> Problem:
+    """Every finding has a code and a remedy: what is wrong with one value by itself shares a code."""
+    return replace(
+        problem,
+        code=problem.code or "DLR059",
+        help=problem.help or "`dlrun schema site` and docs/reference/site.md say what fits",
+    )
 
 
 def _defaults(profile: Profile) -> tuple[Problem, ...]:

@@ -154,6 +154,11 @@ CODES: dict[str, tuple[str, str]] = {
         "a profile leaves something open",
         "What is not known stays out of a profile; the finding says what dlrun cannot do without it.",
     ),
+    "DLR059": (
+        "a value of a profile that does not fit",
+        "A key is unknown, or its value is none that it can have; numbers of a node that contradict one another count too. "
+        "`dlrun schema site` and [the keys of a profile](site.md) say what fits.",
+    ),
     "DLR042": (
         "a launcher as the command",
         "dlrun starts the command once for each rank and tells it who it is: `torchrun`, `horovodrun`, `deepspeed`, "
@@ -253,7 +258,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "DLR070": (
         "partitions other than the scheduler's",
-        "On the cluster itself, `dlrun site check` compares the profile with what the scheduler says.",
+        "On the cluster itself, `dlrun site check` compares the names in the profile (partitions, the default one, QOS, "
+        "features) with the scheduler's.",
     ),
     "DLR071": (
         "limits other than the scheduler's",
@@ -261,7 +267,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "DLR072": (
         "nodes other than the scheduler's",
-        "No node of the cluster has the packages and cores, or the memory, that a node type of the profile says.",
+        "No node of the cluster has the packages, cores, memory or GPUs, or there are not as many nodes, as a node type says.",
     ),
     "DLR073": (
         "a scheduler other than the profile's",
@@ -299,10 +305,10 @@ CODES: dict[str, tuple[str, str]] = {
         "a metric in steps without a batch size",
         "Steps a second become samples a second by the global batch, which is `batch_per_rank` times the ranks.",
     ),
-}
-"""Code -> title, explanation."""
     "DLR090": (
         "a fabric check that sees nothing",
         "`fabric_check` compares what libraries print with what the site's fabric offers. It needs a fabric that dlrun knows "
         "(or `fabric.expect` in the profile), and libraries that may say what they choose: NCCL with `NCCL_DEBUG=INFO`.",
     ),
+}
+"""Code -> title, explanation."""

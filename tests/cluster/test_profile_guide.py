@@ -120,6 +120,8 @@ def test_check_compares_limits_with_the_live_scheduler(cluster, place):
     profile = (place / "crag.yaml").read_text()
     wrong = re.sub(r'(max_walltime: ).*02:00:00"?', r"\g<1>8h", profile, count=1)
     wrong = wrong.replace("  gpu:\n", "  long:\n", 1).replace("cores: 4", "cores: 6", 1)
+    wrong = wrong.replace("max_nodes: 2", "max_nodes: 9\n    constraint: fast", 1)
+    wrong = wrong.replace("memory: ", "memory: 1TiB # ").replace("count: 2\n", "count: 20\n", 1)
     assert wrong != profile
     (place / "wrong.yaml").write_text(wrong.replace("name: crag", "name: wrong"))
     said = run(cluster, place, "dlrun --error-format concise site check wrong.yaml").stderr
@@ -129,4 +131,7 @@ def test_check_compares_limits_with_the_live_scheduler(cluster, place):
     assert "the scheduler has no partition `long`" in said
     assert "a partition `gpu` that is not described" in said
     assert "no node here has 2 packages of 6 cores" in said
+    assert "`max_nodes` is 9, and the scheduler allows 2 [DLR071]" in said
+    assert "no node here has the feature `fast` [DLR070]" in said
+    assert re.search(r"the scheduler gives \d+ MiB of these nodes \[DLR072\]", said)
     run(cluster, place, "dlrun site check wrong.yaml --strict", code=2)

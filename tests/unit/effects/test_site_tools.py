@@ -17,13 +17,15 @@ from dlrun.config.decode import decode
 from dlrun.config.document import parse
 from dlrun.effects import site_ask, site_detect, site_new, site_pbs, site_sinfo, site_slurm
 from dlrun.effects.process import Completed
-from dlrun.effects.profiles import Here
+from dlrun.effects.profiles import Here, load_site
 from dlrun.effects.site_import import import_reframe
+from dlrun.effects.site_live import differences
 from dlrun.effects.site_write import Draft, text
 from dlrun.effects.sitecheck import check
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.site import Site
+from dlrun.plan.codes import CODES
 from dlrun.resources import directory as resource
 
 CAPTURED = Path(__file__).parents[2] / "captured"
@@ -475,6 +477,91 @@ def test_check_finds_units_taken_apart_and_parts_without_a_source(tmp_path):
         "no source is named for `launcher`",
         "no source is named for `fabric`",
     }
+
+
+LIVE = """\
+name: crag
+scheduler: {type: slurm, version: "24.05"}
+launcher: {name: srun}
+recognise: {hosts: [login1]}
+partitions:
+  cpu: {node_type: c, default: true, qos: long}
+  gpu: {node_type: n, max_walltime: 8h, max_nodes: 4, constraint: "a100&fast"}
+  wide: {queue: big}
+node_types:
+  n: {count: 3, memory: 600GiB, topology: {packages: 2, cores: 32, gpus: {count: 8}}}
+  c: {topology: {packages: 1, cores: 10}}
+fabric: {name: infiniband}
+sources:
+  - {cite: us, date: "2026"}
+"""
+
+
+def live(tmp_path, profile=LIVE, **answers):
+    (tmp_path / "crag.yaml").write_text(profile)
+    loaded = load_site(
+        str(tmp_path / "crag.yaml"),
+        here=Here(environment={"PATH": ""}, home=tmp_path, root=tmp_path, host="x"),
+    )
+    config = CONFIG + "AccountingStorageType   = accounting_storage/slurmdbd\n"
+    partitions = PARTITIONS.replace("MinNodes=0", "MinNodes=2").replace(
+        "MaxTime=1-00:00:00", "MaxTime=02:00:00"
+    )
+    said = {
+        "scontrol_show_config": config,
+        "scontrol_o_show_partition": partitions,
+        "scontrol_o_show_node": NODES,
+        "sacctmgr_nP_show_qos_format=name": "normal\nhigh\n",
+    } | answers
+    found = list(
+        differences(loaded.site, loaded.profile.origins, here(tmp_path, "scontrol"), Clients(**said))
+    )
+    assert all(p.warning and p.code and p.help and p.origin for p in found)
+    return {f"{p.code} {p.message}": p for p in found}
+
+
+def test_check_holds_names_limits_and_nodes_against_the_live_scheduler(tmp_path):
+    found = live(tmp_path)
+    assert set(found) == {
+        "DLR070 the scheduler has no partition `big`",
+        "DLR070 the scheduler's default partition is `gpu`, not `cpu`",
+        "DLR070 the scheduler has no QOS `long`",
+        "DLR070 no node here has the feature `fast`",
+        "DLR071 partition `gpu`: `max_walltime` is 8h, and the scheduler allows 2h",
+        "DLR071 partition `cpu`: jobs of 1 nodes are allowed here, and the scheduler wants 2 or more",
+        "DLR072 the scheduler gives 500000 MiB of these nodes",
+        "DLR072 the scheduler has 2 of these nodes",
+        "DLR072 the scheduler gives 4 GPUs of these nodes",
+        "DLR072 no node here has 1 packages of 10 cores",
+    }
+    assert found["DLR070 the scheduler has no QOS `long`"].origin.line == 6
+    assert found["DLR072 the scheduler gives 4 GPUs of these nodes"].origin.line == 10
+
+
+def test_check_is_silent_elsewhere_and_says_when_the_scheduler_is(tmp_path):
+    assert set(live(tmp_path, LIVE.replace("login1", "other"))) == set()
+    (only,) = live(tmp_path, scontrol_o_show_partition=None)
+    assert only.startswith("DLR073 this cluster's scheduler did not answer")
+    assert "DLR073 the scheduler here is version 24.05.3" in live(tmp_path, LIVE.replace("24.05", "23.11"))
+
+
+def test_every_finding_has_a_place_a_code_and_a_remedy(tmp_path):
+    path = tmp_path / "crag.yaml"
+    path.write_text(
+        "name: crag\nscheduler: {type: flux, nodes: 4}\nlauncher: {name: prun}\n"
+        "node_types: {n: {topology: {packages: 2, cores: 4, cores_per_numa: [1]}}}\n"
+        "partitions: {a: {node_type: m, default: true}, b: {default: true}}\nsources: [{cite: us}]\n"
+    )
+    first = check(str(path)).problems
+    path.write_text(path.read_text().replace(", nodes: 4", ""))
+    second = check(str(path)).problems
+    path.write_text("name: crag\nscheduler: {type: slurm}\nlauncher: {name: srun}\nsources: [{cite: us}]\n")
+    third = check(str(path)).problems
+    assert {p.code for p in (*first, *second, *third)} > {"DLR059", "DLR050", "DLR051", "DLR064"}
+    assert all(p.origin and p.origin.line and p.code in CODES and p.help for p in (*first, *second, *third))
+    (missing,) = check(str(tmp_path / "none.yaml")).problems
+    assert missing.code
+    assert missing.help
 
 
 @pytest.mark.parametrize("path", sorted(resource("site-configs").glob("*.yaml")), ids=lambda p: p.stem)
