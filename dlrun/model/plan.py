@@ -298,6 +298,5 @@ class Plan:
     fabric_check: FabricCheck | None = None
     decisions: tuple[Decision, ...] = ()
     warnings: tuple[str, ...] = ()
-    verify: Watch = "off"
     cost: Cost | None = None
     metrics: Mapping[str, Metric] = field(default_factory=dict)

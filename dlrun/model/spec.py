@@ -323,8 +323,3 @@ class Spec:
     options: Mapping[str, Any] = key(
         "the framework's own options (written under the framework's name)", factory=dict
     )
-    verify: Watch = key(
-        "look before the training starts whether each rank has the cores, memory policy and GPUs of the plan: "
-        "one line a node in the job's log; fail: end the job if not",
-        default="off",
-    )
