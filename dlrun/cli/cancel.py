@@ -7,14 +7,17 @@ import click
 from dlrun.cli.options import say
 
 
-@click.command(epilog="Example: dlrun cancel latest")
+@click.command(epilog="Example: dlrun cancel latest, or for one point of a sweep: dlrun cancel lr-sweep:3")
 @click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
 def command(jobs: tuple[str, ...]) -> int:
-    """End each JOB (directory, name, scheduler id or `latest`): SIGTERM, then SIGKILL, and no process left."""
+    """End each JOB: SIGTERM, then SIGKILL, and no process left.
+
+    JOB is a directory, name, scheduler id or `latest`; `JOB:3` or `JOB:0-2,7` are points of a sweep.
+    """
     from dlrun.effects import control
     from dlrun.effects import jobs as store
+    from dlrun.effects.selection import select
 
-    found = [store.find(word, store.home()) for word in jobs]
-    for job, text in control.cancel(found):
-        say(f"{job.directory.name}: {text}")
+    for one, text in control.cancel([select(word, store.home()) for word in jobs]):
+        say(f"{one}: {text}")
     return 0

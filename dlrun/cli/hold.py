@@ -10,10 +10,13 @@ from dlrun.cli.options import say
 @click.command(epilog="Example: dlrun hold latest")
 @click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
 def command(jobs: tuple[str, ...]) -> None:
-    """Keep waiting jobs from starting: each JOB is a directory, name, scheduler id or `latest`."""
+    """Keep each waiting JOB from starting.
+
+    JOB is a directory, name, scheduler id or `latest`; `JOB:3` or `JOB:0-2,7` are points of a sweep.
+    """
     from dlrun.effects import control
     from dlrun.effects import jobs as store
+    from dlrun.effects.selection import select
 
-    found = [store.find(word, store.home()) for word in jobs]
-    for job, text in control.hold(found):
-        say(f"{job.directory.name}: {text}")
+    for one, text in control.hold([select(word, store.home()) for word in jobs]):
+        say(f"{one}: {text}")

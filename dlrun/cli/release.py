@@ -10,10 +10,13 @@ from dlrun.cli.options import say
 @click.command(epilog="Example: dlrun release latest")
 @click.argument("jobs", nargs=-1, required=True, metavar="JOB...")
 def command(jobs: tuple[str, ...]) -> None:
-    """Let held jobs go: each JOB is a directory, name, scheduler id or `latest`."""
+    """Let each held JOB go.
+
+    JOB is a directory, name, scheduler id or `latest`; `JOB:3` or `JOB:0-2,7` are points of a sweep.
+    """
     from dlrun.effects import control
     from dlrun.effects import jobs as store
+    from dlrun.effects.selection import select
 
-    found = [store.find(word, store.home()) for word in jobs]
-    for job, text in control.release(found):
-        say(f"{job.directory.name}: {text}")
+    for one, text in control.release([select(word, store.home()) for word in jobs]):
+        say(f"{one}: {text}")

@@ -1,4 +1,4 @@
-"""Cancel, hold and release jobs: one call for each scheduler."""
+"""Cancel, hold and release jobs and points of sweeps: one call for each scheduler."""
 
 from __future__ import annotations
 
@@ -7,52 +7,63 @@ from itertools import groupby
 
 from dlrun import backends
 from dlrun.effects import clients, local
-from dlrun.effects.jobs import Job
+from dlrun.effects.selection import Selection
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.schedulers.protocol import Scheduler
 
 
-def cancel(jobs: Sequence[Job]) -> Iterator[tuple[Job, str]]:
-    """Cancel each job, saying what happened to it; raises OperationFailed if a scheduler refuses."""
-    for job in (job for job in jobs if job.scheduler == "local" and job.job_id is not None):
-        yield job, "cancelled" if local.cancel(str(job.job_id)) else "had ended already"
+def cancel(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
+    """Cancel each, saying what happened to it; raises OperationFailed if a scheduler refuses."""
+    for one in chosen:
+        if one.job.scheduler == "local" and one.job.job_id is not None:
+            yield one, "cancelled" if local.cancel(one.job, one.tasks) else "had ended already"
     yield from _request(
-        [job for job in jobs if job.scheduler != "local"],
+        [one for one in chosen if one.job.scheduler != "local"],
         "cancel",
         lambda back_end, ids: back_end.cancel(ids),
     )
 
 
-def hold(jobs: Sequence[Job]) -> Iterator[tuple[Job, str]]:
-    """Keep each waiting job from starting; raises OperationFailed if a scheduler refuses."""
-    yield from _request(_queued(jobs), "hold", lambda back_end, ids: back_end.hold(ids))
+def hold(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
+    """Keep each that waits from starting; raises OperationFailed if a scheduler refuses."""
+    yield from _request(_queued(chosen), "hold", lambda back_end, ids: back_end.hold(ids))
 
 
-def release(jobs: Sequence[Job]) -> Iterator[tuple[Job, str]]:
-    """Let each held job go; raises OperationFailed if a scheduler refuses."""
-    yield from _request(_queued(jobs), "release", lambda back_end, ids: back_end.release(ids))
+def release(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
+    """Let each that is held go; raises OperationFailed if a scheduler refuses."""
+    yield from _request(_queued(chosen), "release", lambda back_end, ids: back_end.release(ids))
 
 
-def _queued(jobs: Sequence[Job]) -> Sequence[Job]:
-    for job in jobs:
-        if job.scheduler == "local":
+def _queued(chosen: Sequence[Selection]) -> Sequence[Selection]:
+    for one in chosen:
+        if one.job.scheduler == "local":
             raise Invalid(
-                f"job `{job.directory.name}` runs on this machine, where no job waits",
+                f"job `{one.job.directory.name}` runs on this machine, where no job waits",
                 help="`dlrun cancel` ends it",
             )
-    return jobs
+    return chosen
 
 
 def _request(
-    jobs: Sequence[Job], word: str, arguments: Callable[[Scheduler, Sequence[str]], Sequence[str]]
-) -> Iterator[tuple[Job, str]]:
-    submitted = sorted((job for job in jobs if job.job_id is not None), key=clients.place)
-    for (name, *_), group in groupby(submitted, key=clients.place):
+    chosen: Sequence[Selection], word: str, arguments: Callable[[Scheduler, Sequence[str]], Sequence[str]]
+) -> Iterator[tuple[Selection, str]]:
+    submitted = sorted((one for one in chosen if one.job.job_id is not None), key=_place)
+    for (name, *_), group in groupby(submitted, key=_place):
         members = list(group)
         back_end = backends.scheduler(name)
-        done = clients.runner(members[0])(arguments(back_end, [str(job.job_id) for job in members]))
+        ids = [job_id for one in members for job_id in _ids(back_end, one)]
+        done = clients.runner(members[0].job)(arguments(back_end, ids))
         if done.returncode != 0:
             said = done.stderr.strip() or f"exit code {done.returncode}"
             raise OperationFailed(f"could not {word}: {said}", help=back_end.advice(done.stderr))
-        for job in members:
-            yield job, f"{word} requested"
+        for one in members:
+            yield one, f"{word} requested"
+
+
+def _place(one: Selection) -> tuple[str, str, str]:
+    return clients.place(one.job)
+
+
+def _ids(back_end: Scheduler, one: Selection) -> Sequence[str]:
+    job_id = str(one.job.job_id)
+    return [job_id] if one.tasks is None else [back_end.task_id(job_id, task) for task in one.tasks]

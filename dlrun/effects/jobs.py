@@ -192,6 +192,11 @@ def all_jobs(base: Path) -> Iterator[Job]:
             yield job
 
 
+def is_job(path: Path) -> bool:
+    """True for a job directory."""
+    return load(path.absolute()) is not None
+
+
 def find(word: str, base: Path) -> Job:
     """The job that a user means: a directory, a directory's name, a scheduler id, a unique beginning, `latest`.
 

@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import dlrun.node
@@ -16,6 +16,9 @@ from dlrun.errors import OperationFailed
 from dlrun.model.job import JobStatus, State
 
 _SUPERVISOR = Path(dlrun.node.__file__).parent / "supervise.py"
+CANCEL = ".cancel"
+"""The file in a point's directory by which its supervisor is told to end it, or not to start it."""
+
 _REASONS = {
     "cancelled": State.CANCELLED,
     "timed out": State.TIMED_OUT,
@@ -68,30 +71,51 @@ def status(job: Job) -> list[JobStatus]:
     return [_one(job, path, index, running) for index, path in enumerate(job.run_directories())]
 
 
-def cancel(job_id: str, *, patience: float = 40.0) -> bool:
-    """End the job and wait until nothing of it is left; False if it had ended already.
+def cancel(job: Job, tasks: Sequence[int] | None = None, *, patience: float = 40.0) -> bool:
+    """End the job, or points of its sweep, and wait until nothing of it is left; False if all had ended already.
 
     A supervisor that does not obey within `patience` seconds raises OperationFailed.
     """
+    job_id = str(job.job_id)
     if not alive(job_id):
         return False
     pid = int(job_id.partition(".")[0])
-    os.kill(pid, signal.SIGTERM)
+    if tasks is None:
+        os.kill(pid, signal.SIGTERM)
+        _await(lambda: not alive(job_id), job_id, patience)
+        return True
+    runs = [run for task, run in enumerate(job.run_directories()) if task in tasks and not _ended(run)]
+    for run in runs:
+        (run / CANCEL).touch()
+    _await(lambda: all(_ended(run) or not _begun(run) for run in runs) or not alive(job_id), job_id, patience)
+    return bool(runs)
+
+
+def _await(reached: Callable[[], bool], job_id: str, patience: float) -> None:
     deadline = time.monotonic() + patience
-    while alive(job_id):
+    while not reached():
         if time.monotonic() > deadline:
             raise OperationFailed(
                 f"job {job_id} did not end within {patience:.0f} s",
-                help=f"`kill -9 {pid}` ends its supervisor",
+                help=f"`kill -9 {job_id.partition('.')[0]}` ends its supervisor",
             )
         time.sleep(0.05)
-    return True
+
+
+def _begun(run: Path) -> bool:
+    return read_json(run / "state.json") is not None
+
+
+def _ended(run: Path) -> bool:
+    return (read_json(run / "state.json") or {}).get("state") == "ended"
 
 
 def _one(job: Job, run: Path, index: int, running: bool) -> JobStatus:
     record = read_json(run / "state.json")
     task = index if job.array is not None else None
     base = {"job_id": job.job_id or "", "task": task}
+    if record is None and (run / CANCEL).exists():
+        return JobStatus(**base, state=State.CANCELLED)  # type: ignore[arg-type]
     if record is None:
         return JobStatus(**base, state=State.PENDING if running else State.LOST)  # type: ignore[arg-type]
     code = record.get("exit_code")

@@ -76,6 +76,8 @@ def check_with_scheduler(plan: Plan, inputs: Inputs | None) -> str:
     Raises OperationFailed with its words if it would not, Invalid if it cannot be asked.
     """
     scheduler = backends.scheduler(plan.scheduler)
+    if plan.scheduler == "local":
+        return "at once, on this machine"
     arguments = scheduler.submit("job.sh", check=True)
     _check_client(plan)
     with tempfile.TemporaryDirectory(prefix="dlrun-check-") as name:

@@ -101,17 +101,26 @@ def read_state(run_dir: str) -> Dict[str, Any]:
         return {}
 
 
+def told_to_end(run_dir: str) -> bool:
+    """True if the job was cancelled, or this point of its sweep."""
+    return cancelled or os.path.exists(os.path.join(run_dir, ".cancel"))
+
+
 def run(job_dir: str, script: str, walltime: float, index: str) -> int:
     """Run the script, again as often as it asks for that; returns its last exit code."""
     run_dir = os.path.join(job_dir, "points", index) if index else job_dir
     restarts = 0
     while True:
+        if told_to_end(run_dir):
+            end = {"version": 1, "state": "ended", "ended": int(time.time()), "reason": "cancelled"}
+            write_state(run_dir, end)
+            return 0
         code = run_once(job_dir, run_dir, script, walltime, {"INDEX": index, "RESTART": str(restarts)})
         try:
             os.unlink(os.path.join(run_dir, ".again"))
         except OSError:
             return code
-        if cancelled:
+        if told_to_end(run_dir):
             return code
         restarts += 1
 
@@ -134,11 +143,12 @@ def run_once(job_dir: str, run_dir: str, script: str, walltime: float, told: Dic
             env=environment,
             preexec_fn=end_with_supervisor,  # noqa: PLW1509 - this process has one thread
         )
-        timed_out = False
+        timed_out = stopped = False
         while not has_ended(process.pid):
             time.sleep(0.05)
             timed_out = bool(walltime) and time.time() - begun > walltime
-            if cancelled or timed_out:
+            stopped = told_to_end(run_dir)
+            if stopped or timed_out:
                 if timed_out:
                     log.write(b"dlrun: the walltime is over\n")
                     log.flush()
@@ -147,13 +157,13 @@ def run_once(job_dir: str, run_dir: str, script: str, walltime: float, told: Dic
         code = process.wait()
     code = 128 - code if code < 0 else code
     state = read_state(run_dir)
-    asked_for_more = state.get("state") == "requeued" and not (cancelled or timed_out)
+    asked_for_more = state.get("state") == "requeued" and not (stopped or timed_out)
     if asked_for_more:
         return code
-    if state.get("state") != "ended" or cancelled or timed_out:
+    if state.get("state") != "ended" or stopped or timed_out:
         state.update(version=1, state="ended", ended=int(time.time()), exit_code=code)
         state.setdefault("started", int(begun))
-        state["reason"] = "cancelled" if cancelled else "timed out" if timed_out else "killed"
+        state["reason"] = "cancelled" if stopped else "timed out" if timed_out else "killed"
         write_state(run_dir, state)
     return code
 
@@ -183,10 +193,6 @@ def main(arguments: List[str]) -> int:
     set_process(PR_SET_CHILD_SUBREAPER, 1)  # orphans come to this process
     worst = 0
     for index in [str(i) for i in range(points)] or [""]:
-        if cancelled:  # the points that never started
-            end = {"version": 1, "state": "ended", "ended": int(time.time()), "reason": "cancelled"}
-            write_state(os.path.join(job_dir, "points", index), end)
-            continue
         code = run(job_dir, script, walltime, index)
         worst = worst or code
     return worst

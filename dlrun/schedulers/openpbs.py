@@ -9,12 +9,12 @@ from dlrun.model.job import JobStatus, State
 from dlrun.model.text import Shell
 from dlrun.schedulers import qstat
 from dlrun.schedulers.openpbs_directives import array, directives
-from dlrun.schedulers.pbs_clients import REFUSALS, cancel, hold, release, restarts, submitted
+from dlrun.schedulers.pbs_clients import REFUSALS, cancel, hold, release, restarts, submitted, task_id
 from dlrun.schedulers.pbs_directives import PREFIX
 from dlrun.schedulers.pbs_states import job_status
 from dlrun.schedulers.refusals import find, says_only
 
-__all__ = ["PREFIX", "array", "cancel", "directives", "hold", "release", "submitted"]
+__all__ = ["PREFIX", "array", "cancel", "directives", "hold", "release", "submitted", "task_id"]
 
 NAME = "openpbs"
 CLIENT = "qsub"

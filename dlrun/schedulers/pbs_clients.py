@@ -58,6 +58,12 @@ def submitted(stdout: str) -> str:
     raise OperationFailed(message, help="`qstat -u $USER` shows whether the job is there")
 
 
+def task_id(job_id: str, task: int) -> str:
+    """`123[].server` -> `123[4].server`."""
+    number, _, server = job_id.partition("[]")
+    return f"{number}[{task}]{server}"
+
+
 def cancel(job_ids: Sequence[str]) -> Sequence[str]:
     """Arguments that cancel jobs."""
     return ("qdel", *job_ids)

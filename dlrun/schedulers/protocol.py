@@ -97,6 +97,10 @@ class Scheduler(Protocol):
         """True if a query failed only because the scheduler has forgotten the jobs, or keeps no accounts."""
         ...
 
+    def task_id(self, job_id: str, task: int) -> str:
+        """How `cancel`, `hold` and `release` call one task of an array."""
+        ...
+
     def cancel(self, job_ids: Sequence[str]) -> Sequence[str]:
         """Arguments that cancel jobs."""
         ...

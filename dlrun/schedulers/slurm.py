@@ -80,6 +80,11 @@ def knows_nothing(stderr: str, code: int) -> bool:
     return says_only(r"Invalid job id specified|accounting storage is disabled", stderr)
 
 
+def task_id(job_id: str, task: int) -> str:
+    """`123_4`."""
+    return f"{job_id}_{task}"
+
+
 def cancel(job_ids: Sequence[str]) -> Sequence[str]:
     """Arguments that cancel jobs."""
     return ("scancel", *job_ids)

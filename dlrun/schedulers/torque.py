@@ -8,7 +8,7 @@ from dlrun.model.job import JobStatus, State
 from dlrun.model.text import Shell
 from dlrun.schedulers import qstat
 from dlrun.schedulers.openpbs import HOSTS, advice, estimate, submit
-from dlrun.schedulers.pbs_clients import cancel, hold, release, restarts, submitted
+from dlrun.schedulers.pbs_clients import cancel, hold, release, restarts, submitted, task_id
 from dlrun.schedulers.pbs_directives import PREFIX
 from dlrun.schedulers.pbs_states import job_status
 from dlrun.schedulers.refusals import says_only
@@ -26,6 +26,7 @@ __all__ = [
     "release",
     "submit",
     "submitted",
+    "task_id",
 ]
 
 NAME = "torque"

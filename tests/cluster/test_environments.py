@@ -121,7 +121,7 @@ def test_conda(cluster):
     program = conda()
     assert program is not None
     alice = User(cluster, {**SITE, "environment": {"setup": [f"PATH={program.parent}:$PATH"]}})
-    place = alice.directory / "my env"
+    place = alice.directory / "conda-env"
     subprocess.run([program, "create", "--quiet", "--yes", "--offline", "--prefix", place], check=True)
     (place / "bin").mkdir(exist_ok=True)
     (place / "bin/whose-env").write_text("#!/bin/sh\necho $CONDA_PREFIX\n")

@@ -237,6 +237,26 @@ def test_a_sweep_is_one_array_with_one_call(alice, cluster):
     assert (points / "2" / "logs" / "job.log").exists()
 
 
+def test_points_of_a_sweep_are_held_released_and_cancelled_one_by_one(alice):
+    job = alice.submit(
+        {
+            "command": bash("[[ {{ x }} != long ]] || sleep 600"),
+            "resources": resources(cpus_per_rank=1),
+            "sweep": {"x": ["long", "short", "long", "short"]},
+            "hold": True,
+        }
+    )
+    alice.dlrun("release", f"{job}:0-2")
+    alice.dlrun("cancel", f"{job}:2,0")
+    wanted = ["cancelled", "completed", "cancelled", "held"]
+    deadline = time.monotonic() + 60
+    while (states := [run["state"] for run in alice.state(job)]) != wanted:
+        assert time.monotonic() < deadline, states
+        time.sleep(0.5)
+    alice.dlrun("release", f"{job}:3")
+    assert [run["state"] for run in alice.ended(job)] == [*wanted[:3], "completed"]
+
+
 def test_ranks_are_bound_as_planned(alice):
     """Masks read back inside each rank equal the plan's table, on every node."""
     spec = alice.write(

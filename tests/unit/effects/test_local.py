@@ -74,7 +74,7 @@ def test_a_process_number_that_was_given_away_again_is_another_process(living):
     assert not local.alive(f"{pid}.")
     assert not local.alive("99999999.")
     assert not local.alive("x.1")
-    assert not local.cancel(f"{pid}.1")
+    assert not local.cancel(job(Path(), f"{pid}.1"))
     os.kill(int(pid), 0)
 
 

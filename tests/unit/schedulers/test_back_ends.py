@@ -30,7 +30,7 @@ def test_each_has_what_the_protocol_says(name):
 
 def test_the_protocol_is_seen_whole():
     assert len(DATA) == 11
-    assert len(FUNCTIONS) == 14
+    assert len(FUNCTIONS) == 15
 
 
 @pytest.mark.parametrize("name", ["slurm", "openpbs", "torque"])
