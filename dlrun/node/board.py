@@ -19,7 +19,8 @@ class Board:
 
     Each lane writes only its own row of counters; a flag is a byte of its own, so that setting it needs no lock.
     bytes, files, blocks: written here; read: bytes from the source; sent, received: bytes over the network;
-    starved, held, disk: nanoseconds of waiting for the node before, the node after and this node's own disk.
+    starved, held: nanoseconds of waiting for the node before and the node after; disk: nanoseconds in which
+    something that had arrived was not yet on this node's own disk.
     """
 
     def __init__(self, blocks: int, lanes: int) -> None:
@@ -38,6 +39,11 @@ class Board:
         """The sum over all lanes."""
         column = COUNTERS.index(counter)
         return sum(self._counters[lane * _ROOM + column] for lane in range(self.lanes))
+
+    def most(self, counter: str) -> int:
+        """The largest of all lanes."""
+        column = COUNTERS.index(counter)
+        return max(self._counters[lane * _ROOM + column] for lane in range(self.lanes))
 
     def has(self, block: int, flag: int) -> bool:
         """Whether a block has a flag."""

@@ -42,7 +42,7 @@ class Fact(NamedTuple):
 
 class Report(NamedTuple):
     """How one node fares; starved, held, disk: the part of its time that it waits for the node before, for those
-    after it, and for its own disk."""
+    after it, and that something waits for its own disk."""
 
     node: int
     how: str
@@ -99,7 +99,10 @@ def slowest(reports: Dict[int, Report], sent_to: Dict[int, List[int]]) -> Option
     A node whose own disk is behind keeps those before it waiting to send and those after it waiting to receive;
     a slow link is behind the last node that waits to send while the one after it waits to receive.
     """
-    disks = sorted((report.disk, node) for node, report in reports.items())
+    whole = (
+        max((report.seconds for report in reports.values()), default=0.0) or 1.0
+    )  # who is done reports no more
+    disks = sorted((report.disk * report.seconds / whole, node) for node, report in reports.items())
     if len(disks) > 1:
         middle, (most, node) = disks[(len(disks) - 1) // 2][0], disks[-1]
         if most > BEHIND and most > 2 * middle:

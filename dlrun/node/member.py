@@ -8,7 +8,7 @@ import asyncio
 import hashlib
 import math
 import time
-from typing import Any, Callable, Coroutine, Dict, List, Optional
+from typing import Any, Callable, Coroutine, Dict, List, NamedTuple, Optional
 
 from . import hosts, lead, text, topology
 from .board import DONE as HERE
@@ -16,7 +16,6 @@ from .crew import Crew
 from .errors import Damaged, NodeError
 from .facts import DONE, JOINED, READY, Fact, Report, Signal, Standing, slowest
 from .hashing import hasher, usable
-from .lane import WRITERS
 from .link import Message
 from .local import disk_failed
 from .manifest import Manifest
@@ -34,6 +33,14 @@ LOOK = 60.0  # seconds after which what is waited for is looked at again, though
 TICK = 0.02  # seconds between looks at the board
 LOCK_TIME = 1.0  # seconds to wait for another job's lock before the data is passed on only
 FAREWELL = 2.0  # seconds in which an abort must be told to the next nodes
+
+
+class Staged(NamedTuple):
+    """A node's part when every node has done its own: the data set, how it came here, and more for the report."""
+
+    manifest: Manifest
+    prepared: Prepared
+    more: Dict[str, Any]
 
 
 class Member:
@@ -63,6 +70,7 @@ class Member:
         self.digest: Optional[str] = None
         self.faults: List[str] = []
         self.lane_events: List[str] = []
+        self.staged: Optional[Staged] = None
         self.leading = False
         self.dealt = False
         self.began = time.monotonic()
@@ -148,7 +156,7 @@ class Member:
         board, how = self.prepared.task.board, self.prepared.how
         whole = max(1e-9, seconds * board.lanes * 1e9)
         waits = [round(board.total(name) / whole, 3) for name in ("starved", "held")]
-        disk = round(board.total("disk") / whole / WRITERS, 3)
+        disk = round(board.most("disk") / max(1e-9, seconds * 1e9), 3)
         return Report(self.index, how, board.total("bytes"), round(seconds, 3), waits[0], waits[1], disk)
 
     def need(self) -> int:
@@ -332,16 +340,12 @@ class Member:
         self.signal.tell()
         await self.until(lambda: all(node.settled == DONE for node in self.nexts.values()))
         await self.before.goodbye()
-        if prepared.how == RELAY:
-            self.close()
-            await in_thread(stage.lock)
-            stage.copy_here(manifest)
-        else:
-            self._tell_end(manifest, prepared)
+        self.staged = Staged(manifest, prepared, self._end())
         if not self.outcome.done():
             self.outcome.set_result(None)
 
-    def _tell_end(self, manifest: Manifest, prepared: Prepared) -> None:
+    def _end(self) -> Dict[str, Any]:
+        """What the report of the end says besides what every copy says."""
         standing = self.standing()
         more: Dict[str, Any] = {"node": self.index, "nodes": len(standing.nodes)}
         if self.leading:
@@ -360,7 +364,7 @@ class Member:
                     )
                 )
             self.stage.progress.say("on {}".format(text.count(len(standing.nodes), "node")))
-        self.stage.done(manifest, prepared, **more)
+        return more
 
     def close(self) -> None:
         """End the lanes and every connection."""
@@ -385,3 +389,13 @@ def run(stage: Stage) -> None:
         member.close()
         loop.set_exception_handler(lambda _, __: None)  # what is given up by ending is no news
         loop.run_until_complete(asyncio.sleep(0))
+    staged = member.staged
+    if staged is None:
+        return
+    if (
+        staged.prepared.how == RELAY
+    ):  # out of the chain, so that nobody waits for us while we wait for the other job
+        stage.lock()
+        stage.copy_here(staged.manifest, **staged.more)
+    else:
+        stage.done(staged.manifest, staged.prepared, **staged.more)

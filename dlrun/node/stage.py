@@ -197,7 +197,7 @@ class Stage:
         self.lock()
         self.copy_here(self.find())
 
-    def copy_here(self, manifest: Manifest) -> None:
+    def copy_here(self, manifest: Manifest, **more: Any) -> None:
         """Copy what is missing straight from the source, publish it, and say so."""
         prepared = self.prepare(manifest)
         board, missing, files = prepared.task.board, prepared.missing, manifest.files()
@@ -213,7 +213,7 @@ class Stage:
                 raise
             prepared.build.take_hashes()
             self.publish(prepared.build)
-        self.done(manifest, prepared)
+        self.done(manifest, prepared, **more)
 
     def done(self, manifest: Manifest, prepared: Prepared, **more: Any) -> None:
         """Note the use and tell where the set is."""

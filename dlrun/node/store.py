@@ -14,6 +14,31 @@ from .task import Task
 from .writing import verify
 
 
+class Backlog:
+    """Counts the time in which something waits for the disk or is being written, however many threads write."""
+
+    def __init__(self, count: Callable[[str, int], None]) -> None:
+        self._count = count
+        self._lock = threading.Lock()
+        self._waiting = 0
+        self._counted = 0.0  # up to when
+
+    def begin(self) -> None:
+        """One more block waits."""
+        with self._lock:
+            if not self._waiting:
+                self._counted = time.perf_counter()
+            self._waiting += 1
+
+    def end(self) -> None:
+        """One block is written."""
+        with self._lock:
+            self._waiting -= 1
+            now = time.perf_counter()
+            self._count("disk", int((now - self._counted) * 1e9))
+            self._counted = now
+
+
 class Store:
     """A lane's writers. `broken` is told of a block that arrived damaged, `failed` of a disk that fails.
 
@@ -32,12 +57,14 @@ class Store:
         self._task, self._journal = task, journal
         self._count, self._damaged, self._failed = count, damaged, failed
         self._queue: queue.Queue[Optional[Parcel]] = queue.Queue()
+        self._backlog = Backlog(count)
         for _ in range(threads):
             threading.Thread(target=self._run, daemon=True).start()
 
     def put(self, parcel: Parcel) -> None:
         """Write a complete parcel; it is held until that is done."""
         parcel.hold()
+        self._backlog.begin()
         self._queue.put(parcel)
 
     def _run(self) -> None:
@@ -57,12 +84,12 @@ class Store:
                 self._failed(fault)
                 return
             finally:
+                self._backlog.end()
                 parcel.let_go()
 
     def _one(self, parcel: Parcel, writer: AnyWriter) -> None:
         task, number = self._task, parcel.number
         block, view = task.blocks[number], parcel.view[: parcel.length]
-        began = time.perf_counter()
         verify(block, view, parcel.digests, task.manifest, task.hasher)
         if task.write and not task.board.has(number, DONE):
             writer.write(block, view)
@@ -71,4 +98,3 @@ class Store:
             self._count("blocks", 1)
             self._count("bytes", block.length)
             self._count("files", block.many if not block.offset else 0)
-        self._count("disk", int((time.perf_counter() - began) * 1e9))

@@ -21,6 +21,38 @@ def free_port():
         return probe.getsockname()[1]
 
 
+HELD_READER = """
+import os, time
+from dlrun.node.reading import Reader
+real, left = Reader.read, [2]
+def read(self, block, view):
+    left[0] -= 1
+    while left[0] < 0 and not os.path.exists({gate!r}):
+        time.sleep(0.01)
+    return real(self, block, view)
+Reader.read = read
+"""  # every process of a node reads two blocks, and the rest once the gate is open
+
+HELD_DISK = """
+import os, time
+from dlrun.node.writing import Writer
+real = Writer.write
+def write(self, block, view):
+    while not os.path.exists({gate!r}):
+        time.sleep(0.01)
+    return real(self, block, view)
+Writer.write = write
+"""  # nothing is written before the gate is open
+
+
+def until(so):
+    """Wait until something is so."""
+    end = time.monotonic() + 120
+    while not so():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
 class Nodes:
     """Some nodes of one job, with a staging directory each."""
 
@@ -41,8 +73,8 @@ class Nodes:
     def arguments(self, node, source, *more):
         return (
             "stage", "--source", source, "--to", self.root / f"node{node}", "--name", "set", "--hosts", self.root / "hosts",
-            "--index", node, "--port", self.port, "--secret", self.root / "secret", "--json", "--dead-after", "3s",
-            "--lanes", "2", "--join-timeout", "30s", *more,
+            "--index", node, "--port", self.port, "--secret", self.root / "secret", "--json", "--dead-after", "30s",
+            "--lanes", "2", "--join-timeout", "60s", *more,
         )  # fmt: skip
 
     def begin(self, node, source, *more, prelude=None):
@@ -62,9 +94,23 @@ class Nodes:
         for node in range(self.count):
             self.begin(node, source, *more)
 
+    @property
+    def gate(self):
+        """The file whose making opens the gate."""
+        return self.root / "gate"
+
+    def held(self, prelude):
+        """A prelude that waits for this group's gate."""
+        return prelude.format(gate=str(self.gate))
+
+    def begin_held(self, source, *more):
+        """Start all nodes; the first reads a few blocks, and the rest once the gate is open."""
+        for node in range(self.count):
+            self.begin(node, source, *more, prelude=self.held(HELD_READER) if node == 0 else None)
+
     def end(self, node):
         """Wait for one node's program."""
-        status = self.programs[node].wait(timeout=60)
+        status = self.programs[node].wait(timeout=120)
         found = Result(status, (self.root / f"out{node}").read_text(), (self.root / f"err{node}").read_text())
         assert "Traceback" not in found.err, found.err
         return found
@@ -85,10 +131,18 @@ class Nodes:
 
     def until_copying(self, node):
         """Wait until a node has blocks on its disk."""
-        end = time.monotonic() + 30
-        while not self.journal(node):
-            assert time.monotonic() < end, "the copy did not begin"
-            time.sleep(0.005)
+        until(lambda: self.journal(node))
+
+    def until_listening(self, node):
+        """Wait until a node's program can be called."""
+
+        def answers():
+            with contextlib.suppress(ConnectionRefusedError):
+                socket.create_connection((f"127.0.0.{node + 1}", self.port), 60).close()
+                return True
+            return False
+
+        until(answers)
 
     def stop(self):
         for program in self.programs.values():
@@ -152,10 +206,11 @@ def test_a_node_that_lost_its_copy_gets_it_from_the_others(nodes, source):
 @pytest.mark.parametrize("victim", [0, 1, 2, 3], ids=["head", "second", "middle", "tail"])
 def test_the_chain_heals_around_a_node_that_dies(nodes, source, victim):
     group = nodes(4)
-    group.begin_all(source, "--rate", "6M")
+    group.begin_held(source)
     group.until_copying(victim)
     os.killpg(group.programs[victim].pid, signal.SIGKILL)
     group.programs[victim].wait()
+    group.gate.touch()
     rest = [node for node in range(4) if node != victim]
     found = {node: group.end(node) for node in rest}
     for node in rest:
@@ -175,10 +230,10 @@ def test_the_chain_heals_around_a_node_that_dies(nodes, source, victim):
 
 def test_two_nodes_die_one_after_the_other(nodes, source):
     group = nodes(5)
-    group.begin_all(source, "--rate", "4M")
+    group.begin_held(source)
     group.until_copying(4)
     os.killpg(group.programs[2].pid, signal.SIGKILL)
-    time.sleep(0.5)
+    until(lambda: '"lost"' in (group.root / "out1").read_text())
     os.killpg(group.programs[0].pid, signal.SIGKILL)
     for node in (1, 3, 4):
         group.end(node).done()
@@ -187,9 +242,10 @@ def test_two_nodes_die_one_after_the_other(nodes, source):
 
 def test_a_node_that_hangs_is_left_behind_and_helps_itself_when_it_wakes(nodes, source):
     group = nodes(3)
-    group.begin_all(source, "--rate", "4M")
+    group.begin_held(source, "--dead-after", "5s")
     group.until_copying(2)
     os.killpg(group.programs[1].pid, signal.SIGSTOP)
+    group.gate.touch()
     for node in (0, 2):
         group.end(node).done()
         assert snapshot(group.data(node)) == snapshot(source)
@@ -202,8 +258,9 @@ def test_a_node_that_hangs_is_left_behind_and_helps_itself_when_it_wakes(nodes, 
 
 def test_a_node_that_never_starts_is_told(nodes, source):
     group = nodes(3)
-    for node in (0, 2):
-        group.begin(node, source, "--join-timeout", "2s")
+    group.begin(2, source)
+    group.until_listening(2)
+    group.begin(0, source, "--join-timeout", "2s")
     assert list(group.end(0).done()["lost"]) == ["127.0.0.2"]
     group.end(2).done()
     assert snapshot(group.data(2)) == snapshot(source)
@@ -214,15 +271,16 @@ def test_a_stranger_learns_nothing_and_changes_nothing(tmp_path, nodes, source):
     group = nodes(2)
     (tmp_path / "wrong").write_text("f" * 32)
     os.chmod(tmp_path / "wrong", 0o600)
-    group.begin(1, source)
+    group.begin(1, source, "--join-timeout", "10m")
+    group.until_listening(1)
     group.begin(0, source, "--secret", tmp_path / "wrong", "--join-timeout", "2s")
     assert "does not know the job's secret" in json.dumps(group.end(0).done()["lost"])
     assert not group.published(1)
-    end = time.monotonic() + 20
+    end = time.monotonic() + 60
     while True:  # noise instead of a proof
         with (
             contextlib.suppress(ConnectionError),
-            socket.create_connection(("127.0.0.2", group.port), 5) as noise,
+            socket.create_connection(("127.0.0.2", group.port), 60) as noise,
         ):
             noise.sendall(os.urandom(24))
             assert noise.recv(4096) == b""
@@ -236,11 +294,12 @@ def test_a_stranger_learns_nothing_and_changes_nothing(tmp_path, nodes, source):
 
 def test_the_secret_is_on_no_command_line_and_in_no_output(nodes, source):
     group = nodes(2)
-    group.begin_all(source, "--rate", "4M")
+    group.begin_held(source)
     group.until_copying(1)
     for program in group.programs.values():
         with open(f"/proc/{program.pid}/cmdline", "rb") as file:
             assert b"0123456789abcdef0123456789abcdef" not in file.read()
+    group.gate.touch()
     for node in range(2):
         found = group.end(node)
         assert "0123456789abcdef" not in found.out + found.err
@@ -274,7 +333,7 @@ def test_a_disk_that_fails_midway_takes_only_its_node_out(nodes, source):
         "    return real(descriptor, data)\n"
         "os.write = write"
     )
-    group.begin(0, source, "--rate", "8M")
+    group.begin(0, source)
     group.begin(1, source, prelude=failing)
     group.begin(2, source)
     assert "the disk filled up" in group.end(1).err
@@ -286,16 +345,15 @@ def test_a_disk_that_fails_midway_takes_only_its_node_out(nodes, source):
 
 
 def test_a_slow_node_is_found_and_named(nodes, source):
+    """The third node's disk takes nothing until the others have waited for it far longer than they worked."""
     group = nodes(4)
-    slow = (
-        "import os, time; real = os.write\n"
-        "def write(descriptor, data):\n"
-        "    time.sleep(0.05 if len(data) > 1000 else 0)\n"
-        "    return real(descriptor, data)\n"
-        "os.write = write"
-    )
+    began = time.monotonic()
     for node in range(4):
-        group.begin(node, source, prelude=slow if node == 2 else None)
+        group.begin(node, source, prelude=group.held(HELD_DISK) if node == 2 else None)
+    for node in (0, 1, 3):  # what the third one has not written it has long passed on
+        until(lambda node=node: group.published(node))
+    time.sleep(2 * (time.monotonic() - began))
+    group.gate.touch()
     found = group.end(0).done()
     assert found["slow"]["host"] == "127.0.0.3"
     assert found["slow"]["why"] == "its disk"
@@ -326,9 +384,10 @@ def test_a_source_that_changes_is_published_nowhere(nodes, source):
     group = nodes(3)
     for name in ("zz1", "zz2", "zz3"):
         write(os.fsencode(source / name), os.urandom(3 << 20))
-    group.begin_all(source, "--rate", "4M")
+    group.begin_held(source)
     group.until_copying(2)
     write(os.fsencode(source / "zz3"), b"short")
+    group.gate.touch()
     for node in range(3):
         found = group.end(node)
         assert found.status == 1
@@ -346,8 +405,10 @@ def test_a_missing_source_is_told_by_every_node(tmp_path, nodes):
 def test_two_jobs_on_overlapping_nodes_copy_once_each(tmp_path, nodes, source):
     """The second job passes data on where the first one copies, and neither waits for the other in a circle."""
     first = nodes(3)
-    first.begin_all(source, "--rate", "4M")
-    first.until_copying(2)
+    for node in range(3):
+        first.begin(node, source, prelude=first.held(HELD_DISK))
+    for node in range(3):
+        until((tmp_path / f"node{node}" / ".dlrun" / "part.set" / "manifest").exists)
     second = Nodes.__new__(Nodes)
     second.root, second.count, second.port, second.programs = tmp_path / "second", 3, free_port(), {}
     second.root.mkdir()
@@ -357,6 +418,9 @@ def test_two_jobs_on_overlapping_nodes_copy_once_each(tmp_path, nodes, source):
     for node in range(3):
         second.begin(node, source, "--to", tmp_path / f"node{2 - node}")
     try:
+        for node in range(3):
+            until(lambda node=node: '"waiting"' in (second.root / f"out{node}").read_text())
+        first.gate.touch()
         for node in range(3):
             assert second.end(node).done()["how"] == "warm"
             assert first.end(node).done()["how"] == "copied"

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import dlrun.node
 import pytest
-from dlrun.node import bundle, hashing, journal, options, pace, source, text, walk
+from dlrun.node import bundle, facts, hashing, journal, options, pace, source, store, text, walk
 from dlrun.node.area import Area
 from dlrun.node.errors import SourceFault, Usage
 from dlrun.node.source import Chooser
@@ -45,6 +45,38 @@ def test_a_torn_journal_is_believed_up_to_the_tear(tmp_path):
     assert journal.read(directory, "a" * 64) == {}
     assert journal.read(directory, "c" * 64) == {5: b"five"}
     os.close(directory)
+
+
+def test_the_disk_is_behind_while_anything_waits_for_it(monkeypatch):
+    counted, clock = [], iter([1.0, 2.0, 4.0, 10.0, 11.0])
+    monkeypatch.setattr(store.time, "perf_counter", lambda: next(clock))
+    backlog = store.Backlog(lambda _, amount: counted.append(amount / 1e9))
+    backlog.begin()  # at 1
+    backlog.begin()
+    backlog.end()  # at 2
+    backlog.end()  # at 4; then the disk is idle
+    backlog.begin()  # at 10
+    backlog.end()  # at 11
+    assert counted == [1, 2, 1]
+
+
+def report(node, disk=0.0, seconds=10.0, starved=0.0, held=0.0):
+    return facts.Report(node, "copy", 0, seconds, starved, held, disk)
+
+
+@pytest.mark.parametrize(
+    ("reports", "found"),
+    [
+        ([report(0), report(1, 0.1), report(2, 0.9), report(3, 0.2)], (2, "its disk", 0.9)),
+        ([report(0), report(1, 0.9), report(2, 0.9), report(3, 0.9)], None),
+        # a node that was done early was busy for a part of the whole time only
+        ([report(0), report(1, 0.1), report(2, 0.9), report(3, 0.95, seconds=2.0)], (2, "its disk", 0.9)),
+        ([report(0, held=0.8), report(1, held=0.8), report(2, starved=0.8)], (2, "the network to it", 0.8)),
+    ],
+)
+def test_the_slowest_node_is_the_one_that_stands_out(reports, found):
+    sent_to = {report.node: [report.node + 1] for report in reports}
+    assert facts.slowest({report.node: report for report in reports}, sent_to) == found
 
 
 def served(width, latency, cores, seconds=3.0):
