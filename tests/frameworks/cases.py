@@ -117,8 +117,8 @@ CASES = (
     Case(row="lightning"),
     Case(row="cntk", launcher=OPENMPI, sets=(LINKS_HERE,)),
     Case(row="mesh_tensorflow", role="driver", world=0, victim=("server", 1)),
-    Case(row="ray", role="driver", victim=("node", 1), seconds=240),
-    Case(row="spark", role="driver", world=0, victim=("driver", 0), seconds=240),
+    Case(row="ray", role="driver", victim=("node", 0), seconds=240),
+    Case(row="spark", role="driver", world=0, victim=("worker", 1), seconds=240),
     Case(row="h2o", role="driver", world=0, victim=("node", 1), seconds=240),
 )
 """Every real run; the first of each row also shows how it dies."""
