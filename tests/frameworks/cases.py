@@ -122,3 +122,62 @@ CASES = (
     Case(row="h2o", role="driver", world=0, victim=("node", 1), seconds=240),
 )
 """Every real run; the first of each row also shows how it dies."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standin:
+    """One row: the environment that the stand-in runs in, its launcher, and what the example's command becomes."""
+
+    row: str
+    venv: str = "mpi"
+    launcher: str = OPENMPI
+    command: str = ""
+    role: str = "rank"
+    world: int = 2
+    setup: str = ""
+    slow: bool = False
+
+
+STANDINS = (
+    Standin(row="nvcaffe"),
+    Standin(row="caffe_mpi"),
+    Standin(row="torch_mpi"),
+    Standin(
+        row="theano_mpi",
+        command='[python, -u, {0}/theano_worker.py, "cuda{{{{ local_rank }}}}", avg, nccl32, models, AlexNet]',
+        world=4,
+    ),
+    Standin(row="ibm_ddl", command="[python, {0}/ddl_train.py]", world=4),
+    Standin(
+        row="caffe2",
+        launcher=SSH,
+        command="[python, {0}/caffe2_trainer.py, --train_data, null]",
+        role="shard",
+    ),
+    *(
+        Standin(
+            row=row,
+            venv="spark",
+            launcher=SSH,
+            command="[python, {0}/spark_app.py, {0}/../../../examples/spark/train.py, --workers, 2]",
+            role="driver",
+            world=0,
+            slow=True,
+        )
+        for row in ("caffeonspark", "deeplearning4j")
+    ),
+)
+"""Every run with a stand-in on small hosts; `{0}` in a command is where the stand-ins are."""
+
+_INTEL_SETUP = INTELMPI_HERE.partition("[")[2].removesuffix("]")
+_INTELCAFFE = Standin(row="intelcaffe", venv="intelmpi", launcher=INTELMPI, world=4, setup=_INTEL_SETUP)
+_ONECCL = Standin(
+    row="oneccl",
+    venv="intelmpi",
+    launcher=INTELMPI,
+    command="[python, {0}/ccl_program.py]",
+    world=4,
+    setup=_INTEL_SETUP,
+)
+ON_BIG_HOSTS = (_INTELCAFFE, _ONECCL)
+"""Those that need hosts of 2 × 24 cores."""
