@@ -300,3 +300,4 @@ class Plan:
     warnings: tuple[str, ...] = ()
     cost: Cost | None = None
     metrics: Mapping[str, Metric] = field(default_factory=dict)
+    global_batch: int | None = None

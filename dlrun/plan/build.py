@@ -138,6 +138,7 @@ def build(inputs: Inputs) -> Plan:
         warnings=tuple(_sentence(p) for p in ledger.problems),
         cost=cost.most(site.billing, layout, links * max(1, len(points))),
         metrics=spec.metrics,
+        global_batch=spec.batch_per_rank * layout.ranks if spec.batch_per_rank is not None else None,
     )
 
 

@@ -35,16 +35,16 @@ export DLRUN_POINT="${SLURM_ARRAY_TASK_ID:-}" # which point of the sweep this is
 export DLRUN_RUN_DIR="$DLRUN_JOB_DIR/points/$DLRUN_POINT"
 export DLRUN_RUN_ID="$DLRUN_JOB_ID-$DLRUN_POINT.$DLRUN_RESTART" # changes with every start
 export DLRUN_HOSTS=$DLRUN_RUN_DIR/hosts
-DLRUN_USER=$(id -un)
-export DLRUN_USER
+user='\u' # as in a prompt: no process is started for it
+export DLRUN_USER=${user@P}
 export DLRUN_NODES=1
 run_dir=$DLRUN_RUN_DIR
-mkdir -p "$run_dir/logs"
-rm -rf "$run_dir/failures" && mkdir "$run_dir/failures"
+if [[ -d $run_dir/failures ]]; then rm -rf "$run_dir/failures"; fi # of an earlier start
+mkdir -p "$run_dir/logs" "$run_dir/failures"
 
 # --- Say where the run stands ---------------------------------------------------------------------------
 
-started=$(date +%s)
+printf -v started '%(%s)T' -1
 read -r host </proc/sys/kernel/hostname # $HOSTNAME may be inherited from where the job was submitted
 host=${host%%.*}
 say() { printf 'dlrun: %s\n' "$*"; }
@@ -52,7 +52,8 @@ say() { printf 'dlrun: %s\n' "$*"; }
 record() { # STATE [EXIT_CODE [REASON]]: write state.json, whole or not at all
   local ended=null exit_code=null reason=null
   if [[ $1 == ended ]]; then
-    ended=$(date +%s) exit_code=$2
+    printf -v ended '%(%s)T' -1
+    exit_code=$2
   fi
   if [[ -n ${3-} ]]; then reason='"'$3'"'; fi
   printf '{"version": 1, "state": "%s", "job_id": "%s", "host": "%s", "started": %s, "ended": %s, "exit_code": %s, "reason": %s, "restarts": %s}\n' \
@@ -85,8 +86,12 @@ descendants() { # PID...: every process below these, read from /proc
 }
 
 take_down() { # PID...: SIGTERM, then after the grace SIGKILL for each and for all below it
-  local pid alive waited tree
-  (($#)) || return 0
+  local pid alive waited tree running=()
+  for pid in "$@"; do
+    if kill -0 "$pid" 2>/dev/null; then running+=("$pid"); fi
+  done
+  ((${#running[@]})) || return 0
+  set -- "${running[@]}"
   mapfile -t tree < <(descendants "$@")
   kill -TERM "$@" 2>/dev/null || true
   for ((waited = 0; waited < grace * 10; waited++)); do
@@ -115,8 +120,10 @@ finish() { # what happens whenever this script ends, however it ends
   exit "$status"
 }
 
+some_failed() { compgen -G "$run_dir/failures/*" >/dev/null; }
+
 failed_first() { # print when, role, rank, host, exit code and reason of the process that failed first; false if none did
-  compgen -G "$run_dir/failures/*" >/dev/null && sort -n -- "$run_dir"/failures/* | sed -n 1p
+  some_failed && sort -n -- "$run_dir"/failures/* | sed -n 1p
 }
 
 first_failure() { # name it, with its last words
@@ -125,6 +132,13 @@ first_failure() { # name it, with its last words
   read -r _ role rank host code note <<<"$first"
   say "first failure: $role $rank on $host ended with exit code $code${note:+, $note}; the end of logs/$role-$rank.log:"
   tail -n 15 -- "$run_dir/logs/$role-$rank.log" 2>/dev/null | sed 's/^/  | /' || true
+}
+
+give_up() { # WHY: end the job, with the exit code of what failed first
+  local first status=1
+  say "$1"
+  if first=$(failed_first); then read -r _ _ _ _ status _ <<<"$first"; fi
+  exit "$status"
 }
 
 settle() { # why it ended: sets reason, and where another run is to follow, starts that
@@ -142,7 +156,7 @@ trap '' HUP
 # --- The nodes that were granted --------------------------------------------------------------------------
 
 scontrol show hostnames "$SLURM_JOB_NODELIST" >"$DLRUN_HOSTS"
-first_host=$(head -n 1 "$DLRUN_HOSTS")
+read -r first_host <"$DLRUN_HOSTS" || { say "slurm names no granted node"; exit 1; }
 record running
 say "job $DLRUN_JOB_ID starts; rank 0 is on $first_host; each rank's output is in $run_dir/logs"
 
@@ -153,24 +167,27 @@ unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK 
 
 # --- Where ranks meet -------------------------------------------------------------------------------------
 
-port_is_free() { # PORT: can it be bound on this node?
-  if command -v perl >/dev/null; then
-    perl -MSocket -e 'socket(S, PF_INET, SOCK_STREAM, 0) and bind(S, sockaddr_in($ARGV[0], INADDR_ANY)) or exit 1' "$1"
-  elif command -v python3 >/dev/null; then
-    python3 -S -c 'import socket, sys; socket.socket().bind(("", int(sys.argv[1])))' "$1" 2>/dev/null
-  elif grep -qi "^ *[0-9]*: [0-9A-F]*:$(printf '%04X' "$1") " /proc/net/tcp /proc/net/tcp6 2>/dev/null; then
-    return 1
-  fi
+port_is_free() { # PORT: has no socket of this node taken it?
+  local table rows row
+  printf -v row ': [0-9A-F]+:%04X ' "$1"
+  for table in /proc/net/tcp /proc/net/tcp6; do
+    [[ -r $table ]] || continue
+    mapfile -t rows <"$table"
+    if [[ ${rows[*]} =~ $row ]]; then return 1; fi
+  done
 }
 
 take_ports() { # COUNT: a block of free ports, reserved against other jobs of yours on this node; sets port
-  local count=$1 span=$((29999 - 20000 + 1)) seed try i
-  seed=$(printf '%s' "$DLRUN_RUN_ID" | cksum)
+  local count=$1 span=$((29999 - 20000 + 1)) seed=0 letter try i
+  for ((i = 0; i < ${#DLRUN_RUN_ID}; i++)); do # jobs begin their search in different places
+    printf -v letter %d "'${DLRUN_RUN_ID:i:1}"
+    seed=$(((seed * 31 + letter) % 1000003))
+  done
   local locks=${XDG_RUNTIME_DIR:-/tmp}/dlrun-ports-$UID
-  mkdir -m 700 "$locks" 2>/dev/null || true
+  [[ -d $locks ]] || mkdir -m 700 "$locks" 2>/dev/null || true
   [[ -O $locks && ! -L $locks ]] || { say "$locks is not yours: remove it"; exit 1; }
   for ((try = 0; try < span / count; try++)); do
-    port=$((20000 + (${seed%% *} + try) % (span / count) * count))
+    port=$((20000 + (seed + try) % (span / count) * count))
     ports=()
     for ((i = port; i < port + count; i++)); do
       reserve_port "$locks/$i" || break
@@ -185,11 +202,14 @@ take_ports() { # COUNT: a block of free ports, reserved against other jobs of yo
 }
 
 reserve_port() { # LOCK: true if it is ours now; the lock of a process that is gone does not count
-  local owner
-  ln -s "$$" "$1" 2>/dev/null && return 0
-  owner=$(readlink "$1") || return 1
+  local owner taken=0
+  set -o noclobber # the file is made, or it was there
+  { echo "$$" >"$1"; } 2>/dev/null || taken=1
+  set +o noclobber
+  ((taken)) || return 0
+  { read -r owner <"$1"; } 2>/dev/null || return 1
   if kill -0 "$owner" 2>/dev/null; then return 1; fi
-  ln -sfn "$$" "$1"
+  echo "$$" >"$1"
 }
 
 ports=()
@@ -219,10 +239,7 @@ while kill -0 "$main" 2>/dev/null; do
   wait -n || true # the training, a service, a signal or the tick
   kill "$tick" 2>/dev/null || true
   wait "$tick" 2>/dev/null || true
-  if compgen -G "$run_dir/failures/*" >/dev/null && ((++failing > 3)); then
-    say "a process failed and the rest did not end by themselves"
-    exit 1
-  fi
+  if some_failed && ((++failing > 3)); then give_up "a process failed and the rest did not end by themselves"; fi
 done
 status=0
 wait "$main" || status=$?

@@ -31,19 +31,25 @@ fail() { # EXIT_CODE [REASON]: leave a note for job.sh, then end
   exit "$1"
 }
 
-allowed_cpus() { # the hardware threads this process may use, one a line
-  local list range cpu
-  list=$(taskset -c -p $$) || return 0
-  list=${list##*: }
-  for range in ${list//,/ }; do
-    for ((cpu = ${range%-*}; cpu <= ${range#*-}; cpu++)); do printf '%s\n' "$cpu"; done
+allowed_cpus() { # sets allowed to the hardware threads that this process may use
+  local lines line range cpu
+  allowed=()
+  mapfile -t lines </proc/self/status
+  for line in "${lines[@]}"; do
+    if [[ $line == Cpus_allowed_list:* ]]; then
+      line=${line##*[[:blank:]]}
+      for range in ${line//,/ }; do
+        for ((cpu = ${range%-*}; cpu <= ${range#*-}; cpu++)); do allowed+=("$cpu"); done
+      done
+    fi
   done
 }
 
 share_cores() { # an equal part of the allowed cores for each local rank: sets cpus and DLRUN_THREADS
   local cpu siblings core cores=() size begin
   local -A threads=()
-  for cpu in $(allowed_cpus); do
+  allowed_cpus
+  for cpu in "${allowed[@]}"; do
     siblings=/sys/devices/system/cpu/cpu$cpu/topology/thread_siblings_list
     core=$cpu
     if [[ -r $siblings ]]; then read -r core <"$siblings"; fi
@@ -113,8 +119,9 @@ kill_tree() { # PID: it and all below it
   kill -KILL "$1" 2>/dev/null
 }
 
-memory_kills() { # how many processes beside this one the kernel has ended because memory ran out
+memory_kills() { # sets kills to how many processes beside this one the kernel has ended because memory ran out
   local controllers path base file name count
+  kills=
   while IFS=: read -r _ controllers path; do
     case ,$controllers, in
     ,,) base=/sys/fs/cgroup file=memory.events ;;
@@ -124,7 +131,7 @@ memory_kills() { # how many processes beside this one the kernel has ended becau
     while [[ ! -r $base$path/$file && $path == /*/* ]]; do path=/${path#/*/}; done # a container sees a part of the tree
     [[ -r $base$path/$file ]] || continue
     while read -r name count; do
-      if [[ $name == oom_kill ]]; then printf '%s\n' "$count"; fi
+      if [[ $name == oom_kill ]]; then kills+=" $count"; fi
     done <"$base$path/$file"
   done </proc/self/cgroup
 }
@@ -146,7 +153,8 @@ sweep() { # end what the program has left, also what it had detached: SIGTERM, t
 ending=
 trap end TERM
 trap 'sweep "$DLRUN_PROCESS"' EXIT
-kills=$(memory_kills)
+memory_kills
+killed=$kills
 "${command[@]}" &
 child=$!
 while :; do
@@ -167,7 +175,8 @@ if ((status > 128)); then # a signal may have ended `wait` just before the progr
 fi
 if ((status)) && [[ -z $ending ]]; then
   reason=
-  if [[ $(memory_kills) != "$kills" ]]; then reason='out of memory'; fi
+  memory_kills
+  if [[ $kills != "$killed" ]]; then reason='out of memory'; fi
   fail "$status" "$reason"
 fi
 exit "$status"
