@@ -35,7 +35,8 @@ def settings_page(note: str) -> str:
     text = "# Fabric settings\n\n" + note
     text += (
         "What dlrun knows of the variables of fabrics and communication libraries. `dlrun explain VARIABLE` prints the "
-        "same for one of them, and who set it in a plan. Versions that a profile does not name count as the newest.\n"
+        "same for one of them, and who set it in a plan; `environment.drop` of a spec leaves one unset. Versions that a "
+        "profile does not name count as the newest.\n"
     )
     for cls, meaning in _CLASSES.items():
         text += f"\n## {cls.capitalize()}\n\n{meaning}\n\n"

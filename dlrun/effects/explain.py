@@ -12,6 +12,9 @@ from dlrun.fabrics import table
 from dlrun.fabrics.rules import say
 from dlrun.model.plan import Plan, Variable
 
+UNSET = ("unset", "left out")
+"""Values of decisions about a variable that the plan does not set."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
@@ -108,7 +111,7 @@ def _decisions(what: str, prepared: Prepared) -> Iterator[Explanation]:
     inputs = prepared.inputs
     decided = False
     for decision in prepared.plan.decisions:
-        if decision.key == what:
+        if decision.key == what or (decision.key == f"variables.{what}" and decision.value in UNSET):
             decided = True
             yield Explanation(
                 key=what,

@@ -49,7 +49,7 @@ def select(job: Job, site: Mapping[str, str], drop: Collection[str], user: Mappi
 
     `drop` names settings that the site does not want: a unit that loses one loses all.
     """
-    asked = {**site, **user}
+    asked = {name: value for name, value in {**site, **user}.items() if name not in drop}
     chosen = _safe(job, drop)
     withheld: dict[str, str] = {}
     for name, value in site.items():
@@ -61,16 +61,17 @@ def select(job: Job, site: Mapping[str, str], drop: Collection[str], user: Mappi
             chosen[name] = Choice(name=name, value=value, rule=_about_site(job, name, value), by_site=True)
     lacking: dict[str, str] = {}
     for unit, members in _asked_units(job, asked).items():
+        if any(rule.name in drop for rule in members):
+            withheld |= {
+                r.name: "a setting that it stands or falls with is dropped" for r in members if r.name in site
+            }
+            continue
         missing = [c for rule in members for c in rule.when if not _condition(job, c, rule)]
         flags = [c.partition(":")[2] for c in missing if c.startswith("flag:")]
         if flags:
             lacking[unit] = flags[0]
         elif not missing:
-            chosen |= {
-                rule.name: Choice(name=rule.name, value=rule.value, rule=rule)
-                for rule in members
-                if rule.name not in drop
-            }
+            chosen |= {rule.name: Choice(name=rule.name, value=rule.value, rule=rule) for rule in members}
         if missing:
             withheld |= {r.name: f"it needs {say(missing[0])}" for r in members if r.name in site}
     return Selection(choices=tuple(chosen.values()), withheld=withheld, lacking=lacking)

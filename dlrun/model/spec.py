@@ -124,6 +124,11 @@ class Environment:
     variables: Mapping[str, str] = key(
         "environment variables of every rank", factory=dict, names=VARIABLE_NAME
     )
+    drop: tuple[str, ...] = key(
+        "variables that stay unset, whether dlrun, the site or a module would set them",
+        default=(),
+        pattern=VARIABLE_NAME,
+    )
     setup: tuple[str, ...] = key("shell lines to run before launch, as they stand", default=(), lone="text")
 
 

@@ -89,6 +89,8 @@ def build(inputs: Inputs) -> Plan:
         shape, commands[0], site, layout, choice, binding, launch_arguments(container, inputs.directory),
         given={*spec.environment.variables, *site.environment.variables, *(v.name for v in of_fabric)},
     )  # fmt: skip
+    environment.check_dropped(spec, {v.name for role in role_plans for v in role.variables}, ledger)
+    _stop(ledger, inputs)
     launch = roles.launch_plan(choice, site)
     because = next((d.because for d in ledger.decisions if d.key == "placement.threads"), "")
     shared = (

@@ -256,6 +256,18 @@ CODES: dict[str, tuple[str, str]] = {
         "The job directory, the directory that the job runs in and the data sets are mounted at the same paths inside. "
         "Container runtimes read a colon or a comma in such a path as the end of it.",
     ),
+    "DLR069": (
+        "a variable that is dropped and set",
+        "`environment.drop` leaves a variable unset whoever else sets it; `RANK`, `MASTER_ADDR` and the like, by which ranks "
+        "find one another, cannot be left unset.",
+    ),
+    "DLR068": (
+        "a rank's share of a shared node is not known",
+        "Where other jobs run on the same nodes, a scheduler grants only the cores that a job asks for, and mostly one for "
+        "each rank if it asks for none: the training then runs on one core, with its data loaders. Give `cpus_per_rank`, ask "
+        "for whole nodes (`exclusive: true`), or describe the nodes in the site profile (`node_types: {gpu: {topology: …}}` "
+        "and the partition's `node_type`): `auto` is then an equal share.",
+    ),
     "DLR070": (
         "partitions other than the scheduler's",
         "On the cluster itself, `dlrun site check` compares the names in the profile (partitions, the default one, QOS, "

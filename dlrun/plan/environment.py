@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from dlrun.model.origin import Origin
 from dlrun.model.plan import ContainerPlan, DataPlan, EnvironmentPlan, RendezvousPlan, SecretPlan, Variable
@@ -22,9 +22,29 @@ def set_up(spec: Spec, site: Site, container: ContainerPlan | None) -> Environme
         modules=(*site.environment.modules, *spec.environment.modules),
         conda=spec.environment.conda,
         venv=spec.environment.venv,
-        setup=spec.environment.setup,
+        setup=(*spec.environment.setup, *unset(spec)),
         container=container,
     )
+
+
+def unset(spec: Spec) -> tuple[str, ...]:
+    """The line that leaves the dropped variables unset: a module or the user's own shell may have set them."""
+    return (f"unset -v {' '.join(spec.environment.drop)}",) if spec.environment.drop else ()
+
+
+def check_dropped(spec: Spec, needed: Collection[str], ledger: Ledger) -> None:
+    """Names that are dropped and set at once, and those that ranks cannot do without (`needed`)."""
+    for name in spec.environment.drop:
+        if name in needed:
+            ledger.problem(
+                "DLR069", f"`{name}` cannot be left unset: ranks find one another by it", "environment.drop",
+                help="take it out of `environment.drop`",
+            )  # fmt: skip
+        elif name in spec.environment.variables:
+            ledger.problem(
+                "DLR069", f"`{name}` is set under `variables` and left unset by `drop`", "environment.drop",
+                f"environment.variables.{name}", help="it stays unset; take it out of one of them", warning=True,
+            )  # fmt: skip
 
 
 def variables(spec: Spec, site: Site, values: Sequence[Variable], ledger: Ledger) -> tuple[Variable, ...]:
@@ -38,6 +58,13 @@ def variables(spec: Spec, site: Site, values: Sequence[Variable], ledger: Ledger
     for name, value in spec.environment.variables.items():
         origin = ledger.origin(f"environment.variables.{name}")
         _override(chosen, name, value, "user-variable", "the spec", origin)
+    for name in spec.environment.drop:
+        gone = chosen.pop(name, None)
+        instead = f" (else it would be {gone.value}: {gone.because})" if gone else ""
+        origin = ledger.origin("environment.drop")
+        ledger.decide(
+            f"variables.{name}", "unset", "user-drop", f"the spec leaves it unset{instead}", origin=origin
+        )
     for variable in chosen.values():
         ledger.decide(
             f"variables.{variable.name}",

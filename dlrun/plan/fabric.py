@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from dlrun.fabrics import libraries, rules
-from dlrun.fabrics.rules import Choice, Job
+from dlrun.fabrics.rules import Choice, Job, Selection
 from dlrun.fabrics.table import Rule
 from dlrun.model.plan import Variable
 from dlrun.model.site import Site
@@ -22,22 +22,50 @@ def settings(spec: Spec, site: Site, layout: Layout, launcher: str, ledger: Ledg
     A site that names no fabric gets none.
     """
     job = job_of(spec, site, layout, launcher)
-    user, fabric = spec.environment.variables, site.fabric
+    drop = spec.environment.drop
+    user = {name: value for name, value in spec.environment.variables.items() if name not in drop}
+    fabric = site.fabric
     _faults(user, "the spec", job, ledger)
-    of_site = {name: value for name, value in site.environment.variables.items() if name not in user}
+    of_site = {n: value for n, value in site.environment.variables.items() if n not in user and n not in drop}
     choices: tuple[Choice, ...] = ()
     if fabric is not None:
         wanted = {**fabric.settings, **(fabric.multi_node if layout.nodes > 1 else {})}
-        found = rules.select(job, wanted, fabric.drop, user)
+        found = rules.select(job, wanted, (*fabric.drop, *drop), user)
+        whole = rules.select(job, wanted, fabric.drop, user)
+        _dropped(whole, found, spec, ledger)
         for name, why in found.withheld.items():
             because = f"{site.name} sets it, but {why}"
             ledger.decide(f"fabric.settings.{name}", "left out", "fabric-condition", because)
         for unit, flag in found.lacking.items():
             _lacking(unit, flag, spec, site, ledger)
-        choices = found.choices
+        # What the user drops by name goes on, for the environment to take out and say what it would have been.
+        choices = (*found.choices, *(choice for choice in whole.choices if choice.name in drop))
         of_site |= {c.name: c.value for c in choices if c.by_site and c.name not in user}
     _faults(of_site, f"site `{site.name}`", job, ledger)
     return tuple(_variable(choice, site) for choice in choices)
+
+
+def _dropped(whole: Selection, kept: Selection, spec: Spec, ledger: Ledger) -> None:
+    """Note what else goes when the spec's `environment.drop` takes a unit apart."""
+    drop = spec.environment.drop
+    names = {*drop, *(choice.name for choice in kept.choices)}
+    lost: dict[str, list[str]] = {}
+    for choice in whole.choices:
+        if choice.name in names or choice.rule is None:
+            continue
+        unit = choice.rule.unit
+        by = next(rule.name for rule in rules.unit(unit) if rule.name in drop)
+        because = f"it stands or falls with `{by}`, which the spec leaves unset"
+        ledger.decide(f"variables.{choice.name}", "left out", f"fabric-{unit}", because)
+        lost.setdefault(by, []).append(f"`{choice.name}`")
+    for by, others in lost.items():
+        ledger.problem(
+            "DLR065",
+            f"without `{by}`, {' and '.join(others)} are not set either: they stand or fall together",
+            "environment.drop",
+            help=f"leave `{by}` in, or drop all of them to say that you mean it",
+            warning=True,
+        )
 
 
 def job_of(spec: Spec, site: Site, layout: Layout, launcher: str) -> Job:

@@ -142,4 +142,4 @@ def test_unknown_site_is_an_error_without_traceback(capsys):
 def test_error_format(capsys, machine):
     (machine / "bad.yaml").write_text(PROFILE + "zzz: 1\n")
     assert run(["--error-format", "concise", "site", "check", "bad"]) == 2
-    assert "bad.yaml:10:1: unknown key `zzz`\n" in capsys.readouterr().err
+    assert "bad.yaml:10:1: unknown key `zzz` [DLR059]\n" in capsys.readouterr().err

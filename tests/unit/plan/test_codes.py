@@ -44,6 +44,7 @@ launcher: {name: srun}
 LOCAL = "name: here\nscheduler: {type: local}\nlauncher: {name: local}\nnode_types: {n: {topology: {packages: 1, cores: 4}}}\n"
 BARE = "name: bare\nscheduler: {type: slurm}\nlauncher: {name: srun}\n"
 FABRIC = BARE + "fabric: {name: slingshot}\n"
+OMNI_PATH = BARE + "fabric: {name: omni-path, libraries: [psm2-nccl]}\n"
 SSD = SITE + "storage: {node_local: {path: /local, size: 1TB}}\n"
 
 
@@ -64,6 +65,7 @@ class Case(NamedTuple):
 FAULTS = [
     Case("DLR062", "environment: {variables: {FI_MR_CACHE_MONITOR: memhooks}}\nresources: {gpus_per_node: 1}", "memhooks",
          "which is refused", "use userfaultfd", FABRIC),
+    Case("DLR069", "environment: {drop: [RANK]}", "[RANK]", "`RANK` cannot be left unset", "take it out", BARE),
     Case("DLR063", "environment: {variables: {FI_CXI_RDZV_PROTO: alt_read}}", "alt_read",
          "stands or falls with the option `disable_rdzv_get`", "options: {network: disable_rdzv_get}", FABRIC),
     Case("DLR010", "resources: {nodes: 2}", "2}", "one machine, and the job wants 2 nodes", "use `nodes: 1`", LOCAL),
@@ -149,6 +151,9 @@ WARNINGS = [
          "leave it out", BARE),
     Case("DLR061", "environment: {variables: {NCCL_ASYNC_ERROR_HANDLING: '1'}}", None, "which is deprecated",
          "use TORCH_NCCL_ASYNC_ERROR_HANDLING", BARE),
+    Case("DLR065", "environment: {drop: [NCCL_PROTO]}\nresources: {nodes: 2, gpus_per_node: 1}", None,
+         "without `NCCL_PROTO`", "drop all of them", OMNI_PATH),
+    Case("DLR069", "environment: {drop: [A], variables: {A: '1'}}", None, "left unset by `drop`", "it stays unset", BARE),
     Case("DLR090", "fabric_check: warn\nresources: {nodes: 2}", "warn", "names no fabric", "give `fabric.name`", BARE),
 ]  # fmt: skip
 
