@@ -12,6 +12,7 @@ from dlrun.effects.process import Runner
 from dlrun.errors import OperationFailed
 from dlrun.model.job import JobStatus
 from dlrun.schedulers.protocol import Scheduler
+from dlrun.schedulers.refusals import words
 
 PAUSES = (1.0, 3.0)
 """Seconds to wait before asking again when a scheduler is too busy to answer."""
@@ -102,7 +103,7 @@ def _patiently(argv: Sequence[str], scheduler: Scheduler, runner: Runner) -> str
         pause = next(pauses, None)
         if pause is None or not _BUSY.search(done.stderr):
             raise OperationFailed(
-                f"`{argv[0]}` failed: {done.stderr.strip() or f'exit code {done.returncode}'}",
+                f"`{argv[0]}` failed: {words(done.stderr) or f'exit code {done.returncode}'}",
                 help=scheduler.advice(done.stderr),
             )
         time.sleep(pause)

@@ -10,6 +10,7 @@ from dlrun.effects import clients, local
 from dlrun.effects.selection import Selection
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.schedulers.protocol import Scheduler
+from dlrun.schedulers.refusals import words
 
 
 def cancel(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
@@ -54,7 +55,7 @@ def _request(
         ids = [job_id for one in members for job_id in _ids(back_end, one)]
         done = clients.runner(members[0].job)(arguments(back_end, ids))
         if done.returncode != 0:
-            said = done.stderr.strip() or f"exit code {done.returncode}"
+            said = words(done.stderr) or f"exit code {done.returncode}"
             raise OperationFailed(f"could not {word}: {said}", help=back_end.advice(done.stderr))
         for one in members:
             yield one, f"{word} requested"

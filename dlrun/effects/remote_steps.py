@@ -13,6 +13,7 @@ from dlrun.effects.transport.refusals import AGAIN
 from dlrun.effects.transport.session import Answer, Session, run
 from dlrun.errors import OperationFailed
 from dlrun.schedulers.protocol import Scheduler
+from dlrun.schedulers.refusals import words
 
 _FINDERS = {"slurm": "find_slurm", "openpbs": "find_pbs", "torque": "find_pbs"}
 """Scheduler -> script that finds a job by the directory it was submitted from."""
@@ -139,7 +140,7 @@ def submit(
         return scheduler.submitted(answer.stdout.decode(errors="replace"))
     if answer.returncode == 65:
         raise NotTaken(
-            f"{scheduler.CLIENT} on `{transport.host}` refused the job: {answer.stderr}",
+            f"{scheduler.CLIENT} on `{transport.host}` refused the job: {words(answer.stderr)}",
             help=scheduler.advice(answer.stderr),
         )
     raise _failure(transport.host, directory, answer)

@@ -21,6 +21,7 @@ from dlrun.effects.process import Completed, run
 from dlrun.errors import DlrunError, Invalid, OperationFailed
 from dlrun.model.plan import Plan
 from dlrun.schedulers.protocol import Scheduler
+from dlrun.schedulers.refusals import words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,7 +109,7 @@ def _hand_over(plan: Plan, target: Path, environment: dict[str, str]) -> str:
 
 
 def _refused(scheduler: Scheduler, done: Completed) -> OperationFailed:
-    refusal = (done.stderr or done.stdout).strip() or f"exit code {done.returncode}"
+    refusal = words(done.stderr or done.stdout) or f"exit code {done.returncode}"
     return OperationFailed(
         f"{scheduler.CLIENT} refused the job: {refusal}", help=scheduler.advice(done.stderr)
     )

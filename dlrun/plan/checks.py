@@ -18,6 +18,7 @@ def check(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
     _partition(spec, site, layout, ledger)
     _limits(layout, ledger)
     _node(spec, layout, ledger)
+    _share(spec, site, layout, ledger)
     _options(spec, site, layout, ledger)
     _batch(spec, layout, ledger)
     if site.scheduler.type == "local" and layout.nodes > 1:
@@ -129,6 +130,22 @@ def _node(spec: Spec, layout: Layout, ledger: Ledger) -> None:
             "resources.cpus_per_rank",
             "resources.ranks_per_node",
             help=f"use at most `cpus_per_rank: {max(1, cores // layout.ranks_per_node)}`, or `auto`",
+        )
+
+
+def _share(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
+    """On a shared node a scheduler grants what is asked for, and one core a rank where nothing is."""
+    whole = layout.exclusive or site.scheduler.type == "local"
+    raw = (*spec.resources.options, *site.scheduler.directives)
+    if layout.cpus_per_rank is None and not whole and not any("cpus" in option for option in raw):
+        ledger.problem(
+            "DLR068",
+            "nothing says how many cores a rank needs, and on shared nodes it gets the scheduler's default: mostly one",
+            "resources.ranks_per_node",
+            "resources",
+            help="give `cpus_per_rank: 8` (or so), or `exclusive: true` for whole nodes, or describe the site's nodes "
+            "under `node_types`",
+            warning=True,
         )
 
 

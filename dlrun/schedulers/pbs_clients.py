@@ -8,6 +8,10 @@ from collections.abc import Sequence
 from dlrun.errors import OperationFailed
 
 REFUSALS = {
+    r"^perl: (error|fatal)": (
+        "the PBS clients here are Slurm's wrappers, and find no Slurm: `--site` names another cluster, "
+        "or submit on its login node"
+    ),
     r"Unknown queue|illegally formed destination": (
         "name a queue under resources.partition; `qstat -Q` lists them"
     ),

@@ -13,6 +13,16 @@ def find(refusals: Mapping[str, str], stderr: str) -> str | None:
     )
 
 
+def words(stderr: str) -> str:
+    """What a client said, without what its Perl libraries said before the last of it.
+
+    Slurm's wrappers of the PBS clients print every step of a failed search for a Slurm.
+    """
+    said = stderr.strip()
+    found = re.findall(r"^perl: (?:error|fatal): (.*)", said, re.MULTILINE)
+    return found[-1] if found else said
+
+
 def says_only(words: str, stderr: str) -> bool:
     """True if something was said and every line of it has these words (a regular expression)."""
     lines = [line for line in stderr.splitlines() if line.strip()]

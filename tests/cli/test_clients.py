@@ -95,7 +95,7 @@ def test_a_refusal_is_passed_on_with_advice_and_leaves_nothing(dlrun, clients):
     clients.answer("sbatch", code=1, stderr=refusal)
     ran = submit(dlrun, clients, code=1)
     assert ran.stdout == ""
-    assert ran.stderr.startswith("error: sbatch refused the job: sbatch: error: Batch job submission failed")
+    assert "\nerror: sbatch refused the job: sbatch: error: Batch job submission failed" in ran.stderr
     assert "= help: " in ran.stderr
     assert not (dlrun.place / "job").exists()
 

@@ -142,6 +142,7 @@ FAULTS = [
 ]  # fmt: skip
 
 WARNINGS = [
+    Case("DLR068", "resources: {nodes: 2, ranks_per_node: 2}", "2}", "how many cores a rank needs", "`cpus_per_rank: 8`", BARE),
     Case("DLR016", "resources: {nodes: 2, ranks_per_node: 8}", None, "8 ranks share 4 GPUs on each node",
          "use `ranks_per_node: auto`"),
     Case("DLR026", "resources: {partition: cpu, ranks_per_node: 3, exclusive: true}", None, "core", "tune-affinity"),

@@ -7,7 +7,7 @@ import pytest
 from dlrun.model.job import State
 from dlrun.model.plan import Dependency
 from dlrun.model.units import Bytes
-from dlrun.schedulers import torque
+from dlrun.schedulers import refusals, torque
 from tests.fakebin import CAPTURED
 from tests.unit.schedulers.making import faults, lines, request, site
 
@@ -97,3 +97,13 @@ def test_slurms_torque_wrapper_does_not_say_how_a_job_ended():
     assert (found.state, found.nodes) == (State.LOST, "n[1-2]")
     (found,) = torque.parse_queue("Job Id:\t1\n\tjob_state = C\n")
     assert found.state is State.CANCELLED
+
+
+def test_slurms_wrappers_without_a_slurm_are_told_in_one_line():
+    said = """perl: error: resolve_ctls_from_dns_srv: res_nsearch error: Unknown host
+perl: error: fetch_config: DNS SRV lookup failed
+perl: fatal: Could not establish a configuration source
+"""
+    assert refusals.words(said) == "Could not establish a configuration source"
+    assert "`--site` names another cluster" in torque.advice(said)
+    assert refusals.words(" qsub: Unknown queue\n") == "qsub: Unknown queue"
