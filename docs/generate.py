@@ -186,6 +186,31 @@ def environment_page() -> str:
     return text.replace("\n\n\n", "\n\n")
 
 
+# --- Published launches -------------------------------------------------------------------------------------
+
+
+def published_page() -> str:
+    """The launches of the literature as dlrun writes them, from the golden cases that hold them so."""
+    text = "# Published launches\n\n" + NOTE
+    text += (
+        "Launches of PRACE's Best Practice Guide: Deep Learning (2019), said as specs, and what dlrun makes of them. "
+        "What has changed since is in today's words. Each is a golden case in `tests/golden/frameworks/`.\n"
+    )
+    for case in sorted((ROOT / "tests/golden/frameworks").glob("*/spec.yaml")):
+        lines = case.read_text("utf-8").splitlines()
+        said = [line.removeprefix("#").removeprefix(" ") for line in lines if line.startswith("#")]
+        title, *rest = "\n".join(said).split("\n\n")
+        spec = "\n".join(line for line in lines if not line.startswith("#"))
+        text += f"\n## {title.rstrip('.').splitlines()[0]}\n\n" + "\n\n".join(rest).replace(
+            "\n- ", "\n\n- ", 1
+        )
+        text += f"\n\n```yaml\n{spec.strip()}\n```\n"
+        launch = case.with_name("launch.sh").read_text("utf-8").partition("\ncommand=()\n")
+        started = re.sub(r"^take_ports .*\n", "", launch[0] + "\n", flags=re.MULTILINE).strip()
+        text += f"\nIn `job.sh`:\n\n```bash\n{started}\n```\n\nIn `rank.sh`:\n\n```bash\n{launch[2].strip()}\n```\n"
+    return text
+
+
 # --- The README -------------------------------------------------------------------------------------------------
 
 
@@ -270,6 +295,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     f"{REFERENCE}/commands.md": commands_page,
     f"{REFERENCE}/codes.md": codes_page,
     f"{REFERENCE}/environment.md": environment_page,
+    "docs/frameworks/published.md": published_page,
     f"{REFERENCE}/settings.md": lambda: settings_page(NOTE),
     **site_pages(ROOT, NOTE),
     "README.md": lambda: readme((ROOT / "README.md").read_text(encoding="utf-8")),

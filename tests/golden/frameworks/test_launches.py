@@ -1,7 +1,8 @@
 """What every framework's processes are told and how they start, word for word: the examples, and published launches.
 
-Only what is the framework's own is kept: the launch lines of `job.sh` and the roles of `rank.sh`. The rest of both
-scripts is in the other golden cases. `pytest tests/golden/frameworks --update-golden` writes them anew.
+Only what is the framework's own is kept: variables and launch lines of `job.sh` and the roles of `rank.sh`. The rest of
+both scripts is in the other golden cases. `docs/frameworks/published.md` is made of the published ones.
+`pytest tests/golden/frameworks --update-golden` writes them anew.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ def framework_of(place: Path) -> str:
 
 
 def launch(plan) -> str:
-    """The lines that start each role, and what `rank.sh` does for it."""
+    """What all ranks are told alike, the lines that start each role, and what `rank.sh` does for it."""
     made = scripts_of(plan)
     lines = made["job.sh"].splitlines()
     started = []
@@ -53,8 +54,11 @@ def launch(plan) -> str:
             started += lines[number:end]
     waits = [line for line in lines if line.startswith("  if ") and line.endswith("then break; fi")]
     roles = made["rank.sh"][made["rank.sh"].index("\ncommand=()\n") + 1 :]
-    ports = [line for line in lines if re.match(r"(take_ports|DLRUN_MASTER_IP=)", line)]
-    return "\n".join([*ports, *started, *waits, "", roles[: roles.index("\nesac\n") + 5], ""])
+    told = [line for line in lines if re.match(r"(take_ports \d|DLRUN_MASTER_IP=)", line)]
+    before = lines[: lines.index(started[0])]
+    head = next(number for number, line in enumerate(before) if line.startswith("# --- Launch -"))
+    told += [line for line in before[head:] if line.startswith("export ")]
+    return "\n".join([*told, *started, *waits, "", roles[: roles.index("\nesac\n") + 5], ""])
 
 
 def compare(path: Path, text: str, update: bool) -> None:
@@ -107,3 +111,41 @@ def test_the_published_binding_of_intel_caffe_comes_out():
         assert said in text
     plan = plan_in(HERE / "prace-intelcaffe")
     assert {v.name: str(v.value) for v in plan.variables}["OMP_NUM_THREADS"] == "22"
+
+
+@pytest.mark.parametrize("nodes", [1, 2, 4, 8, 16])
+def test_the_published_pytorch_job_is_the_same_spec_on_fewer_nodes(nodes):
+    text = launch(plan_in(HERE / "prace-pytorch-horovod", sets=[f"resources.nodes={nodes}"]))
+    assert f"mpirun -np {4 * nodes} " in text
+    assert "--map-by ppr:4:node --bind-to none" in text
+
+
+def test_what_has_changed_since_is_said_of_each_published_launch():
+    for case in PUBLISHED:
+        said = [
+            line for line in (HERE / case / "spec.yaml").read_text("utf-8").splitlines() if line[:1] == "#"
+        ]
+        assert any(line.startswith("# Published: ") for line in said), case
+        assert sum(line.startswith("# - ") for line in said) >= 2, case
+
+
+@pytest.mark.parametrize(("case", "ranks"), [("prace-intelcaffe", 896), ("prace-tensorflow-horovod", 512)])
+def test_the_old_words_for_omni_path_come_out_as_todays(case, ranks):
+    text = (HERE / case / "launch.sh").read_text("utf-8")
+    assert f'mpiexec.hydra -f "$run_dir"/hosts -ppn 2 -n {ranks} ' in text
+    assert "export FI_PROVIDER=psm2 " in text
+    assert not re.search(r"^\s*export I_MPI_(FABRICS|TMI_PROVIDER|FALLBACK)=", text, re.MULTILINE)
+
+
+def test_the_published_threads_of_tensorflow_come_out():
+    text = (HERE / "prace-tensorflow-horovod" / "launch.sh").read_text("utf-8")
+    assert "--num_intra_threads=20 --num_inter_threads=2" in text
+    assert "export OMP_NUM_THREADS=20 " in text
+
+
+def test_the_published_mxnet_job_reads_its_hosts_from_the_node_file():
+    script = scripts_of(plan_in(HERE / "prace-mxnet"))["job.sh"]
+    assert """awk '!seen[$0]++' "$PBS_NODEFILE" >"$DLRUN_HOSTS\"""" in script
+    text = (HERE / "prace-mxnet" / "launch.sh").read_text("utf-8")
+    assert text.count("export DMLC_NUM_SERVER=16 ") == text.count("export DMLC_NUM_WORKER=16 ") == 3
+    assert text.count("--gpus=0,1,2,3 --kv-store=dist_device_sync") == 3

@@ -1,5 +1,5 @@
-take_ports() { # COUNT: a block of free ports, reserved against other jobs of yours on this node; sets port
 take_ports 1
+export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
 # 64 × rank, 4 on each node
 forward_names mpirun -np 64 --hostfile "$run_dir"/hostfile --map-by ppr:4:node --bind-to none bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
 

@@ -1,5 +1,6 @@
-take_ports() { # COUNT: a block of free ports, reserved against other jobs of yours on this node; sets port
 take_ports 1
+export OMP_NUM_THREADS=24 # 48 cores / 2 ranks [OpenMP 5.2, chapter 21]
+export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
 # 4 × rank, 2 on each node
 srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
 

@@ -1,5 +1,8 @@
-take_ports() { # COUNT: a block of free ports, reserved against other jobs of yours on this node; sets port
 take_ports 1
+export OMP_NUM_THREADS=23 # 48 cores / 2 ranks, 1 kept for communication and loading [OpenMP 5.2, chapter 21]
+export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
+export I_MPI_PIN=0 # ranks start unbound; rank.sh binds them [Intel MPI Library Developer Reference]
+export I_MPI_JOB_RESPECT_PROCESS_PLACEMENT=0 # -ppn counts, whatever the scheduler's own layout [Intel MPI Library Developer Reference]
 # 4 × rank, 2 on each node
 mpiexec.hydra -f "$run_dir"/hosts -ppn 2 -n 4 bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
 
