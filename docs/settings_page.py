@@ -188,7 +188,8 @@ def _example(case: Path) -> str:
     prefix = "#SBATCH" if plan.scheduler == "slurm" else "#PBS"
     lines = [f"{prefix} {one.text}" for one in plan.directives]
     launch = "\n".join(" ".join(map(str, role.launch)) for role in plan.roles)
-    return "```bash\n" + "\n".join(lines) + f"\n\n{launch} …\n```\n"
+    text = "\n".join([*lines, "", f"{launch} …"] if lines else [f"{launch} …"])
+    return f"```bash\n{text}\n```\n"
 
 
 def _flow(node: Node) -> str:

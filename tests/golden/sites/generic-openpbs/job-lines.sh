@@ -1,0 +1,12 @@
+#PBS -N published
+#PBS -S /bin/bash
+#PBS -o logs/job.log
+#PBS -j oe
+#PBS -k doe
+#PBS -r n
+#PBS -l select=2:ncpus=1:mpiprocs=1:mem=10gb
+#PBS -l place=scatter
+#PBS -l walltime=01:00:00
+DLRUN_MASTER_ADDR="$first_host"
+export PYTHONUNBUFFERED=1
+start_ssh "$run_dir"/hosts 1 2 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
