@@ -1,4 +1,4 @@
-"""`dlrun resubmit`: the same plan once more."""
+"""`dlrun resubmit`: the same plan once more, whole or only some points of its sweep."""
 
 from __future__ import annotations
 
@@ -7,21 +7,36 @@ import click
 from dlrun.cli.options import json_option, say
 
 
-@click.command(epilog="Example: dlrun resubmit latest --wait")
-@click.argument("job")
+@click.command(epilog="Example: dlrun resubmit latest --failed --wait")
+@click.argument("job", metavar="JOB[:POINTS]")
+@click.option("--failed", is_flag=True, help="Only the runs that did not end well.")
 @click.option("--wait", is_flag=True, help="Follow the job's log and exit with the job's exit code.")
 @json_option
-def command(job: str, wait: bool, as_json: bool) -> int:
-    """Submit the plan of JOB again, exactly, as a new job with a directory of its own."""
+def command(job: str, failed: bool, wait: bool, as_json: bool) -> int:
+    """Submit the plan of JOB again, exactly, as a new job with a directory of its own.
+
+    Of a sweep, POINTS (such as `latest:3,7-9`) or `--failed` choose what runs again: as one array of these points
+    alone. `dlrun results JOB` then shows how they ended.
+    """
     from dlrun.cli.submit import answer
-    from dlrun.effects import jobs
+    from dlrun.effects import again, jobs
+    from dlrun.effects.selection import select
     from dlrun.effects.submit import submit
 
-    found = jobs.find(job, jobs.home())
-    if found.remote is not None:
+    chosen = select(job, jobs.home())
+    found, points = chosen.job, chosen.tasks
+    if failed:
+        bad = again.failed(found)
+        points = tuple(n for n in bad if points is None or n in points)
+        if not points:
+            say(f"no run of {found.directory.name} has failed: nothing was submitted")
+            return 0
+    if found.array is not None and points is not None:
+        new = again.run_again(found, points, say)
+    elif found.remote is not None:
         from dlrun.effects import remote
 
-        again = remote.resubmit(found, say)
+        new = remote.resubmit(found, say)
     else:
-        again = submit(found.plan(), None, keep=found.directory, say=say).job
-    return answer(again, wait=wait, parsable=False, as_json=as_json)
+        new = submit(found.plan(), None, keep=found.directory, say=say).job
+    return answer(new, wait=wait, parsable=False, as_json=as_json)

@@ -21,6 +21,7 @@ from dlrun.effects.remote_submission import Load, carry_out
 from dlrun.effects.transport import open_transport
 from dlrun.effects.transport.protocol import Transport
 from dlrun.errors import OperationFailed
+from dlrun.model.plan import Plan
 
 HOME_UNKNOWN = "~"
 """The home directory there, while the login node has not been asked."""
@@ -57,8 +58,8 @@ def submit(
         return carry_out(transport, to, facts, lambda place: _load(draft, to, facts.home, place), say)
 
 
-def resubmit(job: Job, say: Callable[[str], None]) -> Job:
-    """Submit the plan of a job on its login node once more, to run in the directory that it ran in.
+def resubmit(job: Job, say: Callable[[str], None], plan: Plan | None = None) -> Job:
+    """Submit the plan of a job (or `plan`, a part of it) on its login node once more, in the same directory.
 
     Raises what `submit` does.
     """
@@ -66,7 +67,7 @@ def resubmit(job: Job, say: Callable[[str], None]) -> Job:
     if remote is None:
         raise OperationFailed(f"job `{job.directory.name}` was submitted on this machine")
     to = Destination(host=remote.host, transport=remote.transport)
-    plan = job.plan()
+    plan = plan or job.plan()
     kept = {path.name: path.read_text(encoding="utf-8") for path in job.directory.glob("s*.yaml")}
     with closing(open_transport(to.host, to.transport)) as transport:
         facts = remote_steps.probe(transport, (backends.scheduler(plan.scheduler).CLIENT,), ())

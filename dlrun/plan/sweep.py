@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 
+from dlrun import backends
+from dlrun.model.plan import Plan
 from dlrun.model.spec import Sweep
 from dlrun.plan.ledger import Ledger
 
@@ -117,3 +120,27 @@ def _instead(name: str) -> str:
             "with `dlrun scale`"
         )
     return f"call the parameter otherwise, such as `my_{name}`"
+
+
+def subset(plan: Plan, indexes: Sequence[int], because: str) -> Plan:
+    """The plan of some points of a sweep alone, numbered anew from 0, for the same scheduler."""
+    back_end = backends.scheduler(plan.scheduler)
+    request = plan.request
+    old = back_end.array(request.array or 1, request.at_once)
+    new = back_end.array(len(indexes), request.at_once)
+    share = len(indexes) / max(1, len(plan.points))
+    cost = plan.cost
+    first = plan.points[0].argv  # a role that runs the points has the first one's command
+    return replace(
+        plan,
+        roles=tuple(
+            replace(role, argv=plan.points[indexes[0]].argv) if role.argv == first else role
+            for role in plan.roles
+        ),
+        request=replace(request, array=len(indexes)),
+        directives=tuple(
+            replace(d, text=new, because=because) if d.text == old and old else d for d in plan.directives
+        ),
+        points=tuple(replace(plan.points[index], index=new) for new, index in enumerate(indexes)),
+        cost=replace(cost, node_hours=cost.node_hours * share, units=cost.units * share) if cost else None,
+    )

@@ -1,0 +1,148 @@
+"""`dlrun results`: what each run of a job gave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dlrun.cli.options import json_option, say
+
+if TYPE_CHECKING:
+    from dlrun.effects.results import Result
+
+
+@click.command(epilog="Example: dlrun results latest --sort accuracy")
+@click.argument("job", default="latest", metavar="[JOB]")
+@click.option("--sort", metavar="COLUMN", help="Sort by a parameter or metric, the largest first.")
+@click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
+@json_option
+def command(job: str, sort: str | None, as_csv: bool, as_json: bool) -> None:
+    """Show a table of the runs of JOB: a sweep's parameters, state, time, cost and the metrics in their logs.
+
+    A spec says under `metrics:` what to read; the throughput of common trainers is found by itself. Points that
+    `dlrun resubmit --failed` ran again are shown as they ended last.
+    """
+    from dlrun.effects import jobs
+    from dlrun.effects.results import of
+
+    found = jobs.find(job, jobs.home())
+    plan = found.plan()
+    results = of(found)
+    if sort is not None:
+        results = _sorted(results, sort)
+    if as_json:
+        from dlrun.cli.output.json import emit
+
+        emit("results", [_data(result) for result in results])
+        return
+    header, rows = _table(results, plan.cost.unit if plan.cost else None)
+    if as_csv:
+        click.echo(_csv(header, rows), nl=False)
+        return
+    from dlrun.cli.output.table import table
+
+    click.echo(table(header, [[cell or "-" for cell in row] for row in rows]))
+    for line in _notes(results, plan.cost.unit if plan.cost else None):
+        say(line)
+
+
+def _names(results: Sequence[Result]) -> list[str]:
+    """Every metric that a run has, in the order first seen."""
+    return list(dict.fromkeys(name for result in results for name in result.metrics))
+
+
+def _table(results: Sequence[Result], unit: str | None) -> tuple[list[str], list[list[str]]]:
+    """The header and the cells as text; an empty cell is not known."""
+    parameters = list(results[0].parameters) if results else []
+    names = _names(results)
+    header = [*(["POINT"] if parameters else []), *parameters, "STATE", "SECONDS", "NODE-HOURS"]
+    billed = unit is not None and unit != "node-hours"
+    header += [unit.upper()] if billed and unit is not None else []
+    for name in names:
+        units = dict.fromkeys(r.metrics[name].unit for r in results if name in r.metrics)
+        header.append(f"{name} ({'|'.join(units)})" if any(units) else name)
+    rows = []
+    for result in results:
+        row = [str(result.point)] if parameters else []
+        row += [
+            *result.parameters.values(),
+            str(result.state),
+            _number(result.elapsed),
+            _number(result.node_hours),
+        ]
+        row += [_number(result.units)] if billed else []
+        row += [_number(result.metrics[name].value) if name in result.metrics else "" for name in names]
+        rows.append(row)
+    return header, rows
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.6g}"
+
+
+def _csv(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    import csv
+    import io
+
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([header, *rows])
+    return text.getvalue()
+
+
+def _notes(results: Sequence[Result], unit: str | None) -> list[str]:
+    """What the table cannot say: where the numbers come from, what did not end well, what was used."""
+    notes = []
+    for name in _names(results):
+        readings = [r.metrics[name] for r in results if name in r.metrics]
+        skipped = max(reading.skipped for reading in readings)
+        first = f", the first {skipped} left out" if skipped else ""
+        notes.append(f"{name}: from {' and '.join(dict.fromkeys(r.by for r in readings))}{first}")
+    failed = [r for r in results if r.state.final and r.state != "completed"]
+    if failed:
+        how = "`dlrun resubmit JOB --failed` runs them again, alone"
+        notes.append(f"{len(failed)} of {len(results)} runs did not end well; {how}")
+    used = sum(r.node_hours or 0 for r in results)
+    units = sum(r.units or 0 for r in results)
+    billed = f" = {units:.3g} {unit}" if unit is not None and unit != "node-hours" else ""
+    notes.append(f"used {used:.3g} node-hours{billed}")
+    return notes
+
+
+def _sorted(results: Sequence[Result], column: str) -> list[Result]:
+    from dlrun.errors import Invalid
+
+    known = {*_names(results), *(results[0].parameters if results else ())}
+    if column not in known:
+        listed = ", ".join(f"`{name}`" for name in sorted(known)) or "none"
+        raise Invalid(f"no run has `{column}`", help=f"there are {listed}")
+
+    def key(result: Result) -> tuple[int, float, str]:
+        if column in result.metrics:
+            return 2, result.metrics[column].value, ""
+        text = result.parameters.get(column)
+        if text is None:
+            return 0, 0.0, ""
+        try:
+            return 2, float(text), ""
+        except ValueError:
+            return 1, 0.0, text
+
+    return sorted(results, key=key, reverse=True)
+
+
+def _data(result: Result) -> dict[str, Any]:
+    from dlrun.model.plain import to_plain
+
+    return {
+        "point": result.point,
+        "parameters": dict(result.parameters),
+        "state": str(result.state),
+        "exit_code": result.exit_code,
+        "elapsed": result.elapsed,
+        "node_hours": result.node_hours,
+        "units": result.units,
+        "metrics": {name: to_plain(reading) for name, reading in result.metrics.items()},
+        "directory": str(result.directory),
+    }

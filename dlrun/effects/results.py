@@ -1,0 +1,120 @@
+"""What each run of a job gave: its parameters, how it ended, how long it took, and the metrics in its log."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from dlrun.effects import again, copies, logs
+from dlrun.effects.jobs import Job, read_json
+from dlrun.effects.outcome import STATE
+from dlrun.model.job import JobStatus, State
+from dlrun.model.plan import Plan
+from dlrun.model.spec import Metric
+from dlrun.plan.metrics import THROUGHPUT
+from dlrun.plan.readings import Reading, Shape, read
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """One run: `point` is its number in the sweep (None: no sweep), `elapsed` seconds from start to end.
+
+    `units` is what it cost in the site's billing units, so far as that is known.
+    """
+
+    point: int | None
+    parameters: Mapping[str, str]
+    state: State
+    exit_code: int | None
+    elapsed: float | None
+    node_hours: float | None
+    units: float | None
+    metrics: Mapping[str, Reading]
+    directory: Path
+
+
+def of(job: Job) -> list[Result]:
+    """The last word on each run of a job, points that ran again included.
+
+    Raises OperationFailed if a scheduler does not answer or a file cannot be read.
+    """
+    plan = job.plan()
+    found = []
+    shown: set[Path] = set()
+    for number, (one, index, status) in enumerate(again.statuses(job)):
+        if one.directory not in shown:
+            shown.add(one.directory)
+            with copies.of(one, "first") as refresh:
+                refresh(True)
+        run = one.run_directories()[index or 0]
+        parameters = plan.points[number].parameters if plan.points else {}
+        found.append(_result(plan, number if plan.points else None, parameters, status, run))
+    return found
+
+
+def _result(
+    plan: Plan, point: int | None, parameters: Mapping[str, str], status: JobStatus, run: Path
+) -> Result:
+    seconds = elapsed(run, status)
+    hours = seconds / 3600 if seconds is not None else None
+    return Result(
+        point=point,
+        parameters=parameters,
+        state=status.state,
+        exit_code=status.exit_code,
+        elapsed=seconds,
+        node_hours=plan.request.nodes * hours if hours is not None else None,
+        units=plan.cost.an_hour * hours if hours is not None and plan.cost is not None else None,
+        metrics=metrics(plan, run),
+        directory=run,
+    )
+
+
+def elapsed(run: Path, status: JobStatus) -> float | None:
+    """Seconds from a run's start to its end: by its own record, else by its scheduler; None if it has not ended."""
+    record = read_json(run / STATE) or {}
+    own = [record.get("started"), record.get("ended")]
+    times = [t for t in own if isinstance(t, int | float)]
+    if len(times) < 2:
+        times = [seconds for text in (status.started, status.ended) if (seconds := _epoch(text)) is not None]
+    return max(0.0, times[1] - times[0]) if len(times) == 2 else None
+
+
+def metrics(plan: Plan, run: Path) -> dict[str, Reading]:
+    """Every metric of the plan that a run's logs have, and its throughput if they show one."""
+    wanted = {**plan.metrics} if THROUGHPUT in plan.metrics else {**plan.metrics, THROUGHPUT: Metric()}
+    shape = Shape(ranks=plan.request.ranks, global_batch=plan.global_batch)
+    found: dict[str, Reading] = {}
+    for name, metric in wanted.items():
+        for log in _logs(run):
+            if (reading := read(name, metric, _lines(log), shape)) is not None:
+                found[name] = reading
+                break
+    return found
+
+
+def _logs(run: Path) -> Iterator[Path]:
+    """A run's logs, where a metric is looked for first to last: rank 0's, the job's own, the last rank's first."""
+    first = logs.find(run, "first")
+    yield from (log.path for log in [*first[1:], *first[:1]])
+    seen = {log.path for log in first}
+    for log in reversed(logs.find(run, "all")):
+        if log.path not in seen:
+            yield log.path
+
+
+def _lines(path: Path) -> Iterator[str]:
+    try:
+        with path.open(encoding="utf-8", errors="replace", newline="\n") as stream:
+            yield from stream
+    except FileNotFoundError:
+        return
+
+
+def _epoch(text: str | None) -> float | None:
+    try:
+        return time.mktime(time.strptime(text or "", "%Y-%m-%dT%H:%M:%S"))
+    except (ValueError, OverflowError):
+        return None
