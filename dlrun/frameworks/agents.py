@@ -39,7 +39,7 @@ def problems(shape: Shape, command: Sequence[Text]) -> Sequence[Problem]:
     if python is not None and len(rest) > 1 and rest[0].literal == "-m":
         name = _MODULES.get(rest[1].literal or "", "")
         arguments = [word.literal or "" for word in rest[2:]]
-    if name == "accelerate" and "--cpu" in arguments:
+    if name == "accelerate" and "--cpu" in _before_script(arguments):
         problem = Problem(
             code="DLR046",
             message="`accelerate launch --cpu` trains one separate copy in each process, without a word",
@@ -58,3 +58,9 @@ def problems(shape: Shape, command: Sequence[Text]) -> Sequence[Problem]:
         warning=shape.ranks_per_node == 1,
     )
     return (problem,)
+
+
+def _before_script(arguments: Sequence[str]) -> Sequence[str]:
+    """The launcher's own options: what comes after the script is the script's."""
+    script = next((n for n, word in enumerate(arguments) if word.endswith(".py")), len(arguments))
+    return arguments[:script]

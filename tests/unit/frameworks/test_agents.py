@@ -49,6 +49,10 @@ def test_accelerate_launch_on_cpus_trains_separate_copies(command):
     assert codes(command, ranks_per_node=1) == ["DLR046"]
 
 
+def test_an_option_of_the_script_is_not_the_launchers():
+    assert codes("accelerate launch t.py --cpu", ranks_per_node=1) == ["DLR042!"]
+
+
 def test_a_plan_says_so(tmp_path):
     plan = plan_of(tmp_path, "command: [torchrun, train.py]\nresources: {nodes: 2, ranks_per_node: 1}", SSH)
     assert any("DLR042" in warning and "torchrun: true" in warning for warning in plan.warnings)
