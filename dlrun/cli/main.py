@@ -27,6 +27,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "resubmit": ("resubmit", "Submit a job's plan once more, or only what failed."),
     "results": ("results", "Show what each run of a job gave: parameters, state, time, metrics."),
     "list": ("list", "List your jobs."),
+    "stage-data": ("stage_data", "Bring data sets to the nodes' own storage, and look after them there."),
     "tune-affinity": ("tune_affinity", "Place ranks on the cores, memory, GPUs and NICs of a node."),
     "site": ("site", "List, show and check site profiles."),
     "schema": ("schema", "Print the JSON Schema of specs or site profiles."),
@@ -57,11 +58,11 @@ class LazyGroup(click.Group):
         """Find a command; an unknown one is an error that names the nearest."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
-            from difflib import get_close_matches
+            from dlrun.model.nearest import nearest
 
-            near = get_close_matches(name, COMMANDS, n=1)
+            near = nearest(name, COMMANDS)
             hint = (
-                f"a command with a similar name exists: `{near[0]}`"
+                f"a command with a similar name exists: `{near}`"
                 if near
                 else "`dlrun --help` lists the commands"
             )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from dlrun import backends
@@ -11,16 +10,18 @@ from dlrun.effects import inputs as reading
 from dlrun.effects import jobs, preflight
 from dlrun.effects.inputs import Inputs
 from dlrun.effects.installed import look
+from dlrun.effects.measure import measure
 from dlrun.effects.tilde import at_home
 from dlrun.errors import Invalid
 from dlrun.model.plan import Dependency, Plan
 from dlrun.model.problem import InvalidFile
+from dlrun.model.record import record
 from dlrun.model.spec import Spec
 from dlrun.plan.build import Inputs as PlanInputs
 from dlrun.plan.build import build
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Prepared:
     """A plan with what it was made from; `inputs` is None for a plan read from its own file."""
 
@@ -68,6 +69,7 @@ def prepare(
                 sources=loaded.sources,
                 installed=look(loaded.spec, Path.cwd()),
                 after=_dependencies(spec, base or jobs.home()),
+                measured=measure(spec, Path.cwd()) if loaded.site.storage.node_local else {},
             )
         )
     except InvalidFile as error:

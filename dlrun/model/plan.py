@@ -81,6 +81,7 @@ class Request:
     requeue: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
     directives: tuple[str, ...] = ()
+    spare_nodes: int = 0
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -179,7 +180,8 @@ class EnvironmentPlan:
 class DataPlan:
     """One data set: where it lies, how nodes get it, and the path that the program sees.
 
-    `variable` is the name by which the program finds that path.
+    `variable` is the name by which the program finds that path. With `fallback` the set is read in place where
+    it turns out not to fit when the job starts.
     """
 
     name: str
@@ -192,6 +194,11 @@ class DataPlan:
     size: Bytes | None = None
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    readers: int = 1
+    rate: Bytes | None = None
+    low_priority: bool = False
+    verify: bool = False
+    fallback: bool = False
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -206,12 +213,16 @@ class SecretPlan:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Binding:
-    """Who binds ranks, and the table if the plan does; `gpu_variable` shows each rank only its own GPUs."""
+    """Who binds ranks, and the table if the plan does; `gpu_variable` shows each rank only its own GPUs.
+
+    `cores` is what each rank asked for on a node that it shares with other jobs.
+    """
 
     mode: BindingMode
     because: str
     placement: Placement | None = None
     gpu_variable: str | None = None
+    cores: int | None = None
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -258,6 +269,26 @@ class FabricCheck:
 
 
 @record(frozen=True, slots=True, kw_only=True)
+class NodeChecks:
+    """What is looked at on each granted node before the best are used; `launch` starts one process on one node.
+
+    `memory` and `space` (in `directory`) are bytes that a good node has free, `keep_out` the seconds for which a bad
+    one is remembered, `suffix` what a host's name needs after it.
+    """
+
+    spare: int
+    launch: tuple[Text, ...]
+    commands: tuple[str, ...]
+    memory: int | None
+    directory: str
+    space: int | None
+    gpus: int
+    interfaces: tuple[str, ...]
+    suffix: str
+    keep_out: int
+
+
+@record(frozen=True, slots=True, kw_only=True)
 class Cost:
     """The most that the job can use, and in `an_hour` what an hour of one run costs in the site's units."""
 
@@ -296,6 +327,7 @@ class Plan:
     requeue_on: tuple[Cause, ...] = ()
     verify: Watch = "off"
     fabric_check: FabricCheck | None = None
+    node_checks: NodeChecks | None = None
     decisions: tuple[Decision, ...] = ()
     warnings: tuple[str, ...] = ()
     cost: Cost | None = None

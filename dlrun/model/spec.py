@@ -33,6 +33,11 @@ class Resources:
     """What to ask the scheduler for."""
 
     nodes: int = key("how many nodes", default=1, minimum=1)
+    spare_nodes: int = key(
+        "further nodes to ask for: all are checked before the training, which runs on the best `nodes` of them",
+        default=0,
+        minimum=0,
+    )
     ranks_per_node: int | Auto = key(
         "ranks on each node; auto: one per GPU, else one per NUMA node", default="auto", minimum=1
     )
@@ -99,6 +104,23 @@ class PlacementOptions:
     memory: Literal["strict", "preferred", "none"] = key(
         "NUMA memory policy of each rank", default="preferred"
     )
+    reserve: str = key(
+        "cores that no rank uses, besides those that the site reserves: a CPU list, `first-core-per-l3` or `N-per-node`",
+        default="none",
+        pattern=r"none|first-core-per-l3|[0-9]+-per-node|[0-9]+(-[0-9]+)?(:[0-9]+)?(,[0-9]+(-[0-9]+)?(:[0-9]+)?)*",
+        expected="a CPU list such as `0,64-71`, `first-core-per-l3`, `N-per-node` or `none`",
+    )
+    locality: Literal["strict", "balance"] = key(
+        "strict: a GPU's rank stays on the cores next to it, even if others stay idle; balance: all cores are used, some "
+        "further from their GPU",
+        default="strict",
+    )
+    l3_borders: Literal["free", "strict"] = key(
+        "free: a rank may straddle two last-level caches where that gives every rank a further core; strict: never where "
+        "whole caches can be given out",
+        default="free",
+    )
+    oversubscribe: bool = key("let ranks share cores where there are fewer cores than ranks", default=False)
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -138,12 +160,27 @@ class DataSet:
 
     source: str = key("directory, file or glob on the shared file system", pattern=PLAIN)
     strategy: Literal["auto", "copy", "shard", "in_place", "pack"] = key("how nodes get it", default="auto")
-    size: Bytes | None = key("its expected size, if it cannot be measured at submission", default=None)
+    size: Bytes | None = key(
+        "its expected size; a source whose size differs by more than a tenth is refused", default=None
+    )
+    reads: int | None = key(
+        "how often the training reads all of it (its epochs); once is not worth a copy on one node",
+        default=None,
+        minimum=1,
+    )
     keep: Literal["job", "cache"] = key(
         "remove node-local copies with the job, or keep them for the next", default="job"
     )
     include: tuple[str, ...] = key("only names that match one of these patterns", default=())
     exclude: tuple[str, ...] = key("not the names that match one of these patterns", default=())
+    readers: int = key(
+        "so many nodes read a part of the source each; the others get it from them", default=1, minimum=1
+    )
+    rate: Bytes | None = key(
+        "read at most so much a second, to spare the shared file system", default=None, minimum=1
+    )
+    low_priority: bool = key("copy below everything else on the node", default=False)
+    verify: bool = key("read every copy back before the training starts", default=False)
 
     @classmethod
     def from_scalar(cls, text: str) -> DataSet:

@@ -60,7 +60,7 @@ class Report(NamedTuple):
 class Standing:
     """A node and all after it, as it tells the node before: `phase`, who is lost and why, who cannot, reports.
 
-    hashes: the hash functions that all of them have.
+    full: those of the nodes that cannot for want of space; hashes: the hash functions that all of them have.
     """
 
     def __init__(self) -> None:
@@ -69,6 +69,7 @@ class Standing:
         self.hashes: List[str] = []
         self.lost: Dict[int, str] = {}
         self.cannot: Dict[int, str] = {}
+        self.full: List[int] = []
         self.reports: Dict[int, Report] = {}
 
     def pack(self) -> Message:
@@ -80,6 +81,7 @@ class Standing:
             "hashes": self.hashes,
             "lost": sorted(self.lost.items()),
             "cannot": sorted(self.cannot.items()),
+            "full": self.full,
             "reports": [report.pack() for report in self.reports.values()],
         }
 
@@ -88,7 +90,7 @@ def standing(message: Message) -> Standing:
     """A standing from its message."""
     found = Standing()
     found.phase, found.nodes, found.hashes = message["phase"], message["nodes"], message["hashes"]
-    found.lost, found.cannot = dict(message["lost"]), dict(message["cannot"])
+    found.lost, found.cannot, found.full = dict(message["lost"]), dict(message["cannot"]), message["full"]
     found.reports = {entry[0]: Report(*entry) for entry in message["reports"]}
     return found
 

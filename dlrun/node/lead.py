@@ -59,7 +59,8 @@ async def lead(member: "Member") -> None:
     await member.until(lambda: member.phase >= READY and all(n.settled >= READY for n in nexts.values()))
     cannot = member.standing().cannot
     if cannot:
-        _abort(member, "; ".join(why for _, why in sorted(cannot.items())))
+        why = "; ".join(why for _, why in sorted(cannot.items()))
+        _abort(member, why, full=set(cannot) == set(member.standing().full))
         return
     member.learn(Fact({"do": "go"}))
     await member.until(lambda: member.crew is not None)
@@ -114,8 +115,9 @@ def _hash(member: "Member") -> str:
     return member.standing().hashes[0] if asked == "auto" else hasher(asked).name
 
 
-def _abort(member: "Member", why: str, help: str = "") -> None:
-    member.learn(Fact({"do": "abort", "why": why, "help": help or None}))
+def _abort(member: "Member", why: str, help: str = "", full: bool = False) -> None:
+    """End the session everywhere; `full`: for want of space alone."""
+    member.learn(Fact({"do": "abort", "why": why, "help": help or None, "full": full}))
 
 
 async def read(member: "Member") -> None:

@@ -13,7 +13,7 @@ from typing import Any, Callable, Coroutine, Dict, List, NamedTuple, Optional
 from . import hosts, lead, text, topology
 from .board import DONE as HERE
 from .crew import Crew
-from .errors import Damaged, NodeError
+from .errors import Damaged, NodeError, NoSpace
 from .facts import DONE, JOINED, READY, Fact, Report, Signal, Standing, slowest
 from .hashing import hasher, usable
 from .link import Message
@@ -62,6 +62,7 @@ class Member:
         self.lost: Dict[int, str] = {}
         self.failures: Dict[int, str] = {}
         self.cannot: Optional[str] = None
+        self.full = False
         self.phase = JOINED
         self.manifest: Optional[Manifest] = None
         self.prepared: Optional[Prepared] = None
@@ -138,6 +139,7 @@ class Member:
         found.lost = dict(self.lost)
         if self.cannot:
             found.cannot[self.index] = self.cannot
+            found.full += [self.index] * self.full
         found.reports[self.index] = self.report()
         for node in after:
             found.nodes += node.standing.nodes
@@ -145,6 +147,7 @@ class Member:
                 found.hashes = [name for name in found.hashes if name in node.standing.hashes]
             found.lost.update(node.standing.lost)
             found.cannot.update(node.standing.cannot)
+            found.full += node.standing.full
             found.reports.update(node.standing.reports)
         return found
 
@@ -242,7 +245,8 @@ class Member:
         await self.until(lambda: all(n.told_abort or n.gone for n in self.nexts.values()), FAREWELL)
         fact = self.fact("abort")
         if fact and not self.outcome.done():
-            self.outcome.set_exception(NodeError(fact.message["why"], fact.message.get("help")))
+            kind = NoSpace if fact.message["full"] else NodeError
+            self.outcome.set_exception(kind(fact.message["why"], fact.message.get("help")))
 
     async def _take_part(self) -> None:
         stage = self.stage
@@ -258,7 +262,7 @@ class Member:
             stage.hasher, stage.lanes = hasher(self.session["hash"]), self.session["lanes"]
             self.prepared = await in_thread(lambda: stage.prepare(manifest))
         except NodeError as fault:
-            self.cannot = fault.message
+            self.cannot, self.full = fault.message, isinstance(fault, NoSpace)
         self.phase = READY
         self.signal.tell()
         await self.until(lambda: self.fact("go") is not None and self.prepared is not None)

@@ -88,6 +88,12 @@ def strategy(parser: Parser) -> None:
         "--shard", metavar="K/N", help="with strategy shard and no --hosts: part K, from 0, of N"
     )
     parser.add_argument(
+        "--expect", type=size, metavar="SIZE", help="refuse a source whose size differs by more than a tenth"
+    )
+    parser.add_argument(
+        "--else-in-place", metavar="FILE", help="where it does not fit a node: say why in FILE, and succeed"
+    )
+    parser.add_argument(
         "--balance", choices=BALANCES, default="files", help="equal shards by files or bytes (files)"
     )
 

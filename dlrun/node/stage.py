@@ -25,6 +25,7 @@ from .verify import verify
 from .walk import Options
 
 MOST_LANES = 4  # two carry 25 Gbit/s; more only take cores from the job's own start
+TOLERANCE = 0.1  # part by which a source may be larger or smaller than was said
 WARM, COPY, RELAY = "warm", "copy", "relay"
 
 
@@ -94,11 +95,22 @@ class Stage:
         if not (whole and self.part):
             found = warm.is_warm(self.area, self.name, wanted, source.root, self.given.recheck)
             if found is not None:
+                self._expected(found.size())
                 return found
         manifest, findings = survey.survey(source, self.walk)
         manifest.info.update(wanted)
+        self._expected(manifest.size())
         self.notes += survey.not_kept(findings, self.walk)
         return manifest if whole else self.part_of(manifest)
+
+    def _expected(self, found: int) -> None:
+        """SourceFault when the whole source is not about as large as it should be."""
+        wanted = self.given.expect
+        if wanted is not None and not self.part and abs(found - wanted) > wanted * TOLERANCE:
+            message = "the source `{}` has {}, not the {} that were expected".format(
+                self.given.source, text.size(found), text.size(wanted)
+            )
+            raise SourceFault(message, "is it complete? else mend the size that is given")
 
     def part_of(self, manifest: Manifest) -> Manifest:
         """This node's shard of a data set, or all of it."""
@@ -254,9 +266,28 @@ def main(argv: List[str]) -> None:
     given = arguments(argv)
     os.umask(0)  # modes are set as the manifest has them; what is ours alone is made 0700 or 0600
     stage = Stage(given)
-    if given.hosts is None:
+    try:
+        _run(stage)
+    except NoSpace as fault:
+        if given.else_in_place is None:
+            raise
+        _in_place(stage, fault)
+
+
+def _run(stage: Stage) -> None:
+    if stage.given.hosts is None:
         stage.alone()
         return
     from . import member
 
     member.run(stage)
+
+
+def _in_place(stage: Stage, fault: NoSpace) -> None:
+    """Say that the set is read where it is."""
+    with open(stage.given.else_in_place, "w", encoding="utf-8") as file:
+        file.write(fault.message + "\n")
+    stage.progress.say("read in place: " + fault.message)
+    stage.progress.event("in place", why=fault.message, path=stage.given.source)
+    if not stage.given.json:
+        sys.stdout.write(stage.given.source + "\n")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from typing import Any
 
 from dlrun import backends
 from dlrun.frameworks import agents
 from dlrun.model.installed import Installed
+from dlrun.model.measured import Measured
 from dlrun.model.origin import Origin
 from dlrun.model.plan import (
     VERSION,
@@ -20,13 +21,14 @@ from dlrun.model.plan import (
     RolePlan,
 )
 from dlrun.model.problem import InvalidFile, Problem
+from dlrun.model.record import record
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import Shell, Text
 from dlrun.model.topology import Topology
 from dlrun.plan import binding as bindings
 from dlrun.plan import cost, endings, environment, expressions, fabric, metrics, roles, sweep
-from dlrun.plan.checking import fabric_check, placement_check, talkative
+from dlrun.plan.checking import fabric_check, granted, node_checks, placement_check, talkative
 from dlrun.plan.checks import check
 from dlrun.plan.container import contain, gpu_variables, launch_arguments
 from dlrun.plan.data import place_data, stage_directory
@@ -39,7 +41,7 @@ POINT_OUTPUT = "points/{index}/logs/job.log"
 """The same for each point of a sweep; the scheduler's own word for the index goes in."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Inputs:
     """All that a plan is made from. `directory` is where the command runs; `sources` the files' texts."""
 
@@ -51,6 +53,7 @@ class Inputs:
     sources: Mapping[str, str] = field(default_factory=dict)
     after: tuple[Dependency, ...] = ()
     installed: Installed = Installed()
+    measured: Mapping[str, Measured] = field(default_factory=dict)
 
 
 def build(inputs: Inputs) -> Plan:
@@ -60,14 +63,14 @@ def build(inputs: Inputs) -> Plan:
     scheduler = roles.located(lambda: backends.scheduler(site.scheduler.type), ledger, "site")
     layout = lay_out(spec.resources, site, inputs.topology, ledger)
     layout, links = endings.chain(spec, layout, ledger)
-    check(spec, site, layout, ledger)
+    check(spec, site, layout.granted, ledger)
     progress = endings.check(spec, layout.walltime, ledger)
     choice = roles.choose(spec, site, ledger)
     comm_cores = choice.framework.comm_cores(choice.options)
     binding = bindings.bind(spec.placement, comm_cores, site, layout, ledger)
     threads = bindings.threads(spec.placement, binding, layout, comm_cores, ledger)
     shape = roles.shape_of(site, layout, choice, binding, threads)
-    data = place_data(spec, site, ledger)
+    data = place_data(spec, site, layout.nodes, inputs.measured, ledger)
     points = sweep.points(spec.sweep, ledger)
     metrics.check(spec, ledger)
     commands = [_command(spec, layout, threads, data, point, ledger) for point in points or [{}]]
@@ -82,6 +85,7 @@ def build(inputs: Inputs) -> Plan:
     ]
     container = contain(spec, site, layout, inputs.directory, data, choice.launcher.NAME, ledger)
     of_fabric = fabric.settings(spec, site, layout, choice.launcher.NAME, ledger)
+    of_nodes = node_checks(spec, site, layout, choice.launcher, ledger)
     of_check = fabric_check(spec, site, layout, ledger)
     of_fabric = (*of_fabric, *talkative(of_check, spec, site, layout, choice.launcher.NAME, ledger))
     _stop(ledger, inputs)
@@ -105,7 +109,7 @@ def build(inputs: Inputs) -> Plan:
     output = POINT_OUTPUT if points else OUTPUT
     try:
         directives = tuple(
-            scheduler.directives(request, site.scheduler, output, _field_origins(request, ledger))
+            scheduler.directives(granted(request), site.scheduler, output, _field_origins(request, ledger))
         )
     except InvalidFile as refusal:  # the scheduler has no words for it
         ledger.problems += refusal.problems
@@ -136,9 +140,10 @@ def build(inputs: Inputs) -> Plan:
         requeue_on=endings.causes(spec.on_failure, links),
         verify=placement_check(spec, ledger),
         fabric_check=of_check,
+        node_checks=of_nodes,
         decisions=tuple(ledger.decisions),
         warnings=tuple(_sentence(p) for p in ledger.problems),
-        cost=cost.most(site.billing, layout, links * max(1, len(points))),
+        cost=cost.most(site.billing, layout.granted, links * max(1, len(points))),
         metrics=spec.metrics,
         global_batch=spec.batch_per_rank * layout.ranks if spec.batch_per_rank is not None else None,
     )
@@ -265,6 +270,7 @@ def _request(
         signal=endings.carrier(spec.checkpoint.signal) if spec.checkpoint else None,
         signal_before=spec.checkpoint.before_end if spec.checkpoint else None,
         requeue=bool(endings.causes(spec.on_failure, links)),
+        spare_nodes=layout.spare_nodes,
         options=wanted.options,
         directives=(local.request,) if local and local.request and (wanted.node_local or spec.data) else (),
     )

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from dlrun.model.measured import Measured
 from dlrun.model.plan import DataPlan
 from dlrun.model.site import NodeLocal, Site
 from dlrun.model.spec import DataSet, Spec
 from dlrun.model.text import Shell, Text, expanding
+from dlrun.plan.data_strategy import choose
 from dlrun.plan.ledger import Ledger
 
 
-def place_data(spec: Spec, site: Site, ledger: Ledger) -> tuple[DataPlan, ...]:
-    """One plan a data set, in the order of the spec."""
-    return tuple(_one(name, data, site.storage.node_local, ledger) for name, data in spec.data.items())
+def place_data(
+    spec: Spec, site: Site, nodes: int, measured: Mapping[str, Measured], ledger: Ledger
+) -> tuple[DataPlan, ...]:
+    """One plan a data set, in the order of the spec; `measured` has what is known of their sources, by name."""
+    local = site.storage.node_local
+    return tuple(
+        _one(name, data, local, measured.get(name), nodes, ledger) for name, data in spec.data.items()
+    )
 
 
 def stage_directory(site: Site, data: Sequence[DataPlan]) -> Text | None:
@@ -26,8 +33,10 @@ def stage_directory(site: Site, data: Sequence[DataPlan]) -> Text | None:
     return Text.of(expanding(local.path), "/dlrun-", Shell("$DLRUN_USER"))
 
 
-def _one(name: str, data: DataSet, local: NodeLocal | None, ledger: Ledger) -> DataPlan:
-    strategy, because = _strategy(name, data, local, ledger)
+def _one(
+    name: str, data: DataSet, local: NodeLocal | None, measured: Measured | None, nodes: int, ledger: Ledger
+) -> DataPlan:
+    strategy, because, fallback = _choose(name, data, local, measured, nodes, ledger)
     variable = "DLRUN_DATA_" + re.sub(r"\W", "_", name, flags=re.ASCII).upper()
     path = Text.of(data.source if strategy == "in_place" else Shell(f"${variable}"))
     ledger.decide(f"data.{name}.strategy", strategy, "staging", because, origin=ledger.origin(f"data.{name}"))
@@ -42,15 +51,20 @@ def _one(name: str, data: DataSet, local: NodeLocal | None, ledger: Ledger) -> D
         size=data.size,
         include=data.include,
         exclude=data.exclude,
+        readers=data.readers,
+        rate=data.rate,
+        low_priority=data.low_priority,
+        verify=data.verify,
+        fallback=fallback,
     )
 
 
-def _strategy(
-    name: str, data: DataSet, local: NodeLocal | None, ledger: Ledger
-) -> tuple[Literal["in_place", "copy", "shard", "pack"], str]:
-    """How nodes get the data, and why."""
+def _choose(
+    name: str, data: DataSet, local: NodeLocal | None, measured: Measured | None, nodes: int, ledger: Ledger
+) -> tuple[Literal["in_place", "copy", "shard", "pack"], str, bool]:
+    """How nodes get the data, why, and whether it is read in place where it does not fit."""
     if data.strategy == "in_place":
-        return "in_place", "as the spec says"
+        return "in_place", "as the spec says", False
     if local is None:
         if data.strategy != "auto":
             ledger.problem(
@@ -59,11 +73,10 @@ def _strategy(
                 f"data.{name}.strategy",
                 help="use `strategy: in_place`, or add `storage.node_local` to the site profile",
             )
-        return "in_place", "the site describes no node-local storage"
+        return "in_place", "the site describes no node-local storage", False
     if data.strategy != "auto":
-        return data.strategy, "as the spec says"
-    if data.size is None:
-        return "in_place", "its size is not known: give `size:` (or `strategy: copy`) to have it on each node"
-    if local.size is not None and data.size > local.size:
-        return "in_place", f"its {data.size} do not fit the {local.size} of node-local storage"
-    return "copy", f"its {data.size} fit node-local storage ({local.path})"
+        return data.strategy, "as the spec says", False
+    choice = choose(data, measured, local, nodes)
+    if choice.advice:
+        ledger.decide(f"data.{name}.advice", choice.advice, "staging", choice.because)
+    return choice.strategy, choice.because, choice.fallback

@@ -14,6 +14,7 @@ from dlrun.model.cpuset import format_list
 from dlrun.model.plain import to_plain
 from dlrun.model.plan import Plan, Variable
 from dlrun.model.text import Shell, Text
+from dlrun.plan.data_words import stage_words
 from dlrun.render.shell import Raw, command, comment, quote
 
 _RANK_LEVEL = (
@@ -45,7 +46,8 @@ def scripts(plan: Plan, job_dir: str, templates: Path) -> dict[str, str]:
         "rank_variables": for_rank,
         "staged": staged,
         "checked": next((role for role in plan.roles if not role.service), None),
-        "own_causes": plan.verify == "fail" or (plan.fabric_check is not None and plan.fabric_check.action == "fail"),
+        "own_causes": _own_causes(plan),
+        "stage_words": lambda data: stage_words(data, plan.request),
         "stage_directory": plan.stage_directory,
         "names": _names(plan),
         "expansions": _expansions(plan),
@@ -56,6 +58,12 @@ def scripts(plan: Plan, job_dir: str, templates: Path) -> dict[str, str]:
     }
     names = ("job.sh", "rank.sh", "stage.sh") if staged else ("job.sh", "rank.sh")
     return {name: environment.get_template(f"{name}.j2").render(context) for name in names}
+
+
+def _own_causes(plan: Plan) -> bool:
+    """True if the job may find out by itself why it ends, and notes it."""
+    fabric = plan.fabric_check is not None and plan.fabric_check.action == "fail"
+    return plan.verify == "fail" or fabric or plan.node_checks is not None
 
 
 def plan_json(plan: Plan) -> str:

@@ -109,11 +109,13 @@ take_down() { # PID...: SIGTERM, then after the grace SIGKILL for each and for a
 
 finish() { # what happens whenever this script ends, however it ends
   local status=$? reason=
+  if ((BASHPID != $$)); then exit; fi # a child that was signalled before it became its own program
   trap '' TERM INT HUP
   trap - EXIT
   set +e # whatever fails from here on, the end is recorded
   take_down "${steps[@]}"
   if ((status)); then first_failure; fi
+  unstage
   release_ports
   settle
   record ended "$status" "$reason"
@@ -147,6 +149,7 @@ settle() { # why it ended: sets reason, and where another run is to follow, star
   if ((status)) && grep -qs 'out of memory$' "$run_dir"/failures/*; then reason='out of memory'; fi
 }
 
+unstage() { :; } # replaced once data is staged
 release_ports() { :; } # replaced once ports are taken
 asked= # set if the job was asked to end
 trap finish EXIT
@@ -238,6 +241,16 @@ export DLRUN_STAGE_PORT=$((port + 1))
 (umask 077 && head -c 32 /dev/urandom | base64 >"$run_dir/stage-secret")
 export DLRUN_DATA_IMAGES=$DLRUN_STAGE/images/data # data set images
 if [[ -f /scratch/images ]]; then DLRUN_DATA_IMAGES+=/images; fi # one file, under its own name
+unstage() { # this job's use of the data ends; where that cannot be said any more, the next job here finds out
+  local step waited
+  srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/stage.sh" clean </dev/null &
+  step=$!
+  for ((waited = 0; waited < 600; waited++)); do
+    kill -0 "$step" 2>/dev/null || return 0
+    sleep 0.1
+  done
+  take_down "$step"
+}
 say "staging in; each node's report is in $run_dir/logs/stage-*.log"
 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/stage.sh" in </dev/null &
 steps+=($!)
@@ -260,6 +273,4 @@ done
 status=0
 wait "$main" || status=$?
 if first=$(failed_first); then read -r _ _ _ _ status _ <<<"$first"; fi # the launcher's own code may be a later one's
-srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/stage.sh" clean </dev/null &
-wait $! || true # else the next job here does it
 exit "$status"

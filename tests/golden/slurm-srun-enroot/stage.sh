@@ -17,8 +17,7 @@ case $1 in
 in)
   node clean # what jobs that are gone left behind
   # as the spec says
-  node stage --name set --source '/scratch/my set' --strategy copy --keep job \
-    --job "$DLRUN_JOB_ID" \
+  node stage --name set --source '/scratch/my set' --strategy copy --keep job --lasting 1800s --expect 10000000000 --job "$DLRUN_JOB_ID" \
     --hosts "$DLRUN_HOSTS" --index "$index" --port "$DLRUN_STAGE_PORT" --secret "$DLRUN_RUN_DIR/stage-secret" || {
     code=$?
     printf '%s stage %s %s %s\n' "$(date +%s%N)" "$index" "${host%%.*}" "$code" >"$DLRUN_RUN_DIR/failures/stage-$index"

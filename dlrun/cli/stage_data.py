@@ -1,0 +1,178 @@
+"""`dlrun stage-data`: bring data sets to nodes before, or without, a training job; look after what is there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from dlrun.cli.options import say
+
+if TYPE_CHECKING:
+    from dlrun.effects.stage import Staging
+
+
+@click.command(
+    epilog="Examples: dlrun stage-data /scratch/imagenet --to /local/me  |  dlrun stage-data spec.yaml --nodes 16  |  "
+    "dlrun stage-data --list"
+)
+@click.argument("what", nargs=-1, metavar="SPEC|SOURCE...")
+@click.option(
+    "--to",
+    metavar="PATH",
+    help="Directory on each node, yours alone; default: the site's node-local storage.",
+)
+@click.option("--name", help="Name of the data set; default: the source's last name.")
+@click.option(
+    "--nodes",
+    metavar="N|HOSTS",
+    help="Submit a job that brings the data to so many nodes, or to these hosts.",
+)
+@click.option(
+    "--submit",
+    "as_job",
+    is_flag=True,
+    help="Submit a job that brings the data to the spec's number of nodes.",
+)
+@click.option("--wait", is_flag=True, help="Wait for the submitted job, and exit with its exit code.")
+@click.option(
+    "--strategy",
+    type=click.Choice(["auto", "copy", "shard", "in_place", "pack"]),
+    help="How nodes get it; default: the spec's, else auto.",
+)
+@click.option("--include", multiple=True, metavar="GLOB", help="Only files that match; repeat.")
+@click.option("--exclude", multiple=True, metavar="GLOB", help="Not what matches; repeat.")
+@click.option("--rate", metavar="SIZE", help="Read at most so much a second, such as 500MB.")
+@click.option("--low-priority", is_flag=True, help="Copy below everything else on the node.")
+@click.option("--verify", is_flag=True, help="Read every copy back before it counts.")
+@click.option(
+    "--quota", metavar="SIZE", help="Evict sets unused longest beyond this much in all (on this machine)."
+)
+@click.option("--site", metavar="NAME|FILE", help="Site profile; default: the spec's, else this cluster's.")
+@click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set a key of the spec, such as resources.partition.",
+)
+@click.option(
+    "--list",
+    "listing",
+    is_flag=True,
+    help="Show the data sets on this machine, the next to be evicted first.",
+)
+@click.option(
+    "--evict", multiple=True, metavar="NAME", help="Remove this data set from this machine; repeat."
+)
+@click.option(
+    "--clean", is_flag=True, help="Remove every data set from this machine that no running job uses."
+)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON lines: progress, and the end of each set.")
+def command(
+    what: tuple[str, ...],
+    to: str | None,
+    name: str | None,
+    nodes: str | None,
+    as_job: bool,
+    wait: bool,
+    strategy: str | None,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    rate: str | None,
+    low_priority: bool,
+    verify: bool,
+    quota: str | None,
+    site: str | None,
+    sets: tuple[str, ...],
+    listing: bool,
+    evict: tuple[str, ...],
+    clean: bool,
+    as_json: bool,
+) -> int:
+    """Bring the data sets of SPEC, or SOURCE itself (a directory, file or glob), to node-local storage, complete and checked.
+
+    Without --nodes and --submit they come to this machine, or inside an allocation to all of its nodes. A set that
+    is there already is recognised and not copied again. The place of each set is printed: PATH/NAME/data.
+    """
+    from dlrun.effects.stage import Asked, allocation, here, staging
+
+    asked = Asked(
+        what=what, name=name, to=to, nodes=nodes, strategy=strategy, include=include, exclude=exclude, rate=rate,
+        low_priority=low_priority, verify=verify, site=site, sets=sets,
+    )  # fmt: skip
+    if listing or evict or clean:
+        if what:
+            raise click.UsageError("--list, --evict and --clean take no SPEC or SOURCE")
+        return _look_after(here(asked), listing=listing, evict=evict, clean=clean, as_json=as_json)
+    if not what:
+        raise click.UsageError("name a spec or a source; `dlrun stage-data --help` has examples")
+    granted = allocation()
+    if granted is not None and (as_job or nodes):
+        raise click.UsageError(
+            "this shell is in an allocation: without --nodes and --submit all of its nodes get the data"
+        )
+    from dlrun.effects import stage_run
+
+    if as_job or nodes:
+        return _submit(staging(asked, nodes=None), wait=wait, as_json=as_json)
+    if granted is not None:
+        planned = staging(asked, nodes=granted)
+        stage_run.in_allocation(planned, say=say)
+        return _tell(planned, granted, as_json)
+    return stage_run.on_this_machine(staging(asked, nodes=1), as_json=as_json, quota=quota, say=say)
+
+
+def _submit(planned: Staging, *, wait: bool, as_json: bool) -> int:
+    from dlrun.cli.submit import answer
+    from dlrun.effects.submit import submit
+
+    for data in planned.plan.data:
+        say(f"{data.name}: {data.strategy.replace('_', ' ')}: {data.because}")
+    if all(data.strategy == "in_place" for data in planned.plan.data):
+        say("nothing is to be copied: no job was submitted")
+        return 0
+    job = submit(planned.plan, planned.inputs, say=say).job
+    return answer(job, wait=wait, parsable=False, as_json=as_json)
+
+
+def _tell(planned: Staging, nodes: int, as_json: bool) -> int:
+    """Where each set is, once all nodes have it."""
+    from dlrun.effects.stage import expanded
+
+    places = {
+        data.name: data.source
+        if data.strategy == "in_place"
+        else f"{expanded(planned.directory)}/{data.name}/data"
+        for data in planned.plan.data
+    }
+    if as_json:
+        from dlrun.cli.output.json import emit
+
+        emit("stage", {"nodes": nodes, "sets": places})
+    else:
+        click.echo("\n".join(places.values()))
+    return 0
+
+
+def _look_after(directory: str, *, listing: bool, evict: tuple[str, ...], clean: bool, as_json: bool) -> int:
+    from pathlib import Path
+
+    from dlrun.effects.stage_run import look_after
+
+    if not Path(directory).is_dir():
+        if evict:
+            raise click.UsageError(f"there are no data sets in `{directory}`")
+        if as_json:
+            click.echo('{"free": null, "sets": [], "version": 1}')
+        else:
+            say(f"there are no data sets in {directory}")
+        return 0
+    status = 0
+    for one in evict:
+        status = status or look_after(["evict", "--to", directory, "--name", one])
+    if clean:
+        status = status or look_after(["clean", "--to", directory, "--all"])
+    if listing:
+        status = status or look_after(["list", "--to", directory, *(["--json"] if as_json else [])])
+    return status

@@ -1,0 +1,62 @@
+"""How large the data sets are whose strategy the spec leaves open: a walk with a bound, where the source is visible."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dlrun.model.measured import Measured
+from dlrun.model.units import Bytes
+
+if TYPE_CHECKING:
+    from dlrun.model.spec import DataSet, Spec
+
+MOST_FILES = 200_000
+"""Entries that are looked at: some seconds on a parallel file system."""
+
+MOST_SECONDS = 5.0
+"""Seconds after which the walk is given up; a job does not wait longer for its submission."""
+
+
+def measure(spec: Spec, directory: Path) -> dict[str, Measured]:
+    """The sources of the sets with `strategy: auto` and no `size`, by name; those not visible here are left out."""
+    base = directory / (spec.directory or "")
+    open_ones = {
+        name: data for name, data in spec.data.items() if data.strategy == "auto" and data.size is None
+    }
+    return dict(_all(open_ones, base, time.monotonic() + MOST_SECONDS))
+
+
+def _all(sets: Mapping[str, DataSet], base: Path, end: float) -> Iterator[tuple[str, Measured]]:
+    for name, data in sets.items():
+        path = base / data.source
+        # Globs and filters are left to the walk of the node program: counting too much would only be misleading.
+        if any(c in data.source for c in "*?[") or data.include or data.exclude:
+            continue
+        try:
+            if path.is_dir():
+                yield name, _tree(str(path), end)
+            else:
+                yield name, Measured(size=Bytes(path.stat().st_size), files=1)
+        except OSError:
+            continue
+
+
+def _tree(root: str, end: float) -> Measured:
+    size = files = looked = 0
+    waiting = [root]
+    while waiting:
+        with os.scandir(waiting.pop()) as entries:
+            for entry in entries:
+                looked += 1
+                if looked > MOST_FILES or time.monotonic() > end:
+                    return Measured(size=Bytes(size), files=files, whole=False)
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+                elif entry.is_file(follow_symlinks=False):
+                    size += entry.stat(follow_symlinks=False).st_size
+                    files += 1
+    return Measured(size=Bytes(size), files=files)

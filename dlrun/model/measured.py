@@ -1,0 +1,15 @@
+"""What a walk over a data set's source found, for the choice of how nodes get it."""
+
+from __future__ import annotations
+
+from dlrun.model.record import record
+from dlrun.model.units import Bytes
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """Bytes and regular files of a source; with `whole` false the walk was given up, and there are more."""
+
+    size: Bytes
+    files: int
+    whole: bool = True

@@ -1,0 +1,33 @@
+"""The arguments of the node program that bring one data set to a node: the same in a job and by hand."""
+
+from __future__ import annotations
+
+from dlrun.model.plan import DataPlan, Request
+from dlrun.model.text import Shell, Text, Word
+
+
+def stage_words(data: DataPlan, request: Request) -> tuple[Text, ...]:
+    """What follows `stage`, but for the directory, the job and the other nodes."""
+    words: list[Word] = ["--name", data.name, "--source", data.source, "--strategy", data.strategy]
+    if data.strategy == "shard" and request.nodes == 1:
+        words += ["--shard", "0/1"]
+    words += ["--keep", data.keep]
+    if request.walltime is not None:
+        words += ["--lasting", f"{int(request.walltime)}s"]
+    for pattern in data.include:
+        words += ["--include", pattern]
+    for pattern in data.exclude:
+        words += ["--exclude", pattern]
+    if data.size is not None:
+        words += ["--expect", str(int(data.size))]
+    if data.readers > 1:
+        words += ["--readers", str(data.readers)]
+    if data.rate is not None:
+        words += ["--rate", str(int(data.rate))]
+    if data.low_priority:
+        words.append("--low-priority")
+    if data.verify:
+        words.append("--verify")
+    if data.fallback:
+        words += ["--else-in-place", Text.of(Shell("$DLRUN_RUN_DIR"), f"/in-place-{data.name}")]
+    return tuple(Text.of(word) for word in words)

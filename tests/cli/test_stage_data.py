@@ -1,0 +1,103 @@
+"""`dlrun stage-data` on this machine: data sets come, are recognised, listed and removed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture
+def source(dlrun) -> Path:
+    made = dlrun.place / "set"
+    (made / "sub").mkdir(parents=True)
+    for number in range(20):
+        (made / "sub" / f"{number}.bin").write_bytes(bytes([number]) * 1000)
+    return made
+
+
+@pytest.fixture
+def local(dlrun) -> Path:
+    return dlrun.place / "local"
+
+
+def contents(root: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(root)): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def test_a_source_comes_whole_and_is_recognised_the_second_time(dlrun, source, local):
+    ran = dlrun("stage-data", "set", "--to", local)
+    assert ran.stdout.splitlines() == [str(local / "set" / "data")]
+    assert contents(local / "set" / "data") == contents(source)
+    assert "20 files" in ran.stderr
+    done = [
+        json.loads(line) for line in dlrun("stage-data", source, "--to", local, "--json").stdout.splitlines()
+    ]
+    assert (done[-1]["event"], done[-1]["how"], done[-1]["copied"]) == ("done", "warm", 0)
+
+
+def test_a_spec_says_what_is_staged_and_how(dlrun, source, local):
+    spec = dlrun.spec(
+        "command: [x]\nenvironment: {venv: /nowhere/at/all}\n"
+        f"data:\n  one: {{source: '{source}', strategy: copy, include: ['1*.bin']}}\n"
+        f"  two: {{source: '{source}', strategy: in_place}}\n"
+    )
+    ran = dlrun("stage-data", spec, "--to", local, "--verify", "--low-priority", "--rate", "1GB")
+    assert ran.stdout.splitlines() == [str(local / "one" / "data"), str(source)]
+    assert sorted(contents(local / "one" / "data")) == sorted(f"sub/{n}.bin" for n in (1, *range(10, 20)))
+
+
+def test_packed_and_shown_and_removed(dlrun, source, local):
+    dlrun("stage-data", source, "--to", local, "--strategy", "pack", "--name", "tarred")
+    assert (local / "tarred" / "data" / "tarred.tar").is_file()
+    dlrun("stage-data", source, "--to", local)
+    (listed,) = [json.loads(dlrun("stage-data", "--list", "--to", local, "--json").stdout)["sets"]]
+    assert {(one["name"], one["files"]) for one in listed} == {("tarred", 20), ("set", 20)}
+    assert "removed tarred" in dlrun("stage-data", "--evict", "tarred", "--to", local).stdout
+    assert (
+        "there is no data set `tarred`"
+        in dlrun("stage-data", "--evict", "tarred", "--to", local, code=1).stderr
+    )
+    dlrun("stage-data", "--clean", "--to", local)
+    assert dlrun("stage-data", "--list", "--to", local).stdout == ""
+
+
+def test_a_job_of_its_own_brings_the_data(dlrun, source, local):
+    spec = dlrun.spec(f"command: [x]\ndata: {{one: {{source: '{source}', strategy: copy, keep: job}}}}\n")
+    ran = dlrun("stage-data", spec, "--submit", "--wait", "--to", local)
+    assert "submitted stage-run to workstation" in ran.stdout
+    assert contents(local / "one" / "data") == contents(source), "kept: that is what the job was for"
+
+
+def test_what_does_not_fit_is_read_in_place_and_advice_is_given(dlrun, source):
+    (dlrun.place / "site.yaml").write_text(
+        "name: here\nscheduler: {type: local}\nlauncher: {name: local}\nrendezvous: {address: loopback}\n"
+        f"storage: {{node_local: {{path: '{dlrun.place}', size: 10KB}}}}\n"
+    )
+    spec = dlrun.spec(f"site: site.yaml\ncommand: [x]\ndata: {{one: {{source: '{source}'}}}}\n")
+    ran = dlrun("stage-data", spec)
+    assert ran.stdout.splitlines() == [str(source)]
+    assert "its 20KB in 20 files does not fit the 10KB of node-local storage" in ran.stderr
+    told = dlrun("explain", "data.one.advice", spec).stdout
+    assert "lfs setstripe -c 2 -S 4M" in told
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ([], 2, "name a spec or a source"),
+        (["nothing-here", "--to", "/tmp"], 2, "the source `nothing-here` does not exist"),
+        (["set", "--to", "relative"], 2, "`relative` is no absolute path"),
+        (["set", "set", "--to", "/tmp/x"], 2, "two sources would both be `set`"),
+        (["a.yaml", "set"], 2, "name one spec, or sources, not both"),
+        (["none.yaml"], 2, "none.yaml"),
+        (["set", "--to", "/tmp/x", "--rate", "7"], 2, "--rate: `7` is not a size"),
+        (["set", "--to", "/proc/nowhere"], 1, "there is no node-local storage at `/proc/nowhere`"),
+        (["--list", "set"], 2, "take no SPEC or SOURCE"),
+    ],
+)
+def test_what_cannot_be_is_one_clear_error(dlrun, source, words, code, said):
+    ran = dlrun("stage-data", *words, code=code)
+    assert said in ran.stderr
+    assert ran.stdout == ""
