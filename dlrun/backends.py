@@ -11,6 +11,7 @@ import importlib
 from typing import TYPE_CHECKING, Any, cast
 
 from dlrun.errors import Invalid
+from dlrun.model.nearest import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -88,8 +89,8 @@ def _load(kind: str, name: str, table: Mapping[str, str]) -> Any:
 
     for point in entry_points(group=f"dlrun.{kind}s", name=name):
         return point.load()
-    near = difflib.get_close_matches(name, table, n=1)
+    near = nearest(name, table)
     known = ", ".join(f"`{n}`" for n in table)
-    hint = f"the nearest is `{near[0]}`; " if near else ""
+    hint = f"the nearest is `{near}`; " if near else ""
     message = f"dlrun speaks no {kind} `{name}`"
     raise Invalid(message, help=f"{hint}it knows {known}")

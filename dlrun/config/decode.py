@@ -10,7 +10,6 @@ import contextlib
 import dataclasses
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from dlrun.config import say, scalars
@@ -20,6 +19,7 @@ from dlrun.config.say import Path, where
 from dlrun.config.secrets import hides
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import MAX_PROBLEMS, Problem
+from dlrun.model.record import record
 from dlrun.model.spec import Spec
 
 T = TypeVar("T")
@@ -30,7 +30,7 @@ def no_options(framework: str) -> type | None:  # noqa: ARG001 - the signature i
     return None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Given:
     """A value as written somewhere: the text for people (secrets hidden), and the place."""
 
@@ -38,7 +38,7 @@ class Given:
     origin: Origin
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Decoded(Generic[T]):
     """A decoded file: the value (None if there are problems), and where each part was written.
 

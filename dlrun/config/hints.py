@@ -6,16 +6,17 @@ import dataclasses
 import types
 import typing
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass
+from dataclasses import MISSING
 from functools import cache
 from typing import Any, Literal
 
+from dlrun.model.record import record
 from dlrun.model.units import Bytes, Duration
 
 SCALARS: tuple[type, ...] = (str, int, float, bool, Bytes, Duration)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Hint:
     """What a value may be: nothing, one of some words, and one or more other forms.
 
@@ -33,7 +34,7 @@ class Hint:
     anything: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Key:
     """One key of a dataclass: its hint and the metadata of `dlrun.model.keys.key`."""
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 from dlrun.model.origin import Origin
+from dlrun.model.record import record
 
 NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 """Unquoted spellings of "nothing" in YAML."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class ScalarNode:
     """A text as typed. `plain`: it was not quoted; `span`: where it lies in the source, in characters."""
 
@@ -28,7 +29,7 @@ class ScalarNode:
         return self.plain and self.text in NULLS
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class ListNode:
     """A list; `overrode` is the value of a weaker layer that this one hides."""
 
@@ -38,7 +39,7 @@ class ListNode:
     overrode: Node | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One key of a mapping, with its own place, and its value."""
 
@@ -46,7 +47,7 @@ class Entry:
     value: Node
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class MapNode:
     """A mapping, in the order written."""
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 import shlex
 from collections.abc import Iterable, Iterator
@@ -10,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dlrun.config.hints import keys
 from dlrun.config.nodes import Node, ScalarNode, kind, short
 from dlrun.config.secrets import hides
+from dlrun.model import nearest as similar
 from dlrun.model.spec import BACK_END, OPTION_NAME, PLAIN, VARIABLE_NAME
 
 Path = tuple[str | int, ...]
@@ -94,8 +94,7 @@ def pattern_fault(pattern: str, text: str) -> str:
 
 def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
     """The known name that is most like this one, if any is."""
-    near = difflib.get_close_matches(name.lower().replace("-", "_"), list(known), n=1, cutoff=cutoff)
-    return near[0] if near else None
+    return similar.nearest(name.lower().replace("-", "_"), known, cutoff=cutoff)
 
 
 def unknown_key(name: str, known: Iterable[str], root: type, path: Path, document: str) -> str:

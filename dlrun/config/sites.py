@@ -6,7 +6,7 @@ import dataclasses
 import fnmatch
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dlrun.config.checks import contradictions
 from dlrun.config.decode import Decoded, Given, decode
@@ -16,6 +16,7 @@ from dlrun.config.nodes import MapNode, ScalarNode, short
 from dlrun.config.secrets import plain_secrets
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import Problem
+from dlrun.model.record import record
 from dlrun.model.site import Recognise, Site
 
 _OWN_KEYS = (
@@ -24,7 +25,7 @@ _OWN_KEYS = (
 """Keys that describe one system and are not inherited from a profile of another name."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class ProfileText:
     """A profile as read: the name to show, its text."""
 
@@ -32,7 +33,7 @@ class ProfileText:
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Profile:
     """A merged profile: its tree, value (None if there are problems), texts and the place of each value."""
 
@@ -127,7 +128,7 @@ def _text(root: MapNode, key: str) -> str | None:
     return node.text if isinstance(node, ScalarNode) else None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Surroundings:
     """What can be known of the machine without asking a scheduler."""
 

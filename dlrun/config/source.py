@@ -13,7 +13,8 @@ MAX_BYTES = 2**20
 LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
 """What YAML counts as the end of a line."""
 
-_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
+"""What YAML calls no character, range by range: its complement takes `re` 20 ms to compile."""
 
 
 def place(text: str, index: int, name: str, layer: Layer) -> Origin:

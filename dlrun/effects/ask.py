@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from itertools import chain
 
 from dlrun.effects.process import Runner
 from dlrun.errors import OperationFailed
 from dlrun.model.job import JobStatus
+from dlrun.model.record import record
 from dlrun.schedulers.protocol import Scheduler
 from dlrun.schedulers.refusals import words
 
@@ -29,7 +30,7 @@ Tasks = Mapping[int | None, JobStatus]
 """The states of a job's tasks by their index; None is the job itself."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Answers:
     """What queue and accounting said, by job number; `settled` jobs will not be known better later."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from dlrun import backends
 from dlrun.effects.inputs import Inputs
+from dlrun.model.record import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Destination:
     """A login node, how it is reached (openssh, paramiko, local; None: the usual way), and where the job goes.
 

@@ -6,7 +6,7 @@ Everything that can be wrong in them comes as one `InvalidFile` with all problem
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from dlrun.effects.profiles import Here, LoadedSite, load_profile, load_site, lo
 from dlrun.errors import Invalid
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import MAX_PROBLEMS, InvalidFile, Problem
+from dlrun.model.record import record
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.model.topology import Topology
@@ -30,7 +31,7 @@ from dlrun.plan.resources import node_type_of
 __all__ = ["Here", "Inputs", "LoadedSite", "load_site", "load_spec", "topology_for_site", "topology_for_spec"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Inputs:
     """A spec and its site, decoded.
 

@@ -7,7 +7,6 @@ from pathlib import Path
 import dlrun.node
 from dlrun.effects.inputs import Inputs
 from dlrun.model.plan import Plan
-from dlrun.node import bundle
 from dlrun.plan.checking import programs
 from dlrun.render.script import plan_json, scripts
 from dlrun.resources import directory as resource
@@ -23,6 +22,8 @@ def files(plan: Plan, inputs: Inputs | None, directory: Path) -> dict[str, str]:
     for name in dict.fromkeys([*of_roles, *programs(plan)]):
         made[name] = (_NODE / name).read_text(encoding="utf-8")
     if "stage.sh" in made:
+        from dlrun.node import bundle  # noqa: PLC0415 - zipfile and its kin, for staged data alone
+
         # Text all the same: bytes that are no UTF-8 go through as surrogates and come out as they were.
         made["node.pyz"] = bundle.archive().decode("utf-8", errors="surrogateescape")
     if inputs is not None:

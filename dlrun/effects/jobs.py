@@ -10,19 +10,19 @@ import os
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.plain import from_plain
 from dlrun.model.plan import Plan
+from dlrun.model.record import record
 
 SUBMISSION = "submission.json"
 _SAFE = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Remote:
     """Where a job that was submitted from here really is: its login node, and its directory there.
 
@@ -36,7 +36,7 @@ class Remote:
     unwanted: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Job:
     """One job directory. `job_id` is the scheduler's, None if it was never submitted.
 

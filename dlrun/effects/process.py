@@ -7,17 +7,17 @@ import signal
 import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from dlrun.errors import Invalid, OperationFailed
+from dlrun.model.record import record
 
 PATIENCE = 120.0
 """Seconds that a client may take: a busy controller can need a minute (Slurm's MessageTimeout is 10 s, tried again)."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Completed:
     """What a client said and how it ended; a negative return code is the signal that ended it."""
 

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from dlrun import resources
@@ -21,10 +21,11 @@ from dlrun.config.source import MAX_BYTES, decode_bytes
 from dlrun.errors import Invalid
 from dlrun.model.origin import Layer
 from dlrun.model.problem import InvalidFile, Problem
+from dlrun.model.record import record
 from dlrun.model.site import Site
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Here:
     """The machine and the user as far as configuration depends on them; tests make their own."""
 
@@ -55,7 +56,7 @@ class Here:
         return shutil.which(program, path=self.environment.get("PATH", os.defpath)) is not None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class LoadedSite:
     """A site profile: its value, merged tree and texts, its file, and why it was chosen."""
 

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
 
 from dlrun.effects import jobs
 from dlrun.effects.jobs import Job
 from dlrun.errors import Invalid
+from dlrun.model.record import record
 
 _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Selection:
     """A job, or these points of its sweep (None: all that it is)."""
 

@@ -8,7 +8,6 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from dlrun import backends
@@ -20,11 +19,12 @@ from dlrun.effects.jobs import Job
 from dlrun.effects.process import Completed, run
 from dlrun.errors import DlrunError, Invalid, OperationFailed
 from dlrun.model.plan import Plan
+from dlrun.model.record import record
 from dlrun.schedulers.protocol import Scheduler
 from dlrun.schedulers.refusals import words
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Submitted:
     """A job that a scheduler has accepted, and the inherited variables that were kept from it."""
 

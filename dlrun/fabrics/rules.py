@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from dlrun.fabrics.table import Rule, about, rules
 from dlrun.fabrics.versions import within
+from dlrun.model.record import record
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Job:
     """What rules may ask of a job. `flags` are words among its scheduler and launcher options;
     `fabric` is None where the site does not say."""
@@ -24,7 +25,7 @@ class Job:
     flags: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Choice:
     """One variable to set, and the rule that speaks of it; None for what only the site knows."""
 
@@ -34,7 +35,7 @@ class Choice:
     by_site: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Selection:
     """What to set, what a site or user asked for and may not have here (name -> why), and units that lack
     what they need (unit -> the condition)."""

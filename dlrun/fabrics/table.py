@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias, cast
+
+from dlrun.model.record import record
 
 Class: TypeAlias = Literal["safe", "tunable", "harmful", "deprecated"]
 Act: TypeAlias = Literal["", "set", "default", "dlrun", "asks", "warn", "refuse"]
@@ -21,7 +22,7 @@ TABLES = ("nccl", "libfabric", "mpi", "frameworks")
 _DATA = Path(__file__).parent / "data"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Rule:
     """One setting of one library on some fabrics.
 

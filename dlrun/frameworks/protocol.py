@@ -7,12 +7,12 @@ how each role is launched, bound and ended.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from dlrun.model.installed import Installed
 from dlrun.model.placement import RankPlacement
 from dlrun.model.problem import Problem
+from dlrun.model.record import record
 from dlrun.model.text import Shell, Text
 
 RANK = Shell("$DLRUN_RANK")
@@ -50,7 +50,7 @@ def endpoints(offset: int, per_node: int, count: int, *, quoted: bool = False) -
     return Shell(f"$(endpoints {offset} {per_node} {count}{quote})")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Shape:
     """What a framework may know of the job: numbers, names, no addresses (those are shell expansions).
 
@@ -70,7 +70,7 @@ class Shape:
     scheduler: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Setting:
     """A variable that a framework sets, with its reason and the source of the rule."""
 
@@ -80,7 +80,7 @@ class Setting:
     source: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Role:
     """One kind of process: where it runs, how many, what it runs and is told, how it ends.
 

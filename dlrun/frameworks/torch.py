@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from dlrun.frameworks import protocol, told
@@ -16,6 +15,7 @@ from dlrun.frameworks.protocol import Role, Shape
 from dlrun.model.installed import Installed
 from dlrun.model.keys import key
 from dlrun.model.problem import Problem
+from dlrun.model.record import record
 from dlrun.model.text import Shell, Text
 
 NAME = "torch"
@@ -25,7 +25,7 @@ ports = told.one_port
 comm_cores = told.no_comm_cores
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Options:
     """Options of torch.distributed jobs."""
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from dlrun.model.plan import Identity, Variable
+from dlrun.model.record import record
 from dlrun.model.site import LauncherSite
 from dlrun.model.text import Text
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Step:
     """One group of like processes to start: `per_node` on each of `nodes` nodes, `count` in all.
 

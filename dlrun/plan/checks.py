@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable
 
+from dlrun.model.nearest import nearest
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.model.units import Bytes
@@ -31,8 +32,8 @@ def check(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
 
 
 def _near(name: str, known: Iterable[str], otherwise: str) -> str:
-    close = difflib.get_close_matches(name, list(known), n=1)
-    return f"the nearest is `{close[0]}`" if close else otherwise
+    close = nearest(name, known)
+    return f"the nearest is `{close}`" if close else otherwise
 
 
 def _partition(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:

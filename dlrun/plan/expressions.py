@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
+from dlrun.model.nearest import nearest
 from dlrun.model.text import Shell, Text
 
 Value: TypeAlias = int | float | str | bool | Shell | Text | Mapping[str, Any]
@@ -138,8 +139,8 @@ def _walk(node: ast.expr, values: Mapping[str, Value], source: str) -> Any:
 def _lookup(name: str, values: Mapping[str, Value], source: str) -> Value:
     if name in values:
         return values[name]
-    near = difflib.get_close_matches(name, values, n=1)
-    hint = f"the nearest is `{near[0]}`; " if near else ""
+    near = nearest(name, values)
+    hint = f"the nearest is `{near}`; " if near else ""
     known = ", ".join(sorted(values)) or "none"
     raise ExpressionError(
         f"`{source}` uses an unknown name `{name}`", help=f"{hint}names here: {known}", name=name

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Literal
 
+from dlrun.model.record import record
 from dlrun.model.site import NodeType, Partition, Site
 from dlrun.model.spec import Resources
 from dlrun.model.topology import Topology
@@ -14,7 +15,7 @@ from dlrun.plan.ledger import Ledger
 Memory = Bytes | Literal["all"] | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Layout:
     """The size and shape of the job; None means that nobody knows or nobody asks."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from dlrun import backends
@@ -12,6 +12,7 @@ from dlrun.frameworks.protocol import Framework, Role, Setting, Shape
 from dlrun.launchers.protocol import Launcher, Step
 from dlrun.model.plan import Binding, LaunchPlan, RolePlan, Variable
 from dlrun.model.problem import InvalidFile, Problem
+from dlrun.model.record import record
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import Text
@@ -30,7 +31,7 @@ def located(find: Callable[[], T], ledger: Ledger, key: str) -> T:
         raise InvalidFile([place]) from None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Choice:
     """The framework and the launcher of a job, with the framework's options."""
 
