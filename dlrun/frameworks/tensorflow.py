@@ -41,18 +41,25 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
     if options.strategy == "multi_worker_mirrored":
         return (Role(name="rank", place="rank", argv=argv, variables=worker_config(shape)),)
     tasks = cluster(shape, servers=options.ps_per_node, chief=True)
+    hidden = _no_gpus() if shape.gpus_per_node else ()
     return (
         Role(
             name="ps",
             place="node",
             per_node=options.ps_per_node,
             argv=argv,
-            variables=config(tasks, "ps"),
+            variables=(*config(tasks, "ps"), *hidden),
             service=True,
             binds=False,
         ),
         Role(name="worker", place="rank", argv=argv, variables=config(tasks, "worker"), service=True),
-        Role(name="chief", place="first", argv=argv, variables=config(tasks, "chief"), binds=False),
+        Role(
+            name="chief",
+            place="first",
+            argv=argv,
+            variables=(*config(tasks, "chief"), *hidden),
+            binds=False,
+        ),
     )
 
 
@@ -84,6 +91,12 @@ def problems(
         warning=True,
     )
     return (problem,)
+
+
+def _no_gpus() -> tuple[Setting, ...]:
+    """What keeps servers and chief off the GPUs, which are the workers'."""
+    why = "else each process takes nearly all memory of all GPUs, which the workers beside it need"
+    return told.settings("TensorFlow guide, Use a GPU", ("CUDA_VISIBLE_DEVICES", "-1", why))
 
 
 def worker_config(shape: Shape) -> tuple[Setting, ...]:

@@ -140,9 +140,13 @@ memory_kills() { # sets kills to how many processes beside this one the kernel h
 export DLRUN_PROCESS="$DLRUN_RUN_ID $role $DLRUN_RANK" # marks all that the program starts
 
 sweep() { # end what the program has left, also what it had detached: SIGTERM, then SIGKILL
-  local found tries signal=TERM
+  local found tries signal=TERM job=${SLURM_JOB_ID:+SLURM_JOB_ID=$SLURM_JOB_ID}
+  job=${job:-${PBS_JOBID:+PBS_JOBID=$PBS_JOBID}}
   for ((tries = 0; tries < 25; tries++)); do
     mapfile -t found < <(unset DLRUN_PROCESS; grep -lszxF "DLRUN_PROCESS=$1" /proc/[0-9]*/environ)
+    if ((${#found[@]})) && [[ -n $job ]]; then # not another job, which the program has submitted
+      mapfile -t found < <(unset DLRUN_PROCESS; grep -lszxF "$job" "${found[@]}")
+    fi
     ((${#found[@]})) || return 0
     found=("${found[@]#/proc/}")
     kill -s "$signal" "${found[@]%/environ}" 2>/dev/null

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -141,6 +143,20 @@ def test_nothing_that_a_program_detaches_outlives_it(tmp_path):
     assert "started" in run_process(tmp_path, spec, "rank", 0)
     left = subprocess.run(["pgrep", "-f", "^sleep 977$"], capture_output=True, text=True, check=False)
     assert left.stdout == ""
+
+
+@pytest.mark.parametrize("variable", ["SLURM_JOB_ID", "PBS_JOBID"])
+def test_a_job_that_a_program_submits_goes_on(variable, tmp_path):
+    """Schedulers hand the submitting program's environment to the next job, but its own number."""
+    act = f"{variable}=8 setsid sleep 976 >/dev/null 2>&1 & setsid sleep 975 >/dev/null 2>&1 &"
+    spec = f'framework: mpi\nlauncher: intelmpi\nresources: {{nodes: 2}}\ncommand: [bash, -c, "{act}"]'
+    run_process(tmp_path, spec, "rank", 0, more={variable: "7"})
+    left = subprocess.run(
+        ["pgrep", "-f", "^sleep 97[56]$"], capture_output=True, text=True, check=True
+    ).stdout
+    (pid,) = map(int, left.split())
+    assert (Path("/proc") / str(pid) / "cmdline").read_bytes() == b"sleep\x00976\x00"
+    os.kill(pid, signal.SIGKILL)
 
 
 def run_job(place, spec: str) -> subprocess.CompletedProcess[str]:

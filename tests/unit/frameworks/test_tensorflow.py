@@ -67,6 +67,13 @@ def test_what_serves_for_ever_is_taken_down():
     assert mesh_tensorflow.ports(shape(), mesh_tensorflow.Options()) == 3
 
 
+def test_gpus_are_the_workers():
+    found = roles(tensorflow, PS, gpus_per_node=2)
+    hidden = {name: told(role).get("CUDA_VISIBLE_DEVICES") for name, role in found.items()}
+    assert hidden == {"ps": "-1", "worker": None, "chief": "-1"}
+    assert all("CUDA_VISIBLE_DEVICES" not in told(role) for role in roles(tensorflow, PS).values())
+
+
 @pytest.mark.parametrize(
     ("packages", "variables", "codes"),
     [
