@@ -6,7 +6,6 @@ only for a name that is not here.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 from typing import TYPE_CHECKING, Any, cast
 

@@ -6,7 +6,6 @@ Values known only on the node stay shell expansions: they may stand in text, not
 from __future__ import annotations
 
 import ast
-import difflib
 import operator
 import re
 from collections.abc import Callable, Mapping
