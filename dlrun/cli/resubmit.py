@@ -19,7 +19,7 @@ def command(job: str, failed: bool, wait: bool, as_json: bool) -> int:
     alone. `dlrun results JOB` then shows how they ended.
     """
     from dlrun.cli.submit import answer
-    from dlrun.effects import again, jobs
+    from dlrun.effects import again, bad_nodes, jobs
     from dlrun.effects.selection import select
     from dlrun.effects.submit import submit
 
@@ -38,5 +38,8 @@ def command(job: str, failed: bool, wait: bool, as_json: bool) -> int:
 
         new = remote.resubmit(found, say)
     else:
-        new = submit(found.plan(), None, keep=found.directory, say=say).job
+        unfit = bad_nodes.read(found.directory)
+        if unfit:
+            say(f"left out, since they failed this job's checks: {', '.join(unfit)}")
+        new = submit(bad_nodes.leave_out(found.plan(), unfit), None, keep=found.directory, say=say).job
     return answer(new, wait=wait, parsable=False, as_json=as_json)

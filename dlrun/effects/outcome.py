@@ -65,7 +65,11 @@ def complete(known: JobStatus | None, job: Job, task: int | None, run: Path, *, 
     )
 
 
-_REASONS = {"out of memory": State.OUT_OF_MEMORY, "timed out": State.TIMED_OUT}
+_REASONS = {
+    "out of memory": State.OUT_OF_MEMORY,
+    "timed out": State.TIMED_OUT,
+    "node failed": State.NODE_FAILED,
+}
 """Reasons that a run finds by itself, of which its scheduler only sees an exit code."""
 
 

@@ -100,14 +100,14 @@ def _cause(one: JobStatus, run: Path, first: First | None) -> tuple[str, str, st
         return "open", f"it has not ended{waiting}", "`dlrun logs JOB -f` follows it", None
     if one.state is State.COMPLETED:
         return "none", "it ended well", "nothing is to be done", None
+    if first and (noted := _noted(first.reason)) is not None:
+        return (*noted, None)
     found = search(run, first)
     if one.state in BY_STATE:
         cause, means, step = BY_STATE[one.state]
         return cause, means, step, found if found and found.pattern.cause == cause else None
     if first and first.reason == "out of memory":
         return (*BY_STATE[State.OUT_OF_MEMORY], None)
-    if first and (noted := _noted(first.reason)) is not None:
-        return (*noted, None)
     if found:
         means = found.pattern.means.replace("{1}", found.values[0] if found.values else "it")
         return found.pattern.cause, means, found.pattern.next, found

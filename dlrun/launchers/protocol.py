@@ -16,7 +16,8 @@ class Step:
     """One group of like processes to start: `per_node` on each of `nodes` nodes, `count` in all.
 
     `beside` is true if other steps run at the same time; `bound` if the launcher itself must bind,
-    giving each process `cores` cores, which are `cpus` as the scheduler counts (None: not known).
+    giving each process `cores` cores, which are `cpus` as the scheduler counts (None: not known). With `chosen`
+    more nodes were granted than are to be used.
     """
 
     nodes: int
@@ -28,6 +29,7 @@ class Step:
     bound: bool = False
     cores: int | None = None
     cpus: int | None = None
+    chosen: bool = False
 
 
 class Launcher(Protocol):

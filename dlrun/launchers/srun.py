@@ -47,6 +47,8 @@ def start(step: Step, site: LauncherSite) -> Sequence[Text]:
     if step.beside:
         words.append("--overlap")
     placed = [Text.of("--nodelist=", Shell("$first_host"))] if step.first_only else []
+    if step.chosen and not step.first_only:
+        placed = [Text.of("--nodelist=", Shell("$chosen_hosts"))]
     return (*map(Text.of, words), *placed, *map(Text.of, site.arguments))
 
 

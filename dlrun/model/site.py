@@ -269,4 +269,13 @@ class Site:
     environment: SiteEnvironment = key("what every job's environment needs", factory=SiteEnvironment)
     gpu_binding: GpuBinding = key("which GPUs a rank sees", factory=GpuBinding)
     billing: Billing = key("what jobs cost", factory=Billing)
+    node_checks: tuple[str, ...] = key(
+        "shell lines that tell a bad node, where `spare_nodes` are asked for: an exit code other than 0, and why as the "
+        "last line of output",
+        default=(),
+        lone="text",
+    )
+    bad_nodes_for: Duration = key(
+        "how long a node that failed its checks is left out of a job's further runs", default=Duration(86400)
+    )
     defaults: Mapping[str, Any] = key("spec keys with this site's defaults", factory=dict)

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dlrun.fabrics import libraries
-from dlrun.model.plan import FabricCheck, Plan, Variable
+from dlrun.launchers.protocol import Launcher, Step
+from dlrun.model.plan import FabricCheck, NodeChecks, Plan, Request, Variable
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec, Watch
 from dlrun.model.text import Text
+from dlrun.model.units import Bytes
 from dlrun.plan.fabric import job_of
 from dlrun.plan.ledger import Ledger
 from dlrun.plan.resources import Layout
 
 TRANSPORT_LINES = "transport_lines.py"
 """The node program that reads what communication libraries say of themselves."""
+NODE_CHECKS = "node_checks.py"
+"""The node program that checks nodes and chooses among them."""
+_CHOOSE = ("srun", "openmpi", "hydra", "intelmpi", "ssh")
+"""Launchers that are told the hosts."""
 
 _TALKATIVE = {
     "nccl": (("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "INIT,NET")),
@@ -81,6 +89,43 @@ def talkative(
     return tuple(variables)
 
 
+def node_checks(
+    spec: Spec, site: Site, layout: Layout, launcher: Launcher, ledger: Ledger
+) -> NodeChecks | None:
+    """What is looked at on each granted node; None unless spare nodes are asked for."""
+    if not layout.spare_nodes:
+        return None
+    ledger.take("resources.spare_nodes", layout.spare_nodes)
+    if launcher.NAME not in _CHOOSE:
+        ledger.problem(
+            "DLR091",
+            f"launcher `{launcher.NAME}` starts ranks on every granted node, and spare ones are to be left out",
+            "resources.spare_nodes",
+            help="leave `spare_nodes` out, or use another `launcher:`",
+        )
+    local, fabric, by_name = site.storage.node_local, site.fabric, site.rendezvous.address == "hostname"
+    one = Step(nodes=1, first_only=True, per_node=1, count=1, scheduler=site.scheduler.type, beside=True)
+    return NodeChecks(
+        spare=layout.spare_nodes,
+        launch=tuple(launcher.start(one, site.launcher)),
+        commands=site.node_checks,
+        memory=int(layout.memory) if isinstance(layout.memory, Bytes) else None,
+        directory=local.path if local is not None else "/tmp",  # noqa: S108 - looked at, on purpose
+        space=int(spec.resources.node_local) if spec.resources.node_local is not None else None,
+        gpus=layout.gpus_per_node,
+        interfaces=fabric.interfaces if fabric is not None else (),
+        suffix=site.rendezvous.suffix if by_name else "",
+        keep_out=int(site.bad_nodes_for),
+    )
+
+
+def granted(request: Request) -> Request:
+    """What the scheduler is asked for: the spare nodes are nodes like the others to it."""
+    more = request.spare_nodes
+    return replace(request, nodes=request.nodes + more, ranks=request.ranks + more * request.ranks_per_node)
+
+
 def programs(plan: Plan) -> tuple[str, ...]:
     """The node programs that a job's own checks need."""
-    return (TRANSPORT_LINES,) if plan.fabric_check is not None else ()
+    wanted = {TRANSPORT_LINES: plan.fabric_check, NODE_CHECKS: plan.node_checks}
+    return tuple(name for name, check in wanted.items() if check is not None)

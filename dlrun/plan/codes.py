@@ -317,6 +317,11 @@ CODES: dict[str, tuple[str, str]] = {
         "a metric in steps without a batch size",
         "Steps a second become samples a second by the global batch, which is `batch_per_rank` times the ranks.",
     ),
+    "DLR091": (
+        "a launcher that uses every node",
+        "With `spare_nodes` the job is granted more nodes than it uses, so its launcher must be told on which to start ranks. "
+        "srun, Open MPI, hydra, Intel MPI and ssh are.",
+    ),
     "DLR090": (
         "a fabric check that sees nothing",
         "`fabric_check` compares what libraries print with what the site's fabric offers. It needs a fabric that dlrun knows "

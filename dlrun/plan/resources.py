@@ -32,6 +32,16 @@ class Layout:
     node_type_name: str | None
     node_type: NodeType | None
     topology: Topology | None
+    spare_nodes: int = 0
+
+    @property
+    def granted(self) -> Layout:
+        """The same with the spare nodes among the others: what the scheduler is asked for."""
+        more = {
+            "nodes": self.nodes + self.spare_nodes,
+            "ranks": self.ranks + self.spare_nodes * self.ranks_per_node,
+        }
+        return replace(self, **more)  # type: ignore[arg-type]
 
 
 def partition_of(wanted: Resources, site: Site) -> tuple[str | None, Partition | None]:
@@ -87,6 +97,7 @@ def lay_out(wanted: Resources, site: Site, topology: Topology | None, ledger: Le
         node_type_name=node_type_name,
         node_type=node_type,
         topology=topology,
+        spare_nodes=wanted.spare_nodes,
     )
 
 

@@ -102,8 +102,9 @@ def launch_plan(choice: Choice, site: Site) -> LaunchPlan:
 def stage_launch(site: Site, layout: Layout, choice: Choice) -> tuple[Text, ...]:
     """The launch line of one process on each node, for what comes before the training."""
     step = Step(
-        nodes=layout.nodes, first_only=False, per_node=1, count=layout.nodes, scheduler=site.scheduler.type
-    )
+        nodes=layout.nodes, first_only=False, per_node=1, count=layout.nodes, scheduler=site.scheduler.type,
+        chosen=layout.spare_nodes > 0,
+    )  # fmt: skip
     return tuple(choice.launcher.start(step, site.launcher))
 
 
@@ -157,6 +158,7 @@ def _role(
         bound=binding.mode == "scheduler" and role.binds,
         cores=layout.cpus_per_rank,
         cpus=counted_cpus(site, layout),
+        chosen=layout.spare_nodes > 0,
     )
     return RolePlan(
         name=role.name,

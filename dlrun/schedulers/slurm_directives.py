@@ -89,6 +89,8 @@ def _layout(draft: Draft) -> None:
     request, site = draft.request, draft.site
     draft.add(f"--nodes={request.nodes}", f"{request.nodes} nodes", "nodes")
     draft.add(f"--ntasks={request.ranks}", f"{request.ranks} ranks", "ranks")
+    if request.spare_nodes:
+        draft.add("--no-kill", "a node that dies ends its ranks, and not the job: there are spare ones", "spare_nodes")
     draft.add(
         f"--ntasks-per-node={request.ranks_per_node}",
         f"at most {request.ranks_per_node} ranks a node",

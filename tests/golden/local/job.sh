@@ -89,6 +89,7 @@ take_down() { # PID...: SIGTERM, then after the grace SIGKILL for each and for a
 
 finish() { # what happens whenever this script ends, however it ends
   local status=$? reason=
+  if ((BASHPID != $$)); then exit; fi # a child that was signalled before it became its own program
   trap '' TERM INT HUP
   trap - EXIT
   set +e # whatever fails from here on, the end is recorded

@@ -1,15 +1,18 @@
 #!/bin/bash
 #SBATCH --job-name=checked
 #SBATCH --output=logs/job.log
-#SBATCH --no-requeue
-#SBATCH --nodes=4
-#SBATCH --ntasks=16
+#SBATCH --requeue
+#SBATCH --open-mode=append
+#SBATCH --nodes=5
+#SBATCH --ntasks=20
+#SBATCH --no-kill
 #SBATCH --ntasks-per-node=4
 #SBATCH --cpus-per-task=12
 #SBATCH --exclusive
 #SBATCH --gpus-per-node=4
 #SBATCH --partition=gpu
 #SBATCH --time=02:00:00
+#SBATCH --signal=B:USR2@300
 
 # Job checked on site gpus, written by dlrun VERSION.
 # It needs bash and the scheduler, not dlrun: read it, change it, submit it by hand from its own directory.
@@ -18,15 +21,18 @@
 # Why these directives:
 #   --job-name=checked -- the spec's name
 #   --output=logs/job.log -- standard output and error, in the job directory
-#   --no-requeue -- on_failure does not ask for requeues
-#   --nodes=4 -- 4 nodes
-#   --ntasks=16 -- 16 ranks
+#   --requeue -- the scheduler may put the job back into the queue
+#   --open-mode=append -- a requeued job keeps its earlier log
+#   --nodes=5 -- 5 nodes
+#   --ntasks=20 -- 20 ranks
+#   --no-kill -- a node that dies ends its ranks, and not the job: there are spare ones
 #   --ntasks-per-node=4 -- at most 4 ranks a node
 #   --cpus-per-task=12 -- cores of each rank
 #   --exclusive -- whole nodes for this job alone
 #   --gpus-per-node=4 -- 4 GPUs on each node
 #   --partition=gpu -- the partition
 #   --time=02:00:00 -- the walltime, 2h
+#   --signal=B:USR2@300 -- USR2 to the job script 5m before the end
 
 # shellcheck disable=SC1091,SC2016,SC2317,SC2329 # literal dollars are meant; some functions are called by traps alone
 set -euo pipefail
@@ -36,6 +42,8 @@ set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-checked
 export DLRUN_JOB_ID="${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}"
 DLRUN_RESTART="${SLURM_RESTART_COUNT:-0}" || true # how often the scheduler started this job again
+DLRUN_RESTART=$((DLRUN_RESTART + ${DLRUN_REPLACED:-0})) # on other nodes of the same allocation
+SECONDS=${DLRUN_SECONDS:-0}
 export DLRUN_RESTART
 export DLRUN_RUN_DIR=$DLRUN_JOB_DIR
 export DLRUN_RUN_ID="$DLRUN_JOB_ID.$DLRUN_RESTART" # changes with every start
@@ -113,7 +121,8 @@ take_down() { # PID...: SIGTERM, then after the grace SIGKILL for each and for a
 
 finish() { # what happens whenever this script ends, however it ends
   local status=$? reason=
-  trap '' TERM INT HUP
+  if ((BASHPID != $$)); then exit; fi # a child that was signalled before it became its own program
+  trap '' TERM INT HUP USR2
   trap - EXIT
   set +e # whatever fails from here on, the end is recorded
   take_down "${steps[@]}"
@@ -150,7 +159,9 @@ give_up() { # WHY: end the job, with the exit code of what failed first
 settle() { # why it ended: sets reason, and where another run is to follow, starts that
   if [[ -n $asked ]]; then return; fi # by the scheduler, or the user
   if ((status)) && grep -qs 'out of memory$' "$run_dir"/failures/*; then reason='out of memory'; fi
-  if ((status)) && [[ -z $reason ]]; then reason=$(failed_first | sed -n 's/^\([^ ]* \)\{5\}\([a-z]*\): .*/\2/p'); fi
+  if ((status)) && [[ -z $reason ]]; then reason=$(failed_first | sed -n 's/^\([^ ]* \)\{5\}\([a-z ]*\): .*/\2/p'); fi
+  if ((status)) && [[ -z $reason$told ]]; then replace_nodes; fi
+  go_on
 }
 
 release_ports() { :; } # replaced once ports are taken
@@ -159,6 +170,57 @@ trap finish EXIT
 trap 'say "asked to end"; asked=1; exit 143' TERM
 trap 'say "interrupted"; asked=1; exit 130' INT
 trap '' HUP
+
+# --- Ending in time, and going on in another run ------------------------------------------------------------
+
+before_end=300 # seconds before the walltime ends, the ranks are told to save their state
+margin=20 # of those, what it takes to end them
+due=$((7200 - before_end)) # seconds after the start
+told= # when the ranks were told
+warn_at= # when they are to be: known once the scheduler has sent its signal
+
+warned() {
+  if [[ -n $warn_at ]]; then return; fi
+  warn_at=$SECONDS
+  if ((due > SECONDS && due <= SECONDS + 60)); then warn_at=$due; fi # schedulers may send it a minute too early
+}
+trap warned USR2
+
+mind_the_time() { # once a second while the ranks run
+  if [[ -z $told && -n $warn_at ]] && ((SECONDS >= warn_at && SECONDS >= launched + 5)); then
+    told=$SECONDS
+    say "the walltime ends in about $before_end s: SIGUSR1 to the ranks"
+    kill -s USR2 "$main" 2>/dev/null || true
+  fi
+  if [[ -n $told ]] && ((SECONDS - told >= before_end - margin)); then
+    say "the walltime is over: ending the ranks"
+    grace=$((margin / 2))
+    exit 124
+  fi
+}
+
+go_on() { # after a failure, or when the time is over: another run, if the policy says so
+  local cause=user_error
+  if [[ -n $told ]] && ((status == 0)); then status=124; fi # it was saved, not done
+  ((status)) || return 0
+  if [[ -n $told ]]; then reason='timed out'; fi
+  if [[ -n $reason ]]; then cause=${reason// /_}; fi
+  case $cause in
+  timed_out | preempted | node_failed) ;;
+  *) return 0 ;;
+  esac
+  if ((DLRUN_RESTART >= 2)); then
+    say "this was run $((DLRUN_RESTART + 1)) of 3: no other follows"
+    return 0
+  fi
+  record requeued "$status" "$reason"
+  say "run $((DLRUN_RESTART + 1)) of at most 3 ends (${cause//_/ }); another follows"
+  if scontrol requeue "${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}"; then
+    leave_out "${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}"
+    exit "$status"
+  fi
+  say "the job could not be started again"
+}
 
 # --- The nodes that were granted --------------------------------------------------------------------------
 
@@ -171,6 +233,102 @@ say "job $DLRUN_JOB_ID starts; rank 0 is on $first_host; each rank's output is i
 
 cd -- /home/ada/project
 unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV # they would change what srun does
+
+# --- Which of the nodes are good? 1 more than needed were asked for ------------------------------------
+
+check_node() { # HOST [quick]: it writes its report
+  local first_host=$1 run_dir=$DLRUN_RUN_DIR/nodes/$1
+  srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --overlap --nodelist="$first_host" python3 "$DLRUN_JOB_DIR/node_checks.py" check "$@" </dev/null >"$run_dir/log" 2>&1
+}
+
+check_nodes() { # HOW HOST...: all of them, many at a time; one that does not answer holds nobody up for long
+  local how=$1 host pid alive pids=() deadline=$((SECONDS + 180))
+  shift
+  rm -rf "$DLRUN_RUN_DIR/nodes" && mkdir "$DLRUN_RUN_DIR/nodes"
+  printf '%s\n' "$@" >"$DLRUN_RUN_DIR/nodes/hosts"
+  for host; do
+    mkdir "$DLRUN_RUN_DIR/nodes/$host"
+    check_node "$host" ${how:+"$how"} &
+    pids+=($!)
+  done
+  while ((${#pids[@]})); do
+    alive=()
+    for pid in "${pids[@]}"; do
+      if kill -0 "$pid" 2>/dev/null; then alive+=("$pid"); else wait "$pid" || true; fi
+    done
+    pids=("${alive[@]}")
+    if ((SECONDS > deadline)); then
+      take_down "${pids[@]}"
+      break
+    fi
+    sleep 0.2
+  done
+}
+
+best_nodes() { # sets best, and notes the bad ones
+  python3 "$DLRUN_JOB_DIR/node_checks.py" choose 4 >"$DLRUN_RUN_DIR/nodes/best"
+  mapfile -t best <"$DLRUN_RUN_DIR/nodes/best"
+}
+
+left_nodes() { # sets left: the granted nodes that are not known to be bad
+  local host until now
+  local -A bad=()
+  printf -v now '%(%s)T' -1
+  if [[ -e $DLRUN_JOB_DIR/bad-nodes ]]; then
+    while read -r host until _; do
+      if ((until > now)); then bad[$host]=1; fi
+    done <"$DLRUN_JOB_DIR/bad-nodes"
+  fi
+  left=()
+  for host in "${granted[@]}"; do
+    if [[ -z ${bad[$host]-} ]]; then left+=("$host"); fi
+  done
+}
+
+leave_out() { # JOB, back in the queue: its next run shall not be given the bad nodes
+  local host until now listed=''
+  printf -v now '%(%s)T' -1
+  while read -r host until _; do
+    if ((until > now)); then listed+=,$host; fi
+  done <"$DLRUN_JOB_DIR/bad-nodes"
+  if [[ -n $listed ]]; then scontrol update "JobId=$1" "ExcNodeList=${listed#,}"; fi
+}
+
+replace_nodes() { # after a failure: was it a node's? Then, if enough others are left, start again on those
+  if ((${#chosen[@]} == 0)); then return; fi
+  check_nodes quick "${chosen[@]}"
+  best_nodes
+  if ((${#best[@]} == ${#chosen[@]})); then return; fi
+  reason='node failed'
+  left_nodes
+  if ((${#left[@]} < 4)); then
+    say "only ${#left[@]} good nodes are left, and the job needs 4"
+    return
+  fi
+  record requeued "$status" "$reason"
+  say "${#left[@]} good nodes are left: starting again on 4 of them"
+  export DLRUN_REPLACED=$((${DLRUN_REPLACED:-0} + 1)) DLRUN_SECONDS=$SECONDS
+  trap - TERM INT HUP USR2 # what is ignored now could not be trapped then
+  exec bash "$DLRUN_JOB_DIR/job.sh"
+}
+
+mapfile -t granted <"$DLRUN_HOSTS"
+chosen=()
+left_nodes
+check_nodes '' "${left[@]}"
+best_nodes
+chosen=("${best[@]}")
+if ((${#chosen[@]} < 4)); then
+  printf '%s node 0 %s 1 node failed: only %s of %s nodes are good, and the job needs %s\n' "$(date +%s%N)" "$host" \
+    "${#chosen[@]}" "${#granted[@]}" 4 >"$run_dir/failures/node-0"
+  chosen=()
+  exit 1
+fi
+printf '%s\n' "${chosen[@]}" >"$DLRUN_HOSTS"
+printf -v chosen_hosts '%s,' "${chosen[@]}"
+chosen_hosts=${chosen_hosts%,}
+first_host=${chosen[0]}
+say "of ${#granted[@]} nodes these are used: $chosen_hosts"
 
 # --- Where ranks meet -------------------------------------------------------------------------------------
 
@@ -240,7 +398,7 @@ export NCCL_DEBUG_SUBSYS=INIT,NET # `fabric_check` reads what the library says o
 export UCX_LOG_LEVEL=info # `fabric_check` reads what the library says of its transport
 
 # 16 × rank, 4 on each node
-srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
+srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --nodelist="$chosen_hosts" bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
 steps+=($!)
 main=$!
 
@@ -248,6 +406,7 @@ main=$!
 python3 "$DLRUN_JOB_DIR/transport_lines.py" fail infiniband ib rank 4 16 'load the module ofed' </dev/null &
 watcher=$!
 
+launched=$SECONDS
 failing=0 # seconds since a process failed; the others get three to end by themselves and say why
 while kill -0 "$main" 2>/dev/null; do
   sleep 1 &
@@ -255,6 +414,7 @@ while kill -0 "$main" 2>/dev/null; do
   wait -n || true # the training, a service, a signal or the tick
   kill "$tick" 2>/dev/null || true
   wait "$tick" 2>/dev/null || true
+  mind_the_time
   if some_failed && ((++failing > 3)); then give_up "a process failed and the rest did not end by themselves"; fi
 done
 status=0

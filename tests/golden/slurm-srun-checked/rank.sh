@@ -5,6 +5,8 @@
 # shellcheck disable=SC2016,SC2054,SC2089,SC2090,SC2153,SC2317,SC2329 # literal dollars, commas and quotes are meant; traps call functions
 set -uo pipefail
 
+trap early USR2 # the early warning comes as this signal, to this script alone
+early() { :; }        # replaced once there is a program to tell
 role=$1
 export DLRUN_ROLE=$role
 export DLRUN_RANK="$SLURM_PROCID"
@@ -227,6 +229,10 @@ rank)
   ;;
 esac
 
+if ((DLRUN_RANK == 0)) && [[ -z ${WANDB_RUN_ID-} ]]; then # every run of this job goes on in one W&B run
+  export WANDB_RUN_ID=${DLRUN_JOB_DIR##*/}${DLRUN_POINT:+-$DLRUN_POINT} WANDB_RESUME=allow
+fi
+
 # --- Run ----------------------------------------------------------------------------------------------------
 
 end() { # SIGTERM: ask the program to end
@@ -284,8 +290,18 @@ trap end TERM
 trap 'sweep "$DLRUN_PROCESS"' EXIT
 memory_kills
 killed=$kills
-"${memory[@]}" "${command[@]}" &
+(
+  trap '' USR2 USR1 # whoever signals all processes of this rank ends none; a handler of the program's own still works
+  exec "${memory[@]}" "${command[@]}"
+) &
 child=$!
+told=
+early() { # tell the program to save its state: once, and it alone, not the processes that it started
+  local stat pid rest ranks=("$child")
+  [[ -z $told ]] || return
+  told=1
+  kill -s USR1 "${ranks[@]}" 2>/dev/null
+}
 while :; do
   wait "$child"
   status=$?

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dlrun.effects import bad_nodes
 from tests.making import plan_of, scripts_of
 
 SITE = """\
@@ -52,3 +53,44 @@ def test_a_site_without_a_fabric_is_warned_of(tmp_path):
     plan = plan_of(tmp_path, NODES, site)
     assert plan.fabric_check is None
     assert any("names no fabric" in warning for warning in plan.warnings)
+
+
+SPARE = "resources: {nodes: 4, spare_nodes: 2, ranks_per_node: 2, walltime: 1h}\n"
+HERE = "name: there\nscheduler: {type: %s}\nlauncher: {name: %s}\n"
+
+
+def test_spare_nodes_are_asked_for_and_not_used(tmp_path):
+    plan = plan_of(tmp_path, SPARE, HERE % ("slurm", "srun"))
+    texts = [d.text for d in plan.directives]
+    assert {"--nodes=6", "--ntasks=12", "--no-kill"} <= set(texts)
+    assert (plan.request.nodes, plan.request.ranks) == (4, 8)
+    assert plan.cost.node_hours == 6
+    job = scripts_of(plan)["job.sh"]
+    assert "srun --nodes=4 --ntasks=8" in job
+    assert '--nodelist="$chosen_hosts"' in job
+    assert "site there has no checks of its own" in job
+
+
+def test_without_spare_nodes_nothing_is_checked(tmp_path):
+    plan = plan_of(tmp_path, "resources: {nodes: 4}", HERE % ("slurm", "srun"))
+    assert plan.node_checks is None
+    assert not any("check_node" in text for text in scripts_of(plan).values())
+
+
+def test_pbs_is_asked_for_the_spare_nodes_too(tmp_path):
+    plan = plan_of(tmp_path, SPARE, HERE % ("openpbs", "openmpi"))
+    assert any("select=6:" in d.text for d in plan.directives), plan.directives
+    assert "--no-kill" not in scripts_of(plan)["job.sh"]
+
+
+def test_bad_nodes_are_left_out_of_a_plan_until_their_time_is_over(tmp_path):
+    plan = plan_of(
+        tmp_path, f"{SPARE.replace('walltime', 'exclude: [n9], walltime')}", HERE % ("slurm", "srun")
+    )
+    (tmp_path / "bad-nodes").write_text("n1 1000 dark\nn2 2000 the fan is dead\n")
+    bad = bad_nodes.read(tmp_path, now=1500)
+    assert bad == {"n2": "the fan is dead"}
+    excluded = [d.text for d in bad_nodes.leave_out(plan, bad).directives if d.text.startswith("--exclude")]
+    assert excluded == ["--exclude=n[9,2]"]
+    assert bad_nodes.leave_out(plan, {}) is plan
+    assert bad_nodes.read(tmp_path / "none") == {}

@@ -139,6 +139,7 @@ FAULTS = [
     Case("DLR085", "metrics: {a: {pattern: (b), json: b}}", "(b), json", "both given", "one of them"),
     Case("DLR085", "metrics: {a: {}}", "{}}", "nothing says how it is printed", "json: KEY"),
     Case("DLR086", "metrics: {throughput: {of: steps}}", "steps}}", "counts steps", "batch_per_rank"),
+    Case("DLR091", "launcher: pals\nresources: {nodes: 2, spare_nodes: 1}", "1}", "on every granted node", "leave `spare_nodes` out"),
 ]  # fmt: skip
 
 WARNINGS = [

@@ -1,0 +1,118 @@
+"""Spare nodes on a real Slurm: a bad node is left out, a node that dies is replaced."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cluster import Cluster, ClusterSpec, NodeType, why_not
+from tests.cluster.hosts import await_true
+from tests.cluster.jobs import User, bash
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(why_not()), reason=why_not()),
+]
+
+SITE = {
+    "name": "test-nodes",
+    "scheduler": {"type": "slurm", "version": "22.05", "memory": "none"},
+    "launcher": {"name": "srun"},
+    "partitions": {"debug": {"default": True}},
+}
+STEPS = (Path(__file__).parent.parent / "steps.py").read_text(encoding="utf-8")
+PLACE = {"nodes": 2, "spare_nodes": 1, "ranks_per_node": 1, "cpus_per_rank": 1, "walltime": "10m"}
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    spec = ClusterSpec(
+        node_types=(NodeType(count=4),),
+        accounting=True,
+        slurm_conf=("SlurmdTimeout=2", "MessageTimeout=2", "KillWait=2"),
+    )
+    with Cluster(spec, name=f"nodes-{os.getpid()}") as running:
+        yield running
+
+
+@pytest.fixture
+def alice(cluster):
+    user = User(cluster, SITE)
+    user.write("steps.py", STEPS)
+    return user
+
+
+def log_of(alice, job: str, name: str = "job") -> str:
+    return (alice.job_dir(job) / "logs" / f"{name}.log").read_text()
+
+
+def test_a_bad_node_is_left_out_and_remembered(alice):
+    check = "[[ $(uname -n) != n2* ]] || { echo the fan is dead; false; }"
+    alice.write("site.yaml", {**SITE, "node_checks": [check]})
+    job = alice.submit({"command": bash("echo here"), "resources": PLACE})
+    (run,) = alice.ended(job)
+    log = log_of(alice, job)
+    assert run["state"] == "completed", log
+    assert "node n2: `" in log
+    assert "the fan is dead" in log
+    assert "of 3 nodes these are used: n1,n3" in log
+    assert (alice.job_dir(job) / "hosts").read_text().split() == ["n1", "n3"]
+    again = alice.dlrun("resubmit", job, "--json")
+    place = Path(json.loads(again.stdout)["job"]["directory"])
+    assert "#SBATCH --exclude=n2" in (place / "job.sh").read_text()
+    alice.dlrun("cancel", str(place))
+
+
+def test_a_requeued_job_is_not_given_its_bad_nodes_again(alice):
+    """Both nodes but the first are bad at first: the next run gets what is left, and that is too little."""
+    checks = ["[[ $(uname -n) == n1* ]] || { echo dark; false; }"]
+    alice.write("site.yaml", {**SITE, "node_checks": checks})
+    spec = {"command": bash("echo trained"), "resources": PLACE, "on_failure": {"requeue": 1}}
+    job = alice.submit(spec)
+    await_true(lambda: alice.scontrol(job).get("ExcNodeList") == "n2,n3", 60, "the bad nodes to be excluded")
+    assert "another follows" in log_of(alice, job)
+    alice.dlrun("cancel", job)
+
+
+def test_too_few_good_nodes_end_the_job_and_why_says_so(alice):
+    alice.write("site.yaml", {**SITE, "node_checks": ["[[ $(uname -n) == n1* ]] || { echo dark; false; }"]})
+    job = alice.submit({"command": bash("echo trained"), "resources": PLACE})
+    (run,) = alice.ended(job)
+    assert run["state"] == "node failed", log_of(alice, job)
+    (answer,) = json.loads(alice.dlrun("why", job, "--json").stdout)["why"]
+    assert answer["cause"] == "node"
+    assert "only 1 of 3 nodes are good" in answer["means"]
+    assert not (alice.job_dir(job) / "logs" / "rank-0.log").exists()
+
+
+def test_a_node_that_dies_is_replaced_in_the_same_allocation(alice, cluster):
+    job = alice.submit(
+        {
+            "command": ["python3", "steps.py", "60", "0.5", "{{ run_dir }}/checkpoint-{{ rank }}"],
+            "resources": PLACE,
+            "checkpoint": {"before_end": "60s"},
+        }
+    )
+    place = alice.job_dir(job)
+    log = place / "logs" / "rank-1.log"
+    await_true(lambda: log.exists() and "step 3\n" in log.read_text(), 90, "the training to begin")
+    assert "has no checks of its own" in log_of(alice, job)
+    assert (place / "hosts").read_text().split() == ["n1", "n2"]
+    cluster.kill_node("n2")
+    try:
+        (run,) = alice.ended(job, within=240)
+        log = log_of(alice, job)
+        assert run["state"] == "completed", log
+        assert "node n2: did not answer" in log
+        assert "starting again on 2 of them" in log
+        assert (place / "hosts").read_text().split() == ["n1", "n3"]
+        runs = [
+            line.split()[1] for line in log_of(alice, job, "rank-0").splitlines() if line.startswith("run ")
+        ]
+        assert runs == ["0", "1"]
+    finally:
+        cluster.start_node("n2")
