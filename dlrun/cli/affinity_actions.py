@@ -16,22 +16,25 @@ from dlrun.cli.options import say
 from dlrun.effects.affinity_inputs import Start, start
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.cpuset import format_list
-from dlrun.model.placement import Placement, PlacementRequest, Reserve
+from dlrun.model.placement import Placement, PlacementRequest
+from dlrun.model.spec import PlacementOptions
 from dlrun.plan.affinity import place
 from dlrun.plan.affinity.presets import PRESETS, Preset, default_comm_cores, preset
+from dlrun.plan.binding import request_of
 from dlrun.render.affinity.settings import Job, kept, settings
 
-FREE = (
+KEYS = (
     "comm_policy",
     "loader_cores",
     "smt",
     "rank_order",
-    "membind",
-    "gpus_per_rank",
+    "memory",
+    "reserve",
     "locality",
     "l3_borders",
+    "oversubscribe",
 )
-"""Options that go into the request under their own name."""
+"""Options that are keys of a spec's `placement:` under the same name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,23 +83,27 @@ def prepare(options: Mapping[str, Any]) -> Task:
 
 
 def _request(options: Mapping[str, Any], found: Start, chosen: Preset) -> PlacementRequest:
-    topology = found.topology
-    base = found.request or PlacementRequest(
-        ranks_per_node=len(topology.gpus) or len(topology.cpu_nodes()),
-        comm_cores=default_comm_cores(chosen, topology),
+    """The spec's `placement:` (or its defaults) with the options in their place, as a plan would ask."""
+    topology, asked = found.topology, found.asked
+    given = {name: options[name] for name in KEYS if options[name] is not None}
+
+    def first(name: str, of_spec: int | None, otherwise: int | None) -> int | None:
+        return options[name] if options[name] is not None else of_spec if asked is not None else otherwise
+
+    preset_cores = default_comm_cores(chosen, topology)
+    of_spec = asked.comm_cores if asked is not None and not options["framework"] else preset_cores
+    return request_of(
+        replace(asked.options if asked is not None else PlacementOptions(), **given),
+        topology,
+        ranks_per_node=first(
+            "ranks_per_node",
+            asked.ranks_per_node if asked is not None else None,
+            len(topology.gpus) or len(topology.cpu_nodes()),
+        )
+        or 1,
+        comm_cores=first("comm_cores", of_spec, preset_cores) or 0,
+        gpus_per_rank=first("gpus_per_rank", asked.gpus_per_rank if asked is not None else None, None),
     )
-    if options["framework"]:
-        base = replace(base, comm_cores=default_comm_cores(chosen, topology))
-    given = {name: options[name] for name in FREE if options[name] is not None}
-    for name in ("ranks_per_node", "comm_cores"):
-        if options[name] is not None:
-            given[name] = options[name]
-    if options["reserve"] is not None:
-        try:
-            given["reserve"] = Reserve.parse(options["reserve"])
-        except ValueError as error:
-            raise Invalid(f"--reserve: {error}") from None
-    return replace(base, oversubscribe=options["oversubscribe"], **given)
 
 
 def _given(found: Start) -> dict[str, str]:

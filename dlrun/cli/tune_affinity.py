@@ -69,7 +69,13 @@ class TrailingCommand(click.Command):
 @click.option(
     "--rank-order", type=click.Choice(["gpu", "numa"]), help="Ranks follow GPU indexes or NUMA nodes."
 )
-@click.option("--membind", type=click.Choice(["strict", "preferred", "none"]), help="NUMA memory policy.")
+@click.option(
+    "--memory",
+    "--membind",
+    "memory",
+    type=click.Choice(["strict", "preferred", "none"]),
+    help="NUMA memory policy.",
+)
 @click.option(
     "--gpus-per-rank", type=click.IntRange(min=0), help="Default: share all GPUs out; 0: a CPU job."
 )
@@ -77,7 +83,9 @@ class TrailingCommand(click.Command):
     "--locality", type=click.Choice(["strict", "balance"]), help="Stay by the GPU, or use all cores."
 )
 @click.option("--l3-borders", type=click.Choice(["free", "strict"]), help="May a rank straddle two caches?")
-@click.option("--oversubscribe", is_flag=True, help="Let ranks share cores if there are too few.")
+@click.option(
+    "--oversubscribe", is_flag=True, default=None, help="Let ranks share cores if there are too few."
+)
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", help="What to print.")
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Write to a file; .svg and .png are pictures."

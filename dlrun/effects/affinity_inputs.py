@@ -10,22 +10,32 @@ from pathlib import Path
 from dlrun import backends
 from dlrun.effects.topology import live_topology, topology_from
 from dlrun.errors import Invalid
-from dlrun.model.placement import PlacementRequest
+from dlrun.model.spec import PlacementOptions
 from dlrun.model.topology import Topology
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a spec asks of a node: its `placement:`, and what follows from its other keys."""
+
+    options: PlacementOptions
+    ranks_per_node: int
+    comm_cores: int
+    gpus_per_rank: int | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
     """A node and, from a spec, what its job asks of it.
 
-    `where` says whose topology this is; `request` and `framework` are the spec's; `given` are variables
+    `where` says whose topology this is; `asked` and `framework` are the spec's; `given` are variables
     that the user has set, in the spec or in this shell. `live` is the machine that this runs on.
     """
 
     topology: Topology
     where: str
     live: bool
-    request: PlacementRequest | None = None
+    asked: Asked | None = None
     framework: str | None = None
     given: Mapping[str, str] = field(default_factory=dict)
 
@@ -65,14 +75,10 @@ def _of_spec(spec: Path, site: str | None, topology: Path | None, shell: dict[st
         topology=node,
         where=f"the nodes of `{spec}` on site `{prepared.plan.site}`",
         live=prepared.plan.scheduler == "local",
-        request=PlacementRequest(
+        asked=Asked(
+            options=options,
             ranks_per_node=request.ranks_per_node,
             comm_cores=auto if options.comm_cores == "auto" else options.comm_cores,
-            loader_cores=options.loader_cores,
-            comm_policy=options.comm_policy,
-            smt=options.smt,
-            rank_order=options.rank_order,
-            membind=options.memory,
             gpus_per_rank=len(planned.ranks[0].gpus) if planned else None,
         ),
         framework=prepared.plan.framework,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dlrun.errors import DlrunError
-from dlrun.model.placement import Placement, PlacementRequest
+from dlrun.errors import DlrunError, Invalid
+from dlrun.model.placement import Placement, PlacementRequest, Reserve
 from dlrun.model.plan import Binding
 from dlrun.model.site import GpuBinding, Site
 from dlrun.model.spec import PlacementOptions
@@ -16,6 +16,7 @@ def bind(options: PlacementOptions, comm_cores: int, site: Site, layout: Layout,
     """The binding mode and, where the plan binds, every rank's cores on one node."""
     if options.bind in ("scheduler", "none", "job"):
         ledger.take("placement.bind", options.bind)
+        _without_effect(f"`placement.bind` is `{options.bind}`", ledger)
         return Binding(mode=options.bind, because="as the spec says")
     whole = layout.exclusive or site.scheduler.type == "local"
     if options.bind == "auto" and not whole:
@@ -23,7 +24,8 @@ def bind(options: PlacementOptions, comm_cores: int, site: Site, layout: Layout,
             "nodes are shared with other jobs: which cores are granted is known only when the job starts"
         )
         ledger.decide("placement.bind", "job", "shared-node", because)
-        return Binding(mode="job", because=because)
+        _without_effect("nodes are shared with other jobs", ledger)
+        return Binding(mode="job", because=because, cores=layout.cpus_per_rank)
     if layout.topology is None:
         because = "the site does not describe these nodes: ranks get equal parts of what they find"
         if options.bind == "plan":
@@ -34,6 +36,7 @@ def bind(options: PlacementOptions, comm_cores: int, site: Site, layout: Layout,
                 help="use `bind: job`, or add the node type's topology to the site profile",
             )
         ledger.decide("placement.bind", "job", "unknown-node", because)
+        _without_effect("the site does not describe these nodes", ledger)
         return Binding(mode="job", because=because)
     return _plan(options, comm_cores, site, layout, layout.topology, ledger)
 
@@ -46,7 +49,7 @@ def _plan(
     try:
         placement = place(topology, _request(options, comm_cores, layout, topology))
     except DlrunError as refusal:
-        if options.bind == "plan" or ledger.given("placement.comm_cores") or options.loader_cores:
+        if options.bind == "plan" or any(map(ledger.given, _ASKED)):
             ledger.problem(
                 "DLR025",
                 refusal.message,
@@ -58,6 +61,7 @@ def _plan(
         return Binding(
             mode=ledger.decide("placement.bind", "none", "too-few-cores", because), because=because
         )
+    _taken(options, ledger)
     name = placement.node.name or layout.node_type_name or "read here"
     because = f"the node is the job's alone and its topology is known ({name})"
     ledger.decide("placement.bind", "plan", "whole-node", because)
@@ -78,6 +82,42 @@ def _plan(
     )
 
 
+_PLANNED = (
+    "comm_policy",
+    "smt",
+    "rank_order",
+    "memory",
+    "reserve",
+    "locality",
+    "l3_borders",
+    "oversubscribe",
+)
+"""Keys of `placement` that only a plan's table can obey."""
+
+_ASKED = tuple(f"placement.{name}" for name in (*_PLANNED, "comm_cores", "loader_cores"))
+"""Keys that are worth a refusal: without any of them ranks that do not fit are simply not bound."""
+
+
+def _taken(options: PlacementOptions, ledger: Ledger) -> None:
+    """Note the keys that somebody wrote and that the placement obeyed."""
+    for name in _PLANNED:
+        if ledger.given(f"placement.{name}"):
+            ledger.take(f"placement.{name}", getattr(options, name))
+
+
+def _without_effect(because: str, ledger: Ledger) -> None:
+    """Warn of keys that somebody wrote and that nothing obeys where ranks are not placed by the plan."""
+    given = [name for name in _PLANNED if ledger.given(f"placement.{name}")]
+    if given:
+        ledger.problem(
+            "DLR024",
+            f"{' and '.join(f'`placement.{name}`' for name in given)} ha{'ve' if len(given) > 1 else 's'} no effect: {because}",
+            f"placement.{given[0]}",
+            help="only `bind: plan`, on whole nodes of known topology, can obey it; or take it out",
+            warning=True,
+        )
+
+
 _VISIBILITY = {"cuda": "CUDA_VISIBLE_DEVICES", "rocm": "ROCR_VISIBLE_DEVICES", "ze": "ZE_AFFINITY_MASK"}
 """What each kind's runtime reads: CUDA C++ Programming Guide, ROCm documentation, Level Zero specification."""
 
@@ -94,15 +134,45 @@ def _request(
 ) -> PlacementRequest:
     """The placement of one node in the words of the affinity planner."""
     wanted = comm_cores if options.comm_cores == "auto" else options.comm_cores
-    return PlacementRequest(
+    return request_of(
+        options,
+        topology,
         ranks_per_node=layout.ranks_per_node,
         comm_cores=wanted,
+        gpus_per_rank=layout.gpus_per_node // layout.ranks_per_node,
+    )
+
+
+def request_of(
+    options: PlacementOptions,
+    topology: Topology,
+    *,
+    ranks_per_node: int,
+    comm_cores: int,
+    gpus_per_rank: int | None,
+) -> PlacementRequest:
+    """What `placement:` of a spec asks of a node; plans and `dlrun tune-affinity` both ask by this.
+
+    Raises Invalid for a `reserve` that is none.
+    """
+    try:
+        reserve = Reserve.parse(options.reserve)
+    except ValueError as error:
+        raise Invalid(f"`reserve`: {error}") from None
+    choice = len(topology.numa_nodes) > 1 or options.memory == "strict"
+    return PlacementRequest(
+        ranks_per_node=ranks_per_node,
+        comm_cores=comm_cores,
         loader_cores=options.loader_cores,
         comm_policy=options.comm_policy,
         smt=options.smt,
+        reserve=reserve,
         rank_order=options.rank_order,
-        membind=options.memory if len(topology.numa_nodes) > 1 else "none",
-        gpus_per_rank=layout.gpus_per_node // layout.ranks_per_node,
+        membind=options.memory if choice else "none",
+        gpus_per_rank=gpus_per_rank,
+        locality=options.locality,
+        l3_borders=options.l3_borders,
+        oversubscribe=options.oversubscribe,
     )
 
 

@@ -29,6 +29,11 @@ def usable_cores(topology: Topology, reserve: Reserve) -> Usable:
     A mask that has part of *every* core is a scheduler's way to switch SMT off (`--hint=nomultithread`):
     then those parts are the cores. Raises Invalid if nothing is left.
     """
+    if missing := set(reserve.cpus) - {*topology.pus(), *topology.offline}:
+        raise Invalid(
+            f"CPU {format_list(missing)} cannot be reserved: the node has {format_list(topology.pus())}",
+            help="name CPUs that it has, as the operating system numbers them",
+        )
     taken = {"isolated": set(topology.isolated), "reserved": {*topology.reserved, *reserve.pus(topology)}}
     blocked = {pu for core in topology.cores_of(set().union(*taken.values())) for pu in core.pus}
     offline = set(topology.offline)

@@ -199,7 +199,7 @@ def test_verify_as_a_rank_finds_a_wrong_mask_and_a_missing_memory_policy(tmp_pat
     first, second = sorted(os.sched_getaffinity(0))[:2]
     run("--capture", "-o", tmp_path / "node.json")
     options = ("--topology", tmp_path / "node.json", "--ranks-per-node", 2, "--verify")
-    wrong = run(*options, cpus=str(second), env={"OMPI_COMM_WORLD_LOCAL_RANK": "0"})
+    wrong = run(*options, "--memory", "strict", cpus=str(second), env={"OMPI_COMM_WORLD_LOCAL_RANK": "0"})
     assert wrong.returncode == 1
     assert f"may run on CPUs {second}, which are not its own" in wrong.stdout
     assert "memory policy is none instead of strict 0" in wrong.stdout
