@@ -130,7 +130,9 @@ class NodeType:
     memory: Bytes | None = key("memory that jobs can use", default=None)
     topology: ShortTopology | None = key("packages, cores, GPUs and NICs by numbers", default=None)
     capture: str | None = key(
-        "file beside the profile: `lstopo` XML or `tune-affinity --capture` output", default=None
+        "file beside the profile that says what a node is made of: `tune-affinity --capture`, the facts that "
+        "`site detect --probe` wrote, `lstopo` XML, `lscpu -p`, or a copy of /sys and /proc",
+        default=None,
     )
     constraint: str | None = key("constraint that selects these nodes", default=None)
     note: str | None = key("what users should know", default=None)
