@@ -26,6 +26,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "release": ("release", "Let held jobs go."),
     "resubmit": ("resubmit", "Submit a job's plan once more, or only what failed."),
     "results": ("results", "Show what each run of a job gave: parameters, state, time, metrics."),
+    "scale": ("scale", "Measure how a training scales: speed-up and efficiency against nodes."),
     "list": ("list", "List your jobs."),
     "stage-data": ("stage_data", "Bring data sets to the nodes' own storage, and look after them there."),
     "tune-affinity": ("tune_affinity", "Place ranks on the cores, memory, GPUs and NICs of a node."),

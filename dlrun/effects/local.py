@@ -57,6 +57,20 @@ def submit(
     return f"{process.pid}.{_start_time(process.pid)}"
 
 
+def supervisor(directory: Path) -> str | None:
+    """The id of the job that runs in a directory, found among the processes; None if none does."""
+    wanted = [os.fsencode(_SUPERVISOR), os.fsencode(directory)]
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if words[3:5] == wanted:
+                return f"{entry.name}.{_start_time(int(entry.name))}"
+    return None
+
+
 def alive(job_id: str) -> bool:
     """True while the supervisor runs: the same process, not a later one with its number."""
     pid, _, started = job_id.partition(".")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dlrun.effects import again, copies, logs
@@ -35,12 +35,12 @@ class Result:
     directory: Path
 
 
-def of(job: Job) -> list[Result]:
-    """The last word on each run of a job, points that ran again included.
+def of(job: Job, wanted: Mapping[str, Metric] | None = None) -> list[Result]:
+    """The last word on each run of a job, points that ran again included; `wanted` metrics, or those of its plan.
 
     Raises OperationFailed if a scheduler does not answer or a file cannot be read.
     """
-    plan = job.plan()
+    plan = job.plan() if wanted is None else replace(job.plan(), metrics=wanted)
     found = []
     shown: set[Path] = set()
     for number, (one, index, status) in enumerate(again.statuses(job)):

@@ -78,6 +78,7 @@ def _find(metric: Metric) -> Callable[[str], float | None] | None:
 def _known(name: str, metric: Metric, lines: Iterable[str], shape: Shape) -> Reading | None:
     """The speed as one of the known trainers prints it."""
     found: dict[int, list[float]] = {}
+    counted: dict[int, str] = {}
     for line in _split(lines):
         if not _SPEED.search(line):
             continue
@@ -88,6 +89,8 @@ def _known(name: str, metric: Metric, lines: Iterable[str], shape: Shape) -> Rea
         for index, printed in enumerate(TRAINERS):
             if (match := printed.pattern.search(line)) and (rate := _rate(match.groupdict())) is not None:
                 found.setdefault(index, []).append(rate)
+                if unit := match.groupdict().get("unit"):
+                    counted[index] = f"{unit}/s"
                 break
     if not found:
         return None
@@ -95,7 +98,7 @@ def _known(name: str, metric: Metric, lines: Iterable[str], shape: Shape) -> Rea
     if index < 0:
         return _reading(name, metric, found[index], metric.unit or "samples/s", "JSON")
     printed = TRAINERS[index]
-    factor, unit = _factor(printed.of, shape, metric.unit or printed.unit)
+    factor, unit = _factor(printed.of, shape, metric.unit or counted.get(index, printed.unit))
     return _reading(name, metric, [n * factor for n in found[index]], unit, printed.name)
 
 

@@ -1,7 +1,7 @@
 """How common trainers print their speed: a pattern a trainer, with where its text comes from.
 
 Groups of a pattern: `value` is a rate; `time` the seconds that one takes (with `scale`, in `s`, `ms` or `us`);
-`batch` how many samples that one has.
+`batch` how many samples that one has; `unit` what is counted.
 """
 
 from __future__ import annotations
@@ -86,11 +86,11 @@ TRAINERS: tuple[Printed, ...] = (
     ),
     _printed(
         "a number of samples a second",
-        r"(?<![\w.])(?P<value>NUMBER)\s*(?:samples|images|imgs?|examples|sequences|seqs?|records)/s(?:ec(?:ond)?)?\b",
+        r"(?<![\w.])(?P<value>NUMBER)\s*(?P<unit>samples|images|imgs?|examples|sequences|seqs?|records)/s(?:ec(?:ond)?)?\b",
         "job", "samples/s", "the usual form",
     ),
     _printed(
-        "a number of tokens a second", r"(?<![\w.])(?P<value>NUMBER)\s*(?:tokens|toks?)/s(?:ec(?:ond)?)?\b",
+        "a number of tokens a second", r"(?<![\w.])(?P<value>NUMBER)\s*(?P<unit>tokens|toks?)/s(?:ec(?:ond)?)?\b",
         "job", "tokens/s", "the usual form",
     ),
     _printed(

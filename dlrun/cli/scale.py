@@ -1,0 +1,270 @@
+"""`dlrun scale`: throughput, speed-up and efficiency against nodes and ranks."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dlrun.cli.options import json_option, say, spec_options
+
+FORMATS = ("text", "markdown", "latex", "csv")
+
+
+class StudyGroup(click.Group):
+    """A group whose first word is a spec, if it is none of its commands: `dlrun scale spec.yaml`."""
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """A command of the group; else the one that runs a study, for which the word is the spec."""
+        return super().get_command(ctx, cmd_name) or (None if cmd_name.startswith("-") else run)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Leave a spec among the arguments of the command that it is for."""
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            return "run", run, args
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=StudyGroup, epilog="Example: dlrun scale spec.yaml --nodes 1,2,4,8 --repeat 3")
+def command() -> None:
+    """Measure how a training scales, and show, compare and estimate what was measured.
+
+    `dlrun scale SPEC …` is short for `dlrun scale run SPEC …`.
+    """
+
+
+def _numbers(_context: click.Context, parameter: click.Parameter, text: str | None) -> tuple[int, ...]:
+    """`1,2,4` as numbers."""
+    found = []
+    for part in (text or "").split(",") if text is not None else ():
+        if not part.strip().isdigit() or not 1 <= int(part) <= 1_000_000:
+            raise click.BadParameter(f"`{text}` is no list of numbers such as 1,2,4", param=parameter)
+        found.append(int(part))
+    return tuple(found)
+
+
+def _samples(_context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
+    """`1.28e6` as a number."""
+    if text is None:
+        return None
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value < 1e300:
+        raise click.BadParameter(f"`{text}` is no number of samples", param=parameter)
+    return value
+
+
+def _output_options(function: Any) -> Any:
+    for option in (
+        click.option(
+            "--format", "form", type=click.Choice(FORMATS), default="text", help="How the table is printed."
+        ),
+        click.option("--picture", type=click.Path(path_type=Path), help="Draw it too, as .svg or .png."),
+        click.option(
+            "--estimate",
+            callback=_numbers,
+            metavar="NODES",
+            help="Estimate these numbers of nodes from those measured.",
+        ),
+        click.option(
+            "--model",
+            type=click.Choice(["ring", "tree"]),
+            help="All-reduce of the estimate; default: the one that fits better.",
+        ),
+        json_option,
+    ):
+        function = option(function)
+    return function
+
+
+@command.command("run", epilog="Example: dlrun scale spec.yaml --nodes 1,2,4,8 --repeat 3 --bound 0.8")
+@spec_options
+@click.option(
+    "--nodes",
+    callback=_numbers,
+    metavar="LIST",
+    help="Numbers of nodes, such as 1,2,4,8; default: the spec's.",
+)
+@click.option(
+    "--ranks-per-node",
+    callback=_numbers,
+    metavar="LIST",
+    help="Ranks on each node; default: as the spec says.",
+)
+@click.option("--repeat", type=click.IntRange(1, 1000), help="Runs of each size.  [default: 3]")
+@click.option("--weak", "mode", flag_value="weak", help="Each rank keeps its batch (the default).")
+@click.option(
+    "--strong", "mode", flag_value="strong", help="All ranks together keep the batch of the smallest size."
+)
+@click.option(
+    "--samples", callback=_samples, metavar="N", help="Samples of a whole training, for the time to train."
+)
+@click.option("--bound", type=click.FloatRange(0, 1), help="Efficiency that is still good.  [default: 0.8]")
+@click.option("--out", type=click.Path(path_type=Path), help="The study's directory; default: NAME-scaling.")
+@click.option("--at-once", is_flag=True, help="In a queue, do not let each size wait for the one before.")
+@click.option(
+    "--no-wait", is_flag=True, help="Submit to the queue and come back; the same command goes on later."
+)
+@_output_options
+def run(
+    spec: Path,
+    site: str | None,
+    sets: tuple[str, ...],
+    nodes: tuple[int, ...],
+    ranks_per_node: tuple[int, ...],
+    repeat: int | None,
+    mode: str | None,
+    samples: float | None,
+    bound: float | None,
+    out: Path | None,
+    at_once: bool,
+    no_wait: bool,
+    **output: Any,
+) -> int:
+    """Run SPEC at several sizes, several times each, and print the table of speed-up and efficiency.
+
+    The throughput is read from the program's log: common trainers are known, `metrics: {throughput: …}` in the spec
+    says it for others. Each size is one array of runs, one after the other. The same command goes on with a study
+    that was interrupted, runs again what failed, and adds sizes; nothing that is done runs twice. On this machine
+    there is one node, and `--ranks-per-node 1,2,4` is what varies.
+    """
+    from dlrun.effects import study as studies
+    from dlrun.effects import study_submit
+
+    given = {"repeat": repeat, "mode": mode, "samples": samples, "bound": bound}
+    study = _study(spec, site, sets, out, nodes, ranks_per_node, given)
+    study = study_submit.check(study)
+    study.save()
+    try:
+        with studies.alone(study):
+            studies.settle(study)
+            study_submit.carry_out(study, at_once=at_once, wait=not no_wait, say=say)
+    except KeyboardInterrupt:
+        say(
+            f"\nwhat is submitted goes on; the same command goes on with the rest, `dlrun scale cancel {study.directory}` ends it"
+        )
+        return 130
+    return _show(study, files=not no_wait, **output)
+
+
+def _study(
+    spec: Path,
+    site: str | None,
+    sets: tuple[str, ...],
+    out: Path | None,
+    nodes: tuple[int, ...],
+    ranks: tuple[int, ...],
+    given: dict[str, Any],
+) -> Any:
+    """The study to go on with, else a new one."""
+    from dataclasses import replace
+
+    from dlrun.effects import study as studies
+    from dlrun.effects.prepare import read
+    from dlrun.errors import Invalid
+
+    inputs = read(spec, sets=sets, site=site)
+    if inputs is None:
+        raise Invalid(f"`{spec}` is a saved plan of one size", help="give the spec that it was made from")
+    safe = "".join(c if c.isalnum() or c in "._-" else "-" for c in inputs.spec.name).strip(".-") or "study"
+    directory = (out or Path(f"{safe}-scaling")).absolute()
+    known = studies.load(directory)
+    new = {name: value for name, value in given.items() if value is not None}
+    counts = nodes or (() if known and not ranks else (inputs.spec.resources.nodes,))
+    sizes = tuple(studies.Size(nodes=n, per_node=r) for n in counts for r in ranks or (0,))
+    if known is None:
+        if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+            raise Invalid(
+                f"`{directory}` is there already, and is no study", help="name another with `--out`"
+            )
+        defaults: dict[str, Any] = {"repeat": 3, "mode": "weak", "samples": None, "bound": 0.8}
+        return studies.Study(
+            directory=directory, name=inputs.spec.name, origin=Path.cwd(), spec=spec.absolute(), site=site, sets=sets,
+            sizes=tuple(sorted(set(sizes))), metrics=inputs.spec.metrics, **(defaults | new),
+        )  # fmt: skip
+    if "mode" in new and new["mode"] != known.mode:
+        raise Invalid(
+            f"the study in `{directory}` is one of {known.mode} scaling", help="begin another with `--out`"
+        )
+    study = replace(known, spec=spec.absolute(), site=site, sets=sets, metrics=inputs.spec.metrics, **new)
+    return studies.with_sizes(study, sizes)
+
+
+@command.command("show", epilog="Example: dlrun scale show resnet50-scaling --format latex")
+@click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
+@click.option(
+    "--samples", callback=_samples, metavar="N", help="Samples of a whole training, for the time to train."
+)
+@click.option("--bound", type=click.FloatRange(0, 1), help="Efficiency that is still good.")
+@_output_options
+def show(directory: Path, samples: float | None, bound: float | None, **output: Any) -> int:
+    """Print the table of a study as far as it is; nothing is submitted."""
+    from dataclasses import replace
+
+    from dlrun.effects import study as studies
+
+    study = studies.find(directory)
+    study = replace(study, samples=samples or study.samples, bound=study.bound if bound is None else bound)
+    return _show(study, files=False, **output)
+
+
+@command.command("cancel", epilog="Example: dlrun scale cancel resnet50-scaling")
+@click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
+def cancel(directory: Path) -> None:
+    """End the jobs of a study that have not ended. What is measured stays, and `dlrun scale SPEC` goes on from there."""
+    from dlrun.effects import control
+    from dlrun.effects import study as studies
+    from dlrun.effects.selection import Selection
+
+    study = studies.find(directory)
+    left = {run.job.directory: run.job for run in studies.measure(study) if not run.result.state.final}
+    if not left:
+        say("no job of the study is left")
+        return
+    for selection, said in control.cancel([Selection(job=job) for job in left.values()]):
+        click.echo(f"{selection}: {said}")
+
+
+@command.command("compare", epilog="Example: dlrun scale compare without-binding with-binding")
+@click.argument("first", type=click.Path(path_type=Path), metavar="A")
+@click.argument("second", type=click.Path(path_type=Path), metavar="B")
+@json_option
+def compare(first: Path, second: Path, as_json: bool) -> None:
+    """Put two studies side by side: throughput of B over A at each size that both have, with the spread of all runs."""
+    from dlrun.cli.scale_output import print_ratios
+    from dlrun.effects import study as studies
+    from dlrun.errors import Invalid
+    from dlrun.plan.scaling import compare as comparing
+
+    runs = []
+    for word in (first, second):
+        found = [run.as_run for run in studies.measure(studies.find(word))]
+        runs.append([one for one in found if one is not None])
+        if not runs[-1]:
+            raise Invalid(f"the study `{word}` has measured nothing", help=f"`dlrun scale show {word}`")
+    try:
+        ratios = comparing.compare(*runs)
+    except ValueError as error:
+        raise Invalid(f"`{first}` and `{second}` cannot be compared: {error}") from None
+    print_ratios(ratios, first.name, second.name, runs[0][0].unit, as_json=as_json)
+
+
+def _show(
+    study: Any,
+    *,
+    files: bool,
+    form: str,
+    picture: Path | None,
+    estimate: tuple[int, ...],
+    model: str | None,
+    as_json: bool,
+) -> int:
+    from dlrun.cli.scale_output import Wanted, print_study
+
+    wanted = Wanted(form=form, picture=picture, estimate=estimate, model=model, as_json=as_json, files=files)
+    return print_study(study, wanted)

@@ -1,0 +1,244 @@
+"""What `dlrun scale` prints and writes: tables, notes, pictures, estimates and ratios."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+import click
+
+from dlrun.cli.options import say
+from dlrun.cli.output.table import table as columns
+from dlrun.effects.study import Measured, Study, measure
+from dlrun.errors import Invalid, OperationFailed
+from dlrun.model.plain import to_plain
+from dlrun.plan.scaling import estimate as estimating
+from dlrun.plan.scaling.compare import Ratio
+from dlrun.plan.scaling.estimate import Estimate
+from dlrun.plan.scaling.table import Table, tabulate
+from dlrun.render.scaling import texts
+from dlrun.render.scaling.picture import KINDS, draw
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What the user asked for; `files`: also write every form into the study's directory."""
+
+    form: str
+    picture: Path | None
+    estimate: tuple[int, ...]
+    model: Any
+    as_json: bool
+    files: bool
+
+
+def print_study(study: Study, wanted: Wanted) -> int:
+    """Print a study; returns 1 if a run of it failed or shows no throughput, else 0."""
+    if wanted.picture is not None and wanted.picture.suffix[1:] not in KINDS:
+        raise Invalid(f"`{wanted.picture}` is no picture", help="its name ends in .svg or .png")
+    runs = measure(study)
+    try:
+        table = tabulate((r for run in runs if (r := run.as_run)), samples=study.samples, bound=study.bound)
+    except ValueError as error:
+        raise Invalid(f"the runs of `{study.directory}` cannot be put into one table: {error}") from None
+    found = _estimate(table, study, wanted) if wanted.estimate else None
+    if wanted.as_json:
+        from dlrun.cli.output.json import emit
+
+        emit("scale", _data(study, runs, table, found))
+    elif table.rows:
+        click.echo(_text(table, study, wanted.form), nl=False)
+        if found is not None:
+            click.echo("\n" + _estimated(table, found), nl=False)
+    good = _notes(study, runs, table)
+    if table.rows:
+        if wanted.files:
+            _write(study, table, found, runs)
+        if wanted.picture is not None:
+            _save(wanted.picture, _picture(wanted.picture.suffix[1:], study, table, found))
+            say(f"drew {wanted.picture}")
+    return 0 if good else 1
+
+
+def _title(study: Study) -> str:
+    return f"{study.name}: {study.mode} scaling"
+
+
+def _text(table: Table, study: Study, form: str) -> str:
+    if form == "markdown":
+        return texts.markdown(table)
+    if form == "latex":
+        return texts.latex(table, _title(study))
+    if form == "csv":
+        return texts.comma_separated(table)
+    lines = [_title(study) + (f", throughput in {table.unit}" if table.unit else "")]
+    rows = [
+        [cell.rjust(len(title)) for cell, title in zip(row, texts.HEADER, strict=True)]
+        for row in texts.cells(table)
+    ]
+    lines += [columns([title.upper() for title in texts.HEADER], rows)]
+    if sentence := texts.verdict(table):
+        lines.append(sentence)
+    return "\n".join(lines) + "\n"
+
+
+def _estimate(table: Table, study: Study, wanted: Wanted) -> Estimate:
+    measured = {row.nodes for row in table.rows}
+    nodes = [count for count in wanted.estimate if count not in measured]
+    if not nodes:
+        raise Invalid("all these sizes are measured", help="`--estimate` is for sizes that were not run")
+    try:
+        return estimating.estimate(table, nodes, study.mode, wanted.model)
+    except ValueError as error:
+        raise Invalid(str(error), help="measure more: `dlrun scale SPEC --nodes …` adds sizes") from None
+
+
+def _estimated(table: Table, found: Estimate) -> str:
+    """Estimated sizes in a table of their own."""
+    base = table.rows[0]
+    rows = []
+    for point in found.points:
+        speedup = point.throughput / base.middle
+        rows.append(
+            (
+                str(point.nodes), str(point.ranks), texts.number(point.throughput),
+                f"{texts.number(point.low)} to {texts.number(point.high)}", f"{speedup:.2f}",
+                f"{100 * speedup * base.ranks / point.ranks:.1f}%",
+            )
+        )  # fmt: skip
+    head = (
+        f"not measured, estimated ({found.algorithm} all-reduce fitted to {len(table.rows)} sizes; "
+        f"error {100 * found.error:.1f} % at sizes it had not seen):"
+    )
+    body = columns(("NODES", "RANKS", "ESTIMATE", "RANGE", "SPEED-UP", "EFFICIENCY"), rows, indent="  ")
+    terms = f"  seconds a sample: compute {found.compute:.3g}, latency {found.latency:.3g}, volume {found.volume:.3g}"
+    return f"{head}\n{body}\n{terms}\n"
+
+
+def _notes(study: Study, runs: Sequence[Measured], table: Table) -> bool:
+    """Say what the table cannot; False if a run failed, or has no throughput."""
+    readings = [run.reading for run in runs if run.reading is not None]
+    if readings:
+        by = " and ".join(dict.fromkeys(reading.by for reading in readings))
+        skipped = sorted({reading.skipped for reading in readings})
+        left = (
+            f"the first {'-'.join(map(str, (skipped[0], skipped[-1])[: len(skipped)]))} of each run"
+            if skipped[-1]
+            else "no number"
+        )
+        say(f"throughput: the median of what {by} printed; {left} left out")
+        hours = sum(run.result.node_hours or 0 for run in runs)
+        say(
+            f"time to train: {'for ' + format(study.samples, 'g') + ' samples' if study.samples else 'what a run took'}; "
+            f"used {hours:.3g} node-hours"
+        )
+    bad = [
+        run for run in runs if run.result.state.final and run.reading is None and _latest(run, runs, study)
+    ]
+    for run in bad[:5]:
+        said = "shows no throughput" if run.result.state == "completed" else str(run.result.state)
+        say(f"{run.size.words}: {said}: {run.result.directory}")
+    if any(run.result.state == "completed" for run in bad):
+        say(
+            "   = help: say how the program prints it: `metrics: {throughput: '([0-9.]+) images/s'}` in the spec"
+        )
+    if bad:
+        say(
+            f"{len(bad)} run{'s' if len(bad) > 1 else ''} without a result; the same command runs what failed again"
+        )
+    open_ = sum(not run.result.state.final for run in runs)
+    if open_:
+        say(f"{open_} run{'s have' if open_ > 1 else ' has'} not ended")
+    if not table.rows and not bad and not open_:
+        say("nothing is measured yet")
+    return not bad
+
+
+def _latest(run: Measured, runs: Sequence[Measured], study: Study) -> bool:
+    """False if a failed run's size has since got all its runs."""
+    return sum(other.reading is not None for other in runs if other.size == run.size) < study.repeat
+
+
+def _write(study: Study, table: Table, found: Estimate | None, runs: Sequence[Measured]) -> None:
+    """Every form of the table into the study's directory, and the pictures if matplotlib is there."""
+    import json
+
+    made = {f"table.{ending}": _text(table, study, form).encode()
+            for ending, form in (("md", "markdown"), ("tex", "latex"), ("csv", "csv"))}  # fmt: skip
+    made["table.json"] = (json.dumps(_data(study, runs, table, found), indent=1) + "\n").encode()
+    try:
+        for kind in KINDS:
+            made[f"scaling.{kind}"] = _picture(kind, study, table, found)
+    except Invalid as error:
+        say(f"no picture: {error.message}\n   = help: {error.help}")
+    for name, content in made.items():
+        _save(study.directory / name, content)
+    say(f"wrote {', '.join(made)} in {study.directory}")
+
+
+def _picture(kind: str, study: Study, table: Table, found: Estimate | None) -> bytes:
+    form: Literal["svg", "png"] = "png" if kind == "png" else "svg"
+    return draw(table, _title(study), form, found)
+
+
+def _save(path: Path, content: bytes) -> None:
+    try:
+        temporary = path.with_name(f".{path.name}.new")
+        temporary.write_bytes(content)
+        temporary.rename(path)
+    except OSError as error:
+        raise OperationFailed(f"cannot write `{path}`: {error.strerror}") from None
+
+
+def _data(study: Study, runs: Sequence[Measured], table: Table, found: Estimate | None) -> dict[str, Any]:
+    """A study for programs; what is estimated stands apart."""
+    return {
+        "directory": str(study.directory),
+        "name": study.name,
+        "mode": study.mode,
+        "samples": study.samples,
+        "unit": table.unit,
+        "bound": table.bound,
+        "below": table.below.nodes if table.below else None,
+        "rows": to_plain(table.rows),
+        "runs": [
+            {
+                "nodes": run.nodes,
+                "ranks": run.ranks,
+                "state": str(run.result.state),
+                "throughput": run.reading.value if run.reading else None,
+                "values": list(run.reading.values) if run.reading else [],
+                "skipped": run.reading.skipped if run.reading else None,
+                "by": run.reading.by if run.reading else None,
+                "elapsed": run.result.elapsed,
+                "node_hours": run.result.node_hours,
+                "units": run.result.units,
+                "directory": str(run.result.directory),
+            }
+            for run in runs
+        ],
+        "estimate": to_plain(found) if found else None,
+    }
+
+
+def print_ratios(ratios: Sequence[Ratio], first: str, second: str, unit: str, *, as_json: bool) -> None:
+    """Two studies side by side."""
+    if as_json:
+        from dlrun.cli.output.json import emit
+
+        emit("ratios", [{**to_plain(ratio), "sure": ratio.sure} for ratio in ratios])
+        return
+    rows = [
+        (
+            str(ratio.nodes), str(ratio.ranks), texts.number(ratio.first), texts.number(ratio.second),
+            f"{ratio.ratio:.3f}", f"{ratio.low:.3f} to {ratio.high:.3f}",
+            ("faster" if ratio.ratio > 1 else "slower") if ratio.sure else "within the spread",
+        )
+        for ratio in ratios
+    ]  # fmt: skip
+    click.echo(f"{second} over {first}, medians in {unit}" if unit else f"{second} over {first}")
+    click.echo(
+        columns(("NODES", "RANKS", first.upper(), second.upper(), "RATIO", "SPREAD", "WHICH IS"), rows)
+    )

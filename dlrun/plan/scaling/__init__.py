@@ -1,0 +1,1 @@
+"""The arithmetic of scaling studies: speed-up, efficiency, comparisons and estimates. No I/O."""

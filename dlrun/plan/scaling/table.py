@@ -1,0 +1,96 @@
+"""A scaling study as a table: throughput, speed-up and efficiency against the number of ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from statistics import median
+
+from dlrun.model.record import record
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One measured run: its size, the job's throughput in `unit`, and seconds from its start to its end."""
+
+    nodes: int
+    ranks: int
+    throughput: float
+    elapsed: float | None
+    unit: str
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Row:
+    """All runs of one size. Throughput as minimum, median and maximum; the others follow from the median.
+
+    `speedup` is against the smallest size, `efficiency` the speed-up over what the ranks alone would give (1.0).
+    `seconds` to train: to work through the study's samples, else what the program took; `node_hours` for that.
+    """
+
+    nodes: int
+    ranks: int
+    runs: int
+    low: float
+    middle: float
+    high: float
+    speedup: float
+    ideal: float
+    efficiency: float
+    seconds: float | None
+    node_hours: float | None
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Table:
+    """Rows by size. `below` is the first size from which efficiency stays under the bound; None: it never does."""
+
+    rows: tuple[Row, ...]
+    unit: str
+    bound: float
+    below: Row | None
+
+
+def tabulate(runs: Iterable[Run], *, samples: float | None = None, bound: float = 0.8) -> Table:
+    """The table of a study; `samples` are those of a whole training. Raises ValueError for runs of several units."""
+    sizes: dict[tuple[int, int], list[Run]] = {}
+    for run in runs:
+        sizes.setdefault((run.ranks, run.nodes), []).append(run)
+    units = {run.unit for found in sizes.values() for run in found}
+    if len(units) > 1:
+        raise ValueError(f"throughput is in {' and in '.join(sorted(units))}")
+    order = sorted(sizes)
+    rows = tuple(_row(sizes[size], sizes[order[0]], samples) for size in order)
+    return Table(rows=rows, unit="".join(units), bound=bound, below=_below(rows, bound))
+
+
+def _row(runs: Sequence[Run], base: Sequence[Run], samples: float | None) -> Row:
+    nodes, ranks = runs[0].nodes, runs[0].ranks
+    found = [run.throughput for run in runs]
+    middle = median(found)
+    speedup = middle / median(run.throughput for run in base)
+    ideal = ranks / base[0].ranks
+    times = [run.elapsed for run in runs if run.elapsed is not None]
+    seconds = samples / middle if samples is not None else median(times) if times else None
+    return Row(
+        nodes=nodes,
+        ranks=ranks,
+        runs=len(runs),
+        low=min(found),
+        middle=middle,
+        high=max(found),
+        speedup=speedup,
+        ideal=ideal,
+        efficiency=speedup / ideal,
+        seconds=seconds,
+        node_hours=nodes * seconds / 3600 if seconds is not None else None,
+    )
+
+
+def _below(rows: Sequence[Row], bound: float) -> Row | None:
+    """The first of the rows at the end that are all under the bound."""
+    first = None
+    for row in reversed(rows):
+        if row.efficiency >= bound:
+            break
+        first = row
+    return first

@@ -1,0 +1,101 @@
+"""A scaling study as a picture: throughput against ranks with its spread, and the ideal line. Needs matplotlib."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from dlrun.errors import Invalid
+from dlrun.render.scaling.texts import number
+
+if TYPE_CHECKING:
+    from dlrun.plan.scaling.estimate import Estimate
+    from dlrun.plan.scaling.table import Table
+
+KINDS = ("svg", "png")
+
+_MEASURED, _IDEAL, _ESTIMATED = "#1b6ca8", "#8a8a8a", "#c8553d"
+
+
+def draw(table: Table, title: str, kind: Literal["svg", "png"], estimate: Estimate | None = None) -> bytes:
+    """The picture; an estimate is drawn apart from what was measured. Raises Invalid without matplotlib."""
+    figure = _figure()
+    left, right = figure.subplots(1, 2, gridspec_kw={"wspace": 0.28})
+    ranks = [row.ranks for row in table.rows]
+    base = table.rows[0]
+    far = [*ranks, *(point.ranks for point in estimate.points)] if estimate else ranks
+    ideal = [base.middle * n / base.ranks for n in far]
+    left.plot(far, ideal, "--", color=_IDEAL, label="ideal")
+    middle = [row.middle for row in table.rows]
+    spread = [[row.middle - row.low for row in table.rows], [row.high - row.middle for row in table.rows]]
+    left.errorbar(
+        ranks, middle, yerr=spread, fmt="o-", color=_MEASURED, capsize=4, label="measured (min, median, max)"
+    )
+    right.axhline(100, linestyle="--", color=_IDEAL, label="ideal")
+    right.plot(ranks, [100 * row.efficiency for row in table.rows], "o-", color=_MEASURED, label="measured")
+    right.axhline(100 * table.bound, linestyle=":", color="#444444", label=f"bound {100 * table.bound:g} %")
+    for row in table.rows:
+        right.annotate(
+            f"{100 * row.efficiency:.1f}", (row.ranks, 100 * row.efficiency), textcoords="offset points",
+            xytext=(0, 7), ha="center", fontsize=8,
+        )  # fmt: skip
+        left.annotate(
+            number(row.middle),
+            (row.ranks, row.middle),
+            textcoords="offset points",
+            xytext=(6, -11),
+            fontsize=8,
+        )
+    if estimate:
+        _estimated(left, right, table, estimate)
+    for axes in (left, right):
+        axes.set_xscale("log", base=2)
+        axes.set_xticks(far, [str(n) for n in far])
+        axes.set_xlabel("ranks")
+        axes.grid(visible=True, alpha=0.25)
+        axes.legend(fontsize=8)
+    left.set_yscale("log", base=2)
+    left.set_yticks(ideal, [number(value) for value in ideal])  # the grid's crossings are the ideal line
+    for axes in (left, right):
+        axes.minorticks_off()
+    left.margins(x=0.14, y=0.08)
+    right.margins(x=0.1)
+    left.set_ylabel(f"throughput ({table.unit})" if table.unit else "throughput")
+    right.set_ylabel("efficiency (%)")
+    right.set_ylim(0, max(115.0, *(112 * row.efficiency for row in table.rows)))
+    figure.suptitle(title)
+    out = io.BytesIO()
+    figure.savefig(
+        out, format=kind, dpi=150, bbox_inches="tight", metadata={"Date": None} if kind == "svg" else None
+    )
+    return out.getvalue()
+
+
+def _estimated(left: Any, right: Any, table: Table, estimate: Estimate) -> None:
+    ranks = [point.ranks for point in estimate.points]
+    base = table.rows[0]
+    values = [point.throughput for point in estimate.points]
+    errors: Sequence[Sequence[float]] = [
+        [point.throughput - point.low for point in estimate.points],
+        [point.high - point.throughput for point in estimate.points],
+    ]
+    style = {"fmt": "s", "color": _ESTIMATED, "mfc": "white", "capsize": 4, "label": "estimated"}
+    left.errorbar(ranks, values, yerr=errors, **style)
+    percent = [100 * v / base.middle / (n / base.ranks) for n, v in zip(ranks, values, strict=True)]
+    right.plot(ranks, percent, "s", color=_ESTIMATED, mfc="white", label="estimated")
+
+
+def _figure() -> Any:
+    """An empty figure that no window shows."""
+    try:
+        from matplotlib import rcParams  # noqa: PLC0415 - hundreds of modules that nothing else needs
+        from matplotlib.figure import Figure  # noqa: PLC0415
+    except ImportError:
+        raise Invalid(
+            "pictures are drawn by matplotlib, which is not installed",
+            help="`pip install matplotlib` (or `pip install 'dlrun[plot]'`); tables need nothing",
+        ) from None
+    rcParams["svg.fonttype"] = "none"  # text stays text: it can be searched, and a test can read it
+    rcParams["svg.hashsalt"] = "dlrun"  # the same study gives the same file
+    return Figure(figsize=(10.5, 4.2))
