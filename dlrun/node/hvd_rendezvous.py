@@ -66,6 +66,13 @@ class Handler(BaseHTTPRequestHandler):
 
     server: Any
 
+    def handle_one_request(self) -> None:
+        """Whatever scans ports is told that this is no request of Horovod's; nobody reads a traceback."""
+        try:
+            BaseHTTPRequestHandler.handle_one_request(self)
+        except (ValueError, TypeError):
+            self.send_error(400)
+
     def do_GET(self) -> None:
         """Answer with a key's value, or 404."""
         value = self.server.store.get(*self.place())
@@ -83,7 +90,7 @@ class Handler(BaseHTTPRequestHandler):
         self.answer(200)
 
     def place(self) -> List[str]:
-        """Scope and key of `/SCOPE/KEY`."""
+        """Scope and key of `/SCOPE/KEY`; raises ValueError for any other path."""
         _, scope, key = self.path.split("/", 2)
         return [scope, key]
 

@@ -75,3 +75,10 @@ def test_it_speaks_http(ask):
     assert ask("DELETE", "/global/0") == (200, b"")
     assert ask("DELETE", "/global/1") == (200, b"")
     assert ask("GET", "/global/0") == (404, b"")
+
+
+@pytest.mark.parametrize("path", ["/", "/robots.txt", "*"])
+def test_whatever_scans_ports_is_refused_without_a_traceback(ask, capfd, path):
+    assert ask("GET", path)[0] == 400
+    assert ask("PUT", "/global/0", b"x")[0] == 200
+    assert "Traceback" not in capfd.readouterr().err
