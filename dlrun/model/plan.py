@@ -165,7 +165,10 @@ class ContainerPlan:
 
 @record(frozen=True, slots=True, kw_only=True)
 class EnvironmentPlan:
-    """What is set up before launch: shell lines of the site and the user, modules, venv, conda, container."""
+    """What is set up before launch: shell lines of the site and the user, modules, venv, conda, container.
+
+    `staged` is the venv as a data set that each node gets, where it does.
+    """
 
     site_setup: tuple[str, ...] = ()
     hygiene: Literal["keep", "reset", "purge"] = "keep"
@@ -174,6 +177,7 @@ class EnvironmentPlan:
     venv: str | None = None
     setup: tuple[str, ...] = ()
     container: ContainerPlan | None = None
+    staged: DataPlan | None = None
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -254,7 +258,7 @@ class CheckpointPlan:
     path: Text | None = None
 
 
-Cause: TypeAlias = Literal["timed_out", "preempted", "node_failed", "out_of_memory", "user_error"]
+Cause: TypeAlias = Literal["timed_out", "preempted", "node_failed", "out_of_memory", "hang", "user_error"]
 """Why a run ended other than well."""
 
 
@@ -328,6 +332,7 @@ class Plan:
     verify: Watch = "off"
     fabric_check: FabricCheck | None = None
     node_checks: NodeChecks | None = None
+    hang: Duration | None = None
     decisions: tuple[Decision, ...] = ()
     warnings: tuple[str, ...] = ()
     cost: Cost | None = None

@@ -141,6 +141,11 @@ class Environment:
 
     modules: tuple[str, ...] = key("environment modules to load, in order", default=())
     venv: str | None = key("Python virtual environment to activate", default=None, pattern=PLAIN)
+    stage: bool = key(
+        "bring the venv to each node's own storage first: a thousand ranks that import from a shared file system "
+        "make millions of calls to its metadata server",
+        default=False,
+    )
     conda: str | None = key("conda environment (name or path) to activate", default=None, pattern=PLAIN)
     container: Container | None = key("container to run in", default=None)
     variables: Mapping[str, str] = key(
@@ -214,6 +219,7 @@ class OnFailure:
     preempted: Policy = key("when another job takes its nodes", default="requeue")
     node_failed: Policy = key("when a node dies", default="requeue")
     out_of_memory: Policy = key("when a process was ended because memory ran out", default="stop")
+    hang: Policy = key("when `hang` found no progress", default="requeue")
     user_error: Policy = key("when the program itself fails", default="stop")
 
 
@@ -334,6 +340,11 @@ class Spec:
     data: Mapping[str, DataSet] = key("data sets, by name", factory=dict, names=VARIABLE_NAME)
     checkpoint: Checkpoint | None = key("early signal before the walltime ends", default=None)
     on_failure: OnFailure = key("what to do when the job fails", factory=OnFailure)
+    hang: Duration | None = key(
+        "end the job if no rank writes or computes anything for so long, and keep where each of them stood",
+        default=None,
+        minimum=1,
+    )
     verify: Watch = key(
         "look before the training starts whether each rank has the cores, memory policy and GPUs of the plan: "
         "one line a node in the job's log; fail: end the job if not",

@@ -10,6 +10,7 @@ COMMANDS = {
     "list": ("cache_commands:list_sets", "the data sets of this node"),
     "evict": ("cache_commands:evict", "remove data sets that no running job uses"),
     "clean": ("cache_commands:clean", "remove what dead or ended jobs left"),
+    "mend": ("mend:main", "make a staged Python environment start its own interpreter"),
     "verify": ("cache_commands:verify", "read a data set back and check its hashes"),
 }
 

@@ -28,10 +28,10 @@ from dlrun.model.text import Shell, Text
 from dlrun.model.topology import Topology
 from dlrun.plan import binding as bindings
 from dlrun.plan import cost, endings, environment, expressions, fabric, metrics, roles, sweep
-from dlrun.plan.checking import fabric_check, granted, node_checks, placement_check, talkative
+from dlrun.plan.checking import fabric_check, granted, hang_watch, node_checks, placement_check, talkative
 from dlrun.plan.checks import check
 from dlrun.plan.container import contain, gpu_variables, launch_arguments
-from dlrun.plan.data import place_data, stage_directory
+from dlrun.plan.data import place_data, place_environment, stage_directory
 from dlrun.plan.ledger import Ledger
 from dlrun.plan.resources import Layout, counted_cpus, lay_out
 
@@ -71,6 +71,7 @@ def build(inputs: Inputs) -> Plan:
     threads = bindings.threads(spec.placement, binding, layout, comm_cores, ledger)
     shape = roles.shape_of(site, layout, choice, binding, threads)
     data = place_data(spec, site, layout.nodes, inputs.measured, ledger)
+    staged_venv = place_environment(spec, site, data, ledger)
     points = sweep.points(spec.sweep, ledger)
     metrics.check(spec, ledger)
     commands = [_command(spec, layout, threads, data, point, ledger) for point in points or [{}]]
@@ -87,7 +88,11 @@ def build(inputs: Inputs) -> Plan:
     of_fabric = fabric.settings(spec, site, layout, choice.launcher.NAME, ledger)
     of_nodes = node_checks(spec, site, layout, choice.launcher, ledger)
     of_check = fabric_check(spec, site, layout, ledger)
-    of_fabric = (*of_fabric, *talkative(of_check, spec, site, layout, choice.launcher.NAME, ledger))
+    of_fabric = (
+        *of_fabric,
+        *hang_watch(spec, ledger),
+        *talkative(of_check, spec, site, layout, choice.launcher.NAME, ledger),
+    )
     _stop(ledger, inputs)
     role_plans = roles.plan_roles(
         shape, commands[0], site, layout, choice, binding, launch_arguments(container, inputs.directory),
@@ -128,19 +133,20 @@ def build(inputs: Inputs) -> Plan:
         roles=role_plans,
         binding=binding,
         rendezvous=environment.rendezvous(site.rendezvous, choice.framework.ports(shape, choice.options)),
-        environment=environment.set_up(spec, site, container),
+        environment=environment.set_up(spec, site, container, staged_venv),
         variables=environment.variables(spec, site, shared, ledger),
         secrets=environment.secrets(spec),
         data=data,
-        stage_directory=(staged_in := stage_directory(site, data)),
+        stage_directory=(staged_in := stage_directory(site, (*data, *filter(None, (staged_venv,))))),
         stage_launch=roles.stage_launch(site, layout, choice) if staged_in is not None else (),
         points=_point_plans(points, commands, role_plans),
         checkpoint=endings.checkpoint(spec, role_plans, commands[0], progress),
         requeue=spec.on_failure.requeue + links - 1,
-        requeue_on=endings.causes(spec.on_failure, links),
+        requeue_on=endings.causes(spec.on_failure, links, watched=spec.hang is not None),
         verify=placement_check(spec, ledger),
         fabric_check=of_check,
         node_checks=of_nodes,
+        hang=spec.hang,
         decisions=tuple(ledger.decisions),
         warnings=tuple(_sentence(p) for p in ledger.problems),
         cost=cost.most(site.billing, layout.granted, links * max(1, len(points))),
@@ -269,7 +275,7 @@ def _request(
         hold=spec.hold,
         signal=endings.carrier(spec.checkpoint.signal) if spec.checkpoint else None,
         signal_before=spec.checkpoint.before_end if spec.checkpoint else None,
-        requeue=bool(endings.causes(spec.on_failure, links)),
+        requeue=bool(endings.causes(spec.on_failure, links, watched=spec.hang is not None)),
         spare_nodes=layout.spare_nodes,
         options=wanted.options,
         directives=(local.request,) if local and local.request and (wanted.node_local or spec.data) else (),

@@ -119,6 +119,19 @@ def node_checks(
     )
 
 
+def hang_watch(spec: Spec, ledger: Ledger) -> tuple[Variable, ...]:
+    """What ranks need so that they can say where they stand."""
+    if spec.hang is None:
+        return ()
+    ledger.take("hang", spec.hang)
+    because = "a rank that hangs writes its Python stacks to its log when it is sent SIGABRT"
+    source = "Python documentation, faulthandler"
+    one = Variable(
+        name="PYTHONFAULTHANDLER", value=Text.of("1"), rule="hang-watch", because=because, source=source
+    )
+    return (one,)
+
+
 def granted(request: Request) -> Request:
     """What the scheduler is asked for: the spare nodes are nodes like the others to it."""
     more = request.spare_nodes

@@ -322,6 +322,11 @@ CODES: dict[str, tuple[str, str]] = {
         "With `spare_nodes` the job is granted more nodes than it uses, so its launcher must be told on which to start ranks. "
         "srun, Open MPI, hydra, Intel MPI and ssh are.",
     ),
+    "DLR092": (
+        "an environment that cannot be staged",
+        "`environment.stage` brings the virtual environment of `environment.venv` to each node under the name "
+        "`environment`; conda environments and containers are found elsewhere.",
+    ),
     "DLR090": (
         "a fabric check that sees nothing",
         "`fabric_check` compares what libraries print with what the site's fabric offers. It needs a fabric that dlrun knows "

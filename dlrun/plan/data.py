@@ -25,6 +25,53 @@ def place_data(
     )
 
 
+ENVIRONMENT = "environment"
+"""The staged venv's name among the data sets of a node."""
+
+
+def place_environment(spec: Spec, site: Site, data: Sequence[DataPlan], ledger: Ledger) -> DataPlan | None:
+    """The venv as a data set, if the spec wants it on each node."""
+    wanted = spec.environment
+    if not wanted.stage:
+        return None
+    if wanted.venv is None:
+        ledger.problem(
+            "DLR092",
+            "`stage: true` brings a venv to the nodes, and the spec names none",
+            "environment.stage",
+            help="name it with `venv:`; a conda environment or container stays where it is",
+        )
+        return None
+    if any(one.name == ENVIRONMENT for one in data):
+        ledger.problem(
+            "DLR092",
+            f"`{ENVIRONMENT}` is the staged venv's own name",
+            f"data.{ENVIRONMENT}",
+            help="give the data set another name",
+        )
+    strategy, because, fallback = _choose(
+        ENVIRONMENT, DataSet(source=wanted.venv), site.storage.node_local, None, spec.resources.nodes, ledger
+    )
+    because = (
+        because if strategy == "in_place" else "imports from node-local storage spare the shared file system"
+    )
+    ledger.decide(
+        "environment.stage", strategy, "staging", because, origin=ledger.origin("environment.stage")
+    )
+    if strategy == "in_place":
+        return None
+    return DataPlan(
+        name=ENVIRONMENT,
+        source=wanted.venv,
+        strategy=strategy,
+        path=Text.of(Shell("$DLRUN_DATA_ENVIRONMENT")),
+        because=because,
+        variable="DLRUN_DATA_ENVIRONMENT",
+        keep="cache",
+        fallback=fallback,
+    )
+
+
 def stage_directory(site: Site, data: Sequence[DataPlan]) -> Text | None:
     """Where staged data sets lie on each node: ours alone, under the site's node-local storage."""
     local = site.storage.node_local

@@ -58,7 +58,9 @@ def choose(data: DataSet, measured: Measured | None, local: NodeLocal, nodes: in
         return Choice(
             strategy="in_place", because=f"{what} is read once, by one node: a copy would read it once too"
         )
-    often = f"{data.reads} times" if data.reads else "in every epoch"
+    often = (
+        "in every epoch" if data.reads is None else "once each" if data.reads == 1 else f"{data.reads} times"
+    )
     saved = f"instead of by {nodes} nodes {often}" if nodes > 1 else f"instead of {often}"
     fits = (
         f"fits the {room} of node-local storage"

@@ -14,7 +14,7 @@ from dlrun.plan import expressions
 from dlrun.plan.ledger import Ledger
 from dlrun.plan.resources import Layout
 
-_CAUSES: tuple[Cause, ...] = ("timed_out", "preempted", "node_failed", "out_of_memory", "user_error")
+_CAUSES: tuple[Cause, ...] = ("timed_out", "preempted", "node_failed", "out_of_memory", "hang", "user_error")
 _SHELL = re.compile(r"(.*/)?(ba|da|k|z|c|tc|fi)?sh")
 
 
@@ -39,14 +39,18 @@ def chain(spec: Spec, layout: Layout, ledger: Ledger) -> tuple[Layout, int]:
     return replace(layout, walltime=limit), links
 
 
-def causes(policy: OnFailure, links: int) -> tuple[Cause, ...]:
-    """The causes after which the job is started again, none if it may not be; a chain always goes on in time."""
+def causes(policy: OnFailure, links: int, *, watched: bool = False) -> tuple[Cause, ...]:
+    """The causes after which the job is started again, none if it may not be; a chain always goes on in time.
+
+    Only a job that is `watched` knows that it hangs.
+    """
     if policy.requeue == 0:
         return ("timed_out",) if links > 1 else ()
     return tuple(
         cause
         for cause in _CAUSES
-        if getattr(policy, cause) == "requeue" or (links > 1 and cause == "timed_out")
+        if (getattr(policy, cause) == "requeue" or (links > 1 and cause == "timed_out"))
+        and (watched or cause != "hang")
     )
 
 

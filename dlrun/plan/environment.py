@@ -14,7 +14,9 @@ from dlrun.plan.ledger import Ledger
 _OPENMP = "OpenMP 5.2, chapter 21"
 
 
-def set_up(spec: Spec, site: Site, container: ContainerPlan | None) -> EnvironmentPlan:
+def set_up(
+    spec: Spec, site: Site, container: ContainerPlan | None, staged: DataPlan | None = None
+) -> EnvironmentPlan:
     """The site's part first, then the user's."""
     return EnvironmentPlan(
         site_setup=site.environment.setup,
@@ -24,6 +26,7 @@ def set_up(spec: Spec, site: Site, container: ContainerPlan | None) -> Environme
         venv=spec.environment.venv,
         setup=(*spec.environment.setup, *unset(spec)),
         container=container,
+        staged=staged,
     )
 
 

@@ -27,15 +27,21 @@ _RANK_LEVEL = (
 )
 
 
-def scripts(plan: Plan, job_dir: str, templates: Path) -> dict[str, str]:
+def scripts(
+    plan: Plan, job_dir: str, templates: Path, compiled: jinja2.BytecodeCache | None = None
+) -> dict[str, str]:
     """`job.sh` and `rank.sh` (and `stage.sh` where data is staged) of a job in `job_dir` (an absolute path).
 
+    `compiled` is where compiled templates are kept between runs, if anywhere.
     Raises jinja2.TemplateError if a template is at fault, ValueError for text that no argument can hold.
     """
     environment = _environment(templates)
+    environment.bytecode_cache = compiled
     scheduler = backends.scheduler(plan.scheduler)
     for_job, for_rank = _scopes(plan.variables)
     staged = [one for one in plan.data if one.strategy != "in_place"]
+    if plan.environment.staged is not None:
+        staged.append(plan.environment.staged)
     context: Mapping[str, Any] = {
         "plan": plan,
         "scheduler": scheduler,

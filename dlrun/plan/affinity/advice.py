@@ -85,15 +85,24 @@ def _gpus(topology: Topology, slots: Sequence[Slot]) -> list[str]:
         found.append(
             f"ranks have {counts[0]} to {counts[-1]} GPUs: {len(owned)} do not divide by {len(slots)}"
         )
+    lost: dict[int, int] = {}
     for rank, slot in enumerate(slots):
         packages = {core.package for core in slot.cores}
         for i in slot.gpus:
             gpu = topology.gpus[i]
             local = near(topology, topology.cores, gpu)
             if not local:
-                found.append(f"where GPU {gpu.index} is attached is unknown; rank {rank} may be far from it")
+                lost[gpu.index] = rank
             elif not packages.intersection(core.package for core in local):
                 found.append(f"GPU {gpu.index} of rank {rank} is on the other package")
+    if len(lost) == 1:
+        (index, rank), *_ = lost.items()
+        found.append(f"where GPU {index} is attached is unknown; rank {rank} may be far from it")
+    elif lost:
+        ranks = format_list(sorted(set(lost.values())))
+        found.append(
+            f"where GPUs {format_list(sorted(lost))} are attached is unknown; ranks {ranks} may be far from theirs"
+        )
     return found
 
 

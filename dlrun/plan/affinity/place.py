@@ -199,7 +199,7 @@ def _explain(roles: Sequence[Roles], nics: Sequence[Nic | None], request: Placem
     steps = [
         Step(
             rule="equal-ranks",
-            because=f"every rank computes on {compute} cores, because synchronous training runs at the pace "
+            because=f"every rank computes on {compute} core{'s' * (compute != 1)}, because synchronous training runs at the pace "
             f"of the slowest; {spare} cores of larger slices are spare",
         )
     ]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Literal, TypeAlias
 
+from dlrun import backends
 from dlrun.errors import Invalid
 from dlrun.model.topology import Topology
 
@@ -55,13 +57,30 @@ MLSL_ON_MANY_CORES = 4
 """MLSL servers on Xeon Phi, where a core is slow (intel/caffe scripts/set_env.sh@44d5363)."""
 
 
+FAMILIES = {
+    "accelerate": "torch",
+    "deepspeed": "torch",
+    "lightning": "torch",
+    "keras": "tensorflow",
+    "mesh_tensorflow": "tensorflow",
+    "oneccl": "torch-ccl",
+}
+"""Frameworks that compute by another's runtime -> whose preset holds for them."""
+
+
 def preset(framework: str) -> Preset:
-    """The preset of a framework; raises Invalid for a name that is not in the table."""
-    if framework not in PRESETS:
-        raise Invalid(
-            f"no placement preset for framework `{framework}`", help=f"known are {', '.join(sorted(PRESETS))}"
-        )
-    return PRESETS[framework]
+    """The preset of a framework; raises Invalid for a name that is neither in the tables nor a framework."""
+    name = FAMILIES.get(framework, framework)
+    if name in PRESETS:
+        return PRESETS[name]
+    if framework in backends.FRAMEWORKS:
+        return Preset(because="no library of its own wants cores to itself")
+    known = sorted({*PRESETS, *backends.FRAMEWORKS})
+    near = get_close_matches(framework, known, n=1)
+    raise Invalid(
+        f"no framework `{framework}`",
+        help=(f"the nearest is `{near[0]}`; " if near else "") + f"known are {', '.join(known)}",
+    )
 
 
 def default_comm_cores(chosen: Preset, topology: Topology) -> int:

@@ -159,6 +159,7 @@ give_up() { # WHY: end the job, with the exit code of what failed first
 settle() { # why it ended: sets reason, and where another run is to follow, starts that
   if [[ -n $asked ]]; then return; fi # by the scheduler, or the user
   if ((status)) && grep -qs 'out of memory$' "$run_dir"/failures/*; then reason='out of memory'; fi
+  if [[ -n $hung ]]; then reason=hang; fi
   if ((status)) && [[ -z $reason ]]; then reason=$(failed_first | sed -n 's/^\([^ ]* \)\{5\}\([a-z ]*\): .*/\2/p'); fi
   if ((status)) && [[ -z $reason$told ]]; then replace_nodes; fi
   go_on
@@ -206,7 +207,7 @@ go_on() { # after a failure, or when the time is over: another run, if the polic
   if [[ -n $told ]]; then reason='timed out'; fi
   if [[ -n $reason ]]; then cause=${reason// /_}; fi
   case $cause in
-  timed_out | preempted | node_failed) ;;
+  timed_out | preempted | node_failed | hang) ;;
   *) return 0 ;;
   esac
   if ((DLRUN_RESTART >= 2)); then
@@ -220,6 +221,27 @@ go_on() { # after a failure, or when the time is over: another run, if the polic
     exit "$status"
   fi
   say "the job could not be started again"
+}
+
+# --- Is there progress? -----------------------------------------------------------------------------------------
+
+rm -rf "$run_dir/idle" "$run_dir/stacks" "$run_dir/dump"
+mkdir "$run_dir/idle" "$run_dir/stacks"
+hung=
+
+mind_progress() { # once a second: end the job if no rank has written or computed anything for 10m
+  local marks=("$run_dir"/idle/*) stacks waited
+  if [[ ! -e ${marks[0]} ]] || ((${#marks[@]} < 16)); then return; fi
+  say "no rank has written or computed anything for 10m: writing where each stands to $run_dir/stacks"
+  : >"$run_dir/dump"
+  for ((waited = 0; waited < 40; waited++)); do
+    sleep 1
+    stacks=("$run_dir"/stacks/*.txt)
+    if [[ -e ${stacks[0]} ]] && ((${#stacks[@]} == 16)); then break; fi
+  done
+  sleep 2 # what is written to the logs takes a moment
+  hung=1
+  exit 1
 }
 
 # --- The nodes that were granted --------------------------------------------------------------------------
@@ -394,6 +416,7 @@ export OMP_NUM_THREADS=12 # 48 cores / 4 ranks [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
 export NCCL_DEBUG=INFO # `fabric_check` reads what the library says of its transport
 export NCCL_SOCKET_IFNAME='=ib0' # bootstrap, and data over sockets, by the interfaces that the site names (exactly these: `=`); NCCL's own choice may be an interface that other nodes cannot reach [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
+export PYTHONFAULTHANDLER=1 # a rank that hangs writes its Python stacks to its log when it is sent SIGABRT [Python documentation, faulthandler]
 export NCCL_DEBUG_SUBSYS=INIT,NET # `fabric_check` reads what the library says of its transport
 export UCX_LOG_LEVEL=info # `fabric_check` reads what the library says of its transport
 
@@ -415,6 +438,7 @@ while kill -0 "$main" 2>/dev/null; do
   kill "$tick" 2>/dev/null || true
   wait "$tick" 2>/dev/null || true
   mind_the_time
+  mind_progress
   if some_failed && ((++failing > 3)); then give_up "a process failed and the rest did not end by themselves"; fi
 done
 status=0

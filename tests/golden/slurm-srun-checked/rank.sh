@@ -267,6 +267,71 @@ memory_kills() { # sets kills to how many processes beside this one the kernel h
   done </proc/self/cgroup
 }
 
+below() { # PID: sets tree to it and all below it, and ticks to the CPU time that these have used
+  local stat rest pid found=1 used
+  local -A parent=() in_tree=([$1]=1)
+  for stat in /proc/[0-9]*/stat; do
+    { read -r rest <"$stat"; } 2>/dev/null || continue
+    pid=${rest%% *} rest=${rest##*) } rest=${rest#* }
+    parent[$pid]=${rest%% *}
+  done
+  while ((found)); do
+    found=0
+    for pid in "${!parent[@]}"; do
+      if [[ -z ${in_tree[$pid]-} && -n ${in_tree[${parent[$pid]}]-} ]]; then in_tree[$pid]=1 found=1; fi
+    done
+  done
+  tree=("${!in_tree[@]}") ticks=0
+  for pid in "${tree[@]}"; do
+    { read -r rest <"/proc/$pid/stat"; } 2>/dev/null || continue
+    read -ra used <<<"${rest##*) }"
+    ticks=$((ticks + used[11] + used[12] + used[13] + used[14])) # utime, stime and those of ended children (proc(5))
+  done
+}
+
+watch_progress() { # PID: mark this rank while nothing is written or computed; on request, write where it stands
+  local last=$SECONDS before=0 written=-1 size pause=30 tree ticks
+  local mark=$DLRUN_RUN_DIR/idle/$role-$DLRUN_RANK
+  while kill -0 "$1" 2>/dev/null; do
+    below "$1"
+    size=$(stat -c %s "$DLRUN_RUN_DIR/logs/$role-$DLRUN_RANK.log")
+    if ((size != written || ticks - before > pause || before > ticks)); then # a hundredth of one core is no progress
+      last=$SECONDS written=$size
+      if [[ -e $mark ]]; then rm -f "$mark"; fi
+    elif ((SECONDS - last >= 600)); then
+      [[ -e $mark ]] || : >"$mark"
+    fi
+    before=$ticks
+    if [[ -e $mark && -e $DLRUN_RUN_DIR/dump ]]; then
+      write_stacks "${tree[@]}"
+      return
+    fi
+    sleep "$([[ -e $mark ]] && echo 1 || echo "$pause")"
+  done
+}
+
+write_stacks() { # PID...: where each thread waits, and Python's own view of it
+  local pid task spy out=$DLRUN_RUN_DIR/stacks/$role-$DLRUN_RANK.txt python=()
+  spy=$(command -v py-spy || true)
+  {
+    echo "$role $DLRUN_RANK on $DLRUN_HOST"
+    for pid in "$@"; do
+      printf '\nprocess %s: %s\n' "$pid" "$(tr '\0' ' ' <"/proc/$pid/cmdline")"
+      for task in "/proc/$pid/task"/*; do
+        printf '  thread %s (%s) waits in %s; system call %s\n' "${task##*/}" "$(<"$task/comm")" "$(<"$task/wchan")" "$(<"$task/syscall")"
+      done
+      [[ $(readlink "/proc/$pid/exe") == */python* ]] || continue
+      python+=("$pid")
+      if [[ -n $spy ]] && timeout 20 "$spy" dump --pid "$pid"; then unset 'python[-1]'; fi
+    done
+  } >"$out.new" 2>/dev/null
+  mv "$out.new" "$out"
+  if ((${#python[@]})); then # without py-spy, Python's faulthandler writes its stacks to the log, and ends
+    for pid in "${python[@]}"; do prlimit --pid "$pid" --core=0 2>/dev/null; done
+    kill -ABRT "${python[@]}" 2>/dev/null
+  fi
+}
+
 export DLRUN_PROCESS="$DLRUN_RUN_ID $role $DLRUN_RANK" # marks all that the program starts
 
 sweep() { # end what the program has left, also what it had detached: SIGTERM, then SIGKILL
@@ -302,6 +367,8 @@ early() { # tell the program to save its state: once, and it alone, not the proc
   told=1
   kill -s USR1 "${ranks[@]}" 2>/dev/null
 }
+watch_progress "$child" &
+watching=$!
 while :; do
   wait "$child"
   status=$?
@@ -317,6 +384,13 @@ done
 if ((status > 128)); then # a signal may have ended `wait` just before the program ended by itself
   wait "$child"
   status=$?
+fi
+kill "$watching" 2>/dev/null
+if [[ -e $DLRUN_RUN_DIR/dump ]]; then # the others, too, are to say where they stand
+  for ((waited = 0; waited < 120; waited++)); do
+    [[ -z $ending ]] || break
+    sleep 0.5
+  done
 fi
 if ((status)) && [[ -z $ending ]]; then
   reason=

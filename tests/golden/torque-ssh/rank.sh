@@ -38,6 +38,7 @@ allowed_cpus() { # sets allowed to the hardware threads that this process may us
   for line in "${lines[@]}"; do
     if [[ $line == Cpus_allowed_list:* ]]; then
       line=${line##*[[:blank:]]}
+      allowed_list=$line
       for range in ${line//,/ }; do
         for ((cpu = ${range%-*}; cpu <= ${range#*-}; cpu++)); do allowed+=("$cpu"); done
       done
@@ -46,7 +47,7 @@ allowed_cpus() { # sets allowed to the hardware threads that this process may us
 }
 
 share_cores() { # an equal part of the allowed cores for each local rank: sets cpus and DLRUN_THREADS
-  local cpu siblings core cores=() size begin
+  local cpu siblings core cores=() size begin online
   local -A threads=()
   allowed_cpus
   for cpu in "${allowed[@]}"; do
@@ -56,6 +57,11 @@ share_cores() { # an equal part of the allowed cores for each local rank: sets c
     if [[ -z ${threads[$core]-} ]]; then cores+=("$core"); fi
     threads[$core]+=,$cpu
   done
+  read -r online </sys/devices/system/cpu/online
+  if [[ $allowed_list == "$online" ]] && ((4 * DLRUN_LOCAL_SIZE < ${#cores[@]})); then
+    cpus= DLRUN_THREADS=4 # nobody keeps the jobs of this node apart: which cores are free is not known
+    return
+  fi
   size=$((${#cores[@]} / DLRUN_LOCAL_SIZE))
   DLRUN_THREADS=$((size > 0 ? size : 1))
   cpus=

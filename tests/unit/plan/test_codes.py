@@ -139,6 +139,10 @@ FAULTS = [
     Case("DLR085", "metrics: {a: {pattern: (b), json: b}}", "(b), json", "both given", "one of them"),
     Case("DLR085", "metrics: {a: {}}", "{}}", "nothing says how it is printed", "json: KEY"),
     Case("DLR086", "metrics: {throughput: {of: steps}}", "steps}}", "counts steps", "batch_per_rank"),
+    Case("DLR092", "environment: {conda: base, stage: true}\nresources: {nodes: 2}", "true}", "the spec names none",
+         "name it with `venv:`"),
+    Case("DLR092", "environment: {venv: /v, stage: true}\ndata: {environment: /x/y}\nresources: {nodes: 2}", "/x/y",
+         "is the staged venv's own name", "another name"),
     Case("DLR091", "launcher: pals\nresources: {nodes: 2, spare_nodes: 1}", "1}", "on every granted node", "leave `spare_nodes` out"),
 ]  # fmt: skip
 
@@ -216,9 +220,9 @@ def test_limits_are_still_allowed(spec, tmp_path):
 @pytest.mark.parametrize(
     ("data", "strategy", "path", "because"),
     [
-        ("source: /x", "in_place", "/x", "its size is not known"),
-        ("source: /x, size: 2TB", "in_place", "/x", "its 2TB do not fit the 1TB"),
-        ("source: /x, size: 10GB", "copy", "$DLRUN_DATA_SET", "its 10GB fit"),
+        ("source: /x", "copy", "$DLRUN_DATA_SET", "its size is not known here"),
+        ("source: /x, size: 2TB", "in_place", "/x", "its 2TB does not fit the 1TB"),
+        ("source: /x, size: 10GB", "copy", "$DLRUN_DATA_SET", "its 10GB fits"),
         ("source: /x, strategy: shard", "shard", "$DLRUN_DATA_SET", "as the spec says"),
         ("source: /x, strategy: in_place, size: 1GB", "in_place", "/x", "as the spec says"),
     ],
