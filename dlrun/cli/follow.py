@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import click
 
 from dlrun.cli.options import say
 from dlrun.effects import copies, logs, watch
 from dlrun.effects.jobs import Job
+from dlrun.model.job import JobStatus
 
 
 def to_the_end(job: Job, *, quiet: bool, wanted: str = "first") -> int:
@@ -23,6 +24,7 @@ def to_the_end(job: Job, *, quiet: bool, wanted: str = "first") -> int:
         )
         return 130
     final = watcher.final()
+    say(_used(job, watcher.states))
     if final.exit_code is None or (final.exit_code == 0 and final.state != "completed"):
         say(f"job {job.job_id}: {final.state}")
         return 1
@@ -53,3 +55,10 @@ def _print(
         out.write(line)
         out.flush()
     click.echo(nl=False)
+
+
+def _used(job: Job, states: Sequence[JobStatus]) -> str:
+    from dlrun.cli.output.cost import used
+    from dlrun.effects.results import seconds_used
+
+    return f"job {job.job_id} {used(job.plan(), seconds_used(job, states))}"

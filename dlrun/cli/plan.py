@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from dlrun.cli.options import json_option, say, spec_options
+
+if TYPE_CHECKING:
+    from dlrun.model.plan import Plan
 
 
 @click.command(epilog="Example: dlrun plan spec.yaml -o run.json && dlrun submit run.json")
@@ -17,8 +21,11 @@ from dlrun.cli.options import json_option, say, spec_options
     type=click.Path(path_type=Path),
     help="Save the plan; `dlrun submit FILE.json` submits exactly it.",
 )
+@click.option("--cost", is_flag=True, help="Only what it can cost at most, in the site's billing units.")
 @json_option
-def command(spec: Path, site: str | None, sets: tuple[str, ...], output: Path | None, as_json: bool) -> None:
+def command(
+    spec: Path, site: str | None, sets: tuple[str, ...], output: Path | None, cost: bool, as_json: bool
+) -> None:
     """Show what SPEC would become: layout, placement, variables with their reasons, cost."""
     from dlrun.effects.prepare import prepare
     from dlrun.errors import Invalid, OperationFailed
@@ -35,7 +42,9 @@ def command(spec: Path, site: str | None, sets: tuple[str, ...], output: Path | 
         except OSError as error:
             raise OperationFailed(f"cannot write `{output}`: {error.strerror}") from None
         say(f"saved; `dlrun submit {output}` submits exactly this")
-    if as_json:
+    if cost:
+        _print_cost(plan, as_json=as_json)
+    elif as_json:
         click.echo(plan_json(plan), nl=False)
     elif output is None:
         from dlrun.cli.output.summary import summary
@@ -44,3 +53,21 @@ def command(spec: Path, site: str | None, sets: tuple[str, ...], output: Path | 
         for warning in plan.warnings:
             say(f"warning: {warning}")
         say("nothing was submitted")
+
+
+def _print_cost(plan: Plan, *, as_json: bool) -> None:
+    """What the job can cost at most."""
+    if as_json:
+        from dlrun.cli.output.json import emit
+        from dlrun.model.plain import to_plain
+
+        emit("cost", to_plain(plan.cost))
+        return
+    from dlrun.cli.output.cost import at_most
+    from dlrun.errors import Invalid
+
+    if plan.cost is None:
+        raise Invalid(
+            "without a walltime nobody can say what it costs", help="add `walltime:` under `resources:`"
+        )
+    click.echo(at_most(plan.cost))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dlrun.cli.options import json_option
+from dlrun.cli.options import json_option, say
 
 if TYPE_CHECKING:
     from dlrun.effects.jobs import Job
@@ -29,13 +29,22 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
     if as_json:
         from dlrun.cli.output.json import emit
 
-        emit("jobs", [as_data(job, states[job.directory]) for job in chosen])
+        emit(
+            "jobs",
+            [as_data(job, states[job.directory]) | _cost(job, states[job.directory]) for job in chosen],
+        )
         return
     from dlrun.cli.output.table import table
 
     rows = [line for job in chosen for line in rows_of(job, states[job.directory])]
     if rows:
         click.echo(table(("JOB", "ID", "SITE", "STATE", "EXIT", "NODES", "STARTED", "ENDED"), rows))
+    for job in chosen if jobs else ():
+        if states[job.directory] and all(one.state.final for one in states[job.directory]):
+            from dlrun.cli.output.cost import used
+            from dlrun.effects.results import seconds_used
+
+            say(f"{job.directory.name} {used(job.plan(), seconds_used(job, states[job.directory]))}")
 
 
 def rows_of(job: Job, states: list[JobStatus]) -> list[tuple[str, ...]]:
@@ -65,4 +74,18 @@ def as_data(job: Job, states: list[JobStatus]) -> dict[str, Any]:
         "job_id": job.job_id,
         "submitted": job.submitted,
         "runs": to_plain(states),
+    }
+
+
+def _cost(job: Job, states: list[JobStatus]) -> dict[str, Any]:
+    """What a job was given at most and has used so far, for `--json`."""
+    from dlrun.effects.results import seconds_used
+    from dlrun.model.plain import to_plain
+
+    plan = job.plan()
+    hours = seconds_used(job, states) / 3600
+    units = hours * plan.cost.an_hour if plan.cost is not None else None
+    return {
+        "asked": to_plain(plan.cost),
+        "used": {"node_hours": hours * plan.request.nodes, "units": units},
     }

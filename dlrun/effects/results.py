@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -118,3 +118,9 @@ def _epoch(text: str | None) -> float | None:
         return time.mktime(time.strptime(text or "", "%Y-%m-%dT%H:%M:%S"))
     except (ValueError, OverflowError):
         return None
+
+
+def seconds_used(job: Job, statuses: Sequence[JobStatus]) -> float:
+    """Seconds that a job's runs took in all, of those that have ended; of a run that began again, the last start."""
+    took = (elapsed(run, one) for run, one in zip(job.run_directories(), statuses, strict=False))
+    return sum(seconds for seconds in took if seconds is not None)

@@ -51,6 +51,11 @@ class Watcher:
                 self._said = text
                 self._waiting(text)
 
+    @property
+    def states(self) -> list[JobStatus]:
+        """What was last said of each run."""
+        return self._states
+
     def final(self) -> JobStatus:
         """The status that stands for the whole job: the first run that did not complete, else the first."""
         failed = [s for s in self._states if s.state is not State.COMPLETED]

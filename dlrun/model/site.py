@@ -102,6 +102,15 @@ class SchedulerSite:
 
 
 @record(frozen=True, slots=True, kw_only=True)
+class Billing:
+    """What jobs cost: hours × what is counted × the factor."""
+
+    unit: str = key("name of the unit, such as node-hours or GPU-hours", default="node-hours", pattern=PLAIN)
+    per: Literal["node", "gpu", "core"] = key("what is counted", default="node")
+    factor: float = key("units that one of these costs in an hour", default=1.0)
+
+
+@record(frozen=True, slots=True, kw_only=True)
 class Partition:
     """A partition or queue with its limits."""
 
@@ -118,6 +127,7 @@ class Partition:
     max_nodes: int | None = key("most nodes of a job", default=None, minimum=1)
     exclusive: bool | None = key("jobs get whole nodes here; default: the scheduler's rule", default=None)
     cpus_per_gpu: int | None = key("CPUs that must go with each GPU", default=None, minimum=1)
+    billing: Billing | None = key("what jobs cost here; default: the site's rule", default=None)
     preemptable: bool = key("jobs here may be stopped for others", default=False)
     note: str | None = key("what users should know", default=None)
 
@@ -232,15 +242,6 @@ class GpuBinding:
         default="all",
     )
     variable: str | None = key("visibility variable; default: by the GPUs' kind", default=None)
-
-
-@record(frozen=True, slots=True, kw_only=True)
-class Billing:
-    """What jobs cost: hours × what is counted × the factor."""
-
-    unit: str = key("name of the unit, such as node-hours or GPU-hours", default="node-hours", pattern=PLAIN)
-    per: Literal["node", "gpu", "core"] = key("what is counted", default="node")
-    factor: float = key("units that one of these costs in an hour", default=1.0)
 
 
 @record(frozen=True, slots=True, kw_only=True)

@@ -149,7 +149,7 @@ def build(inputs: Inputs) -> Plan:
         hang=spec.hang,
         decisions=tuple(ledger.decisions),
         warnings=tuple(_sentence(p) for p in ledger.problems),
-        cost=cost.most(site.billing, layout.granted, links * max(1, len(points))),
+        cost=cost.most(site, layout.granted, links * max(1, len(points))),
         metrics=spec.metrics,
         global_batch=spec.batch_per_rank * layout.ranks if spec.batch_per_rank is not None else None,
     )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dlrun.model.plan import Cost
-from dlrun.model.site import Billing
+from dlrun.model.site import Billing, Site
 from dlrun.plan.resources import Layout
 
 
-def most(billing: Billing, layout: Layout, runs: int) -> Cost | None:
-    """The most that so many runs of a job can use; None without a walltime."""
+def most(site: Site, layout: Layout, runs: int) -> Cost | None:
+    """The most that so many runs of a job can use, by the partition's rule or the site's; None without a walltime."""
+    billing = (layout.partition.billing if layout.partition else None) or site.billing
     if layout.walltime is None:
         return None
     hours = layout.walltime / 3600 * runs

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dlrun.cli.output.cost import at_most
 from dlrun.cli.output.table import table
 from dlrun.model.cpuset import format_list
 from dlrun.model.plan import Plan
@@ -80,5 +81,4 @@ def _data(plan: Plan) -> Iterator[str]:
 def _cost(plan: Plan) -> Iterator[str]:
     if plan.cost is not None:
         yield ""
-        units = f" = {plan.cost.units:.3g} {plan.cost.unit}" if plan.cost.unit != "node-hours" else ""
-        yield f"cost at most {plan.cost.node_hours:.3g} node-hours{units}"
+        yield f"cost at most {at_most(plan.cost)}"
