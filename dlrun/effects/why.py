@@ -11,9 +11,9 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from dlrun.effects import logs, outcome, status
+from dlrun.effects import logs, outcome, stacks, status
 from dlrun.effects.jobs import Job, read_json
-from dlrun.effects.why_patterns import BY_NOTE, BY_STATE, PATTERNS, SIGNALS, Pattern
+from dlrun.effects.why_patterns import BY_NOTE, BY_STATE, PATTERNS, SIGNALS, Evidence, Pattern
 from dlrun.model.job import JobStatus, State
 from dlrun.node import transport_lines
 
@@ -33,16 +33,6 @@ class First:
     host: str
     code: int
     reason: str | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """A line of a log that tells a cause."""
-
-    log: str
-    line: str
-    pattern: Pattern
-    values: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +77,10 @@ def answer(job: Job, one: JobStatus, run: Path) -> Answer:
         restarts=(read_json(run / outcome.STATE) or {}).get("restarts", one.restarts),
         cause=cause,
         means=means,
-        next=step.replace("JOB", job.directory.name).replace("{rank}", rank).replace("{log}", log),
+        next=step.replace("JOB", job.directory.name)
+        .replace("{rank}", rank)
+        .replace("{log}", log)
+        .replace("{stacks}", str(run / "stacks")),
         first=first,
         log=evidence.log if evidence else None,
         line=evidence.line if evidence else None,
@@ -100,8 +93,13 @@ def _cause(one: JobStatus, run: Path, first: First | None) -> tuple[str, str, st
         return "open", f"it has not ended{waiting}", "`dlrun logs JOB -f` follows it", None
     if one.state is State.COMPLETED:
         return "none", "it ended well", "nothing is to be done", None
-    if first and (noted := _noted(first.reason)) is not None:
-        return (*noted, None)
+    record = read_json(run / outcome.STATE) or {}
+    for reason in (
+        first.reason if first else None,
+        record.get("reason") if record.get("state") == "ended" else None,
+    ):
+        if (noted := _noted(reason)) is not None:
+            return (*noted, stacks.evidence(run) if noted[0] == "hang" else None)
     found = search(run, first)
     if one.state in BY_STATE:
         cause, means, step = BY_STATE[one.state]

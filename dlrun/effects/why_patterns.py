@@ -24,6 +24,16 @@ class Pattern:
     consequence: bool = False
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evidence:
+    """A line of a log that tells a cause."""
+
+    log: str
+    line: str
+    pattern: Pattern
+    values: tuple[str, ...] = ()
+
+
 # ruff: noqa: E501 - a table
 PATTERNS = (
     Pattern(
@@ -229,6 +239,7 @@ BY_STATE = {
 """States that are a cause themselves: its name, what it means, what to do."""
 
 BY_NOTE = {
+    "hang": ("hang", "no rank wrote or computed anything for the time that `hang` allows", "see where each rank stood: its log, and {stacks}; a rank that stands elsewhere than the others is the one to look at"),
     "placement": ("placement", "ranks are not where the plan puts them: the first {1}", "`dlrun verify` with its spec compares every rank and says what is likely behind it"),
     "node failed": ("node", "too few of its nodes are good: {1}", "`dlrun logs JOB --rank job` names the bad ones; ask for more `spare_nodes`, or tell the centre"),
     "fabric": ("fabric", "the job fell back to a slower network: {1}", "look for `NET/` and warnings above in {log}; `fabric_check: warn` lets it run all the same"),

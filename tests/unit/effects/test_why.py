@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -25,6 +26,8 @@ def lay_out(case: Path, run: Path) -> tuple[State, str, str | None]:
     for part in body.split("==> "):
         name, _, text = part.partition(" <==\n")
         (run / "logs" / name).write_text(text, "utf-8")
+    if "reason" in said:
+        (run / "state.json").write_text(json.dumps({"state": "ended", "reason": said["reason"]}))
     if said["first"] != "none":
         rank, code = said["first"].split(" ", 1)
         (run / "failures" / f"rank-{rank}").write_text(f"1795230000000000000 rank {rank} n{rank} {code}\n")
