@@ -12,8 +12,9 @@ from typing import Any
 
 import click
 
+from dlrun import backends
 from dlrun.cli.options import say
-from dlrun.effects.affinity_inputs import Start, start
+from dlrun.effects.affinity_inputs import Start, on_this_machine, start
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.cpuset import format_list
 from dlrun.model.placement import Placement, PlacementRequest
@@ -62,18 +63,15 @@ def prepare(options: Mapping[str, Any]) -> Task:
     )
     if len(here) > 1:
         raise Invalid(f"--{here[0]} and --{here[1]} are different things to do", help="give one of them")
-    launched = found.topology.name == os.uname().nodename or options["topology"] is not None
-    if here and not found.live and not launched:
-        raise Invalid(
-            f"--{here[0]} acts on this machine, and {found.where} are others",
-            help="run it in a job there, without `--site`",
-        )
+    if here and not found.live and options["topology"] is None:
+        found = on_this_machine(found, f"--{here[0]}")
     if options["command"] and not here:
         raise Invalid("a command after `--` is for --exec, --verify or --measure", help="add one of them")
     if options["execute"] and not options["command"]:
         raise Invalid("--exec needs a command", help="as in `dlrun tune-affinity --exec python train.py`")
     name = options["framework"] or found.framework
-    chosen = preset(options["framework"]) if options["framework"] else PRESETS.get(name or "", Preset())
+    chosen = preset(options["framework"]) if options["framework"] else _preset_of(name)
+    _check_write(options)
     return Task(
         start=found,
         request=_request(options, found, chosen),
@@ -104,6 +102,25 @@ def _request(options: Mapping[str, Any], found: Start, chosen: Preset) -> Placem
         comm_cores=first("comm_cores", of_spec, preset_cores) or 0,
         gpus_per_rank=first("gpus_per_rank", asked.gpus_per_rank if asked is not None else None, None),
     )
+
+
+def _preset_of(framework: str | None) -> Preset:
+    """The preset of a spec's framework; one that came as a plug-in has none."""
+    known = framework is not None and (framework in PRESETS or framework in backends.FRAMEWORKS)
+    return preset(framework) if known and framework is not None else Preset()
+
+
+def _check_write(options: Mapping[str, Any]) -> None:
+    """`--write` is refused before anything is measured for it in vain."""
+    path: Path | None = options["write"]
+    if path is None:
+        return
+    if not options["measure"]:
+        raise Invalid("`--write` writes what `--measure` found", help="add `--measure`")
+    if not path.exists() and not options["site"]:
+        raise Invalid(
+            f"`{path}` does not exist", help="name a spec, or give `--site` to write an override of it"
+        )
 
 
 def _given(found: Start) -> dict[str, str]:
@@ -266,10 +283,6 @@ def _write(task: Task, winner: PlacementRequest) -> None:
         return
     if path.exists():
         save(into_spec(path.read_text(encoding="utf-8"), wanted), path)
-    elif task.options["site"]:
-        save(site_override(task.options["site"], wanted), path)
     else:
-        raise Invalid(
-            f"`{path}` does not exist", help="name a spec, or give `--site` to write an override of it"
-        )
+        save(site_override(task.options["site"], wanted), path)
     say(f"written to {path}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dlrun import backends
@@ -104,7 +104,27 @@ def _of_site(site: str | None, node_type: str | None, shell: dict[str, str]) -> 
     node = topology_for_site(loaded, name)
     if node is None:
         raise _not_described(loaded.site.name)
+    node = replace(node, name=node.name or name)
     return Start(topology=node, where=f"`{name}` nodes of site `{loaded.site.name}`", live=False, given=shell)
+
+
+def on_this_machine(described: Start, action: str) -> Start:
+    """A description of nodes, for something that acts on this machine, with the CPUs that this process may use.
+
+    Raises Invalid if this machine is not as they are described.
+    """
+    here = live_topology()
+    theirs = described.topology
+    if {core.pus for core in here.cores} != {core.pus for core in theirs.cores}:
+        raise Invalid(
+            f"{action} acts on this machine ({_counted(here)}), and {described.where} are others ({_counted(theirs)})",
+            help="run it in a job on one of them; without `--site` and SPEC it takes this machine as it is",
+        )
+    return replace(described, topology=replace(theirs, allowed=here.allowed))
+
+
+def _counted(topology: Topology) -> str:
+    return f"{len(topology.cores)} cores, {len(topology.pus())} hardware threads"
 
 
 def _not_described(site: str) -> Invalid:

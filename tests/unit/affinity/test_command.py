@@ -317,3 +317,98 @@ def test_the_built_in_load_needs_nothing_but_python():
     report = json.loads(done.stdout)
     assert report["load"] == "hash"
     assert report["rate"] > 0
+
+
+PRACE = ("--site", "stampede2", "--node-type", "skx", "--framework", "intelcaffe", "--ranks-per-node", 2)
+
+
+def test_the_shipped_profile_of_stampede2_gives_praces_string():
+    done = run(*PRACE, "--comm-policy", "spread", "--format", "env")
+    assert "export MLSL_SERVER_AFFINITY=39,38,43,42 " in done.stdout
+    assert "export MLSL_SERVER_AFFINITY=38,42,39,43 " in run(*PRACE, "--format", "env").stdout
+    assert run(*PRACE).stdout.startswith("skx: 2 packages")
+
+
+def described(place, cores):
+    """A profile whose one node type has so many CPUs."""
+    path = place / "box.yaml"
+    path.write_text(
+        "name: box\nscheduler: {type: slurm}\nlauncher: {name: srun}\n"
+        "node_types: {box: {capture: node.json}}\n"
+    )
+    node = json.loads(run("--capture").stdout)
+    node["cores"] = node["cores"][:cores]
+    (place / "node.json").write_text(json.dumps(node))
+    return path
+
+
+@TWO_CPUS
+def test_a_profile_can_be_verified_and_measured_on_its_own_nodes(tmp_path):
+    profile = described(tmp_path, None)
+    good = run("--site", profile, "--ranks-per-node", 2, "--verify", "--", "sleep", "0.5")
+    assert (good.returncode, good.stdout.count("as planned")) == (0, 2), good.stderr
+    found = tmp_path / "override.yaml"
+    measured = run(
+        "--site", profile, "--ranks-per-node", 1, "--measure", "--write", found, "--", "sleep", "0.05"
+    )
+    assert measured.returncode == 0, measured.stderr
+    assert found.exists() or "stays as it is" in measured.stderr
+    other = run("--site", described(tmp_path, 1), "--verify")
+    assert other.returncode == 2
+    assert "`box` nodes of site `box` are others (1 cores" in other.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (["--write", "x.yaml"], "add `--measure`"),
+        (["--measure", "--write", "none.yaml"], "`none.yaml` does not exist"),
+        (["--framework", "deepsped"], "the nearest is `deepspeed`"),
+        (["--reserve", "foo"], "neither a CPU list"),
+        (["--reserve", "4000"], "CPU 4000 cannot be reserved"),
+    ],
+)
+def test_what_cannot_be_is_refused_before_anything_runs(words, says):
+    done = run(*words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert says in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("framework", "preset"),
+    [("deepspeed", "torch"), ("keras", "tensorflow"), ("oneccl", "torch-ccl"), ("jax", None)],
+)
+def test_every_framework_has_a_preset_its_own_or_its_familys(stampede2, framework, preset):
+    def settings(name):
+        return run("--topology", stampede2, "--framework", name, "--format", "env").stdout
+
+    assert settings(framework) == settings(preset or "mpi")
+
+
+FAILS = "#!/bin/sh\necho broken >&2\nexit 1\n"
+DRAWS = "#!/bin/sh\nfor word; do :; done\nprintf '\\211PNG\\r\\n\\032\\n' >\"${word#--export-filename=}\"\n"
+
+
+@pytest.mark.parametrize(
+    ("converters", "code"), [({"rsvg-convert": FAILS, "magick": DRAWS}, 0), ({"convert": FAILS}, 1), ({}, 1)]
+)
+def test_a_png_is_made_by_the_first_converter_that_can(tmp_path, stampede2, converters, code):
+    for name, text in converters.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    picture = tmp_path / "node.png"
+    hide = {"PATH": str(tmp_path), "PYTHONPATH": f"{hidden(tmp_path)}:{Path.cwd()}"}
+    done = run("--topology", stampede2, "-o", picture, env=hide)
+    assert done.returncode == code, done.stderr
+    assert picture.exists() == (code == 0)
+    assert not list(tmp_path.glob("*.part"))
+    if code:
+        assert ("`convert`: broken" if converters else "no converter from SVG to PNG") in done.stderr
+        assert "pip install cairosvg" in done.stderr
+
+
+def hidden(place):
+    """A directory in which no CairoSVG can be found, whether or not it is installed."""
+    text = "import sys\nsys.modules['cairosvg'] = None\n"
+    (place / "sitecustomize.py").write_text(text)
+    return place
