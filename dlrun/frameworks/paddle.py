@@ -1,7 +1,7 @@
-"""PaddlePaddle: collective training by environment, or its parameter server.
+"""PaddlePaddle: collective training by environment or through its own agent, or its parameter server.
 
 Variables as read by Paddle 3.3, `paddle/distributed/parallel.py` and `fleet/base/role_maker.py`;
-`paddle.distributed.launch` is not needed.
+`paddle.distributed.launch` is not needed, and started where the spec asks for it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Literal
 
 from dlrun.frameworks import protocol, told
 from dlrun.frameworks.protocol import Role, Setting, Shape
+from dlrun.frameworks.torch import split_python
 from dlrun.model.installed import Installed
 from dlrun.model.keys import key
 from dlrun.model.problem import Problem
@@ -22,6 +23,7 @@ TITLE = "PaddlePaddle"
 LAUNCHERS: tuple[str, ...] = ()
 comm_cores = told.no_comm_cores
 _PARALLEL = "Paddle 3.3, paddle/distributed/parallel.py"
+_LAUNCH = "Paddle 3.3, paddle/distributed/launch/context/args_envs.py"
 _ROLES = "Paddle 3.3, paddle/distributed/fleet/base/role_maker.py"
 
 
@@ -32,12 +34,17 @@ class Options:
     mode: Literal["collective", "parameter_server"] = key(
         "how trainers share the model", default="collective"
     )
+    launch: bool = key(
+        "start trainers through `paddle.distributed.launch`, one agent a node (collective)", default=False
+    )
     servers_per_node: int = key("parameter servers on each node (parameter_server)", default=1, minimum=1)
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
     """One trainer a rank, and parameter servers on every node if wanted."""
     argv = tuple(command)
+    if options.launch and options.mode == "collective":
+        return (_agent(shape, command),)
     trainers = _trainers(shape)
     if options.mode == "collective":
         return (Role(name="rank", place="rank", argv=argv, variables=(*trainers, *_meeting(shape))),)
@@ -67,7 +74,14 @@ def problems(
     variables: Mapping[str, str],
     installed: Installed,
 ) -> Sequence[Problem]:
-    """A wheel that was built without the parameter server."""
+    """Uneven nodes under the agent, and a wheel that was built without the parameter server."""
+    if options.launch and shape.world_size != shape.nodes * shape.ranks_per_node:
+        uneven = Problem(
+            code="DLR039",
+            message="Paddle's agents start the same number of trainers on every node, and the last node has fewer",
+            help="leave `resources.ranks` out, or use a multiple of `ranks_per_node`",
+        )
+        return (uneven,)
     if options.mode != "parameter_server" or not (
         installed.has("paddlepaddle") or installed.has("paddlepaddle-gpu")
     ):
@@ -78,6 +92,39 @@ def problems(
         help="use `paddle.mode: collective`, or a PaddlePaddle built with WITH_PSCORE=ON",
     )
     return (problem,)
+
+
+def _agent(shape: Shape, command: Sequence[Text]) -> Role:
+    """One agent a node, which starts its trainers; they write below the job's logs, the first one to the agent too.
+
+    The agent that serves the others is the one whose own address is the master's, letter by letter: both are numbers.
+    """
+    python, program = split_python(command)
+    words: tuple[str | Text, ...] = (
+        "--master",
+        Text.of(protocol.MASTER_IP, ":", protocol.MASTER_PORT),
+        "--nnodes",
+        str(shape.nodes),
+        "--nproc_per_node",
+        str(shape.ranks_per_node),
+        "--rank",
+        Text.of(protocol.NODE_RANK),
+        "--host",
+        Text.of(protocol.OWN_ADDRESS),
+        "--job_id",
+        Text.of(protocol.RUN_ID),
+        "--log_dir",
+        Text.of(protocol.RUN_DIR, "/logs/paddle-", protocol.NODE_RANK),
+    )
+    start = (python or Text.of("python3"), Text.of("-m"), Text.of("paddle.distributed.launch"))
+    gloo = () if shape.gpus_per_node else (("PADDLE_DISTRI_BACKEND", "gloo", "there are no GPUs"),)
+    return Role(
+        name="agent",
+        place="node",
+        argv=(*start, *map(Text.of, words), *program),
+        variables=told.settings(_LAUNCH, *gloo),
+        binds=False,
+    )
 
 
 def _trainers(shape: Shape, *, server: bool = False) -> tuple[Setting, ...]:

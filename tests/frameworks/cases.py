@@ -23,6 +23,7 @@ class Case:
     `row` names the environment, `example` the directory of the example. `role` are the processes that train,
     `world` how many of them say who they are (0: one driver does not). `replicas` is false where parameters
     may differ. `victim` is the process that is killed in the middle, None where that would show nothing new.
+    `says` is a line that process 0 of the role must print.
     """
 
     row: str
@@ -35,6 +36,7 @@ class Case:
     replicas: bool = True
     victim: tuple[str, int] | None = ("rank", 1)
     seconds: float = 180
+    says: str = ""
 
     @property
     def id(self) -> str:
@@ -111,6 +113,14 @@ CASES = (
     Case(name="keras", row="tensorflow", example="keras"),
     Case(row="chainermn", launcher=OPENMPI),
     Case(row="paddle"),
+    Case(
+        name="paddle-launch",
+        row="paddle",
+        example="paddle",
+        sets=("paddle.launch=true",),
+        role="agent",
+        victim=None,
+    ),
     Case(row="jax"),
     Case(row="deepspeed"),
     Case(row="accelerate"),
@@ -118,6 +128,18 @@ CASES = (
     Case(row="cntk", launcher=OPENMPI, sets=(LINKS_HERE,)),
     Case(row="mesh_tensorflow", role="driver", world=0, victim=("server", 1)),
     Case(row="ray", role="driver", victim=("node", 0), seconds=240),
+    Case(
+        name="ray-tune",
+        row="ray",
+        example="ray",
+        sets=("command=[python, examples/ray/tune.py, --cpus, 2]",),
+        role="driver",
+        world=4,
+        replicas=False,
+        victim=None,
+        seconds=240,
+        says="nodes: n1 n2",
+    ),
     Case(row="spark", role="driver", world=0, victim=("worker", 1), seconds=240),
     Case(row="h2o", role="driver", world=0, victim=("node", 1), seconds=240),
 )

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.cluster
 KILLED = 137
 """Exit code of a process that SIGKILL has ended."""
 
-WHO = re.compile(r"(?:rank|worker) (\d+) of (\d+)")
+WHO = re.compile(r"(?:rank|worker|trial) (\d+) of (\d+)")
 END = re.compile(r"loss ([0-9.e+-]+) -> ([0-9.e+-]+)(?:, parameters ([0-9a-f]{12}))?")
 
 
@@ -49,6 +49,7 @@ def test_it_trains_on_two_hosts(case, hosts, venv):
         ranks = {found for log in job.logs(case.role) for found in WHO.findall(log)}
         assert ranks == {(str(rank), str(case.world)) for rank in range(case.world)}, job.said()
         assert len(ends) >= case.world, job.said()
+        assert case.says in job.log(f"{case.role}-0").splitlines() or not case.says, job.said()
         assert not case.replicas or len({digest for _, _, digest in ends}) == 1, job.said()
     assert nothing_left(hosts) == []
 
