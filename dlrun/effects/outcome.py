@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import TypeGuard
 
 from dlrun.effects.jobs import Job, read_json, write_json
 from dlrun.model.job import JobStatus, State
@@ -46,6 +47,8 @@ def complete(known: JobStatus | None, job: Job, task: int | None, run: Path, *, 
     """
     if known is not None and known.state is State.FAILED:
         known = _with_own_reason(known, read_json(run / STATE) or {})
+    if _says_only_finished(known) and read_json(run / STATE) is None:
+        return replace(known, state=State.CANCELLED, reason="it never started")
     if known is not None and known.state is not State.LOST:
         if known.exit_code is None and known.state is State.FAILED and known.signal is None:
             return replace(known, exit_code=(read_json(run / STATE) or {}).get("exit_code"))
@@ -71,6 +74,11 @@ _REASONS = {
     "node failed": State.NODE_FAILED,
 }
 """Reasons that a run finds by itself, of which its scheduler only sees an exit code."""
+
+
+def _says_only_finished(known: JobStatus | None) -> TypeGuard[JobStatus]:
+    """PBS says it of tasks of a running array, also of those that were deleted before they started."""
+    return known is not None and known.state is State.COMPLETED and known.exit_code is None
 
 
 def _with_own_reason(known: JobStatus, record: Mapping[str, object]) -> JobStatus:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dlrun.errors import Invalid
 from dlrun.model.job import JobStatus, State
@@ -70,18 +71,29 @@ def estimate(output: str) -> str | None:
 
 def queue(job_ids: Sequence[str]) -> Sequence[str]:
     """One qstat for any number of jobs, array tasks one by one."""
-    return ("qstat", "-t", "-f", "-F", "json", *job_ids)
+    return ("qstat", "-t", "-f", *_form(job_ids), *job_ids)
+
+
+def _form(job_ids: Sequence[str]) -> Sequence[str]:
+    """JSON for one job; text for several: OpenPBS up to 23.06 prints no more than the first of them as JSON."""
+    return () if len(job_ids) > 1 else ("-F", "json")
 
 
 def history(job_ids: Sequence[str]) -> Sequence[str] | None:
     """One qstat for jobs that have ended, where the server keeps their history."""
-    return ("qstat", "-x", "-t", "-f", "-F", "json", *job_ids)
+    return ("qstat", "-x", "-t", "-f", *_form(job_ids), *job_ids)
 
 
 def parse_queue(stdout: str) -> Sequence[JobStatus]:
-    """Jobs that qstat printed as JSON."""
+    """Jobs that qstat printed. The tasks of a held array wait with it, which PBS says of the array alone."""
+    read = qstat.from_json if stdout.lstrip().startswith("{") else qstat.from_text
+    found = [job_status(identity, attributes, _CODES) for identity, attributes in read(stdout).items()]
+    held = {status.job_id for status in found if status.task is None and status.state is State.HELD}
     return [
-        job_status(identity, attributes, _CODES) for identity, attributes in qstat.from_json(stdout).items()
+        replace(status, state=State.HELD)
+        if status.job_id in held and status.state is State.PENDING
+        else status
+        for status in found
     ]
 
 

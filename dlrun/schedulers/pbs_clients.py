@@ -15,6 +15,7 @@ REFUSALS = {
     r"Unknown queue|illegally formed destination": (
         "name a queue under resources.partition; `qstat -Q` lists them"
     ),
+    r"Invalid request \d+\[\d+\]": "PBS holds and releases whole arrays alone: name the job without its points",
     r"No default queue": "name a queue under resources.partition; this server has no default",
     r"Unknown resource|Resource invalid in \"select\"": (
         "the server does not know a resource that was asked for: see resources.options, and scheduler.gpus and "

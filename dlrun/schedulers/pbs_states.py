@@ -85,9 +85,11 @@ def _ended(attributes: Mapping[str, str], codes: Codes, signal: int | None) -> t
         return State.CANCELLED, None
     if status:
         return _by_exit(attributes, status, signal, known=substate is not None)
+    started = attributes.get("exec_host") or attributes.get("stime") or attributes.get("start_time")
+    if attributes.get("depend") and not started:  # PBS calls it finished all the same
+        return State.CANCELLED, "a job under `after` ended in a way that rules it out"
     if said := _SUBJOB_COMMENTS.get(comment) or substate:
         return said, None
-    started = attributes.get("exec_host") or attributes.get("stime") or attributes.get("start_time")
     return (State.LOST, "PBS does not say how it ended") if started else (State.CANCELLED, "never started")
 
 

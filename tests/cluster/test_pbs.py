@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +23,7 @@ SITE = {
     "node_types": {"n": {"topology": {"packages": 2, "cores": 4, "gpus": {"count": 2}}, "memory": "4000MiB"}},
     "fabric": {"name": "ethernet", "interfaces": ["eth0"]},
 }
+STEPS = (Path(__file__).parent.parent / "steps.py").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -115,16 +117,22 @@ def test_every_directive_arrives_as_meant(alice):
 
 
 def test_dependencies(alice):
-    first = alice.submit({"command": bash("sleep 2; exit 1"), "resources": resources()})
+    first = alice.submit({"command": bash("exit 1"), "resources": resources(), "hold": True})
     after = {
         when: alice.submit(
             {"command": bash("true"), "resources": resources(), "after": [{"job": first, "when": when}]}
         )
-        for when in ("any", "not_ok")
+        for when in ("ok", "any", "not_ok")
     }
+    assert alice.state(after["ok"])[0]["state"] == "pending"
+    alice.dlrun("release", first)
     assert alice.ended(first)[0]["state"] == "failed"
     assert alice.ended(after["any"])[0]["state"] == "completed"
     assert alice.ended(after["not_ok"])[0]["state"] == "completed"
+    assert alice.ended(after["ok"])[0]["state"] in ("cancelled", "cancelled by admin")
+    then = {"job": after["any"], "when": "ok"}
+    last = alice.submit({"command": bash("true"), "resources": resources(), "after": [then]})
+    assert alice.ended(last)[0]["state"] == "completed"
 
 
 def test_a_sweep_is_one_array(alice):
@@ -140,6 +148,174 @@ def test_a_sweep_is_one_array(alice):
     points = alice.job_dir(job) / "points"
     assert (points / "2" / "logs" / "rank-0.log").read_text() == "lr=1e-4\n"
     assert (points / "2" / "logs" / "job.log").exists()
+
+
+def test_points_of_a_sweep_are_cancelled_one_by_one(alice):
+    spec = {
+        "command": bash("[[ {{ x }} != long ]] || sleep 600"),
+        "resources": resources(),
+        "sweep": {"x": ["long", "short", "long", "long"]},
+        "hold": True,
+    }
+    job = alice.submit(spec)
+    assert [run["state"] for run in alice.state(job)] == ["held"] * 4
+    refused = alice.dlrun("release", f"{job}:1", code=1)
+    assert "whole arrays" in refused.stderr
+    alice.dlrun("cancel", f"{job}:3")
+    alice.dlrun("release", job)
+    alice.dlrun("cancel", f"{job}:0,2")
+    states = [run["state"] for run in alice.ended(job)]
+    assert states == ["cancelled", "completed", "cancelled", "cancelled"]
+
+
+def test_a_job_said_in_totals_arrives_as_meant(alice):
+    """The dialect of sites that count a job's resources as a whole: no chunks."""
+    site = {**SITE, "scheduler": {**SITE["scheduler"], "arithmetic": "whole_job"}}
+    alice.write("totals.yaml", site)
+    wanted = resources(ranks_per_node=2, cpus_per_rank=3, gpus_per_node=2, memory_per_node="512MiB")
+    spec = {"command": bash("echo $OMP_NUM_THREADS; cat $PBS_NODEFILE"), "resources": wanted, "hold": True}
+    job = alice.submit(spec, "--site", "totals.yaml")
+    said = qstat(alice, job)["Resource_List"]
+    assert (said["ncpus"], said["ngpus"], said["mem"]) == (6, 2, "512mb")
+    assert said["select"] == "1:mem=512mb:ncpus=6:ngpus=2"
+    alice.dlrun("release", job)
+    assert alice.ended(job)[0]["state"] == "completed"
+
+
+def test_node_file_and_threads(alice):
+    """A line of the node file for each rank; its threads by the plan, not by PBS's `NCPUS`."""
+    script = "echo $OMP_NUM_THREADS $(sort $PBS_NODEFILE | uniq -c | xargs) $PWD"
+    job = alice.submit(
+        {"command": bash(script), "resources": resources(nodes=2, ranks_per_node=2, cpus_per_rank=3)}
+    )
+    assert alice.ended(job)[0]["state"] == "completed"
+    said = qstat(alice, job)["Resource_List"]
+    assert said["select"].startswith("2:ncpus=6:mpiprocs=2")
+    threads, *counts, place = (alice.job_dir(job) / "logs/rank-0.log").read_text().split()
+    assert threads == "3"
+    assert sorted(counts[::2]) == ["2", "2"]
+    assert len(set(counts[1::2])) == 2
+    assert place == str(alice.directory), "the job starts where it was submitted, not at home"
+
+
+def test_a_crashed_node_puts_a_job_back_that_may_be(alice, cluster):
+    """And one that may not has failed with its node."""
+    spec = {
+        "command": bash("((DLRUN_RESTART)) || sleep 600; echo run $DLRUN_RESTART"),
+        "resources": resources(),
+    }
+    jobs = {}
+    for node, failing in (("n2", {"requeue": 1}), ("n3", {"requeue": 0})):
+        held = {"resources": resources(hosts=[node])}
+        jobs[node] = alice.submit({**spec, **held, "on_failure": failing})
+    for job in jobs.values():
+        alice.running(job)
+    for node in jobs:
+        cluster.kill_node(node)
+    try:
+        (lost,) = alice.ended(jobs["n3"], within=120)
+        assert lost["state"] == "node failed"
+    finally:
+        for node in jobs:
+            cluster.start_node(node)
+    (again,) = alice.ended(jobs["n2"], within=120)
+    assert (again["state"], again["restarts"]) == ("completed", 1)
+    assert (alice.job_dir(jobs["n2"]) / "logs/rank-0.log").read_text().endswith("run 1\n")
+
+
+def test_an_operators_requeue_counts_as_a_restart(alice, cluster):
+    job = alice.submit(
+        {
+            "command": bash("((DLRUN_RESTART)) || sleep 600; echo run $DLRUN_RESTART"),
+            "resources": resources(),
+            "on_failure": {"requeue": 1},
+        }
+    )
+    alice.running(job)
+    cluster.on("login", ["qrerun", job], user="root", check=True)
+    (run,) = alice.ended(job)
+    assert (run["state"], run["restarts"]) == ("completed", 1)
+
+
+@pytest.mark.slow
+def test_a_training_longer_than_its_walltime_goes_on_until_it_is_done(alice):
+    """Every step once, in order, over several jobs that each submit the next one."""
+    alice.write("steps.py", STEPS)
+    alice.write("short.yaml", {**SITE, "partitions": {"work": {"default": True, "max_walltime": "40s"}}})
+    job = alice.submit(
+        {
+            "command": ["python3", "steps.py", "60", "1", "{{ run_dir }}/checkpoint"],
+            "resources": resources(walltime="2m"),
+            "checkpoint": {"before_end": "10s", "path": "{{ run_dir }}/checkpoint"},
+            "chain": True,
+        },
+        "--site",
+        "short.yaml",
+    )
+    place = alice.job_dir(job)
+    deadline = time.monotonic() + 300
+    while (run := alice.state(str(place))[0])["state"] not in ("completed", "failed", "timed out"):
+        assert time.monotonic() < deadline, run
+        time.sleep(1)
+    log = (place / "logs" / "rank-0.log").read_text()
+    assert run["state"] == "completed", log + (place / "logs" / "job.log").read_text()
+    words = [line.split() for line in log.splitlines()]
+    assert [int(w[1]) for w in words if w[0] == "step"] == list(range(1, 61))
+    assert [int(w[1]) for w in words if w[0] == "run"] == list(
+        range(len({w[2] for w in words if w[0] == "run"}))
+    )
+    assert (place / "logs" / "job.log").read_text().count("another follows") >= 1
+
+
+def test_a_refusal_comes_with_advice_and_leaves_nothing(alice):
+    before = alice.dlrun("list", "--json", "--limit", "1000").stdout
+    path = alice.write("x.yaml", {"name": "x", "command": ["true"], "resources": resources(partition="none")})
+    alice.write("open.yaml", {key: value for key, value in SITE.items() if key != "partitions"})
+    done = alice.dlrun("submit", str(path), "--site", "open.yaml", code=1)
+    assert "qsub refused the job: qsub: Unknown queue" in done.stderr
+    assert "`qstat -Q` lists them" in done.stderr
+    assert alice.dlrun("list", "--json", "--limit", "1000").stdout == before
+
+
+def test_a_shell_inside_another_job_changes_nothing(alice):
+    hostile = {
+        "PBS_JOBID": "999999.login",
+        "PBS_NODEFILE": "/nowhere",
+        "PBS_O_WORKDIR": "/nowhere",
+        "OMPI_COMM_WORLD_RANK": "5",
+        "RANK": "9",
+        "MASTER_ADDR": "203.0.113.1",
+    }
+    path = alice.write(
+        "hostile.yaml",
+        {"name": "x", "command": bash("echo $RANK/$WORLD_SIZE $MASTER_ADDR $PWD"), "resources": resources()},
+    )
+    done = alice.dlrun("submit", str(path), "--wait", env=hostile)
+    assert "0/1 n" in done.stdout
+    assert str(alice.directory) in done.stdout
+    for name in hostile:
+        assert name in done.stderr
+
+
+def test_one_call_submits_and_one_asks_for_any_number_of_jobs(alice):
+    spec = {"command": bash("true"), "resources": resources(), "hold": True}
+    held = [alice.submit(spec) for _ in range(3)]
+    programs = alice.cluster.on("login", "dirname $(type -P qstat)", check=True).stdout.strip()
+    count = alice.directory / "count"
+    count.mkdir()
+    count.chmod(0o777)
+    for client in ("qsub", "qstat", "qdel"):
+        program = count / client
+        program.write_text(f'#!/bin/sh\necho {client} "$@" >> {count}/calls\nexec {programs}/{client} "$@"\n')
+        program.chmod(0o755)
+    env = {"PATH": f"{count}:{PYTHON}:/usr/bin:/bin"}
+    alice.dlrun("status", *held, env=env)
+    path = alice.write("one.yaml", {"name": "x", **spec})
+    alice.dlrun("submit", str(path), "--dry-run", env=env)
+    alice.dlrun("submit", str(path), env=env)
+    alice.dlrun("cancel", *held, env=env)
+    calls = (count / "calls").read_text().splitlines()
+    assert [call.split()[0] for call in calls] == ["qstat", "qsub", "qdel"], calls
 
 
 @pytest.mark.torch

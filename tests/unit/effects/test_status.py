@@ -166,11 +166,20 @@ def test_pbs_arrays_have_codes_from_their_own_records(clients, job):
         "qstat", (CAPTURED / "openpbs" / "qstat.json").read_text(), err="qstat: Unknown Job Id 99\n", code=153
     )
     sweep = job("4[].pbsctl", scheduler="openpbs", array=5)
+    record(sweep, 0, state="ended", exit_code=0)
     record(sweep, 1, state="ended", exit_code=7)
     found = status.of([sweep])[sweep.directory]
     assert [s.state for s in found[:4]] == [State.COMPLETED, State.FAILED, State.RUNNING, State.PENDING]
     assert found[1].exit_code == 7
     assert found[4].state is State.RUNNING  # not listed yet: as the array itself
+
+
+def test_a_pbs_task_that_wrote_nothing_never_started(clients, job):
+    clients.answer("qstat", (CAPTURED / "openpbs" / "several.txt").read_text())
+    sweep = job("3[].login", scheduler="openpbs", array=3)
+    found = status.of([sweep, job("2.login", scheduler="openpbs")])[sweep.directory]
+    assert [s.state for s in found] == [State.HELD, State.CANCELLED, State.HELD]
+    assert found[1].reason == "it never started"
 
 
 def test_several_schedulers_and_a_job_never_submitted(clients, job):

@@ -217,6 +217,22 @@ def test_output_that_is_not_quite_json():
     assert (found.job_id, found.state, found.exit_code) == ("21.pbsctl", State.FAILED, 7)
 
 
+def test_several_jobs_are_read_from_text():
+    """Of OpenPBS 23.06.06: a failed job, one that waited for it, a deleted one, and a held array."""
+    statuses = openpbs.parse_queue((CAPTURED / "openpbs" / "several.txt").read_text())
+    found = {(s.job_id, s.task): (s.state, s.exit_code) for s in statuses}
+    assert found == {
+        ("0.login", None): (State.FAILED, 3),
+        ("1.login", None): (State.CANCELLED, None),
+        ("2.login", None): (State.CANCELLED, None),
+        ("3[].login", None): (State.HELD, None),
+        ("3[].login", 0): (State.HELD, None),
+        ("3[].login", 1): (State.COMPLETED, None),
+        ("3[].login", 2): (State.HELD, None),
+    }
+    assert "rules it out" in statuses[1].reason
+
+
 def test_nothing_is_no_job():
     assert openpbs.parse_queue("") == []
     assert openpbs.parse_queue('{"timestamp": 1, "pbs_server": "x"}') == []
@@ -226,8 +242,9 @@ def test_clients():
     assert openpbs.submitted("Thank you\n12[].pbs-01.example.org\n") == "12[].pbs-01.example.org"
     with pytest.raises(OperationFailed, match="no job id"):
         openpbs.submitted("qsub: ok\n")
-    assert openpbs.queue(["1", "2"]) == ("qstat", "-t", "-f", "-F", "json", "1", "2")
-    assert "-x" in (openpbs.history(["1"]) or ())
+    assert openpbs.queue(["1"]) == ("qstat", "-t", "-f", "-F", "json", "1")
+    assert openpbs.queue(["1", "2"]) == ("qstat", "-t", "-f", "1", "2")
+    assert openpbs.history(["1", "2"]) == ("qstat", "-x", "-t", "-f", "1", "2")
     assert openpbs.cancel(["1"]) == ("qdel", "1")
     assert openpbs.submit("job.sh") == ("qsub", "job.sh")
     with pytest.raises(Invalid, match="without taking it"):
