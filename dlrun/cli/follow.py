@@ -50,8 +50,7 @@ def _print(
         if quiet:
             continue
         if marked:
-            point = f"{log.path.parent.parent.name}/" if job.array is not None else ""
-            out.write(f"[{point}{log.label}] ".encode())
+            out.write(mark(job, log))
         out.write(line)
         out.flush()
     click.echo(nl=False)
@@ -62,3 +61,9 @@ def _used(job: Job, states: Sequence[JobStatus]) -> str:
     from dlrun.effects.results import seconds_used
 
     return f"job {job.job_id} {used(job.plan(), seconds_used(job, states))}"
+
+
+def mark(job: Job, log: logs.Log) -> bytes:
+    """Who wrote a line, before it: `[rank 3] `, with the point of a sweep."""
+    point = f"{log.path.parent.parent.name}/" if job.array is not None else ""
+    return f"[{point}{log.label}] ".encode()

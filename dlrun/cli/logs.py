@@ -2,41 +2,101 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
 from dlrun.cli.options import say
 
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
-@click.command(epilog="Example: dlrun logs latest -f --rank 0,3-5")
+    from dlrun.effects.jobs import Job
+    from dlrun.effects.logs import Log
+
+
+@click.command(
+    epilog="Examples: dlrun logs latest -f --rank 0,3-5; dlrun logs latest --merge; dlrun logs latest --first-failure"
+)
 @click.argument("job")
 @click.option("-f", "--follow", is_flag=True, help="Go on until the job ends.")
 @click.option(
     "--rank",
     "wanted",
-    default="first",
+    default=None,
     metavar="WHICH",
-    help="first (the job's own and rank 0's), all, job, or ranks such as 0,3-5.",
+    help="first (the job's own and rank 0's; the default), all, job, or ranks such as 0,3-5.",
 )
+@click.option(
+    "--merge",
+    is_flag=True,
+    help="All ranks (or those of --rank) as one log, in the order of the times in their lines.",
+)
+@click.option("--first-failure", is_flag=True, help="The log of the process that failed first.")
 @click.option("--paths", is_flag=True, help="Print the log files' names instead.")
-def command(job: str, follow: bool, wanted: str, paths: bool) -> int:
+def command(job: str, follow: bool, wanted: str | None, merge: bool, first_failure: bool, paths: bool) -> int:
     """Show the logs of JOB (directory, name, scheduler id or `latest`)."""
     from dlrun.cli.follow import show, to_the_end
     from dlrun.effects import copies, jobs, logs
+    from dlrun.errors import Invalid
 
+    if first_failure and (follow or merge or wanted):
+        raise Invalid("`--first-failure` is one log by itself", help="leave out -f, --merge and --rank")
+    which = wanted or ("all" if merge or first_failure else "first")
     found = jobs.find(job, jobs.home())
     if not follow:
-        with copies.of(found, wanted) as refresh:
+        with copies.of(found, which) as refresh:
             refresh(True)
-    files = [log for run in found.run_directories() for log in logs.find(run, wanted)]
+    files = [log for run in found.run_directories() for log in logs.find(run, which)]
+    if first_failure:
+        files = _first_failure(found)
+        if not files:
+            say(
+                f"no process of {found.directory.name} has failed by itself; `dlrun why {found.directory.name}` says more"
+            )
+            return 1
     if not files and not follow:
         say(f"job {found.directory.name} has no log of that rank yet; its logs are in {found.directory}/logs")
         return 1
     if paths:
         for log in files:
             click.echo(str(log.path))
-        return 0
-    if follow:
-        to_the_end(found, quiet=False, wanted=wanted)
+    elif follow:  # lines come in the order in which they are written
+        to_the_end(found, quiet=False, wanted=which)
+    elif first_failure:
+        for log in files:
+            click.get_binary_stream("stdout").write(log.path.read_bytes())
+    elif merge:
+        _merge(found, files)
     else:
-        show(found, wanted)
+        show(found, which)
     return 0
+
+
+def _first_failure(job: Job) -> list[Log]:
+    """The log of the process that failed first, in each run that has one."""
+    from dlrun.effects import logs, why
+
+    found = []
+    for run in job.run_directories():
+        first = why.first_failure(run)
+        if first is None:
+            continue
+        say(
+            f"{first.role} {first.rank} on {first.host} failed first, at {why.clock(first.time)}, exit code {first.code}"
+        )
+        found += [log for log in logs.find(run, "all") if (log.role, log.rank) == (first.role, first.rank)]
+    return found
+
+
+def _merge(job: Job, files: Sequence[Log]) -> None:
+    from dlrun.cli.follow import mark
+    from dlrun.effects.logs_merge import merged, without_times
+
+    bare = without_times(files)
+    if bare:
+        names = ", ".join(log.label for log in bare[:8]) + (", …" if len(bare) > 8 else "")
+        say(f"no line of these carries a time, so they come first: {names}")
+    out = click.get_binary_stream("stdout")
+    for log, line in merged(files):
+        out.write(mark(job, log) + line)

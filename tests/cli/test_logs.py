@@ -1,0 +1,35 @@
+"""`dlrun logs` of a real job: one log of all ranks, and the one that failed first."""
+
+from __future__ import annotations
+
+SCRIPT = (
+    "command: [bash, -c, 'for s in 1 2 3; do echo 10:00:0$((2 * s + RANK)) rank $RANK; done; "
+    "if ((RANK == 1)); then echo my fault; exit 7; else sleep 30; fi']\n"
+    "resources: {ranks_per_node: 2, walltime: 5m}\n"
+)
+
+
+def test_ranks_are_merged_by_time_and_the_first_failure_is_found(dlrun):
+    job = dlrun.submit(SCRIPT, "--wait", code=7)
+    shown = dlrun("logs", job, "--merge", "--rank", "0-1").stdout.splitlines()
+    assert [line for line in shown if "10:00" in line] == [
+        "[rank 0] 10:00:02 rank 0",
+        "[rank 1] 10:00:03 rank 1",
+        "[rank 0] 10:00:04 rank 0",
+        "[rank 1] 10:00:05 rank 1",
+        "[rank 0] 10:00:06 rank 0",
+        "[rank 1] 10:00:07 rank 1",
+    ]
+    merged = dlrun("logs", job, "--merge")
+    assert "no line of these carries a time, so they come first: job" in merged.stderr
+    failed = dlrun("logs", job, "--first-failure")
+    assert failed.stdout.splitlines()[-1] == "my fault"
+    assert "rank 1 on" in failed.stderr
+    assert "exit code 7" in failed.stderr
+    assert dlrun("logs", job, "--first-failure", "--paths").stdout.endswith("rank-1.log\n")
+    assert dlrun("logs", job, "--first-failure", "-f", code=2).stdout == ""
+
+
+def test_a_job_without_a_failure_has_none(dlrun):
+    job = dlrun.submit("command: ['true']\n", "--wait")
+    assert "has failed by itself" in dlrun("logs", job, "--first-failure", code=1).stderr
