@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import dlrun.node
+from dlrun.effects.compiled import kept
 from dlrun.effects.inputs import Inputs
 from dlrun.model.plan import Plan
 from dlrun.plan.checking import programs
@@ -16,7 +17,9 @@ _NODE = Path(dlrun.node.__file__).parent
 
 def files(plan: Plan, inputs: Inputs | None, directory: Path) -> dict[str, str]:
     """Every file of the job directory, by name."""
-    made = scripts(plan, str(directory), resource("templates"))
+    compiled = kept()
+    made = scripts(plan, str(directory), resource("templates"), compiled)
+    compiled.save()
     made["plan.json"] = plan_json(plan)
     of_roles = [name for role in plan.roles for name in role.files]
     for name in dict.fromkeys([*of_roles, *programs(plan)]):
