@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -120,6 +122,13 @@ def _check_write(options: Mapping[str, Any]) -> None:
     if not path.exists() and not options["site"]:
         raise Invalid(
             f"`{path}` does not exist", help="name a spec, or give `--site` to write an override of it"
+        )
+    if path.exists() and re.search(
+        r"^(extends|scheduler)\s*:", path.read_text(encoding="utf-8"), re.MULTILINE
+    ):
+        raise Invalid(
+            f"`{path}` is a site profile already",
+            help="name a new file for the override, or a spec to change",
         )
 
 
@@ -284,5 +293,13 @@ def _write(task: Task, winner: PlacementRequest) -> None:
     if path.exists():
         save(into_spec(path.read_text(encoding="utf-8"), wanted), path)
     else:
-        save(site_override(task.options["site"], wanted), path)
+        site = task.options["site"]
+        beside = Path(site).is_file()
+        extends = os.path.relpath(site, path.parent) if beside else site
+        extends = extends if not beside or extends.startswith("../") else f"./{extends}"
+        cite = f"dlrun tune-affinity --measure on {os.uname().nodename}"
+        today = date.today().isoformat()  # noqa: DTZ011 - the admin's own day
+        save(site_override(path.stem, extends, wanted, cite=cite, date=today), path)
+        say(f"written to {path}; `--site {path}` uses it")
+        return
     say(f"written to {path}")

@@ -110,7 +110,9 @@ def sources(site: Site, origins: Origins) -> Iterator[Problem]:
     covered = {key for source in site.sources for key in source.covers}
     if not all(source.covers for source in site.sources):
         return
-    own = {key.partition(".")[0] for key in origins}
+    # What a profile inherits is cited where it comes from.
+    file = origins["name"].name if "name" in origins else None
+    own = {key.partition(".")[0] for key, origin in origins.items() if file in (None, origin.name)}
     for section in _SECTIONS:
         if section in own and not any(key.partition(".")[0] == section for key in covered):
             yield Problem(

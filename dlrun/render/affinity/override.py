@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from dlrun.config.say import yaml_text
 from dlrun.errors import Invalid
 from dlrun.model.placement import PlacementRequest
 
@@ -66,9 +67,11 @@ def _set(lines: list[str], start: int, name: str, value: str) -> None:
     lines.insert(start + 1, f"{indent or '  '}{name}: {value}")
 
 
-def site_override(site: str, wanted: Changes) -> str:
-    """A profile that extends a site and sets these keys as defaults of every spec."""
-    lines = [f"extends: {site}", "defaults:"]
+def site_override(name: str, site: str, wanted: Changes, *, cite: str, date: str) -> str:
+    """A profile called `name` that extends a site and sets these keys as defaults of every spec; `cite` says who
+    found them."""
+    lines = [f"name: {yaml_text(name)}", f"extends: {yaml_text(site)}", "defaults:"]
     for section, values in wanted.items():
-        lines += [f"  {section}:", *(f"    {name}: {value}" for name, value in values.items())]
+        lines += [f"  {section}:", *(f"    {key}: {value}" for key, value in values.items())]
+    lines += ["sources:", f"  - {{covers: [defaults], cite: {yaml_text(cite)}, date: {yaml_text(date)}}}"]
     return "\n".join(lines) + "\n"

@@ -353,6 +353,8 @@ def test_a_profile_can_be_verified_and_measured_on_its_own_nodes(tmp_path):
     )
     assert measured.returncode == 0, measured.stderr
     assert found.exists() or "stays as it is" in measured.stderr
+    again = run("--site", profile, "--measure", "--write", profile)
+    assert (again.returncode, "is a site profile already" in again.stderr) == (2, True)
     other = run("--site", described(tmp_path, 1), "--verify")
     assert other.returncode == 2
     assert "`box` nodes of site `box` are others (1 cores" in other.stderr

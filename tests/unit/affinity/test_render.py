@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from dlrun.effects.sitecheck import check
 from dlrun.errors import Invalid
 from dlrun.plan.affinity import PlacementRequest, place
 from dlrun.plan.affinity.presets import PRESETS
@@ -18,6 +19,7 @@ from dlrun.render.affinity.override import changes, into_spec, site_override
 from dlrun.render.affinity.settings import Job, kept, settings
 from dlrun.render.affinity.svg import svg
 from dlrun.render.affinity.table import compact, table
+from tests.making import plan_in
 from tests.unit.affinity.machines import FOLDER, topology
 
 MACHINES = sorted(path.stem for path in FOLDER.glob("*.json"))
@@ -122,6 +124,13 @@ def test_a_winner_goes_into_a_spec_and_nothing_else_changes():
         into_spec("placement: {smt: one}\n", {"placement": {"smt": "all"}})
 
 
-def test_a_winner_goes_into_an_override_of_a_site():
-    text = site_override("lumi", {"placement": {"comm_cores": "1"}})
-    assert text == "extends: lumi\ndefaults:\n  placement:\n    comm_cores: 1\n"
+def test_a_winner_goes_into_an_override_of_a_site(tmp_path):
+    wanted = {"placement": {"comm_cores": "1", "smt": "all"}, "resources": {"ranks_per_node": "2"}}
+    text = site_override("quick", "lumi-g", wanted, cite="measured: here", date="2026-01-02")
+    (tmp_path / "quick.yaml").write_text(text)
+    assert [p for p in check(str(tmp_path / "quick.yaml")).problems if p.code != "DLR058"] == []
+    (tmp_path / "train").write_text("")
+    spec = "name: t\nsite: ./quick.yaml\ncommand: [./train]\nresources: {account: project_465000001}\n"
+    (tmp_path / "spec.yaml").write_text(spec)
+    plan = plan_in(tmp_path)
+    assert (len(plan.binding.placement.ranks), len(plan.binding.placement.ranks[0].comm)) == (2, 1)
