@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import click
@@ -65,7 +66,7 @@ def command(job: str, follow: bool, wanted: str | None, merge: bool, first_failu
         to_the_end(found, quiet=False, wanted=which)
     elif first_failure:
         for log in files:
-            click.get_binary_stream("stdout").write(log.path.read_bytes())
+            sys.stdout.buffer.write(log.path.read_bytes())
     elif merge:
         _merge(found, files)
     else:
@@ -97,6 +98,6 @@ def _merge(job: Job, files: Sequence[Log]) -> None:
     if bare:
         names = ", ".join(log.label for log in bare[:8]) + (", …" if len(bare) > 8 else "")
         say(f"no line of these carries a time, so they come first: {names}")
-    out = click.get_binary_stream("stdout")
+    out = sys.stdout.buffer
     for log, line in merged(files):
         out.write(mark(job, log) + line)

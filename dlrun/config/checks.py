@@ -16,6 +16,7 @@ def contradictions(site: Site, origins: Origins) -> Iterator[Problem]:
     """Values of a profile that exclude one another; each stops a submission."""
     yield from _partitions(site, origins)
     yield from _scheduler(site, origins)
+    yield from _failures(site, origins)
     rendezvous = site.rendezvous
     if rendezvous.address == "interface" and rendezvous.interface is None:
         yield _problem(
@@ -56,6 +57,24 @@ def _partitions(site: Site, origins: Origins) -> Iterator[Problem]:
                 f"partition `{name}`: `default_walltime` {usual} is more than `max_walltime` {longest}", origins,
                 "give at most the longest",
             )  # fmt: skip
+
+
+def _failures(site: Site, origins: Origins) -> Iterator[Problem]:
+    for name, failure in site.failures.items():
+        try:
+            groups = re.compile(failure.pattern).groups
+        except re.error as error:
+            yield _problem(
+                "DLR055", f"failures.{name}.pattern", f"`{failure.pattern}` is no regular expression: {error}", origins,
+                "single quotes keep backslashes as they are",
+            )  # fmt: skip
+            continue
+        for key in ("means", "next"):
+            if "{1}" in getattr(failure, key) and not groups:
+                yield _problem(
+                    "DLR055", f"failures.{name}.{key}", f"`{{1}}` stands for a group, and the pattern of `{name}` has none",
+                    origins, "put brackets round what is to be shown",
+                )  # fmt: skip
 
 
 def _scheduler(site: Site, origins: Origins) -> Iterator[Problem]:

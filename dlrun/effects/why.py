@@ -65,7 +65,7 @@ def explain(job: Job) -> list[Answer]:
 def answer(job: Job, one: JobStatus, run: Path) -> Answer:
     """Why one run ended."""
     first = first_failure(run)
-    cause, means, step, evidence = _cause(one, run, first)
+    cause, means, step, evidence = _cause(one, run, first, _own(job))
     rank = str(first.rank) if first else "all"
     log = f"logs/{first.role}-{first.rank}.log" if first else "the logs"
     if one.state.final and one.state is not State.COMPLETED and cause != "fabric":
@@ -87,7 +87,9 @@ def answer(job: Job, one: JobStatus, run: Path) -> Answer:
     )
 
 
-def _cause(one: JobStatus, run: Path, first: First | None) -> tuple[str, str, str, Evidence | None]:
+def _cause(
+    one: JobStatus, run: Path, first: First | None, own: Sequence[Pattern]
+) -> tuple[str, str, str, Evidence | None]:
     if not one.state.final:
         waiting = f": {one.reason}" if one.reason else ""
         return "open", f"it has not ended{waiting}", "`dlrun logs JOB -f` follows it", None
@@ -100,15 +102,16 @@ def _cause(one: JobStatus, run: Path, first: First | None) -> tuple[str, str, st
     ):
         if (noted := _noted(reason)) is not None:
             return (*noted, stacks.evidence(run) if noted[0] == "hang" else None)
-    found = search(run, first)
+    found = search(run, first, own)
     if one.state in BY_STATE:
         cause, means, step = BY_STATE[one.state]
         return cause, means, step, found if found and found.pattern.cause == cause else None
     if first and first.reason == "out of memory":
         return (*BY_STATE[State.OUT_OF_MEMORY], None)
     if found:
-        means = found.pattern.means.replace("{1}", found.values[0] if found.values else "it")
-        return found.pattern.cause, means, found.pattern.next, found
+        what = found.values[0] if found.values else "it"
+        pattern = found.pattern
+        return pattern.cause, pattern.means.replace("{1}", what), pattern.next.replace("{1}", what), found
     code = first.code if first else one.exit_code
     if code in SIGNALS:
         return (*SIGNALS[code], None)
@@ -128,6 +131,17 @@ def _noted(reason: str | None) -> tuple[str, str, str] | None:
         return None
     cause, means, step = BY_NOTE[name]
     return cause, means.replace("{1}", detail), step
+
+
+def _own(job: Job) -> list[Pattern]:
+    """What the site knows of failures, as its profile was when the job was submitted."""
+    known = (read_json(job.directory / "plan.json") or {}).get("failures") or {}
+    return [
+        Pattern(
+            cause=name, regex=it["pattern"], means=it["means"], next=it["next"], consequence=it["consequence"]
+        )
+        for name, it in known.items()
+    ]
 
 
 def _slow_network(job: Job, run: Path) -> str:
@@ -156,13 +170,16 @@ def first_failure(run: Path) -> First | None:
     return min(notes, key=lambda note: note.time, default=None)
 
 
-def search(run: Path, first: First | None) -> Evidence | None:
-    """The line that tells the cause: in the log of the first failure, else in any; consequences count least."""
+def search(run: Path, first: First | None, own: Sequence[Pattern] = ()) -> Evidence | None:
+    """The line that tells the cause: in the log of the first failure, else in any; consequences count least.
+
+    The site's `own` patterns come before the others.
+    """
     found = logs.find(run, "all")
     ordered = sorted(found, key=lambda log: (not _is(log, first), log.role is None))
     texts = [(log, _tail(log.path)) for log in ordered]
     for consequence in (False, True):
-        patterns = [p for p in PATTERNS if p.consequence is consequence]
+        patterns = [p for p in (*own, *PATTERNS) if p.consequence is consequence]
         for log, lines in texts:
             name = f"logs/{log.path.name}"
             if (evidence := _best(lines, patterns, name)) is not None:

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 from dlrun.model.origin import Decision, Origin
 from dlrun.model.placement import Placement
 from dlrun.model.record import record
+from dlrun.model.site import FailurePattern
 from dlrun.model.spec import Metric, Watch
 from dlrun.model.text import Shell, Text
 from dlrun.model.units import Bytes, Duration
@@ -333,6 +334,7 @@ class Plan:
     fabric_check: FabricCheck | None = None
     node_checks: NodeChecks | None = None
     hang: Duration | None = None
+    failures: Mapping[str, FailurePattern] = field(default_factory=dict)
     decisions: tuple[Decision, ...] = ()
     warnings: tuple[str, ...] = ()
     cost: Cost | None = None

@@ -245,6 +245,16 @@ class GpuBinding:
 
 
 @record(frozen=True, slots=True, kw_only=True)
+class FailurePattern:
+    """What a failure that is known here looks like in a log."""
+
+    pattern: str = key("regular expression over one line; `{1}` in the texts is its first group", pattern=PLAIN)
+    means: str = key("what it means, in one sentence", pattern=PLAIN)
+    next: str = key("what users should do", pattern=PLAIN)
+    consequence: bool = key("believe it only where no log shows another cause", default=False)
+
+
+@record(frozen=True, slots=True, kw_only=True)
 class Site:
     """A site profile: one cluster as its admins describe it. Unknown stays out of the file."""
 
@@ -280,5 +290,10 @@ class Site:
     )
     bad_nodes_for: Duration = key(
         "how long a node that failed its checks is left out of a job's further runs", default=Duration(86400)
+    )
+    failures: Mapping[str, FailurePattern] = key(
+        "failures that are known here, by a short name: `dlrun why` looks for them before those it knows itself",
+        factory=dict,
+        names=r"[a-z][a-z0-9-]*",
     )
     defaults: Mapping[str, Any] = key("spec keys with this site's defaults", factory=dict)

@@ -147,6 +147,7 @@ def build(inputs: Inputs) -> Plan:
         fabric_check=of_check,
         node_checks=of_nodes,
         hang=spec.hang,
+        failures=site.failures,
         decisions=tuple(ledger.decisions),
         warnings=tuple(_sentence(p) for p in ledger.problems),
         cost=cost.most(site, layout.granted, links * max(1, len(points))),

@@ -76,3 +76,35 @@ def test_what_has_not_failed_is_not_explained(tmp_path, state, cause):
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "rank-0.log").write_text("CUDA out of memory\n")
     assert answer(job_of(tmp_path), JobStatus(job_id="1", state=state), tmp_path).cause == cause
+
+
+def site_knows(run: Path, **failures) -> None:
+    known = {name.replace("_", "-"): {"consequence": False, **it} for name, it in failures.items()}
+    (run / "plan.json").write_text(json.dumps({"failures": known}))
+
+
+def test_a_failure_that_the_site_knows_comes_before_those_known_to_all(tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "rank-0.log").write_text(
+        "LustreError: client evicted by scratch-OST0007, Input/output error\n"
+    )
+    site_knows(
+        tmp_path,
+        lustre_evicted={
+            "pattern": r"evicted by ([\w-]+)",
+            "means": "{1} lost its clients",
+            "next": "report {1} to ops",
+        },
+    )
+    found = answer(job_of(tmp_path), JobStatus(job_id="1", state=State.FAILED, exit_code=1), tmp_path)
+    assert (found.cause, found.means) == ("lustre-evicted", "scratch-OST0007 lost its clients")
+    assert found.next == "report scratch-OST0007 to ops"
+    assert found.line.startswith("LustreError")
+
+
+def test_a_consequence_of_the_sites_is_believed_last(tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "rank-0.log").write_text("Disk quota exceeded\nsite wrapper: job failed\n")
+    site_knows(tmp_path, wrapper={"pattern": "site wrapper", "means": "m", "next": "n", "consequence": True})
+    found = answer(job_of(tmp_path), JobStatus(job_id="1", state=State.FAILED, exit_code=1), tmp_path)
+    assert found.cause == "quota"
