@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -13,7 +12,6 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dlrun.effects import jobs
-from dlrun.effects.clean_environment import clean
 from dlrun.effects.job_files import files
 from dlrun.effects.stage import Staging, expanded
 from dlrun.errors import OperationFailed
@@ -68,7 +66,6 @@ def in_allocation(staging: Staging, *, say: Callable[[str], None]) -> None:
     """Run the staging job's script on the nodes of this allocation. Raises OperationFailed with its last words."""
     target = jobs.new_directory(jobs.home(), staging.plan.name).absolute()
     jobs.create(target, files(staging.plan, staging.inputs, target), None)
-    environment, _ = clean(os.environ)
     log = target / "logs" / "job.log"
     with log.open("ab") as stream:
         process = subprocess.Popen(
@@ -77,7 +74,6 @@ def in_allocation(staging: Staging, *, say: Callable[[str], None]) -> None:
             stdout=stream,
             stderr=stream,
             cwd=target,
-            env=environment,
         )
         try:
             _follow(process, target / "logs" / "stage-0.log", say)

@@ -207,6 +207,15 @@ class DataPlan:
 
 
 @record(frozen=True, slots=True, kw_only=True)
+class ResultsPlan:
+    """Where results go, when, and how long before the walltime's end the ranks make room for that."""
+
+    to: str
+    when: Literal["always", "ok"]
+    before_end: Duration
+
+
+@record(frozen=True, slots=True, kw_only=True)
 class SecretPlan:
     """A variable whose value each rank reads when it starts; the value itself is never here."""
 
@@ -326,6 +335,7 @@ class Plan:
     data: tuple[DataPlan, ...] = ()
     stage_directory: Text | None = None
     stage_launch: tuple[Text, ...] = ()
+    results: ResultsPlan | None = None
     points: tuple[Point, ...] = ()
     checkpoint: CheckpointPlan | None = None
     requeue: int = 0

@@ -194,6 +194,26 @@ class DataSet:
 
 
 @record(frozen=True, slots=True, kw_only=True)
+class Results:
+    """Results that the program writes to node-local storage (`{{ results }}`) and that are brought away at the end."""
+
+    to: str = key(
+        "directory on the shared file system; every node's files come together in it", pattern=PLAIN
+    )
+    when: Literal["always", "ok"] = key("also when the job fails, or only when all went well", default="always")
+    before_end: Duration = key(
+        "how long before the walltime ends the ranks are ended, so that there is time to bring the results",
+        default=Duration(300),
+        minimum=1,
+    )
+
+    @classmethod
+    def from_scalar(cls, text: str) -> Results:
+        """`results: /scratch/run17` is short for where they go."""
+        return cls(to=text)
+
+
+@record(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
     """The early signal that tells the training to save its state."""
 
@@ -338,6 +358,7 @@ class Spec:
     placement: PlacementOptions = key("how ranks are put on cores", factory=PlacementOptions)
     environment: Environment = key("what the command finds when it starts", factory=Environment)
     data: Mapping[str, DataSet] = key("data sets, by name", factory=dict, names=VARIABLE_NAME)
+    results: Results | None = key("results to bring from node-local storage when the job ends", default=None)
     checkpoint: Checkpoint | None = key("early signal before the walltime ends", default=None)
     on_failure: OnFailure = key("what to do when the job fails", factory=OnFailure)
     hang: Duration | None = key(

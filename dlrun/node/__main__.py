@@ -11,6 +11,7 @@ COMMANDS = {
     "evict": ("cache_commands:evict", "remove data sets that no running job uses"),
     "clean": ("cache_commands:clean", "remove what dead or ended jobs left"),
     "mend": ("mend:main", "make a staged Python environment start its own interpreter"),
+    "results": ("results:main", "make or remove the directory for a job's results on this node"),
     "verify": ("cache_commands:verify", "read a data set back and check its hashes"),
 }
 

@@ -26,12 +26,13 @@ from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import Shell, Text
 from dlrun.model.topology import Topology
+from dlrun.model.units import Duration
 from dlrun.plan import binding as bindings
 from dlrun.plan import cost, endings, environment, expressions, fabric, metrics, roles, sweep
 from dlrun.plan.checking import fabric_check, granted, hang_watch, node_checks, placement_check, talkative
 from dlrun.plan.checks import check
 from dlrun.plan.container import contain, gpu_variables, launch_arguments
-from dlrun.plan.data import place_data, place_environment, stage_directory
+from dlrun.plan.data import place_data, place_environment, place_results, stage_directory
 from dlrun.plan.ledger import Ledger
 from dlrun.plan.resources import Layout, counted_cpus, lay_out
 
@@ -72,6 +73,7 @@ def build(inputs: Inputs) -> Plan:
     shape = roles.shape_of(site, layout, choice, binding, threads)
     data = place_data(spec, site, layout.nodes, inputs.measured, ledger)
     staged_venv = place_environment(spec, site, data, ledger)
+    results = place_results(spec, site, layout.walltime, ledger)
     points = sweep.points(spec.sweep, ledger)
     metrics.check(spec, ledger)
     commands = [_command(spec, layout, threads, data, point, ledger) for point in points or [{}]]
@@ -137,7 +139,8 @@ def build(inputs: Inputs) -> Plan:
         variables=environment.variables(spec, site, shared, ledger),
         secrets=environment.secrets(spec),
         data=data,
-        stage_directory=(staged_in := stage_directory(site, (*data, *filter(None, (staged_venv,))))),
+        stage_directory=(staged_in := stage_directory(site, (*data, *filter(None, (staged_venv,))), results)),
+        results=results,
         stage_launch=roles.stage_launch(site, layout, choice) if staged_in is not None else (),
         points=_point_plans(points, commands, role_plans),
         checkpoint=endings.checkpoint(spec, role_plans, commands[0], progress),
@@ -203,6 +206,7 @@ def _command(
         "run_dir": Shell("$DLRUN_RUN_DIR"),
         "threads": threads if threads is not None else Shell("$DLRUN_THREADS"),
         "data": {d.name: d.path for d in data},
+        **({"results": Shell("$DLRUN_RESULTS")} if spec.results else {}),
         **point,
     }
     if spec.batch_per_rank is not None:
@@ -275,12 +279,18 @@ def _request(
         after=after,
         hold=spec.hold,
         signal=endings.carrier(spec.checkpoint.signal) if spec.checkpoint else None,
-        signal_before=spec.checkpoint.before_end if spec.checkpoint else None,
+        signal_before=_before_end(spec) if spec.checkpoint else None,
         requeue=bool(endings.causes(spec.on_failure, links, watched=spec.hang is not None)),
         spare_nodes=layout.spare_nodes,
         options=wanted.options,
         directives=(local.request,) if local and local.request and (wanted.node_local or spec.data) else (),
     )
+
+
+def _before_end(spec: Spec) -> Duration:
+    """How long before the walltime ends the scheduler is to send its early signal."""
+    saved = spec.checkpoint.before_end if spec.checkpoint else Duration(0)
+    return Duration(saved + (spec.results.before_end if spec.results else 0))
 
 
 def _node_cpus(site: Site, layout: Layout, cpus: int | None) -> int | None:

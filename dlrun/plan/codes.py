@@ -322,6 +322,11 @@ CODES: dict[str, tuple[str, str]] = {
         "With `spare_nodes` the job is granted more nodes than it uses, so its launcher must be told on which to start ranks. "
         "srun, Open MPI, hydra, Intel MPI and ssh are.",
     ),
+    "DLR093": (
+        "no time to bring the results",
+        "`results.before_end` is kept free at the end of the walltime, so that results on the nodes are not lost with "
+        "the job. It may take half of the walltime at most.",
+    ),
     "DLR092": (
         "an environment that cannot be staged",
         "`environment.stage` brings the virtual environment of `environment.venv` to each node under the name "

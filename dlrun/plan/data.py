@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from dlrun.model.measured import Measured
-from dlrun.model.plan import DataPlan
+from dlrun.model.plan import DataPlan, ResultsPlan
 from dlrun.model.site import NodeLocal, Site
 from dlrun.model.spec import DataSet, Spec
 from dlrun.model.text import Shell, Text, expanding
+from dlrun.model.units import Duration
 from dlrun.plan.data_strategy import choose
 from dlrun.plan.ledger import Ledger
 
@@ -72,10 +73,35 @@ def place_environment(spec: Spec, site: Site, data: Sequence[DataPlan], ledger: 
     )
 
 
-def stage_directory(site: Site, data: Sequence[DataPlan]) -> Text | None:
+def place_results(spec: Spec, site: Site, walltime: Duration | None, ledger: Ledger) -> ResultsPlan | None:
+    """How results come from node-local storage, if the spec writes any there."""
+    wanted = spec.results
+    if wanted is None:
+        return None
+    if site.storage.node_local is None:
+        ledger.problem(
+            "DLR027",
+            "`results` are brought from node-local storage, and the site describes none",
+            "results",
+            help="let the program write them to the shared file system, or add `storage.node_local` to the site profile",
+        )
+    if walltime is not None and wanted.before_end * 2 > walltime:
+        ledger.problem(
+            "DLR093",
+            f"bringing the results may take {wanted.before_end}, and the walltime is {walltime}",
+            "results.before_end",
+            "results",
+            "resources.walltime",
+            help="give the job more time, or `results.before_end` less",
+        )
+    ledger.decide("results.to", wanted.to, "staging", "as the spec says", origin=ledger.origin("results"))
+    return ResultsPlan(to=wanted.to, when=wanted.when, before_end=wanted.before_end)
+
+
+def stage_directory(site: Site, data: Sequence[DataPlan], results: ResultsPlan | None) -> Text | None:
     """Where staged data sets lie on each node: ours alone, under the site's node-local storage."""
     local = site.storage.node_local
-    if local is None or all(one.strategy == "in_place" for one in data):
+    if local is None or (results is None and all(one.strategy == "in_place" for one in data)):
         return None
     return Text.of(expanding(local.path), "/dlrun-", Shell("$DLRUN_USER"))
 

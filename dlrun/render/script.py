@@ -57,12 +57,13 @@ def scripts(
         "stage_directory": plan.stage_directory,
         "names": _names(plan),
         "expansions": _expansions(plan),
-        "endings": plan.checkpoint is not None or bool(plan.requeue_on),
+        "endings": plan.checkpoint is not None or bool(plan.requeue_on) or plan.results is not None,
+        "staging": bool(staged) or plan.results is not None,
         "threads": plan.binding.placement.ranks[0].threads
         if plan.binding.placement
         else plan.request.threads,
     }
-    names = ("job.sh", "rank.sh", "stage.sh") if staged else ("job.sh", "rank.sh")
+    names = ("job.sh", "rank.sh", "stage.sh") if context["staging"] else ("job.sh", "rank.sh")
     return {name: environment.get_template(f"{name}.j2").render(context) for name in names}
 
 

@@ -1,105 +1,78 @@
-"""A sweep's table of results, and failed points that run again alone: real jobs on this machine, recorded calls elsewhere."""
+"""Results that a program writes to node-local storage are on the shared file system when the job has ended."""
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 from pathlib import Path
 
 import pytest
 
-from tests.cli.test_clients import Clients
 
-SPEC = """\
-name: points
-command: [bash, -c, 'for i in 1 2 3 4; do echo "it $i acc 0.{{ lr }}$i {{ w }}0$i samples/s"; done; test {{ lr }} != 3 -o -e ok']
-resources: {ranks_per_node: 1, walltime: 5m}
-sweep:
-  zip: {lr: [1, 2, 3], w: [5, 6, 7]}
-metrics:
-  acc: 'acc ([0-9.]+)'
-"""
+@pytest.fixture
+def run(dlrun):
+    """Run a line of bash with results; the job's directory and where the results are to be."""
+    local = dlrun.place / "local disk"
+    local.mkdir()
+    (dlrun.place / "site.yaml").write_text(
+        "name: here\nscheduler: {type: local}\nlauncher: {name: local}\nrendezvous: {address: loopback}\n"
+        f"storage: {{node_local: {{path: '{local}', size: 1TB}}}}\n"
+    )
 
+    def ran(line: str, *, results: str = "", walltime: str = "1h", code: int = 0) -> tuple[Path, Path]:
+        to = dlrun.place / "my results" / "here"
+        job = dlrun.submit(
+            f"site: site.yaml\nresources: {{ranks_per_node: 1, walltime: {walltime}}}\n"
+            f"results: {{to: '{to}'{results}}}\ncommand: [bash, -c, '{line}']\n",
+            "--wait",
+            code=code,
+        )
+        assert "dlrun-" in (job / "job.sh").read_text()
+        return job, to
 
-def results(dlrun, job: Path) -> list[dict]:
-    return json.loads(dlrun("results", job, "--json").stdout)["results"]
-
-
-def test_points_their_numbers_and_failed_ones_once_more(dlrun):
-    job = dlrun.submit(SPEC, "--wait", code=1)
-    rows = results(dlrun, job)
-    assert [row["parameters"] for row in rows] == [
-        {"lr": "1", "w": "5"},
-        {"lr": "2", "w": "6"},
-        {"lr": "3", "w": "7"},
-    ]
-    assert [row["state"] for row in rows] == ["completed", "completed", "failed"]
-    assert [row["metrics"]["acc"]["value"] for row in rows] == [0.14, 0.24, 0.34]
-    assert [row["metrics"]["throughput"]["value"] for row in rows] == [503, 603, 703]
-    assert rows[0]["metrics"]["throughput"]["skipped"] == 1
-    assert all(row["elapsed"] >= 0 for row in rows)
-
-    shown = dlrun("results", job)
-    assert "POINT  lr  w  STATE" in shown.stdout
-    assert "1 of 3 runs did not end well" in shown.stderr
-    table = list(csv.reader(io.StringIO(dlrun("results", job, "--csv", "--sort", "acc").stdout)))
-    assert [row[0] for row in table] == ["POINT", "2", "1", "0"]
-    assert [row[table[0].index("acc")] for row in table[1:]] == ["0.34", "0.24", "0.14"]
-
-    (dlrun.place / "ok").touch()
-    ran = dlrun("resubmit", job, "--failed", "--wait")
-    assert "[0/rank 0] it 1 acc 0.31 701 samples/s" in ran.stdout
-    assert "acc 0.11" not in ran.stdout
-    rows = results(dlrun, job)
-    assert [row["state"] for row in rows] == ["completed"] * 3
-    assert rows[2]["metrics"]["acc"]["value"] == 0.34
-    assert rows[2]["directory"] != str(job / "points" / "2")
-    assert "nothing was submitted" in dlrun("resubmit", job, "--failed").stderr
-
-    again = dlrun("resubmit", f"{job}:1,2", "--wait")
-    assert [line for line in again.stdout.splitlines() if "it 4" in line] == [
-        "[0/rank 0] it 4 acc 0.24 604 samples/s",
-        "[1/rank 0] it 4 acc 0.34 704 samples/s",
-    ]
+    return ran
 
 
-def test_a_job_without_a_sweep_has_one_row(dlrun):
-    job = dlrun.submit("command: [bash, -c, 'echo hi']\nresources: {ranks_per_node: 1}\n", "--wait")
-    (row,) = results(dlrun, job)
-    assert (row["point"], row["parameters"], row["state"], row["metrics"]) == (None, {}, "completed", {})
-    assert dlrun("results", job).stdout.splitlines()[0].split() == ["STATE", "SECONDS", "NODE-HOURS"]
-    assert "no run has `acc`" in dlrun("results", job, "--sort", "acc", code=2).stderr
+def left(dlrun) -> list[Path]:
+    return list((dlrun.place / "local disk").glob("dlrun-*/.results-*"))
 
 
-@pytest.mark.parametrize(
-    ("scheduler", "program", "whole", "part"),
-    [
-        ("slurm", "sbatch", "#SBATCH --array=0-999%50", "#SBATCH --array=0-1%50"),
-        ("torque", "qsub", "#PBS -t 0-999%50", "#PBS -t 0-1%50"),
-        ("openpbs", "qsub", "#PBS -J 0-999%50", "#PBS -J 0-1%50"),
-    ],
-)
-def test_a_thousand_points_are_one_call_and_some_of_them_another(
-    dlrun, tmp_path, scheduler, program, whole, part
-):
-    clients = Clients(tmp_path / "clients")
-    clients.answer(program, "77.server\n" if program == "qsub" else "77\n")
-    values = ", ".join(map(str, range(1000)))
-    spec = f"command: [./train, '{{{{ x }}}}']\nresources: {{walltime: 1h}}\nsweep: {{x: [{values}], at_once: 50}}\n"
-    dlrun("submit", dlrun.spec(f"{spec}site: generic-{scheduler}"), "--job-dir", "job", env=clients.env)
-    assert len([call for call in clients.calls() if call["name"] == program]) == 1
-    script = (dlrun.place / "job" / "job.sh").read_text().splitlines()
-    assert whole in script
-    assert (dlrun.place / "job" / "points" / "999" / "logs").is_dir()
+def test_they_come_and_the_node_is_left_clean(dlrun, run):
+    _, to = run('mkdir -p "$DLRUN_RESULTS/a b"; echo done >"$DLRUN_RESULTS/a b/log"')
+    assert (to / "a b" / "log").read_text() == "done\n"
+    assert left(dlrun) == []
 
-    ran = dlrun("resubmit", "job:7,999", env=clients.env)
-    new = Path(ran.stdout.split("job directory: ")[1].splitlines()[0])
-    assert len([call for call in clients.calls() if call["name"] == program]) == 1
-    assert part in (new / "job.sh").read_text().splitlines()
-    assert [
-        line.split(" ;;")[0].strip() for line in (new / "rank.sh").read_text().splitlines() if "train" in line
-    ] == [
-        "0) command=(./train 7)",
-        "1) command=(./train 999)",
-    ]
+
+def test_they_come_after_a_failure_too(run):
+    _, to = run('echo model >"$DLRUN_RESULTS/checkpoint"; exit 7', code=7)
+    assert (to / "checkpoint").read_text() == "model\n"
+
+
+def test_after_a_failure_they_stay_where_that_is_wanted(dlrun, run):
+    job, to = run('echo model >"$DLRUN_RESULTS/checkpoint"; exit 7', results=", when: ok", code=7)
+    assert list(to.iterdir()) == []
+    (kept,) = left(dlrun)
+    assert (kept / "checkpoint").read_text() == "model\n"
+    assert str(kept) in (job / "logs" / "job.log").read_text(), "the user is told where they are"
+
+
+def test_they_come_before_the_walltime_ends(run):
+    """The ranks are ended early enough: five seconds before the end and the time for the results."""
+    job, to = run(
+        'echo half >"$DLRUN_RESULTS/model"; sleep 600', results=", before_end: 12s", walltime="24s", code=124
+    )
+    assert (to / "model").read_text() == "half\n"
+    log = (job / "logs" / "job.log").read_text()
+    assert "the walltime is over: ending the ranks" in log
+    assert log.index("ending the ranks") < log.index("bringing the results")
+
+
+def test_what_cannot_be_brought_is_told_and_fails_the_job(dlrun, run):
+    job, to = run('mkdir "$DLRUN_RESULTS/name"; echo 1 >"$DLRUN_RESULTS/name/f"; rmdir "{0}"; echo file >"{0}"'.format(
+        dlrun.place / "my results" / "here"), code=1)  # fmt: skip
+    assert to.is_file()
+    assert "not all results were brought" in (job / "logs" / "job.log").read_text()
+    assert left(dlrun) != []
+
+
+def test_a_walltime_without_room_for_them_is_refused(dlrun):
+    ran = dlrun("plan", dlrun.spec("command: [x]\nresources: {walltime: 6m}\nresults: /r\n"), code=2)
+    assert "bringing the results may take 5m, and the walltime is 6m" in ran.stderr

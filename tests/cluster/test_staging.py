@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+import time
 
 import pytest
 
 from tests.cluster import Cluster, ClusterSpec, NodeType, why_not
-from tests.cluster.jobs import User, bash
+from tests.cluster.jobs import PYTHON, User, bash
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
@@ -66,3 +69,103 @@ def test_a_source_that_is_missing_on_the_nodes_ends_the_job_by_name(alice):
     log = (alice.job_dir(job) / "logs" / "job.log").read_text()
     assert "first failure: stage 0 on n1" in log
     assert "/nowhere/at/all" in log
+
+
+def files(alice, count=40):
+    """A data set on the shared file system."""
+    source = alice.directory / f"set{time.monotonic_ns()}"
+    source.mkdir()
+    for number in range(count):
+        (source / f"{number}.txt").write_text(f"{number}\n")
+    return source
+
+
+def names(alice, node, *path):
+    """What stands in a directory of a node."""
+    place = alice.cluster.own_path(node, "/tmp").joinpath("dlrun-alice", *path)
+    return sorted(one.name for one in place.iterdir()) if place.is_dir() else []
+
+
+def test_a_job_of_its_own_warms_nodes_and_the_next_job_finds_the_data_there(alice):
+    source = files(alice)
+    alice.dlrun(
+        "stage-data",
+        str(source),
+        "--name",
+        "warmed",
+        "--nodes",
+        "3",
+        "--wait",
+        "--set",
+        "resources.walltime=5m",
+    )
+    for node in alice.cluster.spec.nodes:
+        assert len(names(alice, node, "warmed", "data")) == 40
+    job = alice.submit(
+        {
+            "command": bash('ls "$DLRUN_DATA_WARMED" | wc -l'),
+            "resources": {"nodes": 3, "ranks_per_node": 1, "cpus_per_rank": 1, "walltime": "5m"},
+            "data": {"warmed": {"source": str(source), "keep": "cache", "size": "110B"}},
+        }
+    )
+    (run,) = alice.ended(job, within=90)
+    logs = alice.job_dir(job) / "logs"
+    assert run["state"] == "completed", [path.read_text() for path in logs.glob("*.log")]
+    assert "warm in" in (logs / "stage-0.log").read_text()
+
+
+def test_inside_an_allocation_all_of_its_nodes_get_the_data(alice):
+    source = files(alice)
+    line = 'PATH="$0:$PATH" exec salloc -N2 -t5 dlrun stage-data "$1" --name granted'
+    done = alice.cluster.on(
+        "login",
+        ["bash", "-c", line, str(PYTHON), str(source)],
+        user="alice",
+        env={"DLRUN_SITE": str(alice.directory / "site.yaml")},
+        cwd=str(alice.directory),
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "/tmp/dlrun-alice/granted/data"
+    assert "on 2 nodes" in done.stderr
+    have = [node for node in alice.cluster.spec.nodes if "granted" in names(alice, node)]
+    assert len(have) == 2
+
+
+def test_a_venv_comes_to_every_node(alice):
+    venv = alice.directory / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+    for path in (venv, *venv.rglob("*")):
+        if not path.is_symlink():
+            path.chmod(path.stat().st_mode | 0o055)
+    job = alice.submit(
+        {
+            "command": ["python", "-c", "import sys; print(sys.prefix)"],
+            "environment": {"venv": str(venv), "stage": True},
+            "resources": {"nodes": 2, "ranks_per_node": 1, "cpus_per_rank": 1, "walltime": "5m"},
+        }
+    )
+    (run,) = alice.ended(job, within=90)
+    logs = alice.job_dir(job) / "logs"
+    assert run["state"] == "completed", [path.read_text() for path in logs.glob("*.log")]
+    for rank in range(2):
+        assert (logs / f"rank-{rank}.log").read_text().splitlines()[-1] == "/tmp/dlrun-alice/environment/data"
+
+
+@pytest.mark.parametrize(("code", "state"), [(0, "completed"), (3, "failed")])
+def test_results_of_every_node_come_together_also_when_the_job_fails(alice, code, state):
+    to = alice.directory / f"results-{code}"
+    script = f'mkdir "$1/sub"; echo "$DLRUN_RANK" >"$1/sub/rank-$DLRUN_RANK"; exit {code}'
+    job = alice.submit(
+        {
+            "command": [*bash(script), "x", "{{ results }}"],
+            "results": str(to),
+            "resources": {"nodes": 3, "ranks_per_node": 1, "cpus_per_rank": 1, "walltime": "20m"},
+        }
+    )
+    (run,) = alice.ended(job, within=90)
+    logs = alice.job_dir(job) / "logs"
+    assert run["state"] == state, [path.read_text() for path in logs.glob("*.log")]
+    assert sorted(path.name for path in (to / "sub").iterdir()) == ["rank-0", "rank-1", "rank-2"]
+    for node in alice.cluster.spec.nodes:
+        assert not [name for name in names(alice, node) if name.startswith(".results")]

@@ -241,10 +241,11 @@ export DLRUN_STAGE_PORT=$((port + 1))
 export DLRUN_DATA_SET=$DLRUN_STAGE/set/data # data set set
 if [[ -f /scratch/set ]]; then DLRUN_DATA_SET+=/set; fi # one file, under its own name
 unstage() { # this job's use of the data ends; where that cannot be said any more, the next job here finds out
-  local step waited
+  local step waited most=600
+  if [[ -n $asked ]]; then most=100; fi # there is little time
   mpiexec -f "$run_dir"/hosts -ppn 1 -n 2 -genv I_MPI_DEBUG 5 bash "$DLRUN_JOB_DIR/stage.sh" clean </dev/null &
   step=$!
-  for ((waited = 0; waited < 600; waited++)); do
+  for ((waited = 0; waited < most; waited++)); do
     kill -0 "$step" 2>/dev/null || return 0
     sleep 0.1
   done

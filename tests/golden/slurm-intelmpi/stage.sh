@@ -8,6 +8,7 @@ set -uo pipefail
 index="$PMI_RANK"
 read -r host </proc/sys/kernel/hostname
 exec >>"$DLRUN_RUN_DIR/logs/stage-$index.log" 2>&1
+run=${DLRUN_RUN_ID//[!A-Za-z0-9._-]/-} # an array's id may have brackets
 
 node() { # COMMAND...: the node program, which needs nothing but a Python from 3.6 on
   python3 "$DLRUN_JOB_DIR/node.pyz" "$@" --to "$DLRUN_STAGE"
@@ -17,12 +18,12 @@ case $1 in
 in)
   node clean # what jobs that are gone left behind
   # its 100GB fits the 400GB of node-local storage ($TMPDIR/fast), and is then read once from the shared file system instead of by 2 nodes in every epoch
-  node stage --name set --source /scratch/set --strategy copy --keep job --lasting 1800s --expect 100000000000 --job "$DLRUN_JOB_ID" \
+  node stage --name set --source /scratch/set --strategy copy --keep job --lasting 1800s --expect 100000000000 --job "$run" \
     --hosts "$DLRUN_HOSTS" --index "$index" --port "$DLRUN_STAGE_PORT" --secret "$DLRUN_RUN_DIR/stage-secret" || {
     code=$?
     printf '%s stage %s %s %s\n' "$(date +%s%N)" "$index" "${host%%.*}" "$code" >"$DLRUN_RUN_DIR/failures/stage-$index"
     exit "$code"
   }
   ;;
-clean) node clean --job "$DLRUN_JOB_ID" ;;
+clean) node clean --job "$run" ;;
 esac

@@ -242,10 +242,11 @@ export DLRUN_STAGE_PORT=$((port + 1))
 export DLRUN_DATA_IMAGES=$DLRUN_STAGE/images/data # data set images
 if [[ -f /scratch/images ]]; then DLRUN_DATA_IMAGES+=/images; fi # one file, under its own name
 unstage() { # this job's use of the data ends; where that cannot be said any more, the next job here finds out
-  local step waited
+  local step waited most=600
+  if [[ -n $asked ]]; then most=100; fi # there is little time
   srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/stage.sh" clean </dev/null &
   step=$!
-  for ((waited = 0; waited < 600; waited++)); do
+  for ((waited = 0; waited < most; waited++)); do
     kill -0 "$step" 2>/dev/null || return 0
     sleep 0.1
   done

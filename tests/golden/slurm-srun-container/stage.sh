@@ -8,6 +8,7 @@ set -uo pipefail
 index="$SLURM_PROCID"
 read -r host </proc/sys/kernel/hostname
 exec >>"$DLRUN_RUN_DIR/logs/stage-$index.log" 2>&1
+run=${DLRUN_RUN_ID//[!A-Za-z0-9._-]/-} # an array's id may have brackets
 
 node() { # COMMAND...: the node program, which needs nothing but a Python from 3.6 on
   python3 "$DLRUN_JOB_DIR/node.pyz" "$@" --to "$DLRUN_STAGE"
@@ -17,12 +18,12 @@ case $1 in
 in)
   node clean # what jobs that are gone left behind
   # as the spec says
-  node stage --name images --source /scratch/images --strategy copy --keep job --lasting 1800s --expect 10000000000 --job "$DLRUN_JOB_ID" \
+  node stage --name images --source /scratch/images --strategy copy --keep job --lasting 1800s --expect 10000000000 --job "$run" \
     --hosts "$DLRUN_HOSTS" --index "$index" --port "$DLRUN_STAGE_PORT" --secret "$DLRUN_RUN_DIR/stage-secret" || {
     code=$?
     printf '%s stage %s %s %s\n' "$(date +%s%N)" "$index" "${host%%.*}" "$code" >"$DLRUN_RUN_DIR/failures/stage-$index"
     exit "$code"
   }
   ;;
-clean) node clean --job "$DLRUN_JOB_ID" ;;
+clean) node clean --job "$run" ;;
 esac

@@ -139,6 +139,8 @@ FAULTS = [
     Case("DLR085", "metrics: {a: {pattern: (b), json: b}}", "(b), json", "both given", "one of them"),
     Case("DLR085", "metrics: {a: {}}", "{}}", "nothing says how it is printed", "json: KEY"),
     Case("DLR086", "metrics: {throughput: {of: steps}}", "steps}}", "counts steps", "batch_per_rank"),
+    Case("DLR093", "results: {to: /r, before_end: 40m}\nresources: {nodes: 2, walltime: 1h}", "40m", "may take 40m",
+         "give the job more time"),
     Case("DLR092", "environment: {conda: base, stage: true}\nresources: {nodes: 2}", "true}", "the spec names none",
          "name it with `venv:`"),
     Case("DLR092", "environment: {venv: /v, stage: true}\ndata: {environment: /x/y}\nresources: {nodes: 2}", "/x/y",

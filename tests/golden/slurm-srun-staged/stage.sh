@@ -1,0 +1,57 @@
+#!/bin/bash
+# What each node of job staged runs once: bring its data to node-local storage, and take it away.
+# The launcher (srun) starts it, one on each node: stage.sh in|out|clean
+
+# shellcheck disable=SC2016 # literal dollars are meant
+set -uo pipefail
+
+index="$SLURM_PROCID"
+read -r host </proc/sys/kernel/hostname
+exec >>"$DLRUN_RUN_DIR/logs/stage-$index.log" 2>&1
+run=${DLRUN_RUN_ID//[!A-Za-z0-9._-]/-} # an array's id may have brackets
+
+node() { # COMMAND...: the node program, which needs nothing but a Python from 3.6 on
+  python3 "$DLRUN_JOB_DIR/node.pyz" "$@" --to "$DLRUN_STAGE"
+}
+
+case $1 in
+in)
+  node results --name "$run" || exit
+  node clean # what jobs that are gone left behind
+  # its 150GB fits the 1TB of node-local storage (/local), and is then read once from the shared file system instead of by 2 nodes in every epoch
+  node stage --name imagenet --source /scratch/imagenet --strategy copy --keep cache --lasting 14400s --expect 150000000000 --readers 2 --rate 2000000000 --low-priority --verify --job "$run" \
+    --hosts "$DLRUN_HOSTS" --index "$index" --port "$DLRUN_STAGE_PORT" --secret "$DLRUN_RUN_DIR/stage-secret" || {
+    code=$?
+    printf '%s stage %s %s %s\n' "$(date +%s%N)" "$index" "${host%%.*}" "$code" >"$DLRUN_RUN_DIR/failures/stage-$index"
+    exit "$code"
+  }
+  # its size is not known here: it is copied if it fits every node when the job starts, else read in place
+  node stage --name open --source /scratch/open --strategy copy --keep job --lasting 14400s --else-in-place "$DLRUN_RUN_DIR"/in-place-open --job "$run" \
+    --hosts "$DLRUN_HOSTS" --index "$index" --port "$DLRUN_STAGE_PORT" --secret "$DLRUN_RUN_DIR/stage-secret" || {
+    code=$?
+    printf '%s stage %s %s %s\n' "$(date +%s%N)" "$index" "${host%%.*}" "$code" >"$DLRUN_RUN_DIR/failures/stage-$index"
+    exit "$code"
+  }
+  # as the spec says
+  node stage --name part --source /scratch/part --strategy shard --keep job --lasting 14400s --exclude '*.tmp' --job "$run" \
+    --hosts "$DLRUN_HOSTS" --index "$index" --port "$DLRUN_STAGE_PORT" --secret "$DLRUN_RUN_DIR/stage-secret" || {
+    code=$?
+    printf '%s stage %s %s %s\n' "$(date +%s%N)" "$index" "${host%%.*}" "$code" >"$DLRUN_RUN_DIR/failures/stage-$index"
+    exit "$code"
+  }
+  # imports from node-local storage spare the shared file system
+  node stage --name environment --source /home/ada/env --strategy copy --keep cache --lasting 14400s --else-in-place "$DLRUN_RUN_DIR"/in-place-environment --job "$run" \
+    --hosts "$DLRUN_HOSTS" --index "$index" --port "$DLRUN_STAGE_PORT" --secret "$DLRUN_RUN_DIR/stage-secret" || {
+    code=$?
+    printf '%s stage %s %s %s\n' "$(date +%s%N)" "$index" "${host%%.*}" "$code" >"$DLRUN_RUN_DIR/failures/stage-$index"
+    exit "$code"
+  }
+  if [[ ! -e $DLRUN_RUN_DIR/in-place-environment ]]; then node mend --name environment --source /home/ada/env; fi
+  ;;
+out)
+  python3 "$DLRUN_JOB_DIR/node.pyz" out --source "$DLRUN_RESULTS" --to '/scratch/my results' --update --sync set --skip-special \
+    --deadline 540s || exit
+  node results --name "$run" --remove
+  ;;
+clean) node clean --job "$run" ;;
+esac
