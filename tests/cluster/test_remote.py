@@ -139,11 +139,12 @@ def test_secret_of_this_shell_reaches_the_ranks_and_no_file(laptop):
 
 
 def test_sweep_and_a_job_that_waits_for_another(laptop):
-    first = laptop.spec("sleep 2; echo point {{ lr }}", sweep={"lr": ["1", "2"]})
-    laptop.submit(first)
+    waiting = "until [[ -e $HOME/go ]]; do sleep 0.2; done; echo point {{ lr }}"
+    laptop.submit(laptop.spec(waiting, sweep={"lr": ["1", "2"]}))
     name = f"far{laptop.serial}"
     job = laptop.submit(laptop.spec("true", after=[name]))
     assert "afterok" in laptop.there(f"scontrol show job {job} | grep Dependency")
+    laptop.there("touch go")
     done = laptop.dlrun("logs", "-f", name)
     assert "[0/rank 0] point 1" in done.stdout
     assert "[1/rank 0] point 2" in done.stdout
@@ -385,15 +386,15 @@ def test_following_survives_a_lost_connection(laptop, transport):
     script = "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo line $i; sleep 1; done"
     laptop.submit(laptop.spec(script), "--transport", transport)
     name = f"far{laptop.serial}"
-    process = laptop.start("dlrun", "logs", "-f", name)
-    assert process.stdout is not None
-    seen = ""
-    while "line 2" not in seen:
-        seen += process.stdout.readline()
-    laptop.there("pkill -KILL -u alice -f '^sshd: alice'")
-    rest, err = process.communicate(timeout=60)
-    assert process.returncode == 0, err
-    lines = [line for line in (seen + rest).splitlines() if line.startswith("line")]
+    with laptop.start("dlrun", "logs", "-f", name) as process:
+        assert process.stdout is not None
+        seen = ""
+        while "line 2" not in seen:
+            seen += process.stdout.readline()
+        laptop.there("pkill -KILL -u alice -f '^sshd: alice'")
+        assert process.wait(timeout=60) == 0
+        seen += process.stdout.read()  # communicate() would leave out what readline() has read ahead
+    lines = [line for line in seen.splitlines() if line.startswith("line")]
     assert lines == [f"line {i}" for i in range(1, 13)]
 
 

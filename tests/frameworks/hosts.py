@@ -44,6 +44,7 @@ class Hosts(Cluster):
 
     def _build(self) -> None:
         super()._build()
+        CACHE.mkdir(parents=True, exist_ok=True)  # hosts show it before the first environment is made
         programs = {interpreter(recipe.python) for recipe in RECIPES.values()} - {None}
         prefixes = {Path(str(program)).resolve().parents[1] for program in programs}
         for host in self.spec.hosts:
