@@ -168,7 +168,8 @@ def check(context: click.Context, sites: tuple[str, ...], strict: bool, as_json:
         form = options.get("error_format", "text")
         text = report_problems(found.problems, found.sources, form=form, colour=colour)
         click.echo(text, err=True, nl=False, color=colour)
-        say(f"{name}: {len(found.problems)} findings" if found.problems else f"{name}: no findings")
+        count = len(found.problems)
+        say(f"{name}: {count or 'no'} finding{'s' * (count != 1)}")
     if as_json:
         from dlrun.cli.diagnostics import as_json as plain
         from dlrun.cli.output.json import emit

@@ -6,11 +6,13 @@ import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dlrun.config.hints import keys
 from dlrun.effects.prepare import Prepared
 from dlrun.errors import Invalid
 from dlrun.fabrics import table
 from dlrun.fabrics.rules import say
 from dlrun.model.plan import Plan, Variable
+from dlrun.model.spec import Spec
 
 UNSET = ("unset", "left out")
 """Values of decisions about a variable that the plan does not set."""
@@ -42,12 +44,30 @@ def explain(what: str, prepared: Prepared) -> list[Explanation]:
     if found or known_settings:
         unset = Explanation(key=what, value="", because="this plan does not set it")
         return [*(found or [unset]), *known_settings]
+    if unwritten := _unwritten(what):
+        return [unwritten]
     known = {d.key for d in plan.decisions} | {v.name for _, v in _all_variables(plan)}
     if prepared.inputs is not None:
         known |= set(prepared.inputs.origins)
     near = difflib.get_close_matches(what, known, n=1)
     hint = f"the nearest is `{near[0]}`" if near else "`dlrun plan` shows what was decided"
     raise Invalid(f"nothing is known of `{what}` in this plan", help=hint)
+
+
+def _unwritten(what: str) -> Explanation | None:
+    """A key of a spec that nobody wrote: what it is for, and its default."""
+    schema: type | None = Spec
+    parts = what.split(".")
+    for i, part in enumerate(parts):
+        key = keys(schema).get(part) if schema is not None else None
+        if key is None:
+            return None
+        if i == len(parts) - 1 and key.hint.schema is None:
+            value = key.default
+            shown = str(value).lower() if isinstance(value, bool) else str(value or "")
+            return Explanation(key=what, value=shown, because=f"nobody set it: {key.doc}", rule="default")
+        schema = key.hint.schema
+    return None
 
 
 def knowledge(name: str) -> list[Explanation]:

@@ -130,7 +130,7 @@ def test_a_winner_goes_into_an_override_of_a_site(tmp_path):
     (tmp_path / "quick.yaml").write_text(text)
     assert [p for p in check(str(tmp_path / "quick.yaml")).problems if p.code != "DLR058"] == []
     (tmp_path / "train").write_text("")
-    spec = "name: t\nsite: ./quick.yaml\ncommand: [./train]\nresources: {account: project_465000001}\n"
+    spec = "name: t\nsite: ./quick.yaml\ncommand: [./train]\nresources: {account: project_465000001, walltime: 1h}\n"
     (tmp_path / "spec.yaml").write_text(spec)
     plan = plan_in(tmp_path)
     assert (len(plan.binding.placement.ranks), len(plan.binding.placement.ranks[0].comm)) == (2, 1)

@@ -147,3 +147,14 @@ def test_explain_says_where_a_key_was_written(tmp_path, monkeypatch, capsys):
     shown = capsys.readouterr().out
     assert "1-per-node" in shown
     assert "spec.yaml:4:" in shown
+
+
+def test_explain_tells_what_a_key_that_nobody_wrote_is_for(tmp_path, monkeypatch, capsys):
+    plan(tmp_path, "{}")
+    monkeypatch.chdir(tmp_path)
+    assert cli.run(["explain", "placement.locality", "spec.yaml"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("placement.locality = strict\n")
+    assert "nobody set it: strict: a GPU's rank stays on the cores next to it" in shown
+    assert cli.run(["explain", "placement.localty", "spec.yaml"]) == 2
+    assert "nothing is known of `placement.localty`" in capsys.readouterr().err
