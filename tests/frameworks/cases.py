@@ -87,6 +87,7 @@ CASES = (
     Case(
         name="mxnet-async",
         row="mxnet",
+        launcher=OPENMPI,
         sets=("command+=--store", "command+=dist_async", "mxnet.servers_per_node=2"),
         role="worker",
         replicas=False,

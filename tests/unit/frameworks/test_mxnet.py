@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dlrun.frameworks import mxnet
-from tests.unit.frameworks.making import COMMAND, problems, roles, run_process, told
+from tests.making import plan_of, scripts_of
+from tests.unit.frameworks.making import COMMAND, SSH, problems, roles, run_process, told
 
 
 def test_three_roles_run_one_command():
@@ -59,3 +60,12 @@ def test_the_loopback_address_is_no_address_for_several_hosts():
     assert problems(mxnet, variables={"DMLC_NODE_HOST": "127.0.0.1"}) == ["DLR040"]
     assert problems(mxnet, variables={"DMLC_NODE_HOST": "127.0.0.1"}, nodes=1) == []
     assert problems(mxnet, variables={"DMLC_NODE_HOST": "10.0.0.1"}) == []
+
+
+def test_open_mpi_has_slots_for_the_role_with_the_most_processes(tmp_path):
+    """Every role's mpirun reads the same host file, and refuses to start more than it says."""
+    spec = "framework: mxnet\nlauncher: openmpi\nmxnet: {servers_per_node: 3}\nresources: {nodes: 2, ranks_per_node: 2}"
+    script = scripts_of(plan_of(tmp_path, spec, SSH))["job.sh"]
+    assert script.count(" slots=3") == 2
+    assert "--map-by ppr:3:node" in script
+    assert "--map-by ppr:2:node" in script
