@@ -30,6 +30,7 @@ DLRUN_HOSTS                     a file with the nodes, the first one first
 DLRUN_MASTER_ADDR, DLRUN_MASTER_IP, DLRUN_MASTER_PORT                   where ranks meet
 DLRUN_DATA_<NAME>               path of a data set
 DLRUN_STAGE, DLRUN_STAGE_PORT   where staged data sets lie on each node, and the port that brings them
+DLRUN_RESULTS                   directory on each node whose content is brought away at the end (`results:`)
 DLRUN_USER, DLRUN_PROCESS       who runs the job; a mark on all processes that a rank starts""",
 }
 
