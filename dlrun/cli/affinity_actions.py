@@ -73,6 +73,8 @@ def prepare(options: Mapping[str, Any]) -> Task:
         raise Invalid("--exec needs a command", help="as in `dlrun tune-affinity --exec python train.py`")
     name = options["framework"] or found.framework
     chosen = preset(options["framework"]) if options["framework"] else _preset_of(name)
+    if options["openmp"]:
+        chosen = replace(chosen, openmp=options["openmp"], thread_pools=False)
     _check_write(options)
     return Task(
         start=found,

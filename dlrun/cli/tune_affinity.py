@@ -57,6 +57,11 @@ class TrailingCommand(click.Command):
 @click.option(
     "--framework", metavar="NAME", help="What runs: sets OpenMP runtime, communication library and cores."
 )
+@click.option(
+    "--openmp",
+    type=click.Choice(["gomp", "gomp-old", "iomp"]),
+    help="Whose OpenMP computes: GNU's, GNU's of GCC 4.8 and older, or Intel's; default: the framework's.",
+)
 @click.option("--comm-cores", type=click.IntRange(min=0), help="Communication cores of each rank.")
 @click.option(
     "--comm-policy", type=click.Choice(["own", "spread"]), help="From the rank's own package, or all."

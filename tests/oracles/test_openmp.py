@@ -13,7 +13,7 @@ import pytest
 
 from dlrun.model.cpuset import format_list
 from dlrun.plan.affinity import place
-from dlrun.plan.affinity.presets import PRESETS
+from dlrun.plan.affinity.presets import PRESETS, Preset
 from dlrun.render.affinity.settings import Job, settings
 from tests.unit.affinity.machines import cases, topology
 
@@ -37,12 +37,13 @@ def cpuinfo(node) -> str:
     return "\n".join(lines) + "\n"
 
 
-def team(openmp, node, placement, rank, tmp_path) -> list[list[int]]:
+def team(openmp, node, placement, rank, tmp_path, preset=None) -> list[list[int]]:
     """The CPUs of every thread of a rank's team, bound to its mask, on that machine."""
     name, library, shim = openmp
+    preset = preset or PRESETS[FRAMEWORK[name]]
     file = tmp_path / "cpuinfo"
     file.write_text(cpuinfo(node))
-    job = Job(preset=PRESETS[FRAMEWORK[name]])
+    job = Job(preset=preset)
     told = {s.name: s.value for s in settings(placement, job) if s.rank in (None, rank.rank)}
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "KMP_", "GOMP_"))}
     env = {
@@ -71,6 +72,19 @@ def test_one_thread_on_each_compute_core_and_none_elsewhere(openmp, case, tmp_pa
         assert all(len(mask) == 1 for mask in threads), threads
         assert {of[mask[0]] for mask in threads} == {of[pu] for pu in rank.cores}
         assert {mask[0] for mask in threads}.isdisjoint(pu for other in placement.ranks for pu in other.comm)
+
+
+@pytest.mark.parametrize("smt", ["one", "all"])
+@pytest.mark.parametrize("machine", ["stampede2", "skx-smt-adjacent"])
+def test_the_older_variable_of_gnus_runtime_says_the_same(openmp, machine, smt, tmp_path):
+    if openmp[0] != "gomp":
+        pytest.skip("GNU's own variable")
+    node = topology(machine)
+    placement = place(node, replace(PLACED[0].request, smt=smt))
+    rank = placement.ranks[-1]
+    threads = team(openmp, node, placement, rank, tmp_path, preset=Preset(openmp="gomp-old"))
+    assert sorted(mask[0] for mask in threads) == list(rank.mask if smt == "all" else rank.cores)
+    assert all(len(mask) == 1 for mask in threads)
 
 
 @pytest.mark.parametrize("machine", ["stampede2", "skx-smt-adjacent", "knl-quad-flat"])

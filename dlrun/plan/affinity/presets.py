@@ -10,7 +10,8 @@ from dlrun import backends
 from dlrun.errors import Invalid
 from dlrun.model.topology import Topology
 
-OpenMP: TypeAlias = Literal["gomp", "iomp"]
+OpenMP: TypeAlias = Literal["gomp", "gomp-old", "iomp"]
+"""Runtimes: GNU's, GNU's before it knew `OMP_PLACES` (GCC 4.8 and older), and LLVM's or Intel's."""
 CommLibrary: TypeAlias = Literal["none", "mlsl", "ccl", "horovod", "horovod-ccl"]
 
 

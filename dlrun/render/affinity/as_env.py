@@ -56,6 +56,7 @@ def views(
 def _view(variables: Mapping[str, str], rank: int, count: int, topology: Topology) -> RankView:
     mask = parse_list(variables["DLRUN_CPUS"])
     places = re.findall(r"\{(\d+)\}", variables.get("OMP_PLACES", ""))
+    places = places or re.findall(r"\d+", variables.get("GOMP_CPU_AFFINITY", ""))
     of_mask = {core.pus: [pu for pu in core.pus if pu in mask] for core in topology.cores_of(mask)}
     firsts = {pus[0] for pus in of_mask.values()}
     # With every hardware thread a place, or places left to the runtime, cores are those of the mask.

@@ -129,8 +129,11 @@ def _binding(rank: RankPlacement, preset: Preset) -> Iterable[Setting]:
     every_thread = rank.threads > len(rank.cores)
     if preset.thread_pools:
         return
+    places = rank.mask if every_thread else rank.cores
+    if preset.openmp == "gomp-old":
+        yield mine("GOMP_CPU_AFFINITY", join(places), "one thread on each")
+        return
     if preset.openmp == "gomp":
-        places = rank.mask if every_thread else rank.cores
         yield mine("OMP_PLACES", ",".join(f"{{{cpu}}}" for cpu in places), "one thread on each")
         yield mine("OMP_PROC_BIND", "close", "threads stay on their places")
         return
