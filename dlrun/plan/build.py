@@ -100,6 +100,8 @@ def build(inputs: Inputs) -> Plan:
         shape, commands[0], site, layout, choice, binding, launch_arguments(container, inputs.directory),
         given={*spec.environment.variables, *site.environment.variables, *(v.name for v in of_fabric)},
     )  # fmt: skip
+    staging = any(one.strategy != "in_place" for one in data)
+    roles.check_layout(role_plans, layout, choice, ledger, staged=staging)
     environment.check_dropped(spec, {v.name for role in role_plans for v in role.variables}, ledger)
     _stop(ledger, inputs)
     launch = roles.launch_plan(choice, site)

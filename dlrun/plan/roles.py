@@ -108,6 +108,32 @@ def stage_launch(site: Site, layout: Layout, choice: Choice) -> tuple[Text, ...]
     return tuple(choice.launcher.start(step, site.launcher))
 
 
+_RANKS_ALONE = ("ibrun",)
+"""Launchers that know one layout, the ranks': fewer processes fill the first nodes (dlrun.launchers.ibrun)."""
+
+
+def check_layout(
+    plans: Sequence[RolePlan], layout: Layout, choice: Choice, ledger: Ledger, *, staged: bool
+) -> None:
+    """Note what is to run otherwise often on each node than ranks do, where the launcher cannot lay that out."""
+    name, ranks = choice.launcher.NAME, layout.ranks_per_node
+    if name not in _RANKS_ALONE or layout.nodes == 1:
+        return
+    others = {
+        f"`{role.name}`": role.per_node for role in plans if role.nodes == "all" and role.per_node != ranks
+    }
+    if staged and ranks != 1:
+        others["staging"] = 1
+    for what, per_node in others.items():
+        ledger.problem(
+            "DLR028",
+            f"launcher `{name}` starts {ranks} processes on each node, as there are ranks, and {what} wants {per_node}",
+            "launcher",
+            "framework",
+            help="use another launcher with `launcher:`, such as `ssh`, or the same number of each",
+        )
+
+
 def plan_roles(
     shape: Shape,
     command: Sequence[Text],

@@ -6,6 +6,7 @@ import pytest
 
 from dlrun import backends
 from dlrun.launchers.protocol import Step
+from dlrun.model.problem import InvalidFile
 from dlrun.model.site import LauncherSite
 from dlrun.render.shell import join
 from tests.making import plan_of
@@ -33,3 +34,26 @@ def test_mpi_programs_can_be_started(tmp_path, name):
     plan = plan_of(tmp_path, "framework: mpi\nresources: {nodes: 2, ranks_per_node: 3}", site)
     assert plan.launch.name == name
     assert "PMI_RANK" in plan.launch.identity.rank.code
+
+
+@pytest.mark.parametrize(
+    ("spec", "refused"),
+    [
+        ("framework: torch\nresources: {nodes: 2, ranks_per_node: 4}", False),
+        ("framework: mxnet\nresources: {nodes: 2, ranks_per_node: 1}", False),
+        ("framework: mxnet\nresources: {nodes: 2, ranks_per_node: 4}", True),
+        ("framework: mxnet\nmxnet: {servers_per_node: 4}\nresources: {nodes: 2, ranks_per_node: 4}", False),
+        ("framework: torch\ntorch: {torchrun: true}\nresources: {nodes: 2, ranks_per_node: 4}", True),
+        ("framework: torch\ntorch: {torchrun: true}\nresources: {nodes: 1, ranks_per_node: 4}", False),
+    ],
+)
+def test_ibrun_lays_out_nothing_but_the_ranks(spec, refused, tmp_path):
+    """Two servers beside four ranks a node would both be on the first node, and Ray's nodes would never meet."""
+    site = "name: tacc\nscheduler: {type: slurm}\nlauncher: {name: ibrun}\n"
+    if not refused:
+        assert plan_of(tmp_path, spec, site).roles
+        return
+    with pytest.raises(InvalidFile) as failure:
+        plan_of(tmp_path, spec, site)
+    (problem,) = [found for found in failure.value.problems if found.code == "DLR028"]
+    assert "starts 4 processes on each node" in problem.message
