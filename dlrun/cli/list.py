@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from dlrun.cli.options import json_option
+from dlrun.cli.options import json_option, say
 
 
 @click.command(epilog="Example: dlrun list --limit 5")
@@ -15,7 +15,7 @@ def command(limit: int, site: str | None, as_json: bool) -> None:
     """List jobs that were submitted from here, newest first."""
     from itertools import islice
 
-    from dlrun.cli.status import as_data, rows_of
+    from dlrun.cli.status import as_data, row_of, show
     from dlrun.effects import jobs, status
 
     chosen = list(islice((job for job in jobs.all_jobs(jobs.home()) if site in (None, job.site)), limit))
@@ -25,8 +25,6 @@ def command(limit: int, site: str | None, as_json: bool) -> None:
 
         emit("jobs", [as_data(job, states[job.directory]) for job in chosen])
         return
-    from dlrun.cli.output.table import table
-
-    rows = [rows_of(job, states[job.directory])[0] for job in chosen]
-    if rows:
-        click.echo(table(("JOB", "ID", "SITE", "STATE", "EXIT", "NODES", "STARTED", "ENDED"), rows))
+    show([row_of(job, states[job.directory]) for job in chosen])
+    if not chosen:
+        say("no jobs yet; `dlrun submit SPEC` makes one")

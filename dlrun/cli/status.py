@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -34,17 +35,23 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
             [as_data(job, states[job.directory]) | _cost(job, states[job.directory]) for job in chosen],
         )
         return
-    from dlrun.cli.output.table import table
-
-    rows = [line for job in chosen for line in rows_of(job, states[job.directory])]
-    if rows:
-        click.echo(table(("JOB", "ID", "SITE", "STATE", "EXIT", "NODES", "STARTED", "ENDED"), rows))
+    show([row for job in chosen for row in rows_of(job, states[job.directory])])
+    if not chosen:
+        say("no job waits or runs; `dlrun list` shows all")
     for job in chosen if jobs else ():
         if states[job.directory] and all(one.state.final for one in states[job.directory]):
             from dlrun.cli.output.cost import used
             from dlrun.effects.results import seconds_used
 
             say(f"{job.directory.name} {used(job.plan(), seconds_used(job, states[job.directory]))}")
+
+
+def show(rows: list[tuple[str, ...]]) -> None:
+    """Print jobs as a table; nothing if there are none."""
+    from dlrun.cli.output.table import table
+
+    if rows:
+        click.echo(table(("JOB", "ID", "SITE", "STATE", "EXIT", "NODES", "STARTED", "ENDED"), rows))
 
 
 def rows_of(job: Job, states: list[JobStatus]) -> list[tuple[str, ...]]:
@@ -54,11 +61,27 @@ def rows_of(job: Job, states: list[JobStatus]) -> list[tuple[str, ...]]:
     return [_row(job, one) for one in states]
 
 
+def row_of(job: Job, states: list[JobStatus]) -> tuple[str, ...]:
+    """A job in one line of the table: of a sweep, how many points are in each state."""
+    if len(states) < 2:
+        return rows_of(job, states)[0]
+    counts = Counter(one.state for one in states)
+    begun = min((one.started for one in states if one.started), default=None)
+    over = max(one.ended or "" for one in states) if all(one.state.final for one in states) else None
+    found = ", ".join(f"{count} {state}" for state, count in counts.most_common())
+    return (job.directory.name, str(job.job_id), job.site, found, "-", "-", _when(begun), _when(over))
+
+
+def _when(time: str | None) -> str:
+    """`2026-11-21T18:39:22` as a table has room for: `11-21 18:39`."""
+    return time[5:16].replace("T", " ") if time else "-"
+
+
 def _row(job: Job, one: JobStatus) -> tuple[str, ...]:
     task = f"[{one.task}]" if one.task is not None else ""
     reason = f" ({one.reason})" if one.reason and not one.state.final else ""
     code = "-" if one.exit_code is None else str(one.exit_code)
-    times = (one.nodes or "-", one.started or "-", one.ended or "-")
+    times = (one.nodes or "-", _when(one.started), _when(one.ended))
     return (job.directory.name, f"{job.job_id}{task}", job.site, f"{one.state}{reason}", code, *times)
 
 

@@ -16,6 +16,7 @@ from dlrun.model.installed import Installed
 from dlrun.model.keys import key
 from dlrun.model.problem import Problem
 from dlrun.model.text import Shell, Text
+from dlrun.model.units import many
 
 NAME = "horovod"
 TITLE = "Horovod"
@@ -104,7 +105,7 @@ def _gloo(shape: Shape) -> tuple[Setting, ...]:
         ("HOROVOD_GLOO_RENDEZVOUS_PORT", protocol.MASTER_PORT, "derived from the job id, found free there"),
         ("HOROVOD_HOSTNAME", Text.of("node", protocol.NODE_RANK), "names this node's ranks for the server"),
         ("HOROVOD_RANK", protocol.RANK, "as the launcher counts"),
-        ("HOROVOD_SIZE", str(shape.world_size), f"{shape.nodes} nodes × {per_node} ranks"),
+        ("HOROVOD_SIZE", str(shape.world_size), f"{many(shape.nodes, 'node')} × {many(per_node, 'rank')}"),
         ("HOROVOD_LOCAL_RANK", protocol.LOCAL_RANK, "as the launcher counts on this node"),
         ("HOROVOD_LOCAL_SIZE", protocol.LOCAL_SIZE, "ranks on this node"),
         ("HOROVOD_CROSS_RANK", protocol.NODE_RANK, "place among the ranks of this local rank"),

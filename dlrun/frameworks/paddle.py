@@ -17,6 +17,7 @@ from dlrun.model.installed import Installed
 from dlrun.model.keys import key
 from dlrun.model.problem import Problem
 from dlrun.model.text import Shell, Text
+from dlrun.model.units import many
 
 NAME = "paddle"
 TITLE = "PaddlePaddle"
@@ -130,7 +131,11 @@ def _agent(shape: Shape, command: Sequence[Text]) -> Role:
 def _trainers(shape: Shape, *, server: bool = False) -> tuple[Setting, ...]:
     everyone = protocol.endpoints(1, shape.ranks_per_node, shape.world_size)
     said: list[tuple[str, str | Shell | Text, str]] = [
-        ("PADDLE_TRAINERS_NUM", str(shape.world_size), f"{shape.nodes} nodes × {shape.ranks_per_node} ranks"),
+        (
+            "PADDLE_TRAINERS_NUM",
+            str(shape.world_size),
+            f"{many(shape.nodes, 'node')} × {many(shape.ranks_per_node, 'rank')}",
+        ),
         ("PADDLE_TRAINER_ENDPOINTS", everyone, "all trainers in order of rank"),
     ]
     if not server:

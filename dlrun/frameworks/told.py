@@ -10,6 +10,7 @@ from dlrun.frameworks.protocol import Setting, Shape
 from dlrun.model.installed import Installed
 from dlrun.model.problem import Problem
 from dlrun.model.text import Shell, Text
+from dlrun.model.units import many
 
 MPI_LAUNCHERS = ("srun", "openmpi", "hydra", "intelmpi", "pals", "ibrun")
 """Launchers under which MPI_Init finds the other ranks."""
@@ -65,7 +66,11 @@ def torch_environment(shape: Shape) -> tuple[Setting, ...]:
         _TORCH,
         ("MASTER_ADDR", protocol.MASTER_ADDR, "rank 0's node, by the site's address rule"),
         ("MASTER_PORT", protocol.MASTER_PORT, "derived from the job id, found free on rank 0's node"),
-        ("WORLD_SIZE", str(shape.world_size), f"{shape.nodes} nodes × {shape.ranks_per_node} ranks"),
+        (
+            "WORLD_SIZE",
+            str(shape.world_size),
+            f"{many(shape.nodes, 'node')} × {many(shape.ranks_per_node, 'rank')}",
+        ),
         ("RANK", protocol.RANK, "as the launcher counts"),
         ("LOCAL_RANK", protocol.LOCAL_RANK, "as the launcher counts on this node"),
         ("LOCAL_WORLD_SIZE", protocol.LOCAL_SIZE, "ranks on this node"),

@@ -77,3 +77,8 @@ class Duration(int):
     def clock(self) -> str:
         """`HH:MM:SS` with as many hours as it takes: read alike by Slurm and every PBS."""
         return f"{self // 3600:02d}:{self // 60 % 60:02d}:{self % 60:02d}"
+
+
+def many(count: int, noun: str) -> str:
+    """`1 node`, `2 nodes`: a number of things, for people to read."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"

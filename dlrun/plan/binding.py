@@ -8,6 +8,7 @@ from dlrun.model.plan import Binding
 from dlrun.model.site import GpuBinding, Site
 from dlrun.model.spec import PlacementOptions
 from dlrun.model.topology import Topology
+from dlrun.model.units import many
 from dlrun.plan.ledger import Ledger
 from dlrun.plan.resources import Layout
 
@@ -202,4 +203,4 @@ def _because(placement: Placement) -> str:
     node, rank = placement.node, placement.ranks[0]
     kept = len(rank.comm) + len(rank.loader)
     free = f", {kept} kept for communication and loading" if kept else ""
-    return f"{node.usable_cores} cores / {len(placement.ranks)} ranks{free}"
+    return f"{many(node.usable_cores, 'core')} / {many(len(placement.ranks), 'rank')}{free}"

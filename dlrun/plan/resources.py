@@ -9,7 +9,7 @@ from dlrun.model.record import record
 from dlrun.model.site import NodeType, Partition, Site
 from dlrun.model.spec import Resources
 from dlrun.model.topology import Topology
-from dlrun.model.units import Bytes, Duration
+from dlrun.model.units import Bytes, Duration, many
 from dlrun.plan.ledger import Ledger
 
 Memory = Bytes | Literal["all"] | None
@@ -132,7 +132,10 @@ def _ranks(
         per_node = ledger.take(key, wanted.ranks_per_node)
     elif wanted.ranks != "auto":
         per_node = ledger.decide(
-            key, -(-wanted.ranks // nodes), "ranks-over-nodes", f"{wanted.ranks} ranks over {nodes} nodes"
+            key,
+            -(-wanted.ranks // nodes),
+            "ranks-over-nodes",
+            f"{many(wanted.ranks, 'rank')} over {many(nodes, 'node')}",
         )
     elif gpus:
         per_node = ledger.decide(key, gpus, "rank-per-gpu", "one rank for each GPU")
@@ -145,7 +148,7 @@ def _ranks(
     if wanted.ranks == "auto":
         total = per_node * nodes
         return per_node, ledger.decide(
-            "resources.ranks", total, "nodes-times-ranks", f"{nodes} nodes × {per_node} ranks"
+            "resources.ranks", total, "nodes-times-ranks", f"{many(nodes, 'node')} × {many(per_node, 'rank')}"
         )
     total = ledger.take("resources.ranks", wanted.ranks)
     if not (nodes - 1) * per_node < total <= nodes * per_node:
@@ -181,11 +184,11 @@ def _cpus(
     if topology is None:
         return None
     cores = len(topology.cores) - len(topology.cores_of(topology.reserved))
-    share, of = cores, f"{cores} cores"
+    share, of = cores, many(cores, "core")
     if gpus and not exclusive and gpus < len(topology.gpus):
         share = max(1, cores * gpus // len(topology.gpus))
         of = f"{share} cores that go with {gpus} of {len(topology.gpus)} GPUs"
-    return ledger.decide(key, max(1, share // per_node), "equal-share", f"{of} / {per_node} ranks")
+    return ledger.decide(key, max(1, share // per_node), "equal-share", f"{of} / {many(per_node, 'rank')}")
 
 
 def _memory(wanted: Resources, site: Site, node_type: NodeType | None, ledger: Ledger) -> Memory:

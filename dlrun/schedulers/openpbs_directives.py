@@ -8,7 +8,7 @@ from itertools import groupby
 from dlrun.model.origin import Origin
 from dlrun.model.plan import Directive, Request
 from dlrun.model.site import SchedulerSite
-from dlrun.model.units import Bytes
+from dlrun.model.units import Bytes, many
 from dlrun.schedulers import pbs_directives as pbs
 from dlrun.schedulers.draft import INDEX, Draft
 
@@ -65,7 +65,9 @@ def _chunks(draft: Draft) -> None:
         resources = [f":host={host}{chunk}" for host, chunk in zip(hosts, resources, strict=True)]
     chunks = "+".join(f"{len(list(same))}{chunk}" for chunk, same in groupby(resources))
     draft.add(
-        f"-l {pbs.quote(f'select={chunks}')}", f"{request.nodes} nodes with {request.ranks} ranks", "nodes"
+        f"-l {pbs.quote(f'select={chunks}')}",
+        f"{many(request.nodes, 'node')} with {many(request.ranks, 'rank')}",
+        "nodes",
     )
     if request.exclusive and not draft.site.exclusive and "excl" not in place:
         place += ":exclhost"
@@ -97,7 +99,7 @@ def _totals(draft: Draft) -> None:
     """Job-wide resources, as NCI counts them: no chunks, so nothing can differ between nodes."""
     request, site, nodes = draft.request, draft.site, draft.request.nodes
     pbs.refuse(draft, "hosts", "constraint")
-    because = f"of the whole job: {nodes} nodes"
+    because = f"of the whole job: {many(nodes, 'node')}"
     cpus = (request.cpus_per_node or 0) * nodes or (request.cpus_per_rank or 0) * request.ranks
     if cpus and site.cpus != "none":
         draft.add(f"-l ncpus={cpus}", f"{site.cpus} {because}", "cpus_per_node")

@@ -12,6 +12,7 @@ from dlrun.model.hostlist import fold
 from dlrun.model.origin import Origin
 from dlrun.model.plan import Directive, Request
 from dlrun.model.site import SchedulerSite
+from dlrun.model.units import many
 from dlrun.schedulers.draft import INDEX, Draft, spell
 from dlrun.schedulers.slurm_rules import check
 
@@ -87,13 +88,17 @@ def _output(draft: Draft, output: str) -> None:
 
 def _layout(draft: Draft) -> None:
     request, site = draft.request, draft.site
-    draft.add(f"--nodes={request.nodes}", f"{request.nodes} nodes", "nodes")
-    draft.add(f"--ntasks={request.ranks}", f"{request.ranks} ranks", "ranks")
+    draft.add(f"--nodes={request.nodes}", many(request.nodes, "node"), "nodes")
+    draft.add(f"--ntasks={request.ranks}", many(request.ranks, "rank"), "ranks")
     if request.spare_nodes:
-        draft.add("--no-kill", "a node that dies ends its ranks, and not the job: there are spare ones", "spare_nodes")
+        draft.add(
+            "--no-kill",
+            "a node that dies ends its ranks, and not the job: there are spare ones",
+            "spare_nodes",
+        )
     draft.add(
         f"--ntasks-per-node={request.ranks_per_node}",
-        f"at most {request.ranks_per_node} ranks a node",
+        f"at most {many(request.ranks_per_node, 'rank')} a node",
         "ranks_per_node",
     )
     if site.cpus != "none":
@@ -126,7 +131,7 @@ def _gpus(draft: Draft) -> None:
     if not request.gpus_per_node or form == "none" or draft.refused("gpus_per_node"):
         return
     kind = f"{request.gpu_type}:" if request.gpu_type else ""
-    because = f"{request.gpus_per_node} GPUs on each node"
+    because = f"{many(request.gpus_per_node or 0, 'GPU')} on each node"
     if form == "gpus_per_node":
         draft.add(f"--gpus-per-node={kind}{request.gpus_per_node}", because, "gpus_per_node")
     elif form == "gres":

@@ -8,7 +8,7 @@ from itertools import groupby
 from dlrun.model.origin import Origin
 from dlrun.model.plan import Dependency, Directive, Request
 from dlrun.model.site import SchedulerSite
-from dlrun.model.units import Bytes
+from dlrun.model.units import Bytes, many
 from dlrun.schedulers import pbs_directives as pbs
 from dlrun.schedulers.draft import INDEX, Draft
 
@@ -42,7 +42,9 @@ def directives(
         draft.add("-l naccesspolicy=singlejob", "whole nodes for this job alone", "exclusive")
     if memory := pbs.memory(draft):
         total = pbs.size(Bytes(memory * request.nodes))
-        draft.add(f"-l mem={total}", f"memory of the whole job: {request.nodes} nodes", "memory_per_node")
+        draft.add(
+            f"-l mem={total}", f"memory of the whole job: {many(request.nodes, 'node')}", "memory_per_node"
+        )
     pbs.add_who(draft)
     pbs.add_when(draft, [_dependency(dependency) for dependency in request.after])
     pbs.add_options(draft)
@@ -69,7 +71,9 @@ def _nodes(draft: Draft) -> None:
     else:
         text = "+".join(f"{len(list(same))}{chunk}" for chunk, same in groupby(chunks))
     draft.add(
-        f"-l {pbs.quote(f'nodes={text}')}", f"{request.nodes} nodes with {request.ranks} ranks", "nodes"
+        f"-l {pbs.quote(f'nodes={text}')}",
+        f"{many(request.nodes, 'node')} with {many(request.ranks, 'rank')}",
+        "nodes",
     )
 
 

@@ -274,6 +274,7 @@ def test_one_point_of_a_sweep_is_ended_and_another_never_started(dlrun):
         f"{job.name}:0: cancelled",
     ]
     wait_for(lambda: not dlrun.alive())
+    assert "2 cancelled, 1 completed" in dlrun("list").stdout
     assert [state for state, _ in states(dlrun, job)] == ["cancelled", "cancelled", "completed"]
     assert not (job / "points" / "1" / "logs" / "rank-0.log").exists()
     assert dlrun("cancel", f"{job.name}:2").stderr == f"{job.name}:2: had ended already\n"

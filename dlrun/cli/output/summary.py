@@ -19,8 +19,9 @@ def summary(plan: Plan) -> str:
 def _job(plan: Plan) -> Iterator[str]:
     request = plan.request
     yield f"job {plan.name} on {plan.site} ({plan.scheduler}, {plan.framework} started by {plan.launch.name})"
-    each = f"{request.ranks_per_node} on each of {request.nodes} node{'s' if request.nodes != 1 else ''}"
-    yield f"  ranks       {request.ranks}: {each}"
+    each = f", {request.ranks_per_node} on each" if request.nodes > 1 else ""
+    yield f"  nodes       {request.nodes}"
+    yield f"  ranks       {request.ranks}{each}"
     if request.gpus_per_node:
         yield f"  GPUs        {request.gpus_per_node} on each node"
     if request.memory_per_node:
@@ -31,11 +32,20 @@ def _job(plan: Plan) -> Iterator[str]:
         yield f"  walltime    {request.walltime}"
     if plan.points:
         yield f"  sweep       {len(plan.points)} points"
-    for role in plan.roles:
-        where = "each node" if role.nodes == "all" else "the first node"
-        yield f"  {role.name + 's':<11} {role.count}, {role.per_node} on {where}: {join(role.argv)}"
+    yield from _commands(plan)
     meet = plan.rendezvous
     yield f"  rendezvous  {meet.because}, ports {meet.first_port}-{meet.last_port}"
+
+
+def _commands(plan: Plan) -> Iterator[str]:
+    """What each process runs; where there are several kinds, how many of each there are, and where."""
+    if len(plan.roles) == 1:
+        which = "  (the first point's)" if plan.points else ""
+        yield f"  command     {join(plan.roles[0].argv)}{which}"
+        return
+    for role in plan.roles:
+        where = "each node" if role.nodes == "all" else "the first node"
+        yield f"  {role.name:<11} {role.count}, {role.per_node} on {where}: {join(role.argv)}"
 
 
 def _placement(plan: Plan) -> Iterator[str]:

@@ -25,7 +25,7 @@
 #   --open-mode=append -- a requeued job keeps its earlier log
 #   --nodes=2 -- 2 nodes
 #   --ntasks=2 -- 2 ranks
-#   --ntasks-per-node=1 -- at most 1 ranks a node
+#   --ntasks-per-node=1 -- at most 1 rank a node
 #   --exclusive -- whole nodes for this job alone
 #   --time=12:00:00 -- the walltime, 12h
 #   --dependency=afterok:1234,afterany:77 -- jobs that must end first

@@ -18,7 +18,7 @@
 #   --no-requeue -- on_failure does not ask for requeues
 #   --nodes=2 -- 2 nodes
 #   --ntasks=2 -- 2 ranks
-#   --ntasks-per-node=1 -- at most 1 ranks a node
+#   --ntasks-per-node=1 -- at most 1 rank a node
 #   --time=04:00:00 -- the walltime, 4h
 #   --signal=B:USR2@720 -- USR2 to the job script 12m before the end
 

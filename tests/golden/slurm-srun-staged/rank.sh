@@ -82,7 +82,7 @@ case $role in
 rank)
   export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]
   export MASTER_PORT="$DLRUN_MASTER_PORT" # derived from the job id, found free on rank 0's node [PyTorch documentation, torch.distributed]
-  export WORLD_SIZE=2 # 2 nodes × 1 ranks [PyTorch documentation, torch.distributed]
+  export WORLD_SIZE=2 # 2 nodes × 1 rank [PyTorch documentation, torch.distributed]
   export RANK="$DLRUN_RANK" # as the launcher counts [PyTorch documentation, torch.distributed]
   export LOCAL_RANK="$DLRUN_LOCAL_RANK" # as the launcher counts on this node [PyTorch documentation, torch.distributed]
   export LOCAL_WORLD_SIZE="$DLRUN_LOCAL_SIZE" # ranks on this node [PyTorch documentation, torch.distributed]

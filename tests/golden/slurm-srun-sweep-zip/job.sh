@@ -16,7 +16,7 @@
 #   --job-name=sweep -- the spec's name
 #   --output=points/%a/logs/job.log -- standard output and error, in the job directory
 #   --no-requeue -- on_failure does not ask for requeues
-#   --nodes=1 -- 1 nodes
+#   --nodes=1 -- 1 node
 #   --ntasks=2 -- 2 ranks
 #   --ntasks-per-node=2 -- at most 2 ranks a node
 #   --array=0-7%4 -- 8 points of the sweep

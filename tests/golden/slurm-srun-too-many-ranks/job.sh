@@ -16,7 +16,7 @@
 #   --job-name=crowded -- the spec's name
 #   --output=logs/job.log -- standard output and error, in the job directory
 #   --no-requeue -- on_failure does not ask for requeues
-#   --nodes=1 -- 1 nodes
+#   --nodes=1 -- 1 node
 #   --ntasks=12 -- 12 ranks
 #   --ntasks-per-node=12 -- at most 12 ranks a node
 #   --cpus-per-task=1 -- cores of each rank

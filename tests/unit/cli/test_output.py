@@ -66,7 +66,9 @@ def test_the_page_of_a_plan(tmp_path):
     page = {" ".join(line.split()) for line in lines}
     for line in (
         "job net on gpus (slurm, torch started by srun)",
-        "ranks 8: 2 on each of 4 nodes",
+        "nodes 4",
+        "ranks 8, 2 on each",
+        "command python train.py --data /scratch/set (the first point's)",
         "GPUs 2 on each node",
         "partition gpu",
         "walltime 1h30m",

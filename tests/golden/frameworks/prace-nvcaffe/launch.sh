@@ -1,5 +1,5 @@
 take_ports 1
-export OMP_NUM_THREADS=40 # 40 cores / 1 ranks [OpenMP 5.2, chapter 21]
+export OMP_NUM_THREADS=40 # 40 cores / 1 rank [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
 export NCCL_DEBUG=WARN # prints an explicit message when a call fails, and nothing else [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
 # 6 × rank, 1 on each node

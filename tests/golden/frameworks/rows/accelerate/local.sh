@@ -1,5 +1,5 @@
 take_ports 1
-export OMP_NUM_THREADS=8 # 8 cores / 1 ranks [OpenMP 5.2, chapter 21]
+export OMP_NUM_THREADS=8 # 8 cores / 1 rank [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
 # 1 × rank, 1 on each node
 start_local 1 bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
@@ -9,7 +9,7 @@ case $role in
 rank)
   export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]
   export MASTER_PORT="$DLRUN_MASTER_PORT" # derived from the job id, found free on rank 0's node [PyTorch documentation, torch.distributed]
-  export WORLD_SIZE=1 # 1 nodes × 1 ranks [PyTorch documentation, torch.distributed]
+  export WORLD_SIZE=1 # 1 node × 1 rank [PyTorch documentation, torch.distributed]
   export RANK="$DLRUN_RANK" # as the launcher counts [PyTorch documentation, torch.distributed]
   export LOCAL_RANK="$DLRUN_LOCAL_RANK" # as the launcher counts on this node [PyTorch documentation, torch.distributed]
   export LOCAL_WORLD_SIZE="$DLRUN_LOCAL_SIZE" # ranks on this node [PyTorch documentation, torch.distributed]

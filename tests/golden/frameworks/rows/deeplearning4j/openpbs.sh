@@ -1,6 +1,6 @@
 DLRUN_MASTER_IP=$(numeric "$DLRUN_MASTER_ADDR") # for those that take no name
 take_ports 3
-export OMP_NUM_THREADS=48 # 48 cores / 1 ranks [OpenMP 5.2, chapter 21]
+export OMP_NUM_THREADS=48 # 48 cores / 1 rank [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
 # 1 × master, 1 on the first node
 start_ssh "$run_dir"/hosts-first 1 1 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" master </dev/null &

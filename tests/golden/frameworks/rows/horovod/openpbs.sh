@@ -1,5 +1,5 @@
 take_ports 1
-export OMP_NUM_THREADS=48 # 48 cores / 1 ranks [OpenMP 5.2, chapter 21]
+export OMP_NUM_THREADS=48 # 48 cores / 1 rank [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
 # 1 × rendezvous, 1 on the first node
 start_ssh "$run_dir"/hosts-first 1 1 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" rendezvous </dev/null &
@@ -18,7 +18,7 @@ rank)
   export HOROVOD_GLOO_RENDEZVOUS_PORT="$DLRUN_MASTER_PORT" # derived from the job id, found free there [Horovod 0.28, horovod/common/gloo/gloo_context.h]
   export HOROVOD_HOSTNAME=node"$DLRUN_NODE_RANK" # names this node's ranks for the server [Horovod 0.28, horovod/common/gloo/gloo_context.h]
   export HOROVOD_RANK="$DLRUN_RANK" # as the launcher counts [Horovod 0.28, horovod/common/gloo/gloo_context.h]
-  export HOROVOD_SIZE=2 # 2 nodes × 1 ranks [Horovod 0.28, horovod/common/gloo/gloo_context.h]
+  export HOROVOD_SIZE=2 # 2 nodes × 1 rank [Horovod 0.28, horovod/common/gloo/gloo_context.h]
   export HOROVOD_LOCAL_RANK="$DLRUN_LOCAL_RANK" # as the launcher counts on this node [Horovod 0.28, horovod/common/gloo/gloo_context.h]
   export HOROVOD_LOCAL_SIZE="$DLRUN_LOCAL_SIZE" # ranks on this node [Horovod 0.28, horovod/common/gloo/gloo_context.h]
   export HOROVOD_CROSS_RANK="$DLRUN_NODE_RANK" # place among the ranks of this local rank [Horovod 0.28, horovod/common/gloo/gloo_context.h]

@@ -1,5 +1,5 @@
 take_ports 1
-export OMP_NUM_THREADS=48 # 48 cores / 1 ranks [OpenMP 5.2, chapter 21]
+export OMP_NUM_THREADS=48 # 48 cores / 1 rank [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
 # 2 × rank, 1 on each node
 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &

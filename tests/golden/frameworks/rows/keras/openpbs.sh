@@ -1,5 +1,5 @@
 take_ports 1
-export OMP_NUM_THREADS=48 # 48 cores / 1 ranks [OpenMP 5.2, chapter 21]
+export OMP_NUM_THREADS=48 # 48 cores / 1 rank [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
 # 2 × rank, 1 on each node
 start_ssh "$run_dir"/hosts 1 2 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &

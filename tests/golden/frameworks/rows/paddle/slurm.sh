@@ -1,5 +1,5 @@
 take_ports 2
-export OMP_NUM_THREADS=48 # 48 cores / 1 ranks [OpenMP 5.2, chapter 21]
+export OMP_NUM_THREADS=48 # 48 cores / 1 rank [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
 # 2 × rank, 1 on each node
 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
@@ -7,7 +7,7 @@ srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad
 command=()
 case $role in
 rank)
-  export PADDLE_TRAINERS_NUM=2 # 2 nodes × 1 ranks [Paddle 3.3, paddle/distributed/parallel.py]
+  export PADDLE_TRAINERS_NUM=2 # 2 nodes × 1 rank [Paddle 3.3, paddle/distributed/parallel.py]
   export PADDLE_TRAINER_ENDPOINTS
   PADDLE_TRAINER_ENDPOINTS="$(endpoints 1 1 2)" # all trainers in order of rank [Paddle 3.3, paddle/distributed/parallel.py]
   export PADDLE_TRAINER_ID="$DLRUN_RANK" # as the launcher counts [Paddle 3.3, paddle/distributed/parallel.py]

@@ -1,6 +1,6 @@
 DLRUN_MASTER_IP=$(numeric "$DLRUN_MASTER_ADDR") # for those that take no name
 take_ports 1
-export OMP_NUM_THREADS=8 # 8 cores / 1 ranks [OpenMP 5.2, chapter 21]
+export OMP_NUM_THREADS=8 # 8 cores / 1 rank [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
 # 1 × node, 1 on each node
 start_local 1 bash "$DLRUN_JOB_DIR/rank.sh" node </dev/null &
