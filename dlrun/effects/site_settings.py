@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from dlrun.config.nodes import MapNode, ScalarNode
 from dlrun.fabrics import rules
 from dlrun.fabrics.libraries import in_play
 from dlrun.fabrics.rules import Job
@@ -19,22 +20,20 @@ _SECTIONS = (
 )  # fmt: skip
 
 
-def settings(site: Site, origins: Origins) -> Iterator[Problem]:
-    """Harmful and deprecated settings, halves of pairs, units that `drop` takes apart."""
+def settings(site: Site, origins: Origins, defaults: MapNode | None = None) -> Iterator[Problem]:
+    """Harmful and deprecated settings, halves of pairs, units that `drop` takes apart.
+
+    `defaults` are the profile's spec keys, whose variables count as the site's own.
+    """
     fabric = site.fabric
     job = _widest_job(site)
-    for block, values in (
-        ("environment.variables", site.environment.variables),
-        ("fabric.settings", fabric.settings if fabric else {}),
-        ("fabric.multi_node", fabric.multi_node if fabric else {}),
-    ):
-        for name, value in values.items():
-            for rule in rules.faults(job, name, value)[:1]:
-                yield _fault(rule, name, value, origins.get(f"{block}.{name}") or origins.get(block), job)
+    for name, value, origin in _set_by(site, origins, defaults):
+        for rule in rules.faults(job, name, value)[:1]:
+            yield _fault(rule, name, value, origin, job)
+        if fabric is not None:
+            yield from _pair(name, value, site, job, origin)
     if fabric is None:
         return
-    for name, value in {**fabric.settings, **fabric.multi_node}.items():
-        yield from _pair(name, value, site, job, origins)
     for name in fabric.drop:
         for unit in {rule.unit for rule in about(name) if rule.unit and rule.act == "set"}:
             rest = [rule.name for rule in rules.unit(unit) if rule.name not in fabric.drop]
@@ -47,6 +46,25 @@ def settings(site: Site, origins: Origins) -> Iterator[Problem]:
                     help="leave it in, or list all of them to say that you mean it",
                     warning=True,
                 )
+
+
+def _set_by(
+    site: Site, origins: Origins, defaults: MapNode | None
+) -> Iterator[tuple[str, str, Origin | None]]:
+    """Every variable that a profile sets, with its value and place."""
+    fabric = site.fabric
+    for block, values in (
+        ("environment.variables", site.environment.variables),
+        ("fabric.settings", fabric.settings if fabric else {}),
+        ("fabric.multi_node", fabric.multi_node if fabric else {}),
+    ):
+        for name, value in values.items():
+            yield name, value, origins.get(f"{block}.{name}") or origins.get(block)
+    environment = defaults.get("environment") if defaults else None
+    variables = environment.get("variables") if isinstance(environment, MapNode) else None
+    for name, entry in variables.entries.items() if isinstance(variables, MapNode) else ():
+        if isinstance(entry.value, ScalarNode):
+            yield name, entry.value.text, entry.value.origin
 
 
 def _widest_job(site: Site) -> Job:
@@ -79,7 +97,7 @@ def _fault(rule: Rule, name: str, value: str, origin: Origin | None, job: Job) -
     return Problem(code=code, message=message, origin=origin, help=fault_help(rule), warning=warning)
 
 
-def _pair(name: str, value: str, site: Site, job: Job, origins: Origins) -> Iterator[Problem]:
+def _pair(name: str, value: str, site: Site, job: Job, origin: Origin | None) -> Iterator[Problem]:
     for rule in about(name):
         if rule.act == "asks" and rules.matches(rule, value) and job.fabric in rule.fabrics:
             missing = [c.partition(":")[2] for c in rule.when if c.startswith("flag:")]
@@ -89,7 +107,7 @@ def _pair(name: str, value: str, site: Site, job: Job, origins: Origins) -> Iter
                 yield Problem(
                     code="DLR063",
                     message=f"`{name}={value}` stands or falls with the option `{flag}`, which jobs here do not have",
-                    origin=origins.get(f"fabric.settings.{name}"),
+                    origin=origin,
                     help=f"add `{spelled}` to `{place}`, or leave the variable out (source: {rule.cited})",
                 )
 

@@ -47,7 +47,7 @@ def check(name: str, here: Here | None = None) -> Findings:
             *_backends(profile.site, profile.origins),
             *_topologies(LoadedSite(site=profile.site, profile=profile, path=path, because="")),
             *advice(profile.site, profile.origins, path.stem),
-            *settings(profile.site, profile.origins),
+            *settings(profile.site, profile.origins, profile.defaults),
             *sources(profile.site, profile.origins),
             *differences(profile.site, profile.origins, here),
         ]

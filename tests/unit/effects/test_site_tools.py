@@ -466,6 +466,14 @@ def test_check_finds_settings_where_they_stand(tmp_path):
     assert not findings(tmp_path, "slingshot", "FI_MR_CACHE_MONITOR: memhooks", with_gpus)["DLR062"].warning
 
 
+def test_check_looks_at_every_variable_that_a_profile_sets(tmp_path):
+    defaults = "defaults:\n  environment:\n    variables: {NCCL_IB_TIMEOUT: '50'}\n"
+    found = findings(tmp_path, "infiniband", "NCCL_DEBUG: WARN", defaults)
+    assert (found["DLR060"].origin.line, "INFINITE" in found["DLR060"].message) == (13, True)
+    own = "environment: {variables: {FI_CXI_RDZV_PROTO: alt_read}}\n"
+    assert findings(tmp_path, "slingshot", "NCCL_DEBUG: WARN", own)["DLR063"].origin.line == 11
+
+
 def test_check_finds_units_taken_apart_and_parts_without_a_source(tmp_path):
     path = tmp_path / "crag.yaml"
     path.write_text(
