@@ -14,13 +14,19 @@ from dlrun.errors import DlrunError
 from dlrun.model.origin import Origin
 from dlrun.model.problem import Problem
 from dlrun.model.site import NodeType, Partition, Site
+from dlrun.model.topology import Topology
 from dlrun.model.units import Duration
 
 Origins = Mapping[str, Origin]
 
 
-def differences(site: Site, origins: Origins, here: Here, runner: Runner = run) -> Iterator[Problem]:
-    """What the profile says otherwise than the live scheduler; nothing where this is not its cluster."""
+def differences(
+    site: Site, origins: Origins, here: Here, built: Mapping[str, Topology], runner: Runner = run
+) -> Iterator[Problem]:
+    """What the profile says otherwise than the live scheduler; nothing where this is not its cluster.
+
+    `built` has the topologies of its node types, by name.
+    """
     if recognised(site.recognise, surroundings(here)) is None or not (
         here.has("scontrol") or here.has("pbsnodes")
     ):
@@ -40,7 +46,7 @@ def differences(site: Site, origins: Origins, here: Here, runner: Runner = run) 
                        f'write `version: "{cluster.version}"`')  # fmt: skip
     yield from _queues(site, cluster, origins)
     yield from _names(site, cluster, origins)
-    yield from _nodes(site, cluster, origins)
+    yield from _nodes(site, cluster, origins, built)
 
 
 def _queues(site: Site, cluster: Cluster, origins: Origins) -> Iterator[Problem]:
@@ -112,25 +118,38 @@ def _names(site: Site, cluster: Cluster, origins: Origins) -> Iterator[Problem]:
                            f"nodes have {listed}")  # fmt: skip
 
 
-def _nodes(site: Site, cluster: Cluster, origins: Origins) -> Iterator[Problem]:
-    """Node types whose packages and cores no live node has."""
-    shapes = {(kind.packages, kind.cores) for kind in cluster.nodes if kind.packages}
+def _nodes(
+    site: Site, cluster: Cluster, origins: Origins, built: Mapping[str, Topology]
+) -> Iterator[Problem]:
+    """Node types that are like no live node, by packages and cores, or by CPUs where the scheduler knows no more."""
     for name, kind in site.node_types.items():
-        topology = kind.topology
-        if topology is None or not shapes:
+        node = built.get(name)
+        if node is None or not cluster.nodes:
             continue
-        alike = [k for k in cluster.nodes if (k.packages, k.cores) == (topology.packages, topology.cores)]
-        if not alike:
-            listed = ", ".join(f"{packages} × {cores}" for packages, cores in sorted(shapes, key=str))
-            yield _problem("DLR072", f"node_types.{name}.topology",
-                           f"no node here has {topology.packages} packages of {topology.cores} cores", origins,
-                           f"the scheduler knows {listed}")  # fmt: skip
+        key = f"node_types.{name}.{'topology' if kind.topology is not None else 'capture'}"
+        alike = [one for one in cluster.nodes if _is_like(one, node)]
+        if alike:
+            yield from _node(name, kind, node, alike, origins)
             continue
-        yield from _node(name, kind, alike, origins)
+        packages = len(node.packages())
+        shape = f"{packages} packages of {len(node.cores) // packages} cores"
+        listed = ", ".join(
+            sorted({f"{k.packages} × {k.cores}" if k.packages else f"{k.cpus} CPUs" for k in cluster.nodes})
+        )
+        yield _problem("DLR072", key, f"no node here has {shape}", origins, f"the scheduler knows {listed}")
 
 
-def _node(name: str, kind: NodeType, alike: list[Nodes], origins: Origins) -> Iterator[Problem]:
-    """One node type against the live nodes with as many packages and cores."""
+def _is_like(live: Nodes, node: Topology) -> bool:
+    packages = len(node.packages())
+    if live.packages:
+        return (live.packages, live.cores) == (packages, len(node.cores) // packages)
+    return live.cpus in (len(node.cores), len(node.pus()))
+
+
+def _node(
+    name: str, kind: NodeType, node: Topology, alike: list[Nodes], origins: Origins
+) -> Iterator[Problem]:
+    """One node type against the live nodes that are like it."""
     if kind.memory is not None and all(kind.memory.mebibytes() > k.memory_mib for k in alike):
         most = max(k.memory_mib for k in alike)
         yield _problem("DLR072", f"node_types.{name}.memory", f"the scheduler gives {most} MiB of these nodes", origins,
@@ -139,12 +158,12 @@ def _node(name: str, kind: NodeType, alike: list[Nodes], origins: Origins) -> It
     if kind.count is not None and kind.count > there:
         yield _problem("DLR072", f"node_types.{name}.count", f"the scheduler has {there} of these nodes", origins,
                        f"write `count: {there}`")  # fmt: skip
-    gpus = kind.topology.gpus.count if kind.topology and kind.topology.gpus else 0
-    if gpus and all(gpus > k.gpus for k in alike):
+    if node.gpus and all(len(node.gpus) > k.gpus for k in alike):
         most = max(k.gpus for k in alike)
         yield _problem("DLR072", f"node_types.{name}.topology.gpus", f"the scheduler gives {most} GPUs of these nodes",
                        origins, f"write `count: {most}`, or have the scheduler count them",
-                       f"node_types.{name}.topology.gpus.count", f"node_types.{name}.topology")  # fmt: skip
+                       f"node_types.{name}.topology.gpus.count", f"node_types.{name}.topology",
+                       f"node_types.{name}.capture")  # fmt: skip
 
 
 def _seconds(text: str | None) -> Duration | None:

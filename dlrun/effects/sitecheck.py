@@ -20,6 +20,7 @@ from dlrun.model.origin import Origin
 from dlrun.model.problem import InvalidFile, Problem, by_place
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
+from dlrun.model.topology import Topology
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,13 +44,14 @@ def check(name: str, here: Here | None = None) -> Findings:
         return Findings(name=name, problems=tuple(map(_coded, error.problems)), sources=error.sources)
     problems = [*profile.problems, *_defaults(profile)]
     if profile.site is not None:
+        built, faults = _topologies(LoadedSite(site=profile.site, profile=profile, path=path, because=""))
         problems += [
             *_backends(profile.site, profile.origins),
-            *_topologies(LoadedSite(site=profile.site, profile=profile, path=path, because="")),
+            *faults,
             *advice(profile.site, profile.origins, path.stem),
             *settings(profile.site, profile.origins, profile.defaults),
             *sources(profile.site, profile.origins),
-            *differences(profile.site, profile.origins, here),
+            *differences(profile.site, profile.origins, here, built),
         ]
     hidden = hide(profile.sources, {})
     return Findings(name=name, problems=tuple(sorted(map(_coded, problems), key=by_place)), sources=hidden)
@@ -84,9 +86,14 @@ def _backends(site: Site, origins: Mapping[str, Origin]) -> Iterator[Problem]:
             )
 
 
-def _topologies(loaded: LoadedSite) -> Iterator[Problem]:
+def _topologies(loaded: LoadedSite) -> tuple[dict[str, Topology], list[Problem]]:
+    """The topologies of the node types that describe one, by name, and what is wrong with the others."""
+    built: dict[str, Topology] = {}
+    problems: list[Problem] = []
     for name in loaded.site.node_types:
         try:
-            topology_for_site(loaded, name)
+            if (node := topology_for_site(loaded, name)) is not None:
+                built[name] = node
         except InvalidFile as error:
-            yield from error.problems
+            problems += error.problems
+    return built, problems

@@ -15,7 +15,9 @@ import pytest
 from dlrun.cli import main as cli
 from dlrun.config.decode import decode
 from dlrun.config.document import parse
+from dlrun.config.topology.short import build
 from dlrun.effects import site_ask, site_detect, site_new, site_pbs, site_sinfo, site_slurm
+from dlrun.effects.node_types import topology_for_site
 from dlrun.effects.process import Completed
 from dlrun.effects.profiles import Here, load_site
 from dlrun.effects.site_import import import_reframe
@@ -25,6 +27,7 @@ from dlrun.effects.sitecheck import check
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.site import Site
+from dlrun.model.topology_short import ShortTopology
 from dlrun.plan.codes import CODES
 from dlrun.resources import directory as resource
 
@@ -505,7 +508,7 @@ sources:
 """
 
 
-def live(tmp_path, profile=LIVE, **answers):
+def live(tmp_path, profile=LIVE, program="scontrol", **answers):
     (tmp_path / "crag.yaml").write_text(profile)
     loaded = load_site(
         str(tmp_path / "crag.yaml"),
@@ -521,9 +524,9 @@ def live(tmp_path, profile=LIVE, **answers):
         "scontrol_o_show_node": NODES,
         "sacctmgr_nP_show_qos_format=name": "normal\nhigh\n",
     } | answers
-    found = list(
-        differences(loaded.site, loaded.profile.origins, here(tmp_path, "scontrol"), Clients(**said))
-    )
+    built = {name: topology_for_site(loaded, name) for name in loaded.site.node_types}
+    place = here(tmp_path, program)
+    found = list(differences(loaded.site, loaded.profile.origins, place, built, Clients(**said)))
     assert all(p.warning and p.code and p.help and p.origin for p in found)
     return {f"{p.code} {p.message}": p for p in found}
 
@@ -544,6 +547,29 @@ def test_check_holds_names_limits_and_nodes_against_the_live_scheduler(tmp_path)
     }
     assert found["DLR070 the scheduler has no QOS `long`"].origin.line == 6
     assert found["DLR072 the scheduler gives 4 GPUs of these nodes"].origin.line == 10
+
+
+def test_check_knows_nodes_by_a_capture_and_by_pbs_cpus_too(tmp_path):
+    (tmp_path / "node.json").write_text(
+        json.dumps(build(ShortTopology(packages=2, cores=4, smt=2)).to_json())
+    )
+    profile = LIVE.partition("partitions:")[0].replace("slurm", "openpbs").replace("24.05", "23.06")
+    profile += "node_types: {n: {count: 5, capture: node.json}}\n"
+    answers = {
+        f"{name}_F_json": (CAPTURED / "openpbs" / file).read_text()
+        for name, file in (
+            ("qstat_Bf", "server.json"),
+            ("qstat_Qf", "queues.json"),
+            ("pbsnodes_a", "nodes.json"),
+        )
+    }
+    assert set(live(tmp_path, profile, "pbsnodes", **answers)) == {
+        "DLR072 the scheduler has 2 of these nodes"
+    }
+    (tmp_path / "node.json").write_text(json.dumps(build(ShortTopology(packages=1, cores=4)).to_json()))
+    (only,) = live(tmp_path, profile, "pbsnodes", **answers).items()
+    assert only[0] == "DLR072 no node here has 1 packages of 4 cores"
+    assert "the scheduler knows 16 CPUs" in only[1].help
 
 
 def test_check_is_silent_elsewhere_and_says_when_the_scheduler_is(tmp_path):
