@@ -322,6 +322,25 @@ def test_a_node_without_room_stops_all_before_the_first_byte(nodes, source):
         assert not group.published(node)
 
 
+def test_what_does_not_fit_one_node_is_read_in_place_by_all(nodes, source):
+    group = nodes(3)
+    small = (
+        "import os\n"
+        "class Full: f_bavail, f_frsize, f_blocks, f_files = 10, 4096, 1000, 0\n"
+        "os.fstatvfs = lambda descriptor: Full"
+    )
+    for node in range(3):
+        group.begin(
+            node, source, "--else-in-place", group.root / f"why{node}", prelude=small if node == 2 else None
+        )
+    for node in range(3):
+        found = group.end(node)
+        assert found.status == 0, found.err
+        assert found.events()[-1]["event"] == "in place"
+        assert "needs 12.9 MB and has 0 B free" in (group.root / f"why{node}").read_text()
+        assert not group.published(node)
+
+
 def test_a_disk_that_fails_midway_takes_only_its_node_out(nodes, source):
     group = nodes(3)
     failing = (

@@ -283,3 +283,14 @@ def test_a_rate_limit_is_kept(tmp_path, source):
     total = sum(path.stat().st_size for path in source.rglob("*") if path.is_file())
     stage(tmp_path, source, "--rate", "8M")
     assert time.monotonic() - began > total / 8e6 - 0.3
+
+
+def test_a_source_of_another_size_than_expected_is_refused(tmp_path):
+    write(os.fsencode(tmp_path / "source" / "f"), bytes(100_000))
+    words = ("stage", "--source", tmp_path / "source", "--to", tmp_path / "to", "--name", "set", "--json")
+    found = run(*words, "--expect", "120000")
+    assert found.status == 1
+    assert "has 100 kB, not the 120 kB that were expected" in found.err
+    assert not (tmp_path / "to" / "set").exists()
+    assert run(*words, "--expect", "105000").done()["how"] == "copied"
+    assert run(*words, "--expect", "200000").status == 1, "a warm set is no excuse"
