@@ -60,13 +60,14 @@ def command(
     inputs = None if host else read(spec, sets=sets, site=site)
     to = Destination(host=host) if host else login_of(inputs)
     if to is not None:
-        if check:
-            raise click.UsageError("--check asks the scheduler of this machine, and the job is for another")
         to = to.by(transport, str(job_dir) if job_dir else None)
         if dry_run:
             return _preview(spec, to, sets, site, as_json)
         from dlrun.effects import remote
 
+        if check:
+            click.echo(remote.check(spec, to, sets=sets, site=site, say=say))
+            return 0
         job = remote.submit(spec, to, sets=sets, site=site, say=say)
         return answer(job, wait=wait, parsable=parsable, as_json=as_json)
     prepared = prepare(spec, sets=sets, site=site, inputs=inputs)

@@ -11,17 +11,20 @@ from dataclasses import replace
 from pathlib import Path
 
 from dlrun import backends
-from dlrun.effects import remote_plan, remote_site, remote_steps
+from dlrun.effects import remote_plan, remote_site, remote_steps, remote_submission
 from dlrun.effects.destination import Destination
 from dlrun.effects.job_files import files
 from dlrun.effects.jobs import Job
 from dlrun.effects.remote_plan import Draft
+from dlrun.effects.remote_scripts import script
 from dlrun.effects.remote_steps import Facts
 from dlrun.effects.remote_submission import Load, carry_out
 from dlrun.effects.transport import open_transport
 from dlrun.effects.transport.protocol import Transport
+from dlrun.effects.transport.session import run
 from dlrun.errors import OperationFailed
 from dlrun.model.plan import Plan
+from dlrun.schedulers.refusals import words
 
 HOME_UNKNOWN = "~"
 """The home directory there, while the login node has not been asked."""
@@ -56,6 +59,34 @@ def submit(
         draft, facts = _ask(transport, draft, path, sets)
         remote_plan.check(to.host, draft.inputs, facts)
         return carry_out(transport, to, facts, lambda place: _load(draft, to, facts.home, place), say)
+
+
+def check(
+    path: Path, to: Destination, *, sets: Sequence[str], site: str | None, say: Callable[[str], None]
+) -> str:
+    """Ask the login node's scheduler whether it would take the job, sending it nothing but the script.
+
+    When and where it would start; raises OperationFailed with the scheduler's words if it would not, Invalid if
+    it cannot be asked, and what `submit` does.
+    """
+    draft, to = _begin(path, to, sets, site)
+    with closing(open_transport(to.host, to.transport)) as transport:
+        draft, facts = _ask(transport, draft, path, sets)
+        remote_plan.check(to.host, draft.inputs, facts)
+        load = _load(draft, to, facts.home, f"{facts.jobs}/{draft.inputs.spec.name}")
+        scheduler = backends.scheduler(load.plan.scheduler)
+        asking = scheduler.submit("/dev/stdin", check=True)
+        remote_submission.check(load.plan, to, facts)
+        for warning in load.plan.warnings:
+            say(f"warning: {warning}")
+        client = ("bash", "-c", 'exec "${@:2}" <<<"$1"', "check", load.texts["job.sh"], *asking)
+        answer = run(transport, script("client", client=client, unwanted=facts.unwanted), login=True)
+    said = answer.stdout.decode(errors="replace") + answer.stderr
+    if answer.returncode:
+        raise OperationFailed(
+            f"{scheduler.CLIENT} on `{to.host}` refuses the job: {words(said)}", help=scheduler.advice(said)
+        )
+    return scheduler.estimate(said) or f"{load.plan.site} would accept the job"
 
 
 def resubmit(job: Job, say: Callable[[str], None], plan: Plan | None = None) -> Job:

@@ -44,7 +44,7 @@ def carry_out(
     """
     load, remote, record = _going_on(to, facts, load_for, say) or _anew(to, facts, load_for)
     try:
-        _check(load.plan, to, facts)
+        check(load.plan, to, facts)
         for warning in load.plan.warnings:
             say(f"warning: {warning}")
         _send(transport, load, remote, remote_record.token(record), say)
@@ -91,7 +91,8 @@ def _remote(to: Destination, facts: Facts, place: str) -> Remote:
     return Remote(host=to.host, transport=to.transport, directory=place, unwanted=facts.unwanted)
 
 
-def _check(plan: Plan, to: Destination, facts: Facts) -> None:
+def check(plan: Plan, to: Destination, facts: Facts) -> None:
+    """Raise Invalid if the login node lacks the scheduler's client, or this shell a secret."""
     client = backends.scheduler(plan.scheduler).CLIENT
     if client not in facts.clients:
         raise Invalid(

@@ -190,6 +190,16 @@ def test_paths_of_the_spec_are_those_of_the_cluster(laptop):
     assert f"{laptop.serial}.yaml:" in bad.stderr
 
 
+@TRANSPORTS
+def test_check_asks_the_scheduler_there(laptop, transport):
+    words = ("submit", laptop.spec("true"), "--host", "login", "--transport", transport, "--check")
+    assert " on n" in laptop.dlrun(*words).stdout
+    refused = laptop.dlrun(*words, "--set", "resources.nodes=9", code=1)
+    assert "refuses the job" in refused.stderr
+    name = f"far{laptop.serial}"
+    assert laptop.records_of(name) == laptop.directories_of(name) == laptop.jobs_called(name) == []
+
+
 def test_refused_job_leaves_nothing(laptop):
     spec = laptop.spec("true", resources={"partition": "nowhere", "walltime": "5m"})
     refused = laptop.dlrun("submit", spec, "--host", "login", code=1)

@@ -7,10 +7,12 @@ import os
 import shutil
 import subprocess
 import time
+from pathlib import Path
 
 import pytest
 
 from dlrun.effects import jobs, remote
+from dlrun.effects.destination import Destination
 from dlrun.effects.remote_scripts import script
 from dlrun.effects.transport.local import LocalTransport
 from dlrun.effects.transport.protocol import TransportFailed
@@ -264,11 +266,23 @@ def test_files_travel_as_they_are(far):
     assert os.readlink(there / "link") == "run"  # noqa: PTH115
 
 
+def test_check_sends_the_script_to_the_client_and_keeps_nothing(far):
+    (far.home / "programs/sbatch").write_text(
+        '#!/bin/bash\n[[ $* == "--test-only /dev/stdin" && -z $SBATCH_ACCOUNT ]] || exit 9\n'
+        'grep -q "SBATCH --job-name=job" || exit 8\n[[ ! -e $HOME/refuse ]] || { echo "sbatch: error: no" >&2; exit 1; }\n'
+        'echo "sbatch: Job 7 to start at 2026-11-21T03:04:15 using 1 processors on nodes n1 in partition x" >&2\n'
+    )
+    how = {"sets": [], "site": None, "say": far.said.append}
+    to = Destination(host="there", transport="local")
+    assert remote.check(Path("spec.yaml"), to, **how) == "2026-11-21T03:04:15 on n1"
+    (far.home / "refuse").touch()
+    with pytest.raises(OperationFailed, match="sbatch on `there` refuses the job: sbatch: error: no"):
+        remote.check(Path("spec.yaml"), to, **how)
+    assert far.directories() == []
+    assert not far.jobs.exists()
+
+
 def test_dry_run_asks_nobody(far, monkeypatch):
-    from pathlib import Path
-
-    from dlrun.effects.destination import Destination
-
     monkeypatch.setattr(remote, "open_transport", lambda *_: pytest.fail("connected"))
     load = remote.preview(
         Path("spec.yaml"), Destination(host="there"), sets=[], site=None, say=far.said.append
