@@ -24,7 +24,7 @@ def to_the_end(job: Job, *, quiet: bool, wanted: str = "first") -> int:
         )
         return 130
     final = watcher.final()
-    say(_used(job, watcher.states))
+    _say_used(job, watcher.states)
     if final.exit_code is None or (final.exit_code == 0 and final.state != "completed"):
         say(f"job {job.job_id}: {final.state}")
         return 1
@@ -56,11 +56,13 @@ def _print(
     click.echo(nl=False)
 
 
-def _used(job: Job, states: Sequence[JobStatus]) -> str:
+def _say_used(job: Job, states: Sequence[JobStatus]) -> None:
     from dlrun.cli.output.cost import used
-    from dlrun.effects.results import seconds_used
+    from dlrun.effects.results import usage
 
-    return f"job {job.job_id} {used(job.plan(), seconds_used(job, states))}"
+    found = usage(job, states)
+    if found is not None:
+        say(f"job {job.job_id} {used(found)}")
 
 
 def mark(job: Job, log: logs.Log) -> bytes:

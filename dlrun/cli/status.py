@@ -41,9 +41,10 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
     for job in chosen if jobs else ():
         if states[job.directory] and all(one.state.final for one in states[job.directory]):
             from dlrun.cli.output.cost import used
-            from dlrun.effects.results import seconds_used
+            from dlrun.effects.results import usage
 
-            say(f"{job.directory.name} {used(job.plan(), seconds_used(job, states[job.directory]))}")
+            if (found := usage(job, states[job.directory])) is not None:
+                say(f"{job.directory.name} {used(found)}")
 
 
 def show(rows: list[tuple[str, ...]]) -> None:
@@ -102,13 +103,10 @@ def as_data(job: Job, states: list[JobStatus]) -> dict[str, Any]:
 
 def _cost(job: Job, states: list[JobStatus]) -> dict[str, Any]:
     """What a job was given at most and has used so far, for `--json`."""
-    from dlrun.effects.results import seconds_used
+    from dlrun.effects.results import usage
     from dlrun.model.plain import to_plain
 
-    plan = job.plan()
-    hours = seconds_used(job, states) / 3600
-    units = hours * plan.cost.an_hour if plan.cost is not None else None
-    return {
-        "asked": to_plain(plan.cost),
-        "used": {"node_hours": hours * plan.request.nodes, "units": units},
-    }
+    found = usage(job, states)
+    if found is None:
+        return {"asked": None, "used": None}
+    return {"asked": to_plain(found.asked), "used": {"node_hours": found.node_hours, "units": found.units}}

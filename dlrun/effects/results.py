@@ -11,7 +11,8 @@ from dlrun.effects import again, copies, logs
 from dlrun.effects.jobs import Job, read_json
 from dlrun.effects.outcome import STATE
 from dlrun.model.job import JobStatus, State
-from dlrun.model.plan import Plan
+from dlrun.model.plain import from_plain
+from dlrun.model.plan import Cost, Plan
 from dlrun.model.spec import Metric
 from dlrun.plan.metrics import THROUGHPUT
 from dlrun.plan.readings import Reading, Shape, read
@@ -120,7 +121,28 @@ def _epoch(text: str | None) -> float | None:
         return None
 
 
-def seconds_used(job: Job, statuses: Sequence[JobStatus]) -> float:
-    """Seconds that a job's runs took in all, of those that have ended; of a run that began again, the last start."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What a job has used: of runs that have ended, and of one that began again its last start.
+
+    `units` are in the unit of `asked`, the most that the job can cost (None: it has no walltime).
+    """
+
+    node_hours: float
+    units: float | None
+    asked: Cost | None
+
+
+def usage(job: Job, statuses: Sequence[JobStatus]) -> Usage | None:
+    """What a job has used; None if its plan cannot be read (only what is needed of it is)."""
+    plan = read_json(job.directory / "plan.json") or {}
     took = (elapsed(run, one) for run, one in zip(job.run_directories(), statuses, strict=False))
-    return sum(seconds for seconds in took if seconds is not None)
+    hours = sum(seconds for seconds in took if seconds is not None) / 3600
+    try:
+        asked = from_plain(Cost, plan["cost"]) if plan["cost"] is not None else None
+        nodes = int(plan["request"]["nodes"])
+    except (KeyError, TypeError, ValueError):
+        return None
+    return Usage(
+        node_hours=hours * nodes, units=hours * asked.an_hour if asked is not None else None, asked=asked
+    )

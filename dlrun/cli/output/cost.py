@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from dlrun.model.plan import Cost, Plan
+from typing import TYPE_CHECKING
+
+from dlrun.model.plan import Cost
+
+if TYPE_CHECKING:
+    from dlrun.effects.results import Usage
 
 
 def at_most(cost: Cost) -> str:
@@ -11,15 +16,14 @@ def at_most(cost: Cost) -> str:
     return f"{_number(cost.node_hours)} node-hours{units}"
 
 
-def used(plan: Plan, seconds: float) -> str:
-    """What runs of a plan have used that took so many seconds in all, of what the job asked for."""
-    hours = seconds / 3600
-    text = f"used {_number(plan.request.nodes * hours)} node-hours"
-    if plan.cost is None:
+def used(usage: Usage) -> str:
+    """What a job has used, of what it asked for."""
+    text = f"used {_number(usage.node_hours)} node-hours"
+    if usage.asked is None or usage.units is None:
         return text
-    if plan.cost.unit != "node-hours":
-        text += f" = {_number(plan.cost.an_hour * hours)} {plan.cost.unit}"
-    return f"{text}, of at most {at_most(plan.cost)}"
+    if usage.asked.unit != "node-hours":
+        text += f" = {_number(usage.units)} {usage.asked.unit}"
+    return f"{text}, of at most {at_most(usage.asked)}"
 
 
 def _number(value: float) -> str:
