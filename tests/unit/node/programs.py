@@ -19,6 +19,38 @@ def command(*arguments):
     return [sys.executable, "-m", "dlrun.node", *map(str, arguments)]
 
 
+HELD_READER = """
+import os, time
+from dlrun.node.reading import Reader
+real, left = Reader.read, [2]
+def read(self, block, view):
+    left[0] -= 1
+    while left[0] < 0 and not os.path.exists({gate!r}):
+        time.sleep(0.01)
+    return real(self, block, view)
+Reader.read = read
+"""  # every process of a node reads two blocks, and the rest once the gate is open
+
+HELD_DISK = """
+import os, time
+from dlrun.node.writing import Writer
+real = Writer.write
+def write(self, block, view):
+    while not os.path.exists({gate!r}):
+        time.sleep(0.01)
+    return real(self, block, view)
+Writer.write = write
+"""  # nothing is written before the gate is open
+
+
+def prepared(words, prelude):
+    """The command of a node program that runs some Python before it in its process."""
+    if not prelude:
+        return words
+    begin = prelude + "\nimport sys; from dlrun.node.__main__ import main; sys.exit(main(sys.argv[1:]))"
+    return [sys.executable, "-c", begin, *words[3:]]
+
+
 class Result:
     """What a node program said and its exit status."""
 
@@ -37,6 +69,11 @@ class Result:
         return last
 
 
+def start_held(gate, *arguments):
+    """Start a node program whose processes read two blocks, and the rest once the file `gate` is there."""
+    return start(*arguments, prelude=HELD_READER.format(gate=str(gate)))
+
+
 def run(*arguments, **options):
     """Run a node program to its end."""
     found = subprocess.run(
@@ -52,10 +89,10 @@ def run(*arguments, **options):
     return Result(found.returncode, found.stdout, found.stderr)
 
 
-def start(*arguments):
-    """Start a node program in a process group of its own."""
+def start(*arguments, prelude=None):
+    """Start a node program in a process group of its own; `prelude` is Python that runs before it."""
     return subprocess.Popen(
-        command(*arguments),
+        prepared(command(*arguments), prelude),
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

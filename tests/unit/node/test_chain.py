@@ -6,12 +6,11 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import time
 
 import pytest
 
-from .programs import Result, command, environment, run
+from .programs import HELD_DISK, HELD_READER, Result, command, environment, prepared, run
 from .trees import data_size, odd, snapshot, write
 
 
@@ -19,30 +18,6 @@ def free_port():
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return probe.getsockname()[1]
-
-
-HELD_READER = """
-import os, time
-from dlrun.node.reading import Reader
-real, left = Reader.read, [2]
-def read(self, block, view):
-    left[0] -= 1
-    while left[0] < 0 and not os.path.exists({gate!r}):
-        time.sleep(0.01)
-    return real(self, block, view)
-Reader.read = read
-"""  # every process of a node reads two blocks, and the rest once the gate is open
-
-HELD_DISK = """
-import os, time
-from dlrun.node.writing import Writer
-real = Writer.write
-def write(self, block, view):
-    while not os.path.exists({gate!r}):
-        time.sleep(0.01)
-    return real(self, block, view)
-Writer.write = write
-"""  # nothing is written before the gate is open
 
 
 def until(so):
@@ -79,12 +54,7 @@ class Nodes:
 
     def begin(self, node, source, *more, prelude=None):
         """Start one node's program; `prelude` is Python that runs before it in its process."""
-        words = command(*self.arguments(node, source, *more))
-        if prelude:
-            start = (
-                prelude + "\nimport sys; from dlrun.node.__main__ import main; sys.exit(main(sys.argv[1:]))"
-            )
-            words = [sys.executable, "-c", start, *words[3:]]
+        words = prepared(command(*self.arguments(node, source, *more)), prelude)
         with open(self.root / f"out{node}", "w") as out, open(self.root / f"err{node}", "w") as err:
             self.programs[node] = subprocess.Popen(
                 words, stdout=out, stderr=err, env=environment(), start_new_session=True

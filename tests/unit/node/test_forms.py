@@ -14,7 +14,7 @@ from dlrun.node.subset import shard, subset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from .programs import run, start
+from .programs import run, start_held
 from .test_chain import Nodes
 from .test_manifest import manifest_like
 from .trees import odd, snapshot, write
@@ -194,7 +194,7 @@ def test_a_killed_packing_goes_on(tmp_path, source):
         "--strategy",
         "pack",
     )
-    process = start(*arguments, "--rate", "3M")
+    process = start_held(tmp_path / "gate", *arguments)
     part = tmp_path / "node" / ".dlrun" / "part.set"
     while not any(path.stat().st_size for path in part.glob("journal.*")):
         time.sleep(0.01)

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from .programs import run, start
+from .programs import run, start_held
 from .trees import data_size, odd, snapshot, write
 
 
@@ -110,10 +110,12 @@ def test_killed_at_any_moment_nothing_torn_stands_under_its_name(tmp_path, resul
     before = snapshot(results)
     hidden = tmp_path / "shared"
     for kill in range(5):
-        process = start("out", "--source", results, "--to", tmp_path / "shared" / "run", "--rate", "3M")
+        process = start_held(
+            tmp_path / "gate", "out", "--source", results, "--to", tmp_path / "shared" / "run"
+        )
         while not any(path.stat().st_size for path in hidden.glob(".dlrun-out.*/part/journal.*")):
             time.sleep(0.01)
-        time.sleep(0.1 * kill)
+        time.sleep(0.05 * kill)
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
         time.sleep(0.1)  # the kernel lets go of the lock when the last process is gone

@@ -189,7 +189,7 @@ def test_a_pace_spreads_what_it_lets_through():
     began = time.monotonic()
     for _ in range(10):
         held.take(50_000)
-    assert 0.35 < time.monotonic() - began < 5
+    assert time.monotonic() - began > 0.35
 
 
 def test_low_priority_is_taken(tmp_path):
