@@ -407,7 +407,7 @@ def test_a_killed_rank_ends_the_job_and_is_named(alice, cluster):
         assert cluster.on(node, "pgrep -f training-to-kill", user="root").returncode == 1, "nothing is left"
 
 
-def test_modules_and_a_virtual_environment(alice, cluster):
+def test_set_up_lines_after_the_virtual_environment(alice, cluster):
     venv = alice.directory / "venv"
     cluster.on(
         "login", [str(PYTHON / "python"), "-m", "venv", "--without-pip", str(venv)], check=True, timeout=60

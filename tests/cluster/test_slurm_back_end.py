@@ -98,6 +98,7 @@ def shown(cluster, job: str) -> dict[str, str]:
         ({"requeue": True}, {}, {"Requeue": "1"}),
         ({}, {}, {"Requeue": "0", "Priority": "0"}),
         ({"array": 3}, {}, {"ArrayTaskId": "0-2"}),
+        ({"array": 3, "at_once": 2}, {}, {"ArrayTaskThrottle": "2"}),
         ({"options": {"nice": "100", "comment": "a b#c"}}, {}, {"Nice": "100"}),
     ],
 )  # fmt: skip
