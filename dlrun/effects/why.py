@@ -113,6 +113,8 @@ def _cause(
         pattern = found.pattern
         return pattern.cause, pattern.means.replace("{1}", what), pattern.next.replace("{1}", what), found
     code = first.code if first else one.exit_code
+    if code is None and one.signal is not None:  # the job's script itself
+        code = 128 + one.signal
     if code in SIGNALS:
         return (*SIGNALS[code], None)
     what = f"it ended with exit code {code}" if code is not None else "it failed"

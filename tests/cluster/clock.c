@@ -1,0 +1,14 @@
+/* Loaded into a program by LD_PRELOAD: its clock is a minute ahead, as on a node without a time service. */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <time.h>
+
+int clock_gettime(clockid_t clock, struct timespec *out) {
+    static int (*real)(clockid_t, struct timespec *);
+    if (!real)
+        real = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
+    int result = real(clock, out);
+    if (!result && clock == CLOCK_REALTIME)
+        out->tv_sec += 60;
+    return result;
+}
