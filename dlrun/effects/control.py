@@ -1,4 +1,4 @@
-"""Cancel, hold and release jobs and points of sweeps: one call for each scheduler."""
+"""Cancel, hold and release: one call for the jobs of each scheduler, and one for the points of its sweeps."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ def _queued(chosen: Sequence[Selection]) -> Sequence[Selection]:
 def _request(
     chosen: Sequence[Selection], word: str, arguments: Callable[[Scheduler, Sequence[str]], Sequence[str]]
 ) -> Iterator[tuple[Selection, str]]:
-    submitted = sorted((one for one in chosen if one.job.job_id is not None), key=_place)
-    for (name, *_), group in groupby(submitted, key=_place):
+    submitted = sorted((one for one in chosen if one.job.job_id is not None), key=_call)
+    for (name, *_), group in groupby(submitted, key=_call):
         members = list(group)
         back_end = backends.scheduler(name)
         ids = [job_id for one in members for job_id in _ids(back_end, one)]
@@ -61,8 +61,9 @@ def _request(
             yield one, f"{word} requested"
 
 
-def _place(one: Selection) -> tuple[str, str, str]:
-    return clients.place(one.job)
+def _call(one: Selection) -> tuple[str, str, str, bool]:
+    """What is asked for in one call; points apart from jobs: OpenPBS 23.06.06's server may die of a qdel of both."""
+    return (*clients.place(one.job), one.tasks is not None)
 
 
 def _ids(back_end: Scheduler, one: Selection) -> Sequence[str]:
