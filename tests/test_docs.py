@@ -94,9 +94,12 @@ def test_commands_and_options_exist(page, line):
 
 @pytest.mark.parametrize(("page", "text"), blocks("yaml"))
 def test_yaml_examples_are_valid(page, text):
-    whole = text if text.startswith("name:") else f"name: x\ncommand: [x]\n{text}"
-    document = parse(whole, Origin(layer=Layer.SPEC, name=page))
-    decoded = decode(document.root, Spec, options=backends.framework_options)
+    of_site = text.startswith("# site profile")
+    whole = text if of_site or text.startswith("name:") else f"name: x\ncommand: [x]\n{text}"
+    document = parse(whole, Origin(layer=Layer.SITE if of_site else Layer.SPEC, name=page))
+    decoded = decode(
+        document.root, Site if of_site else Spec, options=backends.framework_options, partial=of_site
+    )
     assert [*document.problems, *decoded.problems] == []
 
 

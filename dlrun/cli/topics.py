@@ -24,6 +24,7 @@ Inside a job:
 DLRUN_JOB_DIR, DLRUN_RUN_DIR    the job's directory, and this run's (the same unless it is a sweep)
 DLRUN_JOB_ID, DLRUN_RUN_ID      the scheduler's id, and one that changes with every start
 DLRUN_RESTART, DLRUN_POINT      how often it was started again, and which point of the sweep it is
+DLRUN_REPLACED, DLRUN_SECONDS   how often a node that died was replaced, and the seconds of the job until then
 DLRUN_ROLE, DLRUN_RANK, DLRUN_LOCAL_RANK, DLRUN_NODE_RANK, DLRUN_HOST   which process this is, and where
 DLRUN_WORLD_SIZE, DLRUN_LOCAL_SIZE, DLRUN_NODES, DLRUN_THREADS          how many processes, nodes and threads
 DLRUN_HOSTS                     a file with the nodes, the first one first
