@@ -24,6 +24,16 @@ class StudyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Leave a spec among the arguments of the command that it is for."""
         if args and args[0] not in self.commands and not args[0].startswith("-"):
+            from difflib import get_close_matches
+
+            near = get_close_matches(args[0], self.commands, n=1)
+            if near and not Path(args[0]).exists():
+                from dlrun.errors import Invalid
+
+                raise Invalid(
+                    f"`{args[0]}` is neither a spec nor a command of `dlrun scale`",
+                    help=f"a command with a similar name exists: `{near[0]}`",
+                )
             return "run", run, args
         return super().resolve_command(ctx, args)
 

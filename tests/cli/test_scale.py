@@ -190,6 +190,7 @@ def test_cancel_ends_what_runs_and_keeps_what_is_measured(place):
         (("spec.yaml", "--bound", "7"), "7.0 is not in the range 0<=x<=1"),
         (("spec.yaml", "--out", "."), "is there already, and is no study"),
         (("nothere.yaml",), "nothere.yaml"),
+        (("compar", "a", "b"), "a command with a similar name exists: `compare`"),
         (("spec.yaml", "--set", "sweep.x=[1,2]"), "the spec has a sweep"),
         (("spec.yaml", "--set", "on_failure.requeue=2"), "runs that start again measure nothing"),
         (("show", "nowhere"), "`nowhere` is no study"),
