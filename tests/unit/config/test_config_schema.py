@@ -172,7 +172,7 @@ def test_both_want_name_and_command(text):
     assert accepted(Spec, text) == (False, False)
 
 
-ONLY_DLRUN_CAN_TELL = {"advice", "contradictions", "defaults", "extends_itself", "extends_unknown"} | {
+ONLY_DLRUN_CAN_TELL = {"advice", "contradictions", "defaults", "extends_itself", "extends_unknown", "failures"} | {
     "scheduler_contradictions", "topology", "secret_in_variables", "unknown_site", "unknown_site_file",
 }  # fmt: skip
 """Faulty files whose fault lies between values, or outside the file."""
