@@ -248,7 +248,9 @@ class GpuBinding:
 class FailurePattern:
     """What a failure that is known here looks like in a log."""
 
-    pattern: str = key("regular expression over one line; `{1}` in the texts is its first group", pattern=PLAIN)
+    pattern: str = key(
+        "regular expression over one line; `{1}` in the texts is its first group", pattern=PLAIN
+    )
     means: str = key("what it means, in one sentence", pattern=PLAIN)
     next: str = key("what users should do", pattern=PLAIN)
     consequence: bool = key("believe it only where no log shows another cause", default=False)

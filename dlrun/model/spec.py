@@ -200,7 +200,9 @@ class Results:
     to: str = key(
         "directory on the shared file system; every node's files come together in it", pattern=PLAIN
     )
-    when: Literal["always", "ok"] = key("also when the job fails, or only when all went well", default="always")
+    when: Literal["always", "ok"] = key(
+        "also when the job fails, or only when all went well", default="always"
+    )
     before_end: Duration = key(
         "how long before the walltime ends the ranks are ended, so that there is time to bring the results",
         default=Duration(300),

@@ -36,8 +36,8 @@ Report = Dict[str, Any]
 def settings() -> Dict[str, Any]:
     """What the plan says of node checks."""
     with open(os.path.join(os.environ["DLRUN_JOB_DIR"], "plan.json"), encoding="utf-8") as stream:
-        said = json.load(stream)["node_checks"]  # type: Dict[str, Any]
-    return said
+        plan = json.load(stream)  # type: Dict[str, Report]
+    return plan["node_checks"]
 
 
 def place(host: str, name: str) -> str:

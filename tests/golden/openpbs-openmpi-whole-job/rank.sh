@@ -61,7 +61,8 @@ share_cores() { # an equal part of the allowed cores for each local rank: sets c
   done
   read -r online </sys/devices/system/cpu/online
   if [[ $allowed_list == "$online" ]] && ((2 * DLRUN_LOCAL_SIZE < ${#cores[@]})); then
-    cpus= DLRUN_THREADS=2 # nobody keeps the jobs of this node apart: which cores are free is not known
+    cpus=
+    DLRUN_THREADS=2 # nobody keeps the jobs of this node apart: which cores are free is not known
     return
   fi
   size=$((${#cores[@]} / DLRUN_LOCAL_SIZE))

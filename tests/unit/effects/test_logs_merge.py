@@ -33,7 +33,15 @@ def test_seconds_since_1970():
 
 
 @pytest.mark.parametrize(
-    "line", [b"step 1", b"  | 10:00:01 said before", b"loss 10:20", b"2026-13-41 10:00:01", b"ratio 99:99:99", b"\xff\xfe"]
+    "line",
+    [
+        b"step 1",
+        b"  | 10:00:01 said before",
+        b"loss 10:20",
+        b"2026-13-41 10:00:01",
+        b"ratio 99:99:99",
+        b"\xff\xfe",
+    ],
 )
 def test_no_times(line):
     assert time_of(line, WRITTEN) is None

@@ -145,7 +145,8 @@ FAULTS = [
          "name it with `venv:`"),
     Case("DLR092", "environment: {venv: /v, stage: true}\ndata: {environment: /x/y}\nresources: {nodes: 2}", "/x/y",
          "is the staged venv's own name", "another name"),
-    Case("DLR091", "launcher: pals\nresources: {nodes: 2, spare_nodes: 1}", "1}", "on every granted node", "leave `spare_nodes` out"),
+    Case("DLR091", "launcher: pals\nresources: {nodes: 2, spare_nodes: 1}", "1}", "on every granted node",
+         "leave `spare_nodes` out"),
 ]  # fmt: skip
 
 WARNINGS = [
