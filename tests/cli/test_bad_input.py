@@ -102,7 +102,8 @@ def test_a_file_that_may_not_be_read(dlrun):
     ("scheduler", "client"), [("slurm", "sbatch"), ("openpbs", "qsub"), ("torque", "qsub")]
 )
 def test_a_client_that_is_not_installed(dlrun, scheduler, client):
-    (dlrun.place / "spec.yaml").write_text(GOOD.replace("workstation", f"generic-{scheduler}"))
+    spec = GOOD.replace("workstation", f"generic-{scheduler}") + "resources: {cpus_per_rank: 1}\n"
+    (dlrun.place / "spec.yaml").write_text(spec)
     ran = dlrun("submit", "spec.yaml", code=2, env={"PATH": "/nowhere"})
     check(dlrun, ran, "", None, f"`{client}` is not installed here", "on the cluster's login node")
     assert "#" in dlrun("submit", "spec.yaml", "--dry-run", env={"PATH": "/nowhere"}).stdout

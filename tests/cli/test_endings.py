@@ -45,10 +45,11 @@ def test_a_training_goes_on_where_it_was_told_to_stop(dlrun):
     assert len(starts) > 1
     assert len({w[2] for w in starts}) == len(starts)
     assert {w[4] for w in starts} == {job.name}
-    assert [w[1:] for w in words if w[0] == "told"] == [
-        *[["1", "loader", "alive"]] * (len(starts) - 1),
-        ["0", "loader", "alive"],
-    ]
+    told = [w[1] for w in words if w[0] == "told"]
+    assert told[-1] == "0"
+    assert set(told[:-2]) <= {"1"}  # the last but one may have been done just when its signal came
+    assert told[0] == "1"
+    assert {tuple(w[2:]) for w in words if w[0] == "told"} == {("loader", "alive")}
     assert not dlrun.alive()
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -339,7 +340,7 @@ def test_a_slow_node_is_found_and_named(nodes, source):
     began = time.monotonic()
     for node in range(4):
         group.begin(node, source, prelude=group.held(HELD_DISK) if node == 2 else None)
-    for node in (0, 1, 3):  # what the third one has not written it has long passed on
+    for node in (0, 1):  # the last one may have come when there was nothing but that disk to send it from
         until(lambda node=node: group.published(node))
     time.sleep(2 * (time.monotonic() - began))
     group.gate.touch()
@@ -371,16 +372,18 @@ def test_damage_on_the_way_is_noticed_and_mended(nodes, source):
 
 def test_a_source_that_changes_is_published_nowhere(nodes, source):
     group = nodes(3)
-    for name in ("zz1", "zz2", "zz3"):
-        write(os.fsencode(source / name), os.urandom(3 << 20))
+    many = [source / f"zz{number}" for number in range(12)]  # more than what is read before the gate
+    for path in many:
+        write(os.fsencode(path), os.urandom(3 << 19))
     group.begin_held(source)
     group.until_copying(2)
-    write(os.fsencode(source / "zz3"), b"short")
+    for path in many:
+        write(os.fsencode(path), b"short")
     group.gate.touch()
     for node in range(3):
         found = group.end(node)
         assert found.status == 1
-        assert "the source changed while it was copied: `zz3` shrank" in found.err
+        assert re.search("the source changed while it was copied: `zz[0-9]+` shrank", found.err)
         assert not group.published(node)
 
 
