@@ -219,10 +219,8 @@ STAGES = (
 )
 
 
-@pytest.mark.parametrize(
-    ("transport", "stage"),
-    [*(("openssh", stage) for stage in STAGES), ("paramiko", "tar"), ("paramiko", "after-submit")],
-)
+@TRANSPORTS
+@pytest.mark.parametrize("stage", STAGES)
 def test_server_that_dies_leaves_nothing_or_all_and_the_same_command_goes_on(laptop, stage, transport):
     """The job is held, so that what became of it can be learnt from the queue alone."""
     laptop.run("head -c 200000 /dev/urandom > work/weights")

@@ -161,7 +161,17 @@ def test_preemption_is_seen_and_the_job_comes_back(alice):
     assert alice.ended(low)[0]["state"] == "cancelled"
 
 
-def test_every_directive_arrives_as_meant(alice):
+@pytest.fixture
+def course(cluster):
+    """A reservation of two nodes for one user."""
+    there = {"user": "root", "check": True}
+    words = "ReservationName=course Users=alice StartTime=now Duration=60 Nodes=n1,n2 Flags=IGNORE_JOBS"
+    cluster.on("login", f"scontrol create reservation {words}", **there)
+    yield "course"
+    cluster.on("login", "scontrol delete ReservationName=course", **there)
+
+
+def test_every_directive_arrives_as_meant(alice, course):
     """Read back from Slurm itself, not from the script."""
     job = alice.submit(
         {
@@ -177,6 +187,7 @@ def test_every_directive_arrives_as_meant(alice):
                 account="project",
                 qos="short",
                 constraint="big",
+                reservation=course,
                 hosts=["n1", "n2"],
                 exclude=["n3"],
                 options={"comment": "one, two", "nice": "5"},
@@ -197,6 +208,7 @@ def test_every_directive_arrives_as_meant(alice):
     assert held["Account"] == "project"
     assert held["QOS"] == "short"
     assert held["Features"] == "big"
+    assert held["Reservation"] == course
     assert held["ReqNodeList"] == "n[1-2]"
     assert held["ExcNodeList"] == "n3"
     assert held["Requeue"] == "1"
