@@ -23,20 +23,10 @@ from dlrun.model.placement import Placement, PlacementRequest
 from dlrun.model.spec import PlacementOptions
 from dlrun.plan.affinity import place
 from dlrun.plan.affinity.presets import PRESETS, Preset, default_comm_cores, preset
-from dlrun.plan.binding import request_of
+from dlrun.plan.binding import PLANNED, request_of
 from dlrun.render.affinity.settings import Job, kept, settings
 
-KEYS = (
-    "comm_policy",
-    "loader_cores",
-    "smt",
-    "rank_order",
-    "memory",
-    "reserve",
-    "locality",
-    "l3_borders",
-    "oversubscribe",
-)
+KEYS = (*PLANNED, "loader_cores")
 """Options that are keys of a spec's `placement:` under the same name."""
 
 

@@ -83,7 +83,7 @@ def _plan(
     )
 
 
-_PLANNED = (
+PLANNED = (
     "comm_policy",
     "smt",
     "rank_order",
@@ -95,20 +95,20 @@ _PLANNED = (
 )
 """Keys of `placement` that only a plan's table can obey."""
 
-_ASKED = tuple(f"placement.{name}" for name in (*_PLANNED, "comm_cores", "loader_cores"))
+_ASKED = tuple(f"placement.{name}" for name in (*PLANNED, "comm_cores", "loader_cores"))
 """Keys that are worth a refusal: without any of them ranks that do not fit are simply not bound."""
 
 
 def _taken(options: PlacementOptions, ledger: Ledger) -> None:
     """Note the keys that somebody wrote and that the placement obeyed."""
-    for name in _PLANNED:
+    for name in PLANNED:
         if ledger.given(f"placement.{name}"):
             ledger.take(f"placement.{name}", getattr(options, name))
 
 
 def _without_effect(because: str, ledger: Ledger) -> None:
     """Warn of keys that somebody wrote and that nothing obeys where ranks are not placed by the plan."""
-    given = [name for name in _PLANNED if ledger.given(f"placement.{name}")]
+    given = [name for name in PLANNED if ledger.given(f"placement.{name}")]
     if given:
         ledger.problem(
             "DLR024",

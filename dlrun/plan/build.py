@@ -8,6 +8,8 @@ from typing import Any
 
 from dlrun import backends
 from dlrun.frameworks import agents
+from dlrun.frameworks.protocol import Shape
+from dlrun.launchers.protocol import Launcher
 from dlrun.model.installed import Installed
 from dlrun.model.measured import Measured
 from dlrun.model.origin import Origin
@@ -15,10 +17,14 @@ from dlrun.model.plan import (
     VERSION,
     DataPlan,
     Dependency,
+    Directive,
+    FabricCheck,
+    NodeChecks,
     Plan,
     Point,
     Request,
     RolePlan,
+    Variable,
 )
 from dlrun.model.problem import InvalidFile, Problem
 from dlrun.model.record import record
@@ -35,6 +41,7 @@ from dlrun.plan.container import contain, gpu_variables, launch_arguments
 from dlrun.plan.data import place_data, place_environment, place_results, stage_directory
 from dlrun.plan.ledger import Ledger
 from dlrun.plan.resources import Layout, counted_cpus, lay_out
+from dlrun.schedulers.protocol import Scheduler
 
 OUTPUT = "logs/job.log"
 """The batch script's own log, in the job directory, where the job is submitted."""
@@ -77,24 +84,9 @@ def build(inputs: Inputs) -> Plan:
     points = sweep.points(spec.sweep, ledger)
     metrics.check(spec, ledger)
     commands = [_command(spec, layout, threads, data, point, ledger) for point in points or [{}]]
-    ledger.problems += [
-        replace(problem, origin=problem.origin or ledger.origin(spec.framework, "framework", "command"))
-        for problem in (
-            *agents.problems(shape, commands[0]),
-            *choice.framework.problems(
-                shape, commands[0], choice.options, spec.environment.variables, inputs.installed
-            ),
-        )
-    ]
+    _ask_framework(choice, shape, commands[0], inputs, ledger)
     container = contain(spec, site, layout, inputs.directory, data, choice.launcher.NAME, ledger)
-    of_fabric = fabric.settings(spec, site, layout, choice.launcher.NAME, ledger)
-    of_nodes = node_checks(spec, site, layout, choice.launcher, ledger)
-    of_check = fabric_check(spec, site, layout, ledger)
-    of_fabric = (
-        *of_fabric,
-        *hang_watch(spec, ledger),
-        *talkative(of_check, spec, site, layout, choice.launcher.NAME, ledger),
-    )
+    of_fabric, of_nodes, of_check = _fabric_and_checks(spec, site, layout, choice.launcher, ledger)
     _stop(ledger, inputs)
     role_plans = roles.plan_roles(
         shape, commands[0], site, layout, choice, binding, launch_arguments(container, inputs.directory),
@@ -105,9 +97,8 @@ def build(inputs: Inputs) -> Plan:
     environment.check_dropped(spec, {v.name for role in role_plans for v in role.variables}, ledger)
     _stop(ledger, inputs)
     launch = roles.launch_plan(choice, site)
-    because = next((d.because for d in ledger.decisions if d.key == "placement.threads"), "")
     shared = (
-        environment.threading(threads, because),
+        environment.threading(threads, _because(ledger, "placement.threads")),
         environment.UNBUFFERED,
         *launch.variables,
         *gpu_variables(container),
@@ -115,14 +106,7 @@ def build(inputs: Inputs) -> Plan:
         *environment.data_paths(data),
     )
     request = _request(spec, site, layout, threads, len(points), inputs.after, links)
-    output = POINT_OUTPUT if points else OUTPUT
-    try:
-        directives = tuple(
-            scheduler.directives(granted(request), site.scheduler, output, _field_origins(request, ledger))
-        )
-    except InvalidFile as refusal:  # the scheduler has no words for it
-        ledger.problems += refusal.problems
-        raise InvalidFile(ledger.problems, dict(inputs.sources)) from None
+    directives = _directives(scheduler, request, inputs, ledger)
     return Plan(
         version=VERSION,
         name=spec.name,
@@ -157,8 +141,59 @@ def build(inputs: Inputs) -> Plan:
         warnings=tuple(_sentence(p) for p in ledger.problems),
         cost=cost.most(site, layout.granted, links * max(1, len(points))),
         metrics=spec.metrics,
-        global_batch=spec.batch_per_rank * layout.ranks if spec.batch_per_rank is not None else None,
+        global_batch=_global_batch(spec, layout),
     )
+
+
+def _ask_framework(
+    choice: roles.Choice, shape: Shape, command: Sequence[Text], inputs: Inputs, ledger: Ledger
+) -> None:
+    """Note what the framework finds wrong with the job, at the key that chose it where it names none."""
+    spec = inputs.spec
+    ledger.problems += [
+        replace(problem, origin=problem.origin or ledger.origin(spec.framework, "framework", "command"))
+        for problem in (
+            *agents.problems(shape, command),
+            *choice.framework.problems(
+                shape, command, choice.options, spec.environment.variables, inputs.installed
+            ),
+        )
+    ]
+
+
+def _fabric_and_checks(
+    spec: Spec, site: Site, layout: Layout, launcher: Launcher, ledger: Ledger
+) -> tuple[tuple[Variable, ...], NodeChecks | None, FabricCheck | None]:
+    """The fabric's variables with those that checks need, and the checks of nodes and of the fabric."""
+    settings = fabric.settings(spec, site, layout, launcher.NAME, ledger)
+    of_nodes = node_checks(spec, site, layout, launcher, ledger)
+    of_check = fabric_check(spec, site, layout, ledger)
+    watched = hang_watch(spec, ledger)
+    heard = talkative(of_check, spec, site, layout, launcher.NAME, ledger)
+    return (*settings, *watched, *heard), of_nodes, of_check
+
+
+def _because(ledger: Ledger, key: str) -> str:
+    """The reason of a decision that was taken; empty if there was none to take."""
+    return next((d.because for d in ledger.decisions if d.key == key), "")
+
+
+def _global_batch(spec: Spec, layout: Layout) -> int | None:
+    """Samples of a step over all ranks."""
+    return spec.batch_per_rank * layout.ranks if spec.batch_per_rank is not None else None
+
+
+def _directives(
+    scheduler: Scheduler, request: Request, inputs: Inputs, ledger: Ledger
+) -> tuple[Directive, ...]:
+    """What the scheduler is told; raises InvalidFile where it has no words for it."""
+    output = OUTPUT if request.array is None else POINT_OUTPUT
+    origins = _field_origins(request, ledger)
+    try:
+        return tuple(scheduler.directives(granted(request), inputs.site.scheduler, output, origins))
+    except InvalidFile as refusal:
+        ledger.problems += refusal.problems
+        raise InvalidFile(ledger.problems, dict(inputs.sources)) from None
 
 
 _FIELDS = {"name": "name", "array": "sweep", "after": "after", "hold": "hold", "signal": "checkpoint.signal",
@@ -212,7 +247,7 @@ def _command(
         **point,
     }
     if spec.batch_per_rank is not None:
-        values |= {"batch_per_rank": spec.batch_per_rank, "global_batch": spec.batch_per_rank * layout.ranks}
+        values |= {"batch_per_rank": spec.batch_per_rank, "global_batch": _global_batch(spec, layout)}
     words = []
     for index, argument in enumerate(spec.command):
         try:
