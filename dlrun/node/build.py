@@ -29,6 +29,13 @@ def write_file(directory: int, name: bytes, content: bytes) -> None:
     os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
 
 
+def note(directory: int, manifest: Manifest, hasher: Hasher, strategy: str) -> None:
+    """Note in a part directory what is built there, and in which boot of this node."""
+    manifest.info = dict(manifest.info, hash=hasher.name, strategy=strategy, complete=False)
+    write_file(directory, MANIFEST, manifest.pack())
+    write_file(directory, _BOOT, boot().encode("ascii"))
+
+
 class Build:
     """The part directory of a set, and what of it is done; the caller holds the set's lock.
 
@@ -80,10 +87,7 @@ class Build:
             for e in range(self.blocks[n].first, self.blocks[n].first + self.blocks[n].many)
         }
         self.form.clear(stay)
-        info = dict(self.manifest.info, hash=self.hasher.name, strategy=self.form.strategy, complete=False)
-        self.manifest.info = info
-        write_file(self.directory, MANIFEST, self.manifest.pack())
-        write_file(self.directory, _BOOT, boot().encode("ascii"))
+        note(self.directory, self.manifest, self.hasher, self.form.strategy)
         journal.replace(self.directory, self.identity, self.kept)
 
     def begin(self) -> None:

@@ -17,6 +17,7 @@ from .resume import MANIFEST
 from .safety import opened
 
 HEAD = 1 << 20  # bytes in which a manifest's line of JSON ends
+PARCEL, PACK = b"parcel.", b"pack."  # what a site's mover brings or takes: NAME@JOB
 STALE = 86400.0  # seconds after which what a killed copy left is no longer kept for the next one
 
 
@@ -129,7 +130,15 @@ def tidy(area: Area, now: Optional[float] = None) -> List[bytes]:
     for name in area.controls(b"part."):
         if _age(area, b"part." + name, now or time.time()) > STALE:
             _drop_part(area, name)
+    for between in _between(area):
+        if _age(area, between, now or time.time()) > STALE:
+            area.discard(area.control, between)
     return removed
+
+
+def _between(area: Area) -> List[bytes]:
+    """What stands between a site's mover and a data set."""
+    return [prefix + rest for prefix in (PARCEL, PACK) for rest in area.controls(prefix)]
 
 
 def _age(area: Area, name: bytes, now: float) -> float:
@@ -153,6 +162,9 @@ def end_job(area: Area, job: str) -> List[bytes]:
         uses.release(area, use)
         if use.keep == "job" and remove(area, use.name):
             removed.append(use.name)
+    for between in _between(area):
+        if between.endswith(b"@" + job.encode("ascii")):
+            area.discard(area.control, between)
     return removed
 
 

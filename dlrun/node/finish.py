@@ -40,10 +40,10 @@ def finish(root: int, manifest: Manifest, large: List[int]) -> List[str]:
 def _large_files(directories: Directories, manifest: Manifest, large: List[int]) -> None:
     for entry in large:
         directory = directories(manifest.dirs[manifest.parents[entry]])
-        _settle(manifest, entry, os.open(manifest.names[entry], _WRITE, dir_fd=directory))
+        settle(manifest, entry, os.open(manifest.names[entry], _WRITE, dir_fd=directory))
 
 
-def _settle(manifest: Manifest, entry: int, descriptor: int) -> None:
+def settle(manifest: Manifest, entry: int, descriptor: int) -> None:
     """Give an open file its mode and its time, in this order, and close it."""
     try:
         os.fchmod(descriptor, manifest.modes[entry])
@@ -71,7 +71,7 @@ def _attributes(directories: Directories, manifest: Manifest) -> List[str]:
         if entry < 0:
             os.close(descriptor)
         else:
-            _settle(manifest, entry, descriptor)
+            settle(manifest, entry, descriptor)
     return lost
 
 

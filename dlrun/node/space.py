@@ -27,7 +27,13 @@ def free(descriptor: int) -> int:
 
 def check(descriptor: int, manifest: Manifest, missing: int, where: bytes, packed: bool = False) -> None:
     """NoSpace when what is missing of a data set does not fit, in bytes or, unless it is one file, in files."""
-    wanted, there = needed(manifest, missing), free(descriptor)
+    count = manifest.kinds.count(FILE) + len(manifest.dirs) if missing and not packed else 0
+    require(descriptor, needed(manifest, missing), count, where)
+
+
+def require(descriptor: int, wanted: int, count: int, where: bytes) -> None:
+    """NoSpace when a disk has not so many bytes, or not so many files, left for us."""
+    there = free(descriptor)
     node = os.uname().nodename
     if wanted > there:
         message = "node {}: `{}` needs {} and has {} free".format(
@@ -38,10 +44,7 @@ def check(descriptor: int, manifest: Manifest, missing: int, where: bytes, packe
             "evict data sets with `evict`, stage to another disk, or take strategy shard or in_place",
         )
     status = os.fstatvfs(descriptor)
-    if packed:
-        return
-    count = manifest.kinds.count(FILE) + len(manifest.dirs)
-    if missing and status.f_files and status.f_favail < count:
+    if count and status.f_files and status.f_favail < count:
         message = "node {}: `{}` can take {} more files, the data set has {}".format(
             node, text.name(where), status.f_favail, count
         )

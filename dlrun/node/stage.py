@@ -121,16 +121,16 @@ class Stage:
         blocks = Blocks(manifest)
         board = Board(len(blocks), self.lanes)
         if not self._lock:
-            return Prepared(RELAY, self._task(manifest, blocks, board), 0)
+            return Prepared(RELAY, self.task(manifest, blocks, board), 0)
         if self._is_warm(manifest):
             for number in range(len(blocks)):
                 board.mark(number, DONE)
-            return Prepared(WARM, self._task(manifest, blocks, board), 0)
+            return Prepared(WARM, self.task(manifest, blocks, board), 0)
         if self.given.low_priority:
             pace.step_back()
         build = self._begin(manifest, blocks)
         build.mark(board)
-        return Prepared(COPY, self._task(manifest, blocks, board, build), build.missing(), build)
+        return Prepared(COPY, self.task(manifest, blocks, board, build), build.missing(), build)
 
     def _is_warm(self, manifest: Manifest) -> bool:
         found = warm.load(self.area, self.name)
@@ -142,7 +142,7 @@ class Stage:
         )
 
     def _begin(self, manifest: Manifest, blocks: Blocks) -> Build:
-        self._make_way()
+        self.make_way()
         build = Build(self.area, self.name, manifest, blocks, self.hasher, self.form_name)
         try:
             missing = space.needed(manifest, build.missing())
@@ -155,7 +155,7 @@ class Stage:
             raise
         return build
 
-    def _make_way(self) -> None:
+    def make_way(self) -> None:
         """A published set of this name is out of date: what is still good of it becomes the part."""
         old = self.area.published(self.name)
         if old is None:
@@ -167,7 +167,8 @@ class Stage:
             raise NodeError(message, "stage the new version under another name")
         self.area.withdraw(self.name)
 
-    def _task(self, manifest: Manifest, blocks: Blocks, board: Board, build: Optional[Build] = None) -> Task:
+    def task(self, manifest: Manifest, blocks: Blocks, board: Board, build: Optional[Build] = None) -> Task:
+        """What the lanes are to do: copy into the build, or without one only pass on."""
         directory, tree = self.area.control, -1
         relay = build is None and board.plane(DONE).count(1) < len(blocks)
         if build is not None:

@@ -1,0 +1,138 @@
+"""What a site's mover left on this node, checked block by block and made what `stage` would have left half-way.
+
+A block counts when it has the hash that was taken of the source's bytes when they were read. The directory then
+becomes the part of the set, with its manifest and journal, and whatever does not count `stage` copies.
+"""
+
+import os
+from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Tuple
+
+from . import hashing, journal
+from .blocks import Block, Blocks, is_chunk
+from .build import note
+from .each_block import Handle, each_block
+from .errors import Damaged, SourceFault
+from .finish import settle
+from .form import AnyReader, form
+from .manifest import Manifest, unpack
+from .resume import MANIFEST, TREE, split
+from .safety import LIST, Directories, below, opened
+from .tarball import Layout, TarReader
+
+if TYPE_CHECKING:
+    from .moved import Moved
+
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+_TAR = b"tar"
+
+
+def delivered(directory: int, identity: str) -> Manifest:
+    """The manifest that a mover brought; Damaged when it is missing or that of another set."""
+    descriptor = opened(directory, MANIFEST, os.O_RDONLY)
+    if descriptor is None:
+        raise Damaged("the site's mover brought no manifest", "see what it said")
+    with os.fdopen(descriptor, "rb") as file:
+        found = unpack(file.read())
+    if found.id() != identity:
+        raise Damaged("the site's mover brought the manifest of another data set")
+    return found
+
+
+class Arrived:
+    """One set that a mover brought, with the manifest that has the hash of every byte of the source.
+
+    packed: it came as one file. `check` it, then let it `take_over` the part of the set.
+    """
+
+    def __init__(self, moved: "Moved", directory: int, manifest: Manifest, packed: bool) -> None:
+        self._moved, self._directory, self._manifest, self._packed = moved, directory, manifest, packed
+        self._stage = moved.stage
+        self._stage.hasher = hashing.hasher(str(manifest.info.get("hash")))
+        self._blocks = Blocks(manifest)
+        self._wanted = split(manifest, self._blocks, self._stage.hasher.size)
+        manifest.digests, manifest.digest_size = b"", 0  # from here on those of what is on this node's disk
+        self._good: Dict[int, bytes] = {}
+
+    def check(self) -> List[bytes]:
+        """Look at every block; the paths of the files that did not arrive as the source has them."""
+        if TREE not in map(os.fsencode, os.listdir(self._directory)):
+            os.mkdir(TREE, 0o700, dir_fd=self._directory)
+        os.chmod(TREE, 0o700, dir_fd=self._directory)
+        tree = below(self._directory, TREE, LIST)
+        if not self._packed:
+            self._each(lambda: self._settled(tree))
+        elif self._stage.form_name == "pack":
+            name = TREE + b"/" + self._stage.name + b".tar"
+            os.rename(_TAR, name, src_dir_fd=self._directory, dst_dir_fd=self._directory)
+            whole = form("pack", tree, self._manifest, self._blocks, self._stage.name)
+            self._each(lambda: self._compared(whole.reader(self._stage.hasher)))
+        else:
+            self._unpack(tree)
+        bad = [block for number, block in enumerate(self._blocks) if number not in self._good]
+        return sorted({self._manifest.path(e) for b in bad for e in range(b.first, b.first + b.many)})
+
+    def brought(self, bad: List[bytes]) -> Tuple[int, int]:
+        """The bytes and files that are good."""
+        return sum(self._blocks[number].length for number in self._good), self._manifest.files() - len(bad)
+
+    def take_over(self) -> None:
+        """Make this the part of the set that `stage` goes on from."""
+        area, part = self._moved.area, b"part." + self._stage.name
+        note(self._directory, self._manifest, self._stage.hasher, self._stage.form_name)
+        journal.replace(self._directory, self._manifest.id(), self._good)
+        area.discard(area.control, part)
+        os.rename(self._moved.parcel, part, src_dir_fd=area.control, dst_dir_fd=area.control)
+
+    def _each(self, handler: Callable[[], Handle]) -> None:
+        self._good = each_block(
+            self._directory, self._manifest.id(), self._blocks, self._stage.lanes, handler
+        )
+
+    def _compared(self, reader: AnyReader) -> Handle:
+        def one(number: int, block: Block, view: memoryview) -> Optional[bytes]:
+            try:
+                found = reader.read(block, view)
+            except SourceFault:  # a file that did not arrive
+                return None
+            return found if found == self._wanted[number] else None
+
+        return one
+
+    def _unpack(self, tree: int) -> None:
+        """Write the files that one file holds, which then goes."""
+        layout = Layout(self._manifest)
+        tar = os.open(_TAR, _READ, dir_fd=self._directory)
+        files = form("copy", tree, self._manifest, self._blocks, self._stage.name)
+        files.begin()
+
+        def unpacking() -> Handle:
+            read, writer = self._compared(TarReader(tar, layout, self._stage.hasher)), files.writer(False)
+
+            def one(number: int, block: Block, view: memoryview) -> Optional[bytes]:
+                digests = read(number, block, view)
+                if digests is not None:
+                    writer.write(block, view[: block.length])
+                return digests
+
+            return one
+
+        self._each(unpacking)
+        os.close(tar)
+        os.unlink(_TAR, dir_fd=self._directory)
+
+    def _settled(self, tree: int) -> Handle:
+        """Compare files that stand there already, and give them their modes and times."""
+        manifest, directories = self._manifest, Directories(tree)
+        read = self._compared(
+            form("copy", tree, manifest, self._blocks, self._stage.name).reader(self._stage.hasher)
+        )
+
+        def one(number: int, block: Block, view: memoryview) -> Optional[bytes]:
+            digests = read(number, block, view)
+            if digests is not None and not is_chunk(block, manifest):
+                for entry in range(block.first, block.first + block.many):
+                    directory = directories(manifest.dirs[manifest.parents[entry]])
+                    settle(manifest, entry, os.open(manifest.names[entry], _READ, dir_fd=directory))
+            return digests
+
+        return one
