@@ -27,6 +27,7 @@ DLRUN_RESTART, DLRUN_POINT      how often it was started again, and which point 
 DLRUN_REPLACED, DLRUN_SECONDS   how often a node that died was replaced, and the seconds of the job until then
 DLRUN_ROLE, DLRUN_RANK, DLRUN_LOCAL_RANK, DLRUN_NODE_RANK, DLRUN_HOST   which process this is, and where
 DLRUN_WORLD_SIZE, DLRUN_LOCAL_SIZE, DLRUN_NODES, DLRUN_THREADS          how many processes, nodes and threads
+DLRUN_ALLOWED                   with `verify`: the CPUs that the rank was started with, before it was bound
 DLRUN_HOSTS                     a file with the nodes, the first one first
 DLRUN_MASTER_ADDR, DLRUN_MASTER_IP, DLRUN_MASTER_PORT                   where ranks meet
 DLRUN_DATA_<NAME>               path of a data set

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,57 +13,51 @@ from dlrun.effects import watch
 from dlrun.effects.jobs import Job
 from dlrun.effects.prepare import prepare, read
 from dlrun.effects.submit import submit
+from dlrun.effects.verify_compare import Checked, compare, fabric_interfaces
 from dlrun.errors import Invalid
-from dlrun.model.cpuset import format_list
-from dlrun.model.placement import RankPlacement
-from dlrun.model.plan import Plan
-from dlrun.model.spec import OnFailure, Sweep
+from dlrun.fabrics.libraries import OF_FRAMEWORK
+from dlrun.model.plan import FabricCheck
+from dlrun.model.spec import OnFailure, Spec, Sweep
 from dlrun.model.units import Duration
+from dlrun.node import transport_lines
+from dlrun.plan.checking import TALKATIVE, expected
 
 PROGRAM = "check_rank.py"
+LIBRARY = "library_check.py"
 LONGEST = Duration(600)
 """Walltime of a check: what a site starts soonest, and far more than it needs."""
 
-_SKEW = 2.0
-"""Seconds by which the clocks of two nodes may differ."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """What the libraries' transports were held against (None: the site names no known fabric), the interfaces that the
+    plan names to them (none: they choose), and why a transport was not looked at or not compared."""
+
+    fabric: FabricCheck | None
+    interfaces: tuple[str, ...] = ()
+    unseen: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """One thing that is not as planned, and what is likely to be behind it."""
+class Verified:
+    """A check that has ended."""
 
-    what: str
-    cause: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
-    """One rank: what it reported (None: nothing), and how that differs from the plan."""
-
-    rank: int
-    report: Mapping[str, Any] | None
-    differences: tuple[Difference, ...]
+    job: Job
+    ranks: list[Checked]
+    network: Network
 
 
-def run(
-    path: Path, *, sets: Sequence[str], site: str | None, say: Callable[[str], None]
-) -> tuple[Job, list[Checked]]:
+def run(path: Path, *, sets: Sequence[str], site: str | None, say: Callable[[str], None]) -> Verified:
     """Submit the check, wait for it, and compare. Raises what `submit` raises."""
     inputs = read(path, sets=sets, site=site)
     if inputs is None:
         raise Invalid(
             "verify needs a spec, not a saved plan", help="name the spec that the plan was made from"
         )
-    walltime = inputs.spec.resources.walltime
-    spec = replace(
-        inputs.spec,
-        name=f"verify-{inputs.spec.name}"[:128],
-        command=("python3", "{{ job_dir }}/" + PROGRAM),
-        resources=replace(inputs.spec.resources, walltime=min(walltime, LONGEST) if walltime else None),
-        sweep=Sweep(), data={}, checkpoint=None, chain=False, on_failure=OnFailure(), after=(), hold=False,
-    )  # fmt: skip
-    prepared = prepare(path, inputs=replace(inputs, spec=spec))
-    roles = tuple(replace(role, files=(*role.files, PROGRAM)) for role in prepared.plan.roles)
+    nodes = inputs.spec.resources.nodes
+    ways = _ways(inputs.spec) if nodes != 1 else ()
+    prepared = prepare(path, inputs=replace(inputs, spec=_check_of(inputs.spec, ways)))
+    roles = tuple(replace(role, files=(*role.files, PROGRAM, LIBRARY)) for role in prepared.plan.roles)
     plan = replace(prepared.plan, roles=roles)
     for warning in plan.warnings:
         say(f"warning: {warning}")
@@ -72,110 +66,76 @@ def run(
     watcher = watch.Watcher(job, lambda why: say(f"job {job.job_id} is {why}"))
     while not watcher.ended():
         time.sleep(0.2)
-    return job, compare(plan, reports(job.directory), _hosts(job.directory))
+    fabric = expected(inputs.site, "warn")
+    found = reports(job.directory)
+    ranks = compare(plan, found, _hosts(job.directory), fabric, libraries=bool(ways))
+    unseen = _unseen(ranks, ways, fabric, inputs.site.name)
+    return Verified(
+        job=job,
+        ranks=ranks,
+        network=Network(fabric=fabric, interfaces=fabric_interfaces(plan), unseen=unseen),
+    )
+
+
+def _check_of(spec: Spec, ways: Sequence[str]) -> Spec:
+    """The spec with the check in place of its training, and nothing that would end or repeat that."""
+    wall = spec.resources.walltime
+    told = {name: value for settings in TALKATIVE.values() for name, value in settings} if ways else {}
+    return replace(
+        spec,
+        name=f"verify-{spec.name}"[:128],
+        command=("python3", "{{ job_dir }}/" + PROGRAM, *ways),
+        resources=replace(spec.resources, walltime=min(wall, LONGEST) if wall else None),
+        environment=replace(spec.environment, variables={**spec.environment.variables, **told}),
+        sweep=Sweep(), data={}, checkpoint=None, chain=False, on_failure=OnFailure(), after=(), hold=False,
+        verify="warn", fabric_check="off", hang=None,
+    )  # fmt: skip
+
+
+def _ways(spec: Spec) -> tuple[str, ...]:
+    """The Python modules by which ranks can try the communication library, the framework's own first."""
+    by_mpi = {"mpi-program", "intel-mpi"} & set(OF_FRAMEWORK.get(spec.framework, ()))
+    return ("mpi4py", "torch") if by_mpi else ("torch",)
+
+
+def _unseen(
+    ranks: Sequence[Checked], ways: Sequence[str], fabric: FabricCheck | None, site: str
+) -> str | None:
+    """Why the transport of the communication library was not looked at, or held against nothing."""
+    if not ways:
+        return "a job of one node talks over no fabric"
+    said = [one.report.get("library") or {} for one in ranks if one.report is not None]
+    if said and not any("by" in one for one in said):
+        return f"the job's python3 has no {' and no '.join(ways)}, by which its library could be tried"
+    if not any(one.report and one.report.get("transport") for one in ranks):
+        return "no library said how it talks"
+    if fabric is None:
+        return f"site `{site}` names no fabric that dlrun knows (`fabric.name`), so any transport is right"
+    return None
 
 
 def reports(run: Path) -> dict[int, dict[str, Any]]:
-    """What ranks said of themselves, by rank."""
-    found = {}
+    """What ranks said of themselves, by rank; `library` is its test, `transport` what it said when it started."""
+    found: dict[int, dict[str, Any]] = {}
+    tried: dict[int, dict[str, Any]] = {}
     for log in (run / "logs").glob("*-*.log"):
-        for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
-            _, mark, text = line.partition("dlrun-check ")  # an agent may have put its own mark before it
-            if mark:
-                report = json.loads(text)
-                found[int(report["rank"])] = report
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+        of_log = _marked(lines, "dlrun-check ")
+        chosen = transport_lines.chosen(lines)
+        for report in of_log.values():
+            report["transport"] = chosen._asdict() if chosen is not None else None
+        found |= of_log
+        tried |= _marked(lines, "dlrun-library ")
+    for rank, report in found.items():
+        report["library"] = tried.get(rank)
     return found
 
 
-def compare(plan: Plan, found: Mapping[int, Mapping[str, Any]], hosts: Sequence[str]) -> list[Checked]:
-    """Each rank's report beside the plan; `hosts` are the job's nodes in order."""
-    request, placement = plan.request, plan.binding.placement
-    checked = []
-    for rank in range(request.ranks):
-        report = found.get(rank)
-        if report is None:
-            lost = Difference(what="it did not report", cause="it never started, or ended early: see its log")
-            checked.append(Checked(rank=rank, report=None, differences=(lost,)))
-            continue
-        node, local_rank = divmod(rank, request.ranks_per_node)
-        differences = list(_common(plan, report))
-        if node < len(hosts) and report["host"] != hosts[node]:
-            differences.append(
-                Difference(what=f"runs on {report['host']}, not {hosts[node]}",
-                           cause="the launcher does not fill nodes in order")
-            )  # fmt: skip
-        if placement is not None:
-            differences += _placed(placement.ranks[local_rank], plan.binding.gpu_variable, report)
-        elif plan.binding.mode == "job":
-            differences += _shared(rank, report, found)
-        checked.append(Checked(rank=rank, report=report, differences=tuple(differences)))
-    return checked
-
-
-def _common(plan: Plan, report: Mapping[str, Any]) -> list[Difference]:
-    found = []
-    if "unreached" in report:
-        what = f"does not reach rank 0: {report['unreached']}"
-        found.append(
-            Difference(what=what, cause=f"the site's rendezvous rule ({plan.rendezvous.rule}), or a firewall")
-        )
-    elif report["sum"] != (right := plan.request.ranks * (plan.request.ranks + 1) // 2):
-        found.append(Difference(what=f"the sum over all ranks is {report['sum']}, not {right}",
-                                cause="ranks of another run answered"))  # fmt: skip
-    if abs(report.get("clock", 0.0)) > _SKEW:
-        found.append(
-            Difference(
-                what=f"its clock is {report['clock']:+.1f} s from rank 0's", cause="no time service on a node"
-            )
-        )
-    threads = plan.request.threads
-    if threads is not None and report["threads"] not in (None, str(threads)):
-        found.append(Difference(what=f"OMP_NUM_THREADS is {report['threads']}, not {threads}",
-                                cause="the spec, a module or a container sets it"))  # fmt: skip
-    return found
-
-
-def _placed(planned: RankPlacement, gpu_variable: str | None, report: Mapping[str, Any]) -> list[Difference]:
-    found = []
-    seen, mask = set(report["mask"]), set(planned.mask)
-    if seen != mask:
-        if seen > mask:
-            cause = "nothing bound it: taskset is missing, or a library binds threads by itself"
-        elif not seen & mask or len(seen) == len(mask):
-            cause = (
-                "the job was granted other cores, or the node numbers its cores otherwise than the profile"
-            )
-        else:
-            cause = "the job was granted fewer cores: an inherited mask, a cgroup, or reserved cores"
-        what = f"may use CPUs {format_list(sorted(seen))}, not {format_list(sorted(mask))}"
-        found.append(Difference(what=what, cause=cause))
-    wanted = {"strict": "bind", "preferred": "prefer"}.get(planned.memory.policy)
-    policy = report["memory"]
-    if wanted and planned.memory.nodes and policy is not None and not policy.startswith(wanted):
-        found.append(Difference(what=f"memory policy is {policy}, not {planned.memory.policy}",
-                                cause="numactl is missing on the node, or refused"))  # fmt: skip
-    gpus = ",".join(map(str, planned.gpus))
-    if gpu_variable and gpus and report["gpus"].get(gpu_variable) != gpus:
-        found.append(Difference(what=f"{gpu_variable} is {report['gpus'].get(gpu_variable)}, not {gpus}",
-                                cause="the scheduler, a container or the environment sets it"))  # fmt: skip
-    return found
-
-
-def _shared(rank: int, report: Mapping[str, Any], found: Mapping[int, Mapping[str, Any]]) -> list[Difference]:
-    """Where cores are shared out in the job, ranks of a node must not have the same ones."""
-    mine = set(report["mask"])
-    others = [
-        other for other, its in found.items()
-        if other != rank and its["host"] == report["host"] and mine & set(its["mask"])
-    ]  # fmt: skip
-    if not others:
-        return []
-    what = f"shares CPUs with rank{'s' if len(others) > 1 else ''} {format_list(sorted(others))}"
-    return [
-        Difference(
-            what=what, cause="the job was granted fewer cores than it has ranks, or ranks are not bound"
-        )
-    ]
+def _marked(lines: Iterable[str], mark: str) -> dict[int, dict[str, Any]]:
+    """The JSON after a mark, by rank; an agent may have put its own mark before it."""
+    said = (line.partition(mark)[2] for line in lines)
+    every = [json.loads(text) for text in said if text]
+    return {int(one["rank"]): one for one in every}
 
 
 def _hosts(run: Path) -> list[str]:

@@ -6,7 +6,8 @@ As a program it follows the log of one process a node while the job runs, says w
 expected leaves a note by which the job ends (ACTION fail) or only says so (warn). EXPECTED is a comma-separated list.
 
 The forms of the lines: NCCL and RCCL src/init.cc and src/transport/net_*.cc, aws-ofi-nccl, oneCCL src/atl/ofi,
-Intel MPI with I_MPI_DEBUG=4, UCX src/ucp/core/ucp_worker.c; recorded ones are in tests/captured/transports.
+Intel MPI with I_MPI_DEBUG=4, UCX src/ucp/core/ucp_worker.c, Gloo gloo/transport/tcp/context.cc; recorded
+ones are in tests/captured/transports.
 """
 
 import os
@@ -109,9 +110,13 @@ class Reader:
 
     @staticmethod
     def _gloo(text: str) -> Optional[Chosen]:
-        """Gloo knows TCP alone; often it only stands beside another library."""
-        found = "[Gloo] Rank" in text or "Gloo connectFullMesh" in text
-        return Chosen("Gloo", TCP, False, text) if found else None
+        """Gloo mostly knows TCP alone; often it only stands beside another library."""
+        found = re.search(
+            r"\[Gloo\] Rank|Gloo connectFullMesh|gloo/transport/(\w+)/context\.cc.* is connected to", text
+        )
+        if not found:
+            return None
+        return Chosen("Gloo", "ib" if found.group(1) == "ibverbs" else TCP, False, text)
 
 
 def provider_of(name: str) -> str:

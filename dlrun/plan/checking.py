@@ -22,13 +22,15 @@ NODE_CHECKS = "node_checks.py"
 _CHOOSE = ("srun", "openmpi", "hydra", "intelmpi", "ssh")
 """Launchers that are told the hosts."""
 
-_TALKATIVE = {
+TALKATIVE = {
+    "gloo": (("GLOO_LOG_LEVEL", "INFO"),),
     "nccl": (("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "INIT,NET")),
     "oneccl": (("CCL_LOG_LEVEL", "info"),),
     "intel-mpi": (("I_MPI_DEBUG", "4"),),
     "ucx": (("UCX_LOG_LEVEL", "info"),),
 }
-"""What makes each library say by what it talks: NCCL, oneCCL, Intel MPI and UCX documentation, environment variables."""
+"""What makes each library say by what it talks: NCCL, oneCCL, Intel MPI and UCX documentation, environment variables;
+Gloo's own source (gloo/common/logging.cc; releases before 2025 speak without it)."""
 
 
 def placement_check(spec: Spec, ledger: Ledger) -> Watch:
@@ -46,9 +48,8 @@ def fabric_check(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> Fabr
         ledger.decide("fabric_check", "off", "one-node", "a job of one node talks over no fabric")
         return None
     ledger.take("fabric_check", spec.fabric_check)
-    fabric = site.fabric
-    expect = (fabric.expect or libraries.TRANSPORTS.get(fabric.name, ())) if fabric is not None else ()
-    if fabric is None or not expect:
+    found = expected(site, spec.fabric_check)
+    if found is None:
         ledger.problem(
             "DLR090",
             f"`fabric_check` has nothing to compare with: site `{site.name}` names no fabric that dlrun knows",
@@ -56,10 +57,16 @@ def fabric_check(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> Fabr
             help="give `fabric.name`, or `fabric.expect`, in the site profile",
             warning=True,
         )
+    return found
+
+
+def expected(site: Site, action: Watch) -> FabricCheck | None:
+    """What libraries can choose on the site's fabric without falling back; None if dlrun does not know that."""
+    fabric = site.fabric
+    expect = (fabric.expect or libraries.TRANSPORTS.get(fabric.name, ())) if fabric is not None else ()
+    if fabric is None or not expect:
         return None
-    return FabricCheck(
-        action=spec.fabric_check, fabric=fabric.name, expect=tuple(expect), advice=fabric.advice
-    )
+    return FabricCheck(action=action, fabric=fabric.name, expect=tuple(expect), advice=fabric.advice)
 
 
 def talkative(
@@ -70,8 +77,8 @@ def talkative(
         return ()
     given = {**site.environment.variables, **spec.environment.variables}
     variables = []
-    for library in sorted(job_of(spec, site, layout, launcher).libraries & _TALKATIVE.keys()):
-        for name, value in _TALKATIVE[library]:
+    for library in sorted(job_of(spec, site, layout, launcher).libraries & TALKATIVE.keys()):
+        for name, value in TALKATIVE[library]:
             if name not in given:
                 because = "`fabric_check` reads what the library says of its transport"
                 variables.append(

@@ -8,7 +8,7 @@ import os
 import pytest
 
 from tests.cluster import Cluster, ClusterSpec, NodeType, why_not
-from tests.cluster.jobs import User
+from tests.cluster.jobs import PYTHON, User
 
 pytestmark = [
     pytest.mark.cluster,
@@ -28,6 +28,7 @@ SPEC = {
     "command": ["python3", "no-such-training.py", "{{ lr }}"],
     "resources": {"nodes": 2, "ranks_per_node": 2, "exclusive": True, "walltime": "10h"},
     "placement": {"memory": "none"},
+    "environment": {"variables": {"PATH": "/usr/bin:/bin"}},
     "sweep": {"lr": ["1", "2"]},
     "on_failure": {"requeue": 2},
 }
@@ -42,12 +43,41 @@ def alice():
 
 def test_ranks_on_two_nodes_are_as_planned(alice):
     alice.write("spec.yaml", SPEC)
-    ranks = json.loads(alice.dlrun("verify", "spec.yaml", "--json").stdout)["verify"]["ranks"]
+    said = json.loads(alice.dlrun("verify", "spec.yaml", "--json").stdout)["verify"]
+    ranks = said["ranks"]
     assert [one["report"]["rank"] for one in ranks] == [0, 1, 2, 3]
     assert [one["report"]["mask"] for one in ranks] == [[0, 1, 2, 3], [4, 5, 6, 7]] * 2
     assert {one["report"]["sum"] for one in ranks} == {10}
     assert len({one["report"]["host"] for one in ranks}) == 2
     assert [one["differences"] for one in ranks] == [[]] * 4
+    assert {one["report"].get("interface") for one in ranks} == {None, "eth0"}
+    assert "no torch" in said["network"]["unseen"]
+
+
+@pytest.mark.torch
+def test_the_transport_that_the_library_chose_is_compared(alice):
+    """Gloo knows sockets alone: right on an Ethernet, a fall-back where the site has InfiniBand."""
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    place = {**SPEC["resources"], "ranks_per_node": 1}
+    alice.write("spec.yaml", {**SPEC, "resources": place, "environment": {"venv": str(PYTHON.parent)}})
+    ethernet = {"name": "ethernet", "interfaces": ["eth0"]}
+    alice.write("ethernet.yaml", SITE | {"fabric": ethernet})
+    words = ("verify", "spec.yaml", "--json", "--site")
+    said = json.loads(alice.dlrun(*words, "ethernet.yaml", timeout=300).stdout)["verify"]
+    assert [one["differences"] for one in said["ranks"]] == [[], []]
+    libraries = [one["report"]["library"] for one in said["ranks"]]
+    assert [(one["backend"], one["sums"], one["before"]) for one in libraries] == [
+        ("gloo", [3, 3], 1),
+        ("gloo", [3, 3], 0),
+    ]
+    assert {one["report"]["transport"]["transport"] for one in said["ranks"]} == {"tcp"}
+    assert said["network"]["unseen"] is None
+
+    alice.write("ib.yaml", SITE | {"fabric": {"name": "infiniband", "advice": "load the module ofed"}})
+    done = alice.dlrun("verify", "spec.yaml", "--site", "ib.yaml", code=1, timeout=300)
+    assert "0 of 2 ranks are as planned" in done.stderr
+    told = "rank 1 Gloo talks over TCP sockets, and this is infiniband; likely: load the module ofed"
+    assert told in done.stdout
 
 
 def test_a_profile_of_other_nodes_is_found_out(alice):
@@ -59,7 +89,15 @@ def test_a_profile_of_other_nodes_is_found_out(alice):
     alice.write("spec.yaml", SPEC)
     done = alice.dlrun("verify", "spec.yaml", "--site", "wrong.yaml", code=1)
     assert "2 of 4 ranks are as planned" in done.stderr
-    assert "rank 3 may use CPUs 4-7, not 8-15; likely: the job was granted other cores" in done.stdout
+    assert "rank 3 may use CPUs 4-7, not 8-15; likely: an inherited mask: it was started with CPUs 0-7" in done.stdout
+
+
+def test_a_launcher_that_binds_by_itself_is_named(alice):
+    bound = {**SITE["launcher"], "arguments": ["--cpu-bind=mask_cpu:0x1,0x10"]}
+    alice.write("bound.yaml", SITE | {"launcher": bound})
+    alice.write("spec.yaml", SPEC)
+    done = alice.dlrun("verify", "spec.yaml", "--site", "bound.yaml", code=1)
+    assert "rank 3 may use CPUs 4, not 4-7; likely: the launcher's own binding" in done.stdout
 
 
 def test_a_job_whose_ranks_are_elsewhere_than_planned_ends_before_the_training(alice):

@@ -417,6 +417,7 @@ export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a kil
 export NCCL_DEBUG=INFO # `fabric_check` reads what the library says of its transport
 export NCCL_SOCKET_IFNAME='=ib0' # bootstrap, and data over sockets, by the interfaces that the site names (exactly these: `=`); NCCL's own choice may be an interface that other nodes cannot reach [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
 export PYTHONFAULTHANDLER=1 # a rank that hangs writes its Python stacks to its log when it is sent SIGABRT [Python documentation, faulthandler]
+export GLOO_LOG_LEVEL=INFO # `fabric_check` reads what the library says of its transport
 export NCCL_DEBUG_SUBSYS=INIT,NET # `fabric_check` reads what the library says of its transport
 export UCX_LOG_LEVEL=info # `fabric_check` reads what the library says of its transport
 

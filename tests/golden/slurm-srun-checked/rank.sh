@@ -95,6 +95,8 @@ rank:3)
   ;;
 esac
 planned=$cpus wanted=("${memory[@]}")
+allowed_cpus
+export DLRUN_ALLOWED="${allowed[*]}" # as it was started: tells who took away what is missing
 if [[ -n $cpus ]]; then # the plan holds only if the job was granted these cores
   allowed_cpus
   granted=" ${allowed[*]} "

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dlrun.effects.verify import compare
+from dlrun.effects.verify import reports
+from dlrun.effects.verify_compare import compare
+from dlrun.model.plan import FabricCheck
 from tests.making import plan_of
 
 SITE = """\
@@ -22,7 +24,11 @@ HOSTS = ["n1", "n2"]
 
 @pytest.fixture
 def plan(tmp_path):
-    return plan_of(tmp_path, "resources: {nodes: 2, ranks_per_node: 2, exclusive: true, walltime: 1h}", SITE)
+    spec = (
+        "resources: {nodes: 2, ranks_per_node: 2, exclusive: true, walltime: 1h}\n"
+        "environment: {variables: {OMP_PROC_BIND: spread}}"
+    )
+    return plan_of(tmp_path, spec, SITE)
 
 
 def right(plan) -> dict[int, dict]:
@@ -61,6 +67,19 @@ def test_ranks_as_planned_do_not_differ(plan):
         ({"clock": -7.0}, "its clock is -7.0 s from rank 0's", "time service"),
         ({"sum": 9}, "the sum over all ranks is 9, not 10", "another run"),
         ({"unreached": "timed out"}, "does not reach rank 0: timed out", "rendezvous rule"),
+        ({"mask": [0], "granted": [0]}, "may use CPUs 0, not", "control group has CPUs 0 alone"),
+        (
+            {"mask": [0], "inherited": [0]},
+            "may use CPUs 0, not",
+            "an inherited mask: it was started with CPUs 0, as was every rank of n1",
+        ),
+        ({"mask": [0, 1], "cores": [[0, 4], [1, 5]]}, "may use CPUs 0-1, not", "SMT numbering"),
+        ({"cores": [[0, 4], [1, 5]]}, "CPUs 0,4 are one core of n1", "SMT numbering"),
+        (
+            {"variables": {"OMP_PROC_BIND": "close"}},
+            "OMP_PROC_BIND is close, not spread",
+            "a module, the launcher",
+        ),
     ],
 )
 def test_each_difference_is_seen_with_a_likely_cause(plan, change, what, cause):
@@ -71,6 +90,75 @@ def test_each_difference_is_seen_with_a_likely_cause(plan, change, what, cause):
     (difference,) = zero.differences
     assert what in difference.what
     assert cause in difference.cause
+
+
+def test_a_launcher_that_binds_each_rank_is_told_from_an_inherited_mask(plan):
+    found = right(plan)
+    for rank in (0, 1):
+        found[rank] |= {"mask": [rank], "inherited": [rank]}
+    zero, one, *_ = compare(plan, found, HOSTS)
+    assert zero.differences[0].cause.startswith(
+        "the launcher's own binding: it started this rank with CPUs 0,"
+    )
+    assert "with CPUs 1," in one.differences[0].cause
+
+
+LIBRARY = {"by": "torch 2", "backend": "nccl", "sums": [10, 10], "before": 3}
+IB = FabricCheck(action="warn", fabric="infiniband", expect=("ib",))
+
+
+@pytest.mark.parametrize(
+    ("library", "transport", "advice", "what", "cause"),
+    [
+        ({}, "tcp", None, "NCCL talks over TCP sockets, and this is infiniband", "plugin or driver"),
+        ({}, "tcp", "load the module ofed", "NCCL talks over TCP sockets", "load the module ofed"),
+        ({}, "efa", None, "NCCL talks over EFA, and this is infiniband", "plugin or driver"),
+        ({"sums": [9, 10]}, "ib", None, "gets wrong numbers: sums [9, 10]", "faulty node"),
+        ({"before": 2}, "ib", None, "from rank 2", "faulty node"),
+        (
+            {"failed": "timed out"},
+            None,
+            None,
+            "torch 2 fails: timed out",
+            "the library's own choice of interface",
+        ),
+        (None, None, None, "did not end its test", "see its log"),
+    ],
+)
+def test_the_librarys_own_test_is_held_against_the_fabric(plan, library, transport, advice, what, cause):
+    found = right(plan)
+    for rank, report in found.items():
+        report |= {"locked_memory": -1, "transport": {"library": "NCCL", "transport": "ib"}}
+        report["library"] = LIBRARY | {"before": (rank - 1) % 4}
+    found[0]["library"] = None if library is None else LIBRARY | library
+    found[0]["transport"] = transport and {"library": "NCCL", "transport": transport}
+    fabric = FabricCheck(action="warn", fabric="infiniband", expect=("ib",), advice=advice)
+    zero, *others = compare(plan, found, HOSTS, fabric, libraries=True)
+    assert [one.differences for one in others] == [()] * 3
+    (difference,) = zero.differences
+    assert what in difference.what
+    assert cause in difference.cause
+
+
+def test_memory_that_may_not_be_locked_is_named_as_the_cause_of_a_fall_back(plan):
+    found = right(plan)
+    sockets = {"library": "NCCL", "transport": "tcp"}
+    found[0] |= {"library": LIBRARY, "transport": sockets, "locked_memory": 64 << 10}
+    (difference,) = compare(plan, {0: found[0]}, HOSTS, IB, libraries=True)[0].differences
+    assert "only 64 KiB" in difference.cause
+
+
+def test_what_a_library_says_belongs_to_all_ranks_of_its_log(tmp_path):
+    """An agent has several ranks in one log, each with a mark before its lines."""
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs/agent-0.log").write_text(
+        '[default0]:dlrun-check {"rank": 0}\n[default1]:dlrun-check {"rank": 1}\n'
+        "[default0]:n1:7:7 [0] NCCL INFO Using network Socket\n"
+        '[default1]:dlrun-library {"rank": 1, "by": "torch 2"}\n'
+    )
+    found = reports(tmp_path)
+    assert [found[rank]["transport"]["transport"] for rank in (0, 1)] == ["tcp", "tcp"]
+    assert [found[rank]["library"] for rank in (0, 1)] == [None, {"rank": 1, "by": "torch 2"}]
 
 
 def test_a_silent_rank_is_a_difference(plan):

@@ -1,0 +1,122 @@
+"""An all-reduce and a ring of messages over all ranks, by the communication library that the training would use.
+
+    python3 library_check.py WAY...
+
+The first way that is installed is taken: `torch` (NCCL or RCCL where it sees GPUs, else Gloo) or `mpi4py`. What the
+library says of its transport when it starts stands in the rank's log, for dlrun to read. Prints one line: `dlrun-library`
+and JSON.
+"""
+
+import importlib
+import importlib.util
+import json
+import os
+import sys
+import time
+from array import array
+from datetime import timedelta
+from typing import Any, Dict, List
+
+PATIENCE = 240.0
+"""Seconds that ranks wait for one another: imports on a cold file system take minutes, and not alike on all nodes."""
+COUNT = 1 << 18
+"""Numbers of four bytes in the all-reduce: a mebibyte."""
+
+Result = Dict[str, Any]
+
+
+def publish(port: int) -> None:
+    """Tell the others the port of the store, whole or not at all."""
+    path = os.path.join(os.environ["DLRUN_RUN_DIR"], "library-port")
+    with open(path + ".new", "w") as stream:
+        stream.write("{} {}\n".format(os.environ["DLRUN_RUN_ID"], port))
+    os.rename(path + ".new", path)
+
+
+def published() -> int:
+    """The port of this very run's store."""
+    path = os.path.join(os.environ["DLRUN_RUN_DIR"], "library-port")
+    deadline = time.time() + PATIENCE
+    while time.time() < deadline:
+        try:
+            with open(path) as stream:
+                run, port = stream.read().split()
+            if run == os.environ["DLRUN_RUN_ID"]:
+                return int(port)
+        except (OSError, ValueError):
+            pass
+        time.sleep(0.1)
+    raise RuntimeError("rank 0 never said where its store is")
+
+
+def by_torch(rank: int, world: int) -> Result:
+    """By torch.distributed; raises RuntimeError as that does."""
+    torch, dist = importlib.import_module("torch"), importlib.import_module("torch.distributed")
+    gpus = torch.cuda.is_available() and dist.is_nccl_available()
+    backend = "nccl" if gpus else "gloo"
+    patience = timedelta(seconds=PATIENCE)
+    place = os.environ["DLRUN_MASTER_ADDR"]
+    if rank == 0:
+        store = dist.TCPStore(place, 0, world, True, timeout=patience, wait_for_workers=False)
+        publish(store.port)
+    else:
+        store = dist.TCPStore(place, published(), world, False, timeout=patience)
+    device = torch.device("cpu")
+    if gpus:
+        local = int(os.environ.get("LOCAL_RANK", os.environ["DLRUN_LOCAL_RANK"]))
+        device = torch.device("cuda", local % torch.cuda.device_count())
+        torch.cuda.set_device(device)
+    dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=patience)
+    numbers = torch.full((COUNT,), float(rank + 1), device=device)
+    before = torch.zeros(1, device=device)
+    ring = [
+        dist.P2POp(dist.isend, numbers[:1].clone(), (rank + 1) % world),
+        dist.P2POp(dist.irecv, before, (rank - 1) % world),
+    ]
+    for request in dist.batch_isend_irecv(ring):
+        request.wait()
+    dist.all_reduce(numbers)
+    least, most = int(numbers.min()), int(numbers.max())
+    dist.barrier()  # rank 0 has the store: nobody may still need it
+    dist.destroy_process_group()
+    version = "torch {}".format(torch.__version__)
+    return {"by": version, "backend": backend, "sums": [least, most], "before": int(before) - 1}
+
+
+def by_mpi4py(rank: int, world: int) -> Result:
+    """By MPI; raises RuntimeError if its ranks are not the job's."""
+    mpi = importlib.import_module("mpi4py.MPI")
+    ranks = mpi.COMM_WORLD
+    if ranks.Get_size() != world:
+        msg = "MPI has {} ranks, not {}".format(ranks.Get_size(), world)
+        raise RuntimeError(msg)
+    numbers, sums = array("i", [rank + 1]) * COUNT, array("i", [0]) * COUNT
+    ranks.Allreduce(numbers, sums)
+    before = ranks.sendrecv(rank, dest=(rank + 1) % world, source=(rank - 1) % world)
+    library = mpi.Get_library_version().splitlines()[0].split(",")[0].strip("\0 ")
+    return {"by": library, "backend": "mpi", "sums": [min(sums), max(sums)], "before": before}
+
+
+WAYS = {"torch": by_torch, "mpi4py": by_mpi4py}
+
+
+def main(ways: List[str]) -> int:
+    """Print what came of the test; 0 also where it failed: the line says how."""
+    rank = int(os.environ.get("RANK", os.environ["DLRUN_RANK"]))
+    world = int(os.environ.get("WORLD_SIZE", os.environ["DLRUN_WORLD_SIZE"]))
+    there = [way for way in ways if importlib.util.find_spec(way) is not None]
+    result = {"rank": rank}  # type: Result
+    if there:
+        try:
+            result.update(WAYS[there[0]](rank, world))
+        except Exception as error:  # noqa: BLE001 - whatever a library raises is its answer
+            result.update(by=there[0], failed=(str(error).strip() or repr(error)).splitlines()[0][:300])
+    sys.stdout.write("dlrun-library " + json.dumps(result) + "\n")
+    sys.stdout.flush()
+    if "failed" in result:
+        os._exit(0)  # a library that has failed may hang when it is told to end
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
