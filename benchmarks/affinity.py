@@ -1,14 +1,17 @@
 """What binding is worth on this machine: training and GEMM under dlrun and under its peers' defaults.
 
     python benchmarks/affinity.py [--ranks N] [--seconds S] [--rounds R] [--loads ddp,gemm] [--only NAME,...]
+                                  [--keep FILE]
     python benchmarks/affinity.py --placement
 
-Every way of starting runs the same program in turn, R rounds; the table has each one's best and its ratio to
-dlrun's best, with the spread of its runs. `ddp` is data-parallel training of a small network with PyTorch
-(gloo), in samples a second of all ranks; `gemm` is products of two 1,000 x 1,000 matrices with NumPy, in
-GFLOP/s of all ranks. Ways that are not installed are named and left out. The goal: dlrun is never more than
-3 % below the best of the others. Last comes the CPU time that a placement itself takes, which a busy machine does
-not falsify much; `--placement` tells that alone.
+Every way of starting runs the same program in turn, R rounds, each of which begins with another way; the table
+has each one's best and median run, and its ratio to dlrun within a round: the median of the rounds with its 95 %
+interval, which needs 6 rounds. `--keep` adds the rounds to those of earlier calls with the same file, so that
+many can be had in parts. `ddp` is data-parallel training of a small network with PyTorch (gloo), in samples a
+second of all ranks; `gemm` is products of two 1,000 x 1,000 matrices with NumPy, in GFLOP/s of all ranks. Ways that
+are not installed are named and left out. The goal: dlrun is never more than 3 % below the best of the others. Last
+comes the CPU time that a placement itself takes, which a busy machine does not falsify much; `--placement` tells
+that alone.
 """
 
 # ruff: noqa: PLC0415 - a rank imports what its load needs, and its time starts with the first step
@@ -16,10 +19,12 @@ not falsify much; `--placement` tells that alone.
 import argparse
 import importlib.util
 import json
+import math
 import os
 import re
 import shutil
 import socket
+import statistics
 import subprocess
 import sys
 import time
@@ -30,8 +35,8 @@ IMPI = ROOT / ".cache" / "oracles" / "venv"
 LIMIT = 120
 """Seconds that one run may take."""
 
-GOAL, NOISE = 0.97, 0.10
-"""Part of the best other that dlrun must reach; runs that differ by more than NOISE cannot tell."""
+GOAL = 0.97
+"""Part of the best other that dlrun must reach."""
 
 
 def work(load, seconds):
@@ -170,43 +175,78 @@ def measure(argv, ranks):
 def compare(load, options):
     """Run every way in turn and print the table."""
     job = [sys.executable, str(Path(__file__).resolve()), "--worker", load, str(options.seconds)]
-    found = ways(options.ranks, job)
-    runs = {name: [] for name in found}
+    found = {k: v for k, v in ways(options.ranks, job).items() if not options.only or k in options.only}
     failed = {name: why for name, (_, why) in found.items() if why}
-    for _ in range(options.rounds):
-        for name, (argv, _) in found.items():
-            if name not in failed and (not options.only or name in options.only):
-                rate, why = measure(argv, options.ranks)
-                if rate is None:
-                    failed[name] = why
-                else:
-                    runs[name].append(rate)
-    unit = "samples/s" if load == "ddp" else "GFLOP/s"
-    print(f"\n{load}: {options.ranks} ranks on {len(os.sched_getaffinity(0))} CPUs, best of {options.rounds}")
-    ours = max(runs["dlrun"], default=0)
-    for name, rates in runs.items():
-        if rates:
-            spread = 100 * (max(rates) - min(rates)) / max(rates)
-            ratio = f"{max(rates) / ours:5.2f} x dlrun" if ours else ""
-            print(f"  {name:<14} {max(rates):10.1f} {unit}  {ratio}  spread {spread:3.0f} %")
-        elif name in failed:
-            print(f"  {name:<14} left out: {failed[name]}")
-    judge({name: rates for name, rates in runs.items() if rates})
+    key = f"{load}, {options.ranks} ranks on {len(os.sched_getaffinity(0))} CPUs"
+    kept = json.loads(options.keep.read_text()) if options.keep and options.keep.exists() else {}
+    rounds = kept.setdefault(key, [])
+    for number in range(options.rounds):
+        names = [name for name in found if name not in failed]
+        turn = number % max(1, len(names))
+        rates = {}
+        for name in names[turn:] + names[:turn]:
+            rates[name], why = measure(found[name][0], options.ranks)
+            if why:
+                failed[name] = why
+        rounds.append({name: rate for name, rate in rates.items() if rate is not None})
+        if options.keep:
+            options.keep.write_text(json.dumps(kept))
+    tell(key, "samples/s" if load == "ddp" else "GFLOP/s", rounds)
+    for name, why in failed.items():
+        print(f"  {name:<14} left out: {why}")
+    judge(rounds)
 
 
-def judge(runs):
-    """Say whether the goal is met, unless runs of one way differ by more than the goal could show."""
-    others = {name: rates for name, rates in runs.items() if name != "dlrun"}
-    if "dlrun" not in runs or not others:
+def tell(key, unit, rounds):
+    """The table of one load."""
+    print(f"\n{key}, {len(rounds)} rounds ({unit})")
+    print(f"  {'':<14} {'best':>10} {'median':>10}   of dlrun in the same round")
+    for name in dict.fromkeys(name for each in rounds for name in each):
+        rates = [each[name] for each in rounds if name in each]
+        low, middle, high = interval(ratios(rounds, name, "dlrun"))
+        ratio = f"{middle:5.2f} ({low:.2f} to {high:.2f})" if middle else ""
+        print(f"  {name:<14} {max(rates):10.1f} {statistics.median(rates):10.1f}   {ratio}")
+
+
+def ratios(rounds, one, other):
+    """How one way compares with another in every round that has both."""
+    return [each[one] / each[other] for each in rounds if one in each and other in each]
+
+
+def interval(values):
+    """Lower end, median and upper end of the 95 % interval of the median, by order statistics; with fewer than 6
+    values the ends are the least and the greatest."""
+    values, count = sorted(values), len(values)
+    if not count:
+        return 0, 0, 0
+    tail, cut = 0, 0
+    while tail + math.comb(count, cut) <= 0.025 * 2**count:
+        tail += math.comb(count, cut)
+        cut += 1
+    cut = max(cut - 1, 0)
+    return values[cut], statistics.median(values), values[-1 - cut]
+
+
+def judge(rounds):
+    """Say whether the goal is met, if the interval of dlrun against the best of the others can tell."""
+    others = {name for each in rounds for name in each} - {"dlrun"}
+    found = {name: interval(ratios(rounds, "dlrun", name)) for name in others}
+    found = {name: ends for name, ends in found.items() if ends[1]}
+    if not found:
         return
-    name = max(others, key=lambda name: max(others[name]))
-    best, ours = max(others[name]), max(runs["dlrun"])
-    spread = max(1 - min(rates) / max(rates) for rates in (others[name], runs["dlrun"]))
-    line = f"  dlrun is at {100 * ours / best:.0f} % of the best other ({name}); the goal is at least 97 %: "
-    if spread > NOISE:
-        print(f"{line}not judged, runs differ by up to {100 * spread:.0f} %")
+    name = min(found, key=lambda name: found[name][1])
+    low, middle, high = found[name]
+    line = (
+        f"  dlrun is at {middle:.2f} ({low:.2f} to {high:.2f}) of the best other ({name}); the goal is 0.97: "
+    )
+    if len(ratios(rounds, "dlrun", name)) < 6 or low < GOAL <= high:
+        print(
+            line
+            + ("met by the median, " if middle >= GOAL else "missed by the median, ")
+            + "more rounds would tell"
+        )
     else:
-        print(line + ("met" if ours >= GOAL * best else "missed"))
+        print(line + ("met" if low >= GOAL else "missed"))
 
 
 def placement_time():
@@ -254,6 +294,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--loads", default="ddp,gemm")
     parser.add_argument("--only", type=lambda text: text.split(","), default=[])
+    parser.add_argument("--keep", type=Path, metavar="FILE", help="add the rounds to those in FILE")
     parser.add_argument("--placement", action="store_true", help="time the placement alone")
     options = parser.parse_args()
     sys.path.insert(0, str(ROOT))

@@ -61,10 +61,7 @@ def prepare(options: Mapping[str, Any]) -> Task:
         raise Invalid("a command after `--` is for --exec, --verify or --measure", help="add one of them")
     if options["execute"] and not options["command"]:
         raise Invalid("--exec needs a command", help="as in `dlrun tune-affinity --exec python train.py`")
-    name = options["framework"] or found.framework
-    chosen = preset(options["framework"]) if options["framework"] else _preset_of(name)
-    if options["openmp"]:
-        chosen = replace(chosen, openmp=options["openmp"], thread_pools=False)
+    chosen = _chosen(options, found.framework)
     _check_write(options)
     return Task(
         start=found,
@@ -98,10 +95,23 @@ def _request(options: Mapping[str, Any], found: Start, chosen: Preset) -> Placem
     )
 
 
-def _preset_of(framework: str | None) -> Preset:
-    """The preset of a spec's framework; one that came as a plug-in has none."""
-    known = framework is not None and (framework in PRESETS or framework in backends.FRAMEWORKS)
-    return preset(framework) if known and framework is not None else Preset()
+def _chosen(options: Mapping[str, Any], framework: str | None) -> Preset:
+    """The preset of `--framework`, else of the spec's `framework` (one that came as a plug-in has none).
+
+    `--openmp` beats it. GNU's threads are bound one by one only if asked for: the main thread's mask of one core
+    would be inherited by every data-loading process that it forks; `rank.sh` of a job binds no thread either.
+    """
+    if options["framework"]:
+        chosen = preset(options["framework"])
+    elif framework in PRESETS or framework in backends.FRAMEWORKS:
+        chosen = preset(str(framework))
+    else:
+        chosen = Preset()
+    if options["openmp"]:
+        return replace(chosen, openmp=options["openmp"], thread_pools=False)
+    if chosen.openmp == "gomp" and options["form"] != "env":
+        return replace(chosen, openmp="none")
+    return chosen
 
 
 def _check_write(options: Mapping[str, Any]) -> None:
@@ -177,6 +187,11 @@ def explanation(task: Task, placement: Placement) -> str:
     if task.job.preset.because:
         lines.append(f"framework  {task.job.preset.because}")
     lines += [f"{step.rule}  {step.because}" for step in placement.steps]
+    if task.job.preset.openmp == "none":
+        because = (
+            "the main thread's one core would be inherited by every process that it forks, data loaders too"
+        )
+        lines.append(f"threads-unbound  each thread may use all of its rank's mask: {because}")
     width = max(len(line.partition("  ")[0]) for line in lines)
     lines = [f"{rule:<{width}}  {because}" for rule, _, because in (line.partition("  ") for line in lines)]
     lines.append("")

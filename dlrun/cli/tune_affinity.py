@@ -59,8 +59,9 @@ class TrailingCommand(click.Command):
 )
 @click.option(
     "--openmp",
-    type=click.Choice(["gomp", "gomp-old", "iomp"]),
-    help="Whose OpenMP computes: GNU's, GNU's of GCC 4.8 and older, or Intel's; default: the framework's.",
+    type=click.Choice(["gomp", "gomp-old", "iomp", "iomp-list", "none"]),
+    help="Bind OpenMP threads one by one: GNU's, GNU's of GCC 4.8 and older, Intel's by its order, Intel's by a "
+    "list, none; default: by the framework, and GNU's in `--format env` alone.",
 )
 @click.option("--comm-cores", type=click.IntRange(min=0), help="Communication cores of each rank.")
 @click.option(

@@ -69,8 +69,9 @@ def _of_spec(spec: Path, site: str | None, topology: Path | None, shell: dict[st
         node = live_topology()
     if node is None:
         raise _not_described(prepared.plan.site)
-    framework = backends.framework(prepared.plan.framework)
-    auto = framework.comm_cores(prepared.inputs.spec.options)
+    framework, chosen = backends.framework(prepared.plan.framework), prepared.inputs.spec.options
+    auto = framework.comm_cores(chosen)
+    ccl = prepared.plan.framework == "horovod" and getattr(chosen, "cpu_operations", "") == "ccl"
     return Start(
         topology=node,
         where=f"the nodes of `{spec}` on site `{prepared.plan.site}`",
@@ -81,7 +82,7 @@ def _of_spec(spec: Path, site: str | None, topology: Path | None, shell: dict[st
             comm_cores=auto if options.comm_cores == "auto" else options.comm_cores,
             gpus_per_rank=len(planned.ranks[0].gpus) if planned else None,
         ),
-        framework=prepared.plan.framework,
+        framework="horovod-ccl" if ccl else prepared.plan.framework,
         given={**shell, **prepared.inputs.spec.environment.variables},
     )
 

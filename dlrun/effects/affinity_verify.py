@@ -91,7 +91,7 @@ def verify(placement: Placement, job: Job) -> tuple[Verdict, ...]:
     program = [sys.executable, "-S", str(Path(affinity_probe.__file__))]
     threads = str(placement.ranks[0].threads)
     verdicts = []
-    team_told = job.preset.openmp != "iomp" and not job.preset.thread_pools
+    team_told = job.preset.openmp in ("gomp", "gomp-old") and not job.preset.thread_pools
     processes = start_all(placement, job, [*program, threads], capture=True)
     try:
         for rank, process in zip(placement.ranks, processes, strict=True):

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from dlrun.frameworks import protocol, told
+from dlrun.frameworks import ccl_workers, protocol, told
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.model.installed import Installed
 from dlrun.model.keys import key
@@ -23,7 +23,7 @@ TITLE = "Horovod"
 LAUNCHERS: tuple[str, ...] = ()
 SERVER = "hvd_rendezvous.py"
 _SOURCE = "Horovod 0.28, horovod/common/gloo/gloo_context.h"
-comm_cores = told.no_comm_cores
+_CORES = "Horovod documentation, Horovod with oneCCL"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +47,7 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
         ("HOROVOD_CONTROLLER", controller, f"ranks are started by {shape.launcher}"),
         ("HOROVOD_CPU_OPERATIONS", operations, "sums in host memory go the way the ranks met"),
     )
+    chosen = (*chosen, *_cores(shape, options))
     argv = tuple(command)
     if controller == "mpi":
         return (Role(name="rank", place="rank", argv=argv, variables=chosen),)
@@ -66,6 +67,24 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
         files=(SERVER,),
     )
     return (rendezvous, Role(name="rank", place="rank", argv=argv, variables=(*chosen, *_gloo(shape))))
+
+
+def comm_cores(options: Options) -> int:
+    """One for oneCCL's worker, which polls; Horovod's own thread shares the rank's cores."""
+    return 1 if options.cpu_operations == "ccl" else 0
+
+
+def _cores(shape: Shape, options: Options) -> tuple[Setting, ...]:
+    """Where oneCCL's workers and Horovod's background thread run, if the placement keeps cores for them."""
+    ccl = options.cpu_operations == "ccl"
+    workers = ccl_workers.workers(shape, 1) if ccl else ()
+    if not any(rank.comm for rank in shape.ranks):
+        return workers
+    where = ",".join(str(rank.background_cpu(shared=ccl)) for rank in shape.ranks)
+    why = "one for each local rank: its communication core" + (
+        ", beside oneCCL's worker where it has two hardware threads" if ccl else ""
+    )
+    return (*workers, *told.settings(_CORES, ("HOROVOD_THREAD_AFFINITY", where, why)))
 
 
 def ports(shape: Shape, options: Options) -> int:

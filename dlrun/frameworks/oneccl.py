@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dlrun.frameworks import told
+from dlrun.frameworks import ccl_workers, told
 from dlrun.frameworks.protocol import Role, Shape
 from dlrun.model.installed import Installed
 from dlrun.model.keys import key
 from dlrun.model.problem import Problem
-from dlrun.model.text import Shell, Text
+from dlrun.model.text import Text
 
 NAME = "oneccl"
 TITLE = "oneCCL program"
@@ -30,16 +30,8 @@ class Options:
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
     """One process a rank; its workers' cores are told for all ranks of a node, in order of local rank."""
-    cores = [core for rank in shape.ranks for core in rank.comm]
-    workers = len(shape.ranks[0].comm) if cores else options.workers
-    said: list[tuple[str, str | Shell | Text, str]] = [
-        ("CCL_ATL_TRANSPORT", "mpi", "the launcher is an MPI's"),
-        ("CCL_WORKER_COUNT", str(workers), "one for each communication core of the rank"),
-    ]
-    if cores:
-        where = ",".join(map(str, cores))
-        said.append(("CCL_WORKER_AFFINITY", where, "the communication cores of all ranks of a node"))
-    variables = told.settings(_SOURCE, *said)
+    transport = told.settings(_SOURCE, ("CCL_ATL_TRANSPORT", "mpi", "the launcher is an MPI's"))
+    variables = (*transport, *ccl_workers.workers(shape, options.workers))
     return (Role(name="rank", place="rank", argv=tuple(command), variables=variables),)
 
 

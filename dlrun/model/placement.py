@@ -121,6 +121,12 @@ class RankPlacement:
     nic: str | None = None
     spare: tuple[int, ...] = ()
 
+    def background_cpu(self, *, shared: bool) -> int:
+        """Where one thread that communicates in the background goes: the first communication core, or (`shared`:
+        a library's worker has that) another hardware thread of it. Raises IndexError if there is no such core."""
+        siblings = self.comm_siblings[0] if self.comm_siblings else ()
+        return siblings[0] if shared and siblings else self.comm[0]
+
 
 @record(frozen=True, slots=True, kw_only=True)
 class NodeSummary:

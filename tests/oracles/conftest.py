@@ -36,8 +36,21 @@ def hydra(oracles):
     return oracles.hydra
 
 
+@pytest.fixture
+def gomp(oracles):
+    """GNU's OpenMP runtime, as `openmp` gives it."""
+    need(oracles, "gomp", "shim")
+    return "gomp", oracles.gomp, oracles.shim
+
+
+@pytest.fixture
+def iomp(oracles):
+    """Intel's OpenMP runtime, as `openmp` gives it."""
+    need(oracles, "iomp", "shim")
+    return "iomp", oracles.iomp, oracles.shim
+
+
 @pytest.fixture(params=["gomp", "iomp"])
-def openmp(request, oracles):
+def openmp(request):
     """Name and library of an OpenMP runtime, and the shim that shows it another machine."""
-    need(oracles, request.param, "shim")
-    return request.param, getattr(oracles, request.param), oracles.shim
+    return request.getfixturevalue(request.param)

@@ -76,15 +76,22 @@ def test_one_thread_on_each_compute_core_and_none_elsewhere(openmp, case, tmp_pa
 
 @pytest.mark.parametrize("smt", ["one", "all"])
 @pytest.mark.parametrize("machine", ["stampede2", "skx-smt-adjacent"])
-def test_the_older_variable_of_gnus_runtime_says_the_same(openmp, machine, smt, tmp_path):
-    if openmp[0] != "gomp":
-        pytest.skip("GNU's own variable")
+def test_the_older_variable_of_gnus_runtime_says_the_same(gomp, machine, smt, tmp_path):
     node = topology(machine)
     placement = place(node, replace(PLACED[0].request, smt=smt))
     rank = placement.ranks[-1]
-    threads = team(openmp, node, placement, rank, tmp_path, preset=Preset(openmp="gomp-old"))
+    threads = team(gomp, node, placement, rank, tmp_path, preset=Preset(openmp="gomp-old"))
     assert sorted(mask[0] for mask in threads) == list(rank.mask if smt == "all" else rank.cores)
     assert all(len(mask) == 1 for mask in threads)
+
+
+@pytest.mark.parametrize("smt", ["one", "all"])
+@pytest.mark.parametrize("case", PLACED, ids=lambda case: case.id)
+def test_intels_list_of_cpus_is_obeyed_to_the_letter(iomp, case, smt, tmp_path):
+    placement = place(case.topology, replace(case.request, smt=smt))
+    for rank in (placement.ranks[0], placement.ranks[-1]):
+        threads = team(iomp, case.topology, placement, rank, tmp_path, preset=Preset(openmp="iomp-list"))
+        assert threads == [[cpu] for cpu in (rank.mask if smt == "all" else rank.cores)]
 
 
 @pytest.mark.parametrize("machine", ["stampede2", "skx-smt-adjacent", "knl-quad-flat"])
@@ -96,15 +103,12 @@ def test_every_hardware_thread_with_smt_all(openmp, machine, tmp_path):
     assert sorted(mask[0] for mask in threads) == list(rank.mask)
 
 
-def test_the_facts_about_stampede2_left_to_libiomp_alone(oracles, tmp_path):
+def test_the_facts_about_stampede2_left_to_libiomp_alone(iomp, tmp_path):
     """Over a whole package, libiomp's compact order reaches 42 and 38 last: what the PRACE guide relies on."""
-    from tests.oracles.conftest import need
-
-    need(oracles, "iomp", "shim")
     node = topology("stampede2")
     placement = place(node, replace(PLACED[0].request, ranks_per_node=2, comm_cores=0, comm_policy="own"))
     whole = placement.ranks[0]
     narrowed = replace(whole, threads=22)
     told = replace(placement, ranks=(narrowed, placement.ranks[1]))
-    threads = team(("iomp", oracles.iomp, oracles.shim), node, told, narrowed, tmp_path)
+    threads = team(iomp, node, told, narrowed, tmp_path)
     assert set(whole.cores) - {mask[0] for mask in threads} == {38, 42}

@@ -29,13 +29,15 @@ cd {root}
 export PYTHONPATH=$PWD HOME=/tmp OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 ip link set lo up 2>/dev/null || ifconfig lo up
 hostname node
-tune() {{ {python} -c 'from dlrun.cli.main import main; main()' tune-affinity --ranks-per-node 2 --comm-cores 1 "$@"; }}
+tune() {{ {python} -c 'from dlrun.cli.main import main; main()' \\
+  tune-affinity --ranks-per-node 2 --comm-cores 1 --memory strict "$@"; }}
 part() {{ echo "=== $1"; }}
 part json; tune --format json
 part verify; tune --verify; echo "code $?"
 part all; tune --smt all --verify; echo "code $?"
 part wrong; OMPI_COMM_WORLD_LOCAL_RANK=0 taskset -c 0,1 {python} -c \
-  'from dlrun.cli.main import main; main()' tune-affinity --ranks-per-node 2 --verify; echo "code $?"
+  'from dlrun.cli.main import main; main()' tune-affinity --ranks-per-node 2 --memory strict --verify; echo "code $?"
+part preferred; tune --memory preferred --verify; echo "code $?"
 part memory; tune --exec {python} -c '
 import os, re
 block = bytearray(64 << 20)
@@ -64,9 +66,9 @@ def parts(tmp_path_factory):
     return dict(zip(names[1::2], names[2::2], strict=True))
 
 
-def planned(**more):
+def planned():
     node = build(ShortTopology(packages=2, cores=4, smt=2, numbering="even-odd"))
-    return place(node, PlacementRequest(ranks_per_node=2, comm_cores=1, **more))
+    return place(node, PlacementRequest(ranks_per_node=2, comm_cores=1))
 
 
 def test_the_machine_is_read_as_it_was_made(parts):
@@ -84,6 +86,11 @@ def test_ranks_are_where_they_were_planned(parts, part):
     assert parts[part].count("as planned") == 2, parts[part]
     assert parts[part].endswith("code 0\n")
     assert "memory strict 1" in parts[part]
+
+
+def test_a_preferred_node_is_read_back_too(parts):
+    assert "memory preferred 1: as planned" in parts["preferred"]
+    assert parts["preferred"].endswith("code 0\n")
 
 
 def test_a_mask_over_both_packages_is_found(parts):

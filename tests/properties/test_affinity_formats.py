@@ -10,13 +10,19 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from dlrun.errors import Invalid
+from dlrun.model.cpuset import parse_list
 from dlrun.plan.affinity import place
 from dlrun.plan.affinity.presets import PRESETS
 from dlrun.render.affinity.formats import FORMATS, find, view
 from dlrun.render.affinity.settings import Job
+from dlrun.render.affinity.settings import settings as affinity_settings
 from tests.properties.topologies import requests, topologies
 
-KINDS = {**PRESETS, "torch, old libgomp": replace(PRESETS["torch"], openmp="gomp-old")}
+TORCH = PRESETS["torch"]
+KINDS = {
+    **PRESETS,
+    **{f"torch, {name}": replace(TORCH, openmp=name) for name in ("gomp-old", "iomp", "iomp-list", "none")},
+}
 SOME = settings(
     max_examples=int(os.environ.get("DLRUN_EXAMPLES", "40")),
     deadline=None,
@@ -35,14 +41,24 @@ def test_i15_parsing_what_was_emitted_gives_the_placement(name, topology, reques
     except Invalid:
         assume(False)
         raise
-    assert form.parse(text, topology) == expected(name, placement, form.SAYS, preset)
+    assert form.parse(text, topology) == view(placement, form.SAYS)
     assert text.endswith("\n")
     assert text.isascii()
 
 
-def expected(name, placement, fields, preset):
-    """The placement's own fields; Horovod's list has room for one core a rank only."""
-    views = view(placement, fields)
-    if KINDS[preset].library == "horovod" and name in ("env", "wrapper"):
-        return tuple({**v, "comm": v["comm"][:1]} for v in views)
-    return views
+@SOME
+@given(topology=topologies(), request=requests(), preset=st.sampled_from(["horovod", "horovod-ccl"]))
+def test_horovods_threads_are_on_communication_cores_of_their_own_ranks(topology, request, preset):
+    try:
+        placement = place(topology, replace(request, comm_cores=max(1, request.comm_cores)))
+    except Invalid:
+        assume(False)
+        raise
+    found = affinity_settings(placement, Job(preset=KINDS[preset]))
+    (text,) = (s.value for s in found if s.name == "HOROVOD_THREAD_AFFINITY")
+    cpus = parse_list(text)
+    assert len(cpus) == len(placement.ranks)
+    for rank, cpu in zip(placement.ranks, cpus, strict=True):
+        assert cpu in {*rank.comm, *(pu for siblings in rank.comm_siblings for pu in siblings)}
+        taken = {cpu for name, cpu in ((s.name, s.value) for s in found) if name == "CCL_WORKER_AFFINITY"}
+        assert str(cpu) not in ",".join(taken).split(",") or not rank.comm_siblings[0]

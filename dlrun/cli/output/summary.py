@@ -55,6 +55,7 @@ def _placement(plan: Plan) -> Iterator[str]:
     if binding.placement is None:
         return
     rows = []
+    loads = any(rank.loader for rank in binding.placement.ranks)
     for rank in binding.placement.ranks:
         memory = f"{rank.memory.policy} {format_list(rank.memory.nodes)}" if rank.memory.nodes else "-"
         rows.append(
@@ -63,12 +64,14 @@ def _placement(plan: Plan) -> Iterator[str]:
                 str(rank.threads),
                 format_list(rank.mask),
                 format_list(rank.comm) or "-",
+                *([format_list(rank.loader) or "-"] if loads else []),
                 format_list(rank.gpus) or "-",
                 rank.nic or "-",
                 memory,
             )
         )
-    yield table(("local rank", "threads", "PUs", "comm", "GPUs", "NIC", "memory"), rows, indent="  ")
+    roles = ("comm", "loader") if loads else ("comm",)
+    yield table(("local rank", "threads", "PUs", *roles, "GPUs", "NIC", "memory"), rows, indent="  ")
 
 
 def _variables(plan: Plan) -> Iterator[str]:

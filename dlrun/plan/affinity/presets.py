@@ -10,8 +10,9 @@ from dlrun import backends
 from dlrun.errors import Invalid
 from dlrun.model.topology import Topology
 
-OpenMP: TypeAlias = Literal["gomp", "gomp-old", "iomp"]
-"""Runtimes: GNU's, GNU's before it knew `OMP_PLACES` (GCC 4.8 and older), and LLVM's or Intel's."""
+OpenMP: TypeAlias = Literal["gomp", "gomp-old", "iomp", "iomp-list", "none"]
+"""Whose threads are bound one by one, and by which variable: GNU's; GNU's before it knew `OMP_PLACES` (GCC 4.8
+and older); LLVM's or Intel's by its own order of the cores in the mask; the same by a list of CPUs; nobody's."""
 CommLibrary: TypeAlias = Literal["none", "mlsl", "ccl", "horovod", "horovod-ccl"]
 
 

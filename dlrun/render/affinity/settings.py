@@ -17,6 +17,9 @@ from dlrun.render.affinity.table import counted
 OPENMP_BINDING = ("OMP_PLACES", "OMP_PROC_BIND", "GOMP_CPU_AFFINITY", "KMP_AFFINITY", "KMP_HW_SUBSET")
 """Ways to bind OpenMP threads; a runtime that finds two obeys one and warns, or fails."""
 
+THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+"""Where libraries look for how many threads to compute with."""
+
 VERBS_NIC = re.compile(r"(mlx|bnxt_re|irdma|rocep|ionic|qedr)\w*")
 """RDMA devices whose first port UCX and NCCL name as `device:1`."""
 
@@ -83,7 +86,8 @@ def _node(placement: Placement, preset: Preset) -> Iterable[Setting]:
             because="OS ids, the first rank's cores first; `auto` would guess",
         )
     if comm and preset.library.startswith("horovod"):
-        threads = join(_horovod_cpu(rank, shared=preset.library == "horovod-ccl") for rank in placement.ranks)
+        shared = preset.library == "horovod-ccl"
+        threads = join(rank.background_cpu(shared=shared) for rank in placement.ranks)
         yield Setting(name="HOROVOD_THREAD_AFFINITY", value=threads, because="one OS id for each local rank")
     if any(name.startswith("hfi1_") for name in placement.node.nics):
         yield Setting(name="HFI_NO_CPUAFFINITY", value="1", because="else PSM2 binds each rank itself")
@@ -93,16 +97,10 @@ def _node(placement: Placement, preset: Preset) -> Iterable[Setting]:
         )
 
 
-def _horovod_cpu(rank: RankPlacement, *, shared: bool) -> int:
-    """The communication core itself, or a sibling of it where oneCCL's worker has it."""
-    siblings = rank.comm_siblings[0] if rank.comm_siblings else ()
-    return siblings[0] if shared and siblings else rank.comm[0]
-
-
 def _threads(rank: RankPlacement, preset: Preset) -> Iterable[Setting]:
     count = str(rank.threads)
     because = f"{counted(rank.threads, 'compute thread')} on {counted(len(rank.cores), 'core')}"
-    for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+    for name in THREADS:
         yield Setting(name=name, value=count, because=because, rank=rank.rank)
     if preset.thread_pools:
         yield Setting(name="TF_NUM_INTRAOP_THREADS", value=count, because=because, rank=rank.rank)
@@ -122,12 +120,12 @@ def _binding(rank: RankPlacement, preset: Preset) -> Iterable[Setting]:
     yield mine(
         "DLRUN_CPUS", format_list(rank.mask), "all hardware threads of the compute cores: the rank's mask"
     )
-    if rank.comm and preset.library == "none":
+    if rank.comm and preset.library in ("none", "horovod"):
         yield mine("DLRUN_COMM_CPUS", join(rank.comm), "bind communication threads to these")
     if rank.loader:
         yield mine("DLRUN_LOADER_CPUS", format_list(rank.loader), "bind data-loading workers to these")
     every_thread = rank.threads > len(rank.cores)
-    if preset.thread_pools:
+    if preset.thread_pools or preset.openmp == "none":
         return
     places = rank.mask if every_thread else rank.cores
     if preset.openmp == "gomp-old":
@@ -137,10 +135,15 @@ def _binding(rank: RankPlacement, preset: Preset) -> Iterable[Setting]:
         yield mine("OMP_PLACES", ",".join(f"{{{cpu}}}" for cpu in places), "one thread on each")
         yield mine("OMP_PROC_BIND", "close", "threads stay on their places")
         return
-    order = "compact" if every_thread else "compact,1,0"
-    yield mine("KMP_AFFINITY", f"granularity=fine,{order}", "one thread a place, within the mask")
-    if not every_thread and len(rank.mask) > len(rank.cores):
-        yield mine("KMP_HW_SUBSET", "1t", "one hardware thread of each core")
+    if preset.openmp == "iomp-list":
+        yield mine(
+            "KMP_AFFINITY", f"granularity=fine,proclist=[{join(places)}],explicit", "one thread on each"
+        )
+    else:
+        order = "compact" if every_thread else "compact,1,0"
+        yield mine("KMP_AFFINITY", f"granularity=fine,{order}", "one thread a place, within the mask")
+        if not every_thread and len(rank.mask) > len(rank.cores):
+            yield mine("KMP_HW_SUBSET", "1t", "one hardware thread of each core")
     if rank.comm:
         yield mine("KMP_BLOCKTIME", "1", "idle threads sleep after 1 ms")
 
@@ -154,7 +157,9 @@ def _devices(placement: Placement, rank: RankPlacement) -> Iterable[Setting]:
             because="the GPUs beside these cores",
             rank=rank.rank,
         )
-    if rank.nic and VERBS_NIC.fullmatch(rank.nic) and len(placement.node.nics) > 1:
+    if rank.nic and not (VERBS_NIC.fullmatch(rank.nic) and len(placement.node.nics) > 1):
+        yield Setting(name="DLRUN_NIC", value=rank.nic, because="the nearest adapter", rank=rank.rank)
+    elif rank.nic:
         yield Setting(
             name="UCX_NET_DEVICES", value=f"{rank.nic}:1", because="the nearest adapter", rank=rank.rank
         )

@@ -73,10 +73,14 @@ case $role:$DLRUN_LOCAL_RANK in
 rank:0)
   cpus=0,2,4,6,8,10,12,14,16,18,20,22,24,26,28,30,32,34,36,38,40,48,50,52,54,56,58,60,62,64,66,68,70,72,74,76,78,80,82,84,86,88
   memory=(numactl --membind=0 --)
+  export DLRUN_COMM_CPUS=46,44 # kept for threads that communicate
+  export DLRUN_LOADER_CPUS=42 # kept for data loading
   ;;
 rank:1)
   cpus=1,3,5,7,9,11,13,15,17,19,21,23,25,27,29,31,33,35,37,39,41,49,51,53,55,57,59,61,63,65,67,69,71,73,75,77,79,81,83,85,87,89
   memory=(numactl --membind=1 --)
+  export DLRUN_COMM_CPUS=47,45 # kept for threads that communicate
+  export DLRUN_LOADER_CPUS=43 # kept for data loading
   ;;
 esac
 if [[ -n $cpus ]]; then # the plan holds only if the job was granted these cores
@@ -87,6 +91,7 @@ if [[ -n $cpus ]]; then # the plan holds only if the job was granted these cores
       if [[ $granted != *" $cpu "* ]]; then
         echo "dlrun: rank $DLRUN_RANK: core $cpu of the plan was not granted to this job; sharing out what was"
         memory=()
+        unset DLRUN_COMM_CPUS DLRUN_LOADER_CPUS
         share_cores
         break 2
       fi

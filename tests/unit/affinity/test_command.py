@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -221,12 +222,33 @@ def test_verify_watches_a_command_that_binds_itself_elsewhere():
 
 @TWO_CPUS
 def test_exec_runs_every_rank_bound_and_told():
-    script = 'echo "$RANK/$WORLD_SIZE threads $OMP_NUM_THREADS places $OMP_PLACES mask$(taskset -cp $$ | sed s/.*://)"'
+    script = 'echo "$RANK/$WORLD_SIZE threads $OMP_NUM_THREADS places ${OMP_PLACES:-free} mask$(taskset -cp $$ | sed s/.*://)"'
     done = run("--ranks-per-node", 2, "--exec", "bash", "-c", script)
     cpus = sorted(os.sched_getaffinity(0))[:2]
     assert sorted(done.stdout.splitlines()) == [
+        f"{i}/2 threads 1 places free mask {cpu}" for i, cpu in enumerate(cpus)
+    ]
+    places = run("--ranks-per-node", 2, "--openmp", "gomp", "--exec", "bash", "-c", script)
+    assert sorted(places.stdout.splitlines()) == [
         f"{i}/2 threads 1 places {{{cpu}}} mask {cpu}" for i, cpu in enumerate(cpus)
     ]
+
+
+FORKS = """
+import multiprocessing, os
+import torch
+torch.ones(1000, 1000) @ torch.ones(1000, 1000)
+with multiprocessing.get_context("fork").Pool(1) as pool:
+    print(len(pool.apply(os.sched_getaffinity, (0,))), len(os.sched_getaffinity(0)))
+"""
+
+
+@TWO_CPUS
+@pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not here")
+def test_data_loaders_have_all_of_the_ranks_cores_also_after_threads_have_started():
+    count = len(os.sched_getaffinity(0))
+    done = run("--ranks-per-node", 1, "--memory", "none", "--exec", sys.executable, "-c", FORKS)
+    assert done.stdout.split() == [str(count)] * 2, done.stderr  # with `--openmp gomp` it would be 1 and 1
 
 
 @TWO_CPUS
@@ -243,10 +265,10 @@ def test_exec_as_a_rank_becomes_the_command():
         "--exec",
         "bash",
         "-c",
-        "taskset -cp $$; echo $OMP_PLACES",
+        "taskset -cp $$; echo $OMP_NUM_THREADS",
     )
     done = run(*options, env={"MPI_LOCALRANKID": str(len(os.sched_getaffinity(0)) - 1)})
-    assert done.stdout.split(":")[1].split() == [str(cpu), f"{{{cpu}}}"]
+    assert done.stdout.split(":")[1].split() == [str(cpu), "1"]
 
 
 @TWO_CPUS

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
 
 from dlrun.frameworks import horovod
-from tests.unit.frameworks.making import problems, roles, run_process, shape, told, words
+from tests.unit.frameworks.making import placed, problems, roles, run_process, shape, told, words
 
 
 @pytest.mark.parametrize("launcher", ["openmpi", "hydra", "intelmpi", "pals"])
@@ -54,3 +56,35 @@ def test_every_rank_knows_its_places_also_on_a_last_node_with_fewer(rank, said, 
     )
     spec = f'framework: horovod\ncommand: [bash, -c, "{show}"]\nresources: {{nodes: 2, ranks_per_node: 2, ranks: 3}}'
     assert run_process(tmp_path, spec, "rank", rank).splitlines()[-1] == said
+
+
+def test_the_background_thread_has_the_communication_core_that_the_placement_keeps():
+    ranks = placed((3,), (7,), siblings=(((19,),), ((23,),)))
+    assert told(roles(horovod, ranks=ranks)["rank"])["HOROVOD_THREAD_AFFINITY"] == "3,7"
+    assert horovod.comm_cores(horovod.Options()) == 0
+    options = horovod.Options(cpu_operations="ccl")
+    said = told(roles(horovod, options, ranks=ranks)["rank"])
+    assert (said["CCL_WORKER_COUNT"], said["CCL_WORKER_AFFINITY"]) == ("1", "3,7")
+    assert said["HOROVOD_THREAD_AFFINITY"] == "19,23"  # oneCCL's worker has the core's first hardware thread
+    assert horovod.comm_cores(options) == 1
+    assert "HOROVOD_THREAD_AFFINITY" not in told(roles(horovod, options)["rank"])
+
+
+NODE = """
+name: box
+scheduler: {{type: openpbs}}
+launcher: {{name: ssh}}
+node_types: {{box: {{topology: {{packages: 1, cores: {cores}}}}}}}
+partitions: {{work: {{node_type: box, default: true, exclusive: true}}}}
+"""
+
+
+@pytest.mark.skipif(not {0, 1} <= os.sched_getaffinity(0), reason="needs CPUs 0 and 1")
+@pytest.mark.parametrize(("cores", "said"), [(2, "1 and none"), (4096, "none and none")])
+def test_a_rank_is_told_its_loader_cores_if_they_were_granted(cores, said, tmp_path):
+    show = "echo ${DLRUN_LOADER_CPUS:-none} and ${DLRUN_COMM_CPUS:-none}"
+    spec = f'framework: horovod\ncommand: [bash, -c, "{show}"]\nresources: {{ranks_per_node: 1}}\n'
+    spec += "placement: {loader_cores: 1, memory: none}\n"
+    printed = run_process(tmp_path, spec, "rank", 0, site=NODE.format(cores=cores)).splitlines()
+    assert printed[-1] == said
+    assert any("was not granted" in line for line in printed) == (cores > 2)
