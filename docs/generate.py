@@ -277,7 +277,7 @@ def excerpt(script: str) -> str:
 
 def rank_excerpt(script: str) -> str:
     """The part of rank.sh that sets a rank's variables and its command."""
-    found = re.search(r"^export DLRUN_THREADS\n.*?^esac\n", script, re.DOTALL | re.MULTILINE)
+    found = re.search(r"^export DLRUN_THREADS\b.*?^esac\n", script, re.DOTALL | re.MULTILINE)
     if found is None:
         raise SystemExit("rank.sh sets no variables")
     return found[0]

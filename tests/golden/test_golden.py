@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -45,6 +46,20 @@ def test_scripts_follow_from_the_plan_on_disk_alone(case):
     assert {
         name: text.replace(f"dlrun {__version__}.", "dlrun VERSION.") for name, text in again.items()
     } == {name: (case / name).read_text("utf-8") for name in again}
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+def test_each_exported_variable_says_why(case):
+    users_own = read_plan(case / "plan.json").environment
+    silent = [
+        f"{script.name}: {line}"
+        for script in case.glob("*.sh")
+        for line in script.read_text("utf-8").splitlines()
+        if re.match(r"\s*export [A-Za-z_]", line)
+        and not re.search(r" # \S", line)
+        and line not in (*users_own.site_setup, *users_own.setup)
+    ]
+    assert silent == []
 
 
 def test_bash_reads_every_script():

@@ -9,16 +9,16 @@ set -euo pipefail
 
 # --- Where this run keeps its things ------------------------------------------------------------------
 
-export DLRUN_JOB_DIR=/home/ada/jobs/local-openmpi-unbound
-export DLRUN_JOB_ID="${DLRUN_LOCAL_JOB:-$$}"
+export DLRUN_JOB_DIR=/home/ada/jobs/local-openmpi-unbound # the job directory: this script, the plan, logs
+export DLRUN_JOB_ID="${DLRUN_LOCAL_JOB:-$$}" # the scheduler's name for this job
 DLRUN_RESTART="${DLRUN_LOCAL_RESTART:-0}" || true # how often the scheduler started this job again
-export DLRUN_RESTART
-export DLRUN_RUN_DIR=$DLRUN_JOB_DIR
+export DLRUN_RESTART # for a program that wants to know whether to go on from a checkpoint
+export DLRUN_RUN_DIR=$DLRUN_JOB_DIR # logs and state; a point of a sweep has its own
 export DLRUN_RUN_ID="$DLRUN_JOB_ID.$DLRUN_RESTART" # changes with every start
-export DLRUN_HOSTS=$DLRUN_RUN_DIR/hosts
+export DLRUN_HOSTS=$DLRUN_RUN_DIR/hosts # a file with the nodes, the first one first
 user='\u' # as in a prompt: no process is started for it
-export DLRUN_USER=${user@P}
-export DLRUN_NODES=1
+export DLRUN_USER=${user@P} # for names on storage that all users of a node share
+export DLRUN_NODES=1 # how many of them run ranks
 run_dir=$DLRUN_RUN_DIR
 if [[ -d $run_dir/failures ]]; then rm -rf "$run_dir/failures"; fi # of an earlier start
 mkdir -p "$run_dir/logs" "$run_dir/failures"
@@ -202,9 +202,9 @@ release_ports() { ((${#ports[@]} == 0)) || rm -f -- "${ports[@]}"; }
 # all ranks are on this machine
 DLRUN_MASTER_ADDR="127.0.0.1"
 [[ -n $DLRUN_MASTER_ADDR ]] || { say "$host has no such address"; exit 1; }
-export DLRUN_MASTER_ADDR
+export DLRUN_MASTER_ADDR # where ranks meet
 take_ports 1
-export DLRUN_MASTER_PORT=$port
+export DLRUN_MASTER_PORT=$port # free on this node a moment ago
 printf '%s %s\n' "$DLRUN_MASTER_ADDR" "$DLRUN_MASTER_PORT" >"$run_dir/rendezvous"
 
 # --- Launch -----------------------------------------------------------------------------------------------

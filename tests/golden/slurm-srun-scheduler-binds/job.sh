@@ -27,16 +27,16 @@ set -euo pipefail
 
 # --- Where this run keeps its things ------------------------------------------------------------------
 
-export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-scheduler-binds
-export DLRUN_JOB_ID="${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}"
+export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-scheduler-binds # the job directory: this script, the plan, logs
+export DLRUN_JOB_ID="${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}" # the scheduler's name for this job
 DLRUN_RESTART="${SLURM_RESTART_COUNT:-0}" || true # how often the scheduler started this job again
-export DLRUN_RESTART
-export DLRUN_RUN_DIR=$DLRUN_JOB_DIR
+export DLRUN_RESTART # for a program that wants to know whether to go on from a checkpoint
+export DLRUN_RUN_DIR=$DLRUN_JOB_DIR # logs and state; a point of a sweep has its own
 export DLRUN_RUN_ID="$DLRUN_JOB_ID.$DLRUN_RESTART" # changes with every start
-export DLRUN_HOSTS=$DLRUN_RUN_DIR/hosts
+export DLRUN_HOSTS=$DLRUN_RUN_DIR/hosts # a file with the nodes, the first one first
 user='\u' # as in a prompt: no process is started for it
-export DLRUN_USER=${user@P}
-export DLRUN_NODES=2
+export DLRUN_USER=${user@P} # for names on storage that all users of a node share
+export DLRUN_NODES=2 # how many of them run ranks
 run_dir=$DLRUN_RUN_DIR
 if [[ -d $run_dir/failures ]]; then rm -rf "$run_dir/failures"; fi # of an earlier start
 mkdir -p "$run_dir/logs" "$run_dir/failures"
@@ -218,9 +218,9 @@ release_ports() { ((${#ports[@]} == 0)) || rm -f -- "${ports[@]}"; }
 # the first host, as the scheduler names it
 DLRUN_MASTER_ADDR="$first_host"
 [[ -n $DLRUN_MASTER_ADDR ]] || { say "$host has no such address"; exit 1; }
-export DLRUN_MASTER_ADDR
+export DLRUN_MASTER_ADDR # where ranks meet
 take_ports 1
-export DLRUN_MASTER_PORT=$port
+export DLRUN_MASTER_PORT=$port # free on this node a moment ago
 printf '%s %s\n' "$DLRUN_MASTER_ADDR" "$DLRUN_MASTER_PORT" >"$run_dir/rendezvous"
 
 # --- Launch -----------------------------------------------------------------------------------------------

@@ -6,21 +6,21 @@
 set -uo pipefail
 
 role=$1
-export DLRUN_ROLE=$role
-export DLRUN_RANK="$SLURM_PROCID"
-export DLRUN_LOCAL_RANK="$SLURM_LOCALID"
+export DLRUN_ROLE=$role # what this process is for
+export DLRUN_RANK="$SLURM_PROCID" # as the launcher counts
+export DLRUN_LOCAL_RANK="$SLURM_LOCALID" # as the launcher counts on this node
 read -r DLRUN_HOST </proc/sys/kernel/hostname # $HOSTNAME may be inherited from another host
-export DLRUN_HOST=${DLRUN_HOST%%.*}
+export DLRUN_HOST=${DLRUN_HOST%%.*} # this node
 
 case $role in
 agent)
   per_node=1 count=2
   ;;
 esac
-export DLRUN_NODE_RANK=$((DLRUN_RANK / per_node))
-export DLRUN_WORLD_SIZE=$count
+export DLRUN_NODE_RANK=$((DLRUN_RANK / per_node)) # ranks fill one node after the other
+export DLRUN_WORLD_SIZE=$count # processes of this role
 left=$((count - DLRUN_NODE_RANK * per_node))
-export DLRUN_LOCAL_SIZE=$((left < per_node ? left : per_node))
+export DLRUN_LOCAL_SIZE=$((left < per_node ? left : per_node)) # processes of this role on this node
 
 # Everything this process prints is in one file that no one else writes to.
 exec >>"$DLRUN_RUN_DIR/logs/$role-$DLRUN_RANK.log" 2>&1
@@ -77,7 +77,7 @@ esac
 if [[ -n $cpus ]] && ! taskset -p -c "$cpus" $$ >/dev/null; then
   echo "dlrun: rank $DLRUN_RANK: could not be bound to cores $cpus"
 fi
-export DLRUN_THREADS
+export DLRUN_THREADS # cores of this process
 export OMP_NUM_THREADS="$DLRUN_THREADS" # one for each core that the rank was given [OpenMP 5.2, chapter 21]
 
 command=()
