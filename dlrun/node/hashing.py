@@ -1,4 +1,9 @@
-"""The hash of every byte that is moved: xxh3 where the node has xxhash, else sha256 from the standard library.
+"""The hash of every byte that is moved: xxh3 where the node has xxhash, else sha1 from the standard library.
+
+It finds accidents, not attacks: who may change the data may change the manifest beside it. Of hashlib's functions
+SHA-1 is as fast as any on processors with SHA instructions and about twice as fast as the next on those without
+(840 MB a second of one core; BLAKE2b and MD5 500, SHA-256 370). The choice must not depend on a measurement: a set
+is only warm when it has the same hash.
 
 A file of one block has the hash of its bytes; a file cut into chunks has the hash of its chunks' hashes, so
 that several processes can work on one file and a part of it can be checked.
@@ -21,6 +26,10 @@ class Hasher(NamedTuple):
     digest: Callable[[Buffer], bytes]
 
 
+def _sha1(data: Buffer) -> bytes:
+    return hashlib.sha1(data).digest()  # noqa: S324 - see above
+
+
 def _sha256(data: Buffer) -> bytes:
     return hashlib.sha256(data).digest()
 
@@ -40,6 +49,18 @@ _BUILT_IN: Dict[str, Hasher] = {
 }
 
 
+def _has_sha1() -> bool:
+    try:
+        hashlib.sha1()  # noqa: S324 - see above
+    except ValueError:  # a system that allows only what FIPS lists
+        return False
+    return True
+
+
+if _has_sha1():
+    _BUILT_IN = dict({"sha1": Hasher("sha1", 20, _sha1)}, **_BUILT_IN)
+
+
 def _xxh3() -> List[Hasher]:
     try:
         import xxhash
@@ -57,14 +78,13 @@ def usable() -> List[str]:
 
 def hasher(name: str) -> Hasher:
     """The hash function of a name or `auto`; Usage when this node has it not."""
+    name = usable()[0] if name == "auto" else name
     if name in _BUILT_IN:
         return _BUILT_IN[name]
-    if name in ("auto", "xxh3"):
+    if name == "xxh3":
         found = _xxh3()
         if found:
             return found[0]
-        if name == "auto":
-            return _BUILT_IN["sha256"]
         raise Usage("this Python has no `xxhash` package", "use `--hash sha256`, or install xxhash")
     message = "unknown hash `{}`".format(name)
     raise Usage(message, "one of auto, {}".format(", ".join(usable())))

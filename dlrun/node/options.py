@@ -112,7 +112,9 @@ def part(given: argparse.Namespace, index: int, count: int) -> Optional[Tuple[in
 
 def how(parser: Parser) -> None:
     """How it is copied."""
-    parser.add_argument("--hash", default="auto", help="auto (xxh3, else sha256), xxh3, sha256, crc32, none")
+    parser.add_argument(
+        "--hash", default="auto", help="auto (xxh3, else sha1), xxh3, sha1, sha256, crc32, none"
+    )
     parser.add_argument("--verify", action="store_true", help="read the copy back before it is published")
     parser.add_argument(
         "--recheck", choices=CHECKS, default="sample", help="how a warm set is checked (sample)"

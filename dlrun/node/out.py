@@ -52,7 +52,9 @@ def arguments(argv: List[str]) -> argparse.Namespace:
         "--skip-special", action="store_true", help="leave out devices and pipes, strip setuid bits"
     )
     parser.add_argument("--no-xattrs", action="store_true", help="do not look for extended attributes")
-    parser.add_argument("--hash", default="auto", help="auto (xxh3, else sha256), xxh3, sha256, crc32, none")
+    parser.add_argument(
+        "--hash", default="auto", help="auto (xxh3, else sha1), xxh3, sha1, sha256, crc32, none"
+    )
     parser.add_argument(
         "--sync", choices=("none", "set", "file"), default="file", help="wait for the disk (file)"
     )

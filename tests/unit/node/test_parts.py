@@ -154,7 +154,7 @@ def test_a_glob_selects_by_component_and_takes_all_below(tmp_path):
 def test_hashes_by_name():
     assert hashing.hasher("sha256").digest(b"abc").hex().startswith("ba7816bf8f01cfea")
     assert hashing.hasher("crc32").digest(b"abc") == (0x352441C2).to_bytes(4, "little")
-    assert hashing.hasher("auto").name == ("xxh3" if "xxh3" in hashing.usable() else "sha256")
+    assert hashing.hasher("auto").name == ("xxh3" if "xxh3" in hashing.usable() else "sha1")
     for name in hashing.usable():
         assert len(hashing.hasher(name).digest(memoryview(b"data"))) == hashing.hasher(name).size
     with pytest.raises(Usage):
