@@ -40,6 +40,8 @@ def command(job: str, failed: bool, wait: bool, as_json: bool) -> int:
     else:
         unfit = bad_nodes.read(found.directory)
         if unfit:
-            say(f"left out, since they failed this job's checks: {', '.join(unfit)}")
+            say(
+                f"left out, since they failed this job's checks: {', '.join(unfit)}{bad_nodes.how(found.plan())}"
+            )
         new = submit(bad_nodes.leave_out(found.plan(), unfit), None, keep=found.directory, say=say).job
     return answer(new, wait=wait, parsable=False, as_json=as_json)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from dlrun.model.hostlist import expand, fold
 from dlrun.model.plan import Directive, Plan
+from dlrun.plan.checking import NO_EXCLUDE
 
 FILE = "bad-nodes"
 _OPTION = "--exclude="
@@ -29,9 +30,14 @@ def read(directory: Path, now: float | None = None) -> dict[str, str]:
 
 
 def leave_out(plan: Plan, bad: Mapping[str, str]) -> Plan:
-    """The same plan without these nodes, where its scheduler can be told so (Slurm); else as it is."""
-    if not bad or plan.scheduler != "slurm":
+    """The same plan without these nodes: the scheduler is told so (Slurm), or the job leaves them out by itself."""
+    if not bad:
         return plan
+    if plan.scheduler != "slurm":
+        if plan.node_checks is None:
+            return plan
+        known = tuple(dict.fromkeys([*plan.node_checks.leave_out, *bad]))
+        return replace(plan, node_checks=replace(plan.node_checks, leave_out=known))
     request = replace(plan.request, exclude=tuple(dict.fromkeys([*plan.request.exclude, *bad])))
     because = f"they failed this job's checks: {'; '.join(f'{host} {why}' for host, why in bad.items())}"
     new = Directive(
@@ -39,3 +45,9 @@ def leave_out(plan: Plan, bad: Mapping[str, str]) -> Plan:
     )
     others = tuple(d for d in plan.directives if not d.text.startswith(_OPTION))
     return replace(plan, request=request, directives=(*others, new))
+
+
+def how(plan: Plan) -> str:
+    """What to add where nodes are said to be left out: nothing if the scheduler can be told so."""
+    because = NO_EXCLUDE.get(plan.scheduler)
+    return f" ({because})" if because else ""

@@ -287,7 +287,8 @@ class NodeChecks:
     """What is looked at on each granted node before the best are used; `launch` starts one process on one node.
 
     `memory` and `space` (in `directory`) are bytes that a good node has free, `keep_out` the seconds for which a bad
-    one is remembered, `suffix` what a host's name needs after it.
+    one is remembered, `suffix` what a host's name needs after it. `leave_out` are hosts that are not to be used and that
+    the scheduler could not be told of.
     """
 
     spare: int
@@ -300,6 +301,7 @@ class NodeChecks:
     interfaces: tuple[str, ...]
     suffix: str
     keep_out: int
+    leave_out: tuple[str, ...] = ()
 
 
 @record(frozen=True, slots=True, kw_only=True)

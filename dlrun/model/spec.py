@@ -68,7 +68,11 @@ class Resources:
     hosts: tuple[str, ...] = key(
         "run on exactly these hosts (a list, or folded: n[01-04])", default=(), pattern=PLAIN
     )
-    exclude: tuple[str, ...] = key("never on these hosts", default=(), pattern=PLAIN)
+    exclude: tuple[str, ...] = key(
+        "never on these hosts; PBS cannot be told so: give `spare_nodes` too, and the job leaves them out by itself",
+        default=(),
+        pattern=PLAIN,
+    )
     node_local: Bytes | None = key("node-local storage that the job needs", default=None)
     options: Mapping[str, str] = key(
         "other scheduler options by name, such as a site's mandatory `filesystems`",

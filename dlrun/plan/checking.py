@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from dlrun.fabrics import libraries
 from dlrun.launchers.protocol import Launcher, Step
+from dlrun.model.hostlist import expand
 from dlrun.model.plan import FabricCheck, NodeChecks, Plan, Request, Variable
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec, Watch
@@ -21,6 +23,15 @@ NODE_CHECKS = "node_checks.py"
 """The node program that checks nodes and chooses among them."""
 _CHOOSE = ("srun", "openmpi", "hydra", "intelmpi", "ssh")
 """Launchers that are told the hosts."""
+
+NO_EXCLUDE = {
+    "openpbs": "PBS selects nodes by what they have and cannot be told which ones to avoid (OpenPBS's design proposal for it, "
+    "`node_filter`, rests), so the job itself leaves such a node out of those that it is granted",
+    "torque": "Torque selects nodes by what they have and cannot be told which ones to avoid, so the job itself leaves such "
+    "a node out of those that it is granted",
+}
+"""Schedulers without an exclude list, and what is done instead. OpenPBS: pbs_resources(7B), `select`; project wiki, pages
+51249415 and 52108208 (\"users submit jobs with a node-filter\"; stalled). Torque: qsub(1B), `-l nodes`."""
 
 TALKATIVE = {
     "gloo": (("GLOO_LOG_LEVEL", "INFO"),),
@@ -103,6 +114,11 @@ def node_checks(
     if not layout.spare_nodes:
         return None
     ledger.take("resources.spare_nodes", layout.spare_nodes)
+    leave_out: tuple[str, ...] = ()
+    if spec.resources.exclude and site.scheduler.type in NO_EXCLUDE:
+        leave_out = _hosts(spec.resources.exclude, ledger)
+        ledger.decide("resources.exclude", leave_out, "left-out-in-the-job", NO_EXCLUDE[site.scheduler.type],
+                      origin=ledger.origin("resources.exclude"))  # fmt: skip
     if launcher.NAME not in _CHOOSE:
         ledger.problem(
             "DLR091",
@@ -123,7 +139,17 @@ def node_checks(
         interfaces=fabric.interfaces if fabric is not None else (),
         suffix=site.rendezvous.suffix if by_name else "",
         keep_out=int(site.bad_nodes_for),
+        leave_out=leave_out,
     )
+
+
+def _hosts(folded: Sequence[str], ledger: Ledger) -> tuple[str, ...]:
+    """The hosts under `exclude`, written out; notes a list whose brackets do not match."""
+    try:
+        return tuple(host for name in folded for host in expand(name))
+    except ValueError as error:
+        ledger.problem("DLR091", str(error), "resources.exclude", help="write hosts as `n1` or `n[01-04,7]`")
+        return ()
 
 
 def hang_watch(spec: Spec, ledger: Ledger) -> tuple[Variable, ...]:

@@ -28,6 +28,9 @@ def directives(
     pbs.add_shell_and_output(draft, output.replace(INDEX, "^array_index^"))
     draft.add("-k doe", "written in place while the job runs, so that it can be followed")
     _rerun(draft)
+    if request.spare_nodes:
+        because = "a node that dies ends its ranks, and not the job: there are spare ones"
+        draft.add("-W tolerate_node_failures=all", because, "spare_nodes")
     if site.arithmetic == "whole_job":
         _totals(draft)
     else:

@@ -117,13 +117,15 @@ def refuse(draft: Draft, *fields: str) -> None:
     """Note each of these fields of the request that is set: this PBS has no word for it."""
     for field in fields:
         said = field == "node_local" and draft.request.directives  # the site's own request says it
+        said = said or (field == "exclude" and draft.request.spare_nodes)  # the job itself leaves them out
         if getattr(draft.request, field) and not said:
             draft.problem(f"{_NAMES[draft.site.type]} cannot say `{field}`", _INSTEAD[field], field)
 
 
 _NAMES = {"openpbs": "PBS", "torque": "Torque"}
 _INSTEAD = {
-    "exclude": "leave out resources.exclude, or name resources.hosts",
+    "exclude": "give resources.spare_nodes: the job then leaves such a node out of those that it is granted; or name "
+    "resources.hosts",
     "gpu_type": "leave out scheduler.gpu_type and select the nodes by resources.constraint",
     "node_local": "give storage.node_local.request in the site profile",
     "constraint": "leave out resources.constraint; the queue selects the nodes here",

@@ -130,6 +130,13 @@ def test_refusals(asked, at, words):
     assert words in found[0]
 
 
+def test_with_spare_nodes_the_job_leaves_nodes_out_and_a_dead_one_does_not_end_it():
+    said = lines(openpbs, request(exclude=("c1",), spare_nodes=1), site("openpbs"))
+    assert "-W tolerate_node_failures=all" in said
+    assert not any("c1" in line for line in said)
+    assert "-W tolerate_node_failures=all" not in lines(openpbs, request(), site("openpbs"))
+
+
 def test_node_local_storage_by_the_sites_own_request():
     asked = request(node_local=GIB, directives=("-l jobfs=100GB",))
     assert "-l jobfs=100GB" in lines(openpbs, asked, site("openpbs"))
