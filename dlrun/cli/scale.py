@@ -116,6 +116,16 @@ def _output_options(function: Any) -> Any:
 )
 @click.option("--bound", type=click.FloatRange(0, 1), help="Efficiency that is still good.  [default: 0.8]")
 @click.option("--out", type=click.Path(path_type=Path), help="The study's directory; default: NAME-scaling.")
+@click.option(
+    "--host",
+    metavar="LOGIN",
+    help="Submit on this login node over ssh; default: the site's, if its scheduler's client is not here.",
+)
+@click.option(
+    "--transport",
+    type=click.Choice(["openssh", "paramiko", "local"]),
+    help="How to reach the login node; default: the site's way, else ssh if it is installed.",
+)
 @click.option("--at-once", is_flag=True, help="In a queue, do not let each size wait for the one before.")
 @click.option(
     "--no-wait", is_flag=True, help="Submit to the queue and come back; the same command goes on later."
@@ -132,6 +142,8 @@ def run(
     samples: float | None,
     bound: float | None,
     out: Path | None,
+    host: str | None,
+    transport: str | None,
     at_once: bool,
     no_wait: bool,
     **output: Any,
@@ -146,14 +158,21 @@ def run(
     from dlrun.effects import study as studies
     from dlrun.effects import study_submit
 
-    given = {"repeat": repeat, "mode": mode, "samples": samples, "bound": bound}
+    given = {
+        "repeat": repeat,
+        "mode": mode,
+        "samples": samples,
+        "bound": bound,
+        "host": host,
+        "transport": transport,
+    }
     study = _study(spec, site, sets, out, nodes, ranks_per_node, given)
-    study = study_submit.check(study)
+    study, place = study_submit.check(study)
     study.save()
     try:
         with studies.alone(study):
             studies.settle(study)
-            study_submit.carry_out(study, at_once=at_once, wait=not no_wait, say=say)
+            study_submit.carry_out(study, place, at_once=at_once, wait=not no_wait, say=say)
     except KeyboardInterrupt:
         say(
             f"\nwhat is submitted goes on; the same command goes on with the rest, `dlrun scale cancel {study.directory}` ends it"
@@ -175,6 +194,7 @@ def _study(
     from dataclasses import replace
 
     from dlrun.effects import study as studies
+    from dlrun.effects.destination import login_of
     from dlrun.effects.prepare import read
     from dlrun.errors import Invalid
 
@@ -192,6 +212,9 @@ def _study(
             raise Invalid(
                 f"`{directory}` is there already, and is no study", help="name another with `--out`"
             )
+        login = login_of(inputs) if "host" not in new else None
+        if login is not None:
+            new = {"host": login.host, "transport": login.transport} | new
         defaults: dict[str, Any] = {"repeat": 3, "mode": "weak", "samples": None, "bound": 0.8}
         return studies.Study(
             directory=directory, name=inputs.spec.name, origin=Path.cwd(), spec=spec.absolute(), site=site, sets=sets,
@@ -201,6 +224,9 @@ def _study(
         raise Invalid(
             f"the study in `{directory}` is one of {known.mode} scaling", help="begin another with `--out`"
         )
+    if "host" in new and new["host"] != known.host:
+        where = f"on `{known.host}`" if known.host else "from this machine"
+        raise Invalid(f"the study in `{directory}` is submitted {where}", help="begin another with `--out`")
     study = replace(known, spec=spec.absolute(), site=site, sets=sets, metrics=inputs.spec.metrics, **new)
     return studies.with_sizes(study, sizes)
 
@@ -233,6 +259,11 @@ def cancel(directory: Path) -> None:
 
     study = studies.find(directory)
     left = {run.job.directory: run.job for run in studies.measure(study) if not run.result.state.final}
+    for _, job in studies.jobs_of(study):
+        if job.job_id is None and job.remote is not None:
+            say(
+                f"{job.directory.name}: its submission broke off; `dlrun scale SPEC` brings it to its end, then cancel it"
+            )
     if not left:
         say("no job of the study is left")
         return

@@ -43,7 +43,7 @@ def print_study(study: Study, wanted: Wanted) -> int:
         table = tabulate((r for run in runs if (r := run.as_run)), samples=study.samples, bound=study.bound)
     except ValueError as error:
         raise Invalid(f"the runs of `{study.directory}` cannot be put into one table: {error}") from None
-    found = _estimate(table, study, wanted) if wanted.estimate else None
+    found, no_estimate = _estimate(table, study, wanted)
     if wanted.as_json:
         from dlrun.cli.output.json import emit
 
@@ -59,6 +59,8 @@ def print_study(study: Study, wanted: Wanted) -> int:
         if wanted.picture is not None:
             _save(wanted.picture, _picture(wanted.picture.suffix[1:], study, table, found))
             say(f"drew {wanted.picture}")
+    if no_estimate is not None:  # what is measured is shown and kept all the same
+        raise no_estimate
     return 0 if good else 1
 
 
@@ -84,15 +86,20 @@ def _text(table: Table, study: Study, form: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _estimate(table: Table, study: Study, wanted: Wanted) -> Estimate:
+def _estimate(table: Table, study: Study, wanted: Wanted) -> tuple[Estimate | None, Invalid | None]:
+    """What the user wants estimated, or why it cannot be."""
+    if not wanted.estimate:
+        return None, None
     measured = {row.nodes for row in table.rows}
     nodes = [count for count in wanted.estimate if count not in measured]
     if not nodes:
-        raise Invalid("all these sizes are measured", help="`--estimate` is for sizes that were not run")
+        return None, Invalid(
+            "all these sizes are measured", help="`--estimate` is for sizes that were not run"
+        )
     try:
-        return estimating.estimate(table, nodes, study.mode, wanted.model)
+        return estimating.estimate(table, nodes, study.mode, wanted.model), None
     except ValueError as error:
-        raise Invalid(str(error), help="measure more: `dlrun scale SPEC --nodes …` adds sizes") from None
+        return None, Invalid(str(error), help="measure more: `dlrun scale SPEC --nodes …` adds sizes")
 
 
 def _estimated(table: Table, found: Estimate) -> str:
@@ -129,11 +136,8 @@ def _notes(study: Study, runs: Sequence[Measured], table: Table) -> bool:
             else "no number"
         )
         say(f"throughput: the median of what {by} printed; {left} left out")
-        hours = sum(run.result.node_hours or 0 for run in runs)
-        say(
-            f"time to train: {'for ' + format(study.samples, 'g') + ' samples' if study.samples else 'what a run took'}; "
-            f"used {hours:.3g} node-hours"
-        )
+        of = f"for {study.samples:g} samples" if study.samples else "what a run took"
+        say(f"time to train: {of}; used {_used(runs)}")
     bad = [
         run for run in runs if run.result.state.final and run.reading is None and _latest(run, runs, study)
     ]
@@ -154,6 +158,14 @@ def _notes(study: Study, runs: Sequence[Measured], table: Table) -> bool:
     if not table.rows and not bad and not open_:
         say("nothing is measured yet")
     return not bad
+
+
+def _used(runs: Sequence[Measured]) -> str:
+    """What all runs have used, in the site's units too if those are others."""
+    hours = sum(run.result.node_hours or 0 for run in runs)
+    cost = runs[0].job.plan().cost
+    billed = f" = {sum(r.result.units or 0 for r in runs):.3g} {cost.unit}" if cost else ""
+    return f"{hours:.3g} node-hours" + (billed if cost and cost.unit != "node-hours" else "")
 
 
 def _latest(run: Measured, runs: Sequence[Measured], study: Study) -> bool:

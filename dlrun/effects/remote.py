@@ -34,16 +34,16 @@ def preview(
     path: Path, to: Destination, *, sets: Sequence[str], site: str | None, say: Callable[[str], None]
 ) -> Load:
     """What would be sent. The login node is asked only if nothing else says which site it is."""
-    draft, to = _begin(path, to, sets, site)
+    draft, to = begin(path, to, sets, site)
     home, base = HOME_UNKNOWN, f"{HOME_UNKNOWN}/.local/state/dlrun/jobs"
     if draft.named:
         say(f"`{to.host}` was not asked: `~` stands for your home directory there")
     else:
         say(f"asking `{to.host}` which site it is; with `--site` nobody is asked")
         with closing(open_transport(to.host, to.transport)) as transport:
-            draft, facts = _ask(transport, draft, path, sets)
+            draft, facts = ask(transport, draft, path, sets)
         home, base = facts.home, facts.jobs
-    return _load(draft, to, home, to.directory_at(home) or f"{base}/{draft.inputs.spec.name}")
+    return load_of(draft, to, home, to.directory_at(home) or f"{base}/{draft.inputs.spec.name}")
 
 
 def submit(
@@ -54,11 +54,11 @@ def submit(
     Raises TransportFailed if the connection does (then nothing is lost, and nothing done twice),
     AuthenticationFailed, Invalid, or OperationFailed if the scheduler refuses.
     """
-    draft, to = _begin(path, to, sets, site)
+    draft, to = begin(path, to, sets, site)
     with closing(open_transport(to.host, to.transport)) as transport:
-        draft, facts = _ask(transport, draft, path, sets)
+        draft, facts = ask(transport, draft, path, sets)
         remote_plan.check(to.host, draft.inputs, facts)
-        return carry_out(transport, to, facts, lambda place: _load(draft, to, facts.home, place), say)
+        return carry_out(transport, to, facts, lambda place: load_of(draft, to, facts.home, place), say)
 
 
 def check(
@@ -69,11 +69,11 @@ def check(
     When and where it would start; raises OperationFailed with the scheduler's words if it would not, Invalid if
     it cannot be asked, and what `submit` does.
     """
-    draft, to = _begin(path, to, sets, site)
+    draft, to = begin(path, to, sets, site)
     with closing(open_transport(to.host, to.transport)) as transport:
-        draft, facts = _ask(transport, draft, path, sets)
+        draft, facts = ask(transport, draft, path, sets)
         remote_plan.check(to.host, draft.inputs, facts)
-        load = _load(draft, to, facts.home, f"{facts.jobs}/{draft.inputs.spec.name}")
+        load = load_of(draft, to, facts.home, f"{facts.jobs}/{draft.inputs.spec.name}")
         scheduler = backends.scheduler(load.plan.scheduler)
         asking = scheduler.submit("/dev/stdin", check=True)
         remote_submission.check(load.plan, to, facts)
@@ -111,12 +111,13 @@ def resubmit(job: Job, say: Callable[[str], None], plan: Plan | None = None) -> 
         )
 
 
-def _load(draft: Draft, to: Destination, home: str, directory: str) -> Load:
+def load_of(draft: Draft, to: Destination, home: str, directory: str) -> Load:
+    """What is sent for a job directory of the login node, on which `home` is the home directory."""
     plan = remote_plan.plan(draft, home, directory, to.host)
     return Load(plan=plan, texts=files(plan, draft.inputs, Path(directory)), sent=tuple(draft.sent))
 
 
-def _begin(path: Path, to: Destination, sets: Sequence[str], site: str | None) -> tuple[Draft, Destination]:
+def begin(path: Path, to: Destination, sets: Sequence[str], site: str | None) -> tuple[Draft, Destination]:
     """What can be decided without a connection, and the way to the login node: the user's, else the site's."""
     draft = remote_plan.draft(path, to.host, sets=sets, site=site)
     login = draft.inputs.site.login
@@ -125,7 +126,7 @@ def _begin(path: Path, to: Destination, sets: Sequence[str], site: str | None) -
     return draft, to
 
 
-def _ask(transport: Transport, draft: Draft, path: Path, sets: Sequence[str]) -> tuple[Draft, Facts]:
+def ask(transport: Transport, draft: Draft, path: Path, sets: Sequence[str]) -> tuple[Draft, Facts]:
     """Ask the login node about itself, and which site it is if nobody has said."""
     scheduler = draft.inputs.site.scheduler.type
     own = () if scheduler == "local" else (backends.scheduler(scheduler).CLIENT,)

@@ -21,22 +21,24 @@ SENT = "sent.json"
 """What of the working tree goes along, and the token by which the complete directory is known there."""
 
 
-def create(
-    name: str, plan: Plan, remote: Remote, texts: Mapping[str, str], manifest: Sequence[object]
-) -> Path:
-    """Make the record of a job that is about to be sent; raises OperationFailed if that is not possible.
+def place(name: str, host: str) -> Path:
+    """Where the record of a job is, whose directory on a login node has this name.
 
-    `name` is that of its directory there. The record has another: with a home that both machines see, they
-    would be the same directory.
+    The record has another: with a home that both machines see, they would be the same directory.
     """
-    host = re.sub(r"[^A-Za-z0-9.-]", "-", remote.host.rpartition("@")[2])
-    directory = (jobs.home() / f"{name}@{host}").absolute()
+    safe = re.sub(r"[^A-Za-z0-9.-]", "-", host.rpartition("@")[2])
+    return (jobs.home() / f"{name}@{safe}").absolute()
+
+
+def create(
+    directory: Path, plan: Plan, remote: Remote, texts: Mapping[str, str], manifest: Sequence[object]
+) -> None:
+    """Make the record of a job that is about to be sent; raises OperationFailed if that is not possible."""
     record = {
         jobs.SUBMISSION: json.dumps(submission(plan, remote, None), indent=1) + "\n",
         SENT: json.dumps({"token": secrets.token_hex(16), "files": manifest}) + "\n",
     }
     jobs.create(directory, {**texts, **record}, len(plan.points) or None)
-    return directory
 
 
 def submission(plan: Plan, remote: Remote, job_id: str | None) -> dict[str, Any]:

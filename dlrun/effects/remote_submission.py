@@ -36,13 +36,22 @@ class Load:
 
 
 def carry_out(
-    transport: Transport, to: Destination, facts: Facts, load_for: Callable[[str], Load], say: Say
+    transport: Transport,
+    to: Destination,
+    facts: Facts,
+    load_for: Callable[[str], Load],
+    say: Say,
+    *,
+    record: Path | None = None,
 ) -> Job:
     """Submit the load for a job directory of the login node; one that broke off earlier is gone on with.
 
-    Raises TransportFailed if the connection breaks, Invalid or OperationFailed if the job cannot be.
+    `record` is the directory of its record here, old or new (default: a new one among the user's jobs, or the
+    one of an equal submission that broke off). Raises TransportFailed if the connection breaks, Invalid or
+    OperationFailed if the job cannot be.
     """
-    load, remote, record = _going_on(to, facts, load_for, say) or _anew(to, facts, load_for)
+    found = _going_on(to, facts, load_for, say, record)
+    load, remote, record = found or _anew(to, facts, load_for, record)
     try:
         check(load.plan, to, facts)
         for warning in load.plan.warnings:
@@ -60,21 +69,29 @@ def carry_out(
     return job
 
 
-def _anew(to: Destination, facts: Facts, load_for: Callable[[str], Load]) -> tuple[Load, Remote, Path]:
+def _anew(
+    to: Destination, facts: Facts, load_for: Callable[[str], Load], record: Path | None
+) -> tuple[Load, Remote, Path]:
     """A new submission, and its record."""
     name = jobs.new_directory(Path(), load_for(facts.jobs).plan.name).name
     place = to.directory_at(facts.home) or f"{facts.jobs}/{name}"
     load = load_for(place)
     remote = _remote(to, facts, place)
     manifest = remote_files.manifest(load.sent)
-    return load, remote, remote_record.create(name, load.plan, remote, load.texts, manifest)
+    record = record or remote_record.place(name, to.host)
+    remote_record.create(record, load.plan, remote, load.texts, manifest)
+    return load, remote, record
 
 
 def _going_on(
-    to: Destination, facts: Facts, load_for: Callable[[str], Load], say: Say
+    to: Destination, facts: Facts, load_for: Callable[[str], Load], say: Say, record: Path | None
 ) -> tuple[Load, Remote, Path] | None:
-    """An earlier submission of the same plan and files to the same host that has not come to its end."""
-    for job in remote_record.pending(to.host):
+    """An earlier submission of the same plan and files to the same host that has not come to its end.
+
+    Raises Invalid if `record` is of another one: whether it was submitted, only its own load can tell.
+    """
+    known = jobs.load(record) if record is not None else None
+    for job in remote_record.pending(to.host) if record is None else filter(None, [known]):
         place = job.remote.directory if job.remote else ""
         if to.directory_at(facts.home) not in (None, place):
             continue
@@ -84,6 +101,11 @@ def _going_on(
         if same_files and recorded == load.texts["plan.json"]:
             say(f"going on with the submission of {job.directory.name}, which broke off")
             return load, _remote(to, facts, place), job.directory
+    if known is not None:
+        raise Invalid(
+            f"what is to be sent is not what it was when the submission of `{known.directory.name}` broke off",
+            help="put the files back as they were, and repeat the command",
+        )
     return None
 
 

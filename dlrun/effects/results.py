@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -42,27 +43,41 @@ def of(job: Job, wanted: Mapping[str, Metric] | None = None) -> list[Result]:
     Raises OperationFailed if a scheduler does not answer or a file cannot be read.
     """
     plan = job.plan() if wanted is None else replace(job.plan(), metrics=wanted)
-    found = []
-    shown: set[Path] = set()
-    for number, (one, index, status) in enumerate(again.statuses(job)):
-        if one.directory not in shown:
-            shown.add(one.directory)
-            with copies.of(one, "first") as refresh:
-                refresh(True)
-        run = one.run_directories()[index or 0]
-        parameters = plan.points[number].parameters if plan.points else {}
-        found.append(_result(plan, number if plan.points else None, parameters, status, run))
-    return found
+    said = again.statuses(job)
+    for one in {run.directory: run for run, _, _ in said}.values():
+        _bring(one, "first", said)
+    found = [_result(plan, number, *run) for number, run in enumerate(said)]
+    asked = set(plan.metrics or (THROUGHPUT,))
+    lacking = {
+        run.directory: run
+        for (run, _, status), one in zip(said, found, strict=True)
+        if run.remote is not None and status.state is State.COMPLETED and asked - one.metrics.keys()
+    }
+    for one in lacking.values():  # some trainers print on their last rank
+        _bring(one, "all", said)
+    return [_result(plan, number, *run) for number, run in enumerate(said)] if lacking else found
 
 
-def _result(
-    plan: Plan, point: int | None, parameters: Mapping[str, str], status: JobStatus, run: Path
-) -> Result:
+def _bring(job: Job, wanted: str, said: Sequence[tuple[Job, int | None, JobStatus]]) -> None:
+    """Have the logs of a job here; those of one that has ended come from its login node only once."""
+    mark = job.directory / f".logs-{wanted}"
+    if job.remote is None or mark.exists():
+        return
+    with copies.of(job, wanted) as refresh:
+        refresh(True)
+    if all(status.state.final for run, _, status in said if run.directory == job.directory):
+        with suppress(OSError):  # a full disk: they will come once more
+            mark.touch()
+
+
+def _result(plan: Plan, number: int, job: Job, index: int | None, status: JobStatus) -> Result:
+    """What the run of a number gave: point `index` of the job that ran it last."""
+    run = job.run_directories()[index or 0]
     seconds = elapsed(run, status)
     hours = seconds / 3600 if seconds is not None else None
     return Result(
-        point=point,
-        parameters=parameters,
+        point=number if plan.points else None,
+        parameters=plan.points[number].parameters if plan.points else {},
         state=status.state,
         exit_code=status.exit_code,
         elapsed=seconds,
@@ -85,15 +100,19 @@ def elapsed(run: Path, status: JobStatus) -> float | None:
 
 def metrics(plan: Plan, run: Path) -> dict[str, Reading]:
     """Every metric of the plan that a run's logs have, and its throughput if they show one."""
-    wanted = {**plan.metrics} if THROUGHPUT in plan.metrics else {**plan.metrics, THROUGHPUT: Metric()}
     shape = Shape(ranks=plan.request.ranks, global_batch=plan.global_batch)
     found: dict[str, Reading] = {}
-    for name, metric in wanted.items():
+    for name, metric in _wanted(plan).items():
         for log in _logs(run):
             if (reading := read(name, metric, _lines(log), shape)) is not None:
                 found[name] = reading
                 break
     return found
+
+
+def _wanted(plan: Plan) -> dict[str, Metric]:
+    """The plan's metrics, and the throughput in any case."""
+    return {**plan.metrics} if THROUGHPUT in plan.metrics else {**plan.metrics, THROUGHPUT: Metric()}
 
 
 def _logs(run: Path) -> Iterator[Path]:

@@ -54,7 +54,8 @@ class Study:
     """What a study is about. `base_batch` is the global batch that strong scaling keeps.
 
     `samples` are those of a whole training, for the time to train; `sets` and `site` what the spec is read with, in
-    the working directory `origin`; `metrics` how its logs are read (None: as the runs' own plans say).
+    the working directory `origin`; `metrics` how its logs are read (None: as the runs' own plans say). `host` is the
+    login node that its runs are submitted on (None: here), `transport` how it is reached.
     """
 
     directory: Path
@@ -70,6 +71,8 @@ class Study:
     samples: float | None = None
     bound: float = 0.8
     metrics: Mapping[str, Metric] | None = None
+    host: str | None = None
+    transport: str | None = None
 
     def save(self) -> None:
         """Write it down. Raises OperationFailed if the directory cannot be made or written."""
@@ -91,6 +94,8 @@ class Study:
                     "samples": self.samples,
                     "bound": self.bound,
                     "metrics": to_plain(self.metrics),
+                    "host": self.host,
+                    "transport": self.transport,
                 },
             )
         except OSError as error:
@@ -125,6 +130,8 @@ def _study(directory: Path, data: dict[str, Any]) -> Study:
         samples=data["samples"],
         bound=float(data["bound"]),
         metrics=from_plain(Mapping[str, Metric] | None, data["metrics"]),  # type: ignore[arg-type]
+        host=data.get("host"),
+        transport=data.get("transport"),
     )
 
 
@@ -188,10 +195,11 @@ def settle(study: Study) -> None:
     """Make whole what a killed dlrun left: a job that started is the study's, one that nobody has is given up.
 
     Without a record nobody can ask the scheduler about a job. If it has written nothing yet either, its directory is
-    renamed: should it start after all, it finds no program and ends at once.
+    renamed: should it start after all, it finds no program and ends at once. A submission to a login node is left as
+    it is: going on with it tells.
     """
     for _, job in jobs_of(study):
-        if job.job_id is not None:
+        if job.job_id is not None or job.remote is not None:
             continue
         job_id = local.supervisor(job.directory) if job.scheduler == "local" else None
         for run in job.run_directories():
@@ -245,6 +253,8 @@ def measure(study: Study) -> list[Measured]:
     """Every run of a study as it stands. Raises OperationFailed if a scheduler does not answer."""
     found = []
     for size, job in jobs_of(study):
+        if job.job_id is None:
+            continue
         request = job.plan().request
         found += [
             Measured(size=size, job=job, result=result, nodes=request.nodes, ranks=request.ranks)

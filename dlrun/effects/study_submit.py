@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +12,13 @@ from typing import Any
 
 from dlrun.effects import status
 from dlrun.effects.jobs import Job
-from dlrun.effects.prepare import Prepared, prepare, read
+from dlrun.effects.prepare import read
 from dlrun.effects.study import Measured, Size, Study, job_directory, jobs_of, measure
-from dlrun.effects.submit import submit
+from dlrun.effects.study_places import Place, place_of
+from dlrun.effects.transport.absence import Absence
+from dlrun.effects.transport.protocol import TransportFailed
 from dlrun.errors import Invalid
+from dlrun.model.job import JobStatus
 from dlrun.model.plain import to_plain
 from dlrun.model.plan import Plan
 from dlrun.model.spec import Spec
@@ -24,8 +27,11 @@ _FIRST, _LONGEST = 2.0, 30.0
 """Seconds between questions to a scheduler: they grow from the first to the longest."""
 
 
-def check(study: Study) -> Study:
-    """The study with the batch that strong scaling keeps; raises Invalid for a spec that cannot be studied."""
+def check(study: Study) -> tuple[Study, Place]:
+    """The study with the batch that strong scaling keeps, and where it runs.
+
+    Raises Invalid for a spec that cannot be studied, and what a login node raises that cannot be asked.
+    """
     with _at(study):
         inputs = read(study.spec, sets=study.sets, site=study.site)
         if inputs is None:
@@ -33,10 +39,11 @@ def check(study: Study) -> Study:
                 f"`{study.spec}` is a saved plan of one size", help="give the spec that it was made from"
             )
         _refuse(inputs.spec)
+        place = place_of(study)
         for size in study.sizes:  # every size is looked at before the first is submitted
-            _prepared(study, size, 1)
+            place.plan(_sets(study, place, size, 1))
         if study.mode == "strong" and study.base_batch is None:
-            base = _prepared(replace(study, mode="weak"), min(study.sizes), 1).plan
+            base = place.plan(_sets(replace(study, mode="weak"), place, min(study.sizes), 1))
             if base.global_batch is None:
                 raise Invalid(
                     "strong scaling keeps the global batch, and the spec does not say it",
@@ -44,9 +51,9 @@ def check(study: Study) -> Study:
                 )
             study = replace(study, base_batch=base.global_batch)
             for size in study.sizes:
-                _prepared(study, size, 1)
-        _same(study)
-    return study
+                place.plan(_sets(study, place, size, 1))
+        _same(study, place)
+    return study, place
 
 
 def _refuse(spec: Spec) -> None:
@@ -59,10 +66,10 @@ def _refuse(spec: Spec) -> None:
         )
 
 
-def _same(study: Study) -> None:
+def _same(study: Study, place: Place) -> None:
     """Runs of an earlier call must be of the same plan."""
     for size, job in jobs_of(study)[:1]:
-        new, old = _prepared(study, size, 1).plan, job.plan()
+        new, old = place.plan(_sets(study, place, size, 1), like=job), job.plan()
         for name, one, other in _differences(_kernel(new), _kernel(old)):
             raise Invalid(
                 f"the spec is not what this study was begun with: {name} was {other}, and is {one}",
@@ -88,8 +95,8 @@ def _differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, An
         yield path, one, other
 
 
-def _prepared(study: Study, size: Size, runs: int, after: Sequence[Job] = ()) -> Prepared:
-    """The plan of a size. Raises InvalidFile if it cannot be."""
+def _sets(study: Study, place: Place, size: Size, runs: int, after: Sequence[Job] = ()) -> list[str]:
+    """What makes the spec the one of a size. Raises InvalidFile if that cannot be."""
     sets = [*study.sets, f"resources.nodes={size.nodes}", "resources.ranks=auto"]
     if size.per_node:
         sets.append(f"resources.ranks_per_node={size.per_node}")
@@ -98,22 +105,24 @@ def _prepared(study: Study, size: Size, runs: int, after: Sequence[Job] = ()) ->
         sets += [f"sweep.list=[{points}]", "sweep.at_once=1"]
     sets += [f"after+=[{{job: '{job.job_id}', when: any}}]" for job in after]
     if study.mode == "strong" and study.base_batch is not None:
-        ranks = prepare(study.spec, sets=sets, site=study.site).plan.request.ranks
+        ranks = place.plan(sets).request.ranks
         if study.base_batch % ranks:
             raise Invalid(
                 f"strong scaling keeps the global batch of {study.base_batch}, which {ranks} ranks cannot share evenly",
                 help=f"leave out {size.words}, or choose a `batch_per_rank` that all sizes divide",
             )
         sets.append(f"batch_per_rank={study.base_batch // ranks}")
-    return prepare(study.spec, sets=sets, site=study.site)
+    return sets
 
 
-def carry_out(study: Study, *, at_once: bool, wait: bool, say: Callable[[str], None]) -> None:
+def carry_out(study: Study, place: Place, *, at_once: bool, wait: bool, say: Callable[[str], None]) -> None:
     """Submit what is missing, and with `wait` see it to its end.
 
     On this machine sizes run one after the other, so there the call lasts until the last one. In a queue each size
     waits for the one before, unless `at_once`; its runs go one at a time, so that they do not disturb one another.
     """
+    with _at(study):
+        _go_on(study, place, say)
     runs = measure(study)
     open_ = _open(runs)
     for size in study.sizes:
@@ -121,23 +130,23 @@ def carry_out(study: Study, *, at_once: bool, wait: bool, say: Callable[[str], N
         if missing <= 0:
             continue
         with _at(study):
-            local = read_scheduler(study) == "local"
-            if local:
+            if place.local:
                 _see(open_, say)
                 open_ = []
-            prepared = _prepared(study, size, missing, [] if at_once or local else open_[-1:])
-            directory = job_directory(study, size)
-            job = submit(prepared.plan, prepared.inputs, directory=directory, say=say).job
+            sets = _sets(study, place, size, missing, [] if at_once or place.local else open_[-1:])
+            job = place.submit(sets, job_directory(study, size), say)
         say(f"submitted {size.words}: {missing} run{'s' if missing > 1 else ''}, job {job.job_id}")
         open_ = [*open_, job]
     if wait:
         _see(open_, say)
 
 
-def read_scheduler(study: Study) -> str:
-    """The scheduler of the study's site."""
-    inputs = read(study.spec, sets=study.sets, site=study.site)
-    return inputs.site.scheduler.type if inputs is not None else ""
+def _go_on(study: Study, place: Place, say: Callable[[str], None]) -> None:
+    """Bring submissions to a login node that broke off to their end."""
+    for size, job in jobs_of(study):
+        if job.job_id is None and job.remote is not None:
+            done = place.go_on(_sets(study, place, size, 1), job, say)
+            say(f"submitted {size.words}: job {done.job_id}")
 
 
 def _open(runs: Sequence[Measured]) -> list[Job]:
@@ -149,10 +158,16 @@ def _see(waiting: Sequence[Job], say: Callable[[str], None]) -> None:
     """Wait for jobs to end, saying so of each."""
     left = list(waiting)
     pause = 0.2 if all(job.scheduler == "local" for job in left) else _FIRST
+    absence = Absence()
     while left:
-        states = status.of(left)
+        states: Mapping[Path, Sequence[JobStatus]] = {}
+        try:
+            states = status.of(left)
+            absence.over()
+        except TransportFailed as error:
+            absence.bear(error)
         for job in list(left):
-            found = states[job.directory]
+            found = states.get(job.directory)
             if found and all(one.state.final for one in found):
                 left.remove(job)
                 good = sum(one.state == "completed" for one in found)

@@ -81,6 +81,13 @@ def test_a_study_its_table_its_files_and_a_size_more(place):
     assert study_of(place, directory)["estimate"] is None
 
 
+def test_an_estimate_that_cannot_be_costs_no_table(place):
+    done = place("scale", "spec.yaml", "--ranks-per-node", "1", "--repeat", "1", "--estimate", "4", code=2)
+    assert done.stdout.splitlines()[2].split()[:4] == ["1", "1", "1", "95"]
+    assert (place.place / "tiny-scaling" / "table.csv").exists()
+    assert "an estimate needs 3 measured sizes or more" in done.stderr
+
+
 def study_of(place: Dlrun, directory: Path) -> dict:
     return json.loads(place("scale", "show", directory, "--json").stdout)["scale"]
 

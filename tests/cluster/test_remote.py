@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import time
@@ -239,6 +240,21 @@ def test_server_that_dies_leaves_nothing_or_all_and_the_same_command_goes_on(lap
     assert there == laptop.run("cksum < work/weights")
     assert len(laptop.records_of(name)) == 1
     laptop.there(f"scancel {again.stdout}")
+
+
+def test_a_scaling_study_goes_on_where_the_login_host_died(laptop):
+    """Its runs are submitted there once, and their speed is read from the logs there."""
+    spec = laptop.spec("for i in 1 2 3; do echo $((WORLD_SIZE * 50)) images/s; done")
+    words = ("scale", spec, "--nodes", "1,2", "--repeat", "2", "--out", "study")
+    laptop.break_at("after-submit")
+    broken = laptop.dlrun(*words, "--host", "login", code=1)
+    assert "submits nothing twice" in broken.stderr
+    done = laptop.dlrun(*words, timeout=200)  # the study knows where it runs
+    assert "going on with the submission of 1xauto-1" in done.stderr
+    data = json.loads(laptop.dlrun("scale", "show", "study", "--json").stdout)["scale"]
+    assert [(row["nodes"], row["runs"], row["middle"]) for row in data["rows"]] == [(1, 2, 50), (2, 2, 100)]
+    assert len(laptop.directories_of(f"far{laptop.serial}")) == 2
+    assert laptop.records_of(f"far{laptop.serial}") == []
 
 
 def test_controller_too_busy_to_answer_has_the_job_all_the_same(laptop):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import re
 
 import pytest
 
@@ -53,7 +54,8 @@ def test_a_study_over_the_nodes(alice):
     words = ("scale", "net.yaml", "--repeat", "2", "--out", "study")
     begun = alice.dlrun(*words, "--nodes", "1,2", "--no-wait", code=None)
     assert "submitted 2 nodes: 2 runs" in begun.stderr, begun.stderr
-    alice.dlrun(*words, "--nodes", "3", timeout=240)
+    done = alice.dlrun(*words, "--nodes", "3", timeout=240)
+    assert re.search(r"used \S+ node-hours = \S+ core-hours$", done.stderr, re.MULTILINE), done.stderr
     data = json.loads(alice.dlrun("scale", "show", "study", "--json").stdout)["scale"]
     assert [(row["nodes"], row["ranks"], row["runs"], row["middle"]) for row in data["rows"]] == [
         (1, 2, 2, 180),
