@@ -125,13 +125,20 @@ def _check_write(options: Mapping[str, Any]) -> None:
         raise Invalid(
             f"`{path}` does not exist", help="name a spec, or give `--site` to write an override of it"
         )
-    if path.exists() and re.search(
-        r"^(extends|scheduler)\s*:", path.read_text(encoding="utf-8"), re.MULTILINE
-    ):
+    if path.exists() and re.search(r"^(extends|scheduler)\s*:", _text(path), re.MULTILINE):
         raise Invalid(
             f"`{path}` is a site profile already",
             help="name a new file for the override, or a spec to change",
         )
+
+
+def _text(path: Path) -> str:
+    """The text of a file; raises Invalid if it has none."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8 text"
+        raise Invalid(f"cannot read `{path}`: {why}", help="name a spec") from None
 
 
 def _given(found: Start) -> dict[str, str]:
@@ -212,13 +219,13 @@ def capture(task: Task) -> str:
 
 def save(text: str, path: Path) -> None:
     """Write an answer to a file, as PNG if it is named so; raises OperationFailed if that fails."""
+    data = text.encode()
     if path.suffix == ".png":
-        from dlrun.effects.affinity_picture import write_png
+        from dlrun.render.affinity.png import png
 
-        write_png(text, path)
-        return
+        data = png(text)
     try:
-        path.write_text(text, encoding="utf-8")
+        path.write_bytes(data)
     except OSError as error:
         raise OperationFailed(f"cannot write `{path}`: {error.strerror}") from None
 
@@ -298,7 +305,7 @@ def _write(task: Task, winner: PlacementRequest) -> None:
         say(f"`{path}` stays as it is")
         return
     if path.exists():
-        save(into_spec(path.read_text(encoding="utf-8"), wanted), path)
+        save(into_spec(_text(path), wanted), path)
     else:
         site = task.options["site"]
         beside = Path(site).is_file()

@@ -49,7 +49,8 @@ class TrailingCommand(click.Command):
     "--topology",
     type=click.Path(path_type=Path),
     metavar="FILE|DIR",
-    help="Topology: from --capture, `lstopo --of xml`, `lscpu -p`, or a copy of /sys and /proc.",
+    help="Topology: from --capture, `lstopo --of xml`, `lscpu -p`, a copy of /sys and /proc, or .yaml with the keys of "
+    "a profile's `topology:`.",
 )
 @click.option(
     "--ranks-per-node", type=click.IntRange(min=1), help="Default: one a GPU, else one a NUMA node."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
+import select
 import signal
 import socket
 import subprocess
@@ -37,7 +38,7 @@ GRACE = 3.0
 """Seconds between SIGTERM and SIGKILL."""
 
 POLL = 0.05
-"""Seconds between looks at running ranks."""
+"""Seconds between looks at running ranks, where the system cannot tell when one ends."""
 
 MPOL_PREFERRED, MPOL_BIND, MPOL_PREFERRED_MANY = 1, 2, 5
 """Linux `mempolicy.h`; the last is there from 5.15 on."""
@@ -191,7 +192,7 @@ def run_all(placement: Placement, job: Job, command: Sequence[str]) -> int:
     try:
         running = list(processes)
         while running:
-            time.sleep(POLL)
+            _wait_for_any(running)
             for process in [p for p in running if p.poll() is not None]:
                 running.remove(process)
                 if process.returncode:
@@ -199,6 +200,22 @@ def run_all(placement: Placement, job: Job, command: Sequence[str]) -> int:
         return 0
     finally:
         end_all(processes)
+
+
+def _wait_for_any(processes: Sequence[subprocess.Popen[str]]) -> None:
+    """Sleep until one of them may have ended. No waking up in between: that would take time from the ranks."""
+    watched = select.poll()
+    opened: list[int] = []
+    try:
+        for process in processes:
+            opened.append(os.pidfd_open(process.pid))
+            watched.register(opened[-1], select.POLLIN)
+        watched.poll()
+    except (AttributeError, OSError):  # Linux before 5.3, or a Python built for one
+        time.sleep(POLL)
+    finally:
+        for number in opened:
+            os.close(number)
 
 
 def _start(command: Sequence[str], environment: Mapping[str, str], *, capture: bool) -> subprocess.Popen[str]:

@@ -1,8 +1,8 @@
 """Run as a rank by `tune-affinity --measure`: a small training step over and over, then its rate as JSON.
 
-With PyTorch the step is a small network's with gradients averaged over the ranks (gloo), as data-parallel
-training does; with NumPy alone it is a matrix product; without either, hashing in threads. The standard
-library alone is needed.
+With PyTorch the step is a small network's with gradients averaged over the ranks (gloo, whose threads have the
+rank's communication cores if there are any), as data-parallel training does; with NumPy alone it is a matrix
+product; without either, hashing in threads. The standard library alone is needed.
 """
 
 from __future__ import annotations
@@ -12,10 +12,14 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 WARM_UP = 3
 """Steps before the clock starts: threads start, memory is touched."""
+
+LEAST = 0.5
+"""Seconds of steps, however long the start took."""
 
 BATCH = 128
 
@@ -25,16 +29,18 @@ Step = Callable[[bool], bool]
 
 
 def main() -> None:
-    """Step for as many seconds as the argument says; print samples a second of this rank."""
-    seconds = float(sys.argv[1])
+    """Step for as many seconds as the first argument says, but no longer than until the clock (`time.monotonic`, which
+    is the machine's) shows the second, and for `LEAST` in any case; print samples a second of this rank."""
+    seconds, end = float(sys.argv[1]), float(sys.argv[2])
     name, step = _choose()
     for _ in range(WARM_UP):
         step(True)
-    start = time.perf_counter()
+    start = time.monotonic()
+    until = max(min(start + seconds, end), start + LEAST)
     steps = 1
-    while step(time.perf_counter() - start < seconds):
+    while step(time.monotonic() < until):
         steps += 1
-    elapsed = time.perf_counter() - start
+    elapsed = time.monotonic() - start
     sys.stdout.write(json.dumps({"load": name, "rate": steps * BATCH / elapsed}) + "\n")
     sys.stdout.flush()
     os._exit(0)
@@ -56,7 +62,8 @@ def _torch_step() -> tuple[str, Step]:
     data = torch.randn(BATCH, 512)
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
     if ranks > 1:
-        dist.init_process_group("gloo")
+        with _on_communication_cores():
+            dist.init_process_group("gloo")
         network = torch.nn.parallel.DistributedDataParallel(network)
 
     def step(go_on: bool) -> bool:
@@ -68,6 +75,19 @@ def _torch_step() -> tuple[str, Step]:
         return bool(left.item())
 
     return "torch", step
+
+
+@contextmanager
+def _on_communication_cores() -> Iterator[None]:
+    """What is started meanwhile runs on the communication cores of this rank, if it has any."""
+    cpus = [int(cpu) for cpu in os.environ.get("DLRUN_COMM_CPUS", "").split(",") if cpu]
+    own = os.sched_getaffinity(0)
+    try:
+        if cpus:
+            os.sched_setaffinity(0, cpus)
+        yield
+    finally:
+        os.sched_setaffinity(0, own)
 
 
 def _numpy_step() -> tuple[str, Step]:

@@ -22,7 +22,10 @@ from dlrun.plan.affinity.place import place
 from dlrun.render.affinity.settings import Job
 
 SECONDS = 1.5
-"""How long the built-in load steps, once it has started."""
+"""How long the built-in load steps, once it has started; less if the start took long."""
+
+PROBE = 4.5
+"""Seconds after its start by which a run of the built-in load stops stepping, so that each is done within five."""
 
 ROUNDS = 3
 """Runs of each candidate; all candidates take their turn before the next round."""
@@ -86,7 +89,7 @@ def measure(
 
 def _stepped(placement: Placement, job: Job) -> tuple[str, float]:
     """Samples a second of all ranks together, under the built-in load."""
-    program = [_python(), str(Path(affinity_load.__file__)), str(SECONDS)]
+    program = [_python(), str(Path(affinity_load.__file__)), str(SECONDS), str(time.monotonic() + PROBE)]
     processes = start_all(placement, job, program, capture=True)
     try:
         reports = [json.loads(process.communicate(timeout=LONGEST)[0]) for process in processes]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 from dlrun.config.topology import read_topology
@@ -80,11 +81,44 @@ def _cgroup_cpus(tree: DirectoryTree) -> set[int]:
     return set()
 
 
+def _short_form(path: Path) -> Topology:
+    """What a profile's `topology:` would be; raises InvalidFile with every problem."""
+    from dlrun.config.decode import decode  # noqa: PLC0415 - reads YAML, which the other kinds need not
+    from dlrun.config.document import parse  # noqa: PLC0415
+    from dlrun.config.nodes import MapNode  # noqa: PLC0415
+    from dlrun.config.topology.short import build  # noqa: PLC0415
+    from dlrun.effects.profiles import read_text  # noqa: PLC0415
+    from dlrun.model.origin import Layer, Origin  # noqa: PLC0415
+    from dlrun.model.problem import InvalidFile, Problem  # noqa: PLC0415
+    from dlrun.model.topology_short import ShortTopology  # noqa: PLC0415
+
+    text, at = read_text(path, Layer.SITE), Origin(layer=Layer.SITE, name=str(path))
+    document = parse(text, at)
+    problems = list(document.problems)
+    if isinstance(document.root, MapNode):
+        decoded = decode(document.root, ShortTopology, document="site")
+        problems += decoded.problems
+        if not problems and decoded.value is not None:
+            try:
+                found = build(decoded.value)
+            except ValueError as error:
+                problems.append(Problem(message=str(error), origin=at))
+            else:
+                return found if found.name else replace(found, name=path.stem)
+    way_out = "write `packages:`, `cores:` and the like, as below `topology:` of a site profile"
+    raise InvalidFile(
+        problems or [Problem(message="no topology here", origin=at, help=way_out)], {at.name: text}
+    )
+
+
 def topology_from(path: Path) -> Topology:
-    """The topology in a file (dlrun's JSON, `lstopo` XML, `lscpu -p`) or a captured tree (a directory with `sys`).
+    """The topology in a file (dlrun's JSON, `lstopo` XML, `lscpu -p`, or `.yaml` with the keys of a profile's
+    `topology:`) or a captured tree (a directory with `sys`).
 
     Raises Invalid if there is no such file or it is none of these.
     """
+    if path.suffix in (".yaml", ".yml"):
+        return _short_form(path)
     try:
         if path.is_dir():
             return read_sysfs(DirectoryTree(path), name=path.name)

@@ -94,11 +94,17 @@ def _agreed(what: str, values: set[str] | set[str | None]) -> str | None:
 
 
 def _comm(variables: Mapping[str, str], rank: int, count: int) -> tuple[int, ...]:
-    """This rank's part of a library's list: the lists go by rank, then by worker. Horovod's says less: one CPU a
-    rank, which may be another hardware thread."""
+    """This rank's communication cores, and its part of a library's list: the lists go by rank, then by worker.
+
+    Horovod's list says less: one CPU a rank, which may be another hardware thread of the core.
+    """
+    own = parse_list(variables.get("DLRUN_COMM_CPUS", ""))
+    found = {own} if own else set()
     for name in ("MLSL_SERVER_AFFINITY", "CCL_WORKER_AFFINITY"):
         if name in variables:
             cpus = parse_list(variables[name])
             each = len(cpus) // count
-            return cpus[rank * each : (rank + 1) * each]
-    return parse_list(variables.get("DLRUN_COMM_CPUS", ""))
+            found.add(cpus[rank * each : (rank + 1) * each])
+    if len(found) > 1:
+        raise ValueError(f"variables differ about the communication cores of rank {rank}")
+    return next(iter(found), ())

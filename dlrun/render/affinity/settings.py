@@ -120,7 +120,7 @@ def _binding(rank: RankPlacement, preset: Preset) -> Iterable[Setting]:
     yield mine(
         "DLRUN_CPUS", format_list(rank.mask), "all hardware threads of the compute cores: the rank's mask"
     )
-    if rank.comm and preset.library in ("none", "horovod"):
+    if rank.comm:
         yield mine("DLRUN_COMM_CPUS", join(rank.comm), "bind communication threads to these")
     if rank.loader:
         yield mine("DLRUN_LOADER_CPUS", format_list(rank.loader), "bind data-loading workers to these")
