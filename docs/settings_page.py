@@ -10,7 +10,7 @@ from dlrun.config.nodes import ListNode, MapNode, Node, ScalarNode
 from dlrun.effects.inputs import load_spec, topology_for_spec
 from dlrun.effects.profiles import Here, load_site
 from dlrun.fabrics.rules import say
-from dlrun.fabrics.table import Rule, left_out, rules, sources
+from dlrun.fabrics.table import Rule, does, left_out, rules, sources
 from dlrun.model.site import Site
 from dlrun.plan.build import Inputs, build
 from dlrun.resources import directory
@@ -31,7 +31,7 @@ _ACTS = {
 
 
 def settings_page(note: str) -> str:
-    """Every setting, by class and library; then what was left out, and the sources."""
+    """Every setting, by class and library; then what each variable does, what was left out, and the sources."""
     text = "# Fabric settings\n\n" + note
     text += (
         "What dlrun knows of the variables of fabrics and communication libraries. `dlrun explain VARIABLE` prints the "
@@ -42,6 +42,10 @@ def settings_page(note: str) -> str:
         text += f"\n## {cls.capitalize()}\n\n{meaning}\n\n"
         rows = [_row(rule) for rule in rules() if rule.cls == cls]
         text += _table(("fabric", "library", "variable", "value", "when", "why", "source"), rows)
+    text += "\n## Variables\n\nWhat each of them sets.\n\n"
+    text += _table(
+        ("variable", "sets"), [(f"`{name}`", _plain(said)) for name, said in sorted(does().items())]
+    )
     text += "\n## Looked at and left out\n\n"
     text += _table(("setting", "why"), [(_plain(setting), why) for setting, why in left_out()])
     text += "\n## Sources\n\n"

@@ -27,7 +27,7 @@ def command(what: str, spec: str | None, sets: tuple[str, ...], site: str | None
     from dlrun.effects.explain import explain, knowledge
 
     answers = knowledge(what) if spec is None else []  # a variable needs no spec to be known
-    answers = answers or explain(what, _prepared(spec, sets, site))
+    answers = answers or explain(what, _prepared(what, spec, sets, site))
     if as_json:
         from dlrun.cli.output.json import emit
         from dlrun.model.plain import to_plain
@@ -37,6 +37,7 @@ def command(what: str, spec: str | None, sets: tuple[str, ...], site: str | None
     for answer in answers:
         click.echo(f"{answer.key} = {answer.value}" if answer.value else answer.key)
         for label, text in (
+            ("does", answer.does),
             ("because", answer.because),
             ("rule", answer.rule),
             ("origin", answer.origin),
@@ -65,13 +66,17 @@ def _code(code: str, as_json: bool) -> None:
         click.echo(f"{code}: {title}\n\n{click.wrap_text(text, 100)}")
 
 
-def _prepared(spec: str | None, sets: tuple[str, ...], site: str | None) -> Prepared:
+def _prepared(what: str, spec: str | None, sets: tuple[str, ...], site: str | None) -> Prepared:
     """A plan from a spec, a saved plan or a job."""
     from dlrun.effects import jobs
     from dlrun.effects.prepare import Prepared, prepare
     from dlrun.errors import Invalid
 
     if spec is None:
+        from dlrun.effects.explain import nearest_variable
+
+        if near := nearest_variable(what):
+            raise Invalid(f"no table of settings knows `{what}`", help=f"the nearest is `{near}`")
         raise Invalid(
             "explain needs a spec or a job to look into",
             help="`dlrun explain WHAT spec.yaml`, or a code such as DLR012",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dlrun.config.hints import keys
 from dlrun.effects.prepare import Prepared
@@ -20,11 +20,12 @@ UNSET = ("unset", "left out")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """One answer: the key and value, why, and the layers below it that were overridden."""
+    """One answer: the key and value, why, what the variable does, and the layers below it that were overridden."""
 
     key: str
     value: str
     because: str
+    does: str = ""
     rule: str = ""
     origin: str = ""
     source: str = ""
@@ -40,10 +41,12 @@ def explain(what: str, prepared: Prepared) -> list[Explanation]:
         *_decisions(what, prepared),
         *_directives(what, plan),
     ]
-    known_settings = knowledge(what)
-    if found or known_settings:
-        unset = Explanation(key=what, value="", because="this plan does not set it")
-        return [*(found or [unset]), *known_settings]
+    if known_settings := knowledge(what):
+        head, *rest = known_settings
+        unset = replace(head, because="this plan does not set it")
+        return [*([replace(one, does=head.does) for one in found] or [unset]), *rest]
+    if found:
+        return found
     if unwritten := _unwritten(what):
         return [unwritten]
     known = {d.key for d in plan.decisions} | {v.name for _, v in _all_variables(plan)}
@@ -71,20 +74,32 @@ def _unwritten(what: str) -> Explanation | None:
 
 
 def knowledge(name: str) -> list[Explanation]:
-    """What the tables of fabric settings know of a variable, whether or not anybody sets it."""
-    return [_known(rule) for rule in table.about(name)]
+    """What the tables of fabric settings know of a variable, whether or not anybody sets it: first what it does."""
+    about = table.about(name)
+    if not about:
+        return []
+    does = table.does().get(name) or table.does()[about[0].name]
+    said: dict[Explanation, list[str]] = {}  # a rule that several libraries share is said once
+    for rule in about:
+        said.setdefault(_known(rule, "{}"), []).append(rule.library)
+    known = [replace(one, rule=one.rule.replace("{}", " and ".join(of))) for one, of in said.items()]
+    return [Explanation(key=name, value="", because="", does=does), *known]
 
 
-def _known(rule: table.Rule) -> Explanation:
+def nearest_variable(name: str) -> str | None:
+    """The variable of the tables that was meant, if one has a similar name."""
+    return next(iter(difflib.get_close_matches(name, table.does(), n=1, cutoff=0.8)), None)
+
+
+def _known(rule: table.Rule, library: str) -> Explanation:
     conditions = [*map(say, rule.when), *([f"{rule.library} {rule.versions}"] if rule.versions else [])]
     instead = f" Instead: {rule.instead}." if rule.instead else ""
     where = "any fabric" if "any" in rule.fabrics else " or ".join(rule.fabrics)
     return Explanation(
-        key=f"known of {rule.name}={rule.value}",
+        key=f"known of {rule.name}: {rule.value}",
         value="",
         because=f"{rule.because}{instead}",
-        rule=f"{rule.cls}, {rule.library} on {where}"
-        + (f", with {', '.join(conditions)}" if conditions else ""),
+        rule=f"{rule.cls}, {library} on {where}" + (f", with {', '.join(conditions)}" if conditions else ""),
         source=rule.cited,
     )
 

@@ -1,7 +1,7 @@
 """The tables of fabric settings, as reviewed: one line a setting, in `data/*.csv` beside this module.
 
 They are part of the program, as its modules are, and read once. CSV, because a plan can afford the
-millisecond that it costs, and because a setting is one line of a review.
+millisecond that it costs, and because a setting is one line of a review. `names.csv` says what each variable does.
 """
 
 from __future__ import annotations
@@ -66,6 +66,12 @@ def rules() -> tuple[Rule, ...]:
 def about(name: str) -> tuple[Rule, ...]:
     """What is known of a variable."""
     return tuple(rule for rule in rules() if rule.named(name))
+
+
+@cache
+def does() -> dict[str, str]:
+    """Variable, or pattern of names -> what it sets, in a few words; every name of the rules has them."""
+    return {row["name"]: row["does"] for row in _rows("names")}
 
 
 @cache

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from dlrun.cli import main as cli
@@ -113,16 +115,22 @@ def test_an_unknown_fabric_sets_nothing_and_refuses_nothing(tmp_path):
 
 def test_explain_knows_settings_that_nobody_set(tmp_path, monkeypatch, capsys):
     assert cli.run(["explain", "NCCL_CROSS_NIC"]) == 0
-    assert "safe, rccl on slingshot, with several nodes" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert shown.startswith("NCCL_CROSS_NIC\n  does:     whether a ring or tree may enter a node by one NIC")
+    assert "safe, nccl and rccl on slingshot, with several nodes" in shown
     plan(tmp_path)
     monkeypatch.chdir(tmp_path)
     assert cli.run(["explain", "NCCL_CROSS_NIC", "spec.yaml"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("NCCL_CROSS_NIC (every process) = 1\n")
-    assert "known of NCCL_CROSS_NIC=0" in shown
+    assert "\n  does:     whether a ring or tree may" in shown
+    assert "known of NCCL_CROSS_NIC: 0" in shown
     assert cli.run(["explain", "NCCL_IB_TIMEOUT", "spec.yaml"]) == 0
-    assert capsys.readouterr().out.startswith("NCCL_IB_TIMEOUT\n  because:  this plan does not set it\n")
-    assert cli.run(["explain", "NCCL_NO_SUCH"]) == 2
+    assert re.match(
+        "NCCL_IB_TIMEOUT\n  does: .*\n  because:  this plan does not set it\n", capsys.readouterr().out
+    )
+    assert cli.run(["explain", "NCCL_CROS_NIC"]) == 2
+    assert "the nearest is `NCCL_CROSS_NIC`" in capsys.readouterr().err
 
 
 OMNI_PATH = """\

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from dlrun.fabrics.rules import Job, holds, say
-from dlrun.fabrics.table import Rule, about, left_out, rules, sources
+from dlrun.fabrics.table import Rule, about, does, left_out, rules, sources
 from dlrun.fabrics.versions import within
 
 FABRICS = {"any", "infiniband", "omni-path", "slingshot", "roce", "efa", "ethernet"}
@@ -36,8 +36,14 @@ def test_a_row_says_everything_and_the_engine_understands_it():
         within("1.0", rule.versions)
         holds(Job(fabric=rule.fabrics[0], libraries=frozenset({rule.library})), rule)
         assert all(say(condition) for condition in rule.when), where
+        assert not rule.instead.startswith("leave"), "it is read as `use …`"
         if rule.act == "set":
             assert "<" not in rule.value, "what only a site can know is never set by default"
+
+
+def test_every_variable_says_what_it_does():
+    assert list(does()) == list(dict.fromkeys(rule.name for rule in rules()))
+    assert all(does().values())
 
 
 def test_no_setting_is_both_a_default_and_a_fault():
