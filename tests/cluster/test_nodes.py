@@ -33,6 +33,7 @@ def cluster():
     spec = ClusterSpec(
         node_types=(NodeType(count=4),),
         accounting=True,
+        sshd=True,
         slurm_conf=("SlurmdTimeout=2", "MessageTimeout=2", "KillWait=2"),
     )
     with Cluster(spec, name=f"nodes-{os.getpid()}") as running:
@@ -65,6 +66,28 @@ def test_a_bad_node_is_left_out_and_remembered(alice):
     place = Path(json.loads(again.stdout)["job"]["directory"])
     assert "#SBATCH --exclude=n2" in (place / "job.sh").read_text()
     alice.dlrun("cancel", str(place))
+
+
+@pytest.mark.parametrize("launcher", ["openmpi", "hydra", "ssh"])
+def test_each_launcher_starts_ranks_on_the_good_nodes_alone(alice, launcher):
+    """Others than srun see the whole allocation, and are told the hosts."""
+    program = {"openmpi": "mpirun.openmpi", "hydra": "mpiexec.hydra", "ssh": "ssh"}[launcher]
+    if alice.cluster.on("login", ["which", program]).returncode:
+        pytest.skip(f"{program} is not installed")
+    check = "[[ $(uname -n) != n2* ]] || { echo the fan is dead; false; }"
+    site = {**SITE, "launcher": {"name": launcher, "program": program}, "node_checks": [check]}
+    alice.write("site.yaml", site)
+    job = alice.submit(
+        {
+            "command": bash("echo $RANK of $WORLD_SIZE on $DLRUN_HOST"),
+            "resources": {**PLACE, "ranks_per_node": 2},
+        }
+    )
+    assert alice.ended(job, within=120)[0]["state"] == "completed", alice.log(job)
+    assert "node n2: `" in alice.log(job)
+    assert alice.hosts(job) == ["n1", "n3"]
+    said = [alice.log(job, f"rank-{rank}").splitlines()[-1] for rank in range(4)]
+    assert said == ["0 of 4 on n1", "1 of 4 on n1", "2 of 4 on n3", "3 of 4 on n3"]
 
 
 def test_a_requeued_job_is_not_given_its_bad_nodes_again(alice):
