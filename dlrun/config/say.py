@@ -28,7 +28,8 @@ _OTHER_WORDS = {
     "ppn": "ranks_per_node", "cpus_per_task": "cpus_per_rank", "feature": "constraint", "env": "variables",
     "cmd": "command", "script": "command", "run": "command", "job_name": "name", "datasets": "data",
     "dependency": "after", "depends": "after", "array": "sweep", "image": "container", "workdir": "directory",
-    "chdir": "directory", "nodelist": "hosts", "virtualenv": "venv",
+    "chdir": "directory", "nodelist": "hosts", "virtualenv": "venv", "torchrun": "agent", "horovodrun": "agent",
+    "launch": "agent",
 }  # fmt: skip
 """What schedulers and other launchers call dlrun's keys."""
 

@@ -36,7 +36,7 @@ class Inputs:
     """A spec and its site, decoded.
 
     `origins` says where each value of the spec was written, by dotted path (`resources.nodes`,
-    `torch.torchrun`); a value that is not there is dlrun's default. `history` has what each value
+    `torch.agent`); a value that is not there is dlrun's default. `history` has what each value
     overrode, strongest first. `sources` has the text of every file read, by its name in the origins;
     `directory` is the spec's. `loaded` is the site with its own origins, file and why it was chosen.
     """

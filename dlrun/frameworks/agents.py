@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dlrun.frameworks.own_agent import split_python
 from dlrun.frameworks.protocol import Shape
-from dlrun.frameworks.torch import split_python
 from dlrun.model.problem import Problem
 from dlrun.model.text import Text
 
 _PROGRAMS = {
-    "torchrun": "`torch: {torchrun: true}` gives the elastic agent",
-    "horovodrun": "`framework: horovod` needs none",
-    "deepspeed": "`framework: deepspeed` needs none",
-    "accelerate": "`framework: accelerate` needs none",
+    "torchrun": "`torch: {agent: true}` starts it, once on each node",
+    "horovodrun": "`horovod: {agent: true}` starts it, once",
+    "deepspeed": "`deepspeed: {agent: true}` starts it, once on each node",
+    "accelerate": "`accelerate: {agent: true}` starts it, once on each node",
+    "paddle.distributed.launch": "`paddle: {agent: true}` starts it, once on each node",
     "ddlrun": "`framework: ibm_ddl` needs none",
     "mpirun": "`launcher:` says who starts the ranks",
     "mpiexec": "`launcher:` says who starts the ranks",
@@ -46,7 +47,7 @@ def problems(shape: Shape, command: Sequence[Text]) -> Sequence[Problem]:
             help="use `framework: accelerate` with the plain program as the command: dlrun sets what Accelerator() reads",
         )
         return (problem,)
-    way_out = _PROGRAMS.get(name, "`framework: paddle` needs none" if name in _MODULES else None)
+    way_out = _PROGRAMS.get(name)
     if way_out is None or (
         name == "accelerate" and words[0].endswith("accelerate") and "launch" not in words
     ):

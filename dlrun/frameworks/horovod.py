@@ -1,20 +1,21 @@
 """Horovod: ranks find one another through MPI, or through Gloo and a key/value server that travels with the job.
 
 Variables as in Horovod 0.28's `horovod/common/common.h` and `horovod/common/gloo/gloo_context.h`; `horovodrun`
-is not needed for either.
+(`horovod/runner/launch.py`) is not needed for either, and started where the spec asks for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
-from dlrun.frameworks import ccl_workers, protocol, told
+from dlrun.frameworks import ccl_workers, own_agent, protocol, told
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.model.installed import Installed
 from dlrun.model.keys import key
+from dlrun.model.plan import Identity
 from dlrun.model.problem import Problem
+from dlrun.model.record import record
 from dlrun.model.text import Shell, Text
 from dlrun.model.units import many
 
@@ -24,9 +25,14 @@ LAUNCHERS: tuple[str, ...] = ()
 SERVER = "hvd_rendezvous.py"
 _SOURCE = "Horovod 0.28, horovod/common/gloo/gloo_context.h"
 _CORES = "Horovod documentation, Horovod with oneCCL"
+_IDENTITY = Identity(
+    rank=Shell("${HOROVOD_RANK:-${OMPI_COMM_WORLD_RANK:-$PMI_RANK}}"),
+    local_rank=Shell("${HOROVOD_LOCAL_RANK:-${OMPI_COMM_WORLD_LOCAL_RANK:-$MPI_LOCALRANKID}}"),
+)
+"""Who a rank of horovodrun is: it says so itself under Gloo, and its mpirun does under MPI."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@record(frozen=True, slots=True, kw_only=True)
 class Options:
     """Options of Horovod jobs."""
 
@@ -36,19 +42,24 @@ class Options:
     cpu_operations: Literal["auto", "mpi", "gloo", "ccl"] = key(
         "who sums tensors in host memory; auto: the controller", default="auto"
     )
+    agent: bool = own_agent.wanted("horovodrun", "on the first node, by ssh")
+    agent_arguments: tuple[str, ...] = own_agent.arguments("horovodrun")
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
     """One process a rank, and under Gloo the rendezvous server on the first node."""
     controller = _controller(shape, options)
+    starter = "horovodrun" if options.agent else shape.launcher
     operations = controller if options.cpu_operations == "auto" else options.cpu_operations
     chosen = told.settings(
         "Horovod documentation, Environment variables",
-        ("HOROVOD_CONTROLLER", controller, f"ranks are started by {shape.launcher}"),
+        ("HOROVOD_CONTROLLER", controller, f"ranks are started by {starter}"),
         ("HOROVOD_CPU_OPERATIONS", operations, "sums in host memory go the way the ranks met"),
     )
     chosen = (*chosen, *_cores(shape, options))
     argv = tuple(command)
+    if options.agent:
+        return _agent(shape, argv, controller, chosen, options)
     if controller == "mpi":
         return (Role(name="rank", place="rank", argv=argv, variables=chosen),)
     sizes = map(Text.of, (str(shape.world_size), str(shape.ranks_per_node)))
@@ -88,8 +99,8 @@ def _cores(shape: Shape, options: Options) -> tuple[Setting, ...]:
 
 
 def ports(shape: Shape, options: Options) -> int:
-    """One for the rendezvous server, none with MPI."""
-    return 1 if _controller(shape, options) == "gloo" else 0
+    """One for the rendezvous server, none with MPI or horovodrun, which finds its own."""
+    return 1 if not options.agent and _controller(shape, options) == "gloo" else 0
 
 
 def problems(
@@ -99,12 +110,37 @@ def problems(
     variables: Mapping[str, str],
     installed: Installed,
 ) -> Sequence[Problem]:
-    """An MPI controller where no MPI starts the ranks."""
-    if options.controller != "mpi" or shape.launcher in told.MPI_LAUNCHERS:
-        return ()
-    message = f"`horovod.controller: mpi` needs an MPI's launcher, and `{shape.launcher}` is none"
-    way_out = "leave `controller:` out, or use `launcher: openmpi` or another MPI's"
-    return (Problem(code="DLR028", message=message, help=way_out),)
+    """An MPI controller where no MPI starts the ranks, and options of horovodrun without it."""
+    found = own_agent.problems(shape, options, program="horovodrun", even=False)
+    if options.controller == "mpi" and not options.agent and shape.launcher not in told.MPI_LAUNCHERS:
+        message = f"`horovod.controller: mpi` needs an MPI's launcher, and `{shape.launcher}` is none"
+        way_out = "leave `controller:` out, or use `launcher: openmpi` or another MPI's"
+        found.append(Problem(code="DLR028", message=message, help=way_out))
+    return found
+
+
+def _agent(
+    shape: Shape, command: tuple[Text, ...], controller: str, chosen: tuple[Setting, ...], options: Options
+) -> Sequence[Role]:
+    """`horovodrun` on the first node; each of its ranks is a `rank.sh`, which binds, logs and ends it as any other."""
+    interface = ("--network-interfaces", shape.interface) if shape.interface and shape.nodes > 1 else ()
+    words = (
+        "bare",
+        "horovodrun",
+        "-np",
+        str(shape.world_size),
+        "--hostfile",
+        own_agent.hostfile(shape),
+        f"--{controller}",
+        "--disable-cache",
+        *interface,
+        *options.agent_arguments,
+        "bash",
+        Text.of(protocol.JOB_DIR, "/rank.sh"),
+        "rank",
+    )
+    agent = Role(name="agent", place="first", argv=tuple(Text.of(word) for word in words), binds=False)
+    return (Role(name="rank", place="rank", argv=command, variables=chosen, identity=_IDENTITY), agent)
 
 
 def _controller(shape: Shape, options: Options) -> str:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from dlrun.frameworks import jax, tensorflow, told
+from dlrun.frameworks import env_ranks, jax, tensorflow, told
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.model.installed import Installed
 from dlrun.model.keys import key
@@ -49,7 +49,7 @@ def problems(
 ) -> Sequence[Problem]:
     """Legacy Keras that is not there, and what the back end has against the job."""
     if options.backend == "torch":
-        return told.gloo_problems(shape, variables)
+        return env_ranks.gloo_problems(shape, variables)
     if options.backend == "jax":
         return jax.problems(shape, command, jax.Options(), variables, installed)
     if installed.has("tf-keras") is not False:
@@ -64,7 +64,7 @@ def problems(
 
 def _told(shape: Shape, options: Options) -> tuple[Setting, ...]:
     if options.backend == "torch":
-        return (*_backend("torch"), *told.torch_environment(shape))
+        return (*_backend("torch"), *env_ranks.environment(shape))
     if options.backend == "jax":
         return (*_backend("jax"), *jax.coordinator(shape))
     why = "Keras 3 fails under MultiWorkerMirroredStrategy; tf_keras does not"

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dlrun.frameworks import protocol, told
+from dlrun.frameworks import env_ranks, protocol, told
+from dlrun.frameworks.env_ranks import LAUNCHERS, comm_cores, ports
 from dlrun.frameworks.protocol import Role, Shape
 from dlrun.model.installed import Installed
 from dlrun.model.problem import Problem
@@ -17,9 +18,7 @@ from dlrun.model.text import Text
 
 NAME = "lightning"
 TITLE = "PyTorch Lightning"
-LAUNCHERS: tuple[str, ...] = ()
-ports = told.one_port
-comm_cores = told.no_comm_cores
+__all__ = ["LAUNCHERS", "NAME", "TITLE", "Options", "comm_cores", "ports", "problems", "roles"]
 _SOURCE = "Lightning 2.6, fabric/plugins/environments/lightning.py"
 
 
@@ -31,8 +30,7 @@ class Options:
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
     """One process a rank."""
     node = told.settings(_SOURCE, ("NODE_RANK", protocol.NODE_RANK, "which node this is"))
-    variables = (*told.torch_environment(shape), *node)
-    return (Role(name="rank", place="rank", argv=tuple(command), variables=variables),)
+    return env_ranks.ranks(shape, command, *node)
 
 
 def problems(
@@ -43,7 +41,7 @@ def problems(
     installed: Installed,
 ) -> Sequence[Problem]:
     """Uneven nodes, which a Trainer cannot have, and a Gloo interface that cannot reach other nodes."""
-    found = told.gloo_problems(shape, variables)
+    found = env_ranks.gloo_problems(shape, variables)
     if shape.world_size != shape.nodes * shape.ranks_per_node:
         found.append(
             Problem(

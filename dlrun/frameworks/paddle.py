@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from dlrun.frameworks import protocol, told
+from dlrun.frameworks import own_agent, protocol, told
 from dlrun.frameworks.protocol import Role, Setting, Shape
-from dlrun.frameworks.torch import split_python
 from dlrun.model.installed import Installed
 from dlrun.model.keys import key
 from dlrun.model.problem import Problem
@@ -23,6 +22,7 @@ NAME = "paddle"
 TITLE = "PaddlePaddle"
 LAUNCHERS: tuple[str, ...] = ()
 comm_cores = told.no_comm_cores
+_AGENT = "paddle.distributed.launch"
 _PARALLEL = "Paddle 3.3, paddle/distributed/parallel.py"
 _LAUNCH = "Paddle 3.3, paddle/distributed/launch/context/args_envs.py"
 _ROLES = "Paddle 3.3, paddle/distributed/fleet/base/role_maker.py"
@@ -35,17 +35,16 @@ class Options:
     mode: Literal["collective", "parameter_server"] = key(
         "how trainers share the model", default="collective"
     )
-    launch: bool = key(
-        "start trainers through `paddle.distributed.launch`, one agent a node (collective)", default=False
-    )
+    agent: bool = own_agent.wanted(_AGENT)
+    agent_arguments: tuple[str, ...] = own_agent.arguments(_AGENT)
     servers_per_node: int = key("parameter servers on each node (parameter_server)", default=1, minimum=1)
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
     """One trainer a rank, and parameter servers on every node if wanted."""
     argv = tuple(command)
-    if options.launch and options.mode == "collective":
-        return (_agent(shape, command),)
+    if options.agent:
+        return _agents(shape, command, options)
     trainers = _trainers(shape)
     if options.mode == "collective":
         return (Role(name="rank", place="rank", argv=argv, variables=(*trainers, *_meeting(shape))),)
@@ -75,33 +74,35 @@ def problems(
     variables: Mapping[str, str],
     installed: Installed,
 ) -> Sequence[Problem]:
-    """Uneven nodes under the agent, and a wheel that was built without the parameter server."""
-    if options.launch and shape.world_size != shape.nodes * shape.ranks_per_node:
-        uneven = Problem(
-            code="DLR039",
-            message="Paddle's agents start the same number of trainers on every node, and the last node has fewer",
-            help="leave `resources.ranks` out, or use a multiple of `ranks_per_node`",
+    """What its agent cannot do, and a wheel that was built without the parameter server."""
+    found = own_agent.problems(shape, options, program=_AGENT, even=True)
+    if options.agent and options.mode == "parameter_server":
+        found.append(
+            Problem(
+                code="DLR041",
+                message=f"`{_AGENT}` is started for collective training, and `paddle.mode` is `parameter_server`",
+                help="leave `agent` out: dlrun starts servers and trainers itself",
+            )
         )
-        return (uneven,)
     if options.mode != "parameter_server" or not (
         installed.has("paddlepaddle") or installed.has("paddlepaddle-gpu")
     ):
-        return ()
+        return found
     problem = Problem(
         code="DLR037",
         message="this PaddlePaddle is a wheel, and wheels are built without the parameter server",
         help="use `paddle.mode: collective`, or a PaddlePaddle built with WITH_PSCORE=ON",
     )
-    return (problem,)
+    return (*found, problem)
 
 
-def _agent(shape: Shape, command: Sequence[Text]) -> Role:
+def _agents(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
     """One agent a node, which starts its trainers; they write below the job's logs, the first one to the agent too.
 
     The agent that serves the others is the one whose own address is the master's, letter by letter: both are numbers.
     """
-    python, program = split_python(command)
-    words: tuple[str | Text, ...] = (
+    start, program, _ = own_agent.module(command, _AGENT)
+    words: tuple[str | Shell | Text, ...] = (
         "--master",
         Text.of(protocol.MASTER_IP, ":", protocol.MASTER_PORT),
         "--nnodes",
@@ -109,23 +110,17 @@ def _agent(shape: Shape, command: Sequence[Text]) -> Role:
         "--nproc_per_node",
         str(shape.ranks_per_node),
         "--rank",
-        Text.of(protocol.NODE_RANK),
+        protocol.NODE_RANK,
         "--host",
-        Text.of(protocol.OWN_ADDRESS),
+        protocol.OWN_ADDRESS,
         "--job_id",
-        Text.of(protocol.RUN_ID),
+        protocol.RUN_ID,
         "--log_dir",
         Text.of(protocol.RUN_DIR, "/logs/paddle-", protocol.NODE_RANK),
     )
-    start = (python or Text.of("python3"), Text.of("-m"), Text.of("paddle.distributed.launch"))
     gloo = () if shape.gpus_per_node else (("PADDLE_DISTRI_BACKEND", "gloo", "there are no GPUs"),)
-    return Role(
-        name="agent",
-        place="node",
-        argv=(*start, *map(Text.of, words), *program),
-        variables=told.settings(_LAUNCH, *gloo),
-        binds=False,
-    )
+    argv = (*start, *words, *options.agent_arguments, *program)
+    return own_agent.on_each_node(argv, told.settings(_LAUNCH, *gloo))
 
 
 def _trainers(shape: Shape, *, server: bool = False) -> tuple[Setting, ...]:

@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol
 
 from dlrun.model.installed import Installed
 from dlrun.model.placement import RankPlacement
+from dlrun.model.plan import Identity
 from dlrun.model.problem import Problem
 from dlrun.model.record import record
 from dlrun.model.text import Shell, Text
@@ -88,7 +89,8 @@ class Role:
     first node. Process 0 runs `lead` instead of `argv` where that is given. A `service` is taken down when
     the others are done; one that `ends` may end by itself before that. `ready` is a shell command for the
     first node that succeeds once the role is up: what comes after it waits. `binds`: uses the placement
-    table. `files` of `dlrun.node` travel with the job.
+    table. `files` of `dlrun.node` travel with the job. A role with an `identity` is started by another role's
+    process, as `bash $DLRUN_JOB_DIR/rank.sh NAME`, and learns from these expansions which process it is.
     """
 
     name: str
@@ -102,6 +104,7 @@ class Role:
     ends: bool = False
     lead: tuple[Text, ...] = ()
     files: tuple[str, ...] = ()
+    identity: Identity | None = None
 
 
 class Framework(Protocol):

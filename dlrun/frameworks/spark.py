@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dlrun.frameworks import protocol, told
+from dlrun.frameworks.own_agent import split_python
 from dlrun.frameworks.protocol import Role, Setting, Shape
-from dlrun.frameworks.torch import split_python
 from dlrun.model.keys import key
 from dlrun.model.text import Shell, Text
 from dlrun.model.units import Bytes

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from dlrun.frameworks import protocol
 from dlrun.frameworks.protocol import Setting, Shape
 from dlrun.model.installed import Installed
 from dlrun.model.problem import Problem
 from dlrun.model.text import Shell, Text
-from dlrun.model.units import many
 
 MPI_LAUNCHERS = ("srun", "openmpi", "hydra", "intelmpi", "pals", "ibrun")
 """Launchers under which MPI_Init finds the other ranks."""
-
-_TORCH = "PyTorch documentation, torch.distributed"
 
 
 def settings(source: str, *said: tuple[str, str | Shell | Text, str]) -> tuple[Setting, ...]:
@@ -58,43 +54,3 @@ def no_problems(
 ) -> Sequence[Problem]:
     """Nothing is known not to work."""
     return ()
-
-
-def torch_environment(shape: Shape) -> tuple[Setting, ...]:
-    """What `env://` reads in each rank, and the interface that Gloo uses between nodes."""
-    environment = settings(
-        _TORCH,
-        ("MASTER_ADDR", protocol.MASTER_ADDR, "rank 0's node, by the site's address rule"),
-        ("MASTER_PORT", protocol.MASTER_PORT, "derived from the job id, found free on rank 0's node"),
-        (
-            "WORLD_SIZE",
-            str(shape.world_size),
-            f"{many(shape.nodes, 'node')} × {many(shape.ranks_per_node, 'rank')}",
-        ),
-        ("RANK", protocol.RANK, "as the launcher counts"),
-        ("LOCAL_RANK", protocol.LOCAL_RANK, "as the launcher counts on this node"),
-        ("LOCAL_WORLD_SIZE", protocol.LOCAL_SIZE, "ranks on this node"),
-        ("GROUP_RANK", protocol.NODE_RANK, "which node this is, as torchrun calls it"),
-    )
-    return (*environment, *gloo_interface(shape))
-
-
-def gloo_interface(shape: Shape) -> tuple[Setting, ...]:
-    """The interface for torch's Gloo; nothing on one node, or where the site names none."""
-    if shape.interface is None or shape.nodes == 1:
-        return ()
-    why = "Gloo talks over the site's fabric, not the interface that the host name happens to mean"
-    return settings(_TORCH, ("GLOO_SOCKET_IFNAME", shape.interface, why))
-
-
-def gloo_problems(shape: Shape, variables: Mapping[str, str]) -> list[Problem]:
-    """A Gloo interface that cannot reach other nodes."""
-    if variables.get("GLOO_SOCKET_IFNAME") != "lo" or shape.nodes == 1:
-        return []
-    return [
-        Problem(
-            code="DLR040",
-            message="`GLOO_SOCKET_IFNAME: lo` keeps Gloo on the loopback interface, which no other node can reach",
-            help="leave it out, or name the interface between the nodes",
-        )
-    ]

@@ -94,7 +94,7 @@ class RolePlan:
     taken down when the others are done; `ready` is a shell command that succeeds once it is up. `ends`: a
     service that may end by itself once the training has. `lead` is what process 0 runs instead of `argv`,
     if not the same. A role that `binds` uses the placement table. `files` of the node program travel with
-    the job.
+    the job. A role with an `identity` is started by another role's process, and `launch` is empty.
     """
 
     name: str
@@ -110,6 +110,7 @@ class RolePlan:
     ends: bool = False
     lead: tuple[Text, ...] = ()
     files: tuple[str, ...] = ()
+    identity: Identity | None = None
 
 
 @record(frozen=True, slots=True, kw_only=True)

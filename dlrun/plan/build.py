@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field, fields, replace
-from typing import Any
 
 from dlrun import backends
 from dlrun.frameworks import agents
@@ -15,26 +14,23 @@ from dlrun.model.measured import Measured
 from dlrun.model.origin import Origin
 from dlrun.model.plan import (
     VERSION,
-    DataPlan,
     Dependency,
     Directive,
     FabricCheck,
     NodeChecks,
     Plan,
-    Point,
     Request,
-    RolePlan,
     Variable,
 )
 from dlrun.model.problem import InvalidFile, Problem
 from dlrun.model.record import record
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
-from dlrun.model.text import Shell, Text
+from dlrun.model.text import Text
 from dlrun.model.topology import Topology
 from dlrun.model.units import Duration
 from dlrun.plan import binding as bindings
-from dlrun.plan import cost, endings, environment, expressions, fabric, metrics, roles, sweep
+from dlrun.plan import command_line, cost, endings, environment, fabric, metrics, roles, sweep
 from dlrun.plan.checking import fabric_check, granted, hang_watch, node_checks, placement_check, talkative
 from dlrun.plan.checks import check
 from dlrun.plan.container import contain, gpu_variables, launch_arguments
@@ -83,7 +79,8 @@ def build(inputs: Inputs) -> Plan:
     results = place_results(spec, site, layout.walltime, ledger)
     points = sweep.points(spec.sweep, ledger)
     metrics.check(spec, ledger)
-    commands = [_command(spec, layout, threads, data, point, ledger) for point in points or [{}]]
+    names = command_line.values(command_line.Known(spec=spec, layout=layout, threads=threads, data=data))
+    commands = [command_line.fill(spec, names, point, ledger) for point in points or [{}]]
     _ask_framework(choice, shape, commands[0], inputs, ledger)
     container = contain(spec, site, layout, inputs.directory, data, choice.launcher.NAME, ledger)
     of_fabric, of_nodes, of_check = _fabric_and_checks(spec, site, layout, choice.launcher, ledger)
@@ -94,6 +91,7 @@ def build(inputs: Inputs) -> Plan:
     )  # fmt: skip
     staging = any(one.strategy != "in_place" for one in data)
     roles.check_layout(role_plans, layout, choice, ledger, staged=staging)
+    roles.check_led(spec, role_plans, ledger)
     environment.check_dropped(spec, {v.name for role in role_plans for v in role.variables}, ledger)
     _stop(ledger, inputs)
     launch = roles.launch_plan(choice, site)
@@ -128,7 +126,7 @@ def build(inputs: Inputs) -> Plan:
         stage_directory=(staged_in := stage_directory(site, (*data, *filter(None, (staged_venv,))), results)),
         results=results,
         stage_launch=roles.stage_launch(site, layout, choice) if staged_in is not None else (),
-        points=_point_plans(points, commands, role_plans),
+        points=command_line.points(points, commands, role_plans, choice, shape),
         checkpoint=endings.checkpoint(spec, role_plans, commands[0], progress),
         requeue=spec.on_failure.requeue + links - 1,
         requeue_on=endings.causes(spec.on_failure, links, watched=spec.hang is not None),
@@ -141,7 +139,7 @@ def build(inputs: Inputs) -> Plan:
         warnings=tuple(_sentence(p) for p in ledger.problems),
         cost=cost.most(site, layout.granted, links * max(1, len(points))),
         metrics=spec.metrics,
-        global_batch=_global_batch(spec, layout),
+        global_batch=command_line.global_batch(spec, layout),
     )
 
 
@@ -178,11 +176,6 @@ def _because(ledger: Ledger, key: str) -> str:
     return next((d.because for d in ledger.decisions if d.key == key), "")
 
 
-def _global_batch(spec: Spec, layout: Layout) -> int | None:
-    """Samples of a step over all ranks."""
-    return spec.batch_per_rank * layout.ranks if spec.batch_per_rank is not None else None
-
-
 def _directives(
     scheduler: Scheduler, request: Request, inputs: Inputs, ledger: Ledger
 ) -> tuple[Directive, ...]:
@@ -217,60 +210,6 @@ def _sentence(problem: Problem) -> str:
         f"{problem.message} ({problem.code}); {problem.help}"
         if problem.help
         else f"{problem.message} ({problem.code})"
-    )
-
-
-def _command(
-    spec: Spec,
-    layout: Layout,
-    threads: int | None,
-    data: Sequence[DataPlan],
-    point: Mapping[str, str],
-    ledger: Ledger,
-) -> tuple[Text, ...]:
-    """The training command with its `{{ }}` filled in."""
-    values: dict[str, Any] = {
-        "name": spec.name,
-        "nodes": layout.nodes,
-        "ranks_per_node": layout.ranks_per_node,
-        "world_size": layout.ranks,
-        "gpus_per_node": layout.gpus_per_node,
-        "rank": Shell("$DLRUN_RANK"),
-        "local_rank": Shell("$DLRUN_LOCAL_RANK"),
-        "node_rank": Shell("$DLRUN_NODE_RANK"),
-        "host": Shell("$DLRUN_HOST"),
-        "job_dir": Shell("$DLRUN_JOB_DIR"),
-        "run_dir": Shell("$DLRUN_RUN_DIR"),
-        "threads": threads if threads is not None else Shell("$DLRUN_THREADS"),
-        "data": {d.name: d.path for d in data},
-        **({"results": Shell("$DLRUN_RESULTS")} if spec.results else {}),
-        **point,
-    }
-    if spec.batch_per_rank is not None:
-        values |= {"batch_per_rank": spec.batch_per_rank, "global_batch": _global_batch(spec, layout)}
-    words = []
-    for index, argument in enumerate(spec.command):
-        try:
-            words.append(expressions.substitute(argument, values))
-        except expressions.ExpressionError as error:
-            hint = error.help
-            if error.name in ("batch_per_rank", "global_batch"):
-                hint = f"give `batch_per_rank:` to have it; {hint}"
-            ledger.problem("DLR029", str(error), f"command.{index}", "command", help=hint)
-    return tuple(words) or (Text.of(""),)
-
-
-def _point_plans(
-    points: Sequence[Mapping[str, str]], commands: Sequence[tuple[Text, ...]], role_plans: Sequence[RolePlan]
-) -> tuple[Point, ...]:
-    """The sweep's points; each command replaces the first one inside the training role's arguments."""
-    main = next((r for r in role_plans if not r.service), None)
-    if not points or main is None:
-        return ()
-    prefix = main.argv[: len(main.argv) - len(commands[0])]
-    return tuple(
-        Point(index=i, parameters=point, argv=(*prefix, *command))
-        for i, (point, command) in enumerate(zip(points, commands, strict=True))
     )
 
 

@@ -115,8 +115,10 @@ CODES: dict[str, tuple[str, str]] = {
         "`GLOO_SOCKET_IFNAME=lo` makes every rank announce 127.0.0.1: other nodes cannot connect.",
     ),
     "DLR041": (
-        "torchrun's options without torchrun",
-        "`rendezvous` and `max_restarts` belong to the elastic agent: set `torchrun: true`.",
+        "options of an agent that is not started",
+        "`agent_arguments`, and torch's `rendezvous` and `max_restarts`, belong to the framework's own agent (`torchrun`, "
+        "`deepspeed`, `accelerate launch`, `paddle.distributed.launch`, `horovodrun`), which `agent: true` beside them "
+        "starts. Paddle's starts collective training only.",
     ),
     "DLR050": (
         "a partition of an unknown node type",
@@ -159,11 +161,16 @@ CODES: dict[str, tuple[str, str]] = {
         "A key is unknown, or its value is none that it can have; numbers of a node that contradict one another count too. "
         "`dlrun schema site` and [the keys of a profile](site.md) say what fits.",
     ),
+    "DLR094": (
+        "ranks that an agent starts by ssh are out of reach",
+        "`horovodrun` starts ranks by ssh, outside of what the scheduler and dlrun know: no container, no early signal and no "
+        "secret from a variable reaches them. Without `agent: true` dlrun starts the ranks, and all of these do.",
+    ),
     "DLR042": (
         "a launcher as the command",
         "dlrun starts the command once for each rank and tells it who it is: `torchrun`, `horovodrun`, `deepspeed`, "
         "`accelerate launch`, `mpirun` and their like are not needed, and would start ranks of ranks. Give the training "
-        "program itself as the command.",
+        "program itself as the command; `agent: true` under the framework's key has dlrun start the framework's own.",
     ),
     "DLR043": (
         "MXNet 1.x with NumPy 1.24 or later",

@@ -134,6 +134,27 @@ def check_layout(
         )
 
 
+def check_led(spec: Spec, plans: Sequence[RolePlan], ledger: Ledger) -> None:
+    """Note what cannot reach ranks that a framework's own agent starts by ssh."""
+    if not any(role.identity is not None for role in plans):
+        return
+    from_here = next((name for name, secret in spec.secrets.items() if secret.env), None)
+    lost = {
+        "environment.container": ("they would run outside the container", spec.environment.container),
+        "checkpoint": ("no signal reaches those on other nodes", spec.checkpoint),
+        f"secrets.{from_here}": ("the variable would be on ssh's command line", from_here),
+    }
+    for key, (why, given) in lost.items():
+        if given is not None:
+            ledger.problem(
+                "DLR094",
+                f"the agent of `{spec.framework}` starts ranks by ssh: {why}",
+                key,
+                help="leave `agent` out: dlrun starts the ranks itself"
+                + (", or read the secret from a file" if given is from_here else ""),
+            )
+
+
 def plan_roles(
     shape: Shape,
     command: Sequence[Text],
@@ -192,7 +213,7 @@ def _role(
         per_node=per_node,
         count=count,
         argv=role.argv,
-        launch=(*choice.launcher.start(step, site.launcher), *inside),
+        launch=(*choice.launcher.start(step, site.launcher), *inside) if role.identity is None else (),
         variables=tuple(_variable(s, choice.framework.NAME) for s in role.variables),
         service=role.service,
         ready=role.ready,
@@ -200,6 +221,7 @@ def _role(
         ends=role.ends,
         lead=role.lead,
         files=role.files,
+        identity=role.identity,
     )
 
 

@@ -10,18 +10,11 @@ from math import prod
 from dlrun import backends
 from dlrun.model.plan import Plan
 from dlrun.model.spec import Sweep
+from dlrun.plan.command_line import RESERVED
 from dlrun.plan.ledger import Ledger
 
 MOST = 100_000
 """Points of a sweep: a job directory with a directory for each has to stay usable."""
-
-RESERVED = frozenset(
-    {
-        "name", "nodes", "ranks_per_node", "world_size", "gpus_per_node", "rank", "local_rank", "node_rank", "host",
-        "job_dir", "run_dir", "threads", "data", "batch_per_rank", "global_batch",
-    }
-)  # fmt: skip
-"""Names that `{{ }}` has for values of the plan, which are the same at every point."""
 
 _SIZES = {
     "nodes",

@@ -52,6 +52,7 @@ def scripts(
         "rank_variables": for_rank,
         "staged": staged,
         "checked": next((role for role in plan.roles if not role.service), None),
+        "led": [role for role in plan.roles if role.identity is not None],
         "own_causes": _own_causes(plan),
         "stage_words": lambda data: stage_words(data, plan.request),
         "stage_directory": plan.stage_directory,

@@ -19,7 +19,7 @@ FAULTS = {
     "an unknown key": (GOOD + "resorces: {nodes: 1}\n", 4, "unknown key `resorces`", "`resources`"),
     "an unknown key below":
         (GOOD + "resources:\n  nodess: 1\n", 5, "unknown key `resources.nodess`|unknown key `nodess`", "`nodes`"),
-    "an unknown key of a framework": (GOOD + "torch:\n  torchrunn: true\n", 5, "unknown key", "`torchrun`"),
+    "an unknown key of a framework": (GOOD + "torch:\n  agentt: true\n", 5, "unknown key", "`agent`"),
     "an unknown key of a data set": (GOOD + "data:\n  a:\n    sorce: /x\n", 6, "unknown key", "`source`"),
     "an unknown key of a secret": (GOOD + "secrets: {A: {evn: B}}\n", 4, "unknown key", "`env`"),
     "a wrong type": (GOOD + "resources: {nodes: two}\n", 4, "`resources.nodes` takes a whole number", ""),

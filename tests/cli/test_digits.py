@@ -24,7 +24,7 @@ pytestmark = [
 ]
 
 
-@pytest.mark.parametrize("options", [[], ["--set", "torch.torchrun=true"]], ids=["env", "torchrun"])
+@pytest.mark.parametrize("options", [[], ["--set", "torch.agent=true"]], ids=["env", "torchrun"])
 def test_digits(dlrun, options):
     dlrun.place = ROOT
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"

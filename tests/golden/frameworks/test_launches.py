@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 
 from dlrun import backends
+from dlrun.config.hints import keys
 from tests.making import plan_in, scripts_of
 
 HERE = Path(__file__).parent
@@ -29,9 +30,15 @@ LAUNCHER = {"openpbs": ("openmpi", "intelmpi"), "local": ("openmpi", "intelmpi")
 """What starts frameworks that the site's own launcher cannot."""
 
 
-def row_plan(row: str, site: str):
+AGENTS = tuple(
+    row for row in ROWS if row in backends.FRAMEWORKS and "agent" in keys(backends.framework(row).Options)
+)
+"""Frameworks whose own agent can be asked for."""
+
+
+def row_plan(row: str, site: str, *more: str):
     """The plan of an example on one of the three sites."""
-    sets = [f"site={HERE}/sites/{site}.yaml"]
+    sets = [f"site={HERE}/sites/{site}.yaml", *more]
     framework = backends.framework(framework_of(EXAMPLES / row))
     usual = {"slurm": "srun", "openpbs": "ssh", "local": "local"}[site]
     if framework.LAUNCHERS and usual not in framework.LAUNCHERS:
@@ -76,9 +83,20 @@ def test_example(row, site, update_golden):
     compare(HERE / "rows" / row / f"{site}.sh", launch(row_plan(row, site)), update_golden)
 
 
+@pytest.mark.parametrize("site", SITES)
+@pytest.mark.parametrize("row", AGENTS)
+def test_own_agent(row, site, update_golden):
+    plan = row_plan(row, site, f"{row}.agent=true")
+    compare(HERE / "rows" / row / f"agent-{site}.sh", launch(plan), update_golden)
+
+
 @pytest.mark.parametrize("case", PUBLISHED)
 def test_published_launch(case, update_golden):
     compare(HERE / case / "launch.sh", launch(plan_in(HERE / case)), update_golden)
+
+
+def test_agents_are_offered_where_the_framework_has_one():
+    assert AGENTS == ("accelerate", "deepspeed", "horovod", "paddle", "torch")
 
 
 def test_every_framework_has_an_example():
@@ -90,11 +108,12 @@ def test_shellcheck_finds_nothing_in_the_whole_scripts(tmp_path):
     if shellcheck is None:
         pytest.skip("shellcheck is not installed: it comes with the `lint` dependency group")
     paths = []
-    for row in ROWS:
-        plan = row_plan(row, "openpbs")
+    agents = [(row, f"{row}.agent=true") for row in AGENTS]
+    for row, *sets in [*((row,) for row in ROWS), *agents]:
+        plan = row_plan(row, "openpbs", *sets)
         for name, text in scripts_of(plan).items():
             if name == "rank.sh" or len(plan.roles) > 1:  # else job.sh is that of other golden cases
-                paths.append(tmp_path / f"{row}-{name}")
+                paths.append(tmp_path / f"{row}-{len(sets)}-{name}")
                 paths[-1].write_text(text, "utf-8")
     done = subprocess.run([shellcheck, *paths], capture_output=True, text=True, check=False)
     assert done.stdout == ""

@@ -155,7 +155,7 @@ killed=$kills
 child=$!
 told=
 early() { # tell the program to save its state: once, and it alone, not the processes that it started
-  local stat pid rest ranks=("$child")
+  local ranks=("$child")
   [[ -z $told ]] || return
   told=1
   kill -s USR1 "${ranks[@]}" 2>/dev/null

@@ -55,4 +55,4 @@ def test_an_option_of_the_script_is_not_the_launchers():
 
 def test_a_plan_says_so(tmp_path):
     plan = plan_of(tmp_path, "command: [torchrun, train.py]\nresources: {nodes: 2, ranks_per_node: 1}", SSH)
-    assert any("DLR042" in warning and "torchrun: true" in warning for warning in plan.warnings)
+    assert any("DLR042" in warning and "agent: true" in warning for warning in plan.warnings)

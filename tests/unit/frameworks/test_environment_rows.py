@@ -6,7 +6,7 @@ import pytest
 
 from dlrun.frameworks import accelerate, deepspeed, jax, lightning, paddle, protocol
 from dlrun.model.text import Text
-from tests.unit.frameworks.making import COMMAND, problems, roles, run_process, shape, told, words
+from tests.unit.frameworks.making import COMMAND, problems, roles, run_process, shape, told
 
 PS = paddle.Options(mode="parameter_server", servers_per_node=1)
 
@@ -34,20 +34,6 @@ def test_paddle_servers_have_ports_that_no_trainer_has(tmp_path):
     assert run_process(tmp_path, spec, "server", 1).splitlines()[-1] == f"PSERVER n2:20003 {servers}"
     assert run_process(tmp_path, spec, "trainer", 2).splitlines()[-1] == f"TRAINER n2:20001 {servers}"
     assert paddle.ports(shape(), PS) == 4
-
-
-def test_paddles_own_agent_runs_once_a_node():
-    launch = paddle.Options(launch=True)
-    found = roles(paddle, launch)
-    assert [(role.place, role.per_node, role.binds) for role in found.values()] == [("node", 1, False)]
-    line = words(found["agent"].argv)
-    assert line.startswith(
-        "python -m paddle.distributed.launch --master $DLRUN_MASTER_IP:$DLRUN_MASTER_PORT "
-    )
-    assert "--nnodes 2 --nproc_per_node 2 --rank $DLRUN_NODE_RANK --host $(own_address) " in line
-    assert line.endswith(" train.py")
-    assert told(found["agent"]) == {"PADDLE_DISTRI_BACKEND": "gloo"}
-    assert problems(paddle, launch, world_size=3) == ["DLR039"]
 
 
 def test_paddle_wheels_lack_the_parameter_server():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dlrun import backends
-from dlrun.frameworks import mpi, torch
+from dlrun.frameworks import mpi, own_agent, torch
 from dlrun.frameworks.protocol import Shape
 from dlrun.model.text import Shell, Text
 from tests.making import NODES, SLURM, plan_of
@@ -60,7 +60,7 @@ def test_gloo_is_left_alone_on_one_node_or_an_unknown_fabric(changes):
 
 
 def test_torchrun_is_one_agent_a_node():
-    (role,) = torch.roles(shape(), COMMAND, torch.Options(torchrun=True))
+    (role,) = torch.roles(shape(), COMMAND, torch.Options(agent=True))
     assert (role.name, role.place, role.per_node, role.binds) == ("agent", "node", 1, False)
     assert words(role.argv) == (
         "python -m torch.distributed.run --nnodes=2 --nproc-per-node=4 --max-restarts=0 --node-rank=$DLRUN_NODE_RANK "
@@ -70,7 +70,7 @@ def test_torchrun_is_one_agent_a_node():
 
 
 def test_torchrun_agents_may_meet_through_c10d():
-    options = torch.Options(torchrun=True, rendezvous="c10d", max_restarts=3)
+    options = torch.Options(agent=True, rendezvous="c10d", max_restarts=3)
     (role,) = torch.roles(shape(), COMMAND, options)
     assert words(role.argv) == (
         "python -m torch.distributed.run --nnodes=2 --nproc-per-node=4 --max-restarts=3 --rdzv-backend=c10d "
@@ -90,12 +90,12 @@ def test_torchrun_agents_may_meet_through_c10d():
     ],
 )
 def test_the_interpreter_of_a_command(command, python, rest):
-    found, program = torch.split_python([Text.of(word) for word in command])
+    found, program = own_agent.split_python([Text.of(word) for word in command])
     assert (str(found) if found else None, [str(w) for w in program]) == (python, rest)
 
 
 def test_torchrun_starts_other_programs_without_python():
-    (role,) = torch.roles(shape(), (Text.of("./train"), Text.of("x")), torch.Options(torchrun=True))
+    (role,) = torch.roles(shape(), (Text.of("./train"), Text.of("x")), torch.Options(agent=True))
     assert words(role.argv).startswith("python3 -m torch.distributed.run ")
     assert words(role.argv).endswith("--no-python ./train x")
 
@@ -131,9 +131,7 @@ def test_the_roles_of_a_plan_have_launch_lines_and_counts(tmp_path):
 
 
 def test_agents_of_a_plan(tmp_path):
-    plan = plan_of(
-        tmp_path, "resources: {nodes: 3, ranks_per_node: 2}\ntorch: {torchrun: true}", SLURM + NODES
-    )
+    plan = plan_of(tmp_path, "resources: {nodes: 3, ranks_per_node: 2}\ntorch: {agent: true}", SLURM + NODES)
     (role,) = plan.roles
     assert (role.name, role.per_node, role.count) == ("agent", 1, 3)
     assert words(role.launch).startswith("srun --nodes=3 --ntasks=3 --ntasks-per-node=1")

@@ -57,5 +57,5 @@ def test_the_signal_travels_under_another_name(tmp_path, command, signal, carrie
 
 
 def test_the_ranks_of_an_agent_are_below_it(tmp_path):
-    plan = plan_of(tmp_path, "torch: {torchrun: true}\ncheckpoint: {}\nresources: {walltime: 1h}\n", SITE)
+    plan = plan_of(tmp_path, "torch: {agent: true}\ncheckpoint: {}\nresources: {walltime: 1h}\n", SITE)
     assert plan.checkpoint.agents == ("agent",)

@@ -1,0 +1,12 @@
+take_ports 1
+export OMP_NUM_THREADS=8 # 8 cores / 1 rank [OpenMP 5.2, chapter 21]
+export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
+# 1 × agent, 1 on each node
+start_local 1 bash "$DLRUN_JOB_DIR/rank.sh" agent </dev/null &
+
+command=()
+case $role in
+agent)
+  command=(python -m torch.distributed.run --nnodes=1 --nproc-per-node=1 --max-restarts=0 --node-rank="$DLRUN_NODE_RANK" --master-addr="$DLRUN_MASTER_ADDR" --master-port="$DLRUN_MASTER_PORT" examples/torch/train.py --steps 60)
+  ;;
+esac
