@@ -13,7 +13,7 @@ from dlrun.model.cpuset import format_list
 _FAULTHANDLER = re.compile(
     r'(?:Current thread|Thread) .*\(most recent call first\):\n  File "([^"]+)", line (\d+) in (.+)'
 )
-_PY_SPY = re.compile(r'Thread .*"MainThread"\n    (\S+) \((.+):(\d+)\)')
+_PY_SPY = re.compile(r"^Thread (.*)\n    (\S+) \((.+):(\d+)\)", re.MULTILINE)
 _TAIL = 512 * 1024
 _HANG = Pattern(cause="hang", regex="", means=BY_NOTE["hang"][1], next=BY_NOTE["hang"][2])
 
@@ -25,8 +25,11 @@ def frame(log: str, spied: str) -> str | None:
     if current:
         path, line, name = current[0].groups()
         return f"{name} ({Path(path).name}:{line})"
-    if match := _PY_SPY.search(spied):
-        name, path, line = match.groups()
+    threads = list(
+        _PY_SPY.finditer(spied)
+    )  # without Python's module `threading` there is one, and it has no name
+    if match := next((one for one in threads if '"MainThread"' in one[1]), threads[0] if threads else None):
+        _, name, path, line = match.groups()
         return f"{name} ({Path(path).name}:{line})"
     return None
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from subprocess import CompletedProcess
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import yaml
 
 from tests.cluster import Cluster
+from tests.cluster.hosts import await_true
 
 PYTHON = Path(sys.executable).parent
 
@@ -86,6 +88,39 @@ class User:
         """The job's directory, readable from here."""
         (job,) = json.loads(self.dlrun("status", job_id, "--json").stdout)["jobs"]
         return Path(job["directory"])
+
+    def why(self, job_id: str) -> dict[str, Any]:
+        """The one answer of `dlrun why --json`."""
+        (answer,) = json.loads(self.dlrun("why", job_id, "--json").stdout)["why"]
+        return dict(answer)
+
+    def log(self, job_id: str, name: str = "job") -> str:
+        """A log of the job, empty while there is none."""
+        path = self.job_dir(job_id) / "logs" / f"{name}.log"
+        return path.read_text() if path.exists() else ""
+
+    def hosts(self, job_id: str) -> list[str]:
+        """The nodes that the job uses, the first one first."""
+        return (self.job_dir(job_id) / "hosts").read_text().split()
+
+    def begun(self, job_id: str, rank: int = 0) -> None:
+        """Wait until a rank has said something."""
+        await_true(lambda: self.log(job_id, f"rank-{rank}") != "", 60, f"rank {rank} to begin")
+
+    def left_nothing(self, job_id: str, nodes: Iterable[str]) -> None:
+        """Wait until no process of the job is left on these nodes; none of its own files may be half there."""
+        place = self.job_dir(job_id)
+        look = f"grep -lszF -- DLRUN_JOB_DIR={place} /proc/[0-9]*/environ"
+
+        def gone() -> bool:
+            return not any(self.cluster.on(node, look, user="root").stdout for node in nodes)
+
+        await_true(gone, 60, "every process of the job to be gone")
+        for name in ("state.json", "outcome.json", "submission.json", "plan.json"):
+            if (place / name).exists():
+                assert json.loads((place / name).read_text())
+        assert not list(place.glob(".state.*"))
+        assert not list((place / "failures").glob("*.new"))
 
     def scontrol(self, job_id: str) -> dict[str, str]:
         """What Slurm itself holds of a job."""

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -85,6 +88,92 @@ def test_why_knows_when_memory_ran_out(alice):
     )
     assert alice.ended(job)[0]["state"] == "out of memory"
     assert why(alice, job)["cause"] == "memory"
+
+
+STUCK = """\
+import os, time
+
+def reads_data():
+    time.sleep(3600)
+
+def waits_for_the_others():
+    time.sleep(3600)
+
+print("begun")
+reads_data() if os.environ["RANK"] == "3" else waits_for_the_others()
+"""
+
+
+def hung(alice, **environment) -> str:
+    """A job on two nodes of which one rank is stuck and three wait for it, once it has ended by itself."""
+    alice.write("stuck.py", STUCK)
+    place = {"nodes": 2, "ranks_per_node": 2, "cpus_per_rank": 1, "walltime": "1m"}
+    command = ["python3", str(alice.directory / "stuck.py")]
+    site = {**SITE, "partitions": {"debug": {"default": True}}}
+    alice.write("long.yaml", site)
+    spec = {
+        "command": command,
+        "resources": {**place, "walltime": "10m"},
+        "hang": "3s",
+        "environment": environment,
+    }
+    job = alice.submit(spec, "--site", "long.yaml")
+    assert alice.ended(job, within=240)[0]["state"] == "failed", alice.log(job)
+    answer = alice.why(job)
+    assert answer["cause"] == "hang", answer
+    assert (
+        answer["line"] == "rank 3 in reads_data (stuck.py:4); ranks 0-2 in waits_for_the_others (stuck.py:7)"
+    )
+    assert sorted(path.name for path in (alice.job_dir(job) / "stacks").iterdir()) == [
+        f"rank-{rank}.txt" for rank in range(4)
+    ]
+    alice.left_nothing(job, ("n1", "n2"))
+    return job
+
+
+def test_one_rank_that_is_stuck_ends_the_job_with_the_stacks_of_all(alice):
+    """Without py-spy: each rank's Python writes its own, when it is sent SIGABRT."""
+    job = hung(alice, variables={"PATH": "/usr/bin:/bin"})
+    assert "Fatal Python error: Aborted" in alice.log(job, "rank-0")
+
+
+@pytest.fixture
+def spy(alice, cluster):
+    """A venv with py-spy, for the test alone, on the shared file system."""
+    place = cluster.shared / "scratch" / "spy"
+    made = subprocess.run([sys.executable, "-m", "venv", place], capture_output=True, text=True, check=False)
+    line = [place / "bin/pip", "install", "-q", "--timeout", "10", "--retries", "1", "py-spy"]
+    if made.returncode or subprocess.run(line, capture_output=True, check=False, timeout=120).returncode:
+        pytest.skip("py-spy cannot be installed")
+    asleep = f"{place}/bin/python -c 'import time; time.sleep(60)' >/dev/null 2>&1 & sleep 2"
+    look = f"{asleep}; {place}/bin/py-spy dump --pid $!; code=$?; kill $!; exit $code"
+    if cluster.on("n1", look, user="alice").returncode:
+        pytest.skip("py-spy may not look into processes here")
+    yield place
+    shutil.rmtree(place)
+
+
+def test_py_spy_shows_where_ranks_are_stuck_without_ending_them(alice, spy):
+    job = hung(alice, venv=str(spy))
+    stacks = (alice.job_dir(job) / "stacks" / "rank-3.txt").read_text()
+    assert "rank 3 on n2" in stacks
+    assert "reads_data (stuck.py:4)" in stacks or "/stuck.py:4)" in stacks
+    assert "Fatal Python error" not in alice.log(job, "rank-3")
+
+
+def test_a_second_requeue_during_the_first_counts_once(alice, cluster):
+    """The program ends for nobody, so that the first takes its time."""
+    counts = "trap '' TERM; echo \"run $DLRUN_RESTART\"; ((DLRUN_RESTART)) || while :; do sleep 1; done"
+    place = {"nodes": 2, "ranks_per_node": 1, "cpus_per_rank": 1, "walltime": "1m"}
+    job = alice.submit({"command": bash(counts), "resources": place, "on_failure": {"requeue": 2}})
+    alice.begun(job, 1)
+    twice = f"scontrol requeue {job} && scontrol requeue {job}"
+    done = cluster.on("login", twice, user="alice")
+    assert alice.ended(job, within=120)[0]["state"] == "completed", done.stderr + alice.log(job)
+    runs = [line for line in alice.log(job, "rank-0").splitlines() if line.startswith("run ")]
+    assert runs == ["run 0", "run 1"]
+    assert alice.state(job)[0]["restarts"] == 1
+    alice.left_nothing(job, ("n1", "n2"))
 
 
 def whole(steps: int) -> float:

@@ -38,7 +38,8 @@ Thread 15 (idle): "Thread-1"
     [
         (FAULT, "", "wait (train.py:12)"),
         ("begun\n", SPIED, "all_reduce (distributed_c10d.py:2501)"),
-        ("begun\n", "rank 0 on n1\n", None),
+        ("begun\n", SPIED.replace(': "MainThread"', ""), "all_reduce (distributed_c10d.py:2501)"),
+        ("begun\n", "rank 0 on n1\n  thread 12 (python) waits in futex\n", None),
     ],
 )
 def test_the_innermost_frame(log, spied, where):
