@@ -208,6 +208,21 @@ class DataPlan:
 
 
 @record(frozen=True, slots=True, kw_only=True)
+class MoverPlan:
+    """The site's own program that brings the data `sets` to the nodes.
+
+    `argv` is the call up to source and destination. `by` is what it moves: one file that holds a whole set, single
+    files, or a directory. With `strict` its failure ends the job.
+    """
+
+    name: str
+    argv: tuple[Text, ...]
+    by: Literal["packed", "files", "tree"]
+    strict: bool
+    sets: tuple[str, ...]
+
+
+@record(frozen=True, slots=True, kw_only=True)
 class ResultsPlan:
     """Where results go, when, and how long before the walltime's end the ranks make room for that."""
 
@@ -338,6 +353,9 @@ class Plan:
     data: tuple[DataPlan, ...] = ()
     stage_directory: Text | None = None
     stage_launch: tuple[Text, ...] = ()
+    stage_scope: Literal["node", "job"] = "node"
+    stage_lines: tuple[str, ...] = ()
+    mover: MoverPlan | None = None
     results: ResultsPlan | None = None
     points: tuple[Point, ...] = ()
     checkpoint: CheckpointPlan | None = None

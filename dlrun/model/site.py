@@ -198,15 +198,52 @@ class Rendezvous:
     ports: tuple[int, int] = key("first and last port to use", default=(20000, 29999))
 
 
+SCRIPT_LINE = r"#(?!SBATCH|PBS)[A-Za-z]+ [^\x00-\x1f\x7f]+"
+"""A line of a job script that another program than the scheduler's own parser reads."""
+
+
 @record(frozen=True, slots=True, kw_only=True)
 class NodeLocal:
-    """Fast storage on each node."""
+    """Fast storage on each node, or one that a job's nodes share while it runs."""
 
     path: str = key("its path; `$NAME` expands on the node", pattern=PLAIN)
     size: Bytes | None = key("space that a job can use", default=None)
     kind: Literal["ssd", "disk", "memory"] = key("what it is", default="ssd")
+    scope: Literal["node", "job"] = key(
+        "node: each node has its own; job: one file system that all nodes of a job share, and no other job, such as BeeOND "
+        "or a burst buffer",
+        default="node",
+    )
     request: str | None = key(
-        "directive that asks for it, as it stands after the prefix", default=None, pattern=PLAIN
+        "directive that asks for it, as it stands after the prefix; `{gb}` in it is `resources.node_local` in GB, of all "
+        "nodes together where they share it",
+        default=None,
+        pattern=PLAIN,
+    )
+    lines: tuple[str, ...] = key(
+        "lines of the job script that ask for it and are no directives of the scheduler, such as "
+        "`#DW jobdw type=scratch access_mode=striped capacity={gb}GB`",
+        default=(),
+        pattern=SCRIPT_LINE,
+        expected="one line that begins with `#` and a word that is not the scheduler's own prefix",
+        lone="text",
+    )
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Mover:
+    """The program by which this site wants data brought to the nodes of a job. dlrun checks what it brings."""
+
+    name: Literal["sbcast", "dbcast", "dcp"] = key(
+        "sbcast: Slurm's, to every node's own storage; dbcast: mpiFileUtils', the same for up to 64 files; dcp: "
+        "mpiFileUtils', to storage that the nodes share (`scope: job`)"
+    )
+    program: str | None = key("its program, where that has another name or path", default=None, pattern=PLAIN)
+    arguments: tuple[str, ...] = key("further options of every call", default=(), lone="never", pattern=PLAIN)
+    processes: int = key("processes on each node, of dbcast and dcp; dbcast needs two", default=4, minimum=2)
+    on_failure: Literal["chain", "fail"] = key(
+        "where it fails or brings something else than the source has. chain: dlrun brings what is missing; fail: the job ends",
+        default="chain",
     )
 
 
@@ -216,6 +253,9 @@ class Storage:
 
     node_local: NodeLocal | None = key("fast storage on each node", default=None)
     shared: tuple[str, ...] = key("mount points that every node sees", default=())
+    mover: Mover | None = key(
+        "program that brings data to the nodes; default: dlrun's own chain of nodes", default=None
+    )
 
 
 @record(frozen=True, slots=True, kw_only=True)

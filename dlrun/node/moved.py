@@ -5,6 +5,7 @@
     read    on the first node: the hash of every byte; for a mover of one file the set is packed into one meanwhile
     (the mover runs)
     adopt   on every node: what arrived is compared with the source's hashes; what is good the next `stage` goes on from
+    drop    on every node: what an attempt that failed left between
 
 `stage` then publishes the set as always, and brings what is missing. STATE is a directory of the job's that every
 node sees; what a node holds meanwhile is in DIR/.dlrun/parcel.NAME@JOB, on the first also in pack.NAME@JOB.
@@ -268,11 +269,17 @@ def adopt(moved: Moved) -> int:
             stage.progress.say(message)
         return 0
     finally:
-        for name in (moved.parcel, moved.packed):
-            area.discard(area.control, name)
+        drop(moved)
 
 
-STEPS = {"look": look, "room": room, "read": read, "adopt": adopt}
+def drop(moved: Moved) -> int:
+    """Remove what stands between mover and data set here."""
+    for name in (moved.parcel, moved.packed):
+        moved.area.discard(moved.area.control, name)
+    return 0
+
+
+STEPS = {"look": look, "room": room, "read": read, "adopt": adopt, "drop": drop}
 
 
 def main(argv: List[str]) -> int:

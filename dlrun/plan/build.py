@@ -36,6 +36,7 @@ from dlrun.plan.checks import check
 from dlrun.plan.container import contain, gpu_variables, launch_arguments
 from dlrun.plan.data import place_data, place_environment, place_results, stage_directory
 from dlrun.plan.ledger import Ledger
+from dlrun.plan.movers import ask_for_storage, choose_mover
 from dlrun.plan.resources import Layout, counted_cpus, lay_out
 from dlrun.schedulers.protocol import Scheduler
 
@@ -77,6 +78,8 @@ def build(inputs: Inputs) -> Plan:
     data = place_data(spec, site, layout.nodes, inputs.measured, ledger)
     staged_venv = place_environment(spec, site, data, ledger)
     results = place_results(spec, site, layout.walltime, ledger)
+    mover = choose_mover(site, layout, choice, (*data, *filter(None, (staged_venv,))), ledger)
+    asking, stage_lines = ask_for_storage(spec, site.storage.node_local, layout.nodes, ledger)
     points = sweep.points(spec.sweep, ledger)
     metrics.check(spec, ledger)
     names = command_line.values(command_line.Known(spec=spec, layout=layout, threads=threads, data=data))
@@ -103,7 +106,7 @@ def build(inputs: Inputs) -> Plan:
         *of_fabric,
         *environment.data_paths(data),
     )
-    request = _request(spec, site, layout, threads, len(points), inputs.after, links)
+    request = _request(spec, site, layout, threads, len(points), inputs.after, links, asking)
     directives = _directives(scheduler, request, inputs, ledger)
     return Plan(
         version=VERSION,
@@ -126,6 +129,9 @@ def build(inputs: Inputs) -> Plan:
         stage_directory=(staged_in := stage_directory(site, (*data, *filter(None, (staged_venv,))), results)),
         results=results,
         stage_launch=roles.stage_launch(site, layout, choice) if staged_in is not None else (),
+        stage_scope=site.storage.node_local.scope if site.storage.node_local else "node",
+        stage_lines=stage_lines,
+        mover=mover,
         points=command_line.points(points, commands, role_plans, choice, shape),
         checkpoint=endings.checkpoint(spec, role_plans, commands[0], progress),
         requeue=spec.on_failure.requeue + links - 1,
@@ -221,6 +227,7 @@ def _request(
     points: int,
     after: tuple[Dependency, ...],
     links: int,
+    directives: tuple[str, ...],
 ) -> Request:
     wanted, partition = spec.resources, layout.partition
     queue = (partition.queue or layout.partition_name) if partition else wanted.partition
@@ -228,7 +235,6 @@ def _request(
     constraint = wanted.constraint or (partition.constraint if partition else None)
     if constraint is None and layout.node_type is not None:
         constraint = layout.node_type.constraint
-    local = site.storage.node_local
     return Request(
         name=spec.name,
         nodes=layout.nodes,
@@ -239,7 +245,7 @@ def _request(
         gpus_per_node=layout.gpus_per_node or None,
         gpu_type=site.scheduler.gpu_type,
         memory_per_node=layout.memory,
-        node_local=wanted.node_local,
+        node_local=None if site.storage.node_local and site.storage.node_local.lines else wanted.node_local,
         walltime=layout.walltime,
         partition=None if queue == "-" else queue,
         account=wanted.account,
@@ -259,7 +265,7 @@ def _request(
         requeue=bool(endings.causes(spec.on_failure, links, watched=spec.hang is not None)),
         spare_nodes=layout.spare_nodes,
         options=wanted.options,
-        directives=(local.request,) if local and local.request and (wanted.node_local or spec.data) else (),
+        directives=directives,
     )
 
 

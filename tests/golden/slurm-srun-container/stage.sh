@@ -14,16 +14,17 @@ node() { # COMMAND...: the node program, which needs nothing but a Python from 3
   python3 "$DLRUN_JOB_DIR/node.pyz" "$@" --to "$DLRUN_STAGE"
 }
 
+failed() { # CODE: note it for job.sh, and end
+  printf '%s stage %s %s %s\n' "$(date +%s%N)" "$index" "${host%%.*}" "$1" >"$DLRUN_RUN_DIR/failures/stage-$index"
+  exit "$1"
+}
+
 case $1 in
 in)
   node clean # what jobs that are gone left behind
   # as the spec says
   node stage --name images --source /scratch/images --strategy copy --keep job --lasting 1800s --expect 10000000000 --job "$run" \
-    --hosts "$DLRUN_HOSTS" --index "$index" --port "$DLRUN_STAGE_PORT" --secret "$DLRUN_RUN_DIR/stage-secret" || {
-    code=$?
-    printf '%s stage %s %s %s\n' "$(date +%s%N)" "$index" "${host%%.*}" "$code" >"$DLRUN_RUN_DIR/failures/stage-$index"
-    exit "$code"
-  }
+    --hosts "$DLRUN_HOSTS" --index "$index" --port "$DLRUN_STAGE_PORT" --secret "$DLRUN_RUN_DIR/stage-secret" || failed $?
   ;;
 clean) node clean --job "$run" ;;
 esac

@@ -1,0 +1,49 @@
+#!/bin/bash
+# What each node of job burst runs once: bring its data to node-local storage, and take it away.
+# The launcher (srun) starts it, one on each node: stage.sh in|out|clean
+# Around dcp: stage.sh look|read on the first node, room|adopt|drop on each, with a data set's name.
+
+# shellcheck disable=SC2016 # literal dollars are meant
+set -uo pipefail
+
+index=${DLRUN_FIRST:+0} # job.sh itself, on the first node
+if [[ -z $index ]]; then index="$SLURM_PROCID"; fi
+if ((index)); then exit 0; fi # the nodes share the storage: one works for all
+read -r host </proc/sys/kernel/hostname
+exec >>"$DLRUN_RUN_DIR/logs/stage-$index.log" 2>&1
+run=${DLRUN_RUN_ID//[!A-Za-z0-9._-]/-} # an array's id may have brackets
+
+node() { # COMMAND...: the node program, which needs nothing but a Python from 3.6 on
+  python3 "$DLRUN_JOB_DIR/node.pyz" "$@" --to "$DLRUN_STAGE"
+}
+
+failed() { # CODE: note it for job.sh, and end
+  printf '%s stage %s %s %s\n' "$(date +%s%N)" "$index" "${host%%.*}" "$1" >"$DLRUN_RUN_DIR/failures/stage-$index"
+  exit "$1"
+}
+
+moved() { # STEP NAME: what stands before and after dcp
+  local step=$1 name=$2
+  case $name in
+  imagenet) set -- --name imagenet --source /scratch/imagenet --strategy copy --keep job --lasting 14400s --expect 150000000000 --else-in-place "$DLRUN_RUN_DIR"/in-place-imagenet ;;
+  esac
+  python3 "$DLRUN_JOB_DIR/node.pyz" moved "$step" --state "$DLRUN_RUN_DIR/mover-$name" --by tree \
+    --to "$DLRUN_STAGE" --job "$run" --index "$index" "$@"
+}
+
+case $1 in
+look | drop) moved "$1" "$2" ;;
+room | read | adopt) moved "$1" "$2" ;;
+in)
+  node results --name "$run" || exit
+  node clean # what jobs that are gone left behind
+  # its 150GB goes to node-local storage if it fits ($DW_JOB_STRIPED), and is then read once from the shared file system instead of by 4 nodes in every epoch
+  node stage --name imagenet --source /scratch/imagenet --strategy copy --keep job --lasting 14400s --expect 150000000000 --else-in-place "$DLRUN_RUN_DIR"/in-place-imagenet --job "$run" || failed $?
+  ;;
+out)
+  python3 "$DLRUN_JOB_DIR/node.pyz" out --source "$DLRUN_RESULTS" --to /scratch/results --update --sync set --skip-special \
+    --deadline 270s || exit
+  node results --name "$run" --remove
+  ;;
+clean) node clean --job "$run" ;;
+esac
