@@ -22,6 +22,7 @@ Option = Literal[
     "gpus",
     "reservation",
     "nodes",
+    "array",
 ]
 """Parts of a resource request that a site may demand or refuse."""
 

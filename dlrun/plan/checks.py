@@ -16,7 +16,7 @@ from dlrun.plan.resources import Layout
 def check(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
     """Note every contradiction between spec, layout and site."""
     _partition(spec, site, layout, ledger)
-    _limits(layout, ledger)
+    _limits(site, layout, ledger)
     _node(spec, layout, ledger)
     _share(spec, site, layout, ledger)
     _options(spec, site, layout, ledger)
@@ -54,10 +54,11 @@ def _partition(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
         )
 
 
-def _limits(layout: Layout, ledger: Ledger) -> None:
+def _limits(site: Site, layout: Layout, ledger: Ledger) -> None:
     partition, name = layout.partition, layout.partition_name
     if partition is None:
         return
+    other = _another(site, layout)
     if (
         partition.max_walltime is not None
         and layout.walltime is not None
@@ -67,22 +68,35 @@ def _limits(layout: Layout, ledger: Ledger) -> None:
             "DLR014",
             f"walltime {layout.walltime} is over the {partition.max_walltime} of partition `{name}`",
             "resources.walltime",
-            help=f"ask for at most `{partition.max_walltime}`, say `chain: true`, or name another partition",
+            help=f"ask for at most `{partition.max_walltime}`, say `chain: true`, or {other}",
         )
     if partition.max_nodes is not None and layout.nodes > partition.max_nodes:
         ledger.problem(
             "DLR015",
             f"{layout.nodes} nodes are over the {partition.max_nodes} of partition `{name}`",
             "resources.nodes",
-            help=f"ask for at most {partition.max_nodes}, or name another partition",
+            help=f"ask for at most {partition.max_nodes}, or {other}",
         )
     if partition.min_nodes is not None and layout.nodes < partition.min_nodes:
         ledger.problem(
             "DLR015",
             f"partition `{name}` starts at {partition.min_nodes} nodes, and the job wants {layout.nodes}",
             "resources.nodes",
-            help=f"ask for at least {partition.min_nodes}, or name another partition",
+            help=f"ask for at least {partition.min_nodes}, or {other}",
         )
+
+
+def _another(site: Site, layout: Layout) -> str:
+    """Partitions of the same nodes that would take the job."""
+    walltime = layout.walltime or 0
+    fitting = [
+        f"`{name}`"
+        for name, one in site.partitions.items()
+        if one.node_type == layout.node_type_name
+        and (one.min_nodes or 1) <= layout.nodes <= (one.max_nodes or layout.nodes)
+        and (one.max_walltime is None or walltime <= one.max_walltime)
+    ]
+    return f"use partition {' or '.join(fitting)}, which takes it" if fitting else "name another partition"
 
 
 def _node(spec: Spec, layout: Layout, ledger: Ledger) -> None:
@@ -165,6 +179,7 @@ def _options(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
         "gpus": wanted.gpus_per_node if wanted.gpus_per_node != "auto" else None,
         "reservation": wanted.reservation,
         "nodes": wanted.nodes,
+        "array": spec.sweep.grid or spec.sweep.zip or spec.sweep.list or None,
     }
     spelled = {"memory": "memory_per_node", "gpus": "gpus_per_node"}
     for option in rules.required:
@@ -179,6 +194,11 @@ def _options(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
                 "DLR020", f"site `{site.name}` wants `{key}`, and the spec gives none", "resources",
                 help=f"add `{key}:` under `resources:`; {why}",
             )  # fmt: skip
+    if "array" in rules.forbidden and given["array"]:
+        ledger.problem(
+            "DLR021", f"site `{site.name}` takes no job arrays, and the points of a `sweep` are one", "sweep",
+            help="submit the points one by one, with `--set`",
+        )  # fmt: skip
     for option in rules.forbidden:
         key = spelled.get(option, option)
         if given[option] is not None and ledger.given(f"resources.{key}"):
