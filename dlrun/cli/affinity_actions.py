@@ -16,7 +16,8 @@ import click
 
 from dlrun import backends
 from dlrun.cli.options import say
-from dlrun.effects.affinity_inputs import Start, on_this_machine, start
+from dlrun.effects.affinity_bind import local_rank
+from dlrun.effects.affinity_inputs import Start, as_a_rank, on_this_machine, start
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.cpuset import format_list
 from dlrun.model.placement import Placement, PlacementRequest
@@ -57,6 +58,8 @@ def prepare(options: Mapping[str, Any]) -> Task:
         raise Invalid(f"--{here[0]} and --{here[1]} are different things to do", help="give one of them")
     if here and not found.live and options["topology"] is None:
         found = on_this_machine(found, f"--{here[0]}")
+    if here and options["topology"] is None and local_rank(os.environ) is not None:
+        found = as_a_rank(found)
     if options["command"] and not here:
         raise Invalid("a command after `--` is for --exec, --verify or --measure", help="add one of them")
     if options["execute"] and not options["command"]:
@@ -235,7 +238,7 @@ def execute(task: Task) -> int:
     from dlrun.effects import affinity_bind
 
     placement = task.placement()
-    number = affinity_bind.local_rank(os.environ)
+    number = local_rank(os.environ)
     if number is not None:
         affinity_bind.become(
             placement, affinity_bind.rank_of(placement, number), task.job, task.options["command"]
@@ -250,7 +253,7 @@ def verify(task: Task) -> int:
     from dlrun.effects import affinity_verify as seen
 
     placement = task.placement()
-    number = affinity_bind.local_rank(os.environ)
+    number = local_rank(os.environ)
     verdicts: tuple[seen.Verdict, ...]
     if number is not None:
         verdicts = (seen.verify_self(affinity_bind.rank_of(placement, number)),)

@@ -12,6 +12,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import NoReturn
 
 from dlrun.effects.affinity_probe import memory_policy
@@ -55,6 +56,24 @@ def local_rank(environment: Mapping[str, str]) -> int | None:
         if text.isdecimal() and (name != "SLURM_LOCALID" or environment.get("SLURM_STEP_NUM_TASKS")):
             return int(text)
     return None
+
+
+def launcher_cpus() -> set[int]:
+    """The CPUs of what started this rank: the nearest ancestor that is no rank itself, or that is another user's."""
+    process = os.getppid()
+    while process > 1:
+        try:
+            words = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
+            parent = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
+        except OSError:
+            break
+        if local_rank(dict(word.decode(errors="replace").partition("=")[::2] for word in words)) is None:
+            break
+        process = parent
+    try:
+        return os.sched_getaffinity(process)
+    except OSError:
+        return set()
 
 
 def rank_of(placement: Placement, number: int) -> RankPlacement:

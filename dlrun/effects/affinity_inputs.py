@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dlrun import backends
-from dlrun.effects.topology import live_topology, topology_from
+from dlrun.effects.affinity_bind import launcher_cpus
+from dlrun.effects.topology import DirectoryTree, granted_cpus, live_topology, topology_from
 from dlrun.errors import Invalid
 from dlrun.model.spec import PlacementOptions
 from dlrun.model.topology import Topology
@@ -122,6 +123,20 @@ def on_this_machine(described: Start, action: str) -> Start:
             help="run it in a job on one of them; without `--site` and SPEC it takes this machine as it is",
         )
     return replace(described, topology=replace(theirs, allowed=here.allowed))
+
+
+def as_a_rank(found: Start) -> Start:
+    """The machine for one of several ranks, which all must find the same: its own mask is its launcher's doing, and
+    may be another for each; what they share is what the launcher may use, within what the job was granted.
+
+    Where Slurm granted fewer CPUs than that (it limits nobody here), the rank's own mask is all that is known.
+    """
+    shared, granted = launcher_cpus(), granted_cpus(DirectoryTree(Path("/")))
+    cpus = sorted(shared & granted if granted else shared)
+    told = os.environ.get("SLURM_CPUS_ON_NODE", "")
+    if not cpus or (told.isdecimal() and int(told) < len(cpus)):
+        return found
+    return replace(found, topology=replace(found.topology, allowed=tuple(cpus)))
 
 
 def _counted(topology: Topology) -> str:

@@ -62,12 +62,13 @@ def live_topology() -> Topology:
 def allowed_cpus(tree: DirectoryTree) -> tuple[int, ...]:
     """CPUs that this process may use: its own mask within what its cgroup grants, ascending."""
     mask = os.sched_getaffinity(0)
-    granted = _cgroup_cpus(tree)
+    granted = granted_cpus(tree)
     return tuple(sorted(mask & granted if granted else mask))
 
 
-def _cgroup_cpus(tree: DirectoryTree) -> set[int]:
-    """`cpuset.cpus.effective` of this process's cgroup (version 2, else 1); empty if there is none."""
+def granted_cpus(tree: DirectoryTree) -> set[int]:
+    """What this process's cgroup grants (`cpuset.cpus.effective` of version 2, else 1's), whatever mask a launcher
+    has given to it; empty if that is not limited."""
     for line in (tree.read("proc/self/cgroup") or "").splitlines():
         number, controllers, path = line.split(":", 2)
         if number == "0" and not controllers:

@@ -8,21 +8,30 @@ import os
 import shutil
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from dlrun.effects import affinity_load
+from dlrun.effects.topology import live_topology
+from dlrun.model.cpuset import format_list
+from dlrun.model.placement import PlacementRequest
+from dlrun.plan.affinity import place
 from tests.unit.affinity.machines import topology
 
-TWO_CPUS = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
+ALL = sorted(os.sched_getaffinity(0))
+NODE = live_topology()
+PAIR = sorted(core.pus[0] for core in NODE.cores if set(core.pus) <= set(ALL))[:2]
+"""First hardware threads of two cores: whatever runs here sees a machine of two CPUs."""
+TWO_CPUS = pytest.mark.skipif(len(PAIR) < 2, reason="needs two cores")
 WORDS = ("OMP_", "KMP_", "MKL_", "OPENBLAS_", "SLURM_", "PMI", "MPI_", "LOCAL_RANK", "GOMP_", "DLRUN_")
 
 
 def run(*argv, cpus=None, env=None, directory=None):
-    """The command in a process of its own, bound to some CPUs."""
+    """The command in a process of its own, bound to some CPUs, by default to those of PAIR."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(WORDS)}
-    start = ["taskset", "--cpu-list", cpus] if cpus else []
+    start = ["taskset", "--cpu-list", cpus or ",".join(map(str, PAIR))]
     program = [sys.executable, "-c", "from dlrun.cli.main import main; main()", "tune-affinity"]
     return subprocess.run(
         [*start, *program, *map(str, argv)],
@@ -91,7 +100,7 @@ def test_explain_walks_the_rules_with_numbers(stampede2):
 
 
 def test_capture_here_is_a_topology_for_elsewhere(tmp_path):
-    done = run("--capture", "-o", tmp_path / "node.json", cpus=min(os.sched_getaffinity(0)).__str__())
+    done = run("--capture", "-o", tmp_path / "node.json", cpus=str(ALL[0]))
     assert done.returncode == 0
     assert json.loads((tmp_path / "node.json").read_text())["allowed"] is None
     again = run("--topology", tmp_path / "node.json", "--capture")
@@ -211,8 +220,10 @@ def test_verify_starts_ranks_and_reads_them_back():
 
 @TWO_CPUS
 def test_verify_as_a_rank_finds_a_wrong_mask_and_a_missing_memory_policy(tmp_path):
-    first, second = sorted(os.sched_getaffinity(0))[:2]
-    run("--capture", "-o", tmp_path / "node.json")
+    first, second = PAIR
+    cores = tuple(replace(core, pus=core.pus[:1]) for core in NODE.cores if core.pus[0] in PAIR)
+    node = replace(NODE, cores=cores, allowed=None, isolated=(), offline=(), reserved=(), gpus=(), nics=())
+    (tmp_path / "node.json").write_text(json.dumps(node.to_json()))
     options = ("--topology", tmp_path / "node.json", "--ranks-per-node", 2, "--verify")
     wrong = run(*options, "--memory", "strict", cpus=str(second), env={"OMPI_COMM_WORLD_LOCAL_RANK": "0"})
     assert wrong.returncode == 1
@@ -224,11 +235,24 @@ def test_verify_as_a_rank_finds_a_wrong_mask_and_a_missing_memory_policy(tmp_pat
     assert (lost.returncode, "only 2 ranks were placed" in lost.stderr) == (2, True)
 
 
+@pytest.mark.skipif(len(ALL) < max(2, os.cpu_count() or 2), reason="needs all of two or more CPUs")
+def test_a_mask_that_a_launcher_left_is_found_and_mended():
+    """Each rank of a launcher that binds has another mask; placed within its own, none would be where it belongs."""
+    first, rank = str(ALL[0]), {"OMPI_COMM_WORLD_LOCAL_RANK": "0"}
+    found = run("--ranks-per-node", 1, "--verify", cpus=first, env=rank)
+    assert (found.returncode, f"is bound to CPUs {first} instead of" in found.stdout) == (1, True), (
+        found.stderr
+    )
+    script = "import os; print(len(os.sched_getaffinity(0)))"
+    mended = run("--ranks-per-node", 1, "--exec", sys.executable, "-c", script, cpus=first, env=rank)
+    assert mended.stdout.split() == [str(os.cpu_count())], mended.stderr
+
+
 @TWO_CPUS
 def test_verify_watches_a_command_that_binds_itself_elsewhere():
     good = run("--ranks-per-node", 2, "--verify", "--", "sleep", "0.5")
     assert (good.returncode, good.stdout.count("as planned")) == (0, 2)
-    both = ",".join(map(str, sorted(os.sched_getaffinity(0))[:2]))
+    both = ",".join(map(str, PAIR))
     bad = run("--ranks-per-node", 2, "--verify", "--", "taskset", "--cpu-list", both, "sleep", "5")
     assert bad.returncode == 1
     assert bad.stdout.count("which are not its own") == 2
@@ -238,13 +262,12 @@ def test_verify_watches_a_command_that_binds_itself_elsewhere():
 def test_exec_runs_every_rank_bound_and_told():
     script = 'echo "$RANK/$WORLD_SIZE threads $OMP_NUM_THREADS places ${OMP_PLACES:-free} mask$(taskset -cp $$ | sed s/.*://)"'
     done = run("--ranks-per-node", 2, "--exec", "bash", "-c", script)
-    cpus = sorted(os.sched_getaffinity(0))[:2]
     assert sorted(done.stdout.splitlines()) == [
-        f"{i}/2 threads 1 places free mask {cpu}" for i, cpu in enumerate(cpus)
+        f"{i}/2 threads 1 places free mask {cpu}" for i, cpu in enumerate(PAIR)
     ]
     places = run("--ranks-per-node", 2, "--openmp", "gomp", "--exec", "bash", "-c", script)
     assert sorted(places.stdout.splitlines()) == [
-        f"{i}/2 threads 1 places {{{cpu}}} mask {cpu}" for i, cpu in enumerate(cpus)
+        f"{i}/2 threads 1 places {{{cpu}}} mask {cpu}" for i, cpu in enumerate(PAIR)
     ]
 
 
@@ -260,9 +283,8 @@ with multiprocessing.get_context("fork").Pool(1) as pool:
 @TWO_CPUS
 @pytest.mark.skipif(importlib.util.find_spec("torch") is None, reason="PyTorch is not here")
 def test_data_loaders_have_all_of_the_ranks_cores_also_after_threads_have_started():
-    count = len(os.sched_getaffinity(0))
     done = run("--ranks-per-node", 1, "--memory", "none", "--exec", sys.executable, "-c", FORKS)
-    assert done.stdout.split() == [str(count)] * 2, done.stderr  # with `--openmp gomp` it would be 1 and 1
+    assert done.stdout.split() == ["2", "2"], done.stderr  # with `--openmp gomp` it would be 1 and 1
 
 
 @TWO_CPUS
@@ -272,22 +294,18 @@ def test_exec_ends_all_ranks_when_one_fails():
 
 
 def test_exec_as_a_rank_becomes_the_command():
-    cpu = max(os.sched_getaffinity(0))
-    options = (
-        "--ranks-per-node",
-        len(os.sched_getaffinity(0)),
-        "--exec",
-        "bash",
-        "-c",
-        "taskset -cp $$; echo $OMP_NUM_THREADS",
+    ranks = place(NODE, PlacementRequest(ranks_per_node=len(PAIR), gpus_per_rank=0)).ranks
+    options = ("--ranks-per-node", len(ranks), "--gpus-per-rank", 0, "--exec", "bash", "-c")
+    done = run(
+        *options, "taskset -cp $$; echo $OMP_NUM_THREADS", env={"MPI_LOCALRANKID": str(len(ranks) - 1)}
     )
-    done = run(*options, env={"MPI_LOCALRANKID": str(len(os.sched_getaffinity(0)) - 1)})
-    assert done.stdout.split(":")[1].split() == [str(cpu), "1"]
+    last = ranks[-1]
+    assert done.stdout.split(":")[1].split() == [format_list(last.mask), str(last.threads)]
 
 
 @TWO_CPUS
 def test_inside_a_smaller_set_of_cpus_only_those_are_used():
-    last = max(os.sched_getaffinity(0))
+    last = PAIR[-1]
     done = run("--format", "json", cpus=str(last))
     assert [rank["cores"] for rank in json.loads(done.stdout)["ranks"]] == [[last]]
     refused = run("--ranks-per-node", 2, cpus=str(last))
@@ -315,8 +333,8 @@ def test_the_wrapper_and_exec_bind_what_a_real_mpirun_starts(tmp_path):
         "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
         "PYTHONPATH": str(Path.cwd()),
     }
-    cpus = sorted(os.sched_getaffinity(0))[:2]
-    mpirun = ["mpirun.openmpi", "-np", "2", "--bind-to", "none"]
+    pair = ["taskset", "--cpu-list", ",".join(map(str, PAIR))]
+    mpirun = [*pair, "mpirun.openmpi", "-np", "2", "--bind-to", "none"]
     dlrun = [
         sys.executable,
         "-c",
@@ -326,10 +344,11 @@ def test_the_wrapper_and_exec_bind_what_a_real_mpirun_starts(tmp_path):
         "2",
         "--exec",
     ]
-    for start in (["bash", str(wrapper)], dlrun):
-        argv = [*mpirun, *start, "bash", "-c", script]
+    bound = [*pair, "mpirun.openmpi", "-np", "2", "--bind-to", "core"]
+    for argv in ([*mpirun, "bash", str(wrapper)], [*mpirun, *dlrun], [*bound, *dlrun]):
+        argv += ["bash", "-c", script]
         done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=60)
-        assert sorted(done.stdout.split("\n")[:-1]) == [f"{i}: {cpu}" for i, cpu in enumerate(cpus)], (
+        assert sorted(done.stdout.split("\n")[:-1]) == [f"{i}: {cpu}" for i, cpu in enumerate(PAIR)], (
             done.stderr
         )
 
