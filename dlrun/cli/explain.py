@@ -8,25 +8,31 @@ from typing import TYPE_CHECKING
 import click
 
 from dlrun.cli.options import json_option
+from dlrun.cli.topics import about_variable
 
 if TYPE_CHECKING:
     from dlrun.effects.prepare import Prepared
 
 
-@click.command(epilog="Example: dlrun explain OMP_NUM_THREADS spec.yaml")
+@click.command(
+    epilog="Examples: dlrun explain OMP_NUM_THREADS spec.yaml; dlrun explain --partition spec.yaml",
+    context_settings={"ignore_unknown_options": True},  # a directive is called as it is written
+)
 @click.argument("what")
 @click.argument("spec", required=False, metavar="[SPEC|JOB]")
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a key of the spec.")
 @click.option("--site", metavar="NAME|FILE", help="Site profile.")
 @json_option
 def command(what: str, spec: str | None, sets: tuple[str, ...], site: str | None, as_json: bool) -> None:
-    """Say where WHAT comes from and why: a key (resources.walltime), a variable, a directive, or a code (DLR012)."""
+    """Say where WHAT comes from and why: a key (walltime), a variable, a directive, or a code (DLR012)."""
     if what.upper().startswith("DLR") and what[3:].isdigit():
         _code(what.upper(), as_json)
         return
-    from dlrun.effects.explain import explain, knowledge
+    from dlrun.effects.explain import Explanation, explain, knowledge
 
     answers = knowledge(what) if spec is None else []  # a variable needs no spec to be known
+    if text := about_variable(what):
+        answers = [Explanation(key=what, value="", because=text)]
     answers = answers or explain(what, _prepared(what, spec, sets, site))
     if as_json:
         from dlrun.cli.output.json import emit

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+import re
 import sys
 import time
 import traceback
@@ -16,6 +17,7 @@ from dlrun import __version__
 from dlrun.cli.diagnostics import report as report_problems
 from dlrun.cli.output.colour import wanted
 from dlrun.errors import DlrunError
+from dlrun.model.nearest import nearest
 from dlrun.model.problem import InvalidFile
 
 BUG = 3
@@ -35,12 +37,8 @@ def report(error: Exception, arguments: Sequence[str]) -> int:
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(error.format_message(), err=True)
         return error.exit_code
-    if isinstance(error, click.UsageError):
-        where = f"`{error.ctx.command_path} --help` shows the options" if error.ctx else None
-        _say(_lower(error.format_message()), where, _colour(arguments))
-        return error.exit_code
     if isinstance(error, click.ClickException):
-        _say(_lower(error.format_message()), None, _colour(arguments))
+        _say(*_click_words(error), _colour(arguments))
         return error.exit_code
     return _bug(error, arguments)
 
@@ -89,6 +87,15 @@ def _colour(arguments: Sequence[str]) -> bool:
     return wanted(_option(arguments, "--color", "auto"), sys.stderr, os.environ)
 
 
-def _lower(message: str) -> str:
-    first, _, rest = message.rstrip(".").partition(" ")
-    return f"{first.lower() if first.istitle() else first} {rest}".strip()
+def _click_words(error: click.ClickException) -> tuple[str, str | None]:
+    """What click complains of and the way out, as dlrun says such things."""
+    listed = None
+    if isinstance(error, click.UsageError) and error.ctx:
+        listed = f"`{error.ctx.command_path} --help` shows the options"
+    if isinstance(error, click.NoSuchOption):
+        near = nearest(error.option_name, error.possibilities or [])
+        way_out = "; ".join(filter(None, [near and f"the nearest is `{near}`", listed]))
+        return f"no such option `{error.option_name}`", way_out or None
+    message = re.sub(r"'([^']*)'", r"`\1`", error.format_message().rstrip("."))
+    first, _, rest = message.partition(" ")
+    return f"{first.lower() if first.istitle() else first} {rest}".strip(), listed

@@ -42,7 +42,7 @@ def command(
     made = files(prepared.plan, prepared.inputs, directory)
     script = made["rank.sh" if rank else "job.sh"]
     if output is not None:
-        jobs.create(directory, made, len(prepared.plan.points) or None)
+        jobs.create(directory, made, len(prepared.plan.points) or None, option="`-o`")
         say(f"wrote {directory}; submit job.sh from there")
     elif check is not None:
         try:

@@ -37,6 +37,15 @@ DLRUN_USER, DLRUN_PROCESS       who runs the job; a mark on all processes that a
 }
 
 
+def about_variable(name: str) -> str | None:
+    """What dlrun's own environment variable of this name is for; None if it has none."""
+    for line in TOPICS["environment"].splitlines():
+        names, _, text = line.partition("  ")
+        if name in names.split(", "):
+            return text.strip()
+    return None
+
+
 @click.command(name="help", epilog="Example: dlrun help exit-codes")
 @click.argument("topic", required=False, metavar="[TOPIC]", type=click.Choice(list(TOPICS)))
 @click.pass_context

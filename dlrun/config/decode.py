@@ -127,6 +127,7 @@ class _Decoder:
         top = schema is Spec and not path
         before = len(self.problems)
         values: dict[str, Any] = {}
+        mistyped: set[str | None] = set()  # keys that an unknown one must mean
         others = getattr(schema, "OTHERS", None)
         node, rest = self._apart(node, known, path, others)
         for name, entry in node.entries.items():
@@ -136,9 +137,9 @@ class _Decoder:
                 )
             elif not top or not self._foreign_options(name, entry.key, entry.value, node):
                 message = f"unknown key `{short(name)}`" + (f" in {where(path)}" if path else "")
-                help_ = say.unknown_key(
-                    name, known.keys() - ({"options"} if top else set()), self.root, path, self.document
-                )
+                here = known.keys() - ({"options"} if top else set())
+                mistyped.add(say.meant(name, here))
+                help_ = say.unknown_key(name, here, self.root, path, self.document)
                 self._fault(entry.key, message, help_)
         if rest is not None and others is not None:
             added = self.value(rest, known[others].hint, path, known[others], at)
@@ -147,7 +148,8 @@ class _Decoder:
         if top:
             values["options"] = self._own_options(node)
         for name, key in known.items():
-            if key.required and name not in node.entries and not (self.partial and not path):
+            absent = key.required and name not in node.entries and name not in mistyped
+            if absent and not (self.partial and not path):
                 self._missing(key, node, path, at)
         if (
             len(self.problems) > before

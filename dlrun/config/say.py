@@ -98,11 +98,16 @@ def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | No
     return similar.nearest(name.lower().replace("-", "_"), known, cutoff=cutoff)
 
 
+def meant(name: str, known: Iterable[str]) -> str | None:
+    """The known key that an unknown one is but a slip of the finger away from."""
+    return nearest(name, known, cutoff=0.8)
+
+
 def unknown_key(name: str, known: Iterable[str], root: type, path: Path, document: str) -> str:
     """The way out for a key that does not exist at `path`."""
     listed = f"`dlrun schema {document}` lists the keys"
     here = set(known)
-    if near := nearest(name, here, cutoff=0.8):
+    if near := meant(name, here):
         return f"the nearest key is `{near}`; {listed}"
     plain = name.replace("-", "_")
     for candidate in (plain, _OTHER_WORDS.get(plain, plain)):

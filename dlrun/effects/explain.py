@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
@@ -11,6 +10,7 @@ from dlrun.effects.prepare import Prepared
 from dlrun.errors import Invalid
 from dlrun.fabrics import table
 from dlrun.fabrics.rules import say
+from dlrun.model.nearest import nearest
 from dlrun.model.plan import Plan, Variable
 from dlrun.model.spec import Spec
 
@@ -34,12 +34,16 @@ class Explanation:
 
 def explain(what: str, prepared: Prepared) -> list[Explanation]:
     """Every answer about a key, a variable or a directive; raises Invalid, naming the nearest, if there is none."""
-    plan = prepared.plan
+    known = _known_names(prepared)
+    full = [name for name in known if name.rpartition(".")[2] == what]  # `walltime` for `resources.walltime`
+    if what not in known and len(full) == 1:
+        return [*_directives(what, prepared.plan), *explain(full[0], prepared)]
     found = [
         *_site(what, prepared),
-        *_variables(what, plan),
+        *_variables(what, prepared.plan),
         *_decisions(what, prepared),
-        *_directives(what, plan),
+        *_rendezvous(what, prepared.plan),
+        *_directives(what, prepared.plan),
     ]
     if known_settings := knowledge(what):
         head, *rest = known_settings
@@ -47,14 +51,22 @@ def explain(what: str, prepared: Prepared) -> list[Explanation]:
         return [*([replace(one, does=head.does) for one in found] or [unset]), *rest]
     if found:
         return found
-    if unwritten := _unwritten(what):
+    if unwritten := _unwritten(what) or _unwritten(f"resources.{what}"):
         return [unwritten]
-    known = {d.key for d in plan.decisions} | {v.name for _, v in _all_variables(plan)}
-    if prepared.inputs is not None:
-        known |= set(prepared.inputs.origins)
-    near = difflib.get_close_matches(what, known, n=1)
-    hint = f"the nearest is `{near[0]}`" if near else "`dlrun plan` shows what was decided"
+    short = {name.rpartition(".")[2]: name for name in known}
+    near = nearest(what, known, cutoff=0.75) or short.get(nearest(what, short, cutoff=0.75) or "")
+    hint = f"the nearest is `{near}`" if near else "`dlrun plan` shows what was decided"
     raise Invalid(f"nothing is known of `{what}` in this plan", help=hint)
+
+
+def _known_names(prepared: Prepared) -> set[str]:
+    """Keys that were written or decided, and variables."""
+    plan = prepared.plan
+    names = {"rendezvous", *(d.key for d in plan.decisions), *(v.name for _, v in _all_variables(plan))}
+    names.update(secret.name for secret in plan.secrets)
+    if prepared.inputs is not None:
+        names.update(prepared.inputs.origins)
+    return {name for name in names if not name.startswith("variables.")}
 
 
 def _unwritten(what: str) -> Explanation | None:
@@ -88,7 +100,7 @@ def knowledge(name: str) -> list[Explanation]:
 
 def nearest_variable(name: str) -> str | None:
     """The variable of the tables that was meant, if one has a similar name."""
-    return next(iter(difflib.get_close_matches(name, table.does(), n=1, cutoff=0.8)), None)
+    return nearest(name, table.does(), cutoff=0.8)
 
 
 def _known(rule: table.Rule, library: str) -> Explanation:
@@ -170,6 +182,17 @@ def _decisions(what: str, prepared: Prepared) -> Iterator[Explanation]:
 def _overrode(key: str, prepared: Prepared) -> tuple[str, ...]:
     given = prepared.inputs.history.get(key, ()) if prepared.inputs else ()
     return tuple(f"{one.text} from {one.origin.layer} {one.origin}" for one in given)
+
+
+def _rendezvous(what: str, plan: Plan) -> Iterator[Explanation]:
+    meet = plan.rendezvous
+    if what == "rendezvous":
+        yield Explanation(
+            key=what,
+            value=f"{meet.address.code}, ports {meet.first_port}-{meet.last_port}",
+            because=meet.because,
+            rule=meet.rule,
+        )
 
 
 def _directives(what: str, plan: Plan) -> Iterator[Explanation]:

@@ -78,10 +78,16 @@ def new_directory(base: Path, name: str) -> Path:
     return base / f"{safe}-{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
 
 
-def create(directory: Path, files: Mapping[str, str], points: int | None) -> None:
+def create(
+    directory: Path,
+    files: Mapping[str, str],
+    points: int | None,
+    *,
+    option: str = "`--job-dir` or `DLRUN_JOBS`",
+) -> None:
     """Make a job directory, mode 0700, with these files: complete, or not there at all.
 
-    Raises OperationFailed if it exists or cannot be made.
+    Raises OperationFailed if it exists or cannot be made; `option` is where its user names another place.
     """
     temporary = directory.with_name(f".{directory.name}.new")
     try:
@@ -102,7 +108,7 @@ def create(directory: Path, files: Mapping[str, str], points: int | None) -> Non
     except OSError as error:
         raise OperationFailed(
             f"cannot make the job directory `{directory}`: {error.strerror}",
-            help="name another place with `--job-dir` or `DLRUN_JOBS`",
+            help=f"name another place with {option}",
         ) from None
 
 
@@ -126,6 +132,8 @@ def read_plan(path: Path) -> Plan:
     """A plan from its file; raises Invalid if it is not one."""
     try:
         return from_plain(Plan, json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise Invalid(f"cannot read plan `{path}`: there is no such file") from None
     except OSError as error:
         raise Invalid(f"cannot read plan `{path}`: {error.strerror}") from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:

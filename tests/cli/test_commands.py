@@ -54,10 +54,17 @@ def test_an_unknown_command_names_the_nearest(dlrun, word, hint):
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["submit"], "missing argument"),
-        (["submit", "--frob", "x"], "no such option"),
+        (["submit"], "missing argument `SPEC`"),
+        (
+            ["submit", "--frob", "x"],
+            "no such option `--frob`\n   = help: `dlrun submit --help` shows the options",
+        ),
+        (
+            ["submit", "--sit", "x"],
+            "no such option `--sit`\n   = help: the nearest is `--site`; `dlrun submit --help`",
+        ),
         (["logs", "x", "--color", "never"], "no such option"),
-        (["--color", "purple", "list"], "invalid value for '--color'"),
+        (["--color", "purple", "list"], "invalid value for `--color`"),
         (["list", "--limit", "0"], "0 is not in the range"),
         (["help", "me"], "invalid value"),
         (["explain", "DLR999"], "there is no problem code `DLR999`"),

@@ -67,6 +67,10 @@ def test_what_is_no_plan(dlrun, text, says):
     ran = dlrun("submit", "plan.json", code=2)
     assert says in ran.stderr
     assert "`dlrun plan -o`" in ran.stderr
+    (dlrun.place / "plan.json").unlink()
+    assert (
+        "cannot read plan `plan.json`: there is no such file" in dlrun("submit", "plan.json", code=2).stderr
+    )
 
 
 def test_flags_cannot_change_a_saved_plan(dlrun):
@@ -105,6 +109,8 @@ def test_a_job_directory_is_never_written_over(dlrun):
     (dlrun.place / "here" / "mine").touch()
     ran = dlrun("submit", spec, "--job-dir", "here", code=1)
     assert "cannot make the job directory" in ran.stderr
+    assert "`--job-dir`" in ran.stderr
+    assert "`-o`" in dlrun("render", spec, "-o", "here", code=1).stderr
     assert sorted(p.name for p in dlrun.place.iterdir()) == ["here", "spec.yaml"]
     assert not dlrun.alive()
 
@@ -121,6 +127,13 @@ def test_explain(dlrun):
     assert "the rule of workstation" in dlrun("explain", "resources.exclusive", spec).stdout
     near = dlrun("explain", "resources.waltime", spec, code=2).stderr
     assert "the nearest is `resources.walltime`" in near
+    assert dlrun("explain", "walltime", spec).stdout == dlrun("explain", "resources.walltime", spec).stdout
+    assert "the nearest is `resources.walltime`" in dlrun("explain", "walltim", spec, code=2).stderr
+    assert "the nearest is `MASTER_ADDR`" in dlrun("explain", "MASTER_ADR", spec, code=2).stderr
+    assert "nobody set it: partition" in dlrun("explain", "partition", spec).stdout
+    assert "`dlrun plan` shows" in dlrun("explain", "nonsense", spec, code=2).stderr
+    assert "ports 20000-29999" in dlrun("explain", "rendezvous", spec).stdout
+    assert "the first one first" in dlrun("explain", "DLRUN_HOSTS").stdout
     dlrun("plan", spec, "-o", "plan.json")
     assert "each rank" in dlrun("explain", "WORLD_SIZE", "plan.json").stdout
     dlrun("submit", spec, "--wait")
