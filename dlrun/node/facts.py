@@ -20,17 +20,28 @@ class Signal:
         """Something has changed."""
         waiting, self._waiting = self._waiting, []
         for future in waiting:
-            if not future.done():
-                future.set_result(None)
+            _wake(future)
 
     async def wait(self, patience: float) -> None:
-        """Until something changes, but at most `patience` seconds."""
-        future = asyncio.get_event_loop().create_future()
+        """Until something changes, but at most `patience` seconds.
+
+        Not by asyncio.wait_for: before Python 3.12 that loses a cancellation that comes together with the change,
+        and a task that nobody can cancel holds the end of the program up for ever.
+        """
+        loop = asyncio.get_event_loop()
+        future = loop.create_future()
         self._waiting.append(future)
+        timer = loop.call_later(patience, _wake, future)
         try:
-            await asyncio.wait_for(future, patience)
-        except asyncio.TimeoutError:
+            await future
+        finally:
+            timer.cancel()
             self._waiting = [other for other in self._waiting if other is not future]
+
+
+def _wake(future: "asyncio.Future[None]") -> None:
+    if not future.done():
+        future.set_result(None)
 
 
 class Fact(NamedTuple):
