@@ -2,10 +2,11 @@
 
 import os
 
-from . import text
+from . import memory, text
 from .errors import NoSpace
 from .manifest import FILE, Manifest
 
+MEMORY_MARGIN = 0.1  # part of the free memory that is left: the training is still to start
 _CLUSTER = 4096  # bytes that a file's last piece and a directory take at least
 MARGIN = 0.01  # part of the disk that is left free: file systems slow down, and estimates are estimates
 
@@ -20,9 +21,20 @@ def needed(manifest: Manifest, missing: int) -> int:
 
 
 def free(descriptor: int) -> int:
-    """Bytes that we may still write to a descriptor's disk."""
+    """Bytes that we may still write to a descriptor's disk, or to memory where that is one."""
     status = os.fstatvfs(descriptor)
-    return max(0, status.f_bavail * status.f_frsize - int(status.f_blocks * status.f_frsize * MARGIN))
+    disk = max(0, status.f_bavail * status.f_frsize - int(status.f_blocks * status.f_frsize * MARGIN))
+    left = memory.free() if in_memory(descriptor) else None
+    return disk if left is None else min(disk, int(left * (1 - MEMORY_MARGIN)))
+
+
+def in_memory(descriptor: int) -> bool:
+    """Whether what a descriptor names is memory."""
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
+            return memory.backed(os.fstat(descriptor).st_dev, file.read())
+    except OSError:
+        return False
 
 
 def check(descriptor: int, manifest: Manifest, missing: int, where: bytes, packed: bool = False) -> None:
@@ -36,8 +48,12 @@ def require(descriptor: int, wanted: int, count: int, where: bytes) -> None:
     there = free(descriptor)
     node = os.uname().nodename
     if wanted > there:
-        message = "node {}: `{}` needs {} and has {} free".format(
-            node, text.name(where), text.size(wanted), text.size(there)
+        message = "node {}: `{}` needs {} and has {} free{}".format(
+            node,
+            text.name(where),
+            text.size(wanted),
+            text.size(there),
+            " of memory, which it is" if in_memory(descriptor) else "",
         )
         raise NoSpace(
             message,

@@ -37,7 +37,7 @@ from dlrun.plan.container import contain, gpu_variables, launch_arguments
 from dlrun.plan.data import place_data, place_environment, place_results, stage_directory
 from dlrun.plan.ledger import Ledger
 from dlrun.plan.movers import ask_for_storage, choose_mover
-from dlrun.plan.resources import Layout, counted_cpus, lay_out
+from dlrun.plan.resources import Layout, counted_cpus, lay_out, usable_memory
 from dlrun.schedulers.protocol import Scheduler
 
 OUTPUT = "logs/job.log"
@@ -75,7 +75,7 @@ def build(inputs: Inputs) -> Plan:
     binding = bindings.bind(spec.placement, comm_cores, site, layout, ledger)
     threads = bindings.threads(spec.placement, binding, layout, comm_cores, ledger)
     shape = roles.shape_of(site, layout, choice, binding, threads)
-    data = place_data(spec, site, layout.nodes, inputs.measured, ledger)
+    data = place_data(spec, site, layout.nodes, inputs.measured, ledger, memory=usable_memory(layout))
     staged_venv = place_environment(spec, site, data, ledger)
     results = place_results(spec, site, layout.walltime, ledger)
     mover = choose_mover(site, layout, choice, (*data, *filter(None, (staged_venv,))), ledger)

@@ -11,16 +11,25 @@ from dlrun.model.plan import DataPlan, ResultsPlan
 from dlrun.model.site import NodeLocal, Site
 from dlrun.model.spec import DataSet, Spec
 from dlrun.model.text import Shell, Text, expanding
-from dlrun.model.units import Duration
-from dlrun.plan.data_strategy import choose
+from dlrun.model.units import Bytes, Duration
+from dlrun.plan.data_strategy import choose, sized
 from dlrun.plan.ledger import Ledger
 
 
 def place_data(
-    spec: Spec, site: Site, nodes: int, measured: Mapping[str, Measured], ledger: Ledger
+    spec: Spec,
+    site: Site,
+    nodes: int,
+    measured: Mapping[str, Measured],
+    ledger: Ledger,
+    *,
+    memory: Bytes | None = None,
 ) -> tuple[DataPlan, ...]:
-    """One plan a data set, in the order of the spec; `measured` has what is known of their sources, by name."""
-    local = site.storage.node_local
+    """One plan a data set, in the order of the spec; `measured` has what is known of their sources, by name.
+
+    `memory` is what the job may use on each node, for storage that is memory.
+    """
+    local = sized(site.storage.node_local, memory)
     return tuple(
         _one(name, data, local, measured.get(name), nodes, ledger) for name, data in spec.data.items()
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from dlrun.model.measured import Measured
@@ -19,6 +19,12 @@ SMALL_FILE = Bytes(128 * 1024)
 MARGIN = 0.95
 """Part of the node-local storage that a data set may fill; file systems slow down beyond."""
 
+IN_MEMORY = ("/dev/shm", "/run/shm")  # noqa: S108 - the profile named it
+"""Directories that are memory on every Linux."""
+
+MEMORY_PART = 0.5
+"""Part of a node's memory that data may fill: what a tmpfs holds unless told otherwise (tmpfs(5)); the rest is the training's."""
+
 STRIPE = Bytes(4 << 20)
 MOST_STRIPES = 16
 """Size and number of stripes to advise for large files: the chunks that dlrun reads, and enough OSTs for most sites."""
@@ -34,6 +40,16 @@ class Choice:
     fallback: bool = False
 
 
+def sized(local: NodeLocal | None, memory: Bytes | None) -> NodeLocal | None:
+    """The node-local storage with its size, which for memory is a part of what the job may use on a node."""
+    if local is None or local.size is not None:
+        return local
+    kind = "memory" if local.path.rstrip("/").startswith(IN_MEMORY) else local.kind
+    if kind != "memory":
+        return local
+    return replace(local, kind="memory", size=None if memory is None else Bytes(int(memory * MEMORY_PART)))
+
+
 def choose(data: DataSet, measured: Measured | None, local: NodeLocal, nodes: int) -> Choice:
     """The choice for one data set on a site with node-local storage."""
     size = data.size if data.size is not None else measured.size if measured else None
@@ -46,7 +62,7 @@ def choose(data: DataSet, measured: Measured | None, local: NodeLocal, nodes: in
     what = _described(size, measured)
     room = local.size
     if room is not None and size > room * MARGIN:
-        because = f"{what} does not fit the {room} of node-local storage ({local.path})"
+        because = f"{what} does not fit the {room} of {_kind(local)} ({local.path})"
         return Choice(strategy="in_place", because=because, advice=_advice(size, measured, room, nodes))
     if measured is not None and not measured.whole and data.size is None and room is None:
         return Choice(
@@ -62,13 +78,14 @@ def choose(data: DataSet, measured: Measured | None, local: NodeLocal, nodes: in
         "in every epoch" if data.reads is None else "once each" if data.reads == 1 else f"{data.reads} times"
     )
     saved = f"instead of by {nodes} nodes {often}" if nodes > 1 else f"instead of {often}"
-    fits = (
-        f"fits the {room} of node-local storage"
-        if room is not None
-        else "goes to node-local storage if it fits"
-    )
+    fits = f"fits the {room} of {_kind(local)}" if room is not None else f"goes to {_kind(local)} if it fits"
     because = f"{what} {fits} ({local.path}), and is then read once from the shared file system {saved}"
-    return Choice(strategy="copy", because=because, fallback=room is None)
+    in_memory = local.kind == "memory"  # how much is free, the node knows when the job starts
+    return Choice(strategy="copy", because=because, fallback=room is None or in_memory)
+
+
+def _kind(local: NodeLocal) -> str:
+    return "memory that data may take on a node" if local.kind == "memory" else "node-local storage"
 
 
 def _described(size: Bytes, measured: Measured | None) -> str:

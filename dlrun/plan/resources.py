@@ -191,6 +191,13 @@ def _cpus(
     return ledger.decide(key, max(1, share // per_node), "equal-share", f"{of} / {many(per_node, 'rank')}")
 
 
+def usable_memory(layout: Layout) -> Bytes | None:
+    """What the job may use of a node's memory: what it asks for, else all that its node type has."""
+    if isinstance(layout.memory, Bytes):
+        return layout.memory
+    return layout.node_type.memory if layout.node_type is not None else None
+
+
 def _memory(wanted: Resources, site: Site, node_type: NodeType | None, ledger: Ledger) -> Memory:
     key = "resources.memory_per_node"
     if wanted.memory_per_node != "auto":

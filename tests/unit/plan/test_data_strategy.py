@@ -8,10 +8,11 @@ from dlrun.model.measured import Measured
 from dlrun.model.site import NodeLocal
 from dlrun.model.spec import DataSet
 from dlrun.model.units import Bytes
-from dlrun.plan.data_strategy import choose
+from dlrun.plan.data_strategy import choose, sized
 
 SSD = NodeLocal(path="/local", size=Bytes(10**12))
 UNKNOWN = NodeLocal(path="$TMPDIR")
+SHM = sized(NodeLocal(path="/dev/shm"), Bytes(10**11))
 
 
 def found(size: int, files: int, *, whole: bool = True) -> Measured:
@@ -39,6 +40,16 @@ def found(size: int, files: int, *, whole: bool = True) -> Measured:
         ({}, found(10**9, 10), UNKNOWN, 8, "copy", True, "if it fits"),
         ({}, found(10**9, 10, whole=False), UNKNOWN, 8, "copy", True, "more than 1GB"),
         ({"size": Bytes(10**9)}, None, SSD, 8, "copy", False, "its 1GB fits"),
+        (
+            {},
+            found(10**10, 10),
+            SHM,
+            8,
+            "copy",
+            True,
+            "fits the 50GB of memory that data may take on a node (/dev/shm)",
+        ),
+        ({}, found(6 * 10**10, 10), SHM, 8, "in_place", False, "does not fit the 50GB of memory"),
     ],
 )
 def test_the_choice(data, measured, local, nodes, strategy, fallback, said):
@@ -60,3 +71,17 @@ def test_what_does_not_fit_comes_with_advice(measured, nodes, advice, not_advice
     choice = choose(DataSet(source="/x"), measured, SSD, nodes)
     assert advice in choice.advice
     assert not_advice not in choice.advice
+
+
+@pytest.mark.parametrize(
+    ("local", "memory", "size"),
+    [
+        (NodeLocal(path="/dev/shm"), Bytes(10**11), Bytes(5 * 10**10)),
+        (NodeLocal(path="/mnt/ram", kind="memory"), Bytes(10**11), Bytes(5 * 10**10)),
+        (NodeLocal(path="/mnt/ram", kind="memory", size=Bytes(10**9)), Bytes(10**11), Bytes(10**9)),
+        (NodeLocal(path="/dev/shm"), None, None),
+        (NodeLocal(path="/local"), Bytes(10**11), None),
+    ],
+)
+def test_storage_that_is_memory_is_a_part_of_the_jobs_memory(local, memory, size):
+    assert sized(local, memory).size == size

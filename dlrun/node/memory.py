@@ -1,0 +1,67 @@
+"""Memory as a place for data: whether a disk is none, and how much memory this process may still take.
+
+A file in a tmpfs (tmpfs(5), /dev/shm) is memory. Its size says what it may hold at most, not what is free; the pages
+count for the job that writes them, whose limit is that of its control group.
+"""
+
+import os
+from typing import Dict, Iterator, Optional
+
+KINDS = ("tmpfs", "ramfs")
+_UNLIMITED = 1 << 62  # bytes; version 1 of control groups writes a number as large for no limit
+
+
+def backed(device: int, mountinfo: str) -> bool:
+    """Whether a device (st_dev) is memory, by /proc/self/mountinfo."""
+    wanted = "{}:{}".format(os.major(device), os.minor(device))
+    for line in mountinfo.splitlines():
+        fields, _, rest = line.partition(" - ")
+        if fields.split()[2:3] == [wanted]:
+            return rest.split()[:1] != [] and rest.split()[0] in KINDS
+    return False
+
+
+def free(proc: str = "/proc", groups: str = "/sys/fs/cgroup") -> Optional[int]:
+    """Bytes of memory that this process may still take: the node's, or less by a control group; None if unknown."""
+    found = [_available(_read(proc + "/meminfo")), *_groups(_read(proc + "/self/cgroup"), groups)]
+    known = [size for size in found if size is not None]
+    return min(known) if known else None
+
+
+def _read(path: str) -> str:
+    try:
+        with open(path, encoding="ascii", errors="replace") as file:
+            return file.read()
+    except OSError:
+        return ""
+
+
+def _available(meminfo: str) -> Optional[int]:
+    for line in meminfo.splitlines():
+        if line.startswith("MemAvailable:"):
+            return int(line.split()[1]) * 1024
+    return None
+
+
+def _groups(listed: str, root: str) -> Iterator[Optional[int]]:
+    """What each control group above this process leaves, in both versions."""
+    for line in listed.splitlines():
+        number, controllers, path = [*line.split(":", 2), "", ""][:3]
+        if number == "0":
+            base, limit, used, cached = root, "memory.max", "memory.current", ("active_file", "inactive_file")
+        elif "memory" in controllers.split(","):
+            base, limit, used = root + "/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
+            cached = ("total_active_file", "total_inactive_file")
+        else:
+            continue
+        while path.strip("/"):
+            place = base + path
+            most, now = _read(place + "/" + limit).strip(), _read(place + "/" + used).strip()
+            if most.isdigit() and now.isdigit() and int(most) < _UNLIMITED:
+                state = _pairs(_read(place + "/memory.stat"))
+                yield max(0, int(most) - int(now) + sum(state.get(name, 0) for name in cached))
+            path = path.rpartition("/")[0]
+
+
+def _pairs(text: str) -> Dict[str, int]:
+    return {words[0]: int(words[1]) for words in map(str.split, text.splitlines()) if len(words) == 2}
