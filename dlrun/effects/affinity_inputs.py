@@ -13,6 +13,7 @@ from dlrun.effects.topology import DirectoryTree, granted_cpus, live_topology, t
 from dlrun.errors import Invalid
 from dlrun.model.spec import PlacementOptions
 from dlrun.model.topology import Topology
+from dlrun.model.units import many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +141,7 @@ def as_a_rank(found: Start) -> Start:
 
 
 def _counted(topology: Topology) -> str:
-    return f"{len(topology.cores)} cores, {len(topology.pus())} hardware threads"
+    return f"{many(len(topology.cores), 'core')}, {many(len(topology.pus()), 'hardware thread')}"
 
 
 def _not_described(site: str) -> Invalid:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from dlrun.errors import Invalid
 from dlrun.model.placement import CommPolicy, PlacementRequest, Smt
 from dlrun.model.topology import Topology
+from dlrun.model.units import many
 from dlrun.plan.affinity.place import place
 
 MOST = 8
@@ -61,7 +62,7 @@ def _variants(
     topology: Topology, base: PlacementRequest, *, vary_ranks: bool
 ) -> Iterator[tuple[str, PlacementRequest]]:
     for cores in (0, 1, 2):
-        yield f"{cores} communication cores", replace(base, comm_cores=cores)
+        yield many(cores, "communication core"), replace(base, comm_cores=cores)
     if topology.smt() > 1:
         smt: Smt = "all" if base.smt == "one" else "one"
         yield f"smt {smt}", replace(base, smt=smt)
@@ -75,7 +76,7 @@ def _variants(
             "cache": len({core.l3 for core in topology.cores}),
         }
         for what, count in counts.items():
-            yield f"{count} rank{'s' * (count > 1)} (one a {what})", replace(base, ranks_per_node=count)
+            yield f"{many(count, 'rank')} (one a {what})", replace(base, ranks_per_node=count)
 
 
 def winner(scores: Sequence[Score]) -> Score:

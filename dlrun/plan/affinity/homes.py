@@ -9,6 +9,7 @@ from dlrun.model.cpuset import format_list
 from dlrun.model.placement import PlacementRequest
 from dlrun.model.record import record
 from dlrun.model.topology import Core, Gpu, Nic, Topology
+from dlrun.model.units import many
 from dlrun.plan.affinity.overlap import fill
 from dlrun.plan.affinity.split import Slice, common_size, split
 from dlrun.plan.affinity.tree import grow, rules_for
@@ -41,14 +42,14 @@ def find_homes(topology: Topology, cores: tuple[Core, ...], request: PlacementRe
     workers = request.ranks_per_node
     if not any(gpus) or request.locality == "balance":
         slices, size = _divide(topology, cores, workers, request)
-        because = f"{workers} ranks over all {len(cores)} cores, {size} each"
+        because = f"{many(workers, 'rank')} over all {many(len(cores), 'core')}, {size} each"
         if any(gpus) and slices:
             slices = _match(topology, slices, gpus)
             because += ", each GPU's rank as near to it as this allows (locality `balance`)"
     else:
         wanted = [home(topology, cores, [topology.gpus[i] for i in owned]) for owned in gpus]
         slices, size = _divide_homes(topology, wanted, request)
-        because = f"{workers} ranks on the cores next to their GPUs, {size} each"
+        because = f"{many(workers, 'rank')} on the cores next to their GPUs, {size} each"
     slots = [Slot(cores=part, gpus=owned) for part, owned in zip(slices, gpus, strict=False)]
     if request.rank_order == "numa" and any(gpus) and size:
         position = {core.pus: i for i, core in enumerate(cores)}
@@ -67,7 +68,9 @@ def share_gpus(topology: Topology, request: PlacementRequest) -> list[tuple[int,
         if workers * each > count:
             raise Invalid(
                 f"{workers} ranks with {each} GPUs each need {workers * each} GPUs; the node has {count}",
-                help=f"at most {count // each} ranks per node fit",
+                help=f"at most {many(count // each, 'rank')} per node fit"
+                if count >= each
+                else f"ask for {count or 'none'}: `--gpus-per-rank {count}`",
             )
         return [tuple(range(r * each, (r + 1) * each)) for r in range(workers)]
     if count and workers > count:

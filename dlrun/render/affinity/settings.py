@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from dlrun.model.cpuset import format_list, join
 from dlrun.model.placement import Placement, RankPlacement
+from dlrun.model.units import many
 from dlrun.plan.affinity.presets import Preset
-from dlrun.render.affinity.table import counted
 
 OPENMP_BINDING = ("OMP_PLACES", "OMP_PROC_BIND", "GOMP_CPU_AFFINITY", "KMP_AFFINITY", "KMP_HW_SUBSET")
 """Ways to bind OpenMP threads; a runtime that finds two obeys one and warns, or fails."""
@@ -99,7 +99,7 @@ def _node(placement: Placement, preset: Preset) -> Iterable[Setting]:
 
 def _threads(rank: RankPlacement, preset: Preset) -> Iterable[Setting]:
     count = str(rank.threads)
-    because = f"{counted(rank.threads, 'compute thread')} on {counted(len(rank.cores), 'core')}"
+    because = f"{many(rank.threads, 'compute thread')} on {many(len(rank.cores), 'core')}"
     for name in THREADS:
         yield Setting(name=name, value=count, because=because, rank=rank.rank)
     if preset.thread_pools:

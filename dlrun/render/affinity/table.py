@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from dlrun.model.cpuset import format_list, join
 from dlrun.model.placement import Placement, RankPlacement
+from dlrun.model.units import many
 
 
 def table(placement: Placement) -> str:
@@ -21,15 +22,15 @@ def headline(placement: Placement) -> str:
     """The node in a few words."""
     node = placement.node
     parts = [
-        counted(node.packages, "package"),
-        counted(node.numa_nodes, "NUMA node"),
-        counted(node.cores, "core"),
-        counted(node.pus, "hardware thread"),
+        many(node.packages, "package"),
+        many(node.numa_nodes, "NUMA node"),
+        many(node.cores, "core"),
+        many(node.pus, "hardware thread"),
     ]
     if node.usable_cores < node.cores:
         parts[2] += f" ({node.usable_cores} usable)"
-    parts += [counted(node.gpus, "GPU")] if node.gpus else []
-    parts += [counted(len(node.nics), "NIC")] if node.nics else []
+    parts += [many(node.gpus, "GPU")] if node.gpus else []
+    parts += [many(len(node.nics), "NIC")] if node.nics else []
     return f"{node.name or 'node'}: {', '.join(parts)}"
 
 
@@ -63,11 +64,6 @@ def compact(cpus: Sequence[int]) -> str:
             words.append(str(rest[0]))
         rest = rest[run:]
     return ",".join(words)
-
-
-def counted(number: int, noun: str) -> str:
-    """`1 core`, `2 cores`."""
-    return f"{number} {noun}{'' if number == 1 else 's'}"
 
 
 def _align(rows: list[list[str]]) -> list[str]:

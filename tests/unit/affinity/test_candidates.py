@@ -19,7 +19,7 @@ def test_candidates_are_few_different_and_can_be_placed():
     labels = [candidate.label for candidate in found]
     assert labels[1:5] == [
         "0 communication cores",
-        "1 communication cores",
+        "1 communication core",
         "smt all",
         "communication cores spread",
     ]

@@ -412,7 +412,7 @@ def test_a_profile_can_be_verified_and_measured_on_its_own_nodes(tmp_path):
     assert (again.returncode, "is a site profile already" in again.stderr) == (2, True)
     other = run("--site", described(tmp_path, 1), "--verify")
     assert other.returncode == 2
-    assert "`box` nodes of site `box` are others (1 cores" in other.stderr
+    assert "`box` nodes of site `box` are others (1 core," in other.stderr
 
 
 @pytest.mark.parametrize(
