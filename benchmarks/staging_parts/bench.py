@@ -1,0 +1,135 @@
+"""What every part of benchmarks/staging.py uses: sources, the node program, peers, turns and tables."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from dlrun.node import bundle
+
+HERE = Path(__file__).resolve().parent
+TAR = 'mkdir "$2" && tar -C "$1" -cf - . | tar -C "$2" -xpf -'
+PEERS = {
+    "cp": ["cp", "-a", "{source}", "{target}"],
+    "tar pipe": ["sh", "-c", TAR, "sh", "{source}", "{target}"],
+    "rsync": ["rsync", "-a", "{source}/", "{target}/"],
+    "rclone": ["rclone", "copy", "--links", "--metadata", "--transfers", "{width}", "{source}", "{target}"],
+    "fpsync": ["fpsync", "-n", "{width}", "{source}/", "{target}/"],
+    "msrsync": ["msrsync", "-p", "{width}", "{source}/", "{target}/"],
+    "dcp": ["mpirun", "--oversubscribe", "-n", "{width}", "dcp", "-p", "{source}", "{target}"],
+}
+
+
+def installed(name):
+    """Whether a peer's program is here."""
+    return shutil.which({"tar pipe": "tar"}.get(name, name)) is not None
+
+
+class Bench:
+    """A scratch directory with the node program in it."""
+
+    def __init__(self, given):
+        self.given = given
+        self.measured = []  # (nodes, times S/B, S/B) of each broadcast of one file, for the model
+        self.root = Path(tempfile.mkdtemp(prefix="dlrun-bench-", dir=given.dir))
+        self.program = str(self.root / "node.pyz")
+        bundle.write(self.program)
+
+    def tree(self, name, count, size):
+        """A source of so many files, a thousand in each directory; made once."""
+        base = self.root / name
+        if base.exists():
+            return base
+        data = os.urandom(1 << 20)
+        for number in range(count):
+            directory = base / f"d{number // 1000}"
+            if number % 1000 == 0:
+                directory.mkdir(parents=True)
+            start = number % (len(data) - size) if size < len(data) else 0
+            (directory / f"f{number}").write_bytes(data[start : start + size])
+        return base
+
+    def file(self, name, size):
+        """A source of one large file; made once."""
+        base = self.root / name
+        if not base.exists():
+            base.mkdir()
+            with (base / "large").open("wb") as stream:
+                for _ in range(size >> 20):
+                    stream.write(os.urandom(1 << 20))
+        return base
+
+    def built(self, name, *flags):
+        """A C program of this directory, compiled; None without a compiler or its libraries."""
+        program = self.root / name
+        words = ["cc", "-O2", "-o", program, HERE / f"{name}.c", *flags]
+        done = subprocess.run(words, check=False, capture_output=True) if shutil.which("cc") else None
+        if done is None or done.returncode:
+            print(f"  ({name}.c could not be compiled)")
+            return None
+        return program
+
+    def node(self, *words):
+        """The argument list of the node program."""
+        return [sys.executable, self.program, *map(str, words)]
+
+    def stage(self, source, *more):
+        """The argument list that stages a source here."""
+        return self.node(
+            "stage", "--source", source, "--to", self.root / "local", "--name", "set", "--json", *more
+        )
+
+    def fresh(self):
+        """Remove what was copied, and wait until the disk is idle."""
+        shutil.rmtree(self.root / "local", ignore_errors=True)
+        shutil.rmtree(self.root / "copy", ignore_errors=True)
+        os.sync()
+        time.sleep(0.5)
+
+    def timed(self, words):
+        """Seconds of a command with a sync, and its CPU seconds."""
+        began = time.perf_counter()
+        process = subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        complaint = process.stderr.read()
+        _, status, usage = os.wait4(process.pid, 0)
+        os.sync()
+        if status:
+            raise SystemExit(f"{words}: {complaint.decode(errors='replace')[-500:]}")
+        return time.perf_counter() - began, usage.ru_utime + usage.ru_stime
+
+    def ways(self, source, width=2, more=None):
+        """The argument lists of dlrun and of every peer that is here; `more` are further ones."""
+        ways = {
+            "dlrun": self.stage(source),
+            "dlrun no hash": self.stage(source, "--hash", "none"),
+            **(more or {}),
+        }
+        for name, words in PEERS.items():
+            if installed(name):
+                ways[name] = [w.format(source=source, target=self.root / "copy", width=width) for w in words]
+            else:
+                print(f"  ({name} is not installed)")
+        wanted = self.given.ways.split(",") if self.given.ways else list(ways)
+        return {name: words for name, words in ways.items() if name in wanted or name == "dlrun"}
+
+    def turns(self, title, ways, before=lambda: None):
+        """Every way in turns, its best round; `before` each is called."""
+        best = {name: (float("inf"), 0.0) for name in ways}
+        for _ in range(self.given.rounds):
+            for name, words in ways.items():
+                self.fresh()
+                before()
+                best[name] = min(best[name], self.timed(words))
+        table(title, best)
+        self.fresh()
+
+
+def table(title, best):
+    """Print the rows of one measurement, as Markdown."""
+    print(f"\n{title}\n\n| way | seconds | CPU s | times dlrun |\n|---|---|---|---|")
+    for name, (wall, cpu) in sorted(best.items(), key=lambda item: item[1]):
+        print(f"| {name} | {wall:.2f} | {cpu:.2f} | {wall / best['dlrun'][0]:.2f} |")
+    sys.stdout.flush()

@@ -1,0 +1,208 @@
+"""One node: a large file, many small ones, a slow source, a warm set, and random reads of what is staged."""
+
+import contextlib
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import time
+
+from .bench import installed
+
+SLOW = ((500, 300), (2000, 1000))  # microseconds of a metadata call and of a read
+SLOW_WIDTH = 16  # processes or transfers of the peers at a slow source
+
+
+def large(bench):
+    """One large file."""
+    size = int(4e9 * bench.given.scale) >> 20 << 20
+    source = bench.file("one", size)
+    copy = bench.root / "copy"
+    dd = ["dd", f"if={source}/large", f"of={copy}", "bs=4M", "conv=fdatasync", "status=none"]
+    more = {"dd": dd, "dd direct": [*dd, "oflag=direct"]}
+    if installed("fio"):
+        more["fio writes only"] = [
+            "fio", "--name=limit", f"--filename={copy}", f"--size={size}", "--rw=write", "--bs=4M",
+            "--ioengine=libaio", "--iodepth=4", "--direct=1", "--end_fsync=1",
+        ]  # fmt: skip
+
+    def before():
+        with contextlib.suppress(FileNotFoundError, IsADirectoryError):
+            copy.unlink()
+        os.sync()
+
+    bench.turns(f"large: one file of {size / 1e9:.1f} GB", bench.ways(source, more=more), before)
+    before()
+    shutil.rmtree(source)
+
+
+def small(bench):
+    """Many small files."""
+    count = int(50_000 * bench.given.scale)
+    _crowd(bench, bench.tree("many", count, 33_000), f"small: {count:,} files of 33 KB")
+
+
+def tiny(bench):
+    """Very many tiny files."""
+    count = int(200_000 * bench.given.scale)
+    source = bench.tree("tiny", count, 4_000)
+    _crowd(bench, source, f"tiny: {count:,} files of 4 KB")
+    shutil.rmtree(source)
+
+
+def _crowd(bench, source, title):
+    copies = bench.built("copies")
+    more = {"C two processes": [copies, source, bench.root / "copy", "2"]} if copies else {}
+    bench.turns(title, bench.ways(source, more=more))
+
+
+def slow(bench):
+    """Small files of a source whose metadata server is slow."""
+    flags = subprocess.run(
+        ["pkg-config", "--cflags", "--libs", "fuse3"], check=False, capture_output=True, text=True
+    )
+    program = bench.built("slow", *flags.stdout.split())
+    if program is None:
+        return
+    count = int(5_000 * bench.given.scale)
+    source, view = bench.tree("behind", count, 33_000), bench.root / "view"
+    view.mkdir(exist_ok=True)
+    wide = (
+        f'mkdir "$2" && cd "$1" && find . -type d -exec mkdir -p "$2/{{}}" \\; && find . -type f -print0 | \
+xargs -0 -P {SLOW_WIDTH} -n 32 cp --parents -t "$2"'
+    )
+    more = {"xargs cp": ["sh", "-c", wide, "sh", view, bench.root / "copy"]}
+    for metadata, read in SLOW:
+
+        def again(metadata=metadata, read=read):
+            subprocess.run(["fusermount3", "-q", "-u", view], check=False)
+            options = ["-o", "max_threads=128,max_idle_threads=128"]
+            subprocess.run([program, source, str(metadata), str(read), view, *options], check=True)
+
+        title = (
+            f"slow: {count:,} files of 33 KB, {metadata / 1000} ms a metadata call, {read / 1000} ms a read"
+        )
+        try:
+            bench.turns(title, bench.ways(view, SLOW_WIDTH, more), again)
+        finally:
+            subprocess.run(["fusermount3", "-q", "-u", view], check=False)
+
+
+def warm(bench):
+    """Recognise a set that is there."""
+    count = int(50_000 * bench.given.scale)
+    source = bench.tree("many", count, 33_000)
+    bench.fresh()
+    subprocess.run(bench.stage(source), check=True, stdout=subprocess.DEVNULL)
+    inside, whole = [], []
+    for _ in range(5):
+        began = time.perf_counter()
+        done = subprocess.run(bench.stage(source), check=True, capture_output=True, text=True)
+        whole.append(time.perf_counter() - began)
+        last = json.loads(done.stdout.splitlines()[-1])
+        assert last["how"] == "warm"
+        inside.append(last["seconds"])
+    print(
+        f"\nwarm: {count:,} files recognised in {min(inside):.3f} s; with the start of Python {min(whole):.3f} s"
+    )
+
+
+def reads(bench):
+    """Random reads of files, of a pack and of LMDB."""
+    count = int(50_000 * bench.given.scale)
+    source = bench.tree("many", count, 33_000)
+    bench.fresh()
+    for name, strategy in (("set", "copy"), ("packed", "pack")):
+        words = [
+            "stage",
+            "--source",
+            source,
+            "--to",
+            bench.root / "local",
+            "--name",
+            name,
+            "--strategy",
+            strategy,
+        ]
+        subprocess.run(bench.node(*words, "--quiet"), check=True, stdout=subprocess.DEVNULL)
+    local = bench.root / "local"
+    order = [random.randrange(count) for _ in range(count)]
+    keys = [f"d{n // 1000}/f{n}".encode() for n in order]
+    print("\nreads: one thread, 33 KB each, in random order\n")
+    print("| staged as | from memory, a second | from the disk, a second |\n|---|---|---|")
+    for title, opener in (("files", _files), ("pack", _pack), ("LMDB", _lmdb)):
+        reader = opener(local, count)
+        if reader is None:
+            print(f"| {title} | not installed | |")
+            continue
+        _rate(reader, keys)
+        from_memory = _rate(reader, keys)
+        reader = None
+        os.sync()
+        drop_caches()
+        from_disk = _rate(opener(local, count), keys[: max(1, count // 10)])
+        print(f"| {title} | {from_memory:,.0f} | {from_disk:,.0f} |", flush=True)
+    bench.fresh()
+
+
+def drop_caches():
+    """Forget what is in memory, where that is allowed; the rate from the disk is else one from memory."""
+    with contextlib.suppress(OSError), open("/proc/sys/vm/drop_caches", "w") as file:  # noqa: PTH123
+        file.write("3\n")
+
+
+def _rate(reader, keys):
+    began = time.perf_counter()
+    for key in keys:
+        reader(key)
+    return len(keys) / (time.perf_counter() - began)
+
+
+def _files(local, _count):
+    base = os.fsencode(local / "set" / "data") + b"/"
+
+    def read(key):
+        descriptor = os.open(base + key, os.O_RDONLY)
+        data = os.read(descriptor, 1 << 20)
+        os.close(descriptor)
+        return data
+
+    return read
+
+
+def _pack(local, _count):
+    base = local / "packed" / "data"
+    index = {}
+    for record in (base / "packed.tar.index").read_bytes().split(b"\0"):
+        if record:
+            offset, size, name = record.split(b" ", 2)
+            index[name] = int(size), int(offset)
+    descriptor = os.open(base / "packed.tar", os.O_RDONLY)
+    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+    return lambda key: os.pread(descriptor, *index[key])
+
+
+def _lmdb(local, count):
+    try:
+        import lmdb  # noqa: PLC0415 - a peer that may not be here
+    except ImportError:
+        return None
+    path = local / "lmdb"
+    if not path.exists():
+        files = _files(local, count)
+        with lmdb.open(str(path), map_size=1 << 40) as made, made.begin(write=True) as put:
+            for number in range(count):
+                key = f"d{number // 1000}/f{number}".encode()
+                put.put(key, files(key))
+    opened = lmdb.open(str(path), map_size=1 << 40, readonly=True, lock=False, readahead=False)
+    transaction = opened.begin()
+    return lambda key, _kept=opened: transaction.get(key)
+
+
+def hash_of(bench):
+    """What hashes the bytes here, for the head of the tables."""
+    words = [sys.executable, "-c", "import sys; sys.path.insert(0, sys.argv[1]); from dlrun_node import hashing; \
+print(hashing.hasher('auto').name)", bench.program]  # fmt: skip
+    return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
