@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dlrun.cli.options import say
 
 if TYPE_CHECKING:
+    from dlrun.effects.jobs import Job
     from dlrun.effects.stage import Staging
 
 
@@ -68,7 +69,7 @@ if TYPE_CHECKING:
 @click.option(
     "--clean", is_flag=True, help="Remove every data set from this machine that no running job uses."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON lines: progress, and the end of each set.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON lines: progress, and last what there is.")
 def command(
     what: tuple[str, ...],
     to: str | None,
@@ -118,9 +119,30 @@ def command(
         return _submit(staging(asked, nodes=None), wait=wait, as_json=as_json)
     if granted is not None:
         planned = staging(asked, nodes=granted)
-        stage_run.in_allocation(planned, say=say)
-        return _tell(planned, granted, as_json)
-    return stage_run.on_this_machine(staging(asked, nodes=1), as_json=as_json, quota=quota, say=say)
+        events = stage_run.in_allocation(planned, say=say, event=_print if as_json else None)
+        return _tell(stage_run.summary(planned, granted, events.all()), as_json)
+    return _here(staging(asked, nodes=1), as_json=as_json, quota=quota)
+
+
+def _print(event: dict[str, Any]) -> None:
+    """One event as a JSON line."""
+    import json
+
+    click.echo(json.dumps(event, sort_keys=True))
+
+
+def _here(planned: Staging, *, as_json: bool, quota: str | None) -> int:
+    import tempfile
+    from pathlib import Path
+
+    from dlrun.effects import stage_run
+
+    with tempfile.TemporaryDirectory(prefix="dlrun-stage-") as scratch:
+        events = Path(scratch) / stage_run.EVENTS
+        status = stage_run.on_this_machine(planned, as_json=as_json, quota=quota, say=say, events=events)
+        if status == 0 and as_json:
+            _tell(stage_run.summary(planned, 1, stage_run.Events(events).all()), as_json)
+    return status
 
 
 def _submit(planned: Staging, *, wait: bool, as_json: bool) -> int:
@@ -131,27 +153,46 @@ def _submit(planned: Staging, *, wait: bool, as_json: bool) -> int:
         say(f"{data.name}: {data.strategy.replace('_', ' ')}: {data.because}")
     if all(data.strategy == "in_place" for data in planned.plan.data):
         say("nothing is to be copied: no job was submitted")
+        if as_json:
+            from dlrun.effects.stage_run import summary
+
+            _tell(summary(planned, planned.plan.request.nodes, iter(())), as_json)
         return 0
     job = submit(planned.plan, planned.inputs, say=say).job
+    if wait and as_json:
+        return _wait(planned, job)
     return answer(job, wait=wait, parsable=False, as_json=as_json)
 
 
-def _tell(planned: Staging, nodes: int, as_json: bool) -> int:
-    """Where each set is, once all nodes have it."""
-    from dlrun.effects.stage import expanded
+def _wait(planned: Staging, job: Job) -> int:
+    """Hand on the job's events as JSON lines until its end, and then what there is."""
+    from threading import Event, Thread
 
-    places = {
-        data.name: data.source
-        if data.strategy == "in_place"
-        else f"{expanded(planned.directory)}/{data.name}/data"
-        for data in planned.plan.data
-    }
+    from dlrun.cli.follow import to_the_end
+    from dlrun.cli.output.json import emit
+    from dlrun.cli.submit import described
+    from dlrun.effects import stage_run
+
+    emit("job", described(job), one_line=True)
+    events, ended = stage_run.Events(job.directory / "logs" / stage_run.EVENTS), Event()
+    printer = Thread(target=stage_run.pass_on, args=(events, ended.is_set, _print), daemon=True)
+    printer.start()
+    status = to_the_end(job, quiet=True)
+    ended.set()
+    printer.join()
+    if status == 0:
+        _tell(stage_run.summary(planned, planned.plan.request.nodes, events.all()), as_json=True)
+    return status
+
+
+def _tell(found: dict[str, Any], as_json: bool) -> int:
+    """Where each set is, once all nodes have it."""
     if as_json:
         from dlrun.cli.output.json import emit
 
-        emit("stage", {"nodes": nodes, "sets": places})
+        emit("stage", found, one_line=True)
     else:
-        click.echo("\n".join(places.values()))
+        click.echo("\n".join(found["sets"].values()))
     return 0
 
 

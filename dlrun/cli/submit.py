@@ -95,9 +95,7 @@ def answer(job: Job, *, wait: bool, parsable: bool, as_json: bool) -> int:
     if as_json:
         from dlrun.cli.output.json import emit
 
-        where = {"host": job.remote.host, "remote_directory": job.remote.directory} if job.remote else {}
-        data = {"job_id": job.job_id, "name": job.name, "site": job.site, "directory": str(job.directory)}
-        emit("job", data | where)
+        emit("job", described(job))
     elif parsable:
         click.echo(job.job_id)
     else:
@@ -109,6 +107,13 @@ def answer(job: Job, *, wait: bool, parsable: bool, as_json: bool) -> int:
     from dlrun.cli.follow import to_the_end
 
     return to_the_end(job, quiet=as_json or parsable)
+
+
+def described(job: Job) -> dict[str, str | None]:
+    """A submitted job for machines."""
+    where = {"host": job.remote.host, "remote_directory": job.remote.directory} if job.remote else {}
+    data = {"job_id": job.job_id, "name": job.name, "site": job.site, "directory": str(job.directory)}
+    return data | where
 
 
 def _preview(spec: Path, to: Destination, sets: tuple[str, ...], site: str | None, as_json: bool) -> int:

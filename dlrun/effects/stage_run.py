@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -10,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 from dlrun.effects import jobs
 from dlrun.effects.job_files import files
@@ -20,14 +22,67 @@ from dlrun.model.text import Shell, Text
 from dlrun.node import bundle
 from dlrun.plan.data_words import stage_words
 
+EVENTS = "stage-0.jsonl"
+"""The file in a job's logs that has what its first node reports while it stages, as JSON lines."""
+
 LOOK = 0.2
 """Seconds between looks at the log of the job's first node."""
 
 
-def on_this_machine(staging: Staging, *, as_json: bool, quota: str | None, say: Callable[[str], None]) -> int:
-    """Stage every set here; the exit status of the first that fails. Its place is printed by the node program."""
+class Events:
+    """The JSON lines that a node's programs write while they stage; what is new of them is handed on."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._told = path, 0
+
+    def new(self) -> Iterator[dict[str, Any]]:
+        """The events since the last call, whole lines only."""
+        try:
+            content = self._path.read_bytes()
+        except OSError:
+            return
+        end = content.rfind(b"\n") + 1
+        for line in content[self._told : end].splitlines():
+            yield json.loads(line)
+        self._told = max(self._told, end)
+
+    def all(self) -> Iterator[dict[str, Any]]:
+        """Every event."""
+        self._told = 0
+        return self.new()
+
+
+def summary(staging: Staging, nodes: int, events: Iterator[dict[str, Any]]) -> dict[str, Any]:
+    """What a finished staging comes to: the place of each set on every node, and the report of its first node."""
+    reports = {
+        event["name"]: {key: value for key, value in event.items() if key not in ("event", "name", "version")}
+        for event in events
+        if event["event"] in ("done", "in place")
+    }
+    there = expanded(staging.directory)
+    sets = {
+        data.name: data.source
+        if data.strategy == "in_place" or "why" in reports.get(data.name, {})
+        else f"{there}/{data.name}/data"
+        for data in staging.plan.data
+    }
+    return {"nodes": nodes, "sets": sets, "reports": reports}
+
+
+def on_this_machine(
+    staging: Staging,
+    *,
+    as_json: bool,
+    quota: str | None,
+    say: Callable[[str], None],
+    events: Path | None = None,
+) -> int:
+    """Stage every set here; the exit status of the first that fails. Its place is printed by the node program.
+
+    `events`: the JSON lines go to this file as well.
+    """
     directory = expanded(staging.directory)
-    with node_program() as program, tempfile.TemporaryDirectory(prefix="dlrun-stage-") as run_dir:
+    with node_program(events) as program, tempfile.TemporaryDirectory(prefix="dlrun-stage-") as run_dir:
         for data in staging.plan.data:
             say(f"{data.name}: {data.strategy.replace('_', ' ')}: {data.because}")
             if data.strategy == "in_place":
@@ -44,15 +99,16 @@ def on_this_machine(staging: Staging, *, as_json: bool, quota: str | None, say: 
 
 
 @contextmanager
-def node_program() -> Iterator[Callable[..., int]]:
+def node_program(events: Path | None = None) -> Iterator[Callable[..., int]]:
     """Runs commands of the node program with this terminal's streams; returns their exit status."""
+    environment = {**os.environ, **({"DLRUN_STAGE_EVENTS": str(events)} if events else {})}
     with tempfile.TemporaryDirectory(prefix="dlrun-node-") as scratch:
         path = str(Path(scratch) / "node.pyz")
         bundle.write(path)
 
         def run(*words: str) -> int:
             sys.stdout.flush()
-            process = subprocess.Popen([sys.executable, "-I", path, *words])
+            process = subprocess.Popen([sys.executable, "-I", path, *words], env=environment)
             try:
                 return process.wait()
             except KeyboardInterrupt:  # it was interrupted as well
@@ -62,11 +118,16 @@ def node_program() -> Iterator[Callable[..., int]]:
         yield run
 
 
-def in_allocation(staging: Staging, *, say: Callable[[str], None]) -> None:
-    """Run the staging job's script on the nodes of this allocation. Raises OperationFailed with its last words."""
+def in_allocation(
+    staging: Staging, *, say: Callable[[str], None], event: Callable[[dict[str, Any]], None] | None = None
+) -> Events:
+    """Run the staging job's script on the nodes of this allocation; the events of its first node.
+
+    What that reports goes to `say`, or as events to `event`. Raises OperationFailed with the script's last words.
+    """
     target = jobs.new_directory(jobs.home(), staging.plan.name).absolute()
     jobs.create(target, files(staging.plan, staging.inputs, target), None)
-    log = target / "logs" / "job.log"
+    log, events = target / "logs" / "job.log", Events(target / "logs" / EVENTS)
     with log.open("ab") as stream:
         process = subprocess.Popen(
             ["bash", str(target / "job.sh")],
@@ -76,7 +137,10 @@ def in_allocation(staging: Staging, *, say: Callable[[str], None]) -> None:
             cwd=target,
         )
         try:
-            _follow(process, target / "logs" / "stage-0.log", say)
+            if event is None:
+                _follow(process, target / "logs" / "stage-0.log", say)
+            else:
+                pass_on(events, lambda: process.poll() is not None, event)
         except KeyboardInterrupt:
             process.terminate()
             process.wait()
@@ -87,6 +151,18 @@ def in_allocation(staging: Staging, *, say: Callable[[str], None]) -> None:
             "the data did not reach every node:\n  " + "\n  ".join(last),
             help=f"every node's report is in {target}/logs",
         )
+    return events
+
+
+def pass_on(events: Events, ended: Callable[[], bool], event: Callable[[dict[str, Any]], None]) -> None:
+    """Hand on events until the end."""
+    while True:
+        last = ended()
+        for one in events.new():
+            event(one)
+        if last:
+            return
+        time.sleep(LOOK)
 
 
 def _follow(process: subprocess.Popen[bytes], log: Path, say: Callable[[str], None]) -> None:

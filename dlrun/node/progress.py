@@ -1,6 +1,10 @@
-"""Tell how a copy goes: a line for people at a sensible interval on stderr, or JSON lines on stdout."""
+"""Tell how a copy goes: a line for people at a sensible interval on stderr, or JSON lines on stdout.
+
+In a job people read the log, and the JSON lines go to the file that $DLRUN_STAGE_EVENTS names besides.
+"""
 
 import json
+import os
 import sys
 import time
 from typing import Any, Callable, NamedTuple
@@ -28,15 +32,19 @@ class Progress:
 
     def __init__(self, name: str, json_lines: bool, quiet: bool, interval: float) -> None:
         self._name, self._json, self._quiet, self._interval = name, json_lines, quiet, interval
+        self._events = os.environ.get("DLRUN_STAGE_EVENTS")
         self._began = time.monotonic()
         self._next = self._began + min(FIRST, interval)
 
     def event(self, what: str, **details: Any) -> None:
         """One JSON line, if JSON lines are asked for."""
+        line = json.dumps(dict(details, version=VERSION, event=what, name=self._name), sort_keys=True) + "\n"
         if self._json:
-            record = dict(details, version=VERSION, event=what, name=self._name)
-            sys.stdout.write(json.dumps(record, sort_keys=True) + "\n")
+            sys.stdout.write(line)
             sys.stdout.flush()
+        if self._events:
+            with open(self._events, "a", encoding="ascii") as file:
+                file.write(line)
 
     def say(self, line: str) -> None:
         """One line for people, unless they asked for JSON or for quiet."""

@@ -34,7 +34,9 @@ def test_a_source_comes_whole_and_is_recognised_the_second_time(dlrun, source, l
     done = [
         json.loads(line) for line in dlrun("stage-data", source, "--to", local, "--json").stdout.splitlines()
     ]
-    assert (done[-1]["event"], done[-1]["how"], done[-1]["copied"]) == ("done", "warm", 0)
+    assert (done[-2]["event"], done[-2]["how"], done[-2]["copied"]) == ("done", "warm", 0)
+    assert done[-1]["stage"]["sets"] == {"set": str(local / "set" / "data")}
+    assert done[-1]["stage"]["reports"]["set"]["files"] == 20
 
 
 def test_a_spec_says_what_is_staged_and_how(dlrun, source, local):
@@ -68,6 +70,30 @@ def test_a_job_of_its_own_brings_the_data(dlrun, source, local):
     ran = dlrun("stage-data", spec, "--submit", "--wait", "--to", local)
     assert "submitted stage-run to workstation" in ran.stdout
     assert contents(local / "one" / "data") == contents(source), "kept: that is what the job was for"
+
+
+def test_a_job_of_its_own_is_followed_by_machines(dlrun, source, local):
+    spec = dlrun.spec(f"command: [x]\ndata: {{one: {{source: '{source}', strategy: copy}}}}\n")
+    ran = dlrun("stage-data", spec, "--submit", "--wait", "--to", local, "--json")
+    first, *events, last = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert first["job"]["name"] == "stage-run"
+    assert [(event["event"], event["name"]) for event in events] == [("done", "one")]
+    assert last["stage"]["sets"] == {"one": str(local / "one" / "data")}
+    assert (last["stage"]["nodes"], last["stage"]["reports"]["one"]["how"]) == (1, "copied")
+    assert {line["version"] for line in (first, *events, last)} == {1}
+
+
+def test_a_job_that_could_not_stage_has_no_last_document(dlrun, source, local):
+    spec = dlrun.spec(f"command: [x]\ndata: {{one: {{source: '{source}', strategy: copy, size: 1GB}}}}\n")
+    ran = dlrun("stage-data", spec, "--submit", "--wait", "--to", local, "--json", code=1)
+    assert [list(json.loads(line)) for line in ran.stdout.splitlines()] == [["version", "job"]]
+
+
+def test_what_is_read_in_place_is_told_to_machines_too(dlrun, source, local):
+    spec = dlrun.spec(f"command: [x]\ndata: {{one: {{source: '{source}', strategy: in_place}}}}\n")
+    for more in ([], ["--submit"]):
+        ran = dlrun("stage-data", spec, "--to", local, "--json", *more)
+        assert json.loads(ran.stdout.splitlines()[-1])["stage"]["sets"] == {"one": str(source)}
 
 
 def test_what_does_not_fit_is_read_in_place_and_advice_is_given(dlrun, source):

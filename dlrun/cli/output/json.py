@@ -10,6 +10,10 @@ import click
 VERSION = 1
 
 
-def emit(kind: str, data: Any) -> None:
-    """Print `{"version": 1, KIND: data}`; keys are never removed within a version."""
-    click.echo(json.dumps({"version": VERSION, kind: data}, indent=1, ensure_ascii=False))
+def emit(kind: str, data: Any, *, one_line: bool = False) -> None:
+    """Print `{"version": 1, KIND: data}`; keys are never removed within a version.
+
+    `one_line`: it ends a stream of JSON lines.
+    """
+    text = json.dumps({"version": VERSION, kind: data}, indent=None if one_line else 1, ensure_ascii=False)
+    click.echo(text)

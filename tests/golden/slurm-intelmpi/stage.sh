@@ -8,6 +8,7 @@ set -uo pipefail
 index="$PMI_RANK"
 read -r host </proc/sys/kernel/hostname
 exec >>"$DLRUN_RUN_DIR/logs/stage-$index.log" 2>&1
+export DLRUN_STAGE_EVENTS=$DLRUN_RUN_DIR/logs/stage-$index.jsonl # the same for machines
 run=${DLRUN_RUN_ID//[!A-Za-z0-9._-]/-} # an array's id may have brackets
 
 node() { # COMMAND...: the node program, which needs nothing but a Python from 3.6 on
