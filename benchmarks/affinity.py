@@ -192,9 +192,9 @@ def compare(load, options):
     key = f"{load}, {options.ranks} ranks on {len(os.sched_getaffinity(0))} CPUs"
     kept = json.loads(options.keep.read_text()) if options.keep and options.keep.exists() else {}
     rounds = kept.setdefault(key, [])
-    for number in range(options.rounds):
+    for _ in range(options.rounds):
         names = [name for name in found if name not in failed]
-        turn = number % max(1, len(names))
+        turn = len(rounds) % max(1, len(names))
         rates = {}
         for name in names[turn:] + names[:turn]:
             rates[name], why = measure(found[name][0], options.ranks)
