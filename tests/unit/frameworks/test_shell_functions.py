@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -173,6 +174,19 @@ def run_job(place, spec: str) -> subprocess.CompletedProcess[str]:
         timeout=60,
         check=False,
     )
+
+
+@pytest.mark.parametrize("framework", ["torch", "mxnet"])
+def test_the_graces_of_a_dead_job_add_up_to_less_than_15_seconds(framework, tmp_path):
+    """How long a job may live after a process has died is what its scripts wait; no clock is needed to hold that."""
+    made = scripts_of(plan_of(tmp_path, f"framework: {framework}\nresources: {{nodes: 2}}", SSH))
+    job, rank = made["job.sh"], made["rank.sh"]
+    ticks = int(re.search(r"\+\+failing > (\d+)\)\); then give_up", job)[1]) + 1
+    assert "\n  sleep 1 &\n" in job  # a tick
+    grace = int(re.search(r"^grace=(\d+) ", job, re.MULTILINE)[1])
+    assert ticks + grace < 15
+    asked = int(re.search(r"waited < (\d+); waited\+\+\)\); do\n +kill -0", rank)[1]) / 10
+    assert asked < grace  # rank.sh ends what does not listen, before it is itself ended
 
 
 def test_a_service_that_may_end_must_not_vanish(tmp_path):
