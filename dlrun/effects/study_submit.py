@@ -72,7 +72,7 @@ def _same(study: Study, place: Place) -> None:
         new, old = place.plan(_sets(study, place, size, 1), like=job), job.plan()
         for name, one, other in _differences(_kernel(new), _kernel(old)):
             raise Invalid(
-                f"the spec is not what this study was begun with: {name} was {other}, and is {one}",
+                f"the spec is not what this study was begun with: {name} was {_short(other)}, and is {_short(one)}",
                 help=f"begin another with `--out`, and compare them: `dlrun scale compare {study.directory} NEW`",
             )
 
@@ -84,7 +84,23 @@ def _kernel(plan: Plan) -> dict[str, Any]:
         whole.pop(name)
     for name in ("array", "at_once", "after", "hold"):
         whole["request"].pop(name)
-    return whole
+    bare: dict[str, Any] = _without_reasons(whole)
+    return bare
+
+
+def _without_reasons(value: Any) -> Any:
+    """The same without the words that say why: another dlrun may have better ones for the same plan."""
+    if isinstance(value, list):
+        return [_without_reasons(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    words = {"steps"} | ({"because", "rule", "origin", "source"} if "because" in value else set())
+    return {name: _without_reasons(one) for name, one in value.items() if name not in words}
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 100 else f"{text[:97]}…"
 
 
 def _differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:

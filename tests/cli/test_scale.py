@@ -88,6 +88,21 @@ def test_an_estimate_that_cannot_be_costs_no_table(place):
     assert "an estimate needs 3 measured sizes or more" in done.stderr
 
 
+def test_another_word_for_a_reason_is_no_other_plan(place):
+    """What a newer dlrun says of the same plan does not end a study."""
+    study(place, "--ranks-per-node", "1", "--repeat", "1")
+    (path,) = place.place.glob("tiny-scaling/jobs/*/plan.json")
+    text = path.read_text()
+    plan = json.loads(text)
+    plan["variables"][0]["because"] = plan["binding"]["placement"]["steps"][0]["because"] = "in other words"
+    path.write_text(json.dumps(plan))
+    assert study(place, "--ranks-per-node", "2")["rows"][1]["ranks"] == 2
+    path.write_text(text.replace('"RANK"', f'"{"R" * 500}"'))
+    said = place("scale", "spec.yaml", code=2).stderr
+    assert "is not what this study was begun with" in said
+    assert all(len(line) < 400 for line in said.splitlines())
+
+
 def study_of(place: Dlrun, directory: Path) -> dict:
     return json.loads(place("scale", "show", directory, "--json").stdout)["scale"]
 
