@@ -116,9 +116,9 @@ def _check_raw(draft: Draft, directives: Iterable[str], field: str) -> None:
 def refuse(draft: Draft, *fields: str) -> None:
     """Note each of these fields of the request that is set: this PBS has no word for it."""
     for field in fields:
-        said = field == "node_local" and draft.request.directives  # the site's own request says it
-        said = said or (field == "exclude" and draft.request.spare_nodes)  # the job itself leaves them out
-        if getattr(draft.request, field) and not said:
+        said = field == "node_local" and bool(draft.request.directives)  # the site's own request says it
+        left_out = field == "exclude" and draft.request.spare_nodes > 0  # by the job itself
+        if getattr(draft.request, field) and not (said or left_out):
             draft.problem(f"{_NAMES[draft.site.type]} cannot say `{field}`", _INSTEAD[field], field)
 
 
