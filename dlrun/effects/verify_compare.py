@@ -112,6 +112,13 @@ def _placed(
         if other:
             what = f"shares a core with another rank: CPUs {_list(split)} are one core of {report['host']}"
             found.append(Difference(what=what, cause=_SMT))
+    adapters = report.get("adapters")
+    if planned.nic is not None and adapters and (state := adapters.get(planned.nic, "absent")) not in _UP:
+        found.append(
+            Difference(
+                what=f"its network adapter {planned.nic} is {state}", cause=_ADAPTER[state == "absent"]
+            )
+        )
     wanted = {"strict": "bind", "preferred": "prefer"}.get(planned.memory.policy)
     policy = report["memory"]
     if wanted and planned.memory.nodes and policy is not None and not policy.startswith(wanted):
@@ -123,6 +130,13 @@ def _placed(
                                 cause="the scheduler, a container or the environment sets it"))  # fmt: skip
     return found
 
+
+_UP = ("active", "up", "unknown")
+"""States of an adapter that works; drivers without a state of their own say `unknown`."""
+_ADAPTER = (
+    "a cable, a port of the switch or the subnet manager",
+    "a driver is not loaded, or the profile is of other nodes",
+)
 
 _SMT = (
     "SMT numbering: the node counts its hardware threads otherwise than the profile (`lscpu -e` shows them)"

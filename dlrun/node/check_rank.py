@@ -86,6 +86,22 @@ def cores() -> List[List[int]]:
     return sorted(list(core) for core in found if len(core) > 1)
 
 
+def adapters(root: str = "/sys/class") -> Dict[str, str]:
+    """The node's network adapters and interfaces with their state, such as `mlx5_0: active`, `eth0: up`."""
+    found = {}  # type: Dict[str, str]
+    for kind, state in (("infiniband", "ports/1/state"), ("net", "operstate")):
+        base = os.path.join(root, kind)
+        for name in sorted(os.listdir(base)) if os.path.isdir(base) else []:
+            try:
+                with open(os.path.join(base, name, state)) as stream:
+                    found[name] = (
+                        stream.read().strip().rpartition(" ")[2].lower()
+                    )  # InfiniBand's: `4: ACTIVE`
+            except OSError:
+                continue
+    return found
+
+
 def interface(address: str) -> Optional[str]:
     """The network interface that has an IPv4 address."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
@@ -116,6 +132,7 @@ def itself() -> Dict[str, Any]:
         "inherited": inherited(),
         "granted": granted(),
         "cores": cores(),
+        "adapters": adapters(),
         "variables": {name: environment[name] for name in sorted(environment) if name.startswith(MATTER)},
     }
 

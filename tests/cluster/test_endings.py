@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import subprocess
@@ -48,11 +47,6 @@ def alice(cluster):
     return user
 
 
-def why(alice, job: str) -> dict:
-    (answer,) = json.loads(alice.dlrun("why", job, "--json").stdout)["why"]
-    return answer
-
-
 def test_why_names_the_cause_the_rank_and_the_node(alice, cluster):
     """Real failures, caused on purpose."""
     place = {"nodes": 2, "ranks_per_node": 1, "cpus_per_rank": 1, "walltime": "1m"}
@@ -67,13 +61,11 @@ def test_why_names_the_cause_the_rank_and_the_node(alice, cluster):
     alice.dlrun("cancel", cancelled)
     for job in (*jobs.values(), cancelled):
         alice.ended(job, within=90)
-    assert {cause: why(alice, job)["cause"] for cause, job in jobs.items()} == {
-        cause: cause for cause in jobs
-    }
-    first = why(alice, jobs["missing-module"])["first"]
+    assert {cause: alice.why(job)["cause"] for cause, job in jobs.items()} == {cause: cause for cause in jobs}
+    first = alice.why(jobs["missing-module"])["first"]
     hosts = (alice.job_dir(jobs["missing-module"]) / "hosts").read_text().split()
     assert (first["rank"], first["host"]) == (1, hosts[1])
-    assert why(alice, cancelled)["cause"] == "cancelled"
+    assert alice.why(cancelled)["cause"] == "cancelled"
     assert len(alice.dlrun("why", jobs["missing-module"]).stdout.splitlines()) == 5
 
 
@@ -87,7 +79,7 @@ def test_why_knows_when_memory_ran_out(alice):
         }
     )
     assert alice.ended(job)[0]["state"] == "out of memory"
-    assert why(alice, job)["cause"] == "memory"
+    assert alice.why(job)["cause"] == "memory"
 
 
 STUCK = """\

@@ -47,16 +47,12 @@ def alice(cluster):
     return user
 
 
-def log_of(alice, job: str, name: str = "job") -> str:
-    return (alice.job_dir(job) / "logs" / f"{name}.log").read_text()
-
-
 def test_a_bad_node_is_left_out_and_remembered(alice):
     check = "[[ $(uname -n) != n2* ]] || { echo the fan is dead; false; }"
     alice.write("site.yaml", {**SITE, "node_checks": [check]})
     job = alice.submit({"command": bash("echo here"), "resources": PLACE})
     (run,) = alice.ended(job)
-    log = log_of(alice, job)
+    log = alice.log(job)
     assert run["state"] == "completed", log
     assert "node n2: `" in log
     assert "the fan is dead" in log
@@ -97,7 +93,7 @@ def test_a_requeued_job_is_not_given_its_bad_nodes_again(alice):
     spec = {"command": bash("echo trained"), "resources": PLACE, "on_failure": {"requeue": 1}}
     job = alice.submit(spec)
     await_true(lambda: alice.scontrol(job).get("ExcNodeList") == "n2,n3", 60, "the bad nodes to be excluded")
-    assert "another follows" in log_of(alice, job)
+    assert "another follows" in alice.log(job)
     alice.dlrun("cancel", job)
 
 
@@ -105,7 +101,7 @@ def test_too_few_good_nodes_end_the_job_and_why_says_so(alice):
     alice.write("site.yaml", {**SITE, "node_checks": ["[[ $(uname -n) == n1* ]] || { echo dark; false; }"]})
     job = alice.submit({"command": bash("echo trained"), "resources": PLACE})
     (run,) = alice.ended(job)
-    assert run["state"] == "node failed", log_of(alice, job)
+    assert run["state"] == "node failed", alice.log(job)
     (answer,) = json.loads(alice.dlrun("why", job, "--json").stdout)["why"]
     assert answer["cause"] == "node"
     assert "only 1 of 3 nodes are good" in answer["means"]
@@ -123,19 +119,17 @@ def test_a_node_that_dies_is_replaced_in_the_same_allocation(alice, cluster):
     place = alice.job_dir(job)
     log = place / "logs" / "rank-1.log"
     await_true(lambda: log.exists() and "step 3\n" in log.read_text(), 90, "the training to begin")
-    assert "has no checks of its own" in log_of(alice, job)
+    assert "has no checks of its own" in alice.log(job)
     assert (place / "hosts").read_text().split() == ["n1", "n2"]
     cluster.kill_node("n2")
     try:
         (run,) = alice.ended(job, within=240)
-        log = log_of(alice, job)
+        log = alice.log(job)
         assert run["state"] == "completed", log
         assert "node n2: did not answer" in log
         assert "starting again on 2 of them" in log
         assert (place / "hosts").read_text().split() == ["n1", "n3"]
-        runs = [
-            line.split()[1] for line in log_of(alice, job, "rank-0").splitlines() if line.startswith("run ")
-        ]
+        runs = [line.split()[1] for line in alice.log(job, "rank-0").splitlines() if line.startswith("run ")]
         assert runs == ["0", "1"]
     finally:
         cluster.start_node("n2")

@@ -16,7 +16,7 @@ launcher: {name: srun}
 gpu_binding: {policy: visible}
 node_types:
   gpu:
-    topology: {packages: 2, cores: 4, gpus: {count: 2, numa: [0, 1]}}
+    topology: {packages: 2, cores: 4, gpus: {count: 2, numa: [0, 1]}, nics: [{name: mlx5_0, numa: 0}, {name: mlx5_1, numa: 1}]}
 partitions: {gpu: {node_type: gpu, default: true}}
 """
 HOSTS = ["n1", "n2"]
@@ -44,6 +44,7 @@ def right(plan) -> dict[int, dict]:
             "memory": f"prefer:{rank % 2}",
             "gpus": {"CUDA_VISIBLE_DEVICES": ",".join(map(str, planned.gpus))},
             "sum": 10,
+            "adapters": {"mlx5_0": "active", "mlx5_1": "unknown", "lo": "down"},
             "clock": 0.01,
         }
     return found
@@ -74,6 +75,8 @@ def test_ranks_as_planned_do_not_differ(plan):
             "an inherited mask: it was started with CPUs 0, as was every rank of n1",
         ),
         ({"mask": [0, 1], "cores": [[0, 4], [1, 5]]}, "may use CPUs 0-1, not", "SMT numbering"),
+        ({"adapters": {"eth0": "up"}}, "network adapter mlx5_0 is absent", "driver is not loaded"),
+        ({"adapters": {"mlx5_0": "down"}}, "network adapter mlx5_0 is down", "a cable"),
         ({"cores": [[0, 4], [1, 5]]}, "CPUs 0,4 are one core of n1", "SMT numbering"),
         (
             {"variables": {"OMP_PROC_BIND": "close"}},
