@@ -66,8 +66,7 @@ def command(
         from dlrun.effects import remote
 
         if check:
-            click.echo(remote.check(spec, to, sets=sets, site=site, say=say))
-            return 0
+            return _accepted(remote.check(spec, to, sets=sets, site=site, say=say), as_json)
         job = remote.submit(spec, to, sets=sets, site=site, say=say)
         return answer(job, wait=wait, parsable=parsable, as_json=as_json)
     prepared = prepare(spec, sets=sets, site=site, inputs=inputs)
@@ -82,12 +81,23 @@ def command(
     if check:
         from dlrun.effects.submit import check_with_scheduler
 
-        click.echo(check_with_scheduler(prepared.plan, prepared.inputs))
-        return 0
+        return _accepted(check_with_scheduler(prepared.plan, prepared.inputs), as_json)
     from dlrun.effects.submit import submit
 
     job = submit(prepared.plan, prepared.inputs, directory=job_dir, say=say).job
     return answer(job, wait=wait, parsable=parsable, as_json=as_json)
+
+
+def _accepted(start: str, as_json: bool) -> int:
+    """Say that a job that was asked about would be taken, and when it would start."""
+    if as_json:
+        from dlrun.cli.output.json import emit
+
+        emit("check", {"accepted": True, "start": start})
+        return 0
+    say("the job would be accepted (nothing was submitted); its start:")
+    click.echo(start)
+    return 0
 
 
 def answer(job: Job, *, wait: bool, parsable: bool, as_json: bool) -> int:

@@ -48,6 +48,10 @@ REFUSALS = {
         "MaxArraySize`"
     ),
     r"MaxJobCount limit": "the cluster's queue is full: submit again later",
+    r"DNS SRV lookup failed|Could not establish a configuration|Unable to process configuration file": (
+        "Slurm is installed here but belongs to no cluster: submit on a login node, with `--host LOGIN`, or "
+        "choose another site with `--site`"
+    ),
     r"Unable to contact slurm controller|Connection refused|Socket timed out": (
         "Slurm does not answer: try again in a minute; `scontrol ping` tells whether it is up"
     ),

@@ -282,7 +282,12 @@ def test_one_point_of_a_sweep_is_ended_and_another_never_started(dlrun):
 
 
 def test_check_says_that_the_job_would_start(dlrun):
-    assert dlrun("submit", dlrun.spec(bash("true")), "--check").stdout == "at once, on this machine\n"
+    spec = dlrun.spec(bash("true"))
+    ran = dlrun("submit", spec, "--check")
+    assert ran.stdout == "at once, on this machine\n"
+    assert "nothing was submitted" in ran.stderr
+    asked = json.loads(dlrun("submit", spec, "--check", "--json").stdout)["check"]
+    assert asked == {"accepted": True, "start": "at once, on this machine"}
     assert not dlrun.jobs.exists()
 
 

@@ -78,6 +78,17 @@ def test_the_advice_fits(command, words):
     assert words in (slurm.advice(SAID[command][0]) or "")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        "sbatch: error: fetch_config: DNS SRV lookup failed\nsbatch: fatal: Could not establish a configuration source",
+        "sbatch: error: ClusterName needs to be specified\nsbatch: fatal: Unable to process configuration file",
+    ],
+)
+def test_clients_without_a_cluster_are_told_apart_from_one_that_does_not_answer(words):
+    assert "--host LOGIN" in (slurm.advice(words) or "")
+
+
 def test_new_words_get_no_advice():
     assert slurm.advice("sbatch: error: the moon is full") is None
 
