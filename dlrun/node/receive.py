@@ -10,6 +10,7 @@ from . import wire
 from .board import SEEN, TAKEN
 from .errors import Damaged
 from .parcel import Parcel, Pool
+from .stride import Stride
 from .task import Task
 
 AGAIN = 0.005  # seconds between looks at a block that another lane is receiving
@@ -40,6 +41,7 @@ class Receiver:
         self._claim, self._arriving, self._arrived = claim, arriving, arrived
         self._lost, self._count = lost, count
         self._open = True
+        self._stride = Stride()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
@@ -118,13 +120,25 @@ class Receiver:
             if not 0 < size <= length - done:
                 raise Damaged("a segment with an impossible length arrived")
             more = wire.SEGMENT.size if done + size < length else 0
-            if not wire.fill(self._peer, parcel.view[done : done + size + more]):
+            if not self._strides(parcel, done, size, more):
                 return _ENDED
             done += size
             if more:
                 size = int(wire.SEGMENT.unpack_from(parcel.view, done)[0])
-            parcel.fill(done)
         return _WHOLE
+
+    def _strides(self, parcel: Parcel, done: int, size: int, more: int) -> bool:
+        """Receive a segment and `more` bytes after it, telling of each stride; whether the connection lasted."""
+        place, end = done, done + size + more
+        while place < end:
+            amount = min(self._stride.size, end - place)
+            began = time.perf_counter()
+            if not wire.fill(self._peer, parcel.view[place : place + amount]):
+                return False
+            self._stride.judge(amount, time.perf_counter() - began)
+            place += amount
+            parcel.fill(min(place, done + size))
+        return True
 
     def _segment(self) -> Optional[int]:
         raw = wire.exactly(self._peer, wire.SEGMENT.size)

@@ -10,9 +10,7 @@ from typing import Callable, List, Optional, Union
 from . import wire
 from .errors import NodeError
 from .parcel import Parcel
-
-LEAST, MOST = 64 << 10, 1 << 20  # bytes of a segment: what is passed on before the block is complete
-LAG = 0.005  # seconds that one segment should take, so that a chain of N nodes starts in N times that
+from .stride import Stride
 
 
 class Sender:
@@ -36,7 +34,7 @@ class Sender:
         self._queue: queue.Queue[Optional[Parcel]] = queue.Queue()
         self._open = True
         self._lock = threading.Lock()
-        self._segment = LEAST
+        self._stride = Stride()
         threading.Thread(target=self._run, daemon=True).start()
 
     def put(self, parcel: Parcel) -> None:
@@ -89,22 +87,17 @@ class Sender:
                 if filled < 0:
                     wire.send_all(self._peer, [*parts, wire.SEGMENT.pack(wire.ABORT)])
                     return
-                amount = min(filled - sent, self._segment)
+                amount = min(filled - sent, self._stride.size)
                 began = time.perf_counter()
                 wire.send_all(
                     self._peer, [*parts, wire.SEGMENT.pack(amount), parcel.view[sent : sent + amount]]
                 )
-                self._judge(amount, time.perf_counter() - began)
+                elapsed = time.perf_counter() - began
+                self._stride.judge(amount, elapsed)
+                self._count("held", int(elapsed * 1e9))
                 parts, sent = [], sent + amount
             if parts:  # a block of empty files
                 wire.send_all(self._peer, parts)
             self._count("sent", sent)
         finally:
             parcel.let_go()
-
-    def _judge(self, amount: int, elapsed: float) -> None:
-        self._count("held", int(elapsed * 1e9))
-        if elapsed < LAG / 2 and amount == self._segment:
-            self._segment = min(MOST, self._segment * 2)
-        elif elapsed > LAG * 2:
-            self._segment = max(LEAST, self._segment // 2)

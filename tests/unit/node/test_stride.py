@@ -1,0 +1,58 @@
+"""What is passed on before all of it has come."""
+
+import queue
+import socket
+import time
+from types import SimpleNamespace
+
+from dlrun.node import wire
+from dlrun.node.blocks import Block
+from dlrun.node.board import Board
+from dlrun.node.parcel import Pool
+from dlrun.node.receive import Receiver
+from dlrun.node.stride import LAG, LEAST, MOST, Stride
+
+
+def test_a_stride_grows_on_a_fast_link_and_shrinks_on_a_slow_one():
+    stride = Stride()
+    for _ in range(10):
+        stride.judge(stride.size, LAG / 10)
+    assert stride.size == MOST
+    stride.judge(LEAST, LAG / 10)
+    stride.judge(stride.size, LAG)
+    assert stride.size == MOST, "neither a short one nor one in good time says anything"
+    for _ in range(10):
+        stride.judge(stride.size, LAG * 10)
+    assert stride.size == LEAST
+
+
+def test_what_arrives_is_told_of_before_its_segment_is_complete():
+    """A chain starts in the time of N strides, not of N segments."""
+    ours, theirs = socket.socketpair()
+    key, length = bytes(32), 1 << 20
+    task = SimpleNamespace(board=Board(1, 1), blocks=[Block(0, 1, 0, length)], digests_length=lambda _: 0)
+    arriving = queue.Queue()
+
+    def take(parcel):
+        parcel.hold()
+        arriving.put(parcel)
+
+    def nothing(*_):
+        pass
+
+    receiver = Receiver(theirs, key, task, Pool(2), lambda _: True, take, nothing, nothing, nothing)
+    ours.sendall(wire.Head(0, length, b"").pack(key) + wire.SEGMENT.pack(length) + bytes(LEAST))
+    parcel = arriving.get(timeout=60)
+    until(lambda: parcel.filled == LEAST)
+    ours.sendall(bytes(length - LEAST))
+    until(lambda: parcel.filled == length)
+    receiver.close()
+    ours.close()
+
+
+def until(so):
+    """Wait until something is so."""
+    end = time.monotonic() + 60
+    while not so():
+        assert time.monotonic() < end
+        time.sleep(0.005)
