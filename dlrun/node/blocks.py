@@ -5,7 +5,7 @@ of one or several directories, one middling file, or a chunk of a large one.
 """
 
 from array import array
-from typing import Iterator, List, NamedTuple
+from typing import Iterator, List, NamedTuple, Tuple
 
 from .manifest import CHUNK, FILE, Manifest
 
@@ -25,6 +25,15 @@ class Block(NamedTuple):
 def is_chunk(block: Block, manifest: Manifest) -> bool:
     """Whether a block is a part of a file, not one or several whole files."""
     return block.length < manifest.sizes[block.first] or block.offset > 0
+
+
+def places(block: Block, manifest: Manifest) -> Iterator[Tuple[int, int, int]]:
+    """(entry, start, end) of each file of a block that is no chunk: where its bytes stand in the block."""
+    start = 0
+    for entry in range(block.first, block.first + block.many):
+        end = start + manifest.sizes[entry]
+        yield entry, start, end
+        start = end
 
 
 class Blocks:

@@ -4,7 +4,7 @@ import os
 from typing import List
 
 from . import text
-from .blocks import Block, is_chunk
+from .blocks import Block, is_chunk, places
 from .errors import SourceFault
 from .hashing import Hasher
 from .manifest import Manifest
@@ -41,36 +41,25 @@ class Reader:
         return self._files(block, view)
 
     def _files(self, block: Block, view: memoryview) -> bytes:
-        found = self._manifest
-        names, sizes, mtimes, parents, dirs = (
-            found.names,
-            found.sizes,
-            found.mtimes,
-            found.parents,
-            found.dirs,
-        )
-        digest, flags, timed, directory, parent = self._digest, self._flags, self._timed, -1, -1
+        found, digest, flags, timed = self._manifest, self._digest, self._flags, self._timed
+        names, parents, mtimes, dirs = found.names, found.parents, found.mtimes, found.dirs
         digests: List[bytes] = []
-        place = 0
         entry = block.first
         try:
-            for entry in range(block.first, block.first + block.many):
-                if parents[entry] != parent:
-                    parent = parents[entry]
-                    directory = self._directory(dirs[parent])
-                size = sizes[entry]
+            for entry, start, end in places(block, found):
+                directory = self._directory(dirs[parents[entry]])
                 descriptor = os.open(names[entry], flags, dir_fd=directory)
                 try:
-                    got = os.readv(descriptor, (view[place : place + size + 1],))
-                    if got < size:
-                        got += _rest(descriptor, view[place + got : place + size + 1])
+                    got = os.readv(descriptor, (view[start : end + 1],))
+                    if got < end - start:
+                        got += _rest(descriptor, view[start + got : end + 1])
                     status = os.fstat(descriptor)
                 finally:
                     os.close(descriptor)
-                if got != size or status.st_size != size or (timed and status.st_mtime_ns != mtimes[entry]):
+                whole = got == end - start == status.st_size
+                if not whole or (timed and status.st_mtime_ns != mtimes[entry]):
                     raise self._changed(entry, status)
-                digests.append(digest(view[place : place + size]))
-                place += size
+                digests.append(digest(view[start:end]))
         except OSError as fault:
             raise self._unreadable(entry, fault) from None
         return b"".join(digests)

@@ -11,7 +11,7 @@ import os
 from array import array
 from typing import Dict, List, Union
 
-from .blocks import Block, is_chunk
+from .blocks import Block, is_chunk, places
 from .hashing import Hasher
 from .manifest import FILE, HARD, LINK, Manifest
 from .writing import write_all, write_with_holes
@@ -121,7 +121,7 @@ class TarWriter:
 
     def write(self, block: Block, view: memoryview) -> None:
         """Write a block's files with their headers, or a chunk of one."""
-        layout, sizes = self._layout, self._layout.manifest.sizes
+        layout = self._layout
         if is_chunk(block, layout.manifest):
             if block.offset == 0:
                 write_all(self._descriptor, memoryview(layout.head(block.first)), layout.heads[block.first])
@@ -129,11 +129,8 @@ class TarWriter:
             put(self._descriptor, view[: block.length], layout.offsets[block.first] + block.offset)
         else:
             parts: List[Union[bytes, memoryview]] = []
-            place = 0
-            for entry in range(block.first, block.first + block.many):
-                size = sizes[entry]
-                parts += [layout.head(entry), view[place : place + size], bytes(-size % UNIT)]
-                place += size
+            for entry, start, end in places(block, layout.manifest):
+                parts += [layout.head(entry), view[start:end], bytes((start - end) % UNIT)]
             write_all(self._descriptor, memoryview(b"".join(parts)), layout.heads[block.first])
         if self._sync:
             os.fdatasync(self._descriptor)
@@ -150,16 +147,15 @@ class TarReader:
 
     def read(self, block: Block, view: memoryview) -> bytes:
         """Fill `view` with a block's bytes and return its hashes."""
-        layout, sizes, digests, place = self._layout, self._layout.manifest.sizes, [], 0
+        layout, digests = self._layout, []
         if is_chunk(block, layout.manifest):
             data = os.pread(self._descriptor, block.length, layout.offsets[block.first] + block.offset)
             view[: len(data)] = data
             return self._digest(data)
-        for entry in range(block.first, block.first + block.many):
-            data = os.pread(self._descriptor, sizes[entry], layout.offsets[entry])
-            view[place : place + len(data)] = data
+        for entry, start, end in places(block, layout.manifest):
+            data = os.pread(self._descriptor, end - start, layout.offsets[entry])
+            view[start : start + len(data)] = data
             digests.append(self._digest(data))
-            place += sizes[entry]
         return b"".join(digests)
 
     def close(self) -> None:

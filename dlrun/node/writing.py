@@ -10,7 +10,7 @@ import mmap
 import os
 from typing import Set
 
-from .blocks import Block, is_chunk
+from .blocks import Block, is_chunk, places
 from .errors import Damaged
 from .hashing import Hasher
 from .manifest import Manifest
@@ -45,32 +45,25 @@ class Writer:
             self._files(block, view)
 
     def _files(self, block: Block, view: memoryview) -> None:
-        found = self._manifest
-        names, sizes, mtimes, parents, dirs = (
+        found, odd = self._manifest, bool(self._sparse) or self._sync
+        names, parents, modes, mtimes, dirs = (
             found.names,
-            found.sizes,
-            found.mtimes,
             found.parents,
+            found.modes,
+            found.mtimes,
             found.dirs,
         )
-        modes, odd = found.modes, self._sparse or self._sync
-        directory = parent = -1
-        place = 0
-        for entry in range(block.first, block.first + block.many):
-            if parents[entry] != parent:
-                parent = parents[entry]
-                directory = self._directory(dirs[parent])
-            size, mtime = sizes[entry], mtimes[entry]
+        for entry, start, end in places(block, found):
+            directory = self._directory(dirs[parents[entry]])
             descriptor = os.open(names[entry], _NEW, modes[entry], dir_fd=directory)
             try:
                 if odd:
-                    self._odd(entry, descriptor, view[place : place + size])
-                elif os.write(descriptor, view[place : place + size]) != size:
-                    write_all(descriptor, view[place : place + size], 0)
-                os.utime(descriptor, ns=(mtime, mtime))
+                    self._odd(entry, descriptor, view[start:end])
+                elif os.write(descriptor, view[start:end]) != end - start:
+                    write_all(descriptor, view[start:end], 0)
+                os.utime(descriptor, ns=(mtimes[entry], mtimes[entry]))
             finally:
                 os.close(descriptor)
-            place += size
 
     def _odd(self, entry: int, descriptor: int, view: memoryview) -> None:
         if entry in self._sparse:
@@ -161,11 +154,7 @@ def verify(block: Block, view: memoryview, digests: bytes, manifest: Manifest, h
     if is_chunk(block, manifest):
         found = hasher.digest(view[: block.length])
     else:
-        parts, place = [], 0
-        for size in manifest.sizes[block.first : block.first + block.many]:
-            parts.append(hasher.digest(view[place : place + size]))
-            place += size
-        found = b"".join(parts)
+        found = b"".join(hasher.digest(view[start:end]) for _, start, end in places(block, manifest))
     if found != digests:
         message = "a block with `{}` arrived damaged".format(
             manifest.path(block.first).decode("utf-8", "replace")
