@@ -16,6 +16,18 @@ from .width import Width
 
 STEP = 0.05  # seconds between two judgements of the width
 FILE_WORTH = 1 << 15  # bytes that one more file counts for when the rate is judged
+SLOW_START = 16  # threads at a source that the walk found slow
+LARGE_START = (
+    2  # threads where most bytes are in large files: one reads and hashes while the disk serves the other
+)
+
+
+def _start(task: Task) -> int:
+    """The threads to begin with; how many there are in the end is measured."""
+    if task.slow:
+        return SLOW_START
+    large = sum(task.manifest.sizes[entry] for entry in task.blocks.large)
+    return LARGE_START if 2 * large > task.manifest.size() else 1
 
 
 class Gather:
@@ -38,7 +50,7 @@ class Gather:
         self._task, self._tokens, self._journal, self._pool = task, tokens, journal, pool
         self._count, self._outlet, self._complain = count, outlet, complain
         self._pace = Pace(task.rate / task.board.lanes)
-        self._width = Width(start=16 if task.slow else 1)
+        self._width = Width(start=_start(task))
         self._threads: List[threading.Thread] = []
         self._changed = threading.Condition()
         self._working = 0

@@ -54,6 +54,7 @@ class Stage:
         self.lanes = given.lanes or max(1, min(MOST_LANES, usable_cores()))
         self.form_name = "pack" if given.strategy == "pack" else "copy"
         self.notes: List[str] = []
+        self.slow = False  # whether the walk found the source slow
         cache.tidy(self.area)
         self.part: Optional[Tuple[int, int, str]] = None
         self._lock: Optional[Lock] = None
@@ -98,6 +99,7 @@ class Stage:
                 self._expected(found.size())
                 return found
         manifest, findings = survey.survey(source, self.walk)
+        self.slow = findings.slow
         manifest.info.update(wanted)
         self._expected(manifest.size())
         self.notes += survey.not_kept(findings, self.walk)
@@ -187,6 +189,7 @@ class Stage:
             follow=self.walk.follow,
             sync=self.given.sync == "file",
             rate=float(self.given.rate),
+            slow=self.slow,
             write=not relay,
         )
 

@@ -35,7 +35,8 @@ class Findings:
     """What the walk met that cannot be copied as it is, for the report.
 
     unreadable: (path, why); special: devices, sockets, pipes; privileged: files with a set-user-id, set-group-id
-    or sticky bit; outside: links that lead out of the data set; attributes: names of attributes not copied.
+    or sticky bit; outside: links that lead out of the data set; attributes: names of attributes not copied;
+    slow: the source made the walk wait.
     """
 
     def __init__(self) -> None:
@@ -44,6 +45,7 @@ class Findings:
         self.privileged: List[bytes] = []
         self.outside: List[bytes] = []
         self.attributes: Set[bytes] = set()
+        self.slow = False
 
 
 class Listing:
@@ -174,7 +176,7 @@ class Walk:
             self._keep(directory, part, statuses)
             if not self._wide and self._is_slow():
                 rest = names[start + BATCH :]
-                self._wide = True
+                self._wide = self.findings.slow = True
                 self._add([(directory, rest[k : k + BATCH]) for k in range(0, len(rest), BATCH)])
                 return
 

@@ -21,16 +21,14 @@ def command(*arguments):
 
 HELD_READER = """
 import os, time
-from dlrun.node.reading import Reader
-real, first, left = Reader.read, [], [2]
-def read(self, block, view):
-    first.append(self)
-    if self is first[0]:
-        left[0] -= 1
-        while left[0] < 0 and not os.path.exists({gate!r}):
-            time.sleep(0.01)
-    return real(self, block, view)
-Reader.read = read
+from dlrun.node.gather import Gather
+real, left = Gather._one, [2]
+def one(self, *arguments):
+    left[0] -= 1
+    while left[0] < 0 and not os.path.exists({gate!r}):
+        time.sleep(0.01)
+    return real(self, *arguments)
+Gather._one = one
 """  # every process of a node reads two blocks, and the rest once the gate is open; what it sends again is not held
 
 HELD_DISK = """

@@ -118,6 +118,7 @@ def test_a_walk_of_a_slow_source_is_wide(tmp_path, monkeypatch):
     took = time.perf_counter() - began
     monkeypatch.undo()
     assert took < 0.6, "600 calls of 2 ms, one after the other, take 1.2 s"
+    assert wide.findings.slow, "the copy begins wide as well"
     narrow = walk.Walk(source.parse(str(tmp_path / "tree")), walk.Options())
     narrow.run()
     assert sorted(wide.listings) == sorted(narrow.listings)
