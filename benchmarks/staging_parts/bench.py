@@ -38,15 +38,15 @@ class Bench:
         self.program = str(self.root / "node.pyz")
         bundle.write(self.program)
 
-    def tree(self, name, count, size):
-        """A source of so many files, a thousand in each directory; made once."""
+    def tree(self, name, count, size, each=1000):
+        """A source of so many files, `each` in a directory; made once."""
         base = self.root / name
         if base.exists():
             return base
         data = os.urandom(1 << 20)
         for number in range(count):
-            directory = base / f"d{number // 1000}"
-            if number % 1000 == 0:
+            directory = base / f"d{number // each}"
+            if number % each == 0:
                 directory.mkdir(parents=True)
             start = number % (len(data) - size) if size < len(data) else 0
             (directory / f"f{number}").write_bytes(data[start : start + size])
@@ -118,18 +118,21 @@ class Bench:
     def turns(self, title, ways, before=lambda: None):
         """Every way in turns, its best round; `before` each is called."""
         best = {name: (float("inf"), 0.0) for name in ways}
-        for _ in range(self.given.rounds):
-            for name, words in ways.items():
-                self.fresh()
-                before()
-                best[name] = min(best[name], self.timed(words))
-        table(title, best)
+        try:
+            for _ in range(self.given.rounds):
+                for name, words in ways.items():
+                    self.fresh()
+                    before()
+                    best[name] = min(best[name], self.timed(words))
+        finally:  # also what there is when it is ended before its time
+            table(title, best)
         self.fresh()
 
 
 def table(title, best):
     """Print the rows of one measurement, as Markdown."""
     print(f"\n{title}\n\n| way | seconds | CPU s | times dlrun |\n|---|---|---|---|")
-    for name, (wall, cpu) in sorted(best.items(), key=lambda item: item[1]):
+    rows = [(name, found) for name, found in best.items() if found[1]]
+    for name, (wall, cpu) in sorted(rows, key=lambda item: item[1]):
         print(f"| {name} | {wall:.2f} | {cpu:.2f} | {wall / best['dlrun'][0]:.2f} |")
     sys.stdout.flush()

@@ -59,7 +59,7 @@ def _crowd(bench, source, title):
 
 
 def slow(bench):
-    """Small files of a source whose metadata server is slow."""
+    """Small files of a source whose metadata server is slow; in many directories: FUSE looks up one name of each at once."""
     flags = subprocess.run(
         ["pkg-config", "--cflags", "--libs", "fuse3"], check=False, capture_output=True, text=True
     )
@@ -67,7 +67,7 @@ def slow(bench):
     if program is None:
         return
     count = int(5_000 * bench.given.scale)
-    source, view = bench.tree("behind", count, 33_000), bench.root / "view"
+    source, view = bench.tree("behind", count, 33_000, 50), bench.root / "view"
     view.mkdir(exist_ok=True)
     wide = (
         f'mkdir "$2" && cd "$1" && find . -type d -exec mkdir -p "$2/{{}}" \\; && find . -type f -print0 | \

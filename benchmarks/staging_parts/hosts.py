@@ -42,7 +42,20 @@ class Hosts:
     def _shape(self, where, device):
         rate = ["rate", f"{self.mbit}mbit", "burst", "256k", "cburst", "256k"]
         inside(where, "tc", "qdisc", "add", "dev", device, "root", "handle", "1:", "htb", "default", "1")
-        words = ["class", "add", "dev", device, "parent", "1:", "classid", "1:1", "htb", *rate]
+        words = [
+            "class",
+            "add",
+            "dev",
+            device,
+            "parent",
+            "1:",
+            "classid",
+            "1:1",
+            "htb",
+            *rate,
+            "quantum",
+            "60000",
+        ]
         inside(where, "tc", *words)
 
     def __exit__(self, *error):
