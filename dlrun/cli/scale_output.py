@@ -135,7 +135,7 @@ def _notes(study: Study, runs: Sequence[Measured], table: Table) -> bool:
             if skipped[-1]
             else "no number"
         )
-        say(f"throughput: the median of what {by} printed; {left} left out")
+        say(f"throughput: the median of each run's numbers (read from {by}); {left} left out")
         of = f"for {study.samples:g} samples" if study.samples else "what a run took"
         say(f"time to train: {of}; used {_used(runs)}")
     bad = [

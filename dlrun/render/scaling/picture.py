@@ -46,6 +46,7 @@ def draw(table: Table, title: str, kind: Literal["svg", "png"], estimate: Estima
             textcoords="offset points",
             xytext=(6, -11),
             fontsize=8,
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5},  # the curve may fall
         )
     if estimate:
         _estimated(left, right, table, estimate)
@@ -56,7 +57,8 @@ def draw(table: Table, title: str, kind: Literal["svg", "png"], estimate: Estima
         axes.grid(visible=True, alpha=0.25)
         axes.legend(fontsize=8)
     left.set_yscale("log", base=2)
-    left.set_yticks(ideal, [number(value) for value in ideal])  # the grid's crossings are the ideal line
+    ticks = [*_below(ideal[0], min(row.low for row in table.rows)), *ideal]
+    left.set_yticks(ticks, [number(value) for value in ticks])  # the grid's crossings are the ideal line
     for axes in (left, right):
         axes.minorticks_off()
     left.margins(x=0.14, y=0.08)
@@ -70,6 +72,15 @@ def draw(table: Table, title: str, kind: Literal["svg", "png"], estimate: Estima
         out, format=kind, dpi=150, bbox_inches="tight", metadata={"Date": None} if kind == "svg" else None
     )
     return out.getvalue()
+
+
+def _below(first: float, least: float) -> list[float]:
+    """Ticks under the first, each half the next, for a curve that falls."""
+    found = []
+    while first > least > 0:
+        first /= 2
+        found.append(first)
+    return found[::-1]
 
 
 def _estimated(left: Any, right: Any, table: Table, estimate: Estimate) -> None:
