@@ -27,4 +27,8 @@ def command(limit: int, site: str | None, as_json: bool) -> None:
         return
     show([row_of(job, states[job.directory]) for job in chosen])
     if not chosen:
-        say("no jobs yet; `dlrun submit SPEC` makes one")
+        say(
+            f"no job of site `{site}`; `dlrun list` shows all"
+            if site
+            else "no jobs yet; `dlrun submit SPEC` makes one"
+        )

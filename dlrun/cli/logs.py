@@ -59,6 +59,8 @@ def command(job: str, follow: bool, wanted: str | None, merge: bool, first_failu
     if not files and not follow:
         say(f"job {found.directory.name} has no log of that rank yet; its logs are in {found.directory}/logs")
         return 1
+    if which not in ("first", "all", "job") and not follow:
+        _name_absent(which, files)
     if paths:
         for log in files:
             click.echo(str(log.path))
@@ -88,6 +90,15 @@ def _first_failure(job: Job) -> list[Log]:
         )
         found += [log for log in logs.find(run, "all") if (log.role, log.rank) == (first.role, first.rank)]
     return found
+
+
+def _name_absent(which: str, files: Sequence[Log]) -> None:
+    """Say which of the ranks that were asked for have no log."""
+    from dlrun.effects.logs import parse_ranks
+    from dlrun.model.cpuset import format_list
+
+    if absent := parse_ranks(which) - {log.rank for log in files}:
+        say(f"no log of rank {format_list(absent)}")
 
 
 def _merge(job: Job, files: Sequence[Log]) -> None:

@@ -52,7 +52,7 @@ def parse_ranks(text: str) -> frozenset[int]:
     ranks: set[int] = set()
     for part in text.split(","):
         match = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
-        if not match or int(match[2] or match[1]) - int(match[1]) > 1_000_000:
+        if not match or not 0 <= int(match[2] or match[1]) - int(match[1]) <= 1_000_000:
             raise Invalid(
                 f"`{text}` names no ranks",
                 help="write `first`, `all`, `job`, a rank, or a list such as `0,3-5`",

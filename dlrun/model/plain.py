@@ -87,7 +87,15 @@ def _object(kind: Any, data: Any, path: str) -> Any:
     try:
         return kind(**values)
     except TypeError as error:
-        raise ValueError(f"{path or 'the document'}: {error}") from None
+        absent = [
+            field.name
+            for field in dataclasses.fields(kind)
+            if field.name not in data
+            and field.default is dataclasses.MISSING
+            and field.default_factory is dataclasses.MISSING
+        ]
+        names = ", ".join(f"`{name}`" for name in absent[:3]) + (", …" if len(absent) > 3 else "")
+        raise ValueError(f"{path or 'the document'}: {f'without {names}' if absent else error}") from None
 
 
 def _union(kind: Any, data: Any, path: str) -> Any:

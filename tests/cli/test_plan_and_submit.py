@@ -60,6 +60,7 @@ def test_a_saved_plan_is_submitted_exactly(dlrun):
         ("{}", "is not a plan of this version"),
         ("[1", "is not a plan"),
         ('{"version": 1, "nmae": "x"}', "unknown key `nmae`"),
+        ('{"version": 1}', "the document: without `name`, `framework`, `site`, …\n"),
     ],
 )
 def test_what_is_no_plan(dlrun, text, says):
@@ -174,7 +175,11 @@ def test_list_and_names_of_jobs(dlrun):
     listed = [line.split()[0] for line in dlrun("list").stdout.splitlines()[1:]]
     assert listed == [second.name, first.name]
     assert dlrun("list", "--limit", "1").stdout.count("workstation") == 1
-    assert dlrun("list", "--site", "elsewhere").stdout == ""
+    elsewhere = dlrun("list", "--site", "elsewhere")
+    assert (elsewhere.stdout, elsewhere.stderr) == (
+        "",
+        "no job of site `elsewhere`; `dlrun list` shows all\n",
+    )
     job_id = json.loads((first / "submission.json").read_text())["job_id"]
     for word in (str(first), first.name, first.name[:-2], "run", job_id, job_id.split(".")[0]):
         assert dlrun("status", word).stdout.splitlines()[1].startswith(first.name), word
@@ -199,7 +204,9 @@ def test_logs(dlrun):
     assert by_rank["all"].count("err ") == 3
     assert dlrun("logs", job, "--paths", "--rank", "2").stdout == f"{job}/logs/rank-2.log\n"
     assert "has no log of that rank" in dlrun("logs", job, "--rank", "7", code=1).stderr
-    assert "names no ranks" in dlrun("logs", job, "--rank", "x", code=2).stderr
+    assert dlrun("logs", job, "--rank", "1-4,7").stderr == "no log of rank 3-4,7\n"
+    for no_ranks in ("x", "3-1"):
+        assert "names no ranks" in dlrun("logs", job, "--rank", no_ranks, code=2).stderr
 
 
 def test_directory_is_where_the_command_runs(dlrun):
