@@ -128,7 +128,7 @@ memory_kills() { # sets kills to how many processes beside this one the kernel h
 export DLRUN_PROCESS="$DLRUN_RUN_ID $role $DLRUN_RANK" # marks all that the program starts
 
 sweep() { # end what the program has left, also what it had detached: SIGTERM, then SIGKILL
-  local found tries signal=TERM job=${SLURM_JOB_ID:+SLURM_JOB_ID=$SLURM_JOB_ID}
+  local found tries signal=${unheard:+KILL} job=${SLURM_JOB_ID:+SLURM_JOB_ID=$SLURM_JOB_ID}
   job=${job:-${PBS_JOBID:+PBS_JOBID=$PBS_JOBID}}
   for ((tries = 0; tries < 25; tries++)); do
     mapfile -t found < <(unset DLRUN_PROCESS; grep -lszxF "DLRUN_PROCESS=$1" /proc/[0-9]*/environ)
@@ -137,13 +137,14 @@ sweep() { # end what the program has left, also what it had detached: SIGTERM, t
     fi
     ((${#found[@]})) || return 0
     found=("${found[@]#/proc/}")
-    kill -s "$signal" "${found[@]%/environ}" 2>/dev/null
+    kill -s "${signal:-TERM}" "${found[@]%/environ}" 2>/dev/null
     sleep 0.1
     if ((tries > 20)); then signal=KILL; fi
   done
 }
 
 ending=
+unheard= # set if the program did not end when it was asked to
 trap end TERM
 trap 'sweep "$DLRUN_PROCESS"' EXIT
 memory_kills
@@ -165,10 +166,11 @@ while :; do
   status=$?
   kill -0 "$child" 2>/dev/null || break # a trapped signal ends `wait`, not the program
   if [[ -n $ending ]]; then # after a grace, end it and all that it started
-    for ((waited = 0; waited < 80; waited++)); do
+    for ((waited = 0; waited < 60; waited++)); do # with the sweep, less than job.sh waits
       kill -0 "$child" 2>/dev/null || break
       sleep 0.1
     done
+    if kill -0 "$child" 2>/dev/null; then unheard=1; fi
     kill_tree "$child"
   fi
 done
