@@ -28,10 +28,12 @@ DLRUN_REPLACED, DLRUN_SECONDS   how often a node that died was replaced, and the
 DLRUN_ROLE, DLRUN_RANK, DLRUN_LOCAL_RANK, DLRUN_NODE_RANK, DLRUN_HOST   which process this is, and where
 DLRUN_WORLD_SIZE, DLRUN_LOCAL_SIZE, DLRUN_NODES, DLRUN_THREADS          how many processes, nodes and threads
 DLRUN_ALLOWED                   with `verify`: the CPUs that the rank was started with, before it was bound
+DLRUN_COMM_CPUS, DLRUN_LOADER_CPUS   CPUs that the placement keeps for communication and for data loading
 DLRUN_HOSTS                     a file with the nodes, the first one first
 DLRUN_MASTER_ADDR, DLRUN_MASTER_IP, DLRUN_MASTER_PORT                   where ranks meet
 DLRUN_DATA_<NAME>               path of a data set
 DLRUN_STAGE, DLRUN_STAGE_PORT   where staged data sets lie on each node, and the port that brings them
+DLRUN_STAGE_EVENTS              a file with what staging does on this node, one JSON object a line
 DLRUN_RESULTS                   directory on each node whose content is brought away at the end (`results:`)
 DLRUN_USER, DLRUN_PROCESS       who runs the job; a mark on all processes that a rank starts""",
 }
