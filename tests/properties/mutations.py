@@ -44,7 +44,7 @@ secrets:
   HF_TOKEN: {env: HF_TOKEN}
   WANDB_API_KEY: {file: ~/.wandb}
 sweep: {lr: [0.1, 0.2], seed: [1, 2, 3]}
-torch: {torchrun: true, max_restarts: 3}
+torch: {agent: true, max_restarts: 3}
 """
 
 SITE = """\
@@ -82,7 +82,7 @@ storage: {node_local: {path: $TMPDIR, size: 1TB}, shared: [/scratch]}
 environment: {setup: [module reset], modules: [gcc], hygiene: reset, variables: {A: b}}
 gpu_binding: {policy: visible}
 billing: {unit: core-hours, factor: 64}
-defaults: {resources: {walltime: 1h}, torch: {torchrun: true}}
+defaults: {resources: {walltime: 1h}, torch: {agent: true}}
 """
 
 NASTY = (

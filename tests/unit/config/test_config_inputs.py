@@ -65,10 +65,10 @@ def test_everything_in_layers(machine):
         SITE.format(name="mine") + "defaults: {resources: {qos: site, partition: p}}\n",
     )
     machine.environment["DLRUN_SET_RESOURCES__NODES"] = "3"
-    found = machine.load(SPEC + "resources: {nodes: 2, walltime: 1h}\n", sets=["torch.torchrun=true"])
+    found = machine.load(SPEC + "resources: {nodes: 2, walltime: 1h}\n", sets=["torch.agent=true"])
     resources = found.spec.resources
     assert (resources.account, resources.qos, resources.partition, resources.nodes) == ("me", "low", "p", 3)
-    assert found.spec.options["torchrun"] is True
+    assert found.spec.options["agent"] is True
     assert found.site.name == "mine"
     assert {
         key: found.origins[f"resources.{key}"].layer for key in ("account", "partition", "nodes", "walltime")

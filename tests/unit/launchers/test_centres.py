@@ -43,8 +43,8 @@ def test_mpi_programs_can_be_started(tmp_path, name):
         ("framework: mxnet\nresources: {nodes: 2, ranks_per_node: 1}", False),
         ("framework: mxnet\nresources: {nodes: 2, ranks_per_node: 4}", True),
         ("framework: mxnet\nmxnet: {servers_per_node: 4}\nresources: {nodes: 2, ranks_per_node: 4}", False),
-        ("framework: torch\ntorch: {torchrun: true}\nresources: {nodes: 2, ranks_per_node: 4}", True),
-        ("framework: torch\ntorch: {torchrun: true}\nresources: {nodes: 1, ranks_per_node: 4}", False),
+        ("framework: torch\ntorch: {agent: true}\nresources: {nodes: 2, ranks_per_node: 4}", True),
+        ("framework: torch\ntorch: {agent: true}\nresources: {nodes: 1, ranks_per_node: 4}", False),
     ],
 )
 def test_ibrun_lays_out_nothing_but_the_ranks(spec, refused, tmp_path):
