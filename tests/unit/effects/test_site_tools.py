@@ -333,7 +333,7 @@ def test_every_new_profile_passes_its_check(tmp_path, scheduler, fabric):
         (["--max-walltime", "1d"], "add `--partition NAME`"),
         (["--smt", "2"], "add `--cores N`"),
         (["--interface", "ib0"], "add `--fabric NAME`"),
-        (["--launcher", "mpirun"], "'mpirun' is not one of"),
+        (["--launcher", "mpirun"], "`mpirun` is not one of"),
     ],
 )
 def test_flags_that_make_no_profile_are_refused(flags, said, capsys):

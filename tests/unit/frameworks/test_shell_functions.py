@@ -146,17 +146,19 @@ def test_nothing_that_a_program_detaches_outlives_it(tmp_path):
     assert left.stdout == ""
 
 
-@pytest.mark.parametrize("variable", ["SLURM_JOB_ID", "PBS_JOBID"])
-def test_a_job_that_a_program_submits_goes_on(variable, tmp_path):
+@pytest.mark.parametrize(("variable", "stays", "ends"), [("SLURM_JOB_ID", 976, 975), ("PBS_JOBID", 974, 973)])
+def test_a_job_that_a_program_submits_goes_on(variable, stays, ends, tmp_path):
     """Schedulers hand the submitting program's environment to the next job, but its own number."""
-    act = f"{variable}=8 setsid sleep 976 >/dev/null 2>&1 & setsid sleep 975 >/dev/null 2>&1 &"
+    act = f"{variable}=8 setsid sleep {stays} >/dev/null 2>&1 & setsid sleep {ends} >/dev/null 2>&1 & "
+    for each in (stays, ends):  # until it is itself, a new process has the environment of its parent
+        act += f"until pgrep -f '^sleep {each}$' >/dev/null; do sleep 0.05; done; "
     spec = f'framework: mpi\nlauncher: intelmpi\nresources: {{nodes: 2}}\ncommand: [bash, -c, "{act}"]'
     run_process(tmp_path, spec, "rank", 0, more={variable: "7"})
     left = subprocess.run(
-        ["pgrep", "-f", "^sleep 97[56]$"], capture_output=True, text=True, check=True
+        ["pgrep", "-f", f"^sleep ({stays}|{ends})$"], capture_output=True, text=True, check=True
     ).stdout
     (pid,) = map(int, left.split())
-    assert (Path("/proc") / str(pid) / "cmdline").read_bytes() == b"sleep\x00976\x00"
+    assert (Path("/proc") / str(pid) / "cmdline").read_bytes() == b"sleep\x00%d\x00" % stays
     os.kill(pid, signal.SIGKILL)
 
 
