@@ -16,8 +16,13 @@ if TYPE_CHECKING:
 
 @click.command(epilog="Example: dlrun verify spec.yaml")
 @spec_options
+@click.option(
+    "--here",
+    is_flag=True,
+    help="Run inside the allocation that this shell has (salloc, qsub -I); submit nothing.",
+)
 @json_option
-def command(spec: Path, site: str | None, sets: tuple[str, ...], as_json: bool) -> int:
+def command(spec: Path, site: str | None, sets: tuple[str, ...], here: bool, as_json: bool) -> int:
     """Run a short job with SPEC's plan in which each rank says what it is, and compare: exit 1 on any difference.
 
     Ranks try the network and, over several nodes, the communication library: what that talks over is held against the
@@ -25,7 +30,7 @@ def command(spec: Path, site: str | None, sets: tuple[str, ...], as_json: bool) 
     """
     from dlrun.effects import verify
 
-    done = verify.run(spec, sets=sets, site=site, say=say)
+    done = verify.run(spec, sets=sets, site=site, here=here, say=say)
     wrong = [one for one in done.ranks if one.differences]
     if as_json:
         from dlrun.cli.output.json import emit

@@ -9,14 +9,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dlrun.effects import watch
+from dlrun.effects import verify_here, watch
 from dlrun.effects.jobs import Job
 from dlrun.effects.prepare import prepare, read
 from dlrun.effects.submit import submit
 from dlrun.effects.verify_compare import Checked, compare, fabric_interfaces
 from dlrun.errors import Invalid
 from dlrun.fabrics.libraries import OF_FRAMEWORK
-from dlrun.model.plan import FabricCheck
+from dlrun.model.plan import FabricCheck, Plan
 from dlrun.model.spec import OnFailure, Spec, Sweep
 from dlrun.model.units import Duration
 from dlrun.node import transport_lines
@@ -47,8 +47,13 @@ class Verified:
     network: Network
 
 
-def run(path: Path, *, sets: Sequence[str], site: str | None, say: Callable[[str], None]) -> Verified:
-    """Submit the check, wait for it, and compare. Raises what `submit` raises."""
+def run(
+    path: Path, *, sets: Sequence[str], site: str | None, here: bool = False, say: Callable[[str], None]
+) -> Verified:
+    """Submit the check (or with `here` run it in this shell's allocation), wait for it, and compare.
+
+    Raises what `submit` and `verify_here.run` raise.
+    """
     inputs = read(path, sets=sets, site=site)
     if inputs is None:
         raise Invalid(
@@ -61,11 +66,7 @@ def run(path: Path, *, sets: Sequence[str], site: str | None, say: Callable[[str
     plan = replace(prepared.plan, roles=roles)
     for warning in plan.warnings:
         say(f"warning: {warning}")
-    job = submit(plan, None, say=say).job
-    say(f"job {job.job_id} checks {plan.request.ranks} ranks; job directory: {job.directory}")
-    watcher = watch.Watcher(job, lambda why: say(f"job {job.job_id} is {why}"))
-    while not watcher.ended():
-        time.sleep(0.2)
+    job = verify_here.run(plan) if here else _submitted(plan, say)
     fabric = expected(inputs.site, "warn")
     found = reports(job.directory)
     ranks = compare(plan, found, _hosts(job.directory), fabric, libraries=bool(ways))
@@ -75,6 +76,16 @@ def run(path: Path, *, sets: Sequence[str], site: str | None, say: Callable[[str
         ranks=ranks,
         network=Network(fabric=fabric, interfaces=fabric_interfaces(plan), unseen=unseen),
     )
+
+
+def _submitted(plan: Plan, say: Callable[[str], None]) -> Job:
+    """The check as a job of its own that has ended."""
+    job = submit(plan, None, say=say).job
+    say(f"job {job.job_id} checks {plan.request.ranks} ranks; job directory: {job.directory}")
+    watcher = watch.Watcher(job, lambda why: say(f"job {job.job_id} is {why}"))
+    while not watcher.ended():
+        time.sleep(0.2)
+    return job
 
 
 def _check_of(spec: Spec, ways: Sequence[str]) -> Spec:

@@ -54,6 +54,26 @@ def test_ranks_on_two_nodes_are_as_planned(alice):
     assert "no torch" in said["network"]["unseen"]
 
 
+def test_inside_an_allocation_nothing_is_submitted(alice):
+    alice.write("spec.yaml", SPEC)
+    alone = alice.dlrun("verify", "spec.yaml", "--here", code=2)
+    assert "this shell is in no allocation of slurm" in alone.stderr
+    line = "PATH=$0:$PATH salloc -Q -N$1 --exclusive dlrun verify spec.yaml --here --site site.yaml --json"
+
+    def inside(nodes: int):
+        words = ["bash", "-c", line, str(PYTHON), str(nodes)]
+        return alice.cluster.on("login", words, user="alice", cwd=str(alice.directory), timeout=120)
+
+    done = inside(2)
+    ranks = json.loads(done.stdout)["verify"]["ranks"]
+    assert [(one["report"]["mask"], one["differences"]) for one in ranks] == [
+        ([0, 1, 2, 3], []),
+        ([4, 5, 6, 7], []),
+    ] * 2
+    assert "allocation" in (few := inside(1).stderr)
+    assert "has 1 nodes, and the plan wants 2" in few
+
+
 @pytest.mark.torch
 def test_the_transport_that_the_library_chose_is_compared(alice):
     """Gloo knows sockets alone: right on an Ethernet, a fall-back where the site has InfiniBand."""
@@ -89,7 +109,10 @@ def test_a_profile_of_other_nodes_is_found_out(alice):
     alice.write("spec.yaml", SPEC)
     done = alice.dlrun("verify", "spec.yaml", "--site", "wrong.yaml", code=1)
     assert "2 of 4 ranks are as planned" in done.stderr
-    assert "rank 3 may use CPUs 4-7, not 8-15; likely: an inherited mask: it was started with CPUs 0-7" in done.stdout
+    assert (
+        "rank 3 may use CPUs 4-7, not 8-15; likely: an inherited mask: it was started with CPUs 0-7"
+        in done.stdout
+    )
 
 
 def test_a_launcher_that_binds_by_itself_is_named(alice):
