@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import click
 
@@ -13,11 +14,11 @@ from dlrun.effects.jobs import Job
 from dlrun.model.job import JobStatus
 
 
-def to_the_end(job: Job, *, quiet: bool, wanted: str = "first") -> int:
-    """Print log lines until the job ends; returns the job's exit code (1 if it ended without one)."""
+def to_the_end(job: Job, *, quiet: bool, wanted: str = "first", runs: Sequence[Path] | None = None) -> int:
+    """Print log lines (of these runs, else of all) until the job ends; its exit code, 1 if it ended without one."""
     watcher = watch.Watcher(job, lambda why: say(f"job {job.job_id} is {why}"))
     try:
-        show(job, wanted, ended=watcher.ended, quiet=quiet)
+        show(job, wanted, runs=runs, ended=watcher.ended, quiet=quiet)
     except KeyboardInterrupt:
         say(
             f"\nthe job goes on; `dlrun logs -f {job.directory.name}` follows it, `dlrun cancel {job.directory.name}` ends it"
@@ -31,18 +32,31 @@ def to_the_end(job: Job, *, quiet: bool, wanted: str = "first") -> int:
     return final.exit_code
 
 
-def show(job: Job, wanted: str, *, ended: Callable[[], bool] = lambda: True, quiet: bool = False) -> None:
-    """Print the lines of the chosen logs; several processes' are marked with who wrote them."""
+def show(
+    job: Job,
+    wanted: str,
+    *,
+    runs: Sequence[Path] | None = None,
+    ended: Callable[[], bool] = lambda: True,
+    quiet: bool = False,
+) -> None:
+    """Print the lines of the chosen logs (of these runs, else of all); several processes' are marked with who wrote them."""
     with copies.of(job, wanted) as refresh:
-        _print(job, wanted, lambda: ended() and refresh(True), refresh, quiet=quiet)
+        _print(job, wanted, runs, lambda: ended() and refresh(True), refresh, quiet=quiet)
 
 
 def _print(
-    job: Job, wanted: str, ended: Callable[[], bool], refresh: Callable[[bool], bool], *, quiet: bool
+    job: Job,
+    wanted: str,
+    runs: Sequence[Path] | None,
+    ended: Callable[[], bool],
+    refresh: Callable[[bool], bool],
+    *,
+    quiet: bool,
 ) -> None:
     def find() -> list[logs.Log]:
         refresh(False)
-        return [log for run in job.run_directories() for log in logs.find(run, wanted)]
+        return [log for run in runs or job.run_directories() for log in logs.find(run, wanted)]
 
     marked = wanted not in ("first", "job") or job.array is not None
     out = sys.stdout.buffer

@@ -11,6 +11,7 @@ from dlrun.cli.options import say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from dlrun.effects.jobs import Job
     from dlrun.effects.logs import Log
@@ -36,28 +37,30 @@ if TYPE_CHECKING:
 @click.option("--first-failure", is_flag=True, help="The log of the process that failed first.")
 @click.option("--paths", is_flag=True, help="Print the log files' names instead.")
 def command(job: str, follow: bool, wanted: str | None, merge: bool, first_failure: bool, paths: bool) -> int:
-    """Show the logs of JOB (directory, name, scheduler id or `latest`)."""
+    """Show the logs of JOB (directory, name, scheduler id or `latest`); `JOB:3` or `JOB:0-2,7` are points of a sweep."""
     from dlrun.cli.follow import show, to_the_end
     from dlrun.effects import copies, jobs, logs
+    from dlrun.effects.selection import select
     from dlrun.errors import Invalid
 
     if first_failure and (follow or merge or wanted):
         raise Invalid("`--first-failure` is one log by itself", help="leave out -f, --merge and --rank")
     which = wanted or ("all" if merge or first_failure else "first")
-    found = jobs.find(job, jobs.home())
+    selected = select(job, jobs.home())
+    found, runs = selected.job, selected.runs
     if not follow:
         with copies.of(found, which) as refresh:
             refresh(True)
-    files = [log for run in found.run_directories() for log in logs.find(run, which)]
+    files = [log for run in runs for log in logs.find(run, which)]
     if first_failure:
-        files = _first_failure(found)
+        files = _first_failure(runs)
         if not files:
             say(
                 f"no process of {found.directory.name} has failed by itself; `dlrun why {found.directory.name}` says more"
             )
             return 1
     if not files and not follow:
-        say(f"job {found.directory.name} has no log of that rank yet; its logs are in {found.directory}/logs")
+        say(f"job {found.directory.name} has no log of that rank yet; its logs are in {runs[0]}/logs")
         return 1
     if which not in ("first", "all", "job") and not follow:
         _name_absent(which, files)
@@ -65,23 +68,23 @@ def command(job: str, follow: bool, wanted: str | None, merge: bool, first_failu
         for log in files:
             click.echo(str(log.path))
     elif follow:  # lines come in the order in which they are written
-        to_the_end(found, quiet=False, wanted=which)
+        to_the_end(found, quiet=False, wanted=which, runs=runs)
     elif first_failure:
         for log in files:
             sys.stdout.buffer.write(log.path.read_bytes())
     elif merge:
         _merge(found, files)
     else:
-        show(found, which)
+        show(found, which, runs=runs)
     return 0
 
 
-def _first_failure(job: Job) -> list[Log]:
+def _first_failure(runs: Sequence[Path]) -> list[Log]:
     """The log of the process that failed first, in each run that has one."""
     from dlrun.effects import logs, why
 
     found = []
-    for run in job.run_directories():
+    for run in runs:
         first = why.first_failure(run)
         if first is None:
             continue

@@ -22,7 +22,8 @@ def command(job: str, sort: str | None, as_csv: bool, as_json: bool) -> None:
     """Show a table of the runs of JOB: a sweep's parameters, state, time, cost and the metrics in their logs.
 
     A spec says under `metrics:` what to read; the throughput of common trainers is found by itself. Points that
-    `dlrun resubmit --failed` ran again are shown as they ended last.
+    `dlrun resubmit --failed` ran again are shown as they ended last. Files that a spec's `results:` brings from the
+    nodes are not listed: they are at the place that it names.
     """
     from dlrun.effects import jobs
     from dlrun.effects.results import of

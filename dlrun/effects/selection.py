@@ -20,6 +20,12 @@ class Selection:
     job: Job
     tasks: tuple[int, ...] | None = None
 
+    @property
+    def runs(self) -> list[Path]:
+        """The directories of the chosen runs."""
+        every = self.job.run_directories()
+        return every if self.tasks is None else [every[task] for task in self.tasks]
+
     def __str__(self) -> str:
         """As the user may write it: the directory's name, and the points."""
         points = "" if self.tasks is None else f":{','.join(map(str, self.tasks))}"

@@ -33,3 +33,13 @@ def test_ranks_are_merged_by_time_and_the_first_failure_is_found(dlrun):
 def test_a_job_without_a_failure_has_none(dlrun):
     job = dlrun.submit("command: ['true']\n", "--wait")
     assert "has failed by itself" in dlrun("logs", job, "--first-failure", code=1).stderr
+
+
+def test_points_of_a_sweep_have_logs_of_their_own(dlrun):
+    job = dlrun.submit("command: [bash, -c, 'echo value {{ x }}']\nsweep: {x: [a, b, c]}\n", "--wait")
+    lines = [line for line in dlrun("logs", f"{job}:0,2").stdout.splitlines() if "value" in line]
+    assert lines == ["[0/rank 0] value a", "[2/rank 0] value c"]
+    assert "value b" in dlrun("logs", f"{job}:1", "-f").stdout
+    (path,) = dlrun("logs", f"{job}:1", "--rank", "0", "--paths").stdout.split()
+    assert path.endswith("points/1/logs/rank-0.log")
+    assert "the sweep has no point 9" in dlrun("logs", f"{job}:9", code=2).stderr
