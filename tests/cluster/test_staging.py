@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 import subprocess
 import sys
@@ -24,7 +26,8 @@ SITE = {
 
 @pytest.fixture(scope="module")
 def alice():
-    with Cluster(ClusterSpec(node_types=(NodeType(count=3),)), name=f"staging-{os.getpid()}") as running:
+    patient = ClusterSpec(node_types=(NodeType(count=3),), slurm_conf=("KillWait=60",))  # 30 s is Slurm's own
+    with Cluster(patient, name=f"staging-{os.getpid()}") as running:
         yield User(running, SITE)
 
 
@@ -132,6 +135,24 @@ def test_inside_an_allocation_all_of_its_nodes_get_the_data(alice):
     assert len(have) == 2
 
 
+def test_inside_an_allocation_machines_read_json_lines(alice):
+    source = files(alice)
+    line = 'PATH="$0:$PATH" exec salloc -Q -N2 -t5 dlrun stage-data "$1" --name told --json'
+    done = alice.cluster.on(
+        "login",
+        ["bash", "-c", line, str(PYTHON), str(source)],
+        user="alice",
+        env={"DLRUN_SITE": str(alice.directory / "site.yaml")},
+        cwd=str(alice.directory),
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    *events, last = [json.loads(text) for text in done.stdout.splitlines()]
+    assert ("done", "told") in [(event["event"], event["name"]) for event in events]
+    assert (last["stage"]["nodes"], last["stage"]["sets"]) == (2, {"told": "/tmp/dlrun-alice/told/data"})
+    assert (last["stage"]["reports"]["told"]["files"], last["stage"]["reports"]["told"]["nodes"]) == (40, 2)
+
+
 def test_a_venv_comes_to_every_node(alice):
     venv = alice.directory / "venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
@@ -169,3 +190,96 @@ def test_results_of_every_node_come_together_also_when_the_job_fails(alice, code
     assert sorted(path.name for path in (to / "sub").iterdir()) == ["rank-0", "rank-1", "rank-2"]
     for node in alice.cluster.spec.nodes:
         assert not [name for name in names(alice, node) if name.startswith(".results")]
+
+
+def test_a_node_without_local_storage_is_told_by_name(alice):
+    source = files(alice)
+    alice.write("site.yaml", {**SITE, "storage": {"node_local": {"path": "/ssd", "size": "10GB"}}})
+    try:
+        spec = {
+            "command": bash("true"),
+            "resources": {"nodes": 2, "ranks_per_node": 1, "cpus_per_rank": 1, "walltime": "5m"},
+            "data": {"set": {"source": str(source), "strategy": "copy"}},
+        }
+        job = alice.submit(spec)
+        (run,) = alice.ended(job, within=90)
+    finally:
+        alice.write("site.yaml", SITE)
+    assert run["state"] == "failed"
+    logs = alice.job_dir(job) / "logs"
+    log = (logs / "job.log").read_text()
+    assert "first failure: stage " in log
+    assert "there is no node-local storage at `/ssd`" in log
+    assert "name a directory that this node can write" in log
+    assert not list(logs.glob("rank-*.log")), "no rank starts without its data"
+
+
+def test_results_come_whole_before_the_walltime_ends(alice):
+    to = alice.directory / "results-in-time"
+    script = """\
+    trap '' TERM
+    for ((n = 0; ; n++)); do
+      head -c 1048576 /dev/urandom >"$1/.new-$DLRUN_RANK"
+      sha256sum <"$1/.new-$DLRUN_RANK" >"$1/$DLRUN_RANK-$n.sum"
+      mv "$1/.new-$DLRUN_RANK" "$1/$DLRUN_RANK-$n"
+      sleep 0.5
+    done"""
+    job = alice.submit(
+        {
+            "command": [*bash(script), "x", "{{ results }}"],
+            "results": {"to": str(to), "before_end": "30s"},
+            "resources": {"nodes": 2, "ranks_per_node": 1, "cpus_per_rank": 1, "walltime": "1m"},
+        }
+    )
+    (run,) = alice.ended(job, within=180)
+    log = (alice.job_dir(job) / "logs" / "job.log").read_text()
+    assert "the walltime is over: ending the ranks" in log
+    assert "bringing the results to" in log
+    assert run["state"] == "timed out", log
+    whole_and_gone(alice, to, ranks=2)
+
+
+def whole_and_gone(alice, to, ranks):
+    """Every file that has its final name is whole, and nothing is left on the nodes."""
+    brought = [path for path in to.iterdir() if path.suffix == "" and not path.name.startswith(".")]
+    assert {path.name.partition("-")[0] for path in brought} == {str(rank) for rank in range(ranks)}
+    for path in brought:
+        wanted = path.with_name(path.name + ".sum").read_text().split()[0]
+        assert hashlib.sha256(path.read_bytes()).hexdigest() == wanted, path
+    for node in alice.cluster.spec.nodes:
+        assert not [name for name in names(alice, node) if name.startswith(".results")]
+
+
+def test_a_cancelled_job_brings_its_results_and_leaves_no_data(alice):
+    source, to = files(alice), alice.directory / "results-cancelled"
+    script = """\
+    head -c 1048576 /dev/urandom >"$1/$DLRUN_RANK-0"
+    sha256sum <"$1/$DLRUN_RANK-0" >"$1/$DLRUN_RANK-0.sum"
+    touch "$DLRUN_RUN_DIR/written-$DLRUN_RANK"
+    exec sleep 600"""
+    job = alice.submit(
+        {
+            "command": [*bash(script), "x", "{{ results }}"],
+            "data": {"set": {"source": str(source), "strategy": "copy"}},
+            "results": {"to": str(to), "before_end": "1m"},
+            "resources": {"nodes": 2, "ranks_per_node": 1, "cpus_per_rank": 1, "walltime": "10m"},
+        }
+    )
+    directory = alice.job_dir(job)
+    end = time.monotonic() + 120
+    while len(list(directory.glob("written-*"))) < 2:
+        assert time.monotonic() < end, (directory / "logs" / "job.log").read_text()
+        time.sleep(0.2)
+    assert any("set" in names(alice, node) for node in alice.cluster.spec.nodes)
+    alice.cluster.on("login", ["scancel", job], user="alice", check=True)
+    (run,) = alice.ended(job, within=90)
+    assert run["state"] == "cancelled", run
+    end = time.monotonic() + 60
+    while "ended with exit code" not in (log := (directory / "logs" / "job.log").read_text()):
+        assert time.monotonic() < end, log  # Slurm says so as soon as it asks the job to end
+        time.sleep(0.2)
+    assert "bringing the results to" in log
+    assert "not all results" not in log
+    whole_and_gone(alice, to, ranks=2)
+    for node in alice.cluster.spec.nodes:
+        assert "set" not in names(alice, node), "kept for the job alone"

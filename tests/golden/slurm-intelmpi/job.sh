@@ -246,7 +246,7 @@ unstage() { # this job's use of the data ends; where that cannot be said any mor
   mpiexec -f "$run_dir"/hosts -ppn 1 -n 2 -genv I_MPI_DEBUG 5 bash "$DLRUN_JOB_DIR/stage.sh" clean </dev/null &
   step=$!
   for ((waited = 0; waited < most; waited++)); do
-    kill -0 "$step" 2>/dev/null || return 0
+    kill -0 "$step" 2>/dev/null || break
     sleep 0.1
   done
   take_down "$step"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # What each node of job burst runs once: bring its data to node-local storage, and take it away.
-# The launcher (srun) starts it, one on each node: stage.sh in|out|clean
+# The launcher (srun) starts it, one on each node: stage.sh in|out|clean|keep
 # Around dcp: stage.sh look|read on the first node, room|adopt|drop on each, with a data set's name.
 
 # shellcheck disable=SC2016 # literal dollars are meant
@@ -16,6 +16,11 @@ run=${DLRUN_RUN_ID//[!A-Za-z0-9._-]/-} # an array's id may have brackets
 
 node() { # COMMAND...: the node program, which needs nothing but a Python from 3.6 on
   python3 "$DLRUN_JOB_DIR/node.pyz" "$@" --to "$DLRUN_STAGE"
+}
+
+out() { # to the shared file system, and then they go from here
+  python3 "$DLRUN_JOB_DIR/node.pyz" out --source "$DLRUN_RESULTS" --to /scratch/results --update --sync set --skip-special \
+    --deadline 270s && node results --name "$run" --remove
 }
 
 failed() { # CODE: note it for job.sh, and end
@@ -41,10 +46,24 @@ in)
   # its 150GB goes to node-local storage if it fits ($DW_JOB_STRIPED), and is then read once from the shared file system instead of by 4 nodes in every epoch
   node stage --name imagenet --source /scratch/imagenet --strategy copy --keep job --lasting 14400s --expect 150000000000 --else-in-place "$DLRUN_RUN_DIR"/in-place-imagenet --job "$run" || failed $?
   ;;
-out)
-  python3 "$DLRUN_JOB_DIR/node.pyz" out --source "$DLRUN_RESULTS" --to /scratch/results --update --sync set --skip-special \
-    --deadline 270s || exit
-  node results --name "$run" --remove
-  ;;
+out) out ;;
 clean) node clean --job "$run" ;;
+keep) # waits for the end: in a job that Slurm cancels no step can be started any more, but this one runs
+  ending=
+  trap 'ending=1' TERM
+  while [[ -z $ending ]]; do
+    sleep 3600 &
+    wait $!
+  done
+  kill $! 2>/dev/null
+  [[ ! -e $DLRUN_RUN_DIR/kept/none ]] || exit 0
+  for ((waited = 0; waited < 30; waited++)); do # for the ranks here, which were asked to end, too
+    grep -lsz "^DLRUN_PROCESS=$DLRUN_RUN_ID " /proc/[0-9]*/environ >/dev/null || break
+    sleep 0.1
+  done
+  code=0
+  out || code=1
+  node clean --job "$run"
+  echo "$code" >"$DLRUN_RUN_DIR/kept/$index"
+  ;;
 esac

@@ -243,21 +243,43 @@ export DLRUN_STAGE_PORT=$((port + 1)) # where nodes pass data on to one another
 (umask 077 && head -c 32 /dev/urandom | base64 >"$run_dir/stage-secret")
 export DLRUN_DATA_SET=$DLRUN_STAGE/set/data # data set set
 if [[ -f '/scratch/my set' ]]; then DLRUN_DATA_SET+=/'my set'; fi # one file, under its own name
+keeper= # process id of the step that waits for an end after which no other can start
+kept() { # wait for what it does then on each node; false if something did not arrive
+  local waited some=0 wanted=2
+  kill -TERM "$keeper" 2>/dev/null
+  for ((waited = 0; some < wanted && waited < 1000; waited++)); do
+    sleep 0.1
+    some=$(compgen -G "$run_dir/kept/[0-9]*" | wc -l)
+  done
+  ((some == wanted)) && ! grep -qv '^0$' "$run_dir"/kept/[0-9]*
+}
 unstage() { # this job's use of the data ends; where that cannot be said any more, the next job here finds out
   local step waited most=600
+  if [[ -n $asked && -n $keeper ]]; then
+    kept
+    return
+  fi
   if [[ -n $asked ]]; then most=100; fi # there is little time
   srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/stage.sh" clean </dev/null &
   step=$!
   for ((waited = 0; waited < most; waited++)); do
-    kill -0 "$step" 2>/dev/null || return 0
+    kill -0 "$step" 2>/dev/null || break
     sleep 0.1
   done
   take_down "$step"
+  if [[ -n $keeper ]]; then
+    touch "$run_dir/kept/none" # it has nothing to do any more
+    take_down "$keeper"
+  fi
 }
 say "staging in; each node's report is in $run_dir/logs/stage-*.log"
 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/stage.sh" in </dev/null &
 steps+=($!)
 wait "${steps[-1]}" || { say "the data did not reach every node"; exit 1; }
+rm -rf -- "$run_dir/kept"
+mkdir -- "$run_dir/kept"
+srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --overlap bash "$DLRUN_JOB_DIR/stage.sh" keep </dev/null &
+keeper=$!
 
 # 4 × rank, 2 on each node
 srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none '--container-image=nvcr.io#nvidia/pytorch:25.05-py3' --container-mounts="$DLRUN_JOB_DIR":"$DLRUN_JOB_DIR",/home/ada/project:/home/ada/project,/scratch/labels:/scratch/labels,"${TMPDIR}":"${TMPDIR}",/opt/site:/opt/site:ro --container-workdir=/home/ada/project --container-env=NVIDIA_VISIBLE_DEVICES,NVIDIA_DRIVER_CAPABILITIES --no-container-mount-home bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &

@@ -1,6 +1,6 @@
 #!/bin/bash
 # What each node of job broadcast runs once: bring its data to node-local storage, and take it away.
-# The launcher (srun) starts it, one on each node: stage.sh in|clean
+# The launcher (srun) starts it, one on each node: stage.sh in|clean|keep
 # Around sbcast: stage.sh look|read on the first node, room|adopt|drop on each, with a data set's name.
 
 # shellcheck disable=SC2016 # literal dollars are meant
@@ -44,4 +44,21 @@ in)
     --hosts "$DLRUN_HOSTS" --index "$index" --port "$DLRUN_STAGE_PORT" --secret "$DLRUN_RUN_DIR/stage-secret" || failed $?
   ;;
 clean) node clean --job "$run" ;;
+keep) # waits for the end: in a job that Slurm cancels no step can be started any more, but this one runs
+  ending=
+  trap 'ending=1' TERM
+  while [[ -z $ending ]]; do
+    sleep 3600 &
+    wait $!
+  done
+  kill $! 2>/dev/null
+  [[ ! -e $DLRUN_RUN_DIR/kept/none ]] || exit 0
+  for ((waited = 0; waited < 30; waited++)); do # for the ranks here, which were asked to end, too
+    grep -lsz "^DLRUN_PROCESS=$DLRUN_RUN_ID " /proc/[0-9]*/environ >/dev/null || break
+    sleep 0.1
+  done
+  code=0
+  node clean --job "$run"
+  echo "$code" >"$DLRUN_RUN_DIR/kept/$index"
+  ;;
 esac

@@ -276,9 +276,13 @@ export DLRUN_RESULTS=$DLRUN_STAGE/.results-${DLRUN_RUN_ID//[!A-Za-z0-9._-]/-} # 
 bring_results() { # from every node's own storage, after a good end or a bad one; sets status if they do not arrive
   local step
   say "bringing the results to "'/scratch/my results'
-  srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/stage.sh" out </dev/null &
-  step=$!
-  wait "$step" && return
+  if [[ -n $asked && -n $keeper ]]; then
+    kept && return
+  else
+    srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/stage.sh" out </dev/null &
+    step=$!
+    wait "$step" && return
+  fi
   say "not all results were brought; what is left is on the nodes, in $DLRUN_RESULTS; each node's report is in $run_dir/logs/stage-*.log"
   if ((status == 0)); then status=1; fi
 }
@@ -294,21 +298,43 @@ export DLRUN_DATA_ENVIRONMENT=$DLRUN_STAGE/environment/data # data set environme
 if [[ -f /home/ada/env ]]; then DLRUN_DATA_ENVIRONMENT+=/env; fi # one file, under its own name
 rm -f -- "$run_dir/in-place-open"
 rm -f -- "$run_dir/in-place-environment"
+keeper= # process id of the step that waits for an end after which no other can start
+kept() { # wait for what it does then on each node; false if something did not arrive
+  local waited some=0 wanted=2
+  kill -TERM "$keeper" 2>/dev/null
+  for ((waited = 0; some < wanted && waited < 1000; waited++)); do
+    sleep 0.1
+    some=$(compgen -G "$run_dir/kept/[0-9]*" | wc -l)
+  done
+  ((some == wanted)) && ! grep -qv '^0$' "$run_dir"/kept/[0-9]*
+}
 unstage() { # this job's use of the data ends; where that cannot be said any more, the next job here finds out
   local step waited most=600
+  if [[ -n $asked && -n $keeper ]]; then
+    kept
+    return
+  fi
   if [[ -n $asked ]]; then most=100; fi # there is little time
   srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/stage.sh" clean </dev/null &
   step=$!
   for ((waited = 0; waited < most; waited++)); do
-    kill -0 "$step" 2>/dev/null || return 0
+    kill -0 "$step" 2>/dev/null || break
     sleep 0.1
   done
   take_down "$step"
+  if [[ -n $keeper ]]; then
+    touch "$run_dir/kept/none" # it has nothing to do any more
+    take_down "$keeper"
+  fi
 }
 say "staging in; each node's report is in $run_dir/logs/stage-*.log"
 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/stage.sh" in </dev/null &
 steps+=($!)
 wait "${steps[-1]}" || { say "the data did not reach every node"; exit 1; }
+rm -rf -- "$run_dir/kept"
+mkdir -- "$run_dir/kept"
+srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --overlap bash "$DLRUN_JOB_DIR/stage.sh" keep </dev/null &
+keeper=$!
 if [[ -e $run_dir/in-place-open ]]; then
   DLRUN_DATA_OPEN=/scratch/open
   say 'data set `open` is read in place'": $(head -n 1 "$run_dir/in-place-open")"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # What each node of job staged runs once: bring its data to node-local storage, and take it away.
-# The launcher (srun) starts it, one on each node: stage.sh in|out|clean
+# The launcher (srun) starts it, one on each node: stage.sh in|out|clean|keep
 
 # shellcheck disable=SC2016 # literal dollars are meant
 set -uo pipefail
@@ -13,6 +13,11 @@ run=${DLRUN_RUN_ID//[!A-Za-z0-9._-]/-} # an array's id may have brackets
 
 node() { # COMMAND...: the node program, which needs nothing but a Python from 3.6 on
   python3 "$DLRUN_JOB_DIR/node.pyz" "$@" --to "$DLRUN_STAGE"
+}
+
+out() { # to the shared file system, and then they go from here
+  python3 "$DLRUN_JOB_DIR/node.pyz" out --source "$DLRUN_RESULTS" --to '/scratch/my results' --update --sync set --skip-special \
+    --deadline 540s && node results --name "$run" --remove
 }
 
 failed() { # CODE: note it for job.sh, and end
@@ -38,10 +43,24 @@ in)
     --hosts "$DLRUN_HOSTS" --index "$index" --port "$DLRUN_STAGE_PORT" --secret "$DLRUN_RUN_DIR/stage-secret" || failed $?
   if [[ ! -e $DLRUN_RUN_DIR/in-place-environment ]]; then node mend --name environment --source /home/ada/env; fi
   ;;
-out)
-  python3 "$DLRUN_JOB_DIR/node.pyz" out --source "$DLRUN_RESULTS" --to '/scratch/my results' --update --sync set --skip-special \
-    --deadline 540s || exit
-  node results --name "$run" --remove
-  ;;
+out) out ;;
 clean) node clean --job "$run" ;;
+keep) # waits for the end: in a job that Slurm cancels no step can be started any more, but this one runs
+  ending=
+  trap 'ending=1' TERM
+  while [[ -z $ending ]]; do
+    sleep 3600 &
+    wait $!
+  done
+  kill $! 2>/dev/null
+  [[ ! -e $DLRUN_RUN_DIR/kept/none ]] || exit 0
+  for ((waited = 0; waited < 30; waited++)); do # for the ranks here, which were asked to end, too
+    grep -lsz "^DLRUN_PROCESS=$DLRUN_RUN_ID " /proc/[0-9]*/environ >/dev/null || break
+    sleep 0.1
+  done
+  code=0
+  out || code=1
+  node clean --job "$run"
+  echo "$code" >"$DLRUN_RUN_DIR/kept/$index"
+  ;;
 esac
