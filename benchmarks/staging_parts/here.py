@@ -77,7 +77,7 @@ xargs -0 -P {SLOW_WIDTH} -n 32 cp --parents -t "$2"'
     for metadata, read in SLOW:
 
         def again(metadata=metadata, read=read):
-            subprocess.run(["fusermount3", "-q", "-u", view], check=False)
+            subprocess.run(["fusermount3", "-q", "-uz", view], check=False)
             options = ["-o", "max_threads=128,max_idle_threads=128"]
             subprocess.run([program, source, str(metadata), str(read), view, *options], check=True)
 
@@ -87,7 +87,7 @@ xargs -0 -P {SLOW_WIDTH} -n 32 cp --parents -t "$2"'
         try:
             bench.turns(title, bench.ways(view, SLOW_WIDTH, more), again)
         finally:
-            subprocess.run(["fusermount3", "-q", "-u", view], check=False)
+            subprocess.run(["fusermount3", "-q", "-uz", view], check=False)
 
 
 def warm(bench):
