@@ -7,6 +7,7 @@ and "torchrun (Elastic Launch)".
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from dlrun.frameworks import env_ranks, own_agent, protocol
@@ -28,6 +29,7 @@ class Options:
     """Options of torch.distributed jobs."""
 
     agent: bool = own_agent.wanted("torchrun")
+    torchrun: bool = key("`agent: true` by the agent's own name", default=False)
     agent_arguments: tuple[str, ...] = own_agent.arguments("torchrun")
     rendezvous: Literal["static", "c10d"] = key("how torchrun's agents find one another", default="static")
     max_restarts: int = key("how often torchrun restarts failed workers", default=0, minimum=0)
@@ -35,7 +37,7 @@ class Options:
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
     """One process a rank that reads env://, or one torchrun agent a node."""
-    if options.agent:
+    if _by_agent(options):
         return own_agent.on_each_node(_torchrun(shape, command, options), env_ranks.gloo_interface(shape))
     return env_ranks.ranks(shape, command)
 
@@ -51,8 +53,14 @@ def problems(
     only = ("max_restarts", *(["rendezvous"] if options.rendezvous != "static" else []))
     return (
         *env_ranks.gloo_problems(shape, variables),
-        *own_agent.problems(shape, options, program="torchrun", even=True, only=only),
+        *own_agent.problems(
+            shape, replace(options, agent=_by_agent(options)), program="torchrun", even=True, only=only
+        ),
     )
+
+
+def _by_agent(options: Options) -> bool:
+    return options.agent or options.torchrun
 
 
 def _torchrun(shape: Shape, command: Sequence[Text], options: Options) -> tuple[str | Text, ...]:

@@ -59,8 +59,9 @@ def test_gloo_is_left_alone_on_one_node_or_an_unknown_fabric(changes):
     assert "GLOO_SOCKET_IFNAME" not in told(role)
 
 
-def test_torchrun_is_one_agent_a_node():
-    (role,) = torch.roles(shape(), COMMAND, torch.Options(agent=True))
+@pytest.mark.parametrize("asked", [torch.Options(agent=True), torch.Options(torchrun=True)])
+def test_torchrun_is_one_agent_a_node(asked):
+    (role,) = torch.roles(shape(), COMMAND, asked)
     assert (role.name, role.place, role.per_node, role.binds) == ("agent", "node", 1, False)
     assert words(role.argv) == (
         "python -m torch.distributed.run --nnodes=2 --nproc-per-node=4 --max-restarts=0 --node-rank=$DLRUN_NODE_RANK "
