@@ -30,14 +30,12 @@ from dlrun.model.text import Text
 from dlrun.model.topology import Topology
 from dlrun.model.units import Duration
 from dlrun.plan import binding as bindings
-from dlrun.plan import command_line, cost, endings, environment, fabric, metrics, roles, sweep
+from dlrun.plan import command_line, cost, endings, environment, fabric, metrics, roles, storage, sweep
 from dlrun.plan.checking import fabric_check, granted, hang_watch, node_checks, placement_check, talkative
 from dlrun.plan.checks import check
 from dlrun.plan.container import contain, gpu_variables, launch_arguments
-from dlrun.plan.data import place_data, place_environment, place_results, stage_directory
 from dlrun.plan.ledger import Ledger
-from dlrun.plan.movers import ask_for_storage, choose_mover
-from dlrun.plan.resources import Layout, counted_cpus, lay_out, usable_memory
+from dlrun.plan.resources import Layout, counted_cpus, lay_out
 from dlrun.schedulers.protocol import Scheduler
 
 OUTPUT = "logs/job.log"
@@ -75,38 +73,31 @@ def build(inputs: Inputs) -> Plan:
     binding = bindings.bind(spec.placement, comm_cores, site, layout, ledger)
     threads = bindings.threads(spec.placement, binding, layout, comm_cores, ledger)
     shape = roles.shape_of(site, layout, choice, binding, threads)
-    data = place_data(spec, site, layout.nodes, inputs.measured, ledger, memory=usable_memory(layout))
-    staged_venv = place_environment(spec, site, data, ledger)
-    results = place_results(spec, site, layout.walltime, ledger)
-    mover = choose_mover(site, layout, choice, (*data, *filter(None, (staged_venv,))), ledger)
-    asking, stage_lines = ask_for_storage(spec, site.storage.node_local, layout.nodes, ledger)
+    stored = storage.decide(spec, site, layout, choice, inputs.measured, ledger)
     points = sweep.points(spec.sweep, ledger)
     metrics.check(spec, ledger)
-    names = command_line.values(command_line.Known(spec=spec, layout=layout, threads=threads, data=data))
+    names = command_line.values(
+        command_line.Known(spec=spec, layout=layout, threads=threads, data=stored.data)
+    )
     commands = [command_line.fill(spec, names, point, ledger) for point in points or [{}]]
     _ask_framework(choice, shape, commands[0], inputs, ledger)
-    container = contain(spec, site, layout, inputs.directory, data, choice.launcher.NAME, ledger)
+    container = contain(spec, site, layout, inputs.directory, stored.data, choice.launcher.NAME, ledger)
     of_fabric, of_nodes, of_check = _fabric_and_checks(spec, site, layout, choice.launcher, ledger)
     _stop(ledger, inputs)
     role_plans = roles.plan_roles(
         shape, commands[0], site, layout, choice, binding, launch_arguments(container, inputs.directory),
         given={*spec.environment.variables, *site.environment.variables, *(v.name for v in of_fabric)},
     )  # fmt: skip
-    staging = any(one.strategy != "in_place" for one in data)
-    roles.check_layout(role_plans, layout, choice, ledger, staged=staging)
+    roles.check_layout(role_plans, layout, choice, ledger, staged=stored.stages_data)
     roles.check_led(spec, role_plans, ledger)
     environment.check_dropped(spec, {v.name for role in role_plans for v in role.variables}, ledger)
     _stop(ledger, inputs)
     launch = roles.launch_plan(choice, site)
     shared = (
-        environment.threading(threads, _because(ledger, "placement.threads")),
-        environment.UNBUFFERED,
-        *launch.variables,
-        *gpu_variables(container),
-        *of_fabric,
-        *environment.data_paths(data),
-    )
-    request = _request(spec, site, layout, threads, len(points), inputs.after, links, asking)
+        *_of_placement(threads, ledger), *launch.variables, *gpu_variables(container), *of_fabric,
+        *environment.data_paths(stored.data),
+    )  # fmt: skip
+    request = _request(spec, site, layout, threads, len(points), inputs.after, links, stored.asking)
     directives = _directives(scheduler, request, inputs, ledger)
     return Plan(
         version=VERSION,
@@ -122,16 +113,16 @@ def build(inputs: Inputs) -> Plan:
         roles=role_plans,
         binding=binding,
         rendezvous=environment.rendezvous(site.rendezvous, choice.framework.ports(shape, choice.options)),
-        environment=environment.set_up(spec, site, container, staged_venv),
+        environment=environment.set_up(spec, site, container, stored.venv),
         variables=environment.variables(spec, site, shared, ledger),
         secrets=environment.secrets(spec),
-        data=data,
-        stage_directory=(staged_in := stage_directory(site, (*data, *filter(None, (staged_venv,))), results)),
-        results=results,
-        stage_launch=roles.stage_launch(site, layout, choice) if staged_in is not None else (),
-        stage_scope=site.storage.node_local.scope if site.storage.node_local else "node",
-        stage_lines=stage_lines,
-        mover=mover,
+        data=stored.data,
+        stage_directory=stored.directory,
+        results=stored.results,
+        stage_launch=stored.launch,
+        stage_scope=stored.scope,
+        stage_lines=stored.lines,
+        mover=stored.mover,
         points=command_line.points(points, commands, role_plans, choice, shape),
         checkpoint=endings.checkpoint(spec, role_plans, commands[0], progress),
         requeue=spec.on_failure.requeue + links - 1,
@@ -177,9 +168,10 @@ def _fabric_and_checks(
     return (*settings, *watched, *heard), of_nodes, of_check
 
 
-def _because(ledger: Ledger, key: str) -> str:
-    """The reason of a decision that was taken; empty if there was none to take."""
-    return next((d.because for d in ledger.decisions if d.key == key), "")
+def _of_placement(threads: int | None, ledger: Ledger) -> tuple[Variable, ...]:
+    """How many threads a rank has, and that its output is not held back."""
+    because = next((d.because for d in ledger.decisions if d.key == "placement.threads"), "")
+    return (environment.threading(threads, because), environment.UNBUFFERED)
 
 
 def _directives(

@@ -1,0 +1,63 @@
+"""What a job has on the storage of its nodes: data sets, the venv and results, who brings them, what it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from dlrun.model.measured import Measured
+from dlrun.model.plan import DataPlan, MoverPlan, ResultsPlan
+from dlrun.model.record import record
+from dlrun.model.site import Site
+from dlrun.model.spec import Spec
+from dlrun.model.text import Text
+from dlrun.plan.data import place_data, place_environment, place_results, stage_directory
+from dlrun.plan.ledger import Ledger
+from dlrun.plan.movers import ask_for_storage, choose_mover
+from dlrun.plan.resources import Layout, usable_memory
+from dlrun.plan.roles import Choice, stage_launch
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """The decisions; `asking` and `lines` go to the scheduler, `launch` starts one process on each node (empty: none)."""
+
+    data: tuple[DataPlan, ...]
+    venv: DataPlan | None
+    results: ResultsPlan | None
+    mover: MoverPlan | None
+    asking: tuple[str, ...]
+    lines: tuple[str, ...]
+    directory: Text | None
+    launch: tuple[Text, ...]
+    scope: Literal["node", "job"]
+
+    @property
+    def stages_data(self) -> bool:
+        """Is any data set brought to the nodes?"""
+        return any(one.strategy != "in_place" for one in self.data)
+
+
+def decide(
+    spec: Spec, site: Site, layout: Layout, choice: Choice, measured: Mapping[str, Measured], ledger: Ledger
+) -> Storage:
+    """All of it, in the order in which one decision rests on another."""
+    local = site.storage.node_local
+    data = place_data(spec, site, layout.nodes, measured, ledger, memory=usable_memory(layout))
+    venv = place_environment(spec, site, data, ledger)
+    results = place_results(spec, site, layout.walltime, ledger)
+    sets = (*data, *filter(None, (venv,)))
+    mover = choose_mover(site, layout, choice, sets, ledger)
+    asking, lines = ask_for_storage(spec, local, layout.nodes, ledger)
+    directory = stage_directory(site, sets, results)
+    return Storage(
+        data=data,
+        venv=venv,
+        results=results,
+        mover=mover,
+        asking=asking,
+        lines=lines,
+        directory=directory,
+        launch=stage_launch(site, layout, choice) if directory is not None else (),
+        scope=local.scope if local else "node",
+    )
