@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,9 @@ settings.register_profile(
     derandomize=bool(os.environ.get("CI")),  # continuous integration tries the same examples every time
 )
 settings.load_profile("dlrun")
+
+# A runner in the background ignores SIGINT, and so would everything that tests start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
