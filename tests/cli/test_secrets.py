@@ -20,7 +20,7 @@ while not os.path.exists("go"):
     time.sleep(0.05)
 raise SystemExit(3)
 """
-FAKE_SSH = '#!/bin/bash\nprintf "%s\\n" "$@" >>ssh-arguments\nshift\nexec setsid --wait env -i PATH="$PATH" bash -c "$*"\n'
+FAKE_SSH = '#!/bin/bash\nprintf "%s\\n" "$@" >>ssh-arguments\nwhile [[ $1 == -o ]]; do shift 2; done\nshift\nexec setsid --wait env -i PATH="$PATH" bash -c "$*"\n'
 
 
 def everything_below(directory: Path) -> bytes:
