@@ -25,7 +25,10 @@ CLIENT = """\
 import os, socket, sys, threading
 connection = socket.socket(socket.AF_UNIX)
 connection.connect({address!r})
-connection.sendall(" ".join(sys.argv[2:]).encode() + b"\\0")
+words = sys.argv[1:]
+while words[0] == "-o":
+    del words[:2]
+connection.sendall(" ".join(words[1:]).encode() + b"\\0")
 def send():
     while data := os.read(0, 65536):
         connection.sendall(data)
