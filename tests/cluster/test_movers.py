@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 import pytest
 
@@ -27,9 +28,9 @@ def alice():
 
 
 @pytest.fixture
-def source(alice, request):
+def source(alice):
     """A data set of some files, a large one, a link and an odd name."""
-    made = alice.directory / f"set-{abs(hash(request.node.name))}"
+    made = alice.directory / f"set-{time.monotonic_ns()}"
     (made / "sub").mkdir(parents=True)
     for number in range(30):
         (made / "sub" / f"{number}.txt").write_text(f"{number}\n")
@@ -156,10 +157,11 @@ mkdir -p "${2%/*}" && cp "$1" "$2"
 
 DCP = """\
 # dcp(1) of mpiFileUtils: dcp -p SRC/ DEST copies the directory SRC as DEST, by all processes together
-[[ $# == 3 && ($1 == -p || $1 == --preserve) && $2 == /*/ && $3 == /* && -d $2 && ! -e $3 ]] ||
+[[ $# == 3 && ($1 == -p || $1 == --preserve) && $2 == /*/ && $3 == /* && -d $2 ]] ||
   { echo "usage: dcp -p SRC/ DEST" >&2; exit 1; }
 [[ $SLURM_NTASKS -ge 4 ]] || { echo "few processes" >&2; exit 1; }
 [[ $SLURM_PROCID == 0 ]] || exit 0
+[[ ! -e $3 ]] || { echo "$3 is there" >&2; exit 1; }
 cp -rp "$2" "$3"
 """
 
