@@ -278,7 +278,7 @@ steps+=($!)
 wait "${steps[-1]}" || { say "the data did not reach every node"; exit 1; }
 rm -rf -- "$run_dir/kept"
 mkdir -- "$run_dir/kept"
-srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --overlap bash "$DLRUN_JOB_DIR/stage.sh" keep </dev/null &
+srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --overlap --mem=0 bash "$DLRUN_JOB_DIR/stage.sh" keep </dev/null & # beside the training, whose step may have taken all memory of the job
 keeper=$!
 
 # 4 × rank, 2 on each node
