@@ -271,9 +271,9 @@ def test_a_cancelled_job_brings_its_results_and_leaves_no_data(alice):
     while len(list(directory.glob("written-*"))) < 2:
         assert time.monotonic() < end, (directory / "logs" / "job.log").read_text()
         time.sleep(0.2)
-    waits = "pgrep -u alice -f '^sleep 3600'"  # what is to keep the results when Slurm starts no step any more
+    waits = "pgrep -u alice -f '^sleep 3600'"  # the step that keeps results when Slurm starts none any more
     for node in (directory / "hosts").read_text().split():
-        await_true(lambda node=node: alice.cluster.on(node, waits).returncode == 0, 60, "the step that keeps")
+        await_true(lambda node=node: alice.cluster.on(node, waits).returncode == 0, 60, "it")
     assert any("set" in names(alice, node) for node in alice.cluster.spec.nodes)
     alice.cluster.on("login", ["scancel", job], user="alice", check=True)
     (run,) = alice.ended(job, within=90)
