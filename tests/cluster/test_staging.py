@@ -177,7 +177,12 @@ def test_a_venv_comes_to_every_node(alice):
 @pytest.mark.parametrize(("code", "state"), [(0, "completed"), (3, "failed")])
 def test_results_of_every_node_come_together_also_when_the_job_fails(alice, code, state):
     to = alice.directory / f"results-{code}"
-    script = f'mkdir "$1/sub"; echo "$DLRUN_RANK" >"$1/sub/rank-$DLRUN_RANK"; exit {code}'
+    script = f"""\
+    mkdir "$1/sub"
+    echo "$DLRUN_RANK" >"$1/sub/rank-$DLRUN_RANK"
+    touch "$DLRUN_RUN_DIR/written-$DLRUN_RANK"  # the first that fails ends the others
+    until (($(compgen -G "$DLRUN_RUN_DIR/written-*" | wc -l) == 3)); do sleep 0.1; done
+    exit {code}"""
     job = alice.submit(
         {
             "command": [*bash(script), "x", "{{ results }}"],
