@@ -30,6 +30,24 @@ def spec_options(function: F) -> F:
     return function
 
 
+def login_options(function: F) -> F:
+    """`--host` and `--transport`: where a job is submitted, if not here."""
+    for option in (
+        click.option(
+            "--transport",
+            type=click.Choice(["openssh", "paramiko", "local"]),
+            help="How to reach the login node; default: the site's way, else ssh if it is installed.",
+        ),
+        click.option(
+            "--host",
+            metavar="LOGIN",
+            help="Submit on this login node over ssh; default: the site's, if its scheduler's client is not here.",
+        ),
+    ):
+        function = option(function)
+    return function
+
+
 def json_option(function: F) -> F:
     """`--json`: one document for machines on stdout, nothing else there."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)

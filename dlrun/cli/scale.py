@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from dlrun.cli.options import json_option, say, spec_options
+from dlrun.cli.options import json_option, login_options, say, spec_options
 
 FORMATS = ("text", "markdown", "latex", "csv")
 
@@ -116,16 +116,7 @@ def _output_options(function: Any) -> Any:
 )
 @click.option("--bound", type=click.FloatRange(0, 1), help="Efficiency that is still good.  [default: 0.8]")
 @click.option("--out", type=click.Path(path_type=Path), help="The study's directory; default: NAME-scaling.")
-@click.option(
-    "--host",
-    metavar="LOGIN",
-    help="Submit on this login node over ssh; default: the site's, if its scheduler's client is not here.",
-)
-@click.option(
-    "--transport",
-    type=click.Choice(["openssh", "paramiko", "local"]),
-    help="How to reach the login node; default: the site's way, else ssh if it is installed.",
-)
+@login_options
 @click.option("--at-once", is_flag=True, help="In a queue, do not let each size wait for the one before.")
 @click.option(
     "--no-wait", is_flag=True, help="Submit to the queue and come back; the same command goes on later."

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlrun.cli.options import json_option, say, spec_options
+from dlrun.cli.options import json_option, login_options, say, spec_options
 
 if TYPE_CHECKING:
     from dlrun.effects.destination import Destination
@@ -23,16 +23,7 @@ if TYPE_CHECKING:
     help="Ask the scheduler whether it would accept the job, and when it would start.",
 )
 @click.option("--wait", is_flag=True, help="Follow the job's log and exit with the job's exit code.")
-@click.option(
-    "--host",
-    metavar="LOGIN",
-    help="Submit on this login node over ssh; default: the site's, if its scheduler's client is not here.",
-)
-@click.option(
-    "--transport",
-    type=click.Choice(["openssh", "paramiko", "local"]),
-    help="How to reach the login node; default: the site's way, else ssh if it is installed.",
-)
+@login_options
 @click.option(
     "--job-dir",
     type=click.Path(path_type=Path),
