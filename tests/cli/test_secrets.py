@@ -20,7 +20,13 @@ while not os.path.exists("go"):
     time.sleep(0.05)
 raise SystemExit(3)
 """
-FAKE_SSH = '#!/bin/bash\nprintf "%s\\n" "$@" >>ssh-arguments\nwhile [[ $1 == -o ]]; do shift 2; done\nshift\nexec setsid --wait env -i PATH="$PATH" bash -c "$*"\n'
+FAKE_SSH = """\
+#!/bin/bash
+printf "%s\\n" "$@" >>ssh-arguments
+while [[ $1 == -o ]]; do shift 2; done
+shift
+exec setsid --wait env -i PATH="$PATH" bash -c "$*"
+"""
 
 
 def everything_below(directory: Path) -> bytes:
