@@ -31,10 +31,8 @@ class Options:
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
     """One process a rank, or one `accelerate launch` a node."""
-    if options.agent:
-        variables = (*env_ranks.gloo_interface(shape), *_cpu(shape))
-        return own_agent.on_each_node(_launch(shape, command, options), variables)
-    return env_ranks.ranks(shape, command, *_cpu(shape))
+    agent = _launch(shape, command, options) if options.agent else None
+    return env_ranks.ranks_or_agent(shape, command, agent, *_cpu(shape))
 
 
 def problems(

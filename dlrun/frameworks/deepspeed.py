@@ -30,10 +30,8 @@ class Options:
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
     """One process a rank, or one launcher a node."""
-    if options.agent:
-        variables = (*env_ranks.gloo_interface(shape), *_cpu(shape))
-        return own_agent.on_each_node(_launcher(shape, command, options), variables)
-    return env_ranks.ranks(shape, command, *_cpu(shape))
+    agent = _launcher(shape, command, options) if options.agent else None
+    return env_ranks.ranks_or_agent(shape, command, agent, *_cpu(shape))
 
 
 def problems(

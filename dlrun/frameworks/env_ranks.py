@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dlrun.frameworks import protocol, told
+from dlrun.frameworks import own_agent, protocol, told
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.model.problem import Problem
-from dlrun.model.text import Text
+from dlrun.model.text import Shell, Text
 from dlrun.model.units import many
 
 LAUNCHERS: tuple[str, ...] = ()
@@ -20,6 +20,15 @@ def ranks(shape: Shape, command: Sequence[Text], *more: Setting) -> tuple[Role]:
     """One process a rank, told by `env://` and by whatever else its library reads."""
     variables = (*environment(shape), *more)
     return (Role(name="rank", place="rank", argv=tuple(command), variables=variables),)
+
+
+def ranks_or_agent(
+    shape: Shape, command: Sequence[Text], agent: Sequence[str | Shell | Text] | None, *more: Setting
+) -> tuple[Role]:
+    """One process a rank, or, where `agent` says how to start one, an agent on each node that tells its ranks itself."""
+    if agent is None:
+        return ranks(shape, command, *more)
+    return own_agent.on_each_node(agent, (*gloo_interface(shape), *more))
 
 
 def environment(shape: Shape) -> tuple[Setting, ...]:

@@ -37,9 +37,8 @@ class Options:
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
     """One process a rank that reads env://, or one torchrun agent a node."""
-    if _by_agent(options):
-        return own_agent.on_each_node(_torchrun(shape, command, options), env_ranks.gloo_interface(shape))
-    return env_ranks.ranks(shape, command)
+    agent = _torchrun(shape, command, options) if _by_agent(options) else None
+    return env_ranks.ranks_or_agent(shape, command, agent)
 
 
 def problems(
