@@ -119,14 +119,20 @@ memory_kills() { # sets kills to how many processes beside this one the kernel h
 export DLRUN_PROCESS="$DLRUN_RUN_ID $role $DLRUN_RANK" # marks all that the program starts
 
 sweep() { # end what the program has left, also what it had detached: SIGTERM, then SIGKILL
-  local found tries signal=${unheard:+KILL} job=${SLURM_JOB_ID:+SLURM_JOB_ID=$SLURM_JOB_ID}
+  local found tries none="" signal=${unheard:+KILL} job=${SLURM_JOB_ID:+SLURM_JOB_ID=$SLURM_JOB_ID}
   job=${job:-${PBS_JOBID:+PBS_JOBID=$PBS_JOBID}}
   for ((tries = 0; tries < 25; tries++)); do
     mapfile -t found < <(unset DLRUN_PROCESS; grep -lszxF "DLRUN_PROCESS=$1" /proc/[0-9]*/environ)
     if ((${#found[@]})) && [[ -n $job ]]; then # not another job, which the program has submitted
       mapfile -t found < <(unset DLRUN_PROCESS; grep -lszxF "$job" "${found[@]}")
     fi
-    ((${#found[@]})) || return 0
+    if ((${#found[@]} == 0)); then
+      [[ -z $none ]] || return 0
+      none=1 # a process that is just becoming another program shows no environment: look again
+      sleep 0.01
+      continue
+    fi
+    none=
     found=("${found[@]#/proc/}")
     kill -s "${signal:-TERM}" "${found[@]%/environ}" 2>/dev/null
     sleep 0.1

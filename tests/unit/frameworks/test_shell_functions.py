@@ -137,12 +137,13 @@ def test_a_sweep_leaves_services_with_commands_of_their_own(tmp_path):
 
 
 def test_nothing_that_a_program_detaches_outlives_it(tmp_path):
+    long = 977_000_000 + os.getpid()
     spec = (
         "framework: mpi\nlauncher: intelmpi\nresources: {nodes: 2}\n"
-        'command: [bash, -c, "setsid sleep 977 >/dev/null 2>&1 & echo started"]'
+        f'command: [bash, -c, "setsid sleep {long} >/dev/null 2>&1 & echo started"]'
     )
     assert "started" in run_process(tmp_path, spec, "rank", 0)
-    left = subprocess.run(["pgrep", "-f", "^sleep 977$"], capture_output=True, text=True, check=False)
+    left = subprocess.run(["pgrep", "-f", f"^sleep {long}$"], capture_output=True, text=True, check=False)
     assert left.stdout == ""
 
 
