@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from dlrun.launchers import hydra
+from dlrun.launchers import hydra, intelmpi
 from dlrun.launchers.protocol import Step
 from dlrun.model.plan import Variable
 from dlrun.model.site import LauncherSite
@@ -30,12 +30,4 @@ def start(step: Step, site: LauncherSite) -> Sequence[Text]:
 
 def variables(site: LauncherSite) -> Sequence[Variable]:
     """Intel MPI's own pinning is off, as under its own launcher."""
-    return (
-        Variable(
-            name="I_MPI_PIN",
-            value=Text.of("0"),
-            rule="launcher-unbound",
-            because="ranks start unbound; rank.sh binds them",
-            source="Intel MPI Library Developer Reference",
-        ),
-    )
+    return (intelmpi.UNPINNED,)

@@ -22,6 +22,15 @@ UNSET = (*hydra.UNSET, "I_MPI_PIN_DOMAIN", "I_MPI_PIN_PROCESSOR_LIST")
 PLACE: Literal["allocation"] = "allocation"
 _REFERENCE = "Intel MPI Library Developer Reference"
 
+UNPINNED = Variable(
+    name="I_MPI_PIN",
+    value=Text.of("0"),
+    rule="launcher-unbound",
+    because="ranks start unbound; rank.sh binds them",
+    source=_REFERENCE,
+)
+"""Intel MPI's own binding off, whichever launcher starts its ranks."""
+
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:
     """`mpiexec.hydra` over the job's host list; its own pinning is back only where the launcher is to bind."""
@@ -31,13 +40,7 @@ def start(step: Step, site: LauncherSite) -> Sequence[Text]:
 def variables(site: LauncherSite) -> Sequence[Variable]:
     """Binding off, and the layout of the command line obeyed under every scheduler."""
     return (
-        Variable(
-            name="I_MPI_PIN",
-            value=Text.of("0"),
-            rule="launcher-unbound",
-            because="ranks start unbound; rank.sh binds them",
-            source=_REFERENCE,
-        ),
+        UNPINNED,
         Variable(
             name="I_MPI_JOB_RESPECT_PROCESS_PLACEMENT",
             value=Text.of("0"),
