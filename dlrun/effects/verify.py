@@ -129,16 +129,21 @@ def reports(run: Path) -> dict[int, dict[str, Any]]:
     """What ranks said of themselves, by rank; `library` is its test, `transport` what it said when it started."""
     found: dict[int, dict[str, Any]] = {}
     tried: dict[int, dict[str, Any]] = {}
+    spoken: list[transport_lines.Chosen | None] = []
     for log in (run / "logs").glob("*-*.log"):
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
         of_log = _marked(lines, "dlrun-check ")
         chosen = transport_lines.chosen(lines)
+        spoken.append(chosen)
         for report in of_log.values():
             report["transport"] = chosen._asdict() if chosen is not None else None
         found |= of_log
         tried |= _marked(lines, "dlrun-library ")
+    for_all = transport_lines.said_for_all(spoken)
     for rank, report in found.items():
         report["library"] = tried.get(rank)
+        if report["transport"] is None and for_all is not None:
+            report["transport"] = for_all._asdict()
     return found
 
 

@@ -6,8 +6,8 @@ As a program it follows the log of one process a node while the job runs, says w
 expected leaves a note by which the job ends (ACTION fail) or only says so (warn). EXPECTED is a comma-separated list.
 
 The forms of the lines: NCCL and RCCL src/init.cc and src/transport/net_*.cc, aws-ofi-nccl, oneCCL src/atl/ofi,
-Intel MPI with I_MPI_DEBUG=4, UCX src/ucp/core/ucp_worker.c, Gloo gloo/transport/tcp/context.cc; recorded
-ones are in tests/captured/transports.
+Intel MPI with I_MPI_DEBUG=4, Open MPI ompi/mca/bml/r2 and ompi/mca/mtl/ofi, UCX src/ucp/core/ucp_worker.c and
+src/ucp/proto/proto_debug.c, Gloo gloo/transport/tcp/context.cc; recorded ones are in tests/captured/transports.
 """
 
 import os
@@ -25,6 +25,19 @@ TCP = "tcp"
 _PROVIDERS = {"mlx": "ib", "verbs": "ib", "sockets": TCP, "tcp": TCP, "udp": TCP, "net": TCP}
 """libfabric providers under the name of what they drive; others under their own (efa, cxi, psm2, psm3, opx)."""
 _LOCAL = ("shm", "sm2", "lnx")
+_BTL = {"tcp": TCP, "openib": "ib"}
+"""Open MPI's transports between nodes; others (uct, ofi, ugni) do not tell what they drive."""
+_DOMAINS = (
+    (r"mlx\d", "ib"),
+    (r"cxi\d", "cxi"),
+    (r"hfi\d|psm2", "psm2"),
+    (r"efa|rdmap", "efa"),
+    (r"(eth|en|em|ib|bond|br|hs[in]|lo)[a-z]*\d|lo$", TCP),
+)
+"""How libfabric's domains begin, which Open MPI names, and what they are: a device of the fabric, or an interface of
+the kernel's, which is what sockets have (systemd.net-naming-scheme(7))."""
+_FIRST_ALONE = ("Intel MPI", "oneCCL")
+"""Libraries of which only the first rank says what all of them take."""
 NAMES = {
     "ib": "InfiniBand verbs", "roce": "RoCE", "efa": "EFA", "cxi": "Slingshot (cxi)", "psm2": "Omni-Path (psm2)",
     "psm3": "psm3", "opx": "Omni-Path (opx)", TCP: "TCP sockets",
@@ -44,7 +57,13 @@ class Reader:
 
     def line(self, text: str) -> None:
         """One line of the log."""
-        found = self._nccl(text) or self._libfabric(text) or self._ucx(text) or self._gloo(text)
+        found = (
+            self._nccl(text)
+            or self._libfabric(text)
+            or self._openmpi(text)
+            or self._ucx(text)
+            or self._gloo(text)
+        )
         if found is None:
             return
         before = self.chosen
@@ -63,7 +82,7 @@ class Reader:
             return None
         links = re.search(r"NET/IB ?: Using (.*?)(?:;|$)", said)
         if links:
-            kinds = set(re.findall(r"\[\d+\][^\s/]+/(IB|RoCE)", links.group(1)))
+            kinds = set(re.findall(r"\[\d+\] ?[^\s/=]+/(IB|RoCE)", links.group(1)))
             self._links = "roce" if kinds == {"RoCE"} else "ib"
             return Chosen("NCCL", self._links, False, text)
         provider = re.search(r"NET/OFI Selected [Pp]rovider is ([^\s,]+)", said)
@@ -97,8 +116,23 @@ class Reader:
         return Chosen(library, provider_of(found.group(1)), True, text)
 
     @staticmethod
+    def _openmpi(text: str) -> Optional[Chosen]:
+        found = re.search(r"mca: bml: Using (\w+) btl for send to ", text)
+        if found:
+            way = _BTL.get(found.group(1))
+            return Chosen("Open MPI", way, True, text) if way else None
+        found = re.search(r"mtl:ofi:provider(?::domain)?: (\S+)", text)
+        if not found:
+            return None
+        known = [transport for form, transport in _DOMAINS if re.match(form, found.group(1))]
+        return Chosen("Open MPI", known[0], True, text) if known else None
+
+    @staticmethod
     def _ucx(text: str) -> Optional[Chosen]:
         found = re.search(r"UCX +INFO +.*(?:inter-node cfg#|ep_cfg\[)\d+\]?:? ?(?:tag|am|rma)\((.*)", text)
+        found = found or re.search(
+            r"\[\S+:\d+ *:\d+\] +\|.*\| *([^|]*/[^|]*?) *\|$", text
+        )  # UCX_PROTO_INFO's table
         if not found:
             return None
         ways = {word.split("/")[0] for word in found.group(1).split() if "/" in word}
@@ -131,6 +165,11 @@ def chosen(lines: Iterable[str]) -> Optional[Chosen]:
     for line in lines:
         reader.line(line.rstrip("\n"))
     return reader.chosen
+
+
+def said_for_all(every: Iterable[Optional[Chosen]]) -> Optional[Chosen]:
+    """What the first rank has said for all of them; None if each speaks for itself."""
+    return next((found for found in every if found is not None and found.library in _FIRST_ALONE), None)
 
 
 def says(found: Chosen) -> str:
@@ -175,7 +214,7 @@ def follow(logs: Dict[int, Log], expected: List[str], until: float) -> None:
             log.look()
             found = log.reader.chosen
             if found is not None and found.certain:
-                if unexpected(found, expected):
+                if unexpected(found, expected) or said_for_all([found]):
                     return
                 del waiting[rank]
         if waiting:
@@ -203,9 +242,10 @@ def main(arguments: List[str]) -> int:
     follow(logs, expected.split(","), time.time() + PATIENCE)
     said = {}  # type: Dict[str, List[str]]
     wrong = []
+    for_all = said_for_all(log.reader.chosen for log in logs.values())
     for rank, log in logs.items():
         host = hosts[min(rank // int(per_node), len(hosts) - 1)]
-        found = log.reader.chosen
+        found = log.reader.chosen or for_all
         said.setdefault(says(found) if found else "no library said how it talks", []).append(host)
         if found is not None and unexpected(found, expected.split(",")):
             wrong.append((rank, host, found))

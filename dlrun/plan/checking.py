@@ -38,10 +38,14 @@ TALKATIVE = {
     "nccl": (("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "INIT,NET")),
     "oneccl": (("CCL_LOG_LEVEL", "info"),),
     "intel-mpi": (("I_MPI_DEBUG", "4"),),
+    "openmpi": (("OMPI_MCA_btl_base_verbose", "1"), ("OMPI_MCA_mtl_base_verbose", "1")),
     "ucx": (("UCX_LOG_LEVEL", "info"),),
 }
 """What makes each library say by what it talks: NCCL, oneCCL, Intel MPI and UCX documentation, environment variables;
-Gloo's own source (gloo/common/logging.cc; releases before 2025 speak without it)."""
+Gloo's own source (gloo/common/logging.cc; releases before 2025 speak without it); for Open MPI, which without UCX or
+libfabric falls back to sockets in silence, the least level at which 4.1 names the transport to each peer."""
+_ALSO = {"mpi-program": ("intel-mpi", "openmpi", "ucx"), "mpich": ("ucx",)}
+"""What may be behind a program of any MPI, and what MPICH can be built on (ch4:ucx)."""
 
 
 def placement_check(spec: Spec, ledger: Ledger) -> Watch:
@@ -88,7 +92,9 @@ def talkative(
         return ()
     given = {**site.environment.variables, **spec.environment.variables}
     variables = []
-    for library in sorted(job_of(spec, site, layout, launcher).libraries & TALKATIVE.keys()):
+    named = job_of(spec, site, layout, launcher).libraries
+    behind = {library for name in named for library in _ALSO.get(name, ())}
+    for library in sorted((named | behind) & TALKATIVE.keys()):
         for name, value in TALKATIVE[library]:
             if name not in given:
                 because = "`fabric_check` reads what the library says of its transport"

@@ -164,6 +164,14 @@ def test_what_a_library_says_belongs_to_all_ranks_of_its_log(tmp_path):
     assert [found[rank]["library"] for rank in (0, 1)] == [None, {"rank": 1, "by": "torch 2"}]
 
 
+def test_what_the_first_rank_says_for_all_is_what_all_talk_over(tmp_path):
+    """Intel MPI and oneCCL name the provider on rank 0 alone."""
+    (tmp_path / "logs").mkdir()
+    for rank, more in enumerate(("[0] MPI startup(): libfabric provider: tcp\n", "")):
+        (tmp_path / f"logs/rank-{rank}.log").write_text(f'dlrun-check {{"rank": {rank}}}\n{more}')
+    assert {one["transport"]["transport"] for one in reports(tmp_path).values()} == {"tcp"}
+
+
 def test_a_silent_rank_is_a_difference(plan):
     found = right(plan)
     del found[3]

@@ -91,6 +91,14 @@ def test_one_node_that_fell_back_is_named_and_noted(run):
     assert note[5].startswith("fabric: NCCL talks over TCP sockets")
 
 
+def test_what_the_first_rank_alone_says_holds_for_all_and_nobody_waits_for_the_rest(run):
+    (run / "logs/rank-0.log").write_text("[0] MPI startup(): libfabric provider: mlx\n")
+    (run / "logs/rank-2.log").write_text("")
+    assert (
+        watch(run, "fail", "ib").stdout == "dlrun: fabric: Intel MPI talks over InfiniBand verbs on n1, n2\n"
+    )
+
+
 def test_a_warning_leaves_no_note(run):
     assert "rank 2: NCCL talks over TCP" in watch(run, "warn", "ib").stdout
     assert list((run / "failures").iterdir()) == []

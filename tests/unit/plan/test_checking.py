@@ -48,6 +48,22 @@ def test_a_variable_of_the_users_stays_and_is_warned_of(tmp_path):
     assert any("DLR090" in warning for warning in plan.warnings)
 
 
+@pytest.mark.parametrize(
+    ("framework", "launcher", "names"),
+    [
+        ("torch", "openmpi", {"OMPI_MCA_btl_base_verbose", "OMPI_MCA_mtl_base_verbose", "UCX_LOG_LEVEL"}),
+        ("torch", "hydra", {"UCX_LOG_LEVEL"}),
+        ("mpi", "srun", {"OMPI_MCA_btl_base_verbose", "I_MPI_DEBUG", "UCX_LOG_LEVEL"}),
+    ],
+)
+def test_every_mpi_that_may_be_behind_a_launcher_or_a_program_is_made_to_speak(
+    tmp_path, framework, launcher, names
+):
+    site = (SITE % "infiniband").replace("name: srun", f"name: {launcher}")
+    spec = f"framework: {framework}\n{NODES}".replace(", gpus_per_node: 2", "")
+    assert names <= variables(plan_of(tmp_path, spec, site)).keys()
+
+
 def test_a_site_without_a_fabric_is_warned_of(tmp_path):
     site = "name: there\nscheduler: {type: slurm}\nlauncher: {name: srun}\n"
     plan = plan_of(tmp_path, NODES, site)
