@@ -10,7 +10,7 @@ from dlrun.config.hints import keys
 from dlrun.config.nodes import Node, ScalarNode, kind, short
 from dlrun.config.secrets import hides
 from dlrun.model import nearest as similar
-from dlrun.model.spec import BACK_END, OPTION_NAME, PLAIN, VARIABLE_NAME
+from dlrun.model.keys import BACK_END, OPTION_NAME, PLAIN, VARIABLE_NAME
 
 Path = tuple[str | int, ...]
 """Keys and list indexes from the top of a file to a value."""

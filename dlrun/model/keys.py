@@ -10,6 +10,18 @@ from collections.abc import Callable
 from dataclasses import MISSING, field
 from typing import Any, Literal
 
+PLAIN = r"[^\x00-\x1f\x7f]+"
+"""Text that can stand in a directive or a file name: no control characters, not empty."""
+
+VARIABLE_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+"""A name that a shell variable can have."""
+
+BACK_END = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
+"""The name of a scheduler, launcher, framework or fabric."""
+
+OPTION_NAME = r"[A-Za-z][A-Za-z0-9_.-]*"
+"""The name of a scheduler option, without its dashes."""
+
 
 def key(
     doc: str,

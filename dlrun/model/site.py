@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from dlrun.model.keys import key
+from dlrun.model.keys import BACK_END, PLAIN, VARIABLE_NAME, key
 from dlrun.model.record import record
-from dlrun.model.spec import BACK_END, PLAIN, VARIABLE_NAME
 from dlrun.model.topology_short import ShortTopology
 from dlrun.model.units import Bytes, Duration
 

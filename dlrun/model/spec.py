@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeAlias
 
-from dlrun.model.keys import key
+from dlrun.model.keys import BACK_END, OPTION_NAME, PLAIN, VARIABLE_NAME, key
 from dlrun.model.record import record
 from dlrun.model.units import Bytes, Duration
 
@@ -14,18 +14,6 @@ Policy: TypeAlias = Literal["requeue", "stop"]
 """What follows an end: another run of the same job, or nothing."""
 Watch: TypeAlias = Literal["off", "warn", "fail"]
 """What a check in the job does: nothing, say what it found, or end the job."""
-
-PLAIN = r"[^\x00-\x1f\x7f]+"
-"""Text that can stand in a directive or a file name: no control characters, not empty."""
-
-VARIABLE_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
-"""A name that a shell variable can have."""
-
-BACK_END = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
-"""The name of a scheduler, launcher, framework or fabric."""
-
-OPTION_NAME = r"[A-Za-z][A-Za-z0-9_.-]*"
-"""The name of a scheduler option, without its dashes."""
 
 
 @record(frozen=True, slots=True, kw_only=True)
