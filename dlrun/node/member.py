@@ -30,7 +30,8 @@ from .threads import in_thread
 from .wire import session_key
 
 LOOK = 60.0  # seconds after which what is waited for is looked at again, though nothing was told
-TICK = 0.02  # seconds between looks at the board
+TICK, NEAR = 0.02, 0.002  # seconds between looks at the board, and where only the last blocks are missing
+LAST = 4  # blocks that are the last ones
 LOCK_TIME = 1.0  # seconds to wait for another job's lock before the data is passed on only
 FAREWELL = 2.0  # seconds in which an abort must be told to the next nodes
 
@@ -263,10 +264,11 @@ class Member:
             self.prepared = await in_thread(lambda: stage.prepare(manifest))
         except NodeError as fault:
             self.cannot, self.full = fault.message, isinstance(fault, NoSpace)
+        self._start_lanes()
         self.phase = READY
         self.signal.tell()
         await self.until(lambda: self.fact("go") is not None and self.prepared is not None)
-        self._start_lanes()
+        self.began = time.monotonic()
         if stage.part and not self.leading:
             await lead.read(self)
         await self._blocks_here()
@@ -274,9 +276,9 @@ class Member:
         await self._publish(manifest)
 
     def _start_lanes(self) -> None:
+        """Start the lanes, which are connected while other nodes still prepare: nothing moves before `go`."""
         if self.prepared is None:
             return
-        self.began = time.monotonic()
         key = session_key(self.secret, self.session["id"])
         self.crew = Crew(self.prepared.task, self.tokens, self.session["lanes"], key)
         loop = asyncio.get_event_loop()
@@ -318,10 +320,12 @@ class Member:
         def totals() -> Totals:
             return Totals(prepared.missing, files, board.total("bytes"), board.total("files"))
 
-        while prepared.how == COPY and board.plane(HERE).count(0):
+        missing = len(prepared.task.blocks) if prepared.how == COPY else 0
+        while missing:
             if self.leading:
                 self.stage.progress.look(totals)
-            await asyncio.sleep(TICK)
+            missing = board.plane(HERE).count(0)
+            await asyncio.sleep(TICK if missing > LAST else NEAR)
         if prepared.build is not None:
             await in_thread(prepared.build.take_hashes)
             self.digest = hashlib.sha256(prepared.build.manifest.digests).hexdigest()
