@@ -18,6 +18,8 @@ from typing import Dict, Iterable, List, NamedTuple, Optional
 
 PATIENCE = 900.0
 """Seconds after which a library that has said nothing is no longer waited for."""
+MOMENT = 2.0
+"""Seconds in which the other nodes may still say theirs once one is known to be wrong: they start together."""
 LIMIT = 4 << 20
 """Bytes at the beginning of a log in which the lines are looked for."""
 
@@ -207,18 +209,23 @@ class Log:
 
 
 def follow(logs: Dict[int, Log], expected: List[str], until: float) -> None:
-    """Until every log says for certain what was chosen, one is wrong, the job script is gone, or the time is over."""
+    """Until every log says for certain what was chosen, the job script is gone, or the time is over.
+
+    Once one is wrong the others have a moment left to say theirs, and once one has spoken for all, nobody is waited for.
+    """
     parent, waiting, pause = os.getppid(), dict(logs), 0.5
     while waiting and time.time() < until and os.getppid() == parent:
         for rank, log in list(waiting.items()):
             log.look()
             found = log.reader.chosen
             if found is not None and found.certain:
-                if unexpected(found, expected) or said_for_all([found]):
+                if said_for_all([found]):
                     return
+                if unexpected(found, expected):
+                    until = min(until, time.time() + MOMENT)
                 del waiting[rank]
         if waiting:
-            time.sleep(pause)
+            time.sleep(min(pause, max(0.1, until - time.time())))
             pause = min(5.0, pause * 1.2)
 
 
@@ -246,7 +253,7 @@ def main(arguments: List[str]) -> int:
     for rank, log in logs.items():
         host = hosts[min(rank // int(per_node), len(hosts) - 1)]
         found = log.reader.chosen or for_all
-        said.setdefault(says(found) if found else "no library said how it talks", []).append(host)
+        said.setdefault(says(found) if found else "no library has said how it talks", []).append(host)
         if found is not None and unexpected(found, expected.split(",")):
             wrong.append((rank, host, found))
     for what, where in said.items():

@@ -161,3 +161,47 @@ def test_a_job_that_falls_back_to_sockets_is_ended_with_the_sites_advice(alice):
     assert (
         "NCCL talks over InfiniBand verbs on n1, n2" in (alice.job_dir(good) / "logs" / "job.log").read_text()
     )
+
+
+MPI_PROGRAM = """\
+import ctypes, time
+mpi = ctypes.CDLL("libmpi.so.40", mode=ctypes.RTLD_GLOBAL)
+mpi.MPI_Init(None, None)
+mpi.MPI_Barrier(ctypes.byref(ctypes.c_char.in_dll(mpi, "ompi_mpi_comm_world")))
+time.sleep(600)
+"""
+UCX = {
+    "OMPI_MCA_pml": "ucx",
+    "OMPI_MCA_opal_common_ucx_tls": "any",
+    "OMPI_MCA_opal_common_ucx_devices": "any",
+}
+
+
+@pytest.mark.parametrize(("library", "variables"), [("Open MPI", {"OMPI_MCA_pml": "ob1"}), ("UCX", UCX)])
+def test_a_real_library_that_falls_back_is_made_to_say_so_and_ends_the_job(alice, library, variables):
+    if alice.cluster.on("login", ["which", "mpirun.openmpi"]).returncode:
+        pytest.skip("mpirun.openmpi is not installed")
+    components = alice.cluster.on("login", ["ompi_info", "--parsable"]).stdout
+    if library == "UCX" and "mca:pml:ucx:" not in components:
+        pytest.skip("this Open MPI has no UCX")
+    alice.write("program.py", MPI_PROGRAM)
+    fabric = {"name": "infiniband", "advice": "load the module ofed"}
+    launcher = {"name": "openmpi", "program": "mpirun.openmpi"}
+    site = {**SITE, "launcher": launcher, "fabric": fabric, "defaults": {"fabric_check": "fail"}}
+    alice.write("real.yaml", site)
+    spec = {
+        "framework": "mpi",
+        "command": ["python3", "program.py"],
+        "resources": {"nodes": 2, "ranks_per_node": 1, "cpus_per_rank": 1, "walltime": "10m"},
+        "environment": {"variables": variables},
+    }
+    job = alice.submit(spec, "--site", "real.yaml")
+    (run,) = alice.ended(job, within=120)
+    log = alice.log(job)
+    assert run["state"] == "failed", log
+    assert (
+        f"fabric: rank 0: {library} talks over TCP sockets, and this is infiniband; load the module ofed"
+        in log
+    )
+    assert f"fabric: {library} talks over TCP sockets on n1, n2" in log
+    assert alice.why(job)["cause"] == "fabric"

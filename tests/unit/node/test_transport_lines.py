@@ -99,6 +99,30 @@ def test_what_the_first_rank_alone_says_holds_for_all_and_nobody_waits_for_the_r
     )
 
 
+def test_once_one_is_wrong_the_others_have_a_moment_to_say_theirs(tmp_path, monkeypatch):
+    """They start together, and a report of the first alone would call the others silent."""
+
+    class Clock:
+        now = 100.0
+        time = staticmethod(lambda: Clock.now)
+
+        @staticmethod
+        def sleep(seconds):
+            Clock.now += seconds
+            if Clock.now > 101:
+                (tmp_path / "later").write_text("n2:1:1 [0] NCCL INFO Using network IB\n")
+
+    monkeypatch.setattr(transport_lines, "time", Clock)
+    (tmp_path / "first").write_text("n1:1:1 [0] NCCL INFO Using network Socket\n")
+    logs = {
+        rank: transport_lines.Log(str(tmp_path / name))
+        for rank, name in enumerate(("first", "later", "never"))
+    }
+    transport_lines.follow(logs, ["ib"], 1000.0)
+    assert [log.reader.chosen and log.reader.chosen.transport for log in logs.values()] == ["tcp", "ib", None]
+    assert Clock.now < 104
+
+
 def test_a_warning_leaves_no_note(run):
     assert "rank 2: NCCL talks over TCP" in watch(run, "warn", "ib").stdout
     assert list((run / "failures").iterdir()) == []
