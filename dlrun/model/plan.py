@@ -353,6 +353,7 @@ class Plan:
     data: tuple[DataPlan, ...] = ()
     stage_directory: Text | None = None
     stage_launch: tuple[Text, ...] = ()
+    stage_keep: tuple[Text, ...] = ()
     stage_scope: Literal["node", "job"] = "node"
     stage_lines: tuple[str, ...] = ()
     mover: MoverPlan | None = None

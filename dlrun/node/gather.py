@@ -1,5 +1,6 @@
 """The lane's readers: take a token, read its blocks, write them here, hand them on; several threads at once."""
 
+import contextlib
 import threading
 import time
 from typing import Callable, List, Optional
@@ -84,29 +85,35 @@ class Gather:
 
     def _thread(self, index: int) -> None:
         task = self._task
-        source = Reader(task.source, task.manifest, task.hasher, task.follow)
-        own = task.form.reader(task.hasher)
-        writer = task.form.writer(task.sync)
         try:
-            while not self.failure:
-                with self._changed:
-                    while index >= self._width.target and not self._empty and not self.failure:
-                        self._changed.wait()
-                blocks = self._tokens.next()
-                if not blocks:
-                    self._empty = True
-                    break
-                for block in blocks:
-                    if task.board.has(block, WANTED) and not task.board.has(block, SEEN):
-                        self._one(block, source, own, writer)
+            with contextlib.ExitStack() as opened:
+                source = Reader(task.source, task.manifest, task.hasher, task.follow)
+                opened.callback(source.close)
+                own = task.form.reader(task.hasher)
+                opened.callback(own.close)
+                writer = task.form.writer(task.sync)
+                opened.callback(writer.close)
+                self._work_off(index, source, own, writer)
         except BaseException as fault:  # noqa: BLE001 - raised again by `run`
             self.failure = fault
         finally:
-            for user in (source, own, writer):
-                user.close()
             with self._changed:
                 self._working -= 1
                 self._changed.notify_all()
+
+    def _work_off(self, index: int, source: Reader, own: AnyReader, writer: AnyWriter) -> None:
+        board = self._task.board
+        while not self.failure:
+            with self._changed:
+                while index >= self._width.target and not self._empty and not self.failure:
+                    self._changed.wait()
+            blocks = self._tokens.next()
+            if not blocks:
+                self._empty = True
+                return
+            for block in blocks:
+                if board.has(block, WANTED) and not board.has(block, SEEN):
+                    self._one(block, source, own, writer)
 
     def _one(self, number: int, source: Reader, own: AnyReader, writer: AnyWriter) -> None:
         task, board = self._task, self._task.board

@@ -3,7 +3,7 @@
 import queue
 import threading
 import time
-from typing import Callable, Optional
+from typing import Callable
 
 from .board import DONE, SEEN, TAKEN
 from .errors import Damaged
@@ -56,7 +56,7 @@ class Store:
     ) -> None:
         self._task, self._journal = task, journal
         self._count, self._damaged, self._failed = count, damaged, failed
-        self._queue: queue.Queue[Optional[Parcel]] = queue.Queue()
+        self._queue: queue.Queue[Parcel] = queue.Queue()
         self._backlog = Backlog(count)
         for _ in range(threads):
             threading.Thread(target=self._run, daemon=True).start()
@@ -68,24 +68,24 @@ class Store:
         self._queue.put(parcel)
 
     def _run(self) -> None:
-        task = self._task
-        writer = task.form.writer(task.sync)
-        while True:
-            parcel = self._queue.get()
-            if parcel is None:
-                return
-            try:
-                self._one(parcel, writer)
-            except Damaged as fault:
-                task.board.mark(parcel.number, SEEN, False)
-                task.board.mark(parcel.number, TAKEN, False)
-                self._damaged(fault)
-            except BaseException as fault:  # noqa: BLE001 - the lane ends with it
-                self._failed(fault)
-                return
-            finally:
-                self._backlog.end()
-                parcel.let_go()
+        try:
+            writer = self._task.form.writer(self._task.sync)
+            while True:
+                self._next(writer)
+        except BaseException as fault:  # noqa: BLE001 - the lane ends with it
+            self._failed(fault)
+
+    def _next(self, writer: AnyWriter) -> None:
+        parcel = self._queue.get()
+        try:
+            self._one(parcel, writer)
+        except Damaged as fault:
+            self._task.board.mark(parcel.number, SEEN, False)
+            self._task.board.mark(parcel.number, TAKEN, False)
+            self._damaged(fault)
+        finally:
+            self._backlog.end()
+            parcel.let_go()
 
     def _one(self, parcel: Parcel, writer: AnyWriter) -> None:
         task, number = self._task, parcel.number

@@ -120,6 +120,7 @@ def build(inputs: Inputs) -> Plan:
         stage_directory=stored.directory,
         results=stored.results,
         stage_launch=stored.launch,
+        stage_keep=stored.keep,
         stage_scope=stored.scope,
         stage_lines=stored.lines,
         mover=stored.mover,

@@ -13,7 +13,7 @@ from dlrun.launchers.protocol import Launcher, Step
 from dlrun.model.plan import Binding, LaunchPlan, RolePlan, Variable
 from dlrun.model.problem import InvalidFile, Problem
 from dlrun.model.record import record
-from dlrun.model.site import Site
+from dlrun.model.site import LauncherSite, Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import Text
 from dlrun.plan.ledger import Ledger
@@ -101,11 +101,31 @@ def launch_plan(choice: Choice, site: Site) -> LaunchPlan:
 
 def stage_launch(site: Site, layout: Layout, choice: Choice) -> tuple[Text, ...]:
     """The launch line of one process on each node, for what comes before the training."""
-    step = Step(
+    return tuple(choice.launcher.start(_one_each(site, layout), site.launcher))
+
+
+def stage_keep(site: Site, layout: Layout, choice: Choice) -> tuple[Text, ...]:
+    """The launch line, beside the training, of one process on each node that waits for the job's end; empty: none.
+
+    Once Slurm has been asked to end a job it starts no step any more, and MPI's launchers start their agents as steps.
+    So this one is a step of Slurm's own whatever starts the ranks; it takes no memory from theirs.
+    """
+    if site.scheduler.type != "slurm" or choice.launcher.NAME in ("ssh", "local"):
+        return ()
+    own = choice.launcher.NAME == "srun"
+    launcher, settings = (
+        (choice.launcher, site.launcher) if own else (backends.launcher("srun"), LauncherSite(name="srun"))
+    )
+    more = ("--overlap", "--mem=0") if own else ("--mpi=none", "--overlap", "--mem=0")
+    return (*launcher.start(_one_each(site, layout), settings), *map(Text.of, more))
+
+
+def _one_each(site: Site, layout: Layout) -> Step:
+    """A step of one process on each node."""
+    return Step(
         nodes=layout.nodes, first_only=False, per_node=1, count=layout.nodes, scheduler=site.scheduler.type,
         chosen=layout.spare_nodes > 0,
     )  # fmt: skip
-    return tuple(choice.launcher.start(step, site.launcher))
 
 
 _RANKS_ALONE = ("ibrun",)

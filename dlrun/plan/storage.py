@@ -15,12 +15,15 @@ from dlrun.plan.data import place_data, place_environment, place_results, stage_
 from dlrun.plan.ledger import Ledger
 from dlrun.plan.movers import ask_for_storage, choose_mover
 from dlrun.plan.resources import Layout, usable_memory
-from dlrun.plan.roles import Choice, stage_launch
+from dlrun.plan.roles import Choice, stage_keep, stage_launch
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class Storage:
-    """The decisions; `asking` and `lines` go to the scheduler, `launch` starts one process on each node (empty: none)."""
+    """The decisions; `asking` and `lines` go to the scheduler, `launch` starts one process on each node (empty: none).
+
+    `keep` starts beside the training what waits for the job's end (empty: it can be started when that comes).
+    """
 
     data: tuple[DataPlan, ...]
     venv: DataPlan | None
@@ -30,6 +33,7 @@ class Storage:
     lines: tuple[str, ...]
     directory: Text | None
     launch: tuple[Text, ...]
+    keep: tuple[Text, ...]
     scope: Literal["node", "job"]
 
     @property
@@ -59,5 +63,6 @@ def decide(
         lines=lines,
         directory=directory,
         launch=stage_launch(site, layout, choice) if directory is not None else (),
+        keep=stage_keep(site, layout, choice) if directory is not None else (),
         scope=local.scope if local else "node",
     )

@@ -11,6 +11,7 @@ import pytest
 
 from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, why_no_pbs, why_not
 from tests.cluster.jobs import PYTHON, User, bash
+from tests.cluster.staged import PROGRAMS, left_well, writing
 
 _WHY_NOT = why_not() or why_no_pbs()
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(_WHY_NOT), reason=_WHY_NOT)]
@@ -321,9 +322,8 @@ def test_one_call_submits_and_one_asks_for_any_number_of_jobs(alice):
 @pytest.mark.torch
 @pytest.mark.parametrize("launcher", ["ssh", "openmpi", "hydra"])
 def test_ranks_start_on_all_nodes_with_each_launcher(alice, launcher):
-    program = {"openmpi": "mpirun.openmpi", "hydra": "mpiexec.hydra", "ssh": "ssh"}[launcher]
-    if alice.cluster.on("login", ["which", program]).returncode:
-        pytest.skip(f"{program} is not installed")
+    if alice.cluster.on("login", ["which", PROGRAMS[launcher]]).returncode:
+        pytest.skip(f"{PROGRAMS[launcher]} is not installed")
     job = alice.submit(
         {
             "command": bash("echo $RANK $LOCAL_RANK $DLRUN_HOST $OMP_NUM_THREADS"),
@@ -338,6 +338,24 @@ def test_ranks_start_on_all_nodes_with_each_launcher(alice, launcher):
     told = [(logs / f"rank-{rank}.log").read_text().splitlines()[-1].split() for rank in range(4)]
     assert [words[:2] for words in told] == [["0", "0"], ["1", "1"], ["2", "0"], ["3", "1"]]
     assert told[0][2] == told[1][2] != told[2][2]
+
+
+@pytest.mark.parametrize("launcher", ["ssh", "openmpi", "hydra"])
+def test_a_deleted_job_brings_its_results_and_leaves_no_data(alice, launcher):
+    """Within PBS's `kill_delay`, 10 s unless the site says otherwise, also of ranks that do not end when asked to."""
+    if alice.cluster.on("login", ["which", PROGRAMS[launcher]]).returncode:
+        pytest.skip(f"{PROGRAMS[launcher]} is not installed")
+    site = {
+        **SITE,
+        "launcher": {"name": launcher, "program": PROGRAMS[launcher]},
+        "storage": {"node_local": {"path": "/tmp", "size": "10GB"}},
+    }
+    alice.write("by.yaml", site)
+    to = alice.directory / f"results-deleted-{launcher}"
+    job = writing(alice, to, "--site", "by.yaml", stubborn=True)
+    alice.cluster.on("login", ["qdel", job], user="alice", check=True)
+    assert alice.ended(job, within=90)[0]["state"] == "cancelled"
+    left_well(alice, job, to)
 
 
 @pytest.mark.torch

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 
-from tests.cluster import Cluster, ClusterSpec, NodeType, why_not
+from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, why_not
 from tests.cluster.hosts import await_true
 from tests.cluster.jobs import PYTHON, User, bash
+from tests.cluster.staged import PROGRAMS, files, left_well, names, whole_and_gone, writing
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
@@ -27,7 +26,15 @@ SITE = {
 
 @pytest.fixture(scope="module")
 def alice():
-    patient = ClusterSpec(node_types=(NodeType(count=3),), slurm_conf=("KillWait=60",))  # 30 s is Slurm's own
+    patient = ClusterSpec(
+        node_types=(NodeType(count=3),),
+        partitions=(
+            Partition(name="debug", default=True, priority_tier=2),
+            Partition(name="scavenge", preempt="cancel"),
+        ),
+        sshd=True,
+        slurm_conf=("KillWait=60",),  # 30 s is Slurm's own
+    )
     with Cluster(patient, name=f"staging-{os.getpid()}") as running:
         yield User(running, SITE)
 
@@ -73,21 +80,6 @@ def test_a_source_that_is_missing_on_the_nodes_ends_the_job_by_name(alice):
     log = (alice.job_dir(job) / "logs" / "job.log").read_text()
     assert "first failure: stage 0 on n1" in log
     assert "/nowhere/at/all" in log
-
-
-def files(alice, count=40):
-    """A data set on the shared file system."""
-    source = alice.directory / f"set{time.monotonic_ns()}"
-    source.mkdir()
-    for number in range(count):
-        (source / f"{number}.txt").write_text(f"{number}\n")
-    return source
-
-
-def names(alice, node, *path):
-    """What stands in a directory of a node."""
-    place = alice.cluster.own_path(node, "/tmp").joinpath("dlrun-alice", *path)
-    return sorted(one.name for one in place.iterdir()) if place.is_dir() else []
 
 
 def test_a_job_of_its_own_warms_nodes_and_the_next_job_finds_the_data_there(alice):
@@ -245,50 +237,28 @@ def test_results_come_whole_before_the_walltime_ends(alice):
     whole_and_gone(alice, to, ranks=2)
 
 
-def whole_and_gone(alice, to, ranks):
-    """Every file that has its final name is whole, and nothing is left on the nodes."""
-    brought = [path for path in to.iterdir() if path.suffix == "" and not path.name.startswith(".")]
-    assert {path.name.partition("-")[0] for path in brought} == {str(rank) for rank in range(ranks)}
-    for path in brought:
-        wanted = path.with_name(path.name + ".sum").read_text().split()[0]
-        assert hashlib.sha256(path.read_bytes()).hexdigest() == wanted, path
-    for node in alice.cluster.spec.nodes:
-        assert not [name for name in names(alice, node) if name.startswith(".results")]
-
-
-def test_a_cancelled_job_brings_its_results_and_leaves_no_data(alice):
-    source, to = files(alice), alice.directory / "results-cancelled"
-    script = """\
-    head -c 1048576 /dev/urandom >"$1/$DLRUN_RANK-0"
-    sha256sum <"$1/$DLRUN_RANK-0" >"$1/$DLRUN_RANK-0.sum"
-    touch "$DLRUN_RUN_DIR/written-$DLRUN_RANK"
-    exec sleep 600"""
-    job = alice.submit(
-        {
-            "command": [*bash(script), "x", "{{ results }}"],
-            "data": {"set": {"source": str(source), "strategy": "copy"}},
-            "results": {"to": str(to), "before_end": "1m"},
-            "resources": {"nodes": 2, "ranks_per_node": 1, "cpus_per_rank": 1, "walltime": "10m"},
-        }
-    )
-    directory = alice.job_dir(job)
-    end = time.monotonic() + 120
-    while len(list(directory.glob("written-*"))) < 2:
-        assert time.monotonic() < end, (directory / "logs" / "job.log").read_text()
-        time.sleep(0.2)
-    waits = "pgrep -u alice -f '^sleep 3600'"  # the step that keeps results when Slurm starts none any more
-    for node in (directory / "hosts").read_text().split():
-        await_true(lambda node=node: alice.cluster.on(node, waits).returncode == 0, 60, "it")
-    assert any("set" in names(alice, node) for node in alice.cluster.spec.nodes)
+@pytest.mark.parametrize("launcher", ["srun", "ssh", "openmpi", "hydra"])
+def test_a_cancelled_job_brings_its_results_and_leaves_no_data(alice, launcher):
+    if alice.cluster.on("login", ["which", PROGRAMS[launcher]]).returncode:
+        pytest.skip(f"{PROGRAMS[launcher]} is not installed")
+    alice.write("by.yaml", {**SITE, "launcher": {"name": launcher, "program": PROGRAMS[launcher]}})
+    to = alice.directory / f"results-cancelled-{launcher}"
+    job = writing(alice, to, "--site", "by.yaml", stubborn=True)
+    if launcher != "ssh":  # there is a step that keeps results when Slurm starts none any more
+        waits = "pgrep -u alice -f '^sleep 3600'"
+        for node in alice.hosts(job):
+            await_true(lambda on=node: alice.cluster.on(on, waits).returncode == 0, 60, "it")
     alice.cluster.on("login", ["scancel", job], user="alice", check=True)
-    (run,) = alice.ended(job, within=90)
-    assert run["state"] == "cancelled", run
-    end = time.monotonic() + 60
-    while "ended with exit code" not in (log := (directory / "logs" / "job.log").read_text()):
-        assert time.monotonic() < end, log  # Slurm says so as soon as it asks the job to end
-        time.sleep(0.2)
-    assert "bringing the results to" in log
-    assert "not all results" not in log
-    whole_and_gone(alice, to, ranks=2)
-    for node in alice.cluster.spec.nodes:
-        assert "set" not in names(alice, node), "kept for the job alone"
+    assert alice.ended(job, within=90)[0]["state"] == "cancelled"
+    left_well(alice, job, to)
+
+
+def test_a_preempted_job_brings_its_results_and_leaves_no_data(alice):
+    to = alice.directory / "results-preempted"
+    place = {"nodes": 2, "ranks_per_node": 1, "cpus_per_rank": 1, "walltime": "10m", "partition": "scavenge"}
+    job = writing(alice, to, resources=place)
+    all_of_them = {"nodes": 3, "ranks_per_node": 1, "cpus_per_rank": 8, "walltime": "5m"}
+    other = alice.submit({"command": bash("true"), "resources": all_of_them})
+    assert alice.ended(job, within=90)[0]["state"] == "preempted"
+    left_well(alice, job, to)
+    assert alice.ended(other, within=90)[0]["state"] == "completed"

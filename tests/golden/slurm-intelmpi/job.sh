@@ -111,9 +111,12 @@ finish() { # what happens whenever this script ends, however it ends
   trap '' TERM INT HUP
   trap - EXIT
   set +e # whatever fails from here on, the end is recorded
+  if [[ -n $asked ]]; then leave; fi
   take_down "${steps[@]}"
   if ((status)); then first_failure; fi
-  unstage
+  if [[ -z $asked ]]; then
+    unstage
+  fi
   release_ports
   settle
   record ended "$status" "$reason"
@@ -147,7 +150,8 @@ settle() { # why it ended: sets reason, and where another run is to follow, star
   if ((status)) && grep -qs 'out of memory$' "$run_dir"/failures/*; then reason='out of memory'; fi
 }
 
-unstage() { :; } # replaced once data is staged
+leave() { :; } # replaced once data is staged
+unstage() { :; } # as well
 release_ports() { :; } # replaced once ports are taken
 asked= # set if the job was asked to end
 trap finish EXIT
@@ -240,21 +244,55 @@ export DLRUN_STAGE_PORT=$((port + 1)) # where nodes pass data on to one another
 (umask 077 && head -c 32 /dev/urandom | base64 >"$run_dir/stage-secret")
 export DLRUN_DATA_SET=$DLRUN_STAGE/set/data # data set set
 if [[ -f /scratch/set ]]; then DLRUN_DATA_SET+=/set; fi # one file, under its own name
-unstage() { # this job's use of the data ends; where that cannot be said any more, the next job here finds out
-  local step waited most=600
-  if [[ -n $asked ]]; then most=100; fi # there is little time
-  mpiexec -f "$run_dir"/hosts -ppn 1 -n 2 -genv I_MPI_DEBUG 5 bash "$DLRUN_JOB_DIR/stage.sh" clean </dev/null &
+keeper= # process id of the step that waits for an end after which no other can start
+kept() { # wait for what it does then on each node; false if something did not arrive, or it is gone
+  local waited node code some=0 wanted=2
+  for ((waited = 0; some < wanted && waited < 1000; waited++)); do
+    kill -0 "$keeper" 2>/dev/null || break
+    if ((waited == 20)) && ! compgen -G "$run_dir/kept/heard-*" >/dev/null; then # it was not Slurm that asked: a second SIGTERM would cut it short
+      kill -TERM "$keeper"
+    fi
+    sleep 0.1
+    some=$(compgen -G "$run_dir/kept/[0-9]*" | wc -l)
+  done
+  for ((node = 0; node < wanted; node++)); do # each by its name: a list of the directory may be an old one
+    { read -r code <"$run_dir/kept/$node"; } 2>/dev/null && [[ $code == 0 ]] || return
+  done
+}
+
+on_each_node() { # TENTHS ACTION: a step of stage.sh that may take so long; false if it fails
+  local waited step
+  mpiexec -f "$run_dir"/hosts -ppn 1 -n 2 -genv I_MPI_DEBUG 5 bash "$DLRUN_JOB_DIR/stage.sh" "$2" </dev/null &
   step=$!
-  for ((waited = 0; waited < most; waited++)); do
+  for ((waited = 0; waited < $1; waited++)); do
     kill -0 "$step" 2>/dev/null || break
     sleep 0.1
   done
   take_down "$step"
+  wait "$step"
+}
+
+leave() { # the job was asked to end, and has little time: ranks, results and data at once, each node its own
+  kill -TERM "${steps[@]}" 2>/dev/null
+  if [[ -z $keeper ]] || kept; then return; fi # what is on its way in goes by itself
+  on_each_node 1000 leave
+}
+
+unstage() { # this job's use of the data ends; where that cannot be said any more, the next job here finds out
+  on_each_node 600 clean
+  if [[ -n $keeper ]]; then
+    touch "$run_dir/kept/none" # it has nothing to do any more
+    take_down "$keeper"
+  fi
 }
 say "staging in; each node's report is in $run_dir/logs/stage-*.log"
 mpiexec -f "$run_dir"/hosts -ppn 1 -n 2 -genv I_MPI_DEBUG 5 bash "$DLRUN_JOB_DIR/stage.sh" in </dev/null &
 steps+=($!)
 wait "${steps[-1]}" || { say "the data did not reach every node"; exit 1; }
+rm -rf -- "$run_dir/kept"
+mkdir -- "$run_dir/kept"
+srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --mpi=none --overlap --mem=0 bash "$DLRUN_JOB_DIR/stage.sh" keep </dev/null & # beside the training, whose step may have taken all memory of the job
+keeper=$!
 
 # 4 × rank, 2 on each node
 mpiexec -f "$run_dir"/hosts -ppn 2 -n 4 -genv I_MPI_DEBUG 5 bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &

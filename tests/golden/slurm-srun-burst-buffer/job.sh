@@ -110,10 +110,13 @@ finish() { # what happens whenever this script ends, however it ends
   trap '' TERM INT HUP
   trap - EXIT
   set +e # whatever fails from here on, the end is recorded
+  if [[ -n $asked ]]; then leave; fi
   take_down "${steps[@]}"
   if ((status)); then first_failure; fi
-  bring_results
-  unstage
+  if [[ -z $asked ]]; then
+    bring_results
+    unstage
+  fi
   release_ports
   settle
   record ended "$status" "$reason"
@@ -148,7 +151,8 @@ settle() { # why it ended: sets reason, and where another run is to follow, star
   go_on
 }
 
-unstage() { :; } # replaced once data is staged
+leave() { :; } # replaced once data is staged
+unstage() { :; } # as well
 bring_results() { :; } # replaced once there is a place for them
 release_ports() { :; } # replaced once ports are taken
 asked= # set if the job was asked to end
@@ -261,45 +265,57 @@ export DLRUN_STAGE="${DW_JOB_STRIPED}"/dlrun-"$DLRUN_USER" # node-local storage,
 mkdir -p -- /scratch/results # now, not when they are to be brought there
 export DLRUN_RESULTS=$DLRUN_STAGE/.results-${DLRUN_RUN_ID//[!A-Za-z0-9._-]/-} # what is written here is brought home
 bring_results() { # from every node's own storage, after a good end or a bad one; sets status if they do not arrive
-  local step
+  if [[ -z $in_place ]]; then return; fi
   say "bringing the results to "/scratch/results
-  if [[ -n $asked && -n $keeper ]]; then
-    kept && return
-  else
-    srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --mpi=pmix bash "$DLRUN_JOB_DIR/stage.sh" out </dev/null &
-    step=$!
-    wait "$step" && return
-  fi
+  srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --mpi=pmix bash "$DLRUN_JOB_DIR/stage.sh" out </dev/null &
+  wait "$!" || results_left
+}
+
+results_left() { # say where they are, and that this is no good end
   say "not all results were brought; what is left is on the nodes, in $DLRUN_RESULTS; each node's report is in $run_dir/logs/stage-*.log"
   if ((status == 0)); then status=1; fi
 }
 export DLRUN_DATA_IMAGENET=$DLRUN_STAGE/imagenet/data # data set imagenet
 if [[ -f /scratch/imagenet ]]; then DLRUN_DATA_IMAGENET+=/imagenet; fi # one file, under its own name
 rm -f -- "$run_dir/in-place-imagenet"
+in_place= # set once all is in, and ranks may write results
 keeper= # process id of the step that waits for an end after which no other can start
-kept() { # wait for what it does then on each node; false if something did not arrive
-  local waited some=0 wanted=1
-  kill -TERM "$keeper" 2>/dev/null
+kept() { # wait for what it does then on each node; false if something did not arrive, or it is gone
+  local waited node code some=0 wanted=1
   for ((waited = 0; some < wanted && waited < 1000; waited++)); do
+    kill -0 "$keeper" 2>/dev/null || break
+    if ((waited == 20)) && ! compgen -G "$run_dir/kept/heard-*" >/dev/null; then # it was not Slurm that asked: a second SIGTERM would cut it short
+      kill -TERM "$keeper"
+    fi
     sleep 0.1
     some=$(compgen -G "$run_dir/kept/[0-9]*" | wc -l)
   done
-  ((some == wanted)) && ! grep -qv '^0$' "$run_dir"/kept/[0-9]*
+  for ((node = 0; node < wanted; node++)); do # each by its name: a list of the directory may be an old one
+    { read -r code <"$run_dir/kept/$node"; } 2>/dev/null && [[ $code == 0 ]] || return
+  done
 }
-unstage() { # this job's use of the data ends; where that cannot be said any more, the next job here finds out
-  local step waited most=600
-  if [[ -n $asked && -n $keeper ]]; then
-    kept
-    return
-  fi
-  if [[ -n $asked ]]; then most=100; fi # there is little time
-  srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --mpi=pmix bash "$DLRUN_JOB_DIR/stage.sh" clean </dev/null &
+
+on_each_node() { # TENTHS ACTION: a step of stage.sh that may take so long; false if it fails
+  local waited step
+  srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --mpi=pmix bash "$DLRUN_JOB_DIR/stage.sh" "$2" </dev/null &
   step=$!
-  for ((waited = 0; waited < most; waited++)); do
+  for ((waited = 0; waited < $1; waited++)); do
     kill -0 "$step" 2>/dev/null || break
     sleep 0.1
   done
   take_down "$step"
+  wait "$step"
+}
+
+leave() { # the job was asked to end, and has little time: ranks, results and data at once, each node its own
+  kill -TERM "${steps[@]}" 2>/dev/null
+  if [[ -n $in_place ]]; then say "bringing the results to "/scratch/results; fi
+  if [[ -z $keeper ]] || kept; then return; fi # what is on its way in goes by itself
+  on_each_node 1000 leave || [[ -z $in_place ]] || results_left
+}
+
+unstage() { # this job's use of the data ends; where that cannot be said any more, the next job here finds out
+  on_each_node 600 clean
   if [[ -n $keeper ]]; then
     touch "$run_dir/kept/none" # it has nothing to do any more
     take_down "$keeper"
@@ -350,6 +366,7 @@ rm -rf -- "$run_dir/kept"
 mkdir -- "$run_dir/kept"
 srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --mpi=pmix --overlap --mem=0 bash "$DLRUN_JOB_DIR/stage.sh" keep </dev/null & # beside the training, whose step may have taken all memory of the job
 keeper=$!
+in_place=1
 if [[ -e $run_dir/in-place-imagenet ]]; then
   DLRUN_DATA_IMAGENET=/scratch/imagenet
   say 'data set `imagenet` is read in place'": $(head -n 1 "$run_dir/in-place-imagenet")"

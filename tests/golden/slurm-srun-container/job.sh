@@ -113,9 +113,12 @@ finish() { # what happens whenever this script ends, however it ends
   trap '' TERM INT HUP
   trap - EXIT
   set +e # whatever fails from here on, the end is recorded
+  if [[ -n $asked ]]; then leave; fi
   take_down "${steps[@]}"
   if ((status)); then first_failure; fi
-  unstage
+  if [[ -z $asked ]]; then
+    unstage
+  fi
   release_ports
   settle
   record ended "$status" "$reason"
@@ -149,7 +152,8 @@ settle() { # why it ended: sets reason, and where another run is to follow, star
   if ((status)) && grep -qs 'out of memory$' "$run_dir"/failures/*; then reason='out of memory'; fi
 }
 
-unstage() { :; } # replaced once data is staged
+leave() { :; } # replaced once data is staged
+unstage() { :; } # as well
 release_ports() { :; } # replaced once ports are taken
 asked= # set if the job was asked to end
 trap finish EXIT
@@ -242,29 +246,41 @@ export DLRUN_STAGE_PORT=$((port + 1)) # where nodes pass data on to one another
 export DLRUN_DATA_IMAGES=$DLRUN_STAGE/images/data # data set images
 if [[ -f /scratch/images ]]; then DLRUN_DATA_IMAGES+=/images; fi # one file, under its own name
 keeper= # process id of the step that waits for an end after which no other can start
-kept() { # wait for what it does then on each node; false if something did not arrive
-  local waited some=0 wanted=2
-  kill -TERM "$keeper" 2>/dev/null
+kept() { # wait for what it does then on each node; false if something did not arrive, or it is gone
+  local waited node code some=0 wanted=2
   for ((waited = 0; some < wanted && waited < 1000; waited++)); do
+    kill -0 "$keeper" 2>/dev/null || break
+    if ((waited == 20)) && ! compgen -G "$run_dir/kept/heard-*" >/dev/null; then # it was not Slurm that asked: a second SIGTERM would cut it short
+      kill -TERM "$keeper"
+    fi
     sleep 0.1
     some=$(compgen -G "$run_dir/kept/[0-9]*" | wc -l)
   done
-  ((some == wanted)) && ! grep -qv '^0$' "$run_dir"/kept/[0-9]*
+  for ((node = 0; node < wanted; node++)); do # each by its name: a list of the directory may be an old one
+    { read -r code <"$run_dir/kept/$node"; } 2>/dev/null && [[ $code == 0 ]] || return
+  done
 }
-unstage() { # this job's use of the data ends; where that cannot be said any more, the next job here finds out
-  local step waited most=600
-  if [[ -n $asked && -n $keeper ]]; then
-    kept
-    return
-  fi
-  if [[ -n $asked ]]; then most=100; fi # there is little time
-  srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/stage.sh" clean </dev/null &
+
+on_each_node() { # TENTHS ACTION: a step of stage.sh that may take so long; false if it fails
+  local waited step
+  srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/stage.sh" "$2" </dev/null &
   step=$!
-  for ((waited = 0; waited < most; waited++)); do
+  for ((waited = 0; waited < $1; waited++)); do
     kill -0 "$step" 2>/dev/null || break
     sleep 0.1
   done
   take_down "$step"
+  wait "$step"
+}
+
+leave() { # the job was asked to end, and has little time: ranks, results and data at once, each node its own
+  kill -TERM "${steps[@]}" 2>/dev/null
+  if [[ -z $keeper ]] || kept; then return; fi # what is on its way in goes by itself
+  on_each_node 1000 leave
+}
+
+unstage() { # this job's use of the data ends; where that cannot be said any more, the next job here finds out
+  on_each_node 600 clean
   if [[ -n $keeper ]]; then
     touch "$run_dir/kept/none" # it has nothing to do any more
     take_down "$keeper"

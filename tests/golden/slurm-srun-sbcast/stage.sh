@@ -1,20 +1,36 @@
 #!/bin/bash
 # What each node of job broadcast runs once: bring its data to node-local storage, and take it away.
-# The launcher (srun) starts it, one on each node: stage.sh in|clean|keep
+# The launcher (srun) starts it, one on each node: stage.sh in|clean|leave|keep
 # Around sbcast: stage.sh look|read on the first node, room|adopt|drop on each, with a data set's name.
 
 # shellcheck disable=SC2016 # literal dollars are meant
 set -uo pipefail
 
-index=${DLRUN_FIRST:+0} # job.sh itself, on the first node
-if [[ -z $index ]]; then index="$SLURM_PROCID"; fi
+case ${DLRUN_FIRST:+first-}$1 in
+first-*) index=0 ;; # job.sh itself, on the first node
+*) index="$SLURM_PROCID" ;;
+esac
 read -r host </proc/sys/kernel/hostname
 exec >>"$DLRUN_RUN_DIR/logs/stage-$index.log" 2>&1
 export DLRUN_STAGE_EVENTS=$DLRUN_RUN_DIR/logs/stage-$index.jsonl # the same for machines
 run=${DLRUN_RUN_ID//[!A-Za-z0-9._-]/-} # an array's id may have brackets
 
-node() { # COMMAND...: the node program, which needs nothing but a Python from 3.6 on
-  python3 "$DLRUN_JOB_DIR/node.pyz" "$@" --to "$DLRUN_STAGE"
+node() { # COMMAND...: the node program, which needs nothing but a Python from 3.6 on; a signal does not wait for it
+  python3 "$DLRUN_JOB_DIR/node.pyz" "$@" --to "$DLRUN_STAGE" &
+  wait "$!"
+}
+
+ranks_gone() { # TENTHS: wait no longer for the ranks here to end
+  local waited
+  for ((waited = 0; waited < $1; waited++)); do
+    grep -lsz "^DLRUN_PROCESS=$DLRUN_RUN_ID " /proc/[0-9]*/environ >/dev/null || break
+    sleep 0.1
+  done
+}
+
+leave() { # the job was asked to end: all that is to be done here in the time that is left
+  ranks_gone 30 # they were asked to end, too
+  node clean --job "$run"
 }
 
 failed() { # CODE: note it for job.sh, and end
@@ -31,10 +47,12 @@ moved() { # STEP NAME: what stands before and after sbcast
     --strict --to "$DLRUN_STAGE" --job "$run" --index "$index" "$@"
 }
 
+case $1 in out | clean | leave) trap '' TERM ;; esac # where the job is asked to end, this is what is still to be done
 case $1 in
 look | drop) moved "$1" "$2" ;;
 room | read | adopt) moved "$1" "$2" || failed $? ;;
 in)
+  trap 'trap "" TERM; kill "$!" 2>/dev/null; wait "$!"; node clean --job "$run"; exit 143' TERM # what has come goes
   node clean # what jobs that are gone left behind
   # its 150GB fits the 1TB of node-local storage (/local), and is then read once from the shared file system instead of by 4 nodes in every epoch
   node stage --name imagenet --source /scratch/imagenet --strategy copy --keep cache --lasting 14400s --exclude '*.tmp' --expect 150000000000 --job "$run" \
@@ -44,6 +62,7 @@ in)
     --hosts "$DLRUN_HOSTS" --index "$index" --port "$DLRUN_STAGE_PORT" --secret "$DLRUN_RUN_DIR/stage-secret" || failed $?
   ;;
 clean) node clean --job "$run" ;;
+leave) leave ;;
 keep) # waits for the end: in a job that Slurm cancels no step can be started any more, but this one runs
   ending=
   trap 'ending=1' TERM
@@ -53,12 +72,11 @@ keep) # waits for the end: in a job that Slurm cancels no step can be started an
   done
   kill $! 2>/dev/null
   [[ ! -e $DLRUN_RUN_DIR/kept/none ]] || exit 0
-  for ((waited = 0; waited < 30; waited++)); do # for the ranks here, which were asked to end, too
-    grep -lsz "^DLRUN_PROCESS=$DLRUN_RUN_ID " /proc/[0-9]*/environ >/dev/null || break
-    sleep 0.1
-  done
+  trap '' TERM # it may come twice
+  touch "$DLRUN_RUN_DIR/kept/heard-$index"
   code=0
-  node clean --job "$run"
-  echo "$code" >"$DLRUN_RUN_DIR/kept/$index"
+  leave || code=1
+  echo "$code" >"$DLRUN_RUN_DIR/kept/new-$index"
+  mv -f "$DLRUN_RUN_DIR/kept/new-$index" "$DLRUN_RUN_DIR/kept/$index"
   ;;
 esac

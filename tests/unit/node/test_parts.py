@@ -1,18 +1,21 @@
 """The small parts of the data mover, each for the one thing it is for."""
 
 import ast
+import errno
 import json
 import os
 import pwd
+import queue
 import shutil
 import subprocess
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import dlrun.node
 import pytest
-from dlrun.node import bundle, facts, hashing, journal, options, pace, source, store, text, walk
+from dlrun.node import bundle, facts, gather, hashing, journal, options, pace, source, store, task, text, walk
 from dlrun.node.area import Area
 from dlrun.node.errors import SourceFault, Usage
 from dlrun.node.source import Chooser
@@ -58,6 +61,47 @@ def test_the_disk_is_behind_while_anything_waits_for_it(monkeypatch):
     backlog.begin()  # at 10
     backlog.end()  # at 11
     assert counted == [1, 2, 1]
+
+
+class Unready:
+    """A form whose disk fails when a thread begins: `fail` names what."""
+
+    def __init__(self, fail):
+        self.fail = fail
+
+    def reader(self, hasher):
+        return self._opened("reader")
+
+    def writer(self, sync):
+        return self._opened("writer")
+
+    def _opened(self, what):
+        if what == self.fail:
+            raise OSError(errno.EIO, "the disk is gone")
+        return SimpleNamespace(close=lambda: None)
+
+
+def unready(fail):
+    manifest = SimpleNamespace(size=lambda: 0, sizes=[])
+    blocks = SimpleNamespace(large=[])
+    return SimpleNamespace(
+        form=Unready(fail), sync=False, source=-1, follow=False, hasher=hashing.hasher("sha1"), rate=0.0, slow=False,
+        manifest=manifest, blocks=blocks, board=SimpleNamespace(lanes=1),
+    )  # fmt: skip
+
+
+def test_a_disk_that_fails_before_the_first_block_is_told():
+    told = queue.Queue()
+    store.Store(unready("writer"), None, 1, lambda *_: None, None, told.put)
+    assert told.get(timeout=60).errno == errno.EIO
+
+
+@pytest.mark.parametrize("fail", ["reader", "writer"])
+def test_a_reader_that_cannot_begin_ends_the_reading(fail):
+    pool = SimpleNamespace(allow=lambda _: None)
+    reading = gather.Gather(unready(fail), task.Tokens(), None, pool, None, None, None)
+    with pytest.raises(OSError, match="the disk is gone"):
+        reading.run()
 
 
 def report(node, disk=0.0, seconds=10.0, starved=0.0, held=0.0):
