@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +54,7 @@ def scripts(
         "checked": next((role for role in plan.roles if not role.service), None),
         "led": [role for role in plan.roles if role.identity is not None],
         "own_causes": _own_causes(plan),
+        "asks_by": _asks_by(plan),
         "stage_words": lambda data: stage_words(data, plan.request),
         "stage_directory": plan.stage_directory,
         "names": _names(plan),
@@ -72,6 +73,17 @@ def _own_causes(plan: Plan) -> bool:
     """True if the job may find out by itself why it ends, and notes it."""
     fabric = plan.fabric_check is not None and plan.fabric_check.action == "fail"
     return plan.verify == "fail" or fabric or plan.node_checks is not None
+
+
+def _asks_by(plan: Plan) -> Sequence[Text]:
+    """The ssh command by which the job asks each node, after a failure, whether it is still there.
+
+    Empty where something else tells it: another launcher, or checks of the nodes.
+    """
+    if plan.launch.name != "ssh" or plan.request.nodes == 1 or plan.node_checks is not None:
+        return ()
+    start = next((role.launch for role in plan.roles if role.launch), ())
+    return start[5 : 5 + int(start[4].literal or 0)] if start else ()
 
 
 def plan_json(plan: Plan) -> str:

@@ -31,6 +31,8 @@ _SUBJOB_COMMENTS = {
 _OUT_OF_MEMORY = re.compile(
     r"exceeded resource v?mem|mem\w* .*exceeded|exceeded.* memory|out of memory", re.IGNORECASE
 )
+_SCHEDULER = "Scheduler"
+"""As whom OpenPBS's scheduler deletes jobs: those that it preempts, where `preempt_order` says so."""
 _DATE = re.compile(r"\w{3} (\w{3}) +(\d+) (\d{2}:\d{2}:\d{2}) (\d{4})")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
@@ -42,6 +44,8 @@ def job_status(identity: str, attributes: Mapping[str, str], codes: Codes) -> Jo
     exit_code, signal = _exit(attributes)
     state, reason = _state(attributes, codes, signal)
     runs = attributes.get("run_count") or attributes.get("start_count") or ""
+    if state is State.PENDING and runs.isdigit() and int(runs):
+        reason = "put back into the queue" + (f": {reason}" if reason else "")
     return JobStatus(
         job_id=job_id,
         task=int(match[2]) if match and match[2] else None,
@@ -74,8 +78,11 @@ def _ended(attributes: Mapping[str, str], codes: Codes, signal: int | None) -> t
     """How a job ended: who deleted it, then the server's codes, then the exit status."""
     comment, status = attributes.get("comment", ""), attributes.get("exit_status", "")
     if deleted := re.search(r"terminated by ([^\s@]+)", comment):
-        own = deleted[1] == attributes.get("job_owner", "").partition("@")[0]
-        return (State.CANCELLED, None) if own else (State.CANCELLED_BY_ADMIN, f"deleted by {deleted[1]}")
+        if deleted[1] == attributes.get("job_owner", "").partition("@")[0]:
+            return State.CANCELLED, None
+        if deleted[1] == _SCHEDULER:
+            return State.PREEMPTED, "the scheduler deleted it to start another job"
+        return State.CANCELLED_BY_ADMIN, f"deleted by {deleted[1]}"
     if status.startswith("-"):
         return codes.get(int(status), (State.FAILED, f"PBS ended it with code {status}"))
     if _OUT_OF_MEMORY.search(comment):

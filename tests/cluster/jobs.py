@@ -128,6 +128,14 @@ class User:
         return dict(word.partition("=")[::2] for word in done.stdout.split() if "=" in word)
 
 
+def whole(steps: int) -> float:
+    """The loss of `tests/steps.py` after a training that was never interrupted."""
+    loss = 1.0
+    for step in range(1, steps + 1):
+        loss = loss * 0.99 + 0.001 * (step % 7)
+    return loss
+
+
 def bash(script: str) -> list[str]:
     """A training command that is a line of bash."""
     return ["bash", "-c", script]

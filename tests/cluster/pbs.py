@@ -1,6 +1,7 @@
 """OpenPBS, where it is installed: server, scheduler, comm and PostgreSQL on the login host, a mom on each node.
 
-What a spec says about accounting, QOS, cgroups and preemption is Slurm's and is refused; all queues span all nodes.
+What a spec says about accounting, QOS and cgroups is Slurm's and is refused; all queues span all nodes. Queues of a
+higher tier are express queues, and how they preempt is the same for all the others.
 """
 
 from __future__ import annotations
@@ -35,8 +36,11 @@ PBS_SCP=/usr/bin/scp
 _MOM_CONFIG = """\
 $clienthost login
 $usecp *:/ /
+$min_check_poll 2
+$max_check_poll 5
+$max_poll_downtime 10
 """
-"""Job files are copied, not sent: all hosts share their file system."""
+"""Job files are copied, not sent: all hosts share their file system. A lost sister ends a job in seconds, not minutes."""
 
 _SERVER_SETTINGS = (
     "set server flatuid = True",
@@ -46,6 +50,11 @@ _SERVER_SETTINGS = (
     "set server node_fail_requeue = 10",
     "create resource ngpus type=long,flag=nh",
 )
+
+
+_PREEMPT = {"": "", "requeue": "R", "cancel": "D"}
+_EXPRESS = 150
+"""Priority from which on a queue's jobs preempt those of others (the scheduler's preempt_queue_prio)."""
 
 
 def why_not() -> str:
@@ -101,11 +110,16 @@ def _refuse_slurms(spec: ClusterSpec) -> None:
         "cgroup": spec.cgroup,
         "torque": spec.torque,
         "slurm_conf": spec.slurm_conf,
-        "a preemptable partition": any(partition.preempt for partition in spec.partitions),
     }
     if refused := [name for name, value in asked.items() if value]:
         msg = f"only a Slurm cluster can have {', '.join(refused)}"
         raise ClusterError(msg)
+
+
+def preempt_by(cluster: Cluster, order: str) -> None:
+    """How express queues get their nodes: letters of suspend, checkpoint, requeue, delete; the next follows a failure."""
+    line = f"set sched default preempt_order = {order}"
+    cluster.on(LOGIN, ["qmgr", "-c", line], user="root", check=True)
 
 
 def start_server(cluster: Cluster) -> None:
@@ -115,6 +129,8 @@ def start_server(cluster: Cluster) -> None:
     await_true(lambda: cluster.on(LOGIN, ["qstat", "-B"], user="root").returncode == 0, 60, "the PBS server")
     cluster.on(LOGIN, ["qmgr"], user="root", input="\n".join(_definitions(cluster.spec)) + "\n", check=True)
     _schedule_gpus(cluster)
+    if order := "".join(sorted({_PREEMPT[partition.preempt] for partition in cluster.spec.partitions})):
+        preempt_by(cluster, order)
 
 
 def _definitions(spec: ClusterSpec) -> list[str]:
@@ -141,6 +157,8 @@ def _queue(partition: Partition) -> list[str]:
     if partition.default_time:
         default = _hours(partition.default_time)
         lines.append(f"set queue {partition.name} resources_default.walltime={default}")
+    if partition.priority_tier > 1:
+        lines.append(f"set queue {partition.name} Priority={_EXPRESS}")
     lines += [f"set queue {partition.name} {switch}=True" for switch in ("enabled", "started")]
     return [*lines, *([f"set server default_queue={partition.name}"] if partition.default else [])]
 

@@ -63,9 +63,9 @@ class Partition:
     default_time: str = ""
     max_nodes: int = 0
     priority_tier: int = 1
-    """A job preempts jobs of preemptable partitions with a lower tier (Slurm)."""
+    """A job preempts jobs of preemptable partitions with a lower tier."""
     preempt: Literal["", "requeue", "cancel"] = ""
-    """What happens to this partition's jobs when a higher tier wants their nodes (Slurm)."""
+    """What happens to this partition's jobs when a higher tier wants their nodes."""
     exclusive: bool = False
     allow_accounts: tuple[str, ...] = ()
     allow_qos: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import Cluster, ClusterSpec, NodeType, cgroups, why_not
-from tests.cluster.jobs import User, bash
+from tests.cluster.jobs import User, bash, whole
 
 pytestmark = [
     pytest.mark.cluster,
@@ -166,14 +166,6 @@ def test_a_second_requeue_during_the_first_counts_once(alice, cluster):
     assert runs == ["run 0", "run 1"]
     assert alice.state(job)[0]["restarts"] == 1
     alice.left_nothing(job, ("n1", "n2"))
-
-
-def whole(steps: int) -> float:
-    """The loss of a training that was never interrupted."""
-    loss = 1.0
-    for step in range(1, steps + 1):
-        loss = loss * 0.99 + 0.001 * (step % 7)
-    return loss
 
 
 def test_a_training_longer_than_its_walltime_goes_on_until_it_is_done(alice):

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import signal
+import subprocess
 from pathlib import Path
 
 import pytest
 
 from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, pbs, why_no_pbs, why_not
 from tests.cluster.hosts import await_true
-from tests.cluster.jobs import User, bash
+from tests.cluster.jobs import PYTHON, User, bash, whole
 
 _WHY_NOT = why_not() or why_no_pbs()
 pytestmark = [
@@ -23,7 +26,7 @@ SITE = {
     "name": "test-pbs-failures",
     "scheduler": {"type": "openpbs"},
     "launcher": {"name": "ssh"},
-    "partitions": {"work": {"default": True, "max_walltime": "10m"}},
+    "partitions": {"work": {"default": True, "max_walltime": "10m"}, "express": {}},
 }
 NODES = ("n1", "n2", "n3")
 STEPS = (Path(__file__).parent.parent / "steps.py").read_text(encoding="utf-8")
@@ -37,7 +40,10 @@ def cluster():
     spec = ClusterSpec(
         scheduler="pbs",
         node_types=(NodeType(count=3, tmp_mib=96),),
-        partitions=(Partition(name="work", default=True, max_time="1-00:00:00"),),
+        partitions=(
+            Partition(name="work", default=True, max_time="1-00:00:00", preempt="requeue"),
+            Partition(name="express", priority_tier=10),
+        ),
         sshd=True,
     )
     with Cluster(spec, name=f"pbsfail-{os.getpid()}") as running:
@@ -149,20 +155,70 @@ def test_a_node_that_dies_is_replaced_in_the_same_allocation(alice, cluster):
         pbs.await_ready(cluster)
 
 
-def test_a_mom_that_is_killed_on_the_first_node_ends_the_job(alice, cluster):
-    """On another node the training does not need it, and goes on."""
+def test_a_node_that_dies_without_a_spare_one_is_left_to_the_next_job(alice, cluster):
+    """Only ssh notices; what the others saved when they were asked to end is where the next job goes on."""
+    saved = "{{ run_dir }}/checkpoint"
+    job = alice.submit(
+        {
+            "command": ["python3", "steps.py", "30", "0.5", saved],
+            "resources": BOTH,
+            "checkpoint": {"before_end": "60s", "path": saved},
+            "on_failure": {"requeue": 1},
+        }
+    )
+    place = alice.job_dir(job)
+    await_true(lambda: "step 3\n" in alice.log(job, "rank-1"), 90, "the training to begin")
+    lost = alice.hosts(job)[1]
+    cluster.kill_node(lost)
+    try:
+        trained_once(alice, place, 30, runs=2)
+        log = (place / "logs" / "job.log").read_text()
+        assert f"not answering any more: {lost}" in log
+        assert "run 1 of at most 2 ends (node failed); another follows" in log
+        assert lost not in (place / "hosts").read_text().split()
+    finally:
+        cluster.start_node(lost)
+        pbs.await_ready(cluster)
+
+
+@pytest.mark.parametrize("which", [0, 1])
+def test_a_mom_that_is_killed_ends_the_job(alice, cluster, which):
+    """The first one runs the job's script; without another one the first ends the job (`$max_poll_downtime`)."""
     job = alice.submit({"command": bash("echo begun; exec sleep 600"), "resources": BOTH})
     alice.begun(job, 1)
-    host = alice.hosts(job)[0]
+    host = alice.hosts(job)[which]
     cluster.on(host, "kill -9 $(pgrep -x pbs_mom)", user="root", check=True)
     try:
         assert alice.ended(job, within=180)[0]["state"] == "node failed"
         assert alice.why(job)["cause"] == "node"
+        if which:  # what still runs where the first one was, nobody can end
+            alice.left_nothing(job, NODES)
     finally:
-        cluster.kill_node(host)  # what still runs there, nobody can end
+        cluster.kill_node(host)
         cluster.start_node(host)
         pbs.await_ready(cluster)
     alice.left_nothing(job, NODES)
+
+
+def test_a_clock_that_is_wrong(alice, cluster):
+    """Two hours ahead on one node: the acceptance test says so, and a job with a spare node leaves it out."""
+    shim = cluster.shared / "clock.so"
+    source = Path(__file__).with_name("clock.c")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-O2", "-o", shim, source, "-ldl"], check=True)
+    shim.chmod(0o755)
+    start = cluster.home("alice") / ".bashrc"  # also for what ssh starts
+    before = start.read_text() if start.exists() else ""
+    start.write_text(f"[[ $(uname -n) != n2* ]] || export LD_PRELOAD={shim} CLOCK_AHEAD=7200\n{before}")
+    try:
+        alice.write("spec.yaml", {"name": "x", "command": bash("echo begun"), "resources": BOTH})
+        said = alice.dlrun("verify", "spec.yaml", code=1)
+        assert "its clock is +7200.0 s from rank 0's; likely: no time service on a node" in said.stdout
+        job = alice.submit({"command": bash("echo begun"), "resources": SPARE})
+        assert alice.ended(job)[0]["state"] == "completed", alice.log(job)
+        assert "node n2: its clock is +7200.0 s from the others'" in alice.log(job)
+        assert alice.hosts(job) == ["n1", "n3"]
+    finally:
+        start.write_text(before)
 
 
 def test_a_second_cancel_during_the_first(alice):
@@ -177,26 +233,95 @@ def test_a_second_cancel_during_the_first(alice):
     alice.left_nothing(job, NODES)
 
 
-def test_a_training_over_its_walltime_is_told_saves_and_goes_on(alice):
-    """Every step once, in order, on two nodes, in a second job under a new id."""
-    saved = "{{ run_dir }}/checkpoint"  # of rank 0, for all
-    job = alice.submit(
-        {
-            "command": ["python3", "steps.py", "40", "1", saved],
-            "resources": {**BOTH, "walltime": "40s"},
-            "checkpoint": {"before_end": "15s", "path": saved},
-            "on_failure": {"requeue": 3},
-        }
-    )
-    place = alice.job_dir(job)
+def trained_once(alice, place: Path, steps: int, *, runs: int) -> None:
+    """Wait for a training's last run: every step once, in order, and nobody told who should not be."""
 
     def over() -> bool:
         return alice.state(str(place))[0]["state"] in ("completed", "failed", "timed out", "cancelled")
 
-    await_true(over, 240, "the last of its runs to end")
+    await_true(over, 420, "the last of its runs to end")
     log = (place / "logs" / "rank-0.log").read_text()
     assert alice.state(str(place))[0]["state"] == "completed", log + (place / "logs" / "job.log").read_text()
     words = [line.split() for line in log.splitlines()]
-    assert [int(w[1]) for w in words if w[0] == "step"] == list(range(1, 41))
-    assert len([w for w in words if w[0] == "run"]) > 1
+    assert [int(w[1]) for w in words if w[0] == "step"] == list(range(1, steps + 1))
+    assert [int(w[1]) for w in words if w[0] == "run"] == list(range(runs))
     assert {w[3] for w in words if w[0] == "told"} == {"alive"}, "no data loader was told"
+    assert float(words[-1][1]) == whole(steps)
+
+
+def test_a_training_over_its_walltime_is_told_saves_and_goes_on(alice):
+    """Three minutes of steps in jobs of one: every step once, in order, on two nodes, each time under a new id."""
+    saved = "{{ run_dir }}/checkpoint"  # of rank 0, for all
+    job = alice.submit(
+        {
+            "command": ["python3", "steps.py", "165", "1", saved],
+            "resources": {**BOTH, "walltime": "1m"},
+            "checkpoint": {"before_end": "10s", "path": saved},
+            "on_failure": {"requeue": 4},
+        }
+    )
+    place = alice.job_dir(job)
+    trained_once(alice, place, 165, runs=4)
+    assert (place / "logs" / "job.log").read_text().count("another follows") == 3
+
+
+def express(alice) -> str:
+    """A short job on all nodes that others make way for."""
+    place = {**BOTH, "nodes": 3, "partition": "express", "exclusive": True}
+    return alice.submit({"command": bash("echo begun"), "resources": place})
+
+
+def test_a_job_that_is_preempted_saves_and_goes_on(alice):
+    """PBS asks it to end and puts it back into the queue under the same id."""
+    saved = "{{ run_dir }}/checkpoint"
+    job = alice.submit(
+        {
+            "command": ["python3", "steps.py", "20", "1", saved],
+            "resources": BOTH,
+            "checkpoint": {"before_end": "60s", "path": saved},
+            "on_failure": {"requeue": 1},
+        }
+    )
+    await_true(lambda: "step 3\n" in alice.log(job, "rank-0"), 90, "the training to begin")
+    assert alice.ended(express(alice), within=120)[0]["state"] == "completed"
+    trained_once(alice, alice.job_dir(job), 20, runs=2)
+    assert alice.state(job)[0]["restarts"] == 1
+    alice.left_nothing(job, NODES)
+
+
+def test_a_job_that_is_preempted_by_deletion_says_so(alice, cluster):
+    job = alice.submit({"command": bash("echo begun; exec sleep 600"), "resources": BOTH})
+    alice.begun(job, 1)
+    pbs.preempt_by(cluster, "D")
+    try:
+        high = express(alice)
+        assert alice.ended(job, within=120)[0]["state"] == "preempted"
+        assert alice.why(job)["cause"] == "preempted"
+        assert alice.ended(high, within=120)[0]["state"] == "completed"
+    finally:
+        pbs.preempt_by(cluster, "R")
+    alice.left_nothing(job, NODES)
+
+
+def test_inside_an_interactive_job_nothing_is_submitted(alice, cluster):
+    """As a person does it, on a terminal: `qsub -I`, then `dlrun verify --here` in the shell that comes."""
+    alice.write("spec.yaml", {"name": "x", "command": ["no-such-training"], "resources": BOTH})
+    ours, theirs = pty.openpty()
+    shell = cluster.popen(
+        "login",
+        ["qsub", "-I", "-l", "select=2:ncpus=1:mpiprocs=1", "-l", "place=scatter"],
+        user="alice", cwd=str(alice.directory), stdin=theirs, stdout=theirs, stderr=theirs,
+    )  # fmt: skip
+    os.close(theirs)
+    line = "dlrun verify spec.yaml --here --site site.yaml --json >said.json 2>said.txt; echo $? >code"
+    try:
+        os.write(ours, f"cd {alice.directory}; PATH={PYTHON}:$PATH; {line}; exit\n".encode())
+        shell.wait(timeout=120)
+    finally:
+        os.killpg(shell.pid, signal.SIGTERM) if shell.poll() is None else None
+        os.close(ours)
+    told = (alice.directory / "said.txt").read_text()
+    assert (alice.directory / "code").read_text() == "0\n", told
+    ranks = json.loads((alice.directory / "said.json").read_text())["verify"]["ranks"]
+    assert [(one["report"]["rank"], one["differences"]) for one in ranks] == [(0, []), (1, [])]
+    assert len({one["report"]["host"] for one in ranks}) == 2

@@ -4,7 +4,7 @@
 #PBS -o logs/job.log
 #PBS -j oe
 #PBS -k doe
-#PBS -r n
+#PBS -r y
 #PBS -l ncpus=16
 #PBS -l mem=64gb
 #PBS -P ab12
@@ -20,7 +20,7 @@
 #   -o logs/job.log -- standard output, in the job directory
 #   -j oe -- standard error in the same file
 #   -k doe -- written in place while the job runs, so that it can be followed
-#   -r n -- on_failure does not ask for requeues
+#   -r y -- the scheduler may put the job back into the queue
 #   -l ncpus=16 -- cores of the whole job: 2 nodes
 #   -l mem=64gb -- memory of the whole job: 2 nodes
 #   -P ab12 -- the project that pays
@@ -34,6 +34,7 @@ set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/openpbs-openmpi-whole-job # the job directory: this script, the plan, logs
 export DLRUN_JOB_ID="${PBS_JOBID/\[*\]/[]}" # the scheduler's name for this job
 DLRUN_RESTART="$([ -r /etc/pbs.conf ] && . /etc/pbs.conf; PATH=${PBS_EXEC:-/opt/pbs}/bin:$PATH qstat -f "$PBS_JOBID" 2>/dev/null | awk '$1 == "run_count" && $3 > 1 {n = $3 - 1} END {print n + 0}')" || true # how often the scheduler started this job again
+if read -r earlier 2>/dev/null <"$DLRUN_JOB_DIR/.restarts"; then DLRUN_RESTART=$((DLRUN_RESTART + earlier)); fi
 export DLRUN_RESTART # for a program that wants to know whether to go on from a checkpoint
 export DLRUN_RUN_DIR=$DLRUN_JOB_DIR # logs and state; a point of a sweep has its own
 export DLRUN_RUN_ID="$DLRUN_JOB_ID.$DLRUN_RESTART" # changes with every start
@@ -181,8 +182,34 @@ mind_the_time() { # once a second while the ranks run
 }
 
 go_on() { # after a failure, or when the time is over: another run, if the policy says so
+  local cause=user_error
+  if [[ -n $told ]] && ((status == 0)); then status=124; fi # it was saved, not done
   ((status)) || return 0
   if [[ -n $told ]]; then reason='timed out'; fi
+  if [[ -n $reason ]]; then cause=${reason// /_}; fi
+  case $cause in
+  timed_out | preempted | node_failed) ;;
+  *) return 0 ;;
+  esac
+  if ((DLRUN_RESTART >= 2)); then
+    say "this was run $((DLRUN_RESTART + 1)) of 3: no other follows"
+    return 0
+  fi
+  record requeued "$status" "$reason"
+  say "run $((DLRUN_RESTART + 1)) of at most 3 ends (${cause//_/ }); another follows"
+  if resubmit; then exit "$status"; fi
+  say "the job could not be started again"
+}
+
+resubmit() { # the same script as a new job, which goes on counting
+  local id
+  echo $((DLRUN_RESTART + 1)) >"$run_dir/.restarts"
+  id=$(
+    cd -- "$DLRUN_JOB_DIR"
+    if [[ -r /etc/pbs.conf ]]; then . /etc/pbs.conf; fi # says where the clients are: they are not on a job's PATH
+    PATH=${PBS_EXEC:+$PBS_EXEC/bin:}$PATH qsub job.sh
+  ) || return 1
+  printf '%s\n' "$id" >"$DLRUN_JOB_DIR/job-id"
 }
 
 # --- The nodes that were granted --------------------------------------------------------------------------

@@ -91,10 +91,22 @@ rank)
   ;;
 esac
 
+if ((DLRUN_RANK == 0)) && [[ -z ${WANDB_RUN_ID-} ]]; then
+  export WANDB_RUN_ID=${DLRUN_JOB_DIR##*/}${DLRUN_POINT:+-$DLRUN_POINT} WANDB_RESUME=allow # every run of this job goes on in one W&B run
+fi
+
 # --- Run ----------------------------------------------------------------------------------------------------
 
-end() { # SIGTERM: ask the program to end
+end() { # SIGTERM: ask the program to end, or where nothing has failed and the job is to make way, to save its state
   ending=1
+  case $role in
+  rank)
+    if [[ -z ${told-} ]] && ! compgen -G "$DLRUN_RUN_DIR/failures/*" >/dev/null; then
+      early
+      return
+    fi
+    ;;
+  esac
   kill -TERM "$child" 2>/dev/null
 }
 

@@ -201,6 +201,8 @@ def jobs():
         ("12.pbsctl", None, State.FAILED, None, 9),
         ("13.pbsctl", None, State.NODE_FAILED, None, None),
         ("14.pbsctl", None, State.CANCELLED, None, None),
+        ("15.pbsctl", None, State.PREEMPTED, None, 15),
+        ("16.pbsctl", None, State.PENDING, None, None),
     ],
 )
 def test_states(jobs, job, task, state, code, signal):
@@ -212,6 +214,8 @@ def test_details(jobs):
     assert jobs["1.pbsctl", None].reason == "waits for other jobs"
     assert jobs["3.pbsctl", None].reason.startswith("Can Never Run")
     assert jobs["10.pbsctl", None].reason == "deleted by root"
+    put_back = "put back into the queue: Not Running: Not enough free nodes available"
+    assert jobs["16.pbsctl", None].reason == put_back
     assert jobs["2.pbsctl", None].nodes == "c[1-2]"
     assert jobs["2.pbsctl", None].started == "2026-11-07T03:04:20"
     assert jobs["2.pbsctl", None].restarts == 1
