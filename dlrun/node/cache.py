@@ -6,7 +6,6 @@ Evicted is the set that was used longest ago; never one that a running job uses 
 import contextlib
 import os
 import stat
-import time
 from typing import Any, Callable, Dict, List, NamedTuple, Optional
 
 from . import space, text, uses
@@ -113,7 +112,7 @@ def make_room(area: Area, quota: Optional[int], need: int, size: int, but: bytes
     return gone
 
 
-def tidy(area: Area, now: Optional[float] = None) -> List[bytes]:
+def tidy(area: Area) -> List[bytes]:
     """Remove what dead jobs left: sets kept for their job only, half-built sets of yesterday, and what was being
     removed. The names of the sets removed."""
     removed = []
@@ -127,12 +126,14 @@ def tidy(area: Area, now: Optional[float] = None) -> List[bytes]:
             removed.append(use.name)
     for rest in area.controls(b"trash."):
         area.discard(area.control, b"trash." + rest)
-    for name in area.controls(b"part."):
-        if _age(area, b"part." + name, now or time.time()) > STALE:
+    parts, between = area.controls(b"part."), _between(area)
+    now = area.clock() if parts or between else 0.0
+    for name in parts:
+        if _age(area, b"part." + name, now) > STALE:
             _drop_part(area, name)
-    for between in _between(area):
-        if _age(area, between, now or time.time()) > STALE:
-            area.discard(area.control, between)
+    for name in between:
+        if _age(area, name, now) > STALE:
+            area.discard(area.control, name)
     return removed
 
 

@@ -1,7 +1,7 @@
 """Which jobs use a published data set: what keeps it from eviction, and lets a dead job's sets be cleaned up.
 
 A job's use ends when it is released, when the node boots, or when the time is over that the job could last at
-most; only this node's clock is read, so clocks that differ between nodes do no harm.
+most. That time is counted from the boot, which no one sets: a date that is wrong, or put right meanwhile, ends no use.
 """
 
 import contextlib
@@ -12,6 +12,10 @@ from typing import List, NamedTuple
 from .area import Area, boot, set_name
 
 FOREVER = 30 * 86400.0  # seconds a use lasts when the job did not say how long it may run
+TICK = 1e-3  # seconds by which what is used now is later than what was used before
+_CLOCK = getattr(
+    time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC
+)  # which stands still while a node sleeps; Python 3.6
 
 
 class Use(NamedTuple):
@@ -26,19 +30,25 @@ class Use(NamedTuple):
 def note(area: Area, name: bytes, job: str, lasting: float, keep: str) -> None:
     """Note that a job uses a set for at most `lasting` seconds, and that the set was used now."""
     set_name(job)
-    until = time.time() + (lasting or FOREVER)
+    until = _since_boot() + (lasting or FOREVER)
     area.write_record(_record(name, job), {"until": until, "boot": boot(), "keep": keep})
     touch(area, name)
 
 
 def touch(area: Area, name: bytes) -> None:
-    """Note that a set was used now, for the order of eviction."""
-    area.write_record(b"used." + name, {"at": time.time()})
+    """Note that a set was used now, for the order of eviction: later than any other, whatever clock those had."""
+    others = max((last(area, other) for other in area.controls(b"used.") if other != name), default=0.0)
+    area.write_record(b"used." + name, {"at": max(time.time(), others + TICK)})
 
 
 def last(area: Area, name: bytes) -> float:
     """When a set was used last, as time.time(); 0 when that is not known."""
     return float(area.read_record(b"used." + name).get("at", 0.0))
+
+
+def _since_boot() -> float:
+    """Seconds."""
+    return time.clock_gettime(_CLOCK)
 
 
 def _record(name: bytes, job: str) -> bytes:
@@ -47,7 +57,7 @@ def _record(name: bytes, job: str) -> bytes:
 
 def all_uses(area: Area) -> List[Use]:
     """Every noted use, those of dead jobs too."""
-    now, here = time.time(), boot()
+    now, here = _since_boot(), boot()
     found = []
     for rest in area.controls(b"use."):
         name, _, job = rest.rpartition(b"@")

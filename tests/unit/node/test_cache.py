@@ -132,6 +132,56 @@ def test_half_built_sets_and_rubbish_are_cleaned_up(node):
     assert names(node) == []
 
 
+@pytest.fixture
+def wrong(monkeypatch):
+    """Sets this node's clock so many hours ahead, or behind."""
+    real = time.time
+
+    def by(hours):
+        monkeypatch.setattr(time, "time", lambda: real() + hours * 3600)
+
+    return by
+
+
+@pytest.mark.parametrize("hours", [-30, -5, 5, 30])
+def test_a_clock_that_is_wrong_or_put_right_ends_no_use(node, wrong, hours):
+    area = Area(str(node))
+    uses.note(area, b"a", "5", 3600.0, "job")
+    wrong(hours)
+    uses.note(area, b"b", "6", 3600.0, "job")
+    assert cache.tidy(area) == []
+    assert (uses.users(area, b"a"), uses.users(area, b"b")) == (["5"], ["6"])
+    assert not cache.remove(area, b"a")
+    wrong(0)
+    assert cache.tidy(area) == []
+    assert [entry.name for entry in cache.evict(area, lambda: False)] == [b"c"]
+
+
+@pytest.mark.parametrize("hours", [-30, 30])
+def test_what_was_used_last_goes_last_whatever_the_clock_says(node, wrong, hours):
+    area = Area(str(node))
+    wrong(hours)
+    uses.touch(area, b"a")
+    wrong(0)
+    uses.touch(area, b"b")
+    wrong(-hours)
+    uses.touch(area, b"c")
+    assert names(node) == ["a", "b", "c"]
+    uses.touch(area, b"a")
+    assert names(node) == ["b", "c", "a"]
+
+
+@pytest.mark.parametrize("hours", [-60, 60])
+def test_the_age_of_what_was_left_is_that_of_the_storage(node, wrong, hours):
+    area = Area(str(node))
+    for name in ("part.set", "parcel.set@7", "pack.set@7"):
+        (node / ".dlrun" / name).mkdir()
+    wrong(hours)
+    cache.tidy(area)
+    left = {path.name for path in (node / ".dlrun").iterdir() if path.is_dir()}
+    assert left == {"part.set", "parcel.set@7", "pack.set@7"}
+
+
 def test_verify_finds_what_was_damaged_later(node):
     assert run("verify", "--to", node, "--name", "a").status == 0
     path = node / "a" / "data" / "f"

@@ -421,6 +421,27 @@ def test_two_jobs_on_overlapping_nodes_copy_once_each(tmp_path, nodes, source):
         second.stop()
 
 
+WRONG = """
+import time
+real = time.time
+time.time = lambda: real() + {hours} * 3600
+"""
+
+
+def test_nodes_whose_clocks_are_hours_apart(nodes, source):
+    """They stage, and find it there again; what one of them does last is the last there."""
+    group = nodes(3)
+    for _ in range(2):
+        for node, hours in enumerate((0, 7, -9)):
+            prelude = WRONG.format(hours=hours)
+            group.begin(node, source, "--job", "5", "--lasting", "1h", prelude=prelude)
+        found = [group.end(node).done() for node in range(3)]
+    assert [one["how"] for one in found] == ["warm"] * 3
+    for node in range(3):
+        assert snapshot(group.data(node)) == snapshot(source)
+        assert run("clean", "--to", group.root / f"node{node}", "--all").out == ""
+
+
 def test_several_readers_are_several_chains(nodes, source):
     group = nodes(5)
     found = group.stage(source, "--readers", "2")
