@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from typing import TYPE_CHECKING
 
@@ -53,7 +54,7 @@ def command(job: str, follow: bool, wanted: str | None, merge: bool, first_failu
             refresh(True)
     files = [log for run in runs for log in logs.find(run, which)]
     if first_failure:
-        files = _first_failure(runs)
+        files = _first_failure(found, runs)
         if not files:
             say(
                 f"no process of {found.directory.name} has failed by itself; `dlrun why {found.directory.name}` says more"
@@ -71,7 +72,8 @@ def command(job: str, follow: bool, wanted: str | None, merge: bool, first_failu
         to_the_end(found, quiet=False, wanted=which, runs=runs)
     elif first_failure:
         for log in files:
-            sys.stdout.buffer.write(log.path.read_bytes())
+            with log.path.open("rb") as stream:
+                shutil.copyfileobj(stream, sys.stdout.buffer)
     elif merge:
         _merge(found, files)
     else:
@@ -79,13 +81,13 @@ def command(job: str, follow: bool, wanted: str | None, merge: bool, first_failu
     return 0
 
 
-def _first_failure(runs: Sequence[Path]) -> list[Log]:
+def _first_failure(job: Job, runs: Sequence[Path]) -> list[Log]:
     """The log of the process that failed first, in each run that has one."""
     from dlrun.effects import logs, why
 
     found = []
     for run in runs:
-        first = why.first_failure(run)
+        first = why.first_failure(job, run)
         if first is None:
             continue
         say(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import click
@@ -12,22 +12,30 @@ from dlrun.cli.options import json_option
 if TYPE_CHECKING:
     from dlrun.effects.jobs import Job
     from dlrun.effects.why import Answer
+    from dlrun.effects.why_evidence import First
 
 _WIDEST = 160
 """Columns of a log's line that are shown."""
+_GROUPS = 3
+"""Groups of processes whose exit codes are shown."""
 
 
 @click.command(epilog="Example: dlrun why latest")
-@click.argument("job", default="latest", metavar="[JOB]")
+@click.argument("job", default="latest", metavar="[JOB[:POINTS]]")
 @json_option
 def command(job: str, as_json: bool) -> None:
-    """Say why JOB (default: the latest) ended: the cause, the process that failed first, its node, the next step."""
+    """Say why JOB (default: the latest) ended: the cause, the process that failed first, its node, the next step.
+
+    Of a sweep, POINTS (such as `latest:3,7-9`) are asked about, else the first that did not end well is shown.
+    """
     from dlrun.effects import jobs as store
+    from dlrun.effects.selection import select
     from dlrun.effects.why import explain
     from dlrun.errors import Invalid
 
-    found = store.find(job, store.home())
-    answers = explain(found)
+    chosen = select(job, store.home())
+    found = chosen.job
+    answers = explain(found, chosen.tasks)
     if as_json:
         from dlrun.cli.output.json import emit
         from dlrun.model.plain import to_plain
@@ -44,7 +52,7 @@ def command(job: str, as_json: bool) -> None:
 
 def lines(job: Job, answer: Answer) -> Iterator[str]:
     """The answer for people: five lines at most."""
-    from dlrun.effects.why import clock, signal_name
+    from dlrun.effects.why import clock
 
     run = f"[{answer.run}]" if answer.run is not None else ""
     code = f" with exit code {answer.exit_code}" if answer.exit_code else ""
@@ -52,10 +60,32 @@ def lines(job: Job, answer: Answer) -> Iterator[str]:
     yield f"{job.directory.name}{run} ({job.site} {job.job_id}{again}): {answer.state}{code}"
     yield f"why:   {answer.means}"
     if first := answer.first:
-        name = signal_name(first.code)
-        how = f"{first.code} ({name})" if name else str(first.code)
-        yield f"first: {first.role} {first.rank} on {first.host} at {clock(first.time)}, exit code {how}"
+        how = _code(first.code)
+        yield (
+            f"first: {first.role} {first.rank} on {first.host} at {clock(first.time)}, exit code {how}"
+            f"{_others(answer.later)}"
+        )
     if answer.line is not None:
         shown = answer.line if len(answer.line) <= _WIDEST else answer.line[: _WIDEST - 1] + "…"
         yield f"log:   {answer.log}: {shown}"
     yield f"next:  {answer.next}"
+
+
+def _code(code: int) -> str:
+    """`137 (SIGKILL)`, or the number alone."""
+    from dlrun.effects.why import signal_name
+
+    name = signal_name(code)
+    return f"{code} ({name})" if name else str(code)
+
+
+def _others(later: Sequence[First]) -> str:
+    """How the other processes failed, by role and exit code: `; then rank 0,2-3: 1`."""
+    from dlrun.model.cpuset import format_list
+
+    groups: dict[tuple[str, int], list[int]] = {}
+    for one in later:
+        groups.setdefault((one.role, one.code), []).append(one.rank)
+    said = [f"{role} {format_list(sorted(ranks))}: {_code(code)}" for (role, code), ranks in groups.items()]
+    more = ", …" if len(said) > _GROUPS else ""
+    return f"; then {', '.join(said[:_GROUPS])}{more}" if said else ""

@@ -12,6 +12,8 @@ from dlrun.errors import Invalid
 
 _NAME = re.compile(r"(?P<role>.+)-(?P<rank>\d+)\.log")
 _CHUNK = 1 << 16
+_BEGINS = re.compile(r"^dlrun: (?:job \S+ starts;|run \d+$)", re.MULTILINE)
+"""What a log says where a job, or a rank of a later run, begins: logs are appended to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,6 +61,18 @@ def parse_ranks(text: str) -> frozenset[int]:
             )
         ranks.update(range(int(match[1]), int(match[2] or match[1]) + 1))
     return frozenset(ranks)
+
+
+def last_run(path: Path, most: int) -> str:
+    """The end of a log, `most` bytes of it and nothing of earlier runs; empty if it cannot be read."""
+    try:
+        with path.open("rb") as stream:
+            stream.seek(max(0, path.stat().st_size - most))
+            text = stream.read(most).decode("utf-8", "replace")
+    except OSError:
+        return ""
+    begins = [match.start() for match in _BEGINS.finditer(text)]
+    return text[begins[-1] :] if begins else text
 
 
 def follow(

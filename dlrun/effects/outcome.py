@@ -46,7 +46,7 @@ def complete(known: JobStatus | None, job: Job, task: int | None, run: Path, *, 
     A scheduler that only knows that it ended is no help either. `asked` is False if the scheduler could not be asked from here.
     """
     if known is not None and known.state is State.FAILED:
-        known = _with_own_reason(known, read_json(run / STATE) or {})
+        known = _with_own_words(known, read_json(run / STATE) or {})
     if _says_only_finished(known) and read_json(run / STATE) is None:
         return replace(known, state=State.CANCELLED, reason="it never started")
     if known is not None and known.state is not State.LOST:
@@ -81,9 +81,17 @@ def _says_only_finished(known: JobStatus | None) -> TypeGuard[JobStatus]:
     return known is not None and known.state is State.COMPLETED and known.exit_code is None
 
 
-def _with_own_reason(known: JobStatus, record: Mapping[str, object]) -> JobStatus:
-    """A failure under the name that the run itself has for it, if it wrote one for this start."""
-    state = _REASONS.get(str(record.get("reason"))) if record.get("state") == "ended" else None
+def _with_own_words(known: JobStatus, record: Mapping[str, object]) -> JobStatus:
+    """A failure under the name and the exit code that the run itself wrote for this start, if it did.
+
+    Of a code over 128, which tells a signal, sacct only has what is over.
+    """
+    if record.get("state") != "ended":
+        return known
+    code = record.get("exit_code")
+    if isinstance(code, int) and known.exit_code is not None and code - 128 == known.exit_code > 0:
+        known = replace(known, exit_code=code)
+    state = _REASONS.get(str(record.get("reason")))
     return replace(known, state=state) if state is not None else known
 
 

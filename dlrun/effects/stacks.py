@@ -41,7 +41,7 @@ def evidence(run: Path) -> Evidence | None:
         if log.role is None:
             continue
         spied = run / "stacks" / f"{log.role}-{log.rank}.txt"
-        where = frame(_tail(log.path), _tail(spied))
+        where = frame(logs.last_run(log.path, _TAIL), logs.last_run(spied, _TAIL))
         if where is not None:
             standing[where].append(log)
     if not standing:
@@ -52,12 +52,3 @@ def evidence(run: Path) -> Evidence | None:
         for where, members in few_first
     ]
     return Evidence(log=f"logs/{few_first[0][1][0].path.name}", line="; ".join(parts), pattern=_HANG)
-
-
-def _tail(path: Path) -> str:
-    try:
-        with path.open("rb") as stream:
-            stream.seek(max(0, path.stat().st_size - _TAIL))
-            return stream.read().decode("utf-8", "replace")
-    except OSError:
-        return ""

@@ -6,33 +6,21 @@ import itertools
 import re
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from dlrun.effects import logs, outcome, stacks, status
+from dlrun.effects import logs, outcome, stacks, status, why_evidence
 from dlrun.effects.jobs import Job, read_json
-from dlrun.effects.why_patterns import BY_NOTE, BY_STATE, PATTERNS, SIGNALS, Evidence, Pattern
+from dlrun.effects.why_evidence import Findings, First
+from dlrun.effects.why_patterns import BY_NOTE, BY_STATE, SIGNALS, Evidence, Pattern
+from dlrun.model.cpuset import format_list
 from dlrun.model.job import JobStatus, State
 from dlrun.node import transport_lines
 
-_TAIL = 256 * 1024
-"""Bytes at the end of each log that are read."""
 _HEAD = 5000
 """Lines at its beginning in which libraries say what they chose."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class First:
-    """The process that failed first: when (seconds since 1970), which, where, and its exit code."""
-
-    time: float
-    role: str
-    rank: int
-    host: str
-    code: int
-    reason: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,62 +35,73 @@ class Answer:
     means: str
     next: str
     first: First | None = None
+    later: tuple[First, ...] = ()
     log: str | None = None
     line: str | None = None
 
 
-def explain(job: Job) -> list[Answer]:
-    """An answer for each run of a job that ended other than well; for a job that did not, one that says so.
+def explain(job: Job, tasks: Sequence[int] | None = None) -> list[Answer]:
+    """An answer for each run of a job (of a sweep, for these points) that ended other than well; else one that says so.
 
     Raises OperationFailed if the scheduler does not answer.
     """
     statuses = status.of([job])[job.directory]
-    answers = [answer(job, one, path) for one, path in zip(statuses, job.run_directories(), strict=False)]
+    runs = zip(statuses, job.run_directories(), strict=False)
+    answers = [answer(job, one, path) for one, path in runs if tasks is None or one.task in tasks]
     bad = [a for a in answers if a.cause not in ("none", "open")]
     return bad or answers[:1]
 
 
 def answer(job: Job, one: JobStatus, run: Path) -> Answer:
     """Why one run ended."""
-    first = first_failure(run)
-    cause, means, step, evidence = _cause(one, run, first, _own(job))
+    record = read_json(run / outcome.STATE) or {}
+    restarts = record.get("restarts", one.restarts)
+    ended_badly = one.state.final and one.state is not State.COMPLETED
+    found = (
+        why_evidence.search(run, _own(job), record.get("started") if restarts else None)
+        if ended_badly
+        else Findings()
+    )
+    cause, means, step, evidence = _cause(one, run, found, record)
+    first = found.first
     rank = str(first.rank) if first else "all"
     log = f"logs/{first.role}-{first.rank}.log" if first else "the logs"
-    if one.state.final and one.state is not State.COMPLETED and cause != "fabric":
+    if ended_badly and cause != "fabric":
         means += _slow_network(job, run)
+    name = job.directory.name if one.task is None else f"{job.directory.name}:{one.task}"
     return Answer(
         run=one.task,
         state=str(one.state),
         exit_code=one.exit_code,
-        restarts=(read_json(run / outcome.STATE) or {}).get("restarts", one.restarts),
+        restarts=restarts,
         cause=cause,
         means=means,
-        next=step.replace("JOB", job.directory.name)
+        next=re.sub(r"\bJOB\b", lambda _: name, step)
         .replace("{rank}", rank)
         .replace("{log}", log)
         .replace("{stacks}", str(run / "stacks")),
         first=first,
+        later=found.later,
         log=evidence.log if evidence else None,
         line=evidence.line if evidence else None,
     )
 
 
 def _cause(
-    one: JobStatus, run: Path, first: First | None, own: Sequence[Pattern]
+    one: JobStatus, run: Path, findings: Findings, record: Mapping[str, object]
 ) -> tuple[str, str, str, Evidence | None]:
     if not one.state.final:
         waiting = f": {one.reason}" if one.reason else ""
         return "open", f"it has not ended{waiting}", "`dlrun logs JOB -f` follows it", None
     if one.state is State.COMPLETED:
         return "none", "it ended well", "nothing is to be done", None
-    record = read_json(run / outcome.STATE) or {}
+    first, found = findings.first, findings.evidence
     for reason in (
         first.reason if first else None,
-        record.get("reason") if record.get("state") == "ended" else None,
+        str(record.get("reason")) if record.get("state") == "ended" else None,
     ):
         if (noted := _noted(reason)) is not None:
             return (*noted, stacks.evidence(run) if noted[0] == "hang" else None)
-    found = search(run, first, own)
     if one.state in BY_STATE:
         cause, means, step = BY_STATE[one.state]
         return cause, means, step, found if found and found.pattern.cause == cause else None
@@ -111,18 +110,40 @@ def _cause(
     if found:
         what = found.values[0] if found.values else "it"
         pattern = found.pattern
-        return pattern.cause, pattern.means.replace("{1}", what), pattern.next.replace("{1}", what), found
+        means, step = pattern.means.replace("{1}", what), pattern.next.replace("{1}", what)
+        return pattern.cause, *_who_is_missing(findings, means, step), found
+    return (*_by_code(one, run, first), None)
+
+
+def _by_code(one: JobStatus, run: Path, first: First | None) -> tuple[str, str, str]:
+    """What is left where no log tells the cause: the exit code, and what the job's script said."""
     code = first.code if first else one.exit_code
     if code is None and one.signal is not None:  # the job's script itself
         code = 128 + one.signal
     if code in SIGNALS:
-        return (*SIGNALS[code], None)
+        return SIGNALS[code]
+    if first is None and (said := why_evidence.own_words(run)) is not None:
+        return "job-script", f"the job gave up before a rank failed: {said}", "`dlrun logs JOB --rank job`"
+    if first is not None:
+        what = (
+            f"{first.role} {first.rank} ended with exit code {code}, and its log has no line that dlrun knows"
+        )
+        return "unknown", what, "`dlrun logs JOB --rank {rank}`"
     what = f"it ended with exit code {code}" if code is not None else "it failed"
+    return "unknown", f"{what}, and no log has a line that dlrun knows", "`dlrun logs JOB --rank all`"
+
+
+def _who_is_missing(findings: Findings, means: str, step: str) -> tuple[str, str]:
+    """Where all that failed only lost others: the few that did not fail, for one of these may have ended too early."""
+    evidence, silent = findings.evidence, findings.silent
+    if not (evidence and evidence.pattern.consequence and findings.first and silent):
+        return means, step
+    if len(silent) > 1 + len(findings.later):
+        return means, step
+    ranks = format_list(sorted({log.rank for log in silent}))
     return (
-        "unknown",
-        f"{what}, and no log has a line that dlrun knows",
-        "`dlrun logs JOB --rank {rank}`",
-        None,
+        f"{means}; no failure is known of rank {ranks}, which may have ended too early",
+        f"see how that ended: `dlrun logs JOB --rank {ranks}`",
     )
 
 
@@ -159,60 +180,9 @@ def _slow_network(job: Job, run: Path) -> str:
     return ""
 
 
-def first_failure(run: Path) -> First | None:
-    """The earliest of the notes that failing processes left."""
-    notes = []
-    for path in (run / "failures").glob("*"):
-        with suppress(OSError, ValueError):
-            when, role, rank, host, code, *reason = path.read_text(encoding="utf-8").split()
-            notes.append(
-                First(time=int(when) / 1e9, role=role, rank=int(rank), host=host, code=int(code),
-                      reason=" ".join(reason) or None)
-            )  # fmt: skip
-    return min(notes, key=lambda note: note.time, default=None)
-
-
-def search(run: Path, first: First | None, own: Sequence[Pattern] = ()) -> Evidence | None:
-    """The line that tells the cause: in the log of the first failure, else in any; consequences count least.
-
-    The site's `own` patterns come before the others.
-    """
-    found = logs.find(run, "all")
-    ordered = sorted(found, key=lambda log: (not _is(log, first), log.role is None))
-    texts = [(log, _tail(log.path)) for log in ordered]
-    for consequence in (False, True):
-        patterns = [p for p in (*own, *PATTERNS) if p.consequence is consequence]
-        for log, lines in texts:
-            name = f"logs/{log.path.name}"
-            if (evidence := _best(lines, patterns, name)) is not None:
-                return evidence
-    return None
-
-
-def _best(lines: Sequence[str], patterns: Sequence[Pattern], name: str) -> Evidence | None:
-    """The last line that any pattern matches, by the first pattern of the table that does: warnings come before the end."""
-    compiled = [(re.compile(pattern.regex), pattern) for pattern in patterns]
-    for line in reversed(lines):
-        for regex, pattern in compiled:
-            if match := regex.search(line):
-                values = tuple(v.strip() for v in match.groups() if v and v.strip())
-                return Evidence(log=name, line=line.strip(), pattern=pattern, values=values)
-    return None
-
-
-def _is(log: logs.Log, first: First | None) -> bool:
-    return first is not None and (log.role, log.rank) == (first.role, first.rank)
-
-
-def _tail(path: Path) -> list[str]:
-    """The last lines of a log; of dlrun's own, none: those repeat what ranks said."""
-    try:
-        with path.open("rb") as stream:
-            stream.seek(max(0, path.stat().st_size - _TAIL))
-            text = stream.read().decode("utf-8", "replace")
-    except OSError:
-        return []
-    return [line for line in text.splitlines() if not line.startswith(("dlrun: ", "  | "))]
+def first_failure(job: Job, run: Path) -> First | None:
+    """The process of a run that failed first, and not only because another one had."""
+    return why_evidence.search(run, _own(job)).first
 
 
 def signal_name(code: int) -> str | None:

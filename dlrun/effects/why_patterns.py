@@ -14,7 +14,8 @@ from dlrun.model.job import State
 class Pattern:
     """One kind of failure: a regular expression over one line, its meaning (`{1}` is the first group), the next step.
 
-    A `consequence` is believed only where no log shows a cause.
+    A `consequence` is believed only where no log shows a cause. What programs also say in `passing`, and go on, is
+    believed only where no exception comes after it.
     """
 
     cause: str
@@ -22,6 +23,7 @@ class Pattern:
     means: str
     next: str
     consequence: bool = False
+    passing: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +43,7 @@ PATTERNS = (
         regex=r"(?:CUDA|HIP|XPU) out of memory|OutOfMemoryError: |CUBLAS_STATUS_ALLOC_FAILED|CUDA_ERROR_OUT_OF_MEMORY|RESOURCE_EXHAUSTED: Out of memory",
         means="a GPU's memory was too small for the model and the batch",
         next="make `batch_per_rank` smaller, or shard or checkpoint activations",
+        passing=True,
     ),
     Pattern(
         cause="gpu-broken",
@@ -89,18 +92,21 @@ PATTERNS = (
         regex=r"(Stale file handle|Transport endpoint is not connected|Input/output error|Cannot send after transport endpoint shutdown)",
         means="the shared file system failed: {1}",
         next="submit again; if it comes back, exclude the node and tell the centre",
+        passing=True,
     ),
     Pattern(
         cause="missing-module",
         regex=r"(?:ModuleNotFoundError|ImportError): No module named '?([\w.]+)",
         means="Python has no module `{1}` in the job's environment",
         next="install it there, or name the right `environment.venv`, `conda` or `container`",
+        passing=True,
     ),
     Pattern(
         cause="environment-module",
         regex=r"Lmod has detected the following error|Unable to locate a modulefile for '?([^' ]*)|(?:module|ModuleCmd_\w+).*(?:ERROR|command not found)|The following module\(s\) are unknown: \"?([^\" ]*)",
         means="an environment module could not be loaded",
         next="`module avail` on the cluster shows the names; correct `environment.modules`",
+        passing=True,
     ),
     Pattern(
         cause="missing-library",
@@ -119,6 +125,7 @@ PATTERNS = (
         regex=r"EADDRINUSE|[Aa]ddress already in use|errno: 98\b",
         means="a port was taken by another process of the node",
         next="let the program use DLRUN_MASTER_PORT rather than a port of its own, and submit again",
+        passing=True,
     ),
     Pattern(
         cause="wrong-account",
@@ -131,12 +138,14 @@ PATTERNS = (
         regex=r"Temporary failure in name resolution|Network is unreachable|Max retries exceeded with url|We couldn't connect to 'https://",
         means="the program wanted the internet, which this node cannot reach",
         next="download on the login node beforehand, and set `HF_HUB_OFFLINE: 1` or the like",
+        passing=True,
     ),
     Pattern(
         cause="no-access",
         regex=r"GatedRepoError|40[13] Client Error|(?:Invalid|Incorrect) API key|wandb: ERROR.*(?:api_key|permission)",
         means="a service refused the job's credentials",
         next="give the token under `secrets:`",
+        passing=True,
     ),
     Pattern(
         cause="checkpoint-damaged",
@@ -149,18 +158,21 @@ PATTERNS = (
         regex=r"Error\(s\) in loading state_dict|size mismatch for|Missing key\(s\) in state_dict",
         means="the checkpoint is of another model than the one that loads it",
         next="point the program at the right checkpoint, or start anew",
+        passing=True,
     ),
     Pattern(
         cause="too-many-files",
         regex=r"Too many open files",
         means="the limit of open files is used up",
         next="`environment.setup: [ulimit -n 65536]`, or use fewer loader processes",
+        passing=True,
     ),
     Pattern(
         cause="too-many-threads",
         regex=r"can't start new thread|pthread_create failed|Resource temporarily unavailable|libgomp: Thread creation failed",
         means="the limit of processes and threads is used up",
         next="`environment.setup: [ulimit -u unlimited]`, or use fewer loader processes and threads",
+        passing=True,
     ),
     Pattern(
         cause="mpi-slots",
@@ -185,24 +197,28 @@ PATTERNS = (
         regex=r"(?i)\b(?:loss|gradient|grad_norm)\b.{0,30}\b(?:is|became|=|:)\s*(?:nan|inf)\b|FloatingPointError|NaN or Inf found",
         means="the loss or a gradient is no number any more",
         next="lower the learning rate, clip gradients, and go back to an earlier checkpoint",
+        passing=True,
     ),
     Pattern(
         cause="command-missing",
         regex=r"(\S+): (?:command not found|cannot execute)|execve\(\): (\S+): No such file or directory|can't open file '([^']+)'",
         means="`{1}` does not exist or cannot be run on the node",
         next="give its whole path, or the environment that has it",
+        passing=True,
     ),
     Pattern(
         cause="permission",
         regex=r"Permission denied",
         means="the job may not read, write or run something",
         next="see the line above, and `ls -l` of what it names",
+        passing=True,
     ),
     Pattern(
         cause="file-missing",
-        regex=r"(?:FileNotFoundError|No such file or directory):? ?'?([^'\n]*)",
+        regex=r"FileNotFoundError: (?:\[Errno 2\] No such file or directory: )?(.+)|([^\s:]+): No such file or directory$|No such file or directory:? (.+)",
         means="a file is not there: {1}",
         next="check the path from a compute node; relative ones begin at the spec's `directory`",
+        passing=True,
     ),
     Pattern(
         cause="collective-timeout",
@@ -213,19 +229,34 @@ PATTERNS = (
     ),
     Pattern(
         cause="peer-lost",
-        regex=r"Connection (?:reset|closed) by peer|ncclRemoteError|Broken pipe|remote process exited|Connection refused|ncclSystemError|ncclInternalError",
+        regex=r"Connection (?:reset|closed) by peer|ncclRemoteError|Broken pipe|remote process exited|Connection refused|ncclSystemError|ncclInternalError|DistBackendError: |NCCL communicator was aborted|failed to recv, got 0 bytes|Socket closed|HorovodInternalError|stopped sending heartbeats",
         means="a rank lost the connection to another one",
         next="find out what ended the other: `dlrun logs JOB --rank all`",
         consequence=True,
     ),
     Pattern(
-        cause="exception",
-        regex=r"^((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b.{0,120})",
-        means="the program raised {1}",
-        next="the whole traceback: `dlrun logs JOB --rank {rank}`",
+        cause="killed",
+        regex=r"exitcode\s*: -9\b|Signal 9 \(SIGKILL\) received by PID|died with <Signals\.SIGKILL",
+        means="a process was killed (SIGKILL), often because memory ran out",
+        next="ask for more with `resources.memory_per_node`; if that does not help, see what else runs on the node",
+        consequence=True,
+    ),
+    Pattern(
+        cause="segmentation-fault",
+        regex=r"exitcode\s*: -11\b|Signal 11 \(SIGSEGV\) received by PID|died with <Signals\.SIGSEGV",
+        means="a process crashed (SIGSEGV), in compiled code",
+        next="update or rebuild the library at the top of the stack; `PYTHONFAULTHANDLER: 1` shows it",
         consequence=True,
     ),
 )
+
+EXCEPTION = Pattern(
+    cause="exception",
+    regex=r"^\s*(?:(?:\[[^\]\s]{1,40}\](?:<std(?:err|out)>)?|\([^()]{0,60}\bpid=\d+[^()]{0,60}\)):?\s*){0,3}(?:what\(\): +(\S.{0,120})|((?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Expired|Iteration|Failure)(?::?\s*$|: .{0,120})))",
+    means="the program raised {1}",
+    next="the whole traceback: `dlrun logs JOB --rank {rank}`",
+)
+"""The last line of a traceback, or what a C++ program says of an exception, after what torchrun, mpirun and Ray put before it."""
 
 BY_STATE = {
     State.TIMED_OUT: ("walltime", "the walltime was used up", "ask for more `resources.walltime`, or give `checkpoint:` and `on_failure.requeue`"),
@@ -249,6 +280,8 @@ BY_NOTE = {
 SIGNALS = {
     137: ("killed", "it was killed (SIGKILL), and neither memory nor the walltime is known to be why", "look for what else runs on the node, and at the node's system log"),
     139: ("segmentation-fault", "it crashed (SIGSEGV), in compiled code", "update or rebuild the library at the top of the stack; `PYTHONFAULTHANDLER: 1` shows it"),
+    143: ("terminated", "it was asked to end (SIGTERM), but not by the job", "look for what else ends processes: a launcher within the command, a time limit of its own, another user"),
+    136: ("arithmetic", "it crashed (SIGFPE): a division by zero in compiled code", "`PYTHONFAULTHANDLER: 1` shows where"),
     134: ("abort", "it aborted (SIGABRT), in compiled code", "the line before the abort in its log says why"),
     135: ("shared-memory", "it crashed (SIGBUS): a mapped file or shared memory was cut off", "see whether /dev/shm or a file system is full"),
     132: ("illegal-instruction", "it was built for a CPU that this node does not have (SIGILL)", "build it on a compute node, or ask for the right one with `resources.constraint`"),

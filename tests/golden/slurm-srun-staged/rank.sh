@@ -26,9 +26,10 @@ export DLRUN_LOCAL_SIZE=$((left < per_node ? left : per_node)) # processes of th
 
 # Everything this process prints is in one file that no one else writes to.
 exec >>"$DLRUN_RUN_DIR/logs/$role-$DLRUN_RANK.log" 2>&1
+if ((${DLRUN_RESTART:-0})); then echo "dlrun: run $((DLRUN_RESTART + 1))"; fi # what stands above is of earlier ones
 
 fail() { # EXIT_CODE [REASON]: leave a note for job.sh, then end
-  printf '%s %s %s %s %s%s\n' "$(date +%s%N)" "$role" "$DLRUN_RANK" "$DLRUN_HOST" "$1" "${2:+ $2}" \
+  printf '%s %s %s %s %s%s\n' "${ended:-$(date +%s%N)}" "$role" "$DLRUN_RANK" "$DLRUN_HOST" "$1" "${2:+ $2}" \
     >"$DLRUN_RUN_DIR/failures/$role-$DLRUN_RANK"
   exit "$1"
 }
@@ -180,6 +181,7 @@ while :; do
     kill_tree "$child"
   fi
 done
+ended=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000} # ns; who failed first is a matter of milliseconds
 if ((status > 128)); then # a signal may have ended `wait` just before the program ended by itself
   wait "$child"
   status=$?

@@ -86,3 +86,15 @@ def test_a_log_that_is_gone_is_passed_over(run):
     found = logs.find(run, "0")
     (run / "logs" / "rank-0.log").unlink()
     assert [line for log, line in logs.follow(lambda: found, lambda: True) if log.role == "rank"] == []
+
+
+def test_the_last_run_of_a_log_is_what_was_said_since_it_began(tmp_path):
+    log = tmp_path / "rank-0.log"
+    assert logs.last_run(log, 100) == ""
+    log.write_bytes(b"epoch 1 \xff\n")
+    assert logs.last_run(log, 100) == "epoch 1 \ufffd\n"
+    log.write_text("epoch 1\ndlrun: run 2\nepoch 2\ndlrun: run 3\nepoch 3\n")
+    assert logs.last_run(log, 100).splitlines()[1:] == ["epoch 3"]
+    assert logs.last_run(log, 8) == "epoch 3\n"
+    log.write_text("dlrun: job 7 starts; rank 0 is on n1\nold\ndlrun: job 7 starts; rank 0 is on n1\nnew\n")
+    assert logs.last_run(log, 1000).splitlines()[1:] == ["new"]

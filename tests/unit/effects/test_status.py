@@ -259,3 +259,14 @@ def test_a_scheduler_that_only_knows_that_a_job_ended(clients, job):
     assert one(ended).state is State.LOST
     record(ended, state="ended", exit_code=3, host="n1")
     assert (one(ended).state, one(ended).exit_code, one(ended).nodes) == (State.FAILED, 3, "n1")
+
+
+def test_a_code_that_tells_a_signal_is_whole(clients, job):
+    """Of 139 sacct has 11; the run itself wrote what it was."""
+    clients.answer("squeue", "")
+    clients.answer("sacct", "7|FAILED|None|11:0|1|debug|N/A|N/A|n1\n8|FAILED|None|11:0|1|debug|N/A|N/A|n1\n")
+    crashed, other = job("7"), job("8")
+    record(crashed, state="ended", exit_code=139)
+    record(other, state="ended", exit_code=11)
+    assert (one(crashed).state, one(crashed).exit_code) == (State.FAILED, 139)
+    assert one(other).exit_code == 11

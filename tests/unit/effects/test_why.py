@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 
@@ -11,27 +12,35 @@ import pytest
 from dlrun.cli.why import lines
 from dlrun.effects.jobs import Job
 from dlrun.effects.why import answer
-from dlrun.effects.why_patterns import BY_NOTE, BY_STATE, PATTERNS, SIGNALS
+from dlrun.effects.why_evidence import plain
+from dlrun.effects.why_patterns import BY_NOTE, BY_STATE, EXCEPTION, PATTERNS, SIGNALS
 from dlrun.model.job import JobStatus, State
 
 CASES = sorted((Path(__file__).parents[2] / "captured" / "failures").glob("*.txt"))
 
 
-def lay_out(case: Path, run: Path) -> tuple[State, str, str | None]:
-    """Make a job's directory of a case; its state, its known cause, and the log that shows it."""
+def lay_out(case: Path, run: Path) -> tuple[State, dict[str, str]]:
+    """Make a job's directory of a case; its state, and what is known of it.
+
+    `before`, `first` and `then` are processes that failed, in the order of their notes; `first` is to be named.
+    """
     head, _, body = case.read_text("utf-8").partition("==> ")
-    said = dict(re.findall(r"# (\w+): (.*)", head))
+    said = re.findall(r"# (\w+): (.*)", head)
     (run / "logs").mkdir(parents=True)
     (run / "failures").mkdir()
     for part in body.split("==> "):
         name, _, text = part.partition(" <==\n")
         (run / "logs" / name).write_text(text, "utf-8")
-    if "reason" in said:
-        (run / "state.json").write_text(json.dumps({"state": "ended", "reason": said["reason"]}))
-    if said["first"] != "none":
-        rank, code = said["first"].split(" ", 1)
-        (run / "failures" / f"rank-{rank}").write_text(f"1795230000000000000 rank {rank} n{rank} {code}\n")
-    return State(said["state"]), said["cause"], said["first"]
+    known = dict(said)
+    if "reason" in known:
+        (run / "state.json").write_text(json.dumps({"state": "ended", "reason": known["reason"]}))
+    for number, (key, note) in enumerate(said):
+        if key in ("before", "first", "then") and note != "none":
+            rank, code = note.split(" ", 1)
+            (run / "failures" / f"rank-{rank}").write_text(
+                f"{1795230000000000000 + number * 1000000} rank {rank} n{rank} {code}\n"
+            )
+    return State(known["state"]), known
 
 
 def job_of(run: Path) -> Job:
@@ -42,22 +51,29 @@ def job_of(run: Path) -> Job:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.stem)
 def test_the_known_answer(case, tmp_path):
-    state, cause, first = lay_out(case, tmp_path)
+    state, known = lay_out(case, tmp_path)
+    first = known["first"]
     found = answer(job_of(tmp_path), JobStatus(job_id="812", state=state, exit_code=1), tmp_path)
-    assert found.cause == cause, found
+    assert found.cause == known["cause"], found
     shown = list(lines(job_of(tmp_path), found))
     assert 3 <= len(shown) <= 5
     assert shown[-1].startswith("next:  ")
     assert "{" not in re.sub(r"\{\w+: [^}]*\}", "", "\n".join(shown)), "every place is filled in"
     if first != "none":
         assert f"rank {first.split()[0]} on n{first.split()[0]}" in shown[2]
+    assert known.get("says", "") in "\n".join(shown)
+    assert not re.search(r"[\x00-\x1f\x7f]", "".join(shown)), "nothing of a log steers the terminal"
 
 
 def test_the_corpus_knows_every_pattern():
     causes = {re.search(r"# cause: (.*)", case.read_text("utf-8"))[1] for case in CASES}
-    known = {p.cause for p in PATTERNS} | {v[0] for v in SIGNALS.values()} | {v[0] for v in BY_STATE.values()}
+    known = (
+        {p.cause for p in (*PATTERNS, EXCEPTION)}
+        | {v[0] for v in SIGNALS.values()}
+        | {v[0] for v in BY_STATE.values()}
+    )
     known |= {v[0] for v in BY_NOTE.values()}
-    assert causes - {"unknown"} <= known
+    assert causes - {"unknown", "job-script"} <= known
     assert known - causes == {"abort", "cancelled-by-admin", "lost"}
 
 
@@ -108,3 +124,47 @@ def test_a_consequence_of_the_sites_is_believed_last(tmp_path):
     site_knows(tmp_path, wrapper={"pattern": "site wrapper", "means": "m", "next": "n", "consequence": True})
     found = answer(job_of(tmp_path), JobStatus(job_id="1", state=State.FAILED, exit_code=1), tmp_path)
     assert found.cause == "quota"
+
+
+def test_a_log_that_a_later_run_has_not_written_to_tells_nothing(tmp_path):
+    """The second run ended before its ranks began."""
+    (tmp_path / "logs").mkdir()
+    old = tmp_path / "logs" / "rank-0.log"
+    old.write_text("CUDA out of memory\n")
+    os.utime(old, (1000, 1000))
+    state = {"state": "ended", "exit_code": 1, "started": 5000, "restarts": 1}
+    (tmp_path / "state.json").write_text(json.dumps(state))
+    found = answer(job_of(tmp_path), JobStatus(job_id="1", state=State.FAILED, exit_code=1), tmp_path)
+    assert found.cause == "unknown"
+    (tmp_path / "state.json").write_text(json.dumps({**state, "restarts": 0}))
+    found = answer(job_of(tmp_path), JobStatus(job_id="1", state=State.FAILED, exit_code=1), tmp_path)
+    assert found.cause == "gpu-memory"
+
+
+def test_what_is_to_be_typed_for_a_point_of_a_sweep_names_it(tmp_path):
+    (tmp_path / "failures").mkdir()
+    (tmp_path / "failures" / "rank-0").write_text("1795230000000000000 rank 0 n1 3\n")
+    found = answer(job_of(tmp_path), JobStatus(job_id="1", task=4, state=State.FAILED, exit_code=3), tmp_path)
+    assert found.next == f"`dlrun logs {tmp_path.name}:4 --rank 0`"
+
+
+def test_only_the_word_itself_stands_for_the_job_in_a_next_step(tmp_path):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "rank-0.log").write_text("no licence\n")
+    site_knows(
+        tmp_path,
+        licence={"pattern": "no licence", "means": "none is free", "next": "give JOB and $SLURM_JOB_ID"},
+    )
+    found = answer(job_of(tmp_path), JobStatus(job_id="1", state=State.FAILED, exit_code=3), tmp_path)
+    assert found.next == f"give {tmp_path.name} and $SLURM_JOB_ID"
+
+
+def test_a_line_of_any_length_is_looked_at_in_no_time(tmp_path):
+    """A state dict printed in one line, of which a pattern with two ends would try every pair."""
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "rank-0.log").write_text(
+        "module.layer " * 20000 + "\nNo space left on device\n" + "module: " * 9000
+    )
+    found = answer(job_of(tmp_path), JobStatus(job_id="1", state=State.FAILED, exit_code=1), tmp_path)
+    assert found.cause == "disk-full"
+    assert len(plain("module: " * 9000)) == 2000
