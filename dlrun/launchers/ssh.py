@@ -33,6 +33,12 @@ def start(step: Step, site: LauncherSite) -> Sequence[Text]:
     )
 
 
+def command(started: Sequence[Text]) -> Sequence[Text]:
+    """The ssh command in what `start` gave."""
+    _, _, _, _, words, *rest = started
+    return rest[: int(words.literal or 0)]
+
+
 def variables(site: LauncherSite) -> Sequence[Variable]:
     """Nothing."""
     return ()

@@ -10,6 +10,7 @@ from typing import Any
 import jinja2
 
 from dlrun import __version__, backends
+from dlrun.launchers import ssh
 from dlrun.model.cpuset import format_list
 from dlrun.model.plain import to_plain
 from dlrun.model.plan import Plan, Variable
@@ -80,10 +81,10 @@ def _asks_by(plan: Plan) -> Sequence[Text]:
 
     Empty where something else tells it: another launcher, or checks of the nodes.
     """
-    if plan.launch.name != "ssh" or plan.request.nodes == 1 or plan.node_checks is not None:
+    if plan.launch.name != ssh.NAME or plan.request.nodes == 1 or plan.node_checks is not None:
         return ()
-    start = next((role.launch for role in plan.roles if role.launch), ())
-    return start[5 : 5 + int(start[4].literal or 0)] if start else ()
+    started = next((role.launch for role in plan.roles if role.launch), ())
+    return ssh.command(started) if started else ()
 
 
 def plan_json(plan: Plan) -> str:
