@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -262,3 +263,73 @@ def test_a_preempted_job_brings_its_results_and_leaves_no_data(alice):
     assert alice.ended(job, within=90)[0]["state"] == "preempted"
     left_well(alice, job, to)
     assert alice.ended(other, within=90)[0]["state"] == "completed"
+
+
+ONE_NODE = {"nodes": 1, "hosts": ["n1"], "ranks_per_node": 1, "cpus_per_rank": 1, "walltime": "5m"}
+WAITING = "another job is copying it; waiting"
+
+
+def whole(alice, source, name):
+    """The set on the first node is exactly its source."""
+    copy = alice.cluster.own_path("n1", "/tmp") / "dlrun-alice" / name / "data"
+    wanted = {path.name: path.read_bytes() for path in source.iterdir()}
+    assert {path.name: path.read_bytes() for path in copy.iterdir()} == wanted
+
+
+def test_two_jobs_that_want_one_set_on_one_node_copy_it_once(alice):
+    source, lock = files(alice), "/tmp/dlrun-alice/.dlrun/lock.both"
+    opened = alice.directory / "opened"  # once both have come
+    wait = f"until [[ -e {opened} ]]; do sleep 0.1; done"
+    held = f"umask 077; mkdir -p {Path(lock).parent}; exec flock {lock} bash -c '{wait}'"
+    gate = alice.cluster.popen("n1", held, user="alice")
+    meet = f'touch "{alice.directory}/met-$1"; until [[ -e {alice.directory}/met-$2 ]]; do sleep 0.1; done'
+    script = f'{meet}; cat "$DLRUN_DATA_BOTH"/*.txt | wc -l'  # while the other uses it
+    jobs = [
+        alice.submit(
+            {
+                "command": [*bash(script), "x", *order],
+                "resources": ONE_NODE,
+                "data": {"both": {"source": str(source), "strategy": "copy", "keep": "cache"}},
+            }
+        )
+        for order in (("1", "2"), ("2", "1"))
+    ]
+    try:
+        for job in jobs:
+            await_true(lambda job=job: WAITING in alice.log(job, "stage-0"), 120, "both jobs to want it")
+    finally:
+        opened.touch()
+        gate.communicate(timeout=60)
+    ends = [alice.ended(job, within=120)[0]["state"] for job in jobs]
+    logs = [alice.log(job, "stage-0") for job in jobs]
+    assert ends == ["completed"] * 2, logs
+    assert sorted("copied in" in log for log in logs) == [False, True], logs
+    assert sorted("warm in" in log for log in logs) == [False, True], logs
+    assert [alice.log(job, "rank-0") for job in jobs] == ["40\n"] * 2
+    whole(alice, source, "both")
+
+
+def test_a_job_takes_over_from_one_that_is_cancelled_while_it_copies(alice):
+    source = alice.directory / "slowly"
+    source.mkdir()
+    for number in range(2000):
+        (source / f"{number}.bin").write_bytes(os.urandom(1024))
+
+    def wants(**more):
+        data = {"half": {"source": str(source), "strategy": "copy", "keep": "cache", **more}}
+        return alice.submit({"command": bash("true"), "resources": ONE_NODE, "data": data})
+
+    part = alice.cluster.own_path("n1", "/tmp") / "dlrun-alice" / ".dlrun" / "part.half"
+    first = wants(rate="20kB")  # a second
+    await_true(lambda: any(path.stat().st_size for path in part.glob("journal.*")), 120, "some blocks")
+    second = wants()
+    await_true(lambda: WAITING in alice.log(second, "stage-0"), 90, "the other job to wait")
+    assert part.exists()
+    alice.cluster.on("login", ["scancel", first], user="alice", check=True)
+    assert alice.ended(first, within=90)[0]["state"] == "cancelled"
+    assert alice.ended(second, within=90)[0]["state"] == "completed", alice.log(second, "stage-0")
+    events = (alice.job_dir(second) / "logs" / "stage-0.jsonl").read_text().splitlines()
+    done = json.loads(events[-1])
+    assert (done["event"], done["how"]) == ("done", "copied")
+    assert 0 < done["copied"] < done["bytes"], "what was copied is not copied again"
+    whole(alice, source, "half")
