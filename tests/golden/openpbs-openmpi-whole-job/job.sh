@@ -34,6 +34,10 @@ set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/openpbs-openmpi-whole-job # the job directory: this script, the plan, logs
 export DLRUN_JOB_ID="${PBS_JOBID/\[*\]/[]}" # the scheduler's name for this job
 DLRUN_RESTART="$([ -r /etc/pbs.conf ] && . /etc/pbs.conf; PATH=${PBS_EXEC:-/opt/pbs}/bin:$PATH qstat -f "$PBS_JOBID" 2>/dev/null | awk '$1 == "run_count" && $3 > 1 {n = $3 - 1} END {print n + 0}')" || true # how often the scheduler started this job again
+if grep -qsxF -- "$DLRUN_JOB_ID" "$DLRUN_JOB_DIR/.followed"; then # a node died, and the scheduler has put it back all the same
+  echo "dlrun: job $DLRUN_JOB_ID has ended, and another has followed it: nothing is to be done"
+  exit
+fi
 if read -r earlier 2>/dev/null <"$DLRUN_JOB_DIR/.restarts"; then DLRUN_RESTART=$((DLRUN_RESTART + earlier)); fi
 export DLRUN_RESTART # for a program that wants to know whether to go on from a checkpoint
 export DLRUN_RUN_DIR=$DLRUN_JOB_DIR # logs and state; a point of a sweep has its own
@@ -203,12 +207,16 @@ go_on() { # after a failure, or when the time is over: another run, if the polic
 
 resubmit() { # the same script as a new job, which goes on counting
   local id
+  echo "$DLRUN_JOB_ID" >>"$DLRUN_JOB_DIR/.followed" # both must never run
   echo $((DLRUN_RESTART + 1)) >"$run_dir/.restarts"
   id=$(
     cd -- "$DLRUN_JOB_DIR"
     if [[ -r /etc/pbs.conf ]]; then . /etc/pbs.conf; fi # says where the clients are: they are not on a job's PATH
     PATH=${PBS_EXEC:+$PBS_EXEC/bin:}$PATH qsub job.sh
-  ) || return 1
+  ) || {
+    rm -f "$DLRUN_JOB_DIR/.followed"
+    return 1
+  }
   printf '%s\n' "$id" >"$DLRUN_JOB_DIR/job-id"
 }
 
