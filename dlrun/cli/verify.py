@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +11,7 @@ import click
 from dlrun.cli.options import json_option, say, spec_options
 
 if TYPE_CHECKING:
-    from dlrun.effects.verify_compare import Checked
+    from dlrun.effects.verify_report import Checked
 
 
 @click.command(epilog="Example: dlrun verify spec.yaml")
@@ -40,34 +40,62 @@ def command(spec: Path, site: str | None, sets: tuple[str, ...], here: bool, as_
         emit("verify", {**where, "ranks": to_plain(done.ranks), "network": to_plain(done.network)})
         return 1 if wrong else 0
     from dlrun.cli.output.table import table
+    from dlrun.effects.verify_report import gathered
 
-    click.echo(table(_HEADER, [_row(one) for one in done.ranks]))
-    for one in wrong:
-        for difference in one.differences:
-            click.echo(f"rank {one.rank} {difference.what}; likely: {difference.cause}")
+    click.echo(table(*_table(done.ranks)))
+    for who, difference in gathered(done.ranks):
+        click.echo(f"{who}: {difference.what}; likely: {difference.cause}")
     if done.network.unseen:
         say(f"the library's transport was not compared: {done.network.unseen}")
     say(f"{len(done.ranks) - len(wrong)} of {len(done.ranks)} ranks are as planned")
     return 1 if wrong else 0
 
 
-_HEADER = ("RANK", "HOST", "CPUS", "MEMORY", "1 MIB TO RANK 0", "LIBRARY", "VERDICT")
-
-
-def _row(one: Checked) -> tuple[str, ...]:
+def _table(ranks: Sequence[Checked]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Header and rows; GPUs and adapters have a column where the plan has some."""
     from dlrun.model.cpuset import format_list
 
-    verdict = "differs" if one.differences else "as planned"
-    if one.report is None:
-        return (str(one.rank), "-", "-", "-", "-", "-", verdict)
-    report, taken = one.report, one.report.get("round_trip")
-    trip = f"{taken * 1000:.1f} ms" if taken is not None else "-"
-    if report.get("interface"):
-        trip += f" over {report['interface']}"
-    mask = format_list(report["mask"])
-    return (
-        str(one.rank), report["host"], mask, report["memory"] or "-", trip, _library(report), verdict,
-    )  # fmt: skip
+    with_gpus = any(one.planned.gpus or (one.report or {}).get("gpus") for one in ranks)
+    with_nics = any(one.planned.nic for one in ranks)
+    header = ["RANK", "HOST", "CPUS", "MEMORY"]
+    header += ["GPUS"] * with_gpus + ["ADAPTER"] * with_nics
+    header += ["1 MIB TO RANK 0", "LIBRARY", "VERDICT"]
+    rows = []
+    for one in ranks:
+        middle = [_gpus(one)] * with_gpus + [_adapter(one)] * with_nics
+        verdict = "differs" if one.differences else "as planned"
+        if (its := one.report) is None:
+            rows.append((str(one.rank), *["-"] * (len(header) - 2), verdict))
+            continue
+        start = (str(one.rank), its["host"], format_list(its["mask"]), its["memory"] or "-")
+        rows.append((*start, *middle, _trip(its), _library(its), verdict))
+    return tuple(header), rows
+
+
+def _gpus(one: Checked) -> str:
+    seen = (one.report or {}).get("gpus") or {}
+    return ";".join(dict.fromkeys(seen.values())) or "-"
+
+
+def _adapter(one: Checked) -> str:
+    """`mlx5_0: active`."""
+    if one.planned.nic is None:
+        return "-"
+    return f"{one.planned.nic}: {((one.report or {}).get('adapters') or {}).get(one.planned.nic, 'absent')}"
+
+
+def _trip(report: Mapping[str, Any]) -> str:
+    """`1.2 ms over ib0`."""
+    if "round_trip" not in report:
+        return "fails" if report.keys() & {"unsent", "unreached"} else "-"
+    trip = f"{report['round_trip'] * 1000:.1f} ms"
+    match report.get("interface"):
+        case "lo":
+            return f"{trip} in its node"
+        case None:
+            return trip
+        case name:
+            return f"{trip} over {name}"
 
 
 def _library(report: Mapping[str, Any]) -> str:

@@ -13,6 +13,8 @@ from dlrun.render.script import plan_json, scripts
 from dlrun.resources import directory as resource
 
 _NODE = Path(dlrun.node.__file__).parent
+BUNDLE = "node.pyz"
+"""All node programs in one file."""
 
 
 def files(plan: Plan, inputs: Inputs | None, directory: Path) -> dict[str, str]:
@@ -22,13 +24,14 @@ def files(plan: Plan, inputs: Inputs | None, directory: Path) -> dict[str, str]:
     compiled.save()
     made["plan.json"] = plan_json(plan)
     of_roles = [name for role in plan.roles for name in role.files]
-    for name in dict.fromkeys([*of_roles, *programs(plan)]):
+    wanted = dict.fromkeys([*of_roles, *programs(plan)])
+    for name in (name for name in wanted if name != BUNDLE):
         made[name] = (_NODE / name).read_text(encoding="utf-8")
-    if "stage.sh" in made:
+    if "stage.sh" in made or BUNDLE in wanted:
         from dlrun.node import bundle  # noqa: PLC0415 - zipfile and its kin, for staged data alone
 
         # Text all the same: bytes that are no UTF-8 go through as surrogates and come out as they were.
-        made["node.pyz"] = bundle.archive().decode("utf-8", errors="surrogateescape")
+        made[BUNDLE] = bundle.archive().decode("utf-8", errors="surrogateescape")
     if inputs is not None:
         made["spec.yaml"] = inputs.sources.get(str(inputs.path), "")
         made["site.yaml"] = inputs.sources.get(str(inputs.loaded.path), "")

@@ -10,10 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from dlrun.effects import verify_here, watch
+from dlrun.effects.job_files import BUNDLE
 from dlrun.effects.jobs import Job
 from dlrun.effects.prepare import prepare, read
 from dlrun.effects.submit import submit
-from dlrun.effects.verify_compare import Checked, compare, fabric_interfaces
+from dlrun.effects.verify_compare import compare
+from dlrun.effects.verify_network import interfaces_of
+from dlrun.effects.verify_report import Checked
 from dlrun.errors import Invalid
 from dlrun.fabrics.libraries import OF_FRAMEWORK
 from dlrun.model.plan import FabricCheck, Plan
@@ -22,16 +25,14 @@ from dlrun.model.units import Duration
 from dlrun.node import transport_lines
 from dlrun.plan.checking import TALKATIVE, expected
 
-PROGRAM = "check_rank.py"
-LIBRARY = "library_check.py"
 LONGEST = Duration(600)
 """Walltime of a check: what a site starts soonest, and far more than it needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """What the libraries' transports were held against (None: the site names no known fabric), the interfaces that the
-    plan names to them (none: they choose), and why a transport was not looked at or not compared."""
+    """What the libraries' transports were held against (None: the site names no known fabric), the interfaces over
+    which ranks were to reach one another (none: any), and why a transport was not looked at or not compared."""
 
     fabric: FabricCheck | None
     interfaces: tuple[str, ...] = ()
@@ -61,20 +62,23 @@ def run(
         )
     nodes = inputs.spec.resources.nodes
     ways = _ways(inputs.spec) if nodes != 1 else ()
-    prepared = prepare(path, inputs=replace(inputs, spec=_check_of(inputs.spec, ways)))
-    roles = tuple(replace(role, files=(*role.files, PROGRAM, LIBRARY)) for role in prepared.plan.roles)
+    over = inputs.site.fabric.interfaces if inputs.site.fabric is not None else ()
+    prepared = prepare(path, inputs=replace(inputs, spec=_check_of(inputs.spec, ways, over)))
+    roles = tuple(replace(role, files=(*role.files, BUNDLE)) for role in prepared.plan.roles)
     plan = replace(prepared.plan, roles=roles)
     for warning in plan.warnings:
         say(f"warning: {warning}")
     job = verify_here.run(plan) if here else _submitted(plan, say)
     fabric = expected(inputs.site, "warn")
     found = reports(job.directory)
-    ranks = compare(plan, found, _hosts(job.directory), fabric, libraries=bool(ways))
+    interfaces = tuple(over) or interfaces_of(plan)
+    hosts = _hosts(job.directory)
+    ranks = compare(plan, found, hosts, fabric, interfaces=interfaces, libraries=bool(ways))
     unseen = _unseen(ranks, ways, fabric, inputs.site.name)
     return Verified(
         job=job,
         ranks=ranks,
-        network=Network(fabric=fabric, interfaces=fabric_interfaces(plan), unseen=unseen),
+        network=Network(fabric=fabric, interfaces=interfaces, unseen=unseen),
     )
 
 
@@ -88,14 +92,15 @@ def _submitted(plan: Plan, say: Callable[[str], None]) -> Job:
     return job
 
 
-def _check_of(spec: Spec, ways: Sequence[str]) -> Spec:
+def _check_of(spec: Spec, ways: Sequence[str], over: Sequence[str]) -> Spec:
     """The spec with the check in place of its training, and nothing that would end or repeat that."""
     wall = spec.resources.walltime
+    words = ("--over", ",".join(over), *ways) if over else tuple(ways)
     told = {name: value for settings in TALKATIVE.values() for name, value in settings} if ways else {}
     return replace(
         spec,
         name=f"verify-{spec.name}"[:128],
-        command=("python3", "{{ job_dir }}/" + PROGRAM, *ways),
+        command=("python3", "{{ job_dir }}/" + BUNDLE, "check-rank", *words),
         resources=replace(spec.resources, walltime=min(wall, LONGEST) if wall else None),
         environment=replace(spec.environment, variables={**spec.environment.variables, **told}),
         sweep=Sweep(), data={}, checkpoint=None, chain=False, on_failure=OnFailure(), after=(), hold=False,

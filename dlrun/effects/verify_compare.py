@@ -2,39 +2,15 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
 
-from dlrun.model.cpuset import format_list
+from dlrun.effects import verify_network
+from dlrun.effects.verify_report import Checked, Difference, Planned, Report, listed
+from dlrun.model.cpuset import format_list, parse_list
 from dlrun.model.placement import RankPlacement
 from dlrun.model.plan import FabricCheck, Plan
-from dlrun.node.transport_lines import NAMES, TCP
-
-_SKEW = 2.0
-"""Seconds by which the clocks of two nodes may differ."""
-_LOCKED = 64 << 20
-"""Bytes of memory that a rank must be able to lock for a network adapter: less is a system's default."""
-_RDMA = ("infiniband", "roce", "omni-path")
-
-Report = Mapping[str, Any]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """One thing that is not as planned, and what is likely to be behind it."""
-
-    what: str
-    cause: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checked:
-    """One rank: what it reported (None: nothing), and how that differs from the plan."""
-
-    rank: int
-    report: Report | None
-    differences: tuple[Difference, ...]
 
 
 def compare(
@@ -43,74 +19,83 @@ def compare(
     hosts: Sequence[str],
     fabric: FabricCheck | None = None,
     *,
+    interfaces: Sequence[str] = (),
     libraries: bool = False,
 ) -> list[Checked]:
     """Each rank's report beside the plan; `hosts` are the job's nodes in order.
 
-    `fabric` is what a library's transport is held against; with `libraries` every rank was to test one.
+    `interfaces` are those over which ranks were to reach one another (none: any), `fabric` is what a library's
+    transport is held against; with `libraries` every rank was to test one.
     """
     request, placement = plan.request, plan.binding.placement
+    of_host: dict[str, list[Report]] = {}
+    for its in found.values():
+        of_host.setdefault(its["host"], []).append(its)
+    limits = _usual_limits(found.values())
     checked = []
     for rank in range(request.ranks):
+        node, local_rank = divmod(rank, request.ranks_per_node)
+        place = placement.ranks[local_rank] if placement is not None else None
+        planned = _planned(plan, place, hosts[node] if node < len(hosts) else None)
         report = found.get(rank)
         if report is None:
             lost = Difference(what="it did not report", cause="it never started, or ended early: see its log")
-            checked.append(Checked(rank=rank, report=None, differences=(lost,)))
+            checked.append(Checked(rank=rank, planned=planned, report=None, differences=(lost,)))
             continue
-        node, local_rank = divmod(rank, request.ranks_per_node)
-        differences = list(_common(plan, report))
-        if node < len(hosts) and report["host"] != hosts[node]:
+        differences = []
+        if planned.host is not None and report["host"] != planned.host:
             differences.append(
-                Difference(what=f"runs on {report['host']}, not {hosts[node]}",
+                Difference(what=f"runs on {report['host']}, not {planned.host}",
                            cause="the launcher does not fill nodes in order")
             )  # fmt: skip
-        beside = [its for its in found.values() if its["host"] == report["host"] and its is not report]
-        if placement is not None:
-            differences += _placed(placement.ranks[local_rank], plan.binding.gpu_variable, report, beside)
+        differences += verify_network.reached(plan, report, found.get(0), interfaces)
+        differences += _threads(plan, report)
+        beside = [its for its in of_host[report["host"]] if its is not report]
+        if place is not None:
+            differences += _placed(place, report, beside)
         elif plan.binding.mode == "job":
-            differences += _shared(rank, report, found)
+            differences += _shared(report, beside)
+        differences += _gpus(plan, place, report)
+        differences += _limits(report, limits)
         differences += _variables(plan, report)
         if libraries:
-            differences += _library(plan, report, fabric)
-        checked.append(Checked(rank=rank, report=report, differences=tuple(differences)))
+            differences += verify_network.library(plan, report, fabric)
+        checked.append(Checked(rank=rank, planned=planned, report=report, differences=tuple(differences)))
     return checked
 
 
-def _common(plan: Plan, report: Report) -> list[Difference]:
-    found = []
-    if "unreached" in report:
-        what = f"does not reach rank 0: {report['unreached']}"
-        found.append(
-            Difference(what=what, cause=f"the site's rendezvous rule ({plan.rendezvous.rule}), or a firewall")
-        )
-    elif report["sum"] != (right := plan.request.ranks * (plan.request.ranks + 1) // 2):
-        found.append(Difference(what=f"the sum over all ranks is {report['sum']}, not {right}",
-                                cause="ranks of another run answered"))  # fmt: skip
-    if abs(report.get("clock", 0.0)) > _SKEW:
-        found.append(
-            Difference(
-                what=f"its clock is {report['clock']:+.1f} s from rank 0's", cause="no time service on a node"
-            )
-        )
+def _planned(plan: Plan, place: RankPlacement | None, host: str | None) -> Planned:
     threads = plan.request.threads
-    if threads is not None and report["threads"] not in (None, str(threads)):
-        found.append(Difference(what=f"OMP_NUM_THREADS is {report['threads']}, not {threads}",
-                                cause="the spec, a module or a container sets it"))  # fmt: skip
-    return found
+    if place is None:
+        return Planned(host=host, threads=threads)
+    memory = place.memory if place.memory.policy != "none" and place.memory.nodes else None
+    return Planned(
+        host=host, threads=threads, cpus=tuple(place.mask), gpus=tuple(place.gpus), nic=place.nic,
+        memory=f"{memory.policy}:{listed(memory.nodes)}" if memory is not None else None,
+    )  # fmt: skip
 
 
-def _placed(
-    planned: RankPlacement, gpu_variable: str | None, report: Report, beside: Sequence[Report]
-) -> list[Difference]:
+def _threads(plan: Plan, report: Report) -> list[Difference]:
+    threads = plan.request.threads
+    if threads is None or report["threads"] in (None, str(threads)):
+        return []
+    own = [v.value.literal for v in plan.variables if v.name == "OMP_NUM_THREADS"]
+    cause = "a module, a container or a start-up file of the shell sets it"
+    if report["threads"] in own:
+        cause = "the spec or the site sets it under `environment`; `cpus_per_rank` is what decides on threads"
+    return [Difference(what=f"OMP_NUM_THREADS is {report['threads']}, not {threads}", cause=cause)]
+
+
+def _placed(planned: RankPlacement, report: Report, beside: Sequence[Report]) -> list[Difference]:
     found = []
     seen, mask = set(report["mask"]), set(planned.mask)
     if seen != mask:
-        what = f"may use CPUs {_list(seen)}, not {_list(mask)}"
+        what = f"may use CPUs {listed(seen)}, not {listed(mask)}"
         found.append(Difference(what=what, cause=_cause(seen, mask, report, beside)))
     elif split := _split(mask, report):
         other = [cpu for its in beside for cpu in set(its["mask"]) & set(split)]
         if other:
-            what = f"shares a core with another rank: CPUs {_list(split)} are one core of {report['host']}"
+            what = f"shares a core with another rank: CPUs {listed(split)} are one core of {report['host']}"
             found.append(Difference(what=what, cause=_SMT))
     adapters = report.get("adapters")
     if planned.nic is not None and adapters and (state := adapters.get(planned.nic, "absent")) not in _UP:
@@ -119,16 +104,7 @@ def _placed(
                 what=f"its network adapter {planned.nic} is {state}", cause=_ADAPTER[state == "absent"]
             )
         )
-    wanted = {"strict": "bind", "preferred": "prefer"}.get(planned.memory.policy)
-    policy = report["memory"]
-    if wanted and planned.memory.nodes and policy is not None and not policy.startswith(wanted):
-        found.append(Difference(what=f"memory policy is {policy}, not {planned.memory.policy}",
-                                cause="numactl is missing on the node, or refused"))  # fmt: skip
-    gpus = ",".join(map(str, planned.gpus))
-    if gpu_variable and gpus and report["gpus"].get(gpu_variable) != gpus:
-        found.append(Difference(what=f"{gpu_variable} is {report['gpus'].get(gpu_variable)}, not {gpus}",
-                                cause="the scheduler, a container or the environment sets it"))  # fmt: skip
-    return found
+    return found + _memory(planned, report)
 
 
 _UP = ("active", "up", "unknown")
@@ -145,18 +121,27 @@ _SMT = (
 
 def _cause(seen: set[int], mask: set[int], report: Report, beside: Sequence[Report]) -> str:
     """Why a rank has other CPUs than planned: who took them away, by what the rank saw of each in turn."""
-    granted, inherited = set(report.get("granted") or ()), set(report.get("inherited") or ())
+    online, granted, inherited = (set(report.get(name) or ()) for name in ("online", "granted", "inherited"))
+    if online and not mask <= online:
+        return f"{report['host']} has CPUs {listed(online)} alone: the profile is of other nodes"
     if granted and not mask <= granted:
-        return f"the job's control group has CPUs {_list(granted)} alone: that is what the scheduler granted"
+        return f"the job's control group has CPUs {listed(granted)} alone: that is what the scheduler granted"
     if inherited and not mask <= inherited:
         others = [set(its["inherited"]) for its in beside if its.get("inherited")]
         if any(other != inherited for other in others):
-            return f"the launcher's own binding: it started this rank with CPUs {_list(inherited)}, others with others"
-        return f"an inherited mask: it was started with CPUs {_list(inherited)}, as was every rank of {report['host']}"
+            return f"the launcher's own binding: it started this rank with CPUs {listed(inherited)}, others with others"
+        if len(inherited) == report.get("scheduler_cpus"):
+            return (
+                f"the scheduler granted CPUs {listed(inherited)} of {report['host']} alone: some are reserved, or "
+                "the job asks for too few"
+            )
+        return f"an inherited mask: it was started with CPUs {listed(inherited)}, as was every rank of {report['host']}"
     if _split(mask, report):
         return _SMT
     if seen > mask:
         return "nothing bound it: taskset is missing, or a library binds threads by itself"
+    if inherited:  # it was given the planned ones, and has others
+        return "the program, a library or a wrapper binds it by itself"
     if not seen & mask or len(seen) == len(mask):
         return "the job was granted other cores, or the node numbers its cores otherwise than the profile"
     return "the job was granted fewer cores: an inherited mask, a cgroup, or reserved cores"
@@ -167,21 +152,94 @@ def _split(mask: set[int], report: Report) -> list[int]:
     return next((core for core in report.get("cores") or () if 0 < len(mask & set(core)) < len(core)), [])
 
 
-def _shared(rank: int, report: Report, found: Mapping[int, Report]) -> list[Difference]:
+def _memory(planned: RankPlacement, report: Report) -> list[Difference]:
+    """The memory policy and its NUMA nodes, as the kernel tells them: `prefer:0`, `bind:0-1`."""
+    wanted = {"strict": "bind", "preferred": "prefer"}.get(planned.memory.policy)
+    policy, nodes = report["memory"], set(planned.memory.nodes)
+    if not wanted or not nodes or policy is None:
+        return []
+    there = re.search(r":([0-9,-]+)$", policy)
+    if policy.startswith(wanted) and (there is None or set(parse_list(there[1])) == nodes):
+        return []
+    known = set(report.get("numa") or ())
+    if known and not nodes <= known:
+        cause = f"{report['host']} has the NUMA nodes {listed(known)} alone: the profile is of other nodes"
+    elif report.get("numactl") is False:
+        cause = "numactl is not installed on the node, or not on the job's PATH"
+    elif policy.startswith(wanted):
+        cause = "the job's control group has other NUMA nodes, or the program sets a policy by itself"
+    else:
+        cause = "numactl is missing on the node, or refused"
+    what = f"memory policy is {policy}, not {planned.memory.policy}:{listed(nodes)}"
+    return [Difference(what=what, cause=cause)]
+
+
+def _shared(report: Report, beside: Sequence[Report]) -> list[Difference]:
     """Where cores are shared out in the job, ranks of a node must not have the same ones."""
     mine = set(report["mask"])
-    others = [
-        other for other, its in found.items()
-        if other != rank and its["host"] == report["host"] and mine & set(its["mask"])
-    ]  # fmt: skip
+    others = sorted(its["rank"] for its in beside if mine & set(its["mask"]))
     if not others:
         return []
-    what = f"shares CPUs with rank{'s' if len(others) > 1 else ''} {format_list(sorted(others))}"
-    return [
-        Difference(
-            what=what, cause="the job was granted fewer cores than it has ranks, or ranks are not bound"
-        )
-    ]
+    what = f"shares CPUs with rank{'s' if len(others) > 1 else ''} {format_list(others)}"
+    cause = "the job was granted fewer cores than it has ranks, or ranks are not bound"
+    return [Difference(what=what, cause=cause)]
+
+
+def _gpus(plan: Plan, place: RankPlacement | None, report: Report) -> list[Difference]:
+    """The GPUs that a variable lets the rank see, and those that it may open."""
+    variable, request = plan.binding.gpu_variable, plan.request
+    wanted = request.gpus_per_node // request.ranks_per_node if request.gpus_per_node else 0
+    seen: Mapping[str, str] = report["gpus"]
+    sets = "the scheduler, a container or the environment sets it"
+    if variable and place is not None and place.gpus:
+        planned = ",".join(map(str, place.gpus))
+        if seen.get(variable) != planned:
+            said = f"is {seen[variable]}" if variable in seen else "is not set"
+            return [Difference(what=f"{variable} {said}, not {planned}", cause=sets)]
+    elif wanted:
+        for name, value in seen.items():
+            shown = [word for word in value.split(",") if word not in ("", "-1", "NoDevFiles")]
+            if len(shown) < wanted:
+                return [Difference(what=f"{name} is `{value}`, fewer than {wanted} GPUs", cause=sets)]
+    devices = report.get("gpu_devices")
+    if wanted and devices and devices[0] < wanted:
+        what = f"may open {devices[0]} of the {devices[1]} GPUs of {report['host']}, and the plan gives it {wanted}"
+        cause = "the job's control group has the others, or the driver has lost some"
+        return [Difference(what=what, cause=cause)]
+    return []
+
+
+_LIMITS = {"open_files": ("may open", "files", "-n"), "locked_memory": ("may lock", "bytes of memory", "-l")}
+"""Limits that a daemon of one node hands down: in words, and the option of `ulimit`."""
+
+
+def _usual_limits(reports: Iterable[Report]) -> dict[str, int]:
+    """What most ranks have; of two as frequent the higher one."""
+    found: dict[str, int] = {}
+    every = list(reports)
+    for name in _LIMITS:
+        counts = Counter(_limit(its, name) for its in every if name in its)
+        if counts:
+            found[name] = max(counts, key=lambda value: (counts[value], value))
+    return found
+
+
+def _limit(report: Report, name: str) -> int:
+    return int(report[name]) if report[name] >= 0 else 1 << 63  # -1: unlimited
+
+
+def _limits(report: Report, usual: Mapping[str, int]) -> list[Difference]:
+    """A limit that is lower than what most ranks have is a node's own."""
+    found = []
+    for name, least in usual.items():
+        if name not in report or (mine := _limit(report, name)) >= least:
+            continue
+        verb, of, option = _LIMITS[name]
+        most = "any number" if least == 1 << 63 else least
+        what = f"{verb} {mine} {of}, and most ranks {most} (`ulimit {option}`)"
+        cause = f"the scheduler's daemon on {report['host']} was started with another limit"
+        found.append(Difference(what=what, cause=cause))
+    return found
 
 
 def _variables(plan: Plan, report: Report) -> list[Difference]:
@@ -199,56 +257,3 @@ def _variables(plan: Plan, report: Report) -> list[Difference]:
             cause = "a module, the launcher, a container or a start-up file of the shell sets it afterwards"
             found.append(Difference(what=what, cause=cause))
     return found
-
-
-def _library(plan: Plan, report: Report, fabric: FabricCheck | None) -> list[Difference]:
-    """The all-reduce by the communication library: was it right, and over what did the library talk?"""
-    said = report.get("library")
-    if said is None:
-        cause = "it was ended before, by the walltime or the library: see its log"
-        return [Difference(what="did not end its test of the communication library", cause=cause)]
-    if "failed" in said:
-        what = f"{said.get('by', 'the communication library')} fails: {said['failed']}"
-        named = ", ".join(fabric_interfaces(plan)) or "the library's own choice of interface"
-        cause = (
-            f"ranks do not reach one another over what the library uses ({named}), or its build does not fit"
-        )
-        return [Difference(what=what, cause=cause)]
-    if "sums" not in said:  # there is no library
-        return []
-    found, ranks = [], plan.request.ranks
-    right = ranks * (ranks + 1) // 2
-    if said["sums"] != [right, right] or said["before"] != (report["rank"] - 1) % ranks:
-        what = f"{said['by']} gets wrong numbers: sums {said['sums']}, from rank {said['before']}"
-        found.append(Difference(what=what, cause="a faulty node or network, or ranks of another run"))
-    chosen = report.get("transport")
-    if chosen is not None and fabric is not None:
-        found += _fallen_back(chosen, report, fabric)
-    return found
-
-
-def _fallen_back(chosen: Report, report: Report, fabric: FabricCheck) -> list[Difference]:
-    transport = chosen["transport"]
-    if transport not in NAMES or transport in fabric.expect:
-        return []
-    what = f"{chosen['library']} talks over {NAMES[transport]}, and this is {fabric.fabric}"
-    locked = report["locked_memory"]
-    if fabric.advice:
-        cause = fabric.advice
-    elif chosen["library"] == "Gloo":
-        cause = "Gloo knows sockets alone: torch saw no GPU, or was built without NCCL"
-    elif transport == TCP and fabric.fabric in _RDMA and 0 <= locked < _LOCKED:
-        cause = f"it may lock only {locked >> 10} KiB of memory (`ulimit -l`): the scheduler's daemon has that limit"
-    else:
-        cause = "the job's environment lacks the fabric's plugin or driver, or a variable turns it off"
-    return [Difference(what=what, cause=cause)]
-
-
-def fabric_interfaces(plan: Plan) -> tuple[str, ...]:
-    """The network interfaces that the plan's variables name."""
-    values = [v.value.literal for v in plan.variables if v.name.endswith(("SOCKET_IFNAME", "TCP_IFACE"))]
-    return tuple(dict.fromkeys(value for value in values if value))
-
-
-def _list(cpus: Iterable[int]) -> str:
-    return format_list(sorted(cpus))

@@ -1,41 +1,39 @@
 """Runs in place of a training: says what this rank really is, and whether it reaches the others.
 
-    python3 check_rank.py [WAY...]
+    python3 node.pyz check-rank [--over INTERFACE,...] [WAY...]
 
-Every rank exchanges a mebibyte with rank 0 over plain TCP at the job's rendezvous address, and all add up a
-number. Prints one line: `dlrun-check` and JSON. With ways (`torch`, `mpi4py`) it then starts library_check.py, a process
-of its own since a library may end it, in which the first way that is there does the same by its communication library.
+Prints one line: `dlrun-check` and JSON. With ways (`torch`, `mpi4py`) a process of its own, since a library may end it,
+then tries the first way that is there (library_check.py).
 """
 
-import fcntl
 import json
 import os
 import resource
-import socket
-import struct
-import subprocess
+import shutil
+import signal
 import sys
 import time
-from typing import Any, Dict, List, Optional, Tuple
+from typing import Any, Dict, List, Optional
 
-PATIENCE = 60.0
+from . import check_network, library_check
+
 LIBRARY = 300.0
 """Seconds that the library's test may take: from a cold file system, imports alone take minutes."""
-SIZE = 1 << 20
 VISIBLE = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
 MATTER = ("NCCL_", "RCCL_", "GLOO_", "UCX_", "FI_", "CCL_", "I_MPI_", "MPICH_", "OMPI_MCA_", "PSM2_", "PSM3_", "OMP_",
           "KMP_", "MKL_", "HSA_")  # fmt: skip
 """How the names of variables begin that steer threads and communication."""
-SIOCGIFADDR = 0x8915  # linux/sockios.h
 
 
 def memory_policy() -> Optional[str]:
     """What the kernel says of this process's memory, such as `bind:0`; None where it does not say."""
     try:
         with open("/proc/self/numa_maps") as maps:
-            return maps.readline().split()[1]
-    except (OSError, IndexError):
+            words = maps.readline().split()
+    except OSError:
         return None
+    many = words[2:3] if words[1:2] == ["prefer"] else []  # `prefer (many):0-1`
+    return "".join(words[1:2] + many) or None
 
 
 def numbers(text: str) -> List[int]:
@@ -102,160 +100,109 @@ def adapters(root: str = "/sys/class") -> Dict[str, str]:
     return found
 
 
-def interface(address: str) -> Optional[str]:
-    """The network interface that has an IPv4 address."""
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
-        for _, name in socket.if_nameindex():
-            request = struct.pack("256s", name.encode()[:15])
-            try:
-                answer = fcntl.ioctl(asking.fileno(), SIOCGIFADDR, request)
-            except OSError:  # it has none
-                continue
-            if socket.inet_ntoa(answer[20:24]) == address:
-                return name
-    return None
+def kernel_list(name: str) -> List[int]:
+    """A list of the kernel's such as the CPUs that are online; empty if it does not say."""
+    try:
+        with open("/sys/devices/system/" + name) as stream:
+            return numbers(stream.read())
+    except (OSError, ValueError):
+        return []
+
+
+def number(name: str) -> int:
+    """A variable of the framework's agent (`RANK`), or the job's own (`DLRUN_RANK`)."""
+    return int(os.environ.get(name, os.environ["DLRUN_" + name]))
+
+
+def gpu_devices(root: str = "/dev") -> Optional[List[int]]:
+    """How many GPUs this process may open, and how many there are; None where the node has none of NVIDIA's."""
+    names = [name for name in os.listdir(root) if name.startswith("nvidia") and name[6:].isdigit()]
+    may = sum(
+        os.access(os.path.join(root, name), os.R_OK | os.W_OK) and opens(os.path.join(root, name))
+        for name in names
+    )
+    return [may, len(names)] if names else None
+
+
+def opens(path: str) -> bool:
+    """Whether a device can be opened: a control group refuses what the mode of its file allows."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK))
+    except OSError:
+        return False
+    return True
 
 
 def itself() -> Dict[str, Any]:
     """What this rank is."""
     environment = os.environ
     return {
-        "rank": int(environment.get("RANK", environment["DLRUN_RANK"])),
-        "local_rank": int(environment.get("LOCAL_RANK", environment["DLRUN_LOCAL_RANK"])),
+        "rank": number("RANK"),
+        "local_rank": number("LOCAL_RANK"),
         "host": environment["DLRUN_HOST"],
         "mask": sorted(os.sched_getaffinity(0)),
         "threads": environment.get("OMP_NUM_THREADS"),
         "memory": memory_policy(),
+        "numa": kernel_list("node/online"),
+        "numactl": shutil.which("numactl") is not None,
+        "gpu_devices": gpu_devices(),
         "gpus": {name: environment[name] for name in VISIBLE if name in environment},
         "open_files": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         "locked_memory": resource.getrlimit(resource.RLIMIT_MEMLOCK)[0],
-        "inherited": inherited(),
+        "online": kernel_list("cpu/online"),
+        "scheduler_cpus": int(environment.get("SLURM_CPUS_ON_NODE", "0")),
         "granted": granted(),
+        "inherited": inherited(),
         "cores": cores(),
         "adapters": adapters(),
+        "addresses": check_network.addresses(),
         "variables": {name: environment[name] for name in sorted(environment) if name.startswith(MATTER)},
     }
 
 
-def receive(connection: socket.socket, size: int) -> bytes:
-    """Exactly so many bytes; OSError if the other side ends before."""
-    parts = []
-    while size:
-        part = connection.recv(min(size, 1 << 16))
-        if not part:
-            raise OSError("the connection was closed")
-        parts.append(part)
-        size -= len(part)
-    return b"".join(parts)
-
-
-def publish(port: int) -> None:
-    """Tell the others the port, whole or not at all."""
-    path = os.path.join(os.environ["DLRUN_RUN_DIR"], "check-port")
-    with open(path + ".new", "w") as stream:
-        stream.write("{} {}\n".format(os.environ["DLRUN_RUN_ID"], port))
-    os.rename(path + ".new", path)
-
-
-def published(deadline: float) -> int:
-    """The port that rank 0 of this very run listens on."""
-    path = os.path.join(os.environ["DLRUN_RUN_DIR"], "check-port")
-    while time.time() < deadline:
-        try:
-            with open(path) as stream:
-                run, port = stream.read().split()
-            if run == os.environ["DLRUN_RUN_ID"]:
-                return int(port)
-        except (OSError, ValueError):
-            pass
-        time.sleep(0.1)
-    raise OSError("rank 0 never said where it listens")
-
-
-def listen() -> socket.socket:
-    """A socket on the job's own port; on another one where an agent of the framework has that."""
-    server = socket.socket()
-    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        server.bind(("", int(os.environ["DLRUN_MASTER_PORT"])))
-    except OSError:
-        server.bind(("", 0))
-    server.listen(1024)
-    return server
-
-
-def first(world: int) -> Tuple[float, int]:
-    """Rank 0: send each rank's bytes back, add up what they bring, tell all the sum."""
-    deadline = time.time() + PATIENCE
-    server = listen()
-    publish(server.getsockname()[1])
-    connections: List[socket.socket] = []
-    total = 1
-    while len(connections) < world - 1:
-        server.settimeout(max(0.1, deadline - time.time()))
-        connection, _ = server.accept()
-        connection.settimeout(PATIENCE)
-        connection.sendall(receive(connection, SIZE))
-        total += int(receive(connection, 16).decode())
-        connections.append(connection)
-    for connection in connections:
-        connection.sendall("{:16d}{:32.6f}".format(total, time.time()).encode())
-        connection.close()
-    return time.time(), total
-
-
-def other(number: int) -> Tuple[float, int, float, str]:
-    """Any other rank: rank 0's clock, the sum, the time of a mebibyte there and back, and the address used."""
-    deadline = time.time() + PATIENCE
-    place = (os.environ["DLRUN_MASTER_ADDR"], published(deadline))
-    connection = socket.create_connection(place, timeout=PATIENCE)
-    begun = time.time()
-    connection.sendall(b"x" * SIZE)
-    receive(connection, SIZE)
-    taken = time.time() - begun
-    connection.sendall("{:16d}".format(number).encode())
-    answer = receive(connection, 48).decode()
-    return float(answer[16:]), int(answer[:16]), taken, connection.getsockname()[0]
-
-
 def by_library(ways: List[str]) -> None:
     """Let the communication library do the same in a process of its own, which prints what came of it."""
-    program = os.path.join(os.path.dirname(os.path.abspath(__file__)), "library_check.py")
-    environment = {name: value for name, value in os.environ.items() if name != "NCCL_DEBUG_FILE"}
-    # Open descriptors stay open: by one of them, a process manager may talk to MPI.
-    child = subprocess.Popen([sys.executable, program, *ways], close_fds=False, env=environment)
-    try:
-        code = child.wait(timeout=LIBRARY)
-        failed = "it ended with exit code {}".format(code) if code else None
-    except subprocess.TimeoutExpired:
-        child.kill()
-        failed = "it had not ended after {:.0f} s".format(LIBRARY)
+    sys.stdout.flush()
+    child = os.fork()  # open descriptors stay open: by one of them, a process manager may talk to MPI
+    if not child:
+        os.environ.pop("NCCL_DEBUG_FILE", None)  # what it says belongs into the log
+        code = 1
+        try:
+            code = library_check.main(ways)
+        finally:
+            sys.stdout.flush()
+            os._exit(code)
+    failed = _failed(child, time.time() + LIBRARY)
     if failed is not None:
-        number = int(os.environ.get("RANK", os.environ["DLRUN_RANK"]))
-        said = {"rank": number, "failed": failed}
+        said = {"rank": number("RANK"), "failed": failed}
         sys.stdout.write("dlrun-library " + json.dumps(said) + "\n")
 
 
-def main(ways: List[str]) -> int:
+def _failed(child: int, deadline: float) -> Optional[str]:
+    """How a process ended badly; None if it ended well."""
+    pause = 0.01
+    while time.time() < deadline:
+        done, status = os.waitpid(child, os.WNOHANG)
+        if done:
+            if os.WIFSIGNALED(status):
+                return "it was ended by signal {}".format(os.WTERMSIG(status))
+            code = os.WEXITSTATUS(status)
+            return "it ended with exit code {}".format(code) if code else None
+        time.sleep(pause)
+        pause = min(0.5, pause * 1.5)
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    return "it had not ended after {:.0f} s".format(LIBRARY)
+
+
+def main(words: List[str]) -> int:
     """Print the report; 0 also where something is wrong: the report says what."""
+    over, ways = [], words  # type: List[str], List[str]
+    if words[:1] == ["--over"]:
+        over, ways = words[1].split(","), words[2:]
     report = itself()
-    world = int(os.environ.get("WORLD_SIZE", os.environ["DLRUN_WORLD_SIZE"]))
-    try:
-        if report["rank"] == 0:
-            report["sum"] = first(world)[1]
-            report["clock"] = 0.0
-        else:
-            clock, report["sum"], report["round_trip"], report["address"] = other(report["rank"] + 1)
-            report["clock"] = time.time() - clock
-            report["interface"] = interface(report["address"])
-    except OSError as error:
-        report["unreached"] = str(error)
+    report.update(check_network.exchange(report["rank"], number("WORLD_SIZE"), over))
     sys.stdout.write("dlrun-check " + json.dumps(report) + "\n")
-    sys.stdout.flush()
     if ways:
         by_library(ways)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,6 +1,6 @@
 """An all-reduce and a ring of messages over all ranks, by the communication library that the training would use.
 
-    python3 library_check.py WAY...
+    python3 node.pyz check-library WAY...
 
 The first way that is installed is taken: `torch` (NCCL or RCCL where it sees GPUs, else Gloo) or `mpi4py`. What the
 library says of its transport when it starts stands in the rank's log, for dlrun to read. Prints one line: `dlrun-library`
@@ -12,10 +12,11 @@ import importlib.util
 import json
 import os
 import sys
-import time
 from array import array
 from datetime import timedelta
 from typing import Any, Dict, List
+
+from .check_network import publish, published
 
 PATIENCE = 240.0
 """Seconds that ranks wait for one another: imports on a cold file system take minutes, and not alike on all nodes."""
@@ -23,30 +24,6 @@ COUNT = 1 << 18
 """Numbers of four bytes in the all-reduce: a mebibyte."""
 
 Result = Dict[str, Any]
-
-
-def publish(port: int) -> None:
-    """Tell the others the port of the store, whole or not at all."""
-    path = os.path.join(os.environ["DLRUN_RUN_DIR"], "library-port")
-    with open(path + ".new", "w") as stream:
-        stream.write("{} {}\n".format(os.environ["DLRUN_RUN_ID"], port))
-    os.rename(path + ".new", path)
-
-
-def published() -> int:
-    """The port of this very run's store."""
-    path = os.path.join(os.environ["DLRUN_RUN_DIR"], "library-port")
-    deadline = time.time() + PATIENCE
-    while time.time() < deadline:
-        try:
-            with open(path) as stream:
-                run, port = stream.read().split()
-            if run == os.environ["DLRUN_RUN_ID"]:
-                return int(port)
-        except (OSError, ValueError):
-            pass
-        time.sleep(0.1)
-    raise RuntimeError("rank 0 never said where its store is")
 
 
 def by_torch(rank: int, world: int) -> Result:
@@ -58,9 +35,11 @@ def by_torch(rank: int, world: int) -> Result:
     place = os.environ["DLRUN_MASTER_ADDR"]
     if rank == 0:
         store = dist.TCPStore(place, 0, world, True, timeout=patience, wait_for_workers=False)
-        publish(store.port)
+        publish("library-port", store.port)
     else:
-        store = dist.TCPStore(place, published(), world, False, timeout=patience)
+        store = dist.TCPStore(
+            place, int(published("library-port", PATIENCE)[0]), world, False, timeout=patience
+        )
     device = torch.device("cpu")
     if gpus:
         local = int(os.environ.get("LOCAL_RANK", os.environ["DLRUN_LOCAL_RANK"]))
@@ -80,7 +59,8 @@ def by_torch(rank: int, world: int) -> Result:
     dist.barrier()  # rank 0 has the store: nobody may still need it
     dist.destroy_process_group()
     version = "torch {}".format(torch.__version__)
-    return {"by": version, "backend": backend, "sums": [least, most], "before": int(before) - 1}
+    seen = torch.cuda.device_count() if torch.cuda.is_available() else 0
+    return {"by": version, "backend": backend, "gpus": seen, "sums": [least, most], "before": int(before) - 1}
 
 
 def by_mpi4py(rank: int, world: int) -> Result:
@@ -116,7 +96,3 @@ def main(ways: List[str]) -> int:
     if "failed" in result:
         os._exit(0)  # a library that has failed may hang when it is told to end
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -6,6 +6,7 @@ import pytest
 
 from dlrun.effects.verify import reports
 from dlrun.effects.verify_compare import compare
+from dlrun.effects.verify_report import gathered
 from dlrun.model.plan import FabricCheck
 from tests.making import plan_of
 
@@ -46,6 +47,8 @@ def right(plan) -> dict[int, dict]:
             "sum": 10,
             "adapters": {"mlx5_0": "active", "mlx5_1": "unknown", "lo": "down"},
             "clock": 0.01,
+            "open_files": 4096,
+            "locked_memory": -1,
         }
     return found
 
@@ -62,13 +65,43 @@ def test_ranks_as_planned_do_not_differ(plan):
         ({"mask": [4, 5, 6, 7]}, "may use CPUs 4-7, not", "numbers its cores otherwise"),
         ({"host": "n2"}, "runs on n2, not n1", "does not fill nodes in order"),
         ({"threads": "64"}, "OMP_NUM_THREADS is 64", "sets it"),
-        ({"memory": "default"}, "memory policy is default", "numactl is missing"),
+        ({"memory": "default"}, "memory policy is default, not preferred:0", "numactl is missing"),
+        ({"memory": "prefer:1"}, "memory policy is prefer:1, not preferred:0", "control group"),
+        ({"memory": "default", "numa": [1]}, "memory policy is default", "n1 has the NUMA nodes 1 alone"),
+        (
+            {"memory": "default", "numa": [0, 1], "numactl": False},
+            "memory policy is default",
+            "not installed on the node",
+        ),
         ({"gpus": {"CUDA_VISIBLE_DEVICES": "1"}}, "CUDA_VISIBLE_DEVICES is 1, not 0", "sets it"),
-        ({"gpus": {}}, "CUDA_VISIBLE_DEVICES is None, not 0", "sets it"),
+        ({"gpus": {}}, "CUDA_VISIBLE_DEVICES is not set, not 0", "sets it"),
         ({"clock": -7.0}, "its clock is -7.0 s from rank 0's", "time service"),
         ({"sum": 9}, "the sum over all ranks is 9, not 10", "another run"),
-        ({"unreached": "timed out"}, "does not reach rank 0: timed out", "rendezvous rule"),
+        ({"unreached": "timed out"}, "was not reached by all others: timed out", "rendezvous rule"),
         ({"mask": [0], "granted": [0]}, "may use CPUs 0, not", "control group has CPUs 0 alone"),
+        (
+            {"mask": [0], "online": [0, 1]},
+            "may use CPUs 0, not",
+            "n1 has CPUs 0-1 alone: the profile is of other nodes",
+        ),
+        (
+            {"mask": [0], "inherited": [0, 1], "scheduler_cpus": 2},
+            "may use CPUs 0, not",
+            "the scheduler granted CPUs 0-1 of n1 alone",
+        ),
+        ({"mask": [0], "inherited": list(range(8))}, "may use CPUs 0, not", "a wrapper binds it by itself"),
+        ({"gpu_devices": [0, 2]}, "may open 0 of the 2 GPUs of n1, and the plan gives it 1", "control group"),
+        (
+            {"unsent": "timed out", "unsent_to": "10.0.0.1"},
+            "a mebibyte does not get to rank 0 at 10.0.0.1",
+            "a cable",
+        ),
+        ({"open_files": 1024}, "may open 1024 files, and most ranks 4096", "daemon on n1"),
+        (
+            {"locked_memory": 65536},
+            "may lock 65536 bytes of memory, and most ranks any number",
+            "daemon on n1",
+        ),
         (
             {"mask": [0], "inherited": [0]},
             "may use CPUs 0, not",
@@ -93,6 +126,69 @@ def test_each_difference_is_seen_with_a_likely_cause(plan, change, what, cause):
     (difference,) = zero.differences
     assert what in difference.what
     assert cause in difference.cause
+
+
+def test_a_planned_interface_that_is_not_used_is_a_difference_and_who_lacks_it_is_named(plan):
+    found = right(plan)
+    for report in found.values():
+        report |= {"interface": "ib0", "addresses": {"ib0": "10.0.0.1", "eth0": "10.1.0.1"}}
+    found[1]["interface"] = "lo"  # inside the node
+    assert not any(one.differences for one in compare(plan, found, HOSTS, interfaces=("ib0", "ib1")))
+    found[2] |= {"interface": "eth0", "addresses": {"eth0": "10.1.0.2"}}
+    *_, two, _ = compare(plan, found, HOSTS, interfaces=("ib0", "ib1"))
+    assert two.differences[0].what == "reaches rank 0 over eth0, not ib0, ib1"
+    assert two.differences[0].cause.startswith("n2 has no address on ib0, ib1")
+
+
+def test_who_was_not_reached_is_named(plan):
+    found = right(plan)
+    found[1] |= {"unreached": "Name or service not known", "rendezvous": "n1-ib"}
+    (difference,) = compare(plan, found, HOSTS)[1].differences
+    assert difference.what == "does not reach rank 0 at n1-ib: Name or service not known"
+
+
+def test_what_several_ranks_have_in_common_is_said_once(plan):
+    found = right(plan)
+    for rank in (0, 1, 3):
+        found[rank]["threads"] = "64"
+    ((who, difference),) = gathered(compare(plan, found, HOSTS))
+    assert (who, difference.what.split(",")[0]) == ("ranks 0-1,3", "OMP_NUM_THREADS is 64")
+
+
+def test_threads_that_the_spec_itself_sets_are_told_from_a_modules(tmp_path):
+    spec = "resources: {ranks_per_node: 2, exclusive: true}\nenvironment: {variables: {OMP_NUM_THREADS: '3'}}"
+    plan = plan_of(tmp_path, spec, SITE)
+    found = right(plan)
+    for rank in (0, 1):
+        found[rank] |= {"sum": 3, "threads": "3"}
+    assert {one.differences[0].cause for one in compare(plan, found, HOSTS)} == {
+        "the spec or the site sets it under `environment`; `cpus_per_rank` is what decides on threads"
+    }
+
+
+def test_without_a_variable_of_the_plan_too_few_visible_gpus_are_seen(tmp_path):
+    site = SITE.replace("gpu_binding: {policy: visible}", "gpu_binding: {policy: scheduler}")
+    plan = plan_of(tmp_path, "resources: {ranks_per_node: 1, exclusive: true}", site)
+    assert plan.binding.gpu_variable is None
+    found = {
+        0: right(plan_of(tmp_path, "resources: {nodes: 2, ranks_per_node: 2, exclusive: true}", SITE))[0]
+    }
+    found[0] |= {
+        "mask": list(plan.binding.placement.ranks[0].mask),
+        "sum": 1,
+        "memory": None,
+        "threads": None,
+    }
+    (one,) = compare(plan, found, HOSTS)
+    assert [its.what for its in one.differences] == ["CUDA_VISIBLE_DEVICES is `0`, fewer than 2 GPUs"]
+
+
+def test_a_library_that_sees_no_gpu_is_a_difference(plan):
+    found = right(plan)
+    for rank, report in found.items():
+        report["library"] = LIBRARY | {"before": (rank - 1) % 4, "gpus": 0, "backend": "gloo"}
+    zero, *_ = compare(plan, found, HOSTS, libraries=True)
+    assert [its.what for its in zero.differences] == ["torch 2 sees no GPU, and the plan has some"]
 
 
 def test_a_launcher_that_binds_each_rank_is_told_from_an_inherited_mask(plan):

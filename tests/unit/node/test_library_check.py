@@ -6,11 +6,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
-
-import dlrun.node
-
-PROGRAM = Path(dlrun.node.__file__).parent / "library_check.py"
 
 
 def ranks(tmp_path, *ways: str, world: int = 2, modules: str = "") -> list[dict]:
@@ -20,7 +15,7 @@ def ranks(tmp_path, *ways: str, world: int = 2, modules: str = "") -> list[dict]
     for rank in range(world):
         mine = {"DLRUN_RANK": str(rank), "DLRUN_LOCAL_RANK": "0", "DLRUN_WORLD_SIZE": str(world)}
         environment = {**os.environ, **told, **mine, "PYTHONPATH": modules}
-        line = [sys.executable, str(PROGRAM), *ways]
+        line = [sys.executable, "-m", "dlrun.node", "check-library", *ways]
         started.append(subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, text=True))
     said = [one.communicate(timeout=240)[0] for one in started]
     assert [one.returncode for one in started] == [0] * world
