@@ -8,8 +8,12 @@ from dlrun.model.units import Bytes
 
 @record(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Bytes and regular files of a source; with `whole` false the walk was given up, and there are more."""
+    """Bytes and regular files of a source; with `whole` false the walk was given up, and there are more.
+
+    `directory`: it is known to be one.
+    """
 
     size: Bytes
     files: int
     whole: bool = True
+    directory: bool = False

@@ -212,14 +212,16 @@ class MoverPlan:
     """The site's own program that brings the data `sets` to the nodes.
 
     `argv` is the call up to source and destination. `by` is what it moves: one file that holds a whole set, single
-    files, or a directory. With `strict` its failure ends the job.
+    files, or a directory; `placed` are directories that stand at `arrived` and a set's name when the job starts. With
+    `strict` its failure ends the job.
     """
 
     name: str
     argv: tuple[Text, ...]
-    by: Literal["packed", "files", "tree"]
+    by: Literal["packed", "files", "tree", "placed"]
     strict: bool
     sets: tuple[str, ...]
+    arrived: Text | None = None
 
 
 @record(frozen=True, slots=True, kw_only=True)

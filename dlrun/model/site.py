@@ -234,9 +234,10 @@ class NodeLocal:
 class Mover:
     """The program by which this site wants data brought to the nodes of a job. dlrun checks what it brings."""
 
-    name: Literal["sbcast", "dbcast", "dcp"] = key(
+    name: Literal["sbcast", "dbcast", "dcp", "datawarp"] = key(
         "sbcast: Slurm's, to every node's own storage; dbcast: mpiFileUtils', the same for up to 64 files; dcp: "
-        "mpiFileUtils', to storage that the nodes share (`scope: job`)"
+        "mpiFileUtils', to storage that the nodes share (`scope: job`); datawarp: `#DW stage_in`, to its own storage "
+        "before the job starts"
     )
     program: str | None = key("its program, where that has another name or path", default=None, pattern=PLAIN)
     arguments: tuple[str, ...] = key("further options of every call", default=(), lone="never", pattern=PLAIN)

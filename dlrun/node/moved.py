@@ -34,9 +34,9 @@ from .safety import LIST, below
 from .source import Chooser
 from .stage import Stage
 
-PACKED, FILES, TREE = "packed", "files", "tree"
-KINDS = (PACKED, FILES, TREE)
-"""What a mover moves: one file that holds the whole set, single files, or a whole directory."""
+PACKED, FILES, TREE, PLACED = "packed", "files", "tree", "placed"
+KINDS = (PACKED, FILES, TREE, PLACED)
+"""What a mover moves: one file that holds the whole set, single files, a directory, or one that stands there already."""
 
 MOST_FILES = 64  # that are moved one by one; each is a start of the mover on every node
 UNSUITED = 3  # exit status of `look`: this mover cannot move this set
@@ -110,7 +110,7 @@ def look(moved: Moved) -> int:
     why = ""
     if given.by == FILES and len(files) > MOST_FILES:
         why = "it moves single files, and the set has {:,}".format(len(files))
-    elif given.by == TREE and not Chooser(source).everything:
+    elif given.by in (TREE, PLACED) and not Chooser(source).everything:
         why = "it moves whole directories, and the set is a part of one"
     elif given.by != PACKED and stage.form_name == "pack":
         why = "it moves files as they are, and the set is to be packed"
@@ -119,13 +119,13 @@ def look(moved: Moved) -> int:
         return UNSUITED
     identity = manifest.id()
     manifest.digests, manifest.digest_size = b"", 0
-    size = space.needed(manifest, manifest.size())
-    extra = len(files) * _MEMBER if given.by == PACKED else 0
     head = {
         "id": identity,
         "size": manifest.size(),
-        "needed": size + extra + (size if given.by == PACKED and stage.form_name != "pack" else 0),
-        "files": 0 if stage.form_name == "pack" else len(manifest.kinds) + len(manifest.dirs),
+        "needed": _needed(given.by, stage.form_name, manifest),
+        "files": len(manifest.kinds) + len(manifest.dirs)
+        if stage.form_name != "pack" and given.by != PLACED
+        else 0,
     }
     directory = moved.open_state()
     write_file(directory, MANIFEST, manifest.pack())
@@ -135,6 +135,16 @@ def look(moved: Moved) -> int:
     write_file(directory, b"head", json.dumps(head).encode("ascii"))
     os.close(directory)
     return 0
+
+
+def _needed(by: str, form_name: str, manifest: Manifest) -> int:
+    """Bytes of disk that a mover needs for a set here, with what is between for a while."""
+    size = space.needed(manifest, manifest.size())
+    if by == PLACED:
+        return 0
+    if by != PACKED:
+        return size
+    return size * (1 if form_name == "pack" else 2) + manifest.files() * _MEMBER
 
 
 def room(moved: Moved) -> int:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from dlrun.launchers.protocol import Step
+from dlrun.model.measured import Measured
 from dlrun.model.plan import DataPlan, MoverPlan
 from dlrun.model.site import Mover, NodeLocal, Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import Text
+from dlrun.plan import datawarp
+from dlrun.plan.data import ENVIRONMENT
 from dlrun.plan.ledger import Ledger
 from dlrun.plan.resources import Layout
 from dlrun.plan.roles import Choice
 
-_BY: dict[str, Literal["packed", "files", "tree"]] = {"sbcast": "packed", "dbcast": "files", "dcp": "tree"}
+_BY: dict[str, Literal["packed", "files", "tree", "placed"]] = {
+    "sbcast": "packed", "dbcast": "files", "dcp": "tree", "datawarp": "placed",
+}  # fmt: skip
 """sbcast(1): one file of the calling node; dbcast(1): one file that every node sees; dcp(1): a directory."""
 
 _OWN = {"sbcast": ("--force",), "dbcast": (), "dcp": ("--preserve",)}
@@ -23,7 +28,12 @@ _WITHOUT_MPI = ("ssh", "local")
 
 
 def choose_mover(
-    site: Site, layout: Layout, choice: Choice, data: Sequence[DataPlan], ledger: Ledger
+    site: Site,
+    layout: Layout,
+    choice: Choice,
+    data: Sequence[DataPlan],
+    measured: Mapping[str, Measured],
+    ledger: Ledger,
 ) -> MoverPlan | None:
     """The site's mover for the sets that every node gets whole, or None where dlrun's own chain is as good or better."""
     mover, local = site.storage.mover, site.storage.node_local
@@ -38,7 +48,10 @@ def choose_mover(
             help="name dbcast or dcp as `storage.mover` in the site profile, or none",
         )
         return None
-    why = _unsuited(mover, local, layout, choice)
+    why, others = _unsuited(mover, local, layout, choice), ""
+    if mover.name == "datawarp" and not why:
+        sets, others = datawarp.choose(data, measured, ENVIRONMENT)
+        why = "" if sets else others
     if why:
         ledger.decide("data.mover", "chain", "staging", f"the site's {mover.name} is not used: {why}")
         return None
@@ -47,19 +60,23 @@ def choose_mover(
         mover.name,
         "staging",
         "the site profile wants it; what it brings is checked, and "
-        + ("its failure ends the job" if mover.on_failure == "fail" else "dlrun brings what is missing"),
+        + ("its failure ends the job" if mover.on_failure == "fail" else "dlrun brings what is missing")
+        + (f"; {others}" if others else ""),
     )
     return MoverPlan(
         name=mover.name,
-        argv=_call(mover, site, layout, choice),
+        argv=_call(mover, site, layout, choice) if mover.name != "datawarp" else (),
         by=_BY[mover.name],
         strict=mover.on_failure == "fail",
         sets=sets,
+        arrived=datawarp.place(local) if mover.name == "datawarp" else None,
     )
 
 
 def _unsuited(mover: Mover, local: NodeLocal, layout: Layout, choice: Choice) -> str:
     """Why a mover cannot serve this job; empty when it can."""
+    if mover.name == "datawarp":
+        return datawarp.unsuited(local)
     alone = layout.nodes == 1
     if mover.name != "dcp" and alone:
         return "there is one node, and nothing to pass on"

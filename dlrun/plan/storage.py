@@ -11,6 +11,7 @@ from dlrun.model.record import record
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import Text
+from dlrun.plan import datawarp
 from dlrun.plan.data import place_data, place_environment, place_results, stage_directory
 from dlrun.plan.ledger import Ledger
 from dlrun.plan.movers import ask_for_storage, choose_mover
@@ -51,8 +52,10 @@ def decide(
     venv = place_environment(spec, site, data, ledger)
     results = place_results(spec, site, layout.walltime, ledger)
     sets = (*data, *filter(None, (venv,)))
-    mover = choose_mover(site, layout, choice, sets, ledger)
+    mover = choose_mover(site, layout, choice, sets, measured, ledger)
     asking, lines = ask_for_storage(spec, local, layout.nodes, ledger)
+    if mover is not None and mover.by == "placed" and local is not None:
+        lines += datawarp.lines(local, sets, mover.sets)
     directory = stage_directory(site, sets, results)
     return Storage(
         data=data,

@@ -46,13 +46,14 @@ def site(alice, mover, **storage):
     alice.write("site.yaml", {**SITE, "storage": {"node_local": local, "mover": mover}})
 
 
-def ran(alice, source, nodes=3, **data):
+def ran(alice, source, nodes=3, environment=None, **data):
     """Run a job that reads the data on every node; its run, and its log."""
     check = 'cd "$DLRUN_DATA_SET" && ls sub | wc -l && sha256sum <large && cat with*line && readlink link'
     job = alice.submit(
         {
             "command": bash(check),
             "resources": {**RESOURCES, "nodes": nodes},
+            "environment": environment or {},
             "data": {"set": {"source": str(source), "strategy": "copy", **data}},
         }
     )
@@ -190,3 +191,28 @@ def test_dcp_fills_storage_that_the_nodes_of_a_job_share(alice, source):
     assert "brought by the site's mover and as in the source: 32 files" in report
     assert not (directory / "logs" / "stage-1.log").exists(), "one node works for all"
     assert [p.name for p in (shared / "dlrun-alice").iterdir()] == [".dlrun"], "taken away with the job"
+
+
+@pytest.mark.parametrize("missing", [(), ("sub/7.txt", "link"), None])
+def test_what_datawarp_placed_before_the_job_is_checked_and_completed(alice, source, missing):
+    """Its part is a directory that somebody filled while the job waited; None: it did not."""
+    warp = alice.cluster.shared / f"warp-{time.monotonic_ns()}"
+    warp.mkdir()
+    warp.chmod(0o1777)
+    site(alice, {"name": "datawarp"}, path="$DW_JOB_STRIPED", scope="job", lines=["#DW jobdw capacity=1GB"])
+    if missing is not None:
+        placed = f"cp -r {source} {warp}/dlrun-in-set && cd {warp}/dlrun-in-set && rm -f nothing {' '.join(missing)}"
+        alice.cluster.on("login", placed, user="alice", check=True)
+    run, directory, log = ran(alice, f"{source}/", environment={"variables": {"DW_JOB_STRIPED": str(warp)}})
+    report = (directory / "logs" / "stage-0.log").read_text()
+    assert run["state"] == "completed", (log, report)
+    script = (directory / "job.sh").read_text()
+    assert f"source={source} destination=$DW_JOB_STRIPED/dlrun-in-set" in script
+    right(alice, directory, source)
+    if missing is None:
+        assert "datawarp did not bring all of data set set: dlrun copies what is missing" in log
+    elif missing:
+        assert "the site's mover did not bring `sub/" in report
+    else:
+        assert "brought by the site's mover and as in the source: 32 files" in report
+    assert [p.name for p in warp.iterdir()] == ["dlrun-alice"], "what arrived became the data set"

@@ -10,7 +10,7 @@ import pytest
 from .programs import run
 from .trees import odd, snapshot, write
 
-BY = ["packed", "files", "tree"]
+BY = ["packed", "files", "tree", "placed"]
 
 
 class Node:
@@ -147,7 +147,7 @@ def test_a_strict_site_hears_of_damage_and_nothing_is_left(job, source, by):
     bring([node], names=["large"])
     if by == "packed":
         os.truncate(node.parcel / "tar", 9 << 20)
-    elif by == "tree":
+    elif by != "files":
         os.unlink(node.parcel / "data" / "d2" / "f2")
     adopted = node.moved("adopt", "--strict")
     assert adopted.status == 1
@@ -213,6 +213,7 @@ def test_a_source_that_changes_while_it_is_hashed_is_told(job, source, by):
     [
         ("files", (), "it moves single files, and the set has 100"),
         ("tree", ("--exclude", "*1"), "it moves whole directories, and the set is a part of one"),
+        ("placed", ("--include", "f1*"), "it moves whole directories, and the set is a part of one"),
         ("tree", ("--strategy", "pack"), "it moves files as they are, and the set is to be packed"),
     ],
 )
@@ -237,6 +238,13 @@ def test_room_for_what_the_mover_needs_besides_is_asked_before_the_first_byte(jo
     assert node.moved("room").status == 0, "it may fit without what the mover needs besides"
     assert "needs" in (node.state / "refused").read_text()
     assert list(node.state.glob("wanted-*")) == []
+
+
+def test_what_stands_there_already_needs_no_room_besides(job, source):
+    (node,) = job(source, "placed", count=1)
+    assert node.moved("look").status == 0
+    head = json.loads((node.state / "head").read_text())
+    assert (head["needed"], head["files"]) == (0, 0)
 
 
 def test_the_end_of_the_job_takes_what_a_killed_mover_left(job, source):

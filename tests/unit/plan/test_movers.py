@@ -89,3 +89,51 @@ def test_a_burst_buffer_is_as_large_as_the_nodes_need(tmp_path, scope, line):
     plan = made(tmp_path, "", local=local, more=", node_local: 200GB")
     assert plan.stage_lines == (line,)
     assert not [d.text for d in plan.directives if d.text.startswith("--tmp")], "the line asks for it"
+
+
+WARP = "path: $DW_JOB_STRIPED, scope: job, lines: ['#DW jobdw type=scratch capacity={gb}GB']"
+SPACE = ", node_local: 100GB"
+
+
+def warped(place, source="/scratch/set/", more="", local=WARP):
+    what = f"data: {{set: {{source: '{source}', strategy: copy{more}}}}}\n"
+    return made(place, "name: datawarp", local=local, more=SPACE, what=what)
+
+
+def test_datawarp_is_asked_to_bring_a_directory_before_the_job(tmp_path):
+    plan = warped(tmp_path)
+    assert plan.stage_lines == (
+        "#DW jobdw type=scratch capacity=400GB",
+        "#DW stage_in type=directory source=/scratch/set destination=$DW_JOB_STRIPED/dlrun-in-set",
+    )
+    assert (plan.mover.by, plan.mover.sets, str(plan.mover.arrived)) == (
+        "placed",
+        ("set",),
+        "${DW_JOB_STRIPED}/dlrun-in-",
+    )
+
+
+@pytest.mark.parametrize(
+    ("how", "why"),
+    [
+        ({"source": "/scratch/set"}, "whether its source is a directory is not known here"),
+        ({"source": "/scratch/a set/"}, "absolute paths of plain characters"),
+        ({"source": "/scratch/$HOME/"}, "absolute paths of plain characters"),
+        ({"source": "/scratch/*/"}, "whole directories"),
+        ({"more": ", include: ['*.jpg']"}, "whole directories"),
+        ({"local": "path: /local"}, "its own storage alone"),
+        ({"local": "path: /mnt/bb, scope: job"}, "its own storage alone"),
+    ],
+)
+def test_what_datawarp_cannot_bring_is_not_asked_of_it(tmp_path, how, why):
+    plan = warped(tmp_path, **how)
+    assert plan.mover is None
+    assert not [line for line in plan.stage_lines if "stage_in" in line]
+    assert why in because(plan)
+
+
+def test_a_set_that_datawarp_cannot_bring_comes_beside_one_that_it_can(tmp_path):
+    what = "data: {one: {source: /s/one/, strategy: copy}, two: {source: /s/two.tar, strategy: copy}}\n"
+    plan = made(tmp_path, "name: datawarp", local=WARP, more=SPACE, what=what)
+    assert plan.mover.sets == ("one",)
+    assert "`two` does not come by it" in because(plan)
