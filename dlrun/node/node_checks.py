@@ -27,6 +27,8 @@ COMMAND = 60.0
 """Seconds that one of the site's commands, or a GPU tool, may take."""
 PEERS = 8
 """How many of the following nodes each one reaches for."""
+DOWN = {"down": "down", "lowerlayerdown": "down: what it lies on has no link", "notpresent": "not there"}
+"""States of an interface that cannot be used (Documentation/networking/operstates.rst)."""
 SLOW = 1.5
 """A node that takes so much longer than most for the same sum comes last."""
 
@@ -63,7 +65,7 @@ def memory(least: Optional[int], meminfo: str) -> List[str]:
     )
     if least is None or free is None or free >= least:
         return []
-    return ["has {} MiB of memory free, and the job wants {}".format(free >> 20, least >> 20)]
+    return ["has {} MiB of memory free, and the job wants {} MiB".format(free >> 20, least >> 20)]
 
 
 def disk(directory: str, least: int) -> List[str]:
@@ -80,7 +82,7 @@ def disk(directory: str, least: int) -> List[str]:
     except OSError as error:
         return ["cannot write to {}: {}".format(directory, error.strerror)]
     if free < least:
-        return ["has {} MiB free in {}, and the job wants {}".format(free >> 20, directory, least >> 20)]
+        return ["has {} MiB free in {}, and the job wants {} MiB".format(free >> 20, directory, least >> 20)]
     return []
 
 
@@ -139,10 +141,16 @@ def active_ports(root: str = "/sys") -> int:
     return count
 
 
-def links(interfaces: List[str], root: str = "/sys") -> List[str]:
-    """The fabric's IP interfaces that are down."""
-    states = {name: read(os.path.join(root, "class/net", name, "operstate")) for name in interfaces}
-    return ["its interface {} is down".format(name) for name, state in states.items() if state == "down"]
+def interfaces(names: List[str], root: str = "/sys") -> Dict[str, str]:
+    """The state of each of the fabric's IP interfaces, as the kernel calls it; empty where there is none."""
+    return {name: read(os.path.join(root, "class/net", name, "operstate")) for name in names}
+
+
+def links(states: Dict[str, str]) -> List[str]:
+    """Interfaces that are down."""
+    return [
+        "its interface {} is {}".format(name, DOWN[state]) for name, state in states.items() if state in DOWN
+    ]
 
 
 def commands(lines: List[str]) -> List[str]:
@@ -256,8 +264,12 @@ def check(host: str, quick: bool) -> None:
     wanted = settings()
     problems = memory(wanted["memory"], read("/proc/meminfo"))
     problems += disk(os.path.expandvars(wanted["directory"]), wanted["space"] or 64 << 20)
-    problems += gpus(wanted["gpus"]) + links(wanted["interfaces"]) + commands(wanted["commands"])
-    report = {"problems": problems, "ports": active_ports(), "clocks": {}}  # type: Report
+    states = interfaces(wanted["interfaces"])
+    problems += gpus(wanted["gpus"]) + links(states) + commands(wanted["commands"])
+    report = {
+        "problems": problems, "ports": active_ports(), "clocks": {},
+        "absent": [name for name, state in states.items() if not state],
+    }  # type: Report  # fmt: skip
     if not quick:
         report["pace"] = pace()
         report["clocks"] = peers(host, wanted["suffix"])
@@ -278,6 +290,11 @@ def judge(hosts: List[str], reports: Dict[str, Report]) -> Tuple[Dict[str, str],
     for host, report in reports.items():
         if usual and report["ports"] < usual[0][0]:
             bad.setdefault(host, "{} of {} fabric ports are active".format(report["ports"], usual[0][0]))
+    nowhere = lacking(reports)
+    for host, report in reports.items():
+        lacks = [name for name in report.get("absent", []) if name not in nowhere]
+        if lacks:
+            bad.setdefault(host, "has no interface {}, and others have".format(", ".join(lacks)))
     for host, why in [*_unreached(reports, bad).items(), *_astray(reports, bad, remarks).items()]:
         bad.setdefault(host, why)
     paces = sorted(report["pace"] for host, report in reports.items() if host not in bad and "pace" in report)
@@ -285,6 +302,12 @@ def judge(hosts: List[str], reports: Dict[str, Report]) -> Tuple[Dict[str, str],
         if host not in bad and paces and report.get("pace", 0.0) > SLOW * paces[len(paces) // 2]:
             remarks[host] = "is {:.1f} times as slow as most".format(report["pace"] / paces[len(paces) // 2])
     return bad, remarks
+
+
+def lacking(reports: Dict[str, Report]) -> List[str]:
+    """Interfaces of the profile that no node has: that is the profile's fault, and none of the nodes'."""
+    absent = [set(report.get("absent", [])) for report in reports.values()]
+    return sorted(set.intersection(*absent)) if absent else []
 
 
 def _unreached(reports: Dict[str, Report], bad: Dict[str, str]) -> Dict[str, str]:
@@ -300,7 +323,7 @@ def _unreached(reports: Dict[str, Report], bad: Dict[str, str]) -> Dict[str, str
     while pairs:
         worst, count = Counter(host for pair in pairs for host in pair).most_common(1)[0]
         other = next(host for pair in sorted(pairs) if worst in pair for host in pair if host != worst)
-        found[worst] = "and {} do not reach one another".format(
+        found[worst] = "it and {} do not reach one another".format(
             other if count == 1 else "{} others".format(count)
         )
         pairs = {pair for pair in pairs if worst not in pair}
@@ -354,6 +377,8 @@ def main(arguments: List[str]) -> int:
     until = int(time.time() + settings()["keep_out"])
     with open(os.path.join(os.environ["DLRUN_JOB_DIR"], "bad-nodes"), "a") as stream:
         stream.writelines("{} {} {}\n".format(host, until, why) for host, why in bad.items())
+    for name in lacking(reports):
+        sys.stderr.write("dlrun: no node has the interface {} that the profile names\n".format(name))
     for host, why in [*bad.items(), *remarks.items()]:
         sys.stderr.write("dlrun: node {}: {}{}\n".format(host, why, "" if host in bad else " (still good)"))
     sys.stdout.write("".join(host + "\n" for host in chosen))

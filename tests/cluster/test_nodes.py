@@ -97,6 +97,40 @@ def test_a_requeued_job_is_not_given_its_bad_nodes_again(alice):
     alice.dlrun("cancel", job)
 
 
+def test_each_fault_of_a_node_is_named_as_it_is(alice, cluster):
+    """A full disk, an interface that is down, one that is not there; what no node has is said of the profile."""
+
+    def everywhere(line: str, *nodes: str) -> None:
+        for node in nodes or ("n1", "n2", "n3", "n4"):
+            cluster.on(node, ["bash", "-ec", line], user="root", check=True)
+
+    everywhere(
+        "mkdir -p -m 1777 /tmp/local; ip link add ib0 type veth peer name ib0p; ip link set ib0p up; ip link set ib0 up"
+    )
+    everywhere(
+        "mount -t tmpfs -o size=66m,mode=1777 tmpfs /tmp/local; head -c 10M /dev/zero >/tmp/local/x", "n1"
+    )
+    everywhere("ip link set ib0 down", "n2")
+    everywhere("ip link del ib0", "n3")
+    fabric = {"name": "infiniband", "interfaces": ["ib0", "ib1"]}
+    alice.write("site.yaml", {**SITE, "storage": {"node_local": {"path": "/tmp/local"}}, "fabric": fabric})
+    try:
+        job = alice.submit(
+            {"command": bash("echo here"), "resources": {**PLACE, "nodes": 1, "spare_nodes": 3}}
+        )
+        (run,) = alice.ended(job, within=120)
+        log = alice.log(job)
+        assert run["state"] == "completed", log
+        assert "node n1: has 56 MiB free in /tmp/local, and the job wants 64 MiB" in log
+        assert "node n2: its interface ib0 is down" in log
+        assert "node n3: has no interface ib0, and others have" in log
+        assert "no node has the interface ib1 that the profile names" in log
+        assert alice.hosts(job) == ["n4"]
+    finally:
+        everywhere("umount /tmp/local", "n1")
+        everywhere("ip link del ib0", "n1", "n2", "n4")
+
+
 def test_too_few_good_nodes_end_the_job_and_why_says_so(alice):
     alice.write("site.yaml", {**SITE, "node_checks": ["[[ $(uname -n) == n1* ]] || { echo dark; false; }"]})
     job = alice.submit({"command": bash("echo trained"), "resources": PLACE})

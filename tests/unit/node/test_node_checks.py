@@ -32,7 +32,7 @@ def test_the_first_of_good_nodes_are_taken():
         ),
         ({"ports": 1}, "1 of 2 fabric ports are active"),
         ({"clocks": {"n1": 7.0, "n3": 7.0, "n4": 7.1}}, "its clock is -7.0 s from the others'"),
-        ({"clocks": {"n1": None, "n3": None, "n4": None}}, "and 3 others do not reach one another"),
+        ({"clocks": {"n1": None, "n3": None, "n4": None}}, "it and 3 others do not reach one another"),
         (None, "did not answer"),
     ],
 )
@@ -76,7 +76,7 @@ def test_memory():
     meminfo = "MemTotal:       100 kB\nMemAvailable:   2097152 kB\n"
     assert node_checks.memory(None, meminfo) == []
     assert node_checks.memory(2 << 30, meminfo) == []
-    assert node_checks.memory(3 << 30, meminfo) == ["has 2048 MiB of memory free, and the job wants 3072"]
+    assert node_checks.memory(3 << 30, meminfo) == ["has 2048 MiB of memory free, and the job wants 3072 MiB"]
 
 
 def test_disk(tmp_path):
@@ -131,7 +131,22 @@ def test_links_in_sysfs(tmp_path):
         tmp_path, class__infiniband__mlx5_1__ports__1__state="1: DOWN\n", class__net__ib1__operstate="down\n"
     )
     assert node_checks.active_ports(str(tmp_path)) == 1
-    assert node_checks.links(["ib0", "ib1", "none"], str(tmp_path)) == ["its interface ib1 is down"]
+    make(tmp_path, class__net__ib2__operstate="lowerlayerdown\n")
+    states = node_checks.interfaces(["ib0", "ib1", "ib2", "none"], str(tmp_path))
+    assert states == {"ib0": "up", "ib1": "down", "ib2": "lowerlayerdown", "none": ""}
+    assert node_checks.links(states) == [
+        "its interface ib1 is down",
+        "its interface ib2 is down: what it lies on has no link",
+    ]
+
+
+def test_an_interface_that_one_node_lacks_is_its_fault_and_one_that_all_lack_the_profiles():
+    reports = {host: {**its, "absent": ["ib9"]} for host, its in good().items()}
+    assert choose(HOSTS, reports, 3)[1] == {}
+    assert node_checks.lacking(reports) == ["ib9"]
+    reports["n2"]["absent"] = ["ib0", "ib9"]
+    chosen, bad, _ = choose(HOSTS, reports, 3)
+    assert (chosen, bad) == (["n1", "n3", "n4"], {"n2": "has no interface ib0, and others have"})
 
 
 def test_the_sites_own_commands():
