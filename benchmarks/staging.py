@@ -20,7 +20,6 @@ runs with the Python that runs this, and hashes with xxh3 where that has xxhash.
 
 import argparse
 import os
-import shutil
 import signal
 import sys
 from pathlib import Path
@@ -54,6 +53,10 @@ def arguments():
     parser.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
     parser.add_argument("--ways", help="only these rows besides dlrun, separated by commas")
     parser.add_argument("--dir", help="where to work; a disk like the nodes' own")
+    parser.add_argument(
+        "--image", type=int, default=0, metavar="GB",
+        help="copy to a new file system of this size for every way (needs root)",
+    )  # fmt: skip
     parser.add_argument("--link", type=int, default=400, metavar="MBIT", help="rate of every link in `chain`")
     parser.add_argument(
         "--nodes", type=int, nargs="+", default=[1, 2, 4, 8], help="hosts in `chain` besides the head"
@@ -78,7 +81,7 @@ def main():
         for name in given.only:
             PARTS[name](bench)
     finally:
-        shutil.rmtree(bench.root, ignore_errors=True)
+        bench.close()
 
 
 if __name__ == "__main__":

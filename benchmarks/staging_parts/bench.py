@@ -10,6 +10,8 @@ from pathlib import Path
 
 from dlrun.node import bundle
 
+from .disk import Disk
+
 HERE = Path(__file__).resolve().parent
 TAR = 'mkdir "$2" && tar -C "$1" -cf - . | tar -C "$2" -xpf -'
 PEERS = {
@@ -37,6 +39,8 @@ class Bench:
         self.root = Path(tempfile.mkdtemp(prefix="dlrun-bench-", dir=given.dir))
         self.program = str(self.root / "node.pyz")
         bundle.write(self.program)
+        self.disk = Disk(self.root, given.image)
+        self.target = self.disk.path
 
     def tree(self, name, count, size, each=1000):
         """A source of so many files, `each` in a directory; made once."""
@@ -79,15 +83,18 @@ class Bench:
     def stage(self, source, *more):
         """The argument list that stages a source here."""
         return self.node(
-            "stage", "--source", source, "--to", self.root / "local", "--name", "set", "--json", *more
+            "stage", "--source", source, "--to", self.target / "local", "--name", "set", "--json", *more
         )
 
     def fresh(self):
         """Remove what was copied, and wait until the disk is idle."""
-        shutil.rmtree(self.root / "local", ignore_errors=True)
-        shutil.rmtree(self.root / "copy", ignore_errors=True)
-        os.sync()
+        self.disk.renew()
         time.sleep(0.5)
+
+    def close(self):
+        """Remove everything."""
+        self.disk.close()
+        shutil.rmtree(self.root, ignore_errors=True)
 
     def timed(self, words):
         """Seconds of a command with a sync, and its CPU seconds."""
@@ -109,7 +116,9 @@ class Bench:
         }
         for name, words in PEERS.items():
             if installed(name):
-                ways[name] = [w.format(source=source, target=self.root / "copy", width=width) for w in words]
+                ways[name] = [
+                    w.format(source=source, target=self.target / "copy", width=width) for w in words
+                ]
             else:
                 print(f"  ({name} is not installed)")
         wanted = self.given.ways.split(",") if self.given.ways else list(ways)

@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import shutil
 import signal
 import time
 
@@ -19,8 +18,7 @@ class Cast:
     """One broadcast by dlrun; the head is the host that sees the source. `victim` is killed half-way."""
 
     def __init__(self, bench, hosts, source, wire=0.0, victim=None):
-        shutil.rmtree(bench.root / "nodes", ignore_errors=True)
-        os.sync()
+        bench.disk.renew()
         (bench.root / "hosts").write_text("".join(f"{a}\n" for a in hosts.addresses))
         secret = bench.root / "secret"
         secret.write_text(os.urandom(32).hex())
@@ -28,7 +26,7 @@ class Cast:
         running = []
         for k in range(len(hosts.names)):
             words = bench.node(
-                "stage", "--source", source, "--to", bench.root / "nodes" / str(k), "--name", "set", "--hosts",
+                "stage", "--source", source, "--to", bench.target / "nodes" / str(k), "--name", "set", "--hosts",
                 bench.root / "hosts", "--index", k, "--port", 29411, "--secret", secret, "--json", "--lanes", 1,
                 "--dead-after", "20s", "--shape", "chain",
             )  # fmt: skip
@@ -86,7 +84,6 @@ def chain(bench):
                 )
             if installed("rsync") and "rsync" in given.kinds:
                 row("rsync, each node by itself", count, pulls(bench, hosts, one), wire, f"{count} times")
-    shutil.rmtree(bench.root / "nodes", ignore_errors=True)
 
 
 def row(label, count, taken, wire, read):
@@ -98,13 +95,13 @@ def pulls(bench, hosts, source):
     """The seconds of N rsync clients at one server."""
     config = bench.root / "rsyncd.conf"
     config.write_text(f"use chroot = no\nuid = 0\n[set]\npath = {source}\n")
+    bench.disk.renew()
     server = hosts.start(0, ["rsync", "--daemon", "--no-detach", f"--config={config}"])
     time.sleep(0.5)
     began = time.perf_counter()
     clients = []
     for k in range(1, len(hosts.names)):
-        target = bench.root / "pulled" / str(k)
-        shutil.rmtree(target, ignore_errors=True)
+        target = bench.target / "pulled" / str(k)
         target.mkdir(parents=True)
         clients.append(hosts.start(k, ["rsync", "-aW", f"rsync://{hosts.addresses[0]}/set/", f"{target}/"]))
     for client in clients:
@@ -115,7 +112,6 @@ def pulls(bench, hosts, source):
     with contextlib.suppress(ProcessLookupError):
         os.killpg(server.pid, signal.SIGKILL)
     server.wait()
-    shutil.rmtree(bench.root / "pulled", ignore_errors=True)
     return taken
 
 
@@ -137,7 +133,6 @@ def relay(bench):
             cast = min((Cast(bench, hosts, source) for _ in range(2)), key=lambda cast: cast.cpu)
             cost = (cast.cpu - fixed.cpu) / (cast.bytes - fixed.bytes) * 1e9
             print(f"| {label} | {cost:.2f} | {8 / cost:.1f} |", flush=True)
-    shutil.rmtree(bench.root / "nodes", ignore_errors=True)
 
 
 def model(bench):

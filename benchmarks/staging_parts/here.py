@@ -19,7 +19,7 @@ def large(bench):
     """One large file."""
     size = int(4e9 * bench.given.scale) >> 20 << 20
     source = bench.file("one", size)
-    copy = bench.root / "copy"
+    copy = bench.target / "copy"
     dd = ["dd", f"if={source}/large", f"of={copy}", "bs=4M", "conv=fdatasync", "status=none"]
     more = {"dd": dd, "dd direct": [*dd, "oflag=direct"]}
     if installed("fio"):
@@ -54,7 +54,7 @@ def tiny(bench):
 
 def _crowd(bench, source, title):
     copies = bench.built("copies")
-    more = {"C two processes": [copies, source, bench.root / "copy", "2"]} if copies else {}
+    more = {"C two processes": [copies, source, bench.target / "copy", "2"]} if copies else {}
     bench.turns(title, bench.ways(source, more=more))
 
 
@@ -73,13 +73,12 @@ def slow(bench):
         f'mkdir "$2" && cd "$1" && find . -type d -exec mkdir -p "$2/{{}}" \\; && find . -type f -print0 | \
 xargs -0 -P {SLOW_WIDTH} -n 32 cp --parents -t "$2"'
     )
-    more = {"xargs cp": ["sh", "-c", wide, "sh", view, bench.root / "copy"]}
+    more = {"xargs cp": ["sh", "-c", wide, "sh", view, bench.target / "copy"]}
     for metadata, read in SLOW:
 
         def again(metadata=metadata, read=read):
             subprocess.run(["fusermount3", "-q", "-uz", view], check=False)
-            options = ["-o", "max_threads=128,max_idle_threads=128"]
-            subprocess.run([program, source, str(metadata), str(read), view, *options], check=True)
+            subprocess.run([program, source, str(metadata), str(read), view], check=True)
 
         title = (
             f"slow: {count:,} files of 33 KB, {metadata / 1000} ms a metadata call, {read / 1000} ms a read"
@@ -120,14 +119,14 @@ def reads(bench):
             "--source",
             source,
             "--to",
-            bench.root / "local",
+            bench.target / "local",
             "--name",
             name,
             "--strategy",
             strategy,
         ]
         subprocess.run(bench.node(*words, "--quiet"), check=True, stdout=subprocess.DEVNULL)
-    local = bench.root / "local"
+    local = bench.target / "local"
     order = [random.randrange(count) for _ in range(count)]
     keys = [f"d{n // 1000}/f{n}".encode() for n in order]
     print("\nreads: one thread, 33 KB each, in random order\n")

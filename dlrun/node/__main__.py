@@ -1,9 +1,11 @@
 """The node programs by name: `python3 node.pyz stage ...`, or `python3 -m dlrun.node stage ...`."""
 
+import gc
 import importlib
 import sys
 from typing import List, Optional
 
+GARBAGE = 100_000, 50, 100  # objects and rounds between collections: manifests of millions are no garbage
 COMMANDS = {
     "stage": ("stage:main", "bring a data set to this node, or to all nodes of a job"),
     "moved": ("moved:main", "check and take over what a site's own mover brings"),
@@ -34,6 +36,7 @@ def main(argv: Optional[List[str]] = None) -> int:
         return 0 if wants_help else 2
     from .errors import NodeError
 
+    gc.set_threshold(*GARBAGE)
     module, _, function = COMMANDS[words[0]][0].partition(":")
     try:
         status = getattr(importlib.import_module("." + module, __package__), function)(words[1:])

@@ -16,8 +16,9 @@ from .task import Task, Tokens
 from .width import Width
 
 STEP = 0.05  # seconds between two judgements of the width
+HELD = 0.5  # part of a thread's time without a buffer from which on more threads cannot help
 FILE_WORTH = 1 << 15  # bytes that one more file counts for when the rate is judged
-SLOW_START = 16  # threads at a source that the walk found slow
+SLOW_START = 32  # threads at a source that the walk found slow
 LARGE_START = (
     2  # threads where most bytes are in large files: one reads and hashes while the disk serves the other
 )
@@ -56,20 +57,22 @@ class Gather:
         self._changed = threading.Condition()
         self._working = 0
         self._work = 0.0
+        self._held = 0.0  # seconds that threads have waited for a buffer: those after this node are behind
         self._empty = False
         self.failure: Optional[BaseException] = None
 
     def run(self) -> None:
         """Work until all tokens are used up; raises what a thread could not do, an OSError of the disk first."""
         self._widen()
-        then, used, work = time.perf_counter(), time.process_time(), 0.0
+        then, used, work, held = time.perf_counter(), time.process_time(), 0.0, 0.0
         with self._changed:
             while self._working and not self.failure:
                 self._changed.wait(STEP)
                 now, cpu = time.perf_counter(), time.process_time()
                 if now - then >= STEP:
-                    self._width.step(self._work - work, now - then, cpu - used)
-                    then, used, work = now, cpu, self._work
+                    if self._held - held < HELD * (now - then):
+                        self._width.step(self._work - work, now - then, cpu - used)
+                    then, used, work, held = now, cpu, self._work, self._held
                     self._widen()
                     self._changed.notify_all()
         if self.failure:
@@ -87,7 +90,7 @@ class Gather:
         task = self._task
         try:
             with contextlib.ExitStack() as opened:
-                source = Reader(task.source, task.manifest, task.hasher, task.follow)
+                source = Reader(task.source, task.manifest, task.hasher, task.follow, slow=task.slow)
                 opened.callback(source.close)
                 own = task.form.reader(task.hasher)
                 opened.callback(own.close)
@@ -118,7 +121,9 @@ class Gather:
     def _one(self, number: int, source: Reader, own: AnyReader, writer: AnyWriter) -> None:
         task, board = self._task, self._task.board
         block, here = task.blocks[number], board.has(number, DONE)
+        began = time.perf_counter()
         parcel = Parcel(self._pool, number, block.length)
+        self._held += time.perf_counter() - began
         view = parcel.view[: block.length + SLACK]
         try:
             if here:

@@ -17,14 +17,21 @@ class Reader:
     """One thread's reader of a tree that a manifest describes: the source, or a copy that is complete.
 
     follow: the tree may reach its files through symbolic links (a source that is copied with links followed);
-    timed: the files must have the manifest's times (all but our own half-written large files).
+    timed: the files must have the manifest's times (all but our own half-written large files); slow: each call
+    takes long, so that nothing is read ahead: FUSE reads a file that it was late to read ahead in several calls.
     """
 
     def __init__(
-        self, root: int, manifest: Manifest, hasher: Hasher, follow: bool = False, timed: bool = True
+        self,
+        root: int,
+        manifest: Manifest,
+        hasher: Hasher,
+        follow: bool = False,
+        timed: bool = True,
+        slow: bool = False,
     ) -> None:
         self._manifest, self._digest = manifest, hasher.digest
-        self._timed = timed
+        self._timed, self._slow = timed, slow
         self._flags = _READ if follow else _READ | os.O_NOFOLLOW
         self._directory = Directories(root)
         self._large = -1
@@ -50,6 +57,8 @@ class Reader:
                 directory = self._directory(dirs[parents[entry]])
                 descriptor = os.open(names[entry], flags, dir_fd=directory)
                 try:
+                    if self._slow:
+                        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
                     got = os.readv(descriptor, (view[start : end + 1],))
                     if got < end - start:
                         got += _rest(descriptor, view[start + got : end + 1])

@@ -8,13 +8,14 @@ import os
 import stat
 import threading
 import time
-from collections import deque
-from typing import Deque, Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Dict, List, NamedTuple, Optional, Set, Tuple
 
 from .source import Chooser, Source
 
-BATCH = 64  # names that one call of a wide walk asks about
-WIDE = 32  # calls in flight once the source is seen to be slow
+BATCH = 64  # names between two looks at the clock
+PIECE = 16  # names that one thread of a wide walk asks about
+SPREAD = 7919  # jobs between two that are drawn one after the other
+WIDE = 64  # calls in flight once the source is seen to be slow
 PROBE = 0.02  # seconds of walking after which the source is judged
 IDLE = 0.5  # a walk that computes for less than this part of its time is waiting for the source
 
@@ -72,6 +73,11 @@ def join(directory: bytes, name: bytes) -> bytes:
     return directory + b"/" + name if directory else name
 
 
+def _pieces(directory: bytes, names: List[bytes]) -> List[_Job]:
+    """The names of a directory as jobs for several threads."""
+    return [(directory, names[k : k + PIECE]) for k in range(0, len(names), PIECE)]
+
+
 class Walk:
     """One walk: `run`, then `listings` by directory, `targets` of links, `xattrs` by path, and `findings`."""
 
@@ -82,7 +88,8 @@ class Walk:
         self.findings = Findings()
         self.options = options
         self._root, self._chooser = source.root, Chooser(source)
-        self._jobs: Deque[_Job] = deque()
+        self._jobs: List[_Job] = []
+        self._drawn = 0
         self._busy = 0
         self._wide = False
         self._failure: Optional[BaseException] = None
@@ -115,7 +122,7 @@ class Walk:
                 if not self._jobs or self._failure:
                     self._changed.notify_all()
                     return
-                job = self._jobs.popleft()
+                job = self._draw()
                 self._busy += 1
             try:
                 self._step(job)
@@ -124,6 +131,13 @@ class Walk:
             with self._changed:
                 self._busy -= 1
                 self._changed.notify_all()
+
+    def _draw(self) -> _Job:
+        """A job from anywhere: many threads in one directory would wait for that directory."""
+        self._drawn = (self._drawn + SPREAD) % len(self._jobs)
+        jobs = self._jobs
+        jobs[self._drawn], jobs[-1] = jobs[-1], jobs[self._drawn]
+        return jobs.pop()
 
     def _step(self, job: _Job) -> None:
         directory, names = job
@@ -152,9 +166,9 @@ class Walk:
                 elif everything or chooser.take(join(directory, name)):
                     names.append(name)
         names.sort()
-        if self._wide and len(names) > BATCH:
-            below += [(directory, names[k : k + BATCH]) for k in range(BATCH, len(names), BATCH)]
-            names = names[:BATCH]
+        if self._wide and len(names) > PIECE:
+            below += _pieces(directory, names[PIECE:])
+            names = names[:PIECE]
         self._add(below)
         self._look(directory, names)
 
@@ -177,7 +191,7 @@ class Walk:
             if not self._wide and self._is_slow():
                 rest = names[start + BATCH :]
                 self._wide = self.findings.slow = True
-                self._add([(directory, rest[k : k + BATCH]) for k in range(0, len(rest), BATCH)])
+                self._add(_pieces(directory, rest))
                 return
 
     def _those_readable(

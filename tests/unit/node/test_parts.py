@@ -307,8 +307,28 @@ def test_the_one_file_runs_on_every_python(tmp_path, minor):
     assert snapshot(tmp_path / "node" / "s" / "data") == before
 
 
+def in_python(code, **variables):
+    """What a piece of Python prints that sees this project."""
+    environment = dict(os.environ, PYTHONPATH=str(ROOT), **variables)
+    words = [sys.executable, "-c", code]
+    return subprocess.run(words, capture_output=True, text=True, check=True, env=environment).stdout.strip()
+
+
 def test_the_one_file_is_the_same_every_time():
-    assert bundle.archive() == bundle.archive()
+    code = (
+        "import hashlib; from dlrun.node import bundle; print(hashlib.sha256(bundle.archive()).hexdigest())"
+    )
+    assert len({in_python(code, PYTHONHASHSEED=seed) for seed in ("1", "2")}) == 1
+
+
+def test_the_python_that_made_the_one_file_compiles_nothing(tmp_path):
+    bundle.write(str(tmp_path / "node.pyz"))
+    code = (
+        "import sys; sys.path.insert(0, sys.argv[1]); from dlrun_node import member; print(member.__file__)"
+    )
+    words = [sys.executable, "-c", code, tmp_path / "node.pyz"]
+    found = subprocess.run(words, capture_output=True, text=True, check=True)
+    assert found.stdout.strip().endswith("dlrun_node/member.pyc")
 
 
 def test_only_the_standard_library_and_the_syntax_of_3_6():

@@ -1,0 +1,57 @@
+"""Where the copies go: a directory, or a file system in an image file, made anew before every way.
+
+ext4 does not use the inodes of files that were removed in the last minutes, and each new file searches past them. In
+a directory where another way's 50,000 files have just been removed a file took 400 microseconds, on a new file
+system 45: which way is measured first would decide.
+"""
+
+import ctypes
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+CLONE_NEWNS = 0x20000  # linux/sched.h
+MAKE = ("mkfs.ext4", "-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0")
+
+
+class Disk:
+    """The directory `path` for copies; `size` GB of an image file below `root`, or 0 for a plain directory."""
+
+    def __init__(self, root: Path, size: int) -> None:
+        self.path, self._image, self._device = root / "disk", root / "disk.img", ""
+        self.path.mkdir()
+        if size:
+            if ctypes.CDLL(None).unshare(CLONE_NEWNS):
+                raise SystemExit("--image needs root")
+            run("mount", "--make-rprivate", "/")  # nobody else keeps our mounts busy
+            run("fallocate", "-l", f"{size}G", self._image)
+            self._device = run("losetup", "--direct-io=on", "--find", "--show", self._image)
+            self._new()
+
+    def renew(self) -> None:
+        """An empty directory, and nothing that waits to be written."""
+        if self._device:
+            run("umount", self.path)
+            self._new()
+        else:
+            shutil.rmtree(self.path, ignore_errors=True)
+            self.path.mkdir(exist_ok=True)
+        os.sync()
+
+    def _new(self) -> None:
+        run(*MAKE, self._device)
+        run("mount", "-o", "noatime", self._device, self.path)
+
+    def close(self) -> None:
+        """Let go of the image."""
+        if self._device:
+            subprocess.run(["umount", "-l", self.path], check=False)
+            subprocess.run(["losetup", "-d", self._device], check=False)
+
+
+def run(*words: object) -> str:
+    """Run a program; what it prints."""
+    return subprocess.run(
+        [str(word) for word in words], check=True, capture_output=True, text=True
+    ).stdout.strip()
