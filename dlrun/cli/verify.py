@@ -42,7 +42,7 @@ def command(spec: Path, site: str | None, sets: tuple[str, ...], here: bool, as_
     from dlrun.cli.output.table import table
     from dlrun.effects.verify_report import gathered
 
-    click.echo(table(*_table(done.ranks)))
+    click.echo(table(*table_of(done.ranks)))
     for who, difference in gathered(done.ranks):
         click.echo(f"{who}: {difference.what}; likely: {difference.cause}")
     if done.network.unseen:
@@ -51,7 +51,7 @@ def command(spec: Path, site: str | None, sets: tuple[str, ...], here: bool, as_
     return 1 if wrong else 0
 
 
-def _table(ranks: Sequence[Checked]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+def table_of(ranks: Sequence[Checked]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
     """Header and rows; GPUs and adapters have a column where the plan has some."""
     from dlrun.model.cpuset import format_list
 

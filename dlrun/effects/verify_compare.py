@@ -95,7 +95,7 @@ def _placed(planned: RankPlacement, report: Report, beside: Sequence[Report]) ->
     elif split := _split(mask, report):
         other = [cpu for its in beside for cpu in set(its["mask"]) & set(split)]
         if other:
-            what = f"shares a core with another rank: CPUs {listed(split)} are one core of {report['host']}"
+            what = f"shares a core with another rank: CPUs {listed(split)} are one core of its node"
             found.append(Difference(what=what, cause=_SMT))
     adapters = report.get("adapters")
     if planned.nic is not None and adapters and (state := adapters.get(planned.nic, "absent")) not in _UP:
@@ -123,7 +123,7 @@ def _cause(seen: set[int], mask: set[int], report: Report, beside: Sequence[Repo
     """Why a rank has other CPUs than planned: who took them away, by what the rank saw of each in turn."""
     online, granted, inherited = (set(report.get(name) or ()) for name in ("online", "granted", "inherited"))
     if online and not mask <= online:
-        return f"{report['host']} has CPUs {listed(online)} alone: the profile is of other nodes"
+        return f"its node has CPUs {listed(online)} alone: the profile is of other nodes"
     if granted and not mask <= granted:
         return f"the job's control group has CPUs {listed(granted)} alone: that is what the scheduler granted"
     if inherited and not mask <= inherited:
@@ -132,10 +132,12 @@ def _cause(seen: set[int], mask: set[int], report: Report, beside: Sequence[Repo
             return f"the launcher's own binding: it started this rank with CPUs {listed(inherited)}, others with others"
         if len(inherited) == report.get("scheduler_cpus"):
             return (
-                f"the scheduler granted CPUs {listed(inherited)} of {report['host']} alone: some are reserved, or "
+                f"the scheduler granted CPUs {listed(inherited)} alone: some of the node are reserved, or "
                 "the job asks for too few"
             )
-        return f"an inherited mask: it was started with CPUs {listed(inherited)}, as was every rank of {report['host']}"
+        return (
+            f"an inherited mask: it was started with CPUs {listed(inherited)}, as was every rank of its node"
+        )
     if _split(mask, report):
         return _SMT
     if seen > mask:
@@ -163,7 +165,7 @@ def _memory(planned: RankPlacement, report: Report) -> list[Difference]:
         return []
     known = set(report.get("numa") or ())
     if known and not nodes <= known:
-        cause = f"{report['host']} has the NUMA nodes {listed(known)} alone: the profile is of other nodes"
+        cause = f"its node has the NUMA nodes {listed(known)} alone: the profile is of other nodes"
     elif report.get("numactl") is False:
         cause = "numactl is not installed on the node, or not on the job's PATH"
     elif policy.startswith(wanted):
@@ -203,7 +205,7 @@ def _gpus(plan: Plan, place: RankPlacement | None, report: Report) -> list[Diffe
                 return [Difference(what=f"{name} is `{value}`, fewer than {wanted} GPUs", cause=sets)]
     devices = report.get("gpu_devices")
     if wanted and devices and devices[0] < wanted:
-        what = f"may open {devices[0]} of the {devices[1]} GPUs of {report['host']}, and the plan gives it {wanted}"
+        what = f"may open {devices[0]} of the {devices[1]} GPUs of its node, and the plan gives it {wanted}"
         cause = "the job's control group has the others, or the driver has lost some"
         return [Difference(what=what, cause=cause)]
     return []
@@ -237,7 +239,7 @@ def _limits(report: Report, usual: Mapping[str, int]) -> list[Difference]:
         verb, of, option = _LIMITS[name]
         most = "any number" if least == 1 << 63 else least
         what = f"{verb} {mine} {of}, and most ranks {most} (`ulimit {option}`)"
-        cause = f"the scheduler's daemon on {report['host']} was started with another limit"
+        cause = "the scheduler's daemon on its node was started with another limit"
         found.append(Difference(what=what, cause=cause))
     return found
 
