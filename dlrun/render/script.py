@@ -18,6 +18,7 @@ from dlrun.model.text import Shell, Text
 from dlrun.plan.data_words import stage_words
 from dlrun.render.shell import Raw, command, comment, quote
 
+_PLAIN_SSH = (Text.of("ssh"), Text.of("-o"), Text.of("BatchMode=yes"))
 _RANK_LEVEL = (
     "$DLRUN_RANK",
     "$DLRUN_LOCAL_RANK",
@@ -79,12 +80,15 @@ def _own_causes(plan: Plan) -> bool:
 def _asks_by(plan: Plan) -> Sequence[Text]:
     """The ssh command by which the job asks each node, after a failure, whether it is still there.
 
-    Empty where something else tells it: another launcher, or checks of the nodes.
+    Empty where that is told by something else: Slurm, or checks of the nodes. An MPI's own launcher may need no ssh;
+    where all nodes refuse it, the job takes that for no answer.
     """
-    if plan.launch.name != ssh.NAME or plan.request.nodes == 1 or plan.node_checks is not None:
+    if plan.request.nodes == 1 or plan.node_checks is not None:
         return ()
-    started = next((role.launch for role in plan.roles if role.launch), ())
-    return ssh.command(started) if started else ()
+    if plan.launch.name == ssh.NAME:
+        started = next((role.launch for role in plan.roles if role.launch), ())
+        return ssh.command(started) if started else ()
+    return _PLAIN_SSH if plan.scheduler in {"openpbs", "torque"} else ()
 
 
 def plan_json(plan: Plan) -> str:

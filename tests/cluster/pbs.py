@@ -38,9 +38,9 @@ $clienthost login
 $usecp *:/ /
 $min_check_poll 2
 $max_check_poll 5
-$max_poll_downtime 10
+$max_poll_downtime 30
 """
-"""Job files are copied, not sent: all hosts share their file system. A lost sister ends a job in seconds, not minutes."""
+"""Job files are copied, not sent: all hosts share their file system. A lost sister ends a job after half a minute."""
 
 _SERVER_SETTINGS = (
     "set server flatuid = True",

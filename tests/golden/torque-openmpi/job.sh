@@ -145,6 +145,29 @@ give_up() { # WHY: end the job, with the exit code of what failed first
 settle() { # why it ended: sets reason, and where another run is to follow, starts that
   if [[ -n $asked ]]; then return; fi # by the scheduler, or the user
   if ((status)) && grep -qs 'out of memory$' "$run_dir"/failures/*; then reason='out of memory'; fi
+  if ((status)) && [[ -n ${first_host-} && -z $reason ]]; then lost_nodes; fi
+}
+
+there() { # HOST: it answers, if only by refusing
+  local said
+  said=$(timeout -s KILL 20 ssh -o BatchMode=yes "$1" true </dev/null 2>&1) ||
+    [[ $said == *[Dd]enied* || $said == *'verification failed'* ]]
+}
+
+lost_nodes() { # after a failure: is every node still there? If not, what failed elsewhere only followed from that
+  local host count=0 when lost=()
+  mapfile -t lost < <(
+    while read -r host; do
+      there "$host" || printf '%s\n' "$host" &
+      if ((++count % 64 == 0)); then wait; fi
+    done <"$DLRUN_HOSTS"
+    wait
+  )
+  if ((${#lost[@]} == 0 || ${#lost[@]} == DLRUN_NODES)); then return; fi # all of them: then it is something else
+  reason='node failed'
+  if when=$(failed_first); then when=$((${when%% *} - 1)); else when=$(date +%s%N); fi
+  printf '%s node 0 %s 255 node failed: %s does not answer any more\n' "$when" "${lost[0]}" "${lost[0]}" >"$run_dir/failures/node-0"
+  say "not answering any more: ${lost[*]}"
 }
 
 release_ports() { :; } # replaced once ports are taken
