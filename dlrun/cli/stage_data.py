@@ -47,7 +47,9 @@ if TYPE_CHECKING:
 @click.option("--low-priority", is_flag=True, help="Copy below everything else on the node.")
 @click.option("--verify", is_flag=True, help="Read every copy back before it counts.")
 @click.option(
-    "--quota", metavar="SIZE", help="Evict sets unused longest beyond this much in all (on this machine)."
+    "--quota",
+    metavar="SIZE",
+    help="Evict sets unused longest beyond this much in all, on each node; default: the site's.",
 )
 @click.option("--site", metavar="NAME|FILE", help="Site profile; default: the spec's, else this cluster's.")
 @click.option(
@@ -100,7 +102,7 @@ def command(
 
     asked = Asked(
         what=what, name=name, to=to, nodes=nodes, strategy=strategy, include=include, exclude=exclude, rate=rate,
-        low_priority=low_priority, verify=verify, site=site, sets=sets,
+        low_priority=low_priority, verify=verify, quota=quota, site=site, sets=sets,
     )  # fmt: skip
     if listing or evict or clean:
         if what:
@@ -121,7 +123,7 @@ def command(
         planned = staging(asked, nodes=granted)
         events = stage_run.in_allocation(planned, say=say, event=_print if as_json else None)
         return _tell(stage_run.summary(planned, granted, events.all()), as_json)
-    return _here(staging(asked, nodes=1), as_json=as_json, quota=quota)
+    return _here(staging(asked, nodes=1), as_json=as_json)
 
 
 def _print(event: dict[str, Any]) -> None:
@@ -131,7 +133,7 @@ def _print(event: dict[str, Any]) -> None:
     click.echo(json.dumps(event, sort_keys=True))
 
 
-def _here(planned: Staging, *, as_json: bool, quota: str | None) -> int:
+def _here(planned: Staging, *, as_json: bool) -> int:
     import tempfile
     from pathlib import Path
 
@@ -139,7 +141,7 @@ def _here(planned: Staging, *, as_json: bool, quota: str | None) -> int:
 
     with tempfile.TemporaryDirectory(prefix="dlrun-stage-") as scratch:
         events = Path(scratch) / stage_run.EVENTS
-        status = stage_run.on_this_machine(planned, as_json=as_json, quota=quota, say=say, events=events)
+        status = stage_run.on_this_machine(planned, as_json=as_json, say=say, events=events)
         if status == 0 and as_json:
             _tell(stage_run.summary(planned, 1, stage_run.Events(events).all()), as_json)
     return status

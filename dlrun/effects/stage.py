@@ -41,6 +41,7 @@ class Asked:
     rate: str | None = None
     low_priority: bool = False
     verify: bool = False
+    quota: str | None = None
     site: str | None = None
     sets: tuple[str, ...] = ()
 
@@ -102,12 +103,16 @@ def _spec_file(asked: Asked, scratch: Path) -> Path:
         if asked.name:
             raise Invalid("--name goes with a source", help="a spec names its data sets itself")
         return Path(specs[0])
+    if asked.name and not re.fullmatch(r"[^\W\d]\w*", asked.name, re.ASCII):
+        raise Invalid(
+            f"--name: `{asked.name}` cannot name a data set",
+            help="a name has letters, digits and `_`, and does not begin with a digit",
+        )
     if asked.name and len(asked.what) > 1:
         raise Invalid("--name goes with one source", help="stage them one by one, or from a spec")
     data: dict[str, object] = {}
     for source in asked.what:
-        name = asked.name or re.sub(r"\W", "_", Path(source).name or "data", flags=re.ASCII)
-        name = f"_{name}" if name[:1].isdigit() else name
+        name = asked.name or _name(source)
         if name in data:
             raise Invalid(f"two sources would both be `{name}`", help="stage them one by one with --name")
         path = Path.cwd() / Path(source).expanduser()
@@ -120,6 +125,13 @@ def _spec_file(asked: Asked, scratch: Path) -> Path:
     return path
 
 
+def _name(source: str) -> str:
+    """A name for the data set of a source: its last part, of a glob the last without `*`, `?` and `[`."""
+    parts = [part for part in Path(source).parts if not set("*?[") & set(part)]
+    name = re.sub(r"\W", "_", Path(*parts).name if parts else "", flags=re.ASCII) or "data"
+    return f"_{name}" if name[0].isdigit() else name
+
+
 def _only_data(spec: Spec, asked: Asked, nodes: int | None) -> Spec:
     """A job that has the spec's data sets and resources, and nothing to run."""
     over: dict[str, object] = {}
@@ -130,10 +142,7 @@ def _only_data(spec: Spec, asked: Asked, nodes: int | None) -> Spec:
     if asked.exclude:
         over["exclude"] = asked.exclude
     if asked.rate:
-        try:
-            over["rate"] = Bytes.parse(asked.rate)
-        except ValueError as error:
-            raise Invalid(f"--rate: {error}", help=f"expected {Bytes.expected}") from None
+        over["rate"] = _size("--rate", asked.rate)
     over |= {key: True for key in ("low_priority", "verify") if getattr(asked, key)}
     data: dict[str, DataSet] = {name: replace(one, keep="cache", **over) for name, one in spec.data.items()}  # type: ignore[arg-type]
     return replace(
@@ -144,6 +153,13 @@ def _only_data(spec: Spec, asked: Asked, nodes: int | None) -> Spec:
         placement=PlacementOptions(), environment=Environment(), sweep=Sweep(), checkpoint=None, chain=False,
         on_failure=OnFailure(), after=(), hold=False, secrets={}, metrics={}, verify="off", fabric_check="off",
     )  # fmt: skip
+
+
+def _size(option: str, text: str) -> Bytes:
+    try:
+        return Bytes.parse(text)
+    except ValueError as error:
+        raise Invalid(f"{option}: {error}", help=f"expected {Bytes.expected}") from None
 
 
 def _resources(wanted: Resources, asked: Asked, nodes: int | None) -> Resources:
@@ -172,7 +188,7 @@ def _resources(wanted: Resources, asked: Asked, nodes: int | None) -> Resources:
 
 
 def _with_storage(inputs: Inputs, asked: Asked) -> Inputs:
-    """With `--to`, that directory is the node-local storage."""
+    """With `--to`, that directory is the node-local storage; `--quota` stands before the site's."""
     site = inputs.site
     if asked.to is None:
         if site.storage.node_local is None:
@@ -180,11 +196,16 @@ def _with_storage(inputs: Inputs, asked: Asked) -> Inputs:
                 f"site `{site.name}` describes no node-local storage",
                 help="say where the data is to go with --to",
             )
-        return inputs
-    if not Path(os.path.expandvars(asked.to)).is_absolute():
+        local = site.storage.node_local
+    elif not Path(os.path.expandvars(asked.to)).is_absolute():
         raise Invalid(f"--to `{asked.to}` is no absolute path", help="`$NAME` in it expands on the node")
-    known = site.storage.node_local
-    local = NodeLocal(path=asked.to, size=known.size if known and asked.to.startswith(known.path) else None)
+    else:
+        known = site.storage.node_local
+        local = NodeLocal(
+            path=asked.to, size=known.size if known and asked.to.startswith(known.path) else None
+        )
+    if asked.quota:
+        local = replace(local, quota=_size("--quota", asked.quota))
     site = replace(site, storage=replace(site.storage, node_local=local))
     return replace(inputs, site=site, loaded=replace(inputs.loaded, site=site))
 

@@ -73,7 +73,6 @@ def on_this_machine(
     staging: Staging,
     *,
     as_json: bool,
-    quota: str | None,
     say: Callable[[str], None],
     events: Path | None = None,
 ) -> int:
@@ -88,10 +87,9 @@ def on_this_machine(
             if data.strategy == "in_place":
                 _tell_in_place(data, as_json)
                 continue
-            words = [_literal(word, run_dir) for word in stage_words(data, staging.plan.request)]
+            asked = stage_words(data, staging.plan.request, staging.plan.stage_quota)
+            words = [_literal(word, run_dir) for word in asked]
             more = ["--json"] if as_json else []
-            if quota is not None:
-                more += ["--quota", quota]
             status = program("stage", *words, "--to", directory, *more)
             if status:
                 return status

@@ -201,6 +201,7 @@ class DataPlan:
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
     readers: int = 1
+    shape: Literal["auto", "chain", "tree"] = "auto"
     rate: Bytes | None = None
     low_priority: bool = False
     verify: bool = False
@@ -357,6 +358,7 @@ class Plan:
     stage_launch: tuple[Text, ...] = ()
     stage_keep: tuple[Text, ...] = ()
     stage_scope: Literal["node", "job"] = "node"
+    stage_quota: Bytes | None = None
     stage_lines: tuple[str, ...] = ()
     mover: MoverPlan | None = None
     results: ResultsPlan | None = None

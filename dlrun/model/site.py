@@ -209,6 +209,10 @@ class NodeLocal:
     path: str = key("its path; `$NAME` expands on the node", pattern=PLAIN)
     size: Bytes | None = key("space that a job can use", default=None)
     kind: Literal["ssd", "disk", "memory"] = key("what it is", default="ssd")
+    quota: Bytes | None = key(
+        "what all data sets of a user may fill on a node, also those kept for later jobs; unused longest goes first",
+        default=None,
+    )
     scope: Literal["node", "job"] = key(
         "node: each node has its own; job: one file system that all nodes of a job share, and no other job, such as BeeOND "
         "or a burst buffer",

@@ -173,6 +173,9 @@ class DataSet:
     readers: int = key(
         "so many nodes read a part of the source each; the others get it from them", default=1, minimum=1
     )
+    shape: Literal["auto", "chain", "tree"] = key(
+        "how nodes pass it on: each to one other, each to two, or as a model of the time says", default="auto"
+    )
     rate: Bytes | None = key(
         "read at most so much a second, to spare the shared file system", default=None, minimum=1
     )

@@ -20,7 +20,7 @@ from .remove import remove_tree
 from .safety import LIST, below, opened, private_directory
 
 CONTROL = b".dlrun"
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}\Z")
+_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}\Z")
 _POLL = 0.2  # seconds between tries of a lock that another job holds
 
 
@@ -97,7 +97,7 @@ class Area(Place):
                 )
                 raise NodeError(
                     message,
-                    "raise --lock-timeout, or stage under another name",
+                    "wait until that job ends, or stage under another name",
                 )
             time.sleep(_POLL)
             lock = self.try_lock(name)

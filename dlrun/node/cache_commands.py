@@ -67,10 +67,10 @@ def evict(argv: List[str]) -> None:
     if given.name is not None:
         if area.published(set_name(given.name)) is None:
             message = "there is no data set `{}` in `{}`".format(given.name, given.to)
-            raise NodeError(message, "`list` names those that are there")
+            raise NodeError(message, "`dlrun stage-data --list` names those that are there")
         if not cache.remove(area, set_name(given.name)):
             message = "`{}` is in use or being copied".format(given.name)
-            raise NodeError(message, "`list` says by whom")
+            raise NodeError(message, "`dlrun stage-data --list` says by whom")
         gone = [set_name(given.name)]
     elif given.quota is not None:
         gone = [e.name for e in cache.make_room(area, given.quota, 0, 0, b"")]

@@ -57,7 +57,7 @@ def require(descriptor: int, wanted: int, count: int, where: bytes) -> None:
         )
         raise NoSpace(
             message,
-            "evict data sets with `evict`, stage to another disk, or take strategy shard or in_place",
+            "remove sets with `dlrun stage-data --evict NAME`, stage to another disk, or take strategy shard or in_place",
         )
     status = os.fstatvfs(descriptor)
     if count and status.f_files and status.f_favail < count:

@@ -56,7 +56,7 @@ def _refuse(findings: Findings, options: Options) -> None:
             message = "the source holds {}: {}".format(what, text.some(paths))
             raise SourceFault(
                 message,
-                "--skip-special leaves the first out and strips the second",
+                "leave them out with `exclude` (--exclude)",
             )
 
 

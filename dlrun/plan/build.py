@@ -122,6 +122,7 @@ def build(inputs: Inputs) -> Plan:
         stage_launch=stored.launch,
         stage_keep=stored.keep,
         stage_scope=stored.scope,
+        stage_quota=stored.quota,
         stage_lines=stored.lines,
         mover=stored.mover,
         points=command_line.points(points, commands, role_plans, choice, shape),

@@ -134,6 +134,7 @@ def _one(
         include=data.include,
         exclude=data.exclude,
         readers=data.readers,
+        shape=data.shape,
         rate=data.rate,
         low_priority=data.low_priority,
         verify=data.verify,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dlrun.model.plan import DataPlan, Request
 from dlrun.model.text import Shell, Text, Word
+from dlrun.model.units import Bytes
 
 
-def stage_words(data: DataPlan, request: Request) -> tuple[Text, ...]:
-    """What follows `stage`, but for the directory, the job and the other nodes."""
+def stage_words(data: DataPlan, request: Request, quota: Bytes | None) -> tuple[Text, ...]:
+    """What follows `stage`, but for the directory, the job and the other nodes; `quota` is for all sets of a node."""
     words: list[Word] = ["--name", data.name, "--source", data.source, "--strategy", data.strategy]
     if data.strategy == "shard" and request.nodes == 1:
         words += ["--shard", "0/1"]
@@ -22,6 +23,10 @@ def stage_words(data: DataPlan, request: Request) -> tuple[Text, ...]:
         words += ["--expect", str(int(data.size))]
     if data.readers > 1:
         words += ["--readers", str(data.readers)]
+    if data.shape != "auto":
+        words += ["--shape", data.shape]
+    if quota is not None:
+        words += ["--quota", str(int(quota))]
     if data.rate is not None:
         words += ["--rate", str(int(data.rate))]
     if data.low_priority:

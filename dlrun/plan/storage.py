@@ -11,6 +11,7 @@ from dlrun.model.record import record
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import Text
+from dlrun.model.units import Bytes
 from dlrun.plan import datawarp
 from dlrun.plan.data import place_data, place_environment, place_results, stage_directory
 from dlrun.plan.ledger import Ledger
@@ -36,6 +37,7 @@ class Storage:
     launch: tuple[Text, ...]
     keep: tuple[Text, ...]
     scope: Literal["node", "job"]
+    quota: Bytes | None
 
     @property
     def stages_data(self) -> bool:
@@ -68,4 +70,5 @@ def decide(
         launch=stage_launch(site, layout, choice) if directory is not None else (),
         keep=stage_keep(site, layout, choice) if directory is not None else (),
         scope=local.scope if local else "node",
+        quota=local.quota if local and directory is not None else None,
     )

@@ -57,7 +57,7 @@ def scripts(
         "led": [role for role in plan.roles if role.identity is not None],
         "own_causes": _own_causes(plan),
         "asks_by": _asks_by(plan),
-        "stage_words": lambda data: stage_words(data, plan.request),
+        "stage_words": lambda data: stage_words(data, plan.request, plan.stage_quota),
         "stage_directory": plan.stage_directory,
         "names": _names(plan),
         "expansions": _expansions(plan),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -127,3 +128,50 @@ def test_what_cannot_be_is_one_clear_error(dlrun, source, words, code, said):
     ran = dlrun("stage-data", *words, code=code)
     assert said in ran.stderr
     assert ran.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("made", "source", "name"),
+    [
+        ("set", "set/*.bin", "set"),
+        ("set", "se?/1*", "data"),
+        ("2012", "2012", "_2012"),
+        ("a-b", "a-b", "a_b"),
+    ],
+)
+def test_a_source_gives_the_data_set_its_name(dlrun, local, made, source, name):
+    (dlrun.place / made).mkdir()
+    (dlrun.place / made / "1.bin").write_bytes(b"1")
+    ran = dlrun("stage-data", source, "--to", local)
+    assert ran.stdout.splitlines() == [str(local / name / "data")]
+    assert list(contents(local / name / "data").values()) == [b"1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--name", "a b"), "--name: `a b` cannot name a data set"),
+        (("--name", "1a"), "--name: `1a` cannot name a data set"),
+        (("--quota", "much"), "--quota: `much` is not a size"),
+    ],
+)
+def test_an_option_that_is_wrong_is_named_before_anything_is_copied(dlrun, source, local, words, said):
+    ran = dlrun("stage-data", source, "--to", local, *words, code=2)
+    assert ran.stderr.startswith(f"error: {said}\n")
+    assert not local.exists()
+
+
+def test_a_quota_makes_room_by_what_was_used_longest_ago(dlrun, source, local):
+    for name in ("one", "two", "three"):
+        dlrun("stage-data", source, "--to", local, "--name", name, "--quota", "50kB")
+    listed = json.loads(dlrun("stage-data", "--list", "--to", local, "--json").stdout)["sets"]
+    assert [one["name"] for one in listed] == ["two", "three"]
+
+
+def test_what_cannot_be_staged_is_told_with_a_way_that_this_command_has(dlrun, source, local):
+    os.mkfifo(source / "pipe")
+    ran = dlrun("stage-data", source, "--to", local, code=1)
+    assert "`pipe`" in ran.stderr
+    assert "leave them out with `exclude` (--exclude)" in ran.stderr
+    dlrun("stage-data", source, "--to", local, "--exclude", "pipe")
+    assert len(contents(local / "set" / "data")) == 20

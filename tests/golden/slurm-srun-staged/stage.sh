@@ -49,16 +49,16 @@ in)
   node results --name "$run" || exit
   node clean # what jobs that are gone left behind
   # its 150GB fits the 1TB of node-local storage (/local), and is then read once from the shared file system instead of by 2 nodes in every epoch
-  node stage --name imagenet --source /scratch/imagenet --strategy copy --keep cache --lasting 14400s --expect 150000000000 --readers 2 --rate 2000000000 --low-priority --verify --job "$run" \
+  node stage --name imagenet --source /scratch/imagenet --strategy copy --keep cache --lasting 14400s --expect 150000000000 --readers 2 --shape tree --quota 800000000000 --rate 2000000000 --low-priority --verify --job "$run" \
     --hosts "$DLRUN_HOSTS" --index "$index" --port "$DLRUN_STAGE_PORT" --secret "$DLRUN_RUN_DIR/stage-secret" || failed $?
   # its size is not known here: it is copied if it fits every node when the job starts, else read in place
-  node stage --name open --source /scratch/open --strategy copy --keep job --lasting 14400s --else-in-place "$DLRUN_RUN_DIR"/in-place-open --job "$run" \
+  node stage --name open --source /scratch/open --strategy copy --keep job --lasting 14400s --quota 800000000000 --else-in-place "$DLRUN_RUN_DIR"/in-place-open --job "$run" \
     --hosts "$DLRUN_HOSTS" --index "$index" --port "$DLRUN_STAGE_PORT" --secret "$DLRUN_RUN_DIR/stage-secret" || failed $?
   # as the spec says
-  node stage --name part --source /scratch/part --strategy shard --keep job --lasting 14400s --exclude '*.tmp' --job "$run" \
+  node stage --name part --source /scratch/part --strategy shard --keep job --lasting 14400s --exclude '*.tmp' --quota 800000000000 --job "$run" \
     --hosts "$DLRUN_HOSTS" --index "$index" --port "$DLRUN_STAGE_PORT" --secret "$DLRUN_RUN_DIR/stage-secret" || failed $?
   # imports from node-local storage spare the shared file system
-  node stage --name environment --source /home/ada/env --strategy copy --keep cache --lasting 14400s --else-in-place "$DLRUN_RUN_DIR"/in-place-environment --job "$run" \
+  node stage --name environment --source /home/ada/env --strategy copy --keep cache --lasting 14400s --quota 800000000000 --else-in-place "$DLRUN_RUN_DIR"/in-place-environment --job "$run" \
     --hosts "$DLRUN_HOSTS" --index "$index" --port "$DLRUN_STAGE_PORT" --secret "$DLRUN_RUN_DIR/stage-secret" || failed $?
   if [[ ! -e $DLRUN_RUN_DIR/in-place-environment ]]; then node mend --name environment --source /home/ada/env; fi
   ;;
