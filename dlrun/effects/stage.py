@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
 import re
 import tempfile
 from collections.abc import Mapping
@@ -211,8 +212,11 @@ def _with_storage(inputs: Inputs, asked: Asked) -> Inputs:
 
 
 def expanded(directory: Text) -> str:
-    """A node's directory as it is on this machine."""
-    user = os.environ.get("USER") or str(os.getuid())
+    """A node's directory as it is on this machine, and as a job's script finds it, whatever `USER` says."""
+    try:
+        user = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        user = os.environ.get("USER") or str(os.geteuid())
     return os.path.expandvars(str(directory).replace("$DLRUN_USER", user))
 
 
