@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import time
-from pathlib import Path
 
 import pytest
 
@@ -24,7 +23,6 @@ SITE = {
     "node_types": {"n": {"topology": {"packages": 2, "cores": 4, "gpus": {"count": 2}}, "memory": "4000MiB"}},
     "fabric": {"name": "ethernet", "interfaces": ["eth0"]},
 }
-STEPS = (Path(__file__).parent.parent / "steps.py").read_text(encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -236,36 +234,6 @@ def test_an_operators_requeue_counts_as_a_restart(alice, cluster):
     cluster.on("login", ["qrerun", job], user="root", check=True)
     (run,) = alice.ended(job)
     assert (run["state"], run["restarts"]) == ("completed", 1)
-
-
-@pytest.mark.slow
-def test_a_training_longer_than_its_walltime_goes_on_until_it_is_done(alice):
-    """Every step once, in order, over several jobs that each submit the next one."""
-    alice.write("steps.py", STEPS)
-    alice.write("short.yaml", {**SITE, "partitions": {"work": {"default": True, "max_walltime": "40s"}}})
-    job = alice.submit(
-        {
-            "command": ["python3", "steps.py", "60", "1", "{{ run_dir }}/checkpoint"],
-            "resources": resources(walltime="2m"),
-            "checkpoint": {"before_end": "10s", "path": "{{ run_dir }}/checkpoint"},
-            "chain": True,
-        },
-        "--site",
-        "short.yaml",
-    )
-    place = alice.job_dir(job)
-    deadline = time.monotonic() + 300
-    while (run := alice.state(str(place))[0])["state"] not in ("completed", "failed", "timed out"):
-        assert time.monotonic() < deadline, run
-        time.sleep(1)
-    log = (place / "logs" / "rank-0.log").read_text()
-    assert run["state"] == "completed", log + (place / "logs" / "job.log").read_text()
-    words = [line.split() for line in log.splitlines()]
-    assert [int(w[1]) for w in words if w[0] == "step"] == list(range(1, 61))
-    assert [int(w[1]) for w in words if w[0] == "run"] == list(
-        range(len({w[2] for w in words if w[0] == "run"}))
-    )
-    assert (place / "logs" / "job.log").read_text().count("another follows") >= 1
 
 
 def test_a_refusal_comes_with_advice_and_leaves_nothing(alice):

@@ -255,16 +255,19 @@ def trained_once(alice, place: Path, steps: int, *, runs: int) -> None:
     assert float(words[-1][1]) == whole(steps)
 
 
-def test_a_training_over_its_walltime_is_told_saves_and_goes_on(alice):
-    """Three minutes of steps in jobs of one: every step once, in order, on two nodes, each time under a new id."""
+def test_a_training_longer_than_its_walltime_is_told_saves_and_goes_on(alice):
+    """Three minutes of steps where a minute is all that the queue allows: each time under a new id, on two nodes."""
     saved = "{{ run_dir }}/checkpoint"  # of rank 0, for all
+    alice.write("short.yaml", {**SITE, "partitions": {"work": {"default": True, "max_walltime": "1m"}}})
     job = alice.submit(
         {
             "command": ["python3", "steps.py", "165", "1", saved],
-            "resources": {**BOTH, "walltime": "1m"},
+            "resources": {**BOTH, "walltime": "4m"},
             "checkpoint": {"before_end": "10s", "path": saved},
-            "on_failure": {"requeue": 4},
-        }
+            "chain": True,
+        },
+        "--site",
+        "short.yaml",
     )
     place = alice.job_dir(job)
     trained_once(alice, place, 165, runs=4)
