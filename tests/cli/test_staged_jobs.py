@@ -1,0 +1,64 @@
+"""A job on this machine that has its data and results on node-local storage, and is cancelled: at work, and before."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Dlrun, wait_for
+
+SITE = """\
+name: here
+scheduler: {{type: local}}
+launcher: {{name: local}}
+rendezvous: {{address: loopback}}
+storage: {{node_local: {{path: '{place}/local', size: 1GB}}}}
+"""
+
+
+@pytest.fixture
+def local(dlrun) -> Path:
+    """The staging directory, whose name has the user's."""
+    (dlrun.place / "site.yaml").write_text(SITE.format(place=dlrun.place))
+    (dlrun.place / "local").mkdir()
+    for name, count in (("few", 20), ("many", 2000)):
+        (dlrun.place / name).mkdir()
+        for number in range(count):
+            (dlrun.place / name / f"{number}.bin").write_bytes(os.urandom(1024))
+    return dlrun.place / "local"
+
+
+def names(local: Path) -> set[str]:
+    """What stands in the staging directory."""
+    return {path.name for path in local.glob("dlrun-*/*")} | {path.name for path in local.glob("dlrun-*/.*")}
+
+
+def spec(dlrun: Dlrun, command: str, more: str = "") -> str:
+    few = f"{{source: '{dlrun.place}/few', strategy: copy}}"
+    return (
+        f"site: ./site.yaml\ncommand: [bash, -c, '{command}', x, '{{{{ results }}}}']\nresources: {{walltime: 10m}}\n"
+        f"data:\n  few: {few}\n{more}results: '{dlrun.place}/brought'\n"
+    )
+
+
+def test_a_job_cancelled_at_work_brings_its_results_and_leaves_no_data(dlrun, local):
+    job = dlrun.submit(spec(dlrun, 'trap "" TERM; echo done >"$1/done"; while :; do sleep 1; done'))
+    wait_for(lambda: list(local.glob("dlrun-*/.results-*/done")), 60)
+    assert "few" in names(local)
+    dlrun("cancel", job.name)
+    assert (dlrun.place / "brought" / "done").read_text() == "done\n"
+    assert names(local) == {".dlrun"}
+    assert not dlrun.alive()
+
+
+def test_a_job_cancelled_while_its_data_comes_leaves_none(dlrun, local):
+    many = f"  many: {{source: '{dlrun.place}/many', strategy: copy, rate: 20kB}}\n"  # some minutes
+    job = dlrun.submit(spec(dlrun, "true", many))
+    wait_for(lambda: list(local.glob("dlrun-*/.dlrun/part.many")), 60)
+    assert "few" in names(local)
+    dlrun("cancel", job.name)
+    assert names(local) == {".dlrun"}
+    assert not dlrun.alive()
+    assert "not all results" not in (job / "logs" / "job.log").read_text()
