@@ -137,3 +137,22 @@ def test_a_set_that_datawarp_cannot_bring_comes_beside_one_that_it_can(tmp_path)
     plan = made(tmp_path, "name: datawarp", local=WARP, more=SPACE, what=what)
     assert plan.mover.sets == ("one",)
     assert "`two` does not come by it" in because(plan)
+
+
+@pytest.mark.parametrize(
+    ("launcher", "program", "more"),
+    [
+        ("srun", "srun", {"--overlap", "--mem=0"}),
+        ("openmpi", "srun", {"--mpi=none", "--overlap", "--mem=0", "--nodes=4", "--ntasks-per-node=1"}),
+        ("hydra", "srun", {"--mpi=none", "--overlap"}),
+    ],
+)
+def test_beside_the_training_a_step_of_slurm_waits_for_the_end(tmp_path, launcher, program, more):
+    keep = [str(word) for word in made(tmp_path, "", launcher=launcher).stage_keep]
+    assert keep[0] == program
+    assert more <= set(keep)
+
+
+def test_nothing_waits_where_steps_can_be_started_at_the_end(tmp_path):
+    assert made(tmp_path, "", launcher="ssh").stage_keep == ()
+    assert made(tmp_path, "", what="").stage_keep == ()
