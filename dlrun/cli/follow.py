@@ -81,5 +81,10 @@ def _say_used(job: Job, states: Sequence[JobStatus]) -> None:
 
 def mark(job: Job, log: logs.Log) -> bytes:
     """Who wrote a line, before it: `[rank 3] `, with the point of a sweep."""
+    return f"[{label(job, log)}] ".encode()
+
+
+def label(job: Job, log: logs.Log) -> str:
+    """Whose log it is: `rank 3`, in a sweep `2/rank 3`."""
     point = f"{log.path.parent.parent.name}/" if job.array is not None else ""
-    return f"[{point}{log.label}] ".encode()
+    return f"{point}{log.label}"

@@ -107,12 +107,12 @@ def _name_absent(which: str, files: Sequence[Log]) -> None:
 
 
 def _merge(job: Job, files: Sequence[Log]) -> None:
-    from dlrun.cli.follow import mark
+    from dlrun.cli.follow import label, mark
     from dlrun.effects.logs_merge import merged, without_times
 
     bare = without_times(files)
     if bare:
-        names = ", ".join(log.label for log in bare[:8]) + (", …" if len(bare) > 8 else "")
+        names = ", ".join(label(job, log) for log in bare[:8]) + (", …" if len(bare) > 8 else "")
         say(f"no line of these carries a time, so they come first: {names}")
     out = sys.stdout.buffer
     for log, line in merged(files):

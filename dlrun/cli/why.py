@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlrun.cli.options import json_option
+from dlrun.cli.options import json_option, say
 
 if TYPE_CHECKING:
     from dlrun.effects.jobs import Job
@@ -26,12 +26,13 @@ _GROUPS = 3
 def command(job: str, as_json: bool) -> None:
     """Say why JOB (default: the latest) ended: the cause, the process that failed first, its node, the next step.
 
-    Of a sweep, POINTS (such as `latest:3,7-9`) are asked about, else the first that did not end well is shown.
+    Of a sweep, POINTS (such as `latest:3,7-9`) are shown, else the first that did not end well.
     """
     from dlrun.effects import jobs as store
     from dlrun.effects.selection import select
     from dlrun.effects.why import explain
     from dlrun.errors import Invalid
+    from dlrun.model.cpuset import format_list
 
     chosen = select(job, store.home())
     found = chosen.job
@@ -44,10 +45,11 @@ def command(job: str, as_json: bool) -> None:
         return
     if not answers:
         raise Invalid(f"`{found.directory.name}` was never submitted", help="`dlrun submit` submits a spec")
-    for line in lines(found, answers[0]):
-        click.echo(line)
-    if len(answers) > 1:
-        click.echo(f"{len(answers) - 1} more runs did not end well: --json has them all", err=True)
+    shown = answers if chosen.tasks is not None else answers[:1]
+    click.echo("\n\n".join("\n".join(lines(found, one)) for one in shown))
+    if more := [one.run for one in answers[len(shown) :] if one.run is not None]:
+        points = f"point {more[0]} did not" if len(more) == 1 else f"{len(more)} more points did not"
+        say(f"{points} end well either: `dlrun why {found.directory.name}:{format_list(more)}`")
 
 
 def lines(job: Job, answer: Answer) -> Iterator[str]:
@@ -80,12 +82,14 @@ def _code(code: int) -> str:
 
 
 def _others(later: Sequence[First]) -> str:
-    """How the other processes failed, by role and exit code: `; then rank 0,2-3: 1`."""
+    """How the other processes failed, by role and exit code: `; then rank 0,2-3 with 1`."""
     from dlrun.model.cpuset import format_list
 
     groups: dict[tuple[str, int], list[int]] = {}
     for one in later:
         groups.setdefault((one.role, one.code), []).append(one.rank)
-    said = [f"{role} {format_list(sorted(ranks))}: {_code(code)}" for (role, code), ranks in groups.items()]
+    said = [
+        f"{role} {format_list(sorted(ranks))} with {_code(code)}" for (role, code), ranks in groups.items()
+    ]
     more = ", …" if len(said) > _GROUPS else ""
     return f"; then {', '.join(said[:_GROUPS])}{more}" if said else ""

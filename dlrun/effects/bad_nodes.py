@@ -23,9 +23,9 @@ def read(directory: Path, now: float | None = None) -> dict[str, str]:
         return {}
     found = {}
     for line in lines:
-        host, until, *why = line.split(maxsplit=2)
-        if int(until) > (time.time() if now is None else now):
-            found[host] = " ".join(why)
+        host, until, why = (*line.split(maxsplit=2), "", "", "")[:3]
+        if until.isdecimal() and int(until) > (time.time() if now is None else now):
+            found[host] = why
     return found
 
 

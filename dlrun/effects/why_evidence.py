@@ -16,7 +16,11 @@ from dlrun.effects import logs
 from dlrun.effects.why_patterns import EXCEPTION, PATTERNS, Evidence, Pattern
 
 _TAIL = 256 * 1024
-"""Bytes at the end of each log that are read."""
+"""Bytes at the end of the job's log, and of those of the first processes that failed, that are read."""
+_SHORT = 32 * 1024
+"""Bytes of any other: a second's work for dozens of logs."""
+_FULL = 4
+"""Processes whose logs are read at length."""
 _LONGEST = 2000
 """Characters of a line that are looked at, half of them at its end: a line may be the whole of a model's keys."""
 _MOST = 64
@@ -58,15 +62,16 @@ class Findings:
 
 def notes(run: Path) -> list[First]:
     """What failing processes noted of themselves, the earliest first."""
-    found = []
+    found: list[tuple[int, First]] = []
     for path in (run / "failures").glob("*"):
         with suppress(OSError, ValueError):
             when, role, rank, host, code, *reason = path.read_text(encoding="utf-8").split()
-            found.append(
-                First(time=int(when) / 1e9, role=role, rank=int(rank), host=host, code=int(code),
-                      reason=" ".join(reason) or None)
-            )  # fmt: skip
-    return sorted(found, key=lambda note: note.time)
+            words = " ".join(reason) or None
+            note = First(
+                time=int(when) / 1e9, role=role, rank=int(rank), host=host, code=int(code), reason=words
+            )
+            found.append((int(when), note))  # as nanoseconds, which a float cannot tell apart
+    return [note for _, note in sorted(found, key=lambda one: (one[0], one[1].role, one[1].rank))]
 
 
 def search(run: Path, own: Sequence[Pattern] = (), since: float | None = None) -> Findings:
@@ -79,9 +84,9 @@ def search(run: Path, own: Sequence[Pattern] = (), since: float | None = None) -
     every = {(log.role, log.rank): log for log in logs.find(run, "all") if _last_written(log) >= least}
     patterns = sorted((*own, *PATTERNS), key=lambda pattern: pattern.consequence)
     first, evidence = (failed[0] if failed else None), None
-    for note in failed[:_MOST]:
+    for number, note in enumerate(failed[:_MOST]):
         log = every.get((note.role, note.rank))
-        found = verdict(tail(log), patterns, log) if log else None
+        found = verdict(tail(log, _TAIL if number < _FULL else _SHORT), patterns, log) if log else None
         if note.reason or found is None or not found.pattern.consequence:
             first, evidence = note, found
             break
@@ -104,7 +109,8 @@ def _elsewhere(rest: Iterable[logs.Log], patterns: Sequence[Pattern], first: Fir
     Where a process has failed, what others say in passing explains nothing.
     """
     ordered = sorted(rest, key=lambda log: log.role is None)
-    found = [verdict(tail(log), patterns, log) for log in (*ordered[:_MOST], *ordered[_MOST:][-1:])]
+    chosen = ((log, _SHORT if log.role else _TAIL) for log in (*ordered[:_MOST], *ordered[_MOST:][-1:]))
+    found = [verdict(tail(log, most), patterns, log) for log, most in chosen]
     known = [one for one in found if one is not None and not (first and one.pattern.passing)]
     best = min(known, key=lambda one: _grade(one.pattern), default=None)
     return None if best is None or (first and _grade(best.pattern)) else best
@@ -163,9 +169,9 @@ def plain(line: str) -> str:
     return _CONTROL.sub("", line)
 
 
-def tail(log: logs.Log) -> list[str]:
-    """The last lines of a log's last run; of dlrun's own, none: those repeat what ranks said."""
-    lines = logs.last_run(log.path, _TAIL).splitlines()
+def tail(log: logs.Log, most: int) -> list[str]:
+    """The last lines of a log's last run, in `most` bytes; of dlrun's own, none: those repeat what ranks said."""
+    lines = logs.last_run(log.path, most).splitlines()
     return [line for line in lines if not line.startswith(("dlrun: ", "  | "))]
 
 

@@ -137,7 +137,7 @@ PATTERNS = (
         cause="no-network",
         regex=r"Temporary failure in name resolution|Network is unreachable|Max retries exceeded with url|We couldn't connect to 'https://",
         means="the program wanted the internet, which this node cannot reach",
-        next="download on the login node beforehand, and set `HF_HUB_OFFLINE: 1` or the like",
+        next="download on the login node beforehand, and set `environment.variables: {HF_HUB_OFFLINE: 1}` or the like",
         passing=True,
     ),
     Pattern(
@@ -184,7 +184,7 @@ PATTERNS = (
         cause="fabric",
         regex=r"no usable transports|ibv_\w+ failed|NET/(?:IB|OFI) : .*(?:[Ee]rror|failed)|UCX  ERROR|libfabric:.*(?:error|failed)|got completion.*error \d+",
         means="the fast network failed, or could not be used",
-        next="submit again without the node that said so first; `dlrun explain` says what each fabric variable does",
+        next="exclude the node that said so first (`resources.exclude`) and submit again; `dlrun plan` shows what is set for the fabric, and why",
     ),
     Pattern(
         cause="rendezvous",
@@ -245,7 +245,7 @@ PATTERNS = (
         cause="segmentation-fault",
         regex=r"exitcode\s*: -11\b|Signal 11 \(SIGSEGV\) received by PID|died with <Signals\.SIGSEGV",
         means="a process crashed (SIGSEGV), in compiled code",
-        next="update or rebuild the library at the top of the stack; `PYTHONFAULTHANDLER: 1` shows it",
+        next="update or rebuild the library at the top of the stack; `environment.variables: {PYTHONFAULTHANDLER: 1}` shows it",
         consequence=True,
     ),
 )
@@ -279,9 +279,9 @@ BY_NOTE = {
 
 SIGNALS = {
     137: ("killed", "it was killed (SIGKILL), and neither memory nor the walltime is known to be why", "look for what else runs on the node, and at the node's system log"),
-    139: ("segmentation-fault", "it crashed (SIGSEGV), in compiled code", "update or rebuild the library at the top of the stack; `PYTHONFAULTHANDLER: 1` shows it"),
+    139: ("segmentation-fault", "it crashed (SIGSEGV), in compiled code", "update or rebuild the library at the top of the stack; `environment.variables: {PYTHONFAULTHANDLER: 1}` shows it"),
     143: ("terminated", "it was asked to end (SIGTERM), but not by the job", "look for what else ends processes: a launcher within the command, a time limit of its own, another user"),
-    136: ("arithmetic", "it crashed (SIGFPE): a division by zero in compiled code", "`PYTHONFAULTHANDLER: 1` shows where"),
+    136: ("arithmetic", "it crashed (SIGFPE): a division by zero in compiled code", "`environment.variables: {PYTHONFAULTHANDLER: 1}` shows where"),
     134: ("abort", "it aborted (SIGABRT), in compiled code", "the line before the abort in its log says why"),
     135: ("shared-memory", "it crashed (SIGBUS): a mapped file or shared memory was cut off", "see whether /dev/shm or a file system is full"),
     132: ("illegal-instruction", "it was built for a CPU that this node does not have (SIGILL)", "build it on a compute node, or ask for the right one with `resources.constraint`"),

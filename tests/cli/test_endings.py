@@ -87,6 +87,15 @@ def test_a_shell_can_trap_the_signal(dlrun):
     assert ended(dlrun, job) == ("completed", 0)
 
 
+def test_the_last_words_of_a_program_are_few_however_long_its_lines(dlrun):
+    """Else the job's script would need as much memory, and its log as much room, as what the program said."""
+    line = "printf %04194304d 0; exit 3"
+    job = dlrun.submit(f"command: [bash, -c, '{line}']\nresources: {{ranks_per_node: 1}}\n", "--wait", code=3)
+    assert (job / "logs" / "rank-0.log").stat().st_size == 4 << 20
+    assert "  | 000" in (job / "logs" / "job.log").read_text()
+    assert (job / "logs" / "job.log").stat().st_size < 10000
+
+
 @pytest.mark.parametrize(("policy", "runs"), [("user_error: requeue", 2), ("user_error: stop", 1), ("", 1)])
 def test_a_failing_program_is_started_again_only_if_the_policy_says_so(dlrun, policy, runs):
     job = dlrun.submit(
@@ -97,6 +106,9 @@ def test_a_failing_program_is_started_again_only_if_the_policy_says_so(dlrun, po
     )
     assert ended(dlrun, job) == ("failed", 3)
     assert log(job) == [["failing"], ["dlrun:", "run", "2"], ["failing"]][: 2 * runs - 1]
+    assert [words for words in log(job, "job") if words[0] == "|"] == [["|", "failing"]] * runs, (
+        "of each run, its own"
+    )
 
 
 def test_a_cancelled_job_does_not_come_back(dlrun):

@@ -20,3 +20,18 @@ def test_a_failure_of_the_sites_own_is_named(dlrun):
     assert "why:   all licences of fluent are in use" in shown
     assert "log:   logs/rank-0.log: no licence for fluent" in shown
     assert "next:  ask for fluent with `--licenses`" in shown
+
+
+def test_points_of_a_sweep_are_asked_about_one_by_one(dlrun):
+    job = dlrun.submit("command: [bash, -c, 'exit {{ x }}']\nsweep: {x: [0, 3, 4, 5]}\n", "--wait", code=None)
+    first = dlrun("why", job)
+    assert first.stdout.startswith(f"{job.name}[1] ")
+    assert first.stdout.endswith(f"next:  `dlrun logs {job.name}:1 --rank 0`\n")
+    assert first.stderr == f"2 more points did not end well either: `dlrun why {job.name}:2-3`\n"
+    both = dlrun("why", f"{job}:0,2-3")
+    assert [line.split(" ")[0] for line in both.stdout.splitlines() if " (" in line] == [
+        f"{job.name}[{n}]" for n in (2, 3)
+    ]
+    assert both.stderr == ""
+    assert "it ended well" in dlrun("why", f"{job}:0").stdout
+    assert "its points are 0 to 3" in dlrun("why", f"{job}:4", code=2).stderr

@@ -18,6 +18,8 @@ def test_a_node_is_left_out_until_its_time_is_over(tmp_path):
     (tmp_path / "bad-nodes").write_text("n1 100 the fan is dead\nn2 300 dark\n")
     assert bad_nodes.read(tmp_path, now=200) == {"n2": "dark"}
     assert bad_nodes.read(tmp_path / "nowhere") == {}
+    (tmp_path / "bad-nodes").write_text("n1\n\nn2 soon dark\nn3 300\nn4 3")  # by hand, or cut off
+    assert bad_nodes.read(tmp_path, now=200) == {"n3": ""}
 
 
 def test_slurm_is_told(tmp_path):

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from dlrun.cli.main import COMMANDS
 from dlrun.cli.why import lines
 from dlrun.effects.jobs import Job
 from dlrun.effects.why import answer
@@ -16,6 +17,7 @@ from dlrun.effects.why_evidence import plain
 from dlrun.effects.why_patterns import BY_NOTE, BY_STATE, EXCEPTION, PATTERNS, SIGNALS
 from dlrun.model.job import JobStatus, State
 
+REFERENCE = Path(__file__).parents[3] / "docs" / "reference"
 CASES = sorted((Path(__file__).parents[2] / "captured" / "failures").glob("*.txt"))
 
 
@@ -161,6 +163,8 @@ def test_only_the_word_itself_stands_for_the_job_in_a_next_step(tmp_path):
 
 def test_a_line_of_any_length_is_looked_at_in_no_time(tmp_path):
     """A state dict printed in one line, of which a pattern with two ends would try every pair."""
+    (tmp_path / "failures").mkdir()
+    (tmp_path / "failures" / "rank-0").write_text("1795230000000000000 rank 0 n1 1\n")
     (tmp_path / "logs").mkdir()
     (tmp_path / "logs" / "rank-0.log").write_text(
         "module.layer " * 20000 + "\nNo space left on device\n" + "module: " * 9000
@@ -168,3 +172,30 @@ def test_a_line_of_any_length_is_looked_at_in_no_time(tmp_path):
     found = answer(job_of(tmp_path), JobStatus(job_id="1", state=State.FAILED, exit_code=1), tmp_path)
     assert found.cause == "disk-full"
     assert len(plain("module: " * 9000)) == 2000
+
+
+def next_steps() -> list[str]:
+    """Every next step that there is."""
+    tables = (BY_STATE, BY_NOTE, SIGNALS)
+    return [p.next for p in (*PATTERNS, EXCEPTION)] + [
+        step for table in tables for *_, step in table.values()
+    ]
+
+
+def test_the_next_step_names_keys_and_commands_that_exist():
+    """So that what it says can be typed."""
+    schema = json.loads((REFERENCE / "spec.schema.json").read_text("utf-8"))
+    seen = set()
+    for word in (word for step in next_steps() for word in re.findall(r"`([^`]*)`", step)):
+        if match := re.match(r"(\w+)\.(\w+)(?=$|: )", word):
+            section = schema["properties"][match[1]]
+            options = [section, *section.get("anyOf", [])]
+            found = [schema["$defs"][o["$ref"].rpartition("/")[2]] for o in options if "$ref" in o]
+            assert any(match[2] in one["properties"] for one in found), word
+            seen.add(match[1])
+        elif word.startswith("dlrun "):
+            assert word.split()[1] in COMMANDS, word
+            seen.add("dlrun")
+        elif word.endswith(":") or re.match(r"\w+: ", word):
+            assert word.partition(":")[0] in schema["properties"], word
+    assert seen >= {"resources", "environment", "on_failure", "dlrun"}
