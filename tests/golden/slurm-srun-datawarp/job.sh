@@ -131,11 +131,13 @@ failed_first() { # print when, role, rank, host, exit code and reason of the pro
 }
 
 first_failure() { # name it, with its last words
-  local first role rank host code note
+  local first role rank host code note words line
   first=$(failed_first) || return 0
   read -r _ role rank host code note <<<"$first"
   say "first failure: $role $rank on $host ended with exit code $code${note:+, $note}; the end of logs/$role-$rank.log:"
-  tail -n 15 -- "$run_dir/logs/$role-$rank.log" 2>/dev/null | sed 's/^/  | /' || true
+  words=$(tail -c 4096 -- "$run_dir/logs/$role-$rank.log" 2>/dev/null | tail -n 15 | tr -d '\0') || true # a line may be huge
+  words=${words##*"dlrun: run $((${DLRUN_RESTART:-0} + 1))"} # what stands above is of an earlier run
+  if [[ -n $words ]]; then while IFS= read -r line; do printf '  | %s\n' "$line"; done <<<"${words#$'\n'}"; fi
 }
 
 give_up() { # WHY: end the job, with the exit code of what failed first
