@@ -27,7 +27,7 @@ def survey(source: Source, options: Options) -> Tuple[Manifest, Findings]:
         raise SourceFault(message, "seen from {}".format(os.uname().nodename)) from None
     made = _columns(walk)
     _refuse(walk.findings, options)
-    if not made.names and (source.parts or source.include):
+    if not made.names and (source.parts or source.include or source.exclude):
         message = "nothing in `{}` is selected".format(text.name(source.root))
         raise SourceFault(message, "check the glob and the filter")
     made.info["source"] = source.describe()

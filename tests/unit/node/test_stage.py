@@ -83,6 +83,15 @@ def test_filters_choose_what_is_copied(tmp_path, source):
     assert names == wanted
 
 
+@pytest.mark.parametrize("filters", [("--include", "*.none"), ("--exclude", "f*", "--exclude", "large")])
+def test_a_filter_that_leaves_no_file_is_told(tmp_path, source, filters):
+    told = run("stage", "--source", source, "--to", tmp_path / "node", "--name", "set", *filters)
+    assert told.status == 1
+    assert "is selected" in told.err
+    assert "check the glob and the filter" in told.err
+    assert not (tmp_path / "node" / "set").exists()
+
+
 def test_links_are_followed_when_asked(tmp_path):
     write(os.fsencode(tmp_path / "elsewhere" / "real"), b"real data")
     (tmp_path / "source").mkdir()
