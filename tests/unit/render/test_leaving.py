@@ -11,14 +11,14 @@ import pytest
 SCRIPT = Path(__file__).parents[2] / "golden" / "slurm-srun-staged" / "job.sh"
 
 
-def kept(tmp_path: Path, keeper: str, step: str = ":") -> str:
-    """What `kept` answers where `keeper` has started the step that waits; `step` runs in place of each pause."""
+def kept(tmp_path: Path, keeper: str, step: str = ":", most: int = 50) -> str:
+    """What `kept` answers where `keeper` has started the step that waits; `step` runs in place of `most` pauses."""
     (tmp_path / "kept").mkdir()
     function = re.search(r"^kept\(\) \{.*?^\}$", SCRIPT.read_text(), re.MULTILINE | re.DOTALL)
     assert function, "no such function"
     script = f"""\
     run_dir=$1 paused=0
-    sleep() {{ ((++paused < 50)) || {{ echo waits; exit; }}; {step}; }}
+    sleep() {{ ((++paused < {most})) || {{ echo waits; exit; }}; {step}; }}
     {function[0]}
     {keeper}
     if kept; then echo all; else echo "not all, told $(cat "$run_dir/signalled" 2>/dev/null)"; fi
@@ -53,4 +53,4 @@ def test_nodes_that_take_their_time_are_waited_for(tmp_path):
 
 def test_a_step_that_slurm_did_not_ask_is_asked(tmp_path):
     own = "(trap 'echo TERM >\"$run_dir/signalled\"; exit' TERM; while :; do command sleep 0.1; done) & keeper=$!"
-    assert kept(tmp_path, own, "command sleep 0.1") == "not all, told TERM"
+    assert kept(tmp_path, own, "command sleep 0.1", most=900) == "not all, told TERM"
