@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 from pathlib import Path
@@ -25,6 +24,7 @@ SITE = {
     "launcher": {"name": "srun"},
     "partitions": {"debug": {"default": True}, "low": {"preemptable": True}, "high": {}},
 }
+NODES = ("n1", "n2", "n3")
 NAME = f"failures-{os.getpid()}"
 PROLOG = Path(f"/srv/dlrun-{NAME}/shared/task-prolog")
 BOTH = {"nodes": 2, "ranks_per_node": 1, "cpus_per_rank": 1, "walltime": "10m"}
@@ -54,87 +54,54 @@ def alice(cluster):
     return User(cluster, SITE)
 
 
-def why(alice, job: str) -> dict:
-    (answer,) = json.loads(alice.dlrun("why", job, "--json").stdout)["why"]
-    return answer
-
-
-def log_of(alice, job: str, name: str = "job") -> str:
-    path = alice.job_dir(job) / "logs" / f"{name}.log"
-    return path.read_text() if path.exists() else ""
-
-
-def begun(alice, job: str, rank: int = 0) -> None:
-    """Wait until a rank has said something."""
-    await_true(lambda: log_of(alice, job, f"rank-{rank}") != "", 60, f"rank {rank} to begin")
-
-
 def runs_of(alice, job: str) -> list[str]:
     """What each run of a training that counts them said; the shell may have said that it was terminated too."""
-    return [line for line in log_of(alice, job, "rank-0").splitlines() if line.startswith("run ")]
-
-
-def clean(alice, cluster, job: str, *, nodes: tuple[str, ...] = ("n1", "n2", "n3")) -> None:
-    """No process of the job is left on any node, and none of its own files is half there."""
-    place = alice.job_dir(job)
-    mark = str(place)
-
-    def gone() -> bool:
-        look = f"grep -lszF -- DLRUN_JOB_DIR={mark} /proc/[0-9]*/environ"
-        return not any(cluster.on(node, look, user="root").stdout for node in nodes)
-
-    await_true(gone, 60, "every process of the job to be gone")
-    for name in ("state.json", "outcome.json", "submission.json", "plan.json"):
-        if (place / name).exists():
-            assert json.loads((place / name).read_text())
-    assert not list(place.glob(".state.*"))
-    assert not list((place / "failures").glob("*.new"))
+    return [line for line in alice.log(job, "rank-0").splitlines() if line.startswith("run ")]
 
 
 def test_a_rank_that_is_killed(alice, cluster):
     job = alice.submit({"command": bash("echo begun; exec sleep 600"), "resources": BOTH})
-    begun(alice, job, 1)
-    host = (alice.job_dir(job) / "hosts").read_text().split()[1]
+    alice.begun(job, 1)
+    host = alice.hosts(job)[1]
     cluster.on(host, "kill -9 $(pgrep -u alice -x sleep)", user="root", check=True)
     assert alice.ended(job)[0]["state"] == "failed"
-    answer = why(alice, job)
+    answer = alice.why(job)
     assert answer["cause"] == "killed"
     assert (answer["first"]["rank"], answer["first"]["host"]) == (1, host)
-    clean(alice, cluster, job)
+    alice.left_nothing(job, NODES)
 
 
 def test_a_job_script_that_is_killed(alice, cluster):
     job = alice.submit({"command": bash("echo begun; exec sleep 600"), "resources": BOTH})
-    begun(alice, job)
-    host = (alice.job_dir(job) / "hosts").read_text().split()[0]
+    alice.begun(job)
+    host = alice.hosts(job)[0]
     cluster.on(host, "kill -9 $(pgrep -u alice -f slurm_script)", user="root", check=True)
     assert alice.ended(job)[0]["state"] == "failed"
-    assert why(alice, job)["cause"] == "killed"
-    clean(alice, cluster, job)
+    assert alice.why(job)["cause"] == "killed"
+    alice.left_nothing(job, NODES)
 
 
 def test_a_full_local_disk(alice, cluster):
     fill = "echo begun; head -c 120M /dev/zero >/tmp/shard"
     job = alice.submit({"command": bash(fill), "resources": ONE})
     assert alice.ended(job)[0]["state"] == "failed"
-    assert why(alice, job)["cause"] == "disk-full"
-    for node in ("n1", "n2", "n3"):  # what is full already when the job begins must not stop it
+    assert alice.why(job)["cause"] == "disk-full"
+    for node in NODES:  # what is full already when the job begins must not stop it
         cluster.on(node, "rm -f /tmp/shard; head -c 120M /dev/zero >/tmp/full", user="root")
     try:
         after = alice.submit({"command": bash("echo begun"), "resources": BOTH})
-        assert alice.ended(after)[0]["state"] == "completed", log_of(alice, after)
+        assert alice.ended(after)[0]["state"] == "completed", alice.log(after)
     finally:
-        for node in ("n1", "n2", "n3"):
+        for node in NODES:
             cluster.on(node, "rm -f /tmp/full", user="root")
-    clean(alice, cluster, job)
+    alice.left_nothing(job, NODES)
 
 
 def test_occupied_ports(alice, cluster):
     """The job takes another port; a program that insists on one of its own ends with that cause."""
     listen = "import socket, time; s = socket.socket(); s.bind(('', 20000)); s.listen(); time.sleep(600)"
-    nodes = ("n1", "n2", "n3")
     try:
-        for node in nodes:
+        for node in NODES:
             cluster.on(
                 node, f'setsid python3 -c "{listen}" </dev/null >/dev/null 2>&1 &', user="root", check=True
             )
@@ -145,7 +112,7 @@ def test_occupied_ports(alice, cluster):
         alice.write("site.yaml", {**SITE, "rendezvous": {"ports": [20000, 20001]}})
         own = "import os, socket; socket.socket().bind(('', int(os.environ['MASTER_PORT']))); print('bound')"
         good = alice.submit({"command": ["python3", "-c", own], "resources": ONE})
-        assert alice.ended(good)[0]["state"] == "completed", log_of(alice, good)
+        assert alice.ended(good)[0]["state"] == "completed", alice.log(good)
         assert (alice.job_dir(good) / "rendezvous").read_text().split()[1] == "20001"
         bad = alice.submit(  # not before: on one node with the first, it would hold the only port left
             {
@@ -154,11 +121,11 @@ def test_occupied_ports(alice, cluster):
             }
         )
         assert alice.ended(bad)[0]["state"] == "failed"
-        assert why(alice, bad)["cause"] == "port-in-use"
+        assert alice.why(bad)["cause"] == "port-in-use"
     finally:
-        for node in nodes:
+        for node in NODES:
             cluster.on(node, "kill $(pgrep -f 's.listen')", user="root")
-    clean(alice, cluster, bad)
+    alice.left_nothing(bad, NODES)
 
 
 def test_a_clock_that_is_wrong(alice, cluster):
@@ -169,9 +136,9 @@ def test_a_clock_that_is_wrong(alice, cluster):
     PROLOG.write_text(f"#!/bin/sh\ncase $(uname -n) in n2*) echo export LD_PRELOAD={shim} ;; esac\n")
     try:
         job = alice.submit({"command": bash("echo begun"), "resources": {**BOTH, "spare_nodes": 1}})
-        assert alice.ended(job)[0]["state"] == "completed", log_of(alice, job)
-        assert "node n2: its clock is +60.0 s from the others'" in log_of(alice, job)
-        assert (alice.job_dir(job) / "hosts").read_text().split() == ["n1", "n3"]
+        assert alice.ended(job)[0]["state"] == "completed", alice.log(job)
+        assert "node n2: its clock is +60.0 s from the others'" in alice.log(job)
+        assert alice.hosts(job) == ["n1", "n3"]
     finally:
         PROLOG.write_text("#!/bin/sh\n")
 
@@ -180,12 +147,12 @@ def test_a_second_cancel_during_the_first(alice, cluster):
     """The program ends for nobody, so the first cancel takes its time."""
     stubborn = "trap '' TERM INT; echo begun; while :; do sleep 1; done"
     job = alice.submit({"command": bash(stubborn), "resources": BOTH})
-    begun(alice, job, 1)
+    alice.begun(job, 1)
     alice.dlrun("cancel", job)
     alice.dlrun("cancel", job, code=None)
     assert alice.ended(job)[0]["state"] == "cancelled"
-    assert why(alice, job)["cause"] == "cancelled"
-    clean(alice, cluster, job)
+    assert alice.why(job)["cause"] == "cancelled"
+    alice.left_nothing(job, NODES)
 
 
 def test_put_back_by_hand_and_preempted(alice, cluster):
@@ -193,38 +160,38 @@ def test_put_back_by_hand_and_preempted(alice, cluster):
     counts = 'echo "run $DLRUN_RESTART"; ((DLRUN_RESTART)) || exec sleep 600'
     low = {**BOTH, "nodes": 3, "partition": "low", "exclusive": True}
     job = alice.submit({"command": bash(counts), "resources": low, "on_failure": {"requeue": 2}})
-    begun(alice, job)
+    alice.begun(job)
     high = alice.submit({"command": bash("echo begun"), "resources": {**low, "partition": "high"}})
     assert alice.ended(high, within=120)[0]["state"] == "completed"
-    assert alice.ended(job, within=120)[0]["state"] == "completed", log_of(alice, job)
+    assert alice.ended(job, within=120)[0]["state"] == "completed", alice.log(job)
     assert runs_of(alice, job) == ["run 0", "run 1"]
 
     by_hand = alice.submit({"command": bash(counts), "resources": BOTH, "on_failure": {"requeue": 1}})
     lost = alice.submit(
         {"command": bash("echo begun; exec sleep 600"), "resources": {**ONE, "partition": "low"}}
     )
-    begun(alice, by_hand)
-    begun(alice, lost)
+    alice.begun(by_hand)
+    alice.begun(lost)
     cluster.on("login", ["scontrol", "requeue", by_hand], user="alice", check=True)
     high = alice.submit({"command": bash("echo begun"), "resources": {**low, "partition": "high"}})
     assert alice.ended(lost, within=120)[0]["state"] == "preempted"
-    assert why(alice, lost)["cause"] == "preempted"
-    assert alice.ended(by_hand, within=120)[0]["state"] == "completed", log_of(alice, by_hand)
+    assert alice.why(lost)["cause"] == "preempted"
+    assert alice.ended(by_hand, within=120)[0]["state"] == "completed", alice.log(by_hand)
     assert runs_of(alice, by_hand) == ["run 0", "run 1"]
     alice.ended(high, within=120)
     for one in (job, by_hand, lost):
-        clean(alice, cluster, one)
+        alice.left_nothing(one, NODES)
 
 
 def test_a_node_whose_slurmd_is_killed(alice, cluster):
     job = alice.submit({"command": bash("echo begun; exec sleep 600"), "resources": BOTH})
-    begun(alice, job, 1)
-    host = (alice.job_dir(job) / "hosts").read_text().split()[1]
+    alice.begun(job, 1)
+    host = alice.hosts(job)[1]
     cluster.on(host, "kill -9 $(pgrep -x slurmd)", user="root", check=True)
     try:
         assert alice.ended(job, within=120)[0]["state"] == "node failed"
-        assert why(alice, job)["cause"] == "node"
+        assert alice.why(job)["cause"] == "node"
     finally:
         cluster.kill_node(host)  # what still runs there, nobody can end
         cluster.start_node(host)
-    clean(alice, cluster, job)
+    alice.left_nothing(job, NODES)
