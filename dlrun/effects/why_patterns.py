@@ -273,7 +273,7 @@ BY_NOTE = {
     "hang": ("hang", "no rank wrote or computed anything for the time that `hang` allows", "see where each rank stood: its log, and {stacks}; a rank that stands elsewhere than the others is the one to look at"),
     "placement": ("placement", "ranks are not where the plan puts them: the first {1}", "`dlrun verify` with its spec compares every rank and says what is likely behind it"),
     "node failed": ("node", "too few of its nodes are good: {1}", "`dlrun logs JOB --rank job` names the bad ones; ask for more `spare_nodes`, or tell the centre"),
-    "fabric": ("fabric", "the job fell back to a slower network: {1}", "look for `NET/` and warnings above in {log}; `fabric_check: warn` lets it run all the same"),
+    "fabric": ("fabric", "the job fell back to a slower network: {1}", "see what the library says in {log} before it names its transport (NCCL: `NET/`); `fabric_check: warn` lets it run all the same"),
 }  # fmt: skip
 """Causes that a job finds by itself and notes with a detail, in place of which stands `{1}`."""
 
