@@ -124,8 +124,8 @@ class Bench:
         wanted = self.given.ways.split(",") if self.given.ways else list(ways)
         return {name: words for name, words in ways.items() if name in wanted or name == "dlrun"}
 
-    def turns(self, title, ways, before=lambda: None):
-        """Every way in turns, its best round; `before` each is called."""
+    def turns(self, title, ways, before=lambda: None, after=lambda _name: None):
+        """Every way in turns, its best round; `before` each is called, and `after` each with its name."""
         best = {name: (float("inf"), 0.0) for name in ways}
         try:
             for _ in range(self.given.rounds):
@@ -133,6 +133,7 @@ class Bench:
                     self.fresh()
                     before()
                     best[name] = min(best[name], self.timed(words))
+                    after(name)
         finally:  # also what there is when it is ended before its time
             table(title, best)
         self.fresh()

@@ -75,18 +75,31 @@ xargs -0 -P {SLOW_WIDTH} -n 32 cp --parents -t "$2"'
     )
     more = {"xargs cp": ["sh", "-c", wide, "sh", view, bench.target / "copy"]}
     for metadata, read in SLOW:
+        calls, counted = {}, bench.root / "calls"
 
-        def again(metadata=metadata, read=read):
-            subprocess.run(["fusermount3", "-q", "-uz", view], check=False)
+        def again(metadata=metadata, read=read, counted=counted):
+            counted.unlink(missing_ok=True)
+            os.environ["SLOW_CALLS"] = str(counted)
             subprocess.run([program, source, str(metadata), str(read), view], check=True)
+
+        def seen(name, calls=calls, counted=counted):
+            subprocess.run(["fusermount3", "-u", view], check=True)
+            for _ in range(200):
+                if counted.exists() and counted.stat().st_size:
+                    break
+                time.sleep(0.05)
+            calls[name] = [int(number) for number in counted.read_text().split()]
 
         title = (
             f"slow: {count:,} files of 33 KB, {metadata / 1000} ms a metadata call, {read / 1000} ms a read"
         )
         try:
-            bench.turns(title, bench.ways(view, SLOW_WIDTH, more), again)
+            bench.turns(title, bench.ways(view, SLOW_WIDTH, more), again, seen)
         finally:
             subprocess.run(["fusermount3", "-q", "-uz", view], check=False)
+        print("\ncalls for a file: lookups, opens, reads\n")
+        for name, numbers in calls.items():
+            print(f"- {name}: " + ", ".join(f"{number / count:.2f}" for number in numbers[:3]))
 
 
 def warm(bench):
