@@ -76,10 +76,8 @@ def build(inputs: Inputs) -> Plan:
     stored = storage.decide(spec, site, layout, choice, inputs.measured, ledger)
     points = sweep.points(spec.sweep, ledger)
     metrics.check(spec, ledger)
-    names = command_line.values(
-        command_line.Known(spec=spec, layout=layout, threads=threads, data=stored.data)
-    )
-    commands = [command_line.fill(spec, names, point, ledger) for point in points or [{}]]
+    known = command_line.Known(spec=spec, layout=layout, threads=threads, data=stored.data)
+    commands = command_line.commands(known, points, ledger)
     _ask_framework(choice, shape, commands[0], inputs, ledger)
     container = contain(spec, site, layout, inputs.directory, stored.data, choice.launcher.NAME, ledger)
     of_fabric, of_nodes, of_check = _fabric_and_checks(spec, site, layout, choice.launcher, ledger)

@@ -55,18 +55,18 @@ RESERVED = frozenset(_VALUES)
 """Names that are the same at every point of a sweep, and so can be none of its parameters."""
 
 
-def values(known: Known) -> dict[str, Any]:
-    """The values that this job has, by name."""
+def commands(known: Known, sweep: Sequence[Mapping[str, str]], ledger: Ledger) -> list[tuple[Text, ...]]:
+    """The command with its `{{ }}` filled in, at each point of a sweep; without one, the one command."""
     found = ((name, of(known)) for name, of in _VALUES.items())
-    return {name: value for name, value in found if value is not None}
+    names = {name: value for name, value in found if value is not None}
+    return [_fill(known.spec, {**names, **point}, ledger) for point in sweep or [{}]]
 
 
-def fill(spec: Spec, names: Mapping[str, Any], point: Mapping[str, str], ledger: Ledger) -> tuple[Text, ...]:
-    """The command with its `{{ }}` filled in, from the job's values and the parameters of a point."""
+def _fill(spec: Spec, names: Mapping[str, Any], ledger: Ledger) -> tuple[Text, ...]:
     words = []
     for index, argument in enumerate(spec.command):
         try:
-            words.append(expressions.substitute(argument, {**names, **point}))
+            words.append(expressions.substitute(argument, names))
         except expressions.ExpressionError as error:
             hint = error.help
             if error.name in ("batch_per_rank", "global_batch"):
