@@ -24,7 +24,7 @@ from .node_before import NodeBefore
 from .options import part
 from .progress import Totals
 from .safety import read_secret
-from .stage import COPY, RELAY, Prepared, Stage
+from .stage import COPY, Prepared, Stage
 from .task import Tokens
 from .threads import in_thread
 from .wire import session_key
@@ -384,26 +384,3 @@ class Member:
             for channel in crew.channels:
                 asyncio.get_event_loop().remove_reader(channel)
             crew.__exit__()
-
-
-def run(stage: Stage) -> None:
-    """Stage together with the other nodes of the host list."""
-    loop = asyncio.new_event_loop()
-    asyncio.set_event_loop(loop)
-    member = Member(stage)
-    try:
-        loop.run_until_complete(member.run())
-    finally:
-        member.close()
-        loop.set_exception_handler(lambda _, __: None)  # what is given up by ending is no news
-        loop.run_until_complete(asyncio.sleep(0))
-    staged = member.staged
-    if staged is None:
-        return
-    if (
-        staged.prepared.how == RELAY
-    ):  # out of the chain, so that nobody waits for us while we wait for the other job
-        stage.lock()
-        stage.copy_here(staged.manifest, **staged.more)
-    else:
-        stage.done(staged.manifest, staged.prepared, **staged.more)

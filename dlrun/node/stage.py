@@ -282,9 +282,9 @@ def _run(stage: Stage) -> None:
     if stage.given.hosts is None:
         stage.alone()
         return
-    from . import member
+    from . import chain
 
-    member.run(stage)
+    chain.run(stage)
 
 
 def _in_place(stage: Stage, fault: NoSpace) -> None:
