@@ -64,7 +64,15 @@ def written(place: Path, plan: Plan, real: list[dict[str, object]]) -> list[str]
     for rank in range(request.ranks):
         node, local = divmod(rank, request.ranks_per_node)
         mask = [0] if rank % 8 == 7 else list(placement.ranks[local].mask)
-        its = {**real[local], "rank": rank, "host": f"n{node}", "mask": mask, "sum": right, "threads": None, "online": []}
+        its = {
+            **real[local],
+            "rank": rank,
+            "host": f"n{node}",
+            "mask": mask,
+            "sum": right,
+            "threads": None,
+            "online": [],
+        }
         (place / "logs" / f"rank-{rank}.log").write_text(f"dlrun-check {json.dumps(its)}\n")
     return [f"n{node}" for node in range(request.nodes)]
 
