@@ -9,7 +9,8 @@ slow    5,000 files of 33 KB from a source with a slow metadata server (a FUSE f
 warm    the files of `small` once more: nothing is copied
 reads   random reads a second from the staged files, from the same set packed, and from LMDB
 chain   256 MB, as one file and as 20,000 small ones, from one host to N others over links shaped to --link Mbit/s
-        (network namespaces: needs root, `ip` and `tc`), with a node killed half-way, and beside N rsync clients
+        (network namespaces: needs root, `ip` and `tc`), with a node killed half-way, beside N rsync clients
+        and `sbcast` on a Slurm of the tests (tests/cluster)
 relay   the CPU time that a node in the middle of a chain takes
 model   the cost model of chain and tree for many nodes, fitted to `chain`; a computation, not a measurement
 
@@ -40,7 +41,7 @@ PARTS = {
     "relay": chain.relay,
     "model": chain.model,
 }
-KINDS = ("one", "small", "killed", "rsync")
+KINDS = ("one", "small", "killed", "rsync", "sbcast")
 
 
 def arguments():

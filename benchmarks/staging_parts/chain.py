@@ -8,6 +8,7 @@ import time
 
 from dlrun.node.topology import HOP
 
+from . import sbcast
 from .bench import installed
 from .hosts import Hosts, usable
 
@@ -84,6 +85,10 @@ def chain(bench):
                 )
             if installed("rsync") and "rsync" in given.kinds:
                 row("rsync, each node by itself", count, pulls(bench, hosts, one), wire, f"{count} times")
+        if "sbcast" in given.kinds:
+            taken = sbcast.seconds(one / "large", count, given.link)
+            if taken is not None:
+                row("sbcast of Slurm", count, taken, wire, "1 times")
 
 
 def row(label, count, taken, wire, read):
