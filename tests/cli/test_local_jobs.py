@@ -301,7 +301,7 @@ def test_a_cancelled_sweep_starts_no_further_point(dlrun):
 
 TOOLS = (
     "bash awk cat cksum cut date env getent grep head hostname id ip ln mkdir mktemp mv paste readlink rm rmdir "
-    "sed sleep sort tail taskset uname"
+    "sed sleep sort tail taskset tr uname"
 )
 """What coreutils, util-linux and their like have on every node: no Python, and no dlrun."""
 

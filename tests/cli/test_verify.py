@@ -30,7 +30,7 @@ def test_ranks_report_in_place_of_the_training(dlrun):
 def test_a_difference_is_said_and_is_the_exit_code(dlrun):
     more = "environment: {variables: {OMP_NUM_THREADS: '7'}}\nplacement: {threads: 1}\n"
     ran = dlrun("verify", dlrun.spec(SPEC + more), code=1)
-    assert "rank 0 OMP_NUM_THREADS is 7, not 1; likely: the spec" in ran.stdout
+    assert "ranks 0-1: OMP_NUM_THREADS is 7, not 1; likely: the spec" in ran.stdout
     assert "0 of 2 ranks are as planned" in ran.stderr
 
 
