@@ -29,5 +29,5 @@ failed=0
 suite() { pytest -q -r aR --reruns 1 "$@" || failed=1; }
 suite -n auto tests --ignore tests/cluster --ignore tests/frameworks --ignore tests/oracles
 suite tests/oracles tests/cluster
-suite tests/frameworks -m 'not slow' # the heavy installations run when named: -m slow
+suite -n auto --maxprocesses 4 tests/frameworks -m 'not slow' # the heavy installations run when named: -m slow
 exit "$failed"
