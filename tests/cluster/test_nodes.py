@@ -154,16 +154,19 @@ def test_a_node_that_dies_is_replaced_in_the_same_allocation(alice, cluster):
     log = place / "logs" / "rank-1.log"
     await_true(lambda: log.exists() and "step 3\n" in log.read_text(), 90, "the training to begin")
     assert "has no checks of its own" in alice.log(job)
-    assert (place / "hosts").read_text().split() == ["n1", "n2"]
-    cluster.kill_node("n2")
+    used = (
+        (place / "hosts").read_text().split()
+    )  # on a busy machine a node can seem slow, and is the spare one
+    victim = [host for host in used if host != "n1"][-1]
+    cluster.kill_node(victim)
     try:
         (run,) = alice.ended(job, within=240)
         log = alice.log(job)
         assert run["state"] == "completed", log
-        assert "node n2: did not answer" in log
+        assert f"node {victim}: did not answer" in log
         assert "starting again on 2 of them" in log
-        assert (place / "hosts").read_text().split() == ["n1", "n3"]
+        assert (place / "hosts").read_text().split() == [h for h in ("n1", "n2", "n3") if h != victim]
         runs = [line.split()[1] for line in alice.log(job, "rank-0").splitlines() if line.startswith("run ")]
         assert runs == ["0", "1"]
     finally:
-        cluster.start_node("n2")
+        cluster.start_node(victim)
