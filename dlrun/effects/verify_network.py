@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from dlrun.effects.verify_report import Difference, Report
 from dlrun.model.plan import FabricCheck, Plan
+from dlrun.node.node_checks import SKEW
 from dlrun.node.transport_lines import NAMES, TCP
 
-_SKEW = 2.0
-"""Seconds by which the clocks of two nodes may differ."""
 _LOCKED = 64 << 20
 """Bytes of memory that a rank must be able to lock for a network adapter: less is a system's default."""
 _RDMA = ("infiniband", "roce", "omni-path")
@@ -36,7 +35,7 @@ def reached(plan: Plan, report: Report, first: Report | None, interfaces: Sequen
     elif report["sum"] != (right := plan.request.ranks * (plan.request.ranks + 1) // 2):
         found.append(Difference(what=f"the sum over all ranks is {report['sum']}, not {right}",
                                 cause="ranks of another run answered"))  # fmt: skip
-    if abs(report.get("clock", 0.0)) > _SKEW:
+    if abs(report.get("clock", 0.0)) > SKEW:
         what = f"its clock is {report['clock']:+.1f} s from rank 0's"
         found.append(Difference(what=what, cause="no time service on a node"))
     over = ", ".join(interfaces)

@@ -20,6 +20,11 @@ BULK, NUMBER = b"B", b"N"
 """What a connection to rank 0 begins with."""
 
 
+def number(name: str) -> int:
+    """A variable of the framework's agent (`RANK`), or the job's own (`DLRUN_RANK`)."""
+    return int(os.environ.get(name, os.environ["DLRUN_" + name]))
+
+
 def publish(name: str, *words: object) -> None:
     """Tell the other ranks of this very run, by a file of the run's directory, whole or not at all."""
     path = os.path.join(os.environ["DLRUN_RUN_DIR"], name)
@@ -92,7 +97,7 @@ def listen() -> socket.socket:
     return server
 
 
-def first(world: int, over: List[str]) -> Tuple[float, int]:
+def first(world: int, over: List[str]) -> int:
     """Rank 0: send bytes back, add up what the others bring, tell all the sum; OSError if one does not come."""
     deadline = time.time() + PATIENCE
     server = listen()
@@ -112,7 +117,7 @@ def first(world: int, over: List[str]) -> Tuple[float, int]:
     for connection in connections:
         connection.sendall("{:16d}{:32.6f}".format(total, time.time()).encode())
         connection.close()
-    return time.time(), total
+    return total
 
 
 def bulk(place: Tuple[str, int], source: str) -> Dict[str, Any]:
@@ -143,11 +148,11 @@ def another(number: int, over: List[str]) -> Dict[str, Any]:
     return found
 
 
-def exchange(rank: int, world: int, over: Optional[List[str]] = None) -> Dict[str, Optional[Any]]:
+def exchange(rank: int, world: int, over: List[str]) -> Dict[str, Optional[Any]]:
     """Everything for one rank; `unreached` says why rank 0's rendezvous was not reached, or who did not come."""
     try:
         if rank == 0:
-            return {"sum": first(world, over or [])[1], "clock": 0.0}
-        return another(rank + 1, over or [])
+            return {"sum": first(world, over), "clock": 0.0}
+        return another(rank + 1, over)
     except OSError as error:
         return {"unreached": in_words(error), "rendezvous": os.environ["DLRUN_MASTER_ADDR"]}

@@ -109,11 +109,6 @@ def kernel_list(name: str) -> List[int]:
         return []
 
 
-def number(name: str) -> int:
-    """A variable of the framework's agent (`RANK`), or the job's own (`DLRUN_RANK`)."""
-    return int(os.environ.get(name, os.environ["DLRUN_" + name]))
-
-
 def gpu_devices(root: str = "/dev") -> Optional[List[int]]:
     """How many GPUs this process may open, and how many there are; None where the node has none of NVIDIA's."""
     names = [name for name in os.listdir(root) if name.startswith("nvidia") and name[6:].isdigit()]
@@ -137,8 +132,8 @@ def itself() -> Dict[str, Any]:
     """What this rank is."""
     environment = os.environ
     return {
-        "rank": number("RANK"),
-        "local_rank": number("LOCAL_RANK"),
+        "rank": check_network.number("RANK"),
+        "local_rank": check_network.number("LOCAL_RANK"),
         "host": environment["DLRUN_HOST"],
         "mask": sorted(os.sched_getaffinity(0)),
         "threads": environment.get("OMP_NUM_THREADS"),
@@ -174,7 +169,7 @@ def by_library(ways: List[str]) -> None:
             os._exit(code)
     failed = _failed(child, time.time() + LIBRARY)
     if failed is not None:
-        said = {"rank": number("RANK"), "failed": failed}
+        said = {"rank": check_network.number("RANK"), "failed": failed}
         sys.stdout.write("dlrun-library " + json.dumps(said) + "\n")
 
 
@@ -201,7 +196,7 @@ def main(words: List[str]) -> int:
     if words[:1] == ["--over"]:
         over, ways = words[1].split(","), words[2:]
     report = itself()
-    report.update(check_network.exchange(report["rank"], number("WORLD_SIZE"), over))
+    report.update(check_network.exchange(report["rank"], check_network.number("WORLD_SIZE"), over))
     sys.stdout.write("dlrun-check " + json.dumps(report) + "\n")
     if ways:
         by_library(ways)

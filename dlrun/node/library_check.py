@@ -16,7 +16,7 @@ from array import array
 from datetime import timedelta
 from typing import Any, Dict, List
 
-from .check_network import publish, published
+from .check_network import number, publish, published
 
 PATIENCE = 240.0
 """Seconds that ranks wait for one another: imports on a cold file system take minutes, and not alike on all nodes."""
@@ -42,7 +42,7 @@ def by_torch(rank: int, world: int) -> Result:
         )
     device = torch.device("cpu")
     if gpus:
-        local = int(os.environ.get("LOCAL_RANK", os.environ["DLRUN_LOCAL_RANK"]))
+        local = number("LOCAL_RANK")
         device = torch.device("cuda", local % torch.cuda.device_count())
         torch.cuda.set_device(device)
     dist.init_process_group(backend, store=store, rank=rank, world_size=world, timeout=patience)
@@ -82,8 +82,8 @@ WAYS = {"torch": by_torch, "mpi4py": by_mpi4py}
 
 def main(ways: List[str]) -> int:
     """Print what came of the test; 0 also where it failed: the line says how."""
-    rank = int(os.environ.get("RANK", os.environ["DLRUN_RANK"]))
-    world = int(os.environ.get("WORLD_SIZE", os.environ["DLRUN_WORLD_SIZE"]))
+    rank = number("RANK")
+    world = number("WORLD_SIZE")
     there = [way for way in ways if importlib.util.find_spec(way) is not None]
     result = {"rank": rank}  # type: Result
     if there:

@@ -113,11 +113,9 @@ def stage_keep(site: Site, layout: Layout, choice: Choice) -> tuple[Text, ...]:
     if site.scheduler.type != "slurm" or choice.launcher.NAME in ("ssh", "local"):
         return ()
     own = choice.launcher.NAME == "srun"
-    launcher, settings = (
-        (choice.launcher, site.launcher) if own else (backends.launcher("srun"), LauncherSite(name="srun"))
-    )
-    more = ("--overlap", "--mem=0") if own else ("--mpi=none", "--overlap", "--mem=0")
-    return (*launcher.start(_one_each(site, layout), settings), *map(Text.of, more))
+    settings = site.launcher if own else LauncherSite(name="srun")
+    more = (*(() if own else ("--mpi=none",)), "--overlap", "--mem=0")
+    return (*backends.launcher("srun").start(_one_each(site, layout), settings), *map(Text.of, more))
 
 
 def _one_each(site: Site, layout: Layout) -> Step:
