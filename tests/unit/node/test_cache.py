@@ -2,12 +2,14 @@
 
 import json
 import os
+import shutil
 import time
 
 import pytest
 from dlrun.node import cache, uses
 from dlrun.node.area import Area
 from dlrun.node.errors import NoSpace
+from dlrun.node.remove import remove_tree
 
 from .programs import run
 from .trees import write
@@ -193,3 +195,26 @@ def test_verify_finds_what_was_damaged_later(node):
     found = run("verify", "--to", node, "--name", "a")
     assert (found.status, "`f`" in found.err) == (1, True)
     assert run("verify", "--to", node, "--name", "none").status == 1
+
+
+@pytest.mark.parametrize("after", ["stat", "open", "listdir"])
+@pytest.mark.parametrize("other", ["removes", "takes over"])
+def test_rubbish_that_another_job_removes_at_the_same_time_goes(tmp_path, after, other):
+    """Jobs that end together clean one node together, and each takes what it finds for left behind."""
+    area = Area(str(tmp_path / "node"))
+    rubbish = tmp_path / "node/.dlrun/trash.1.0"
+    write(os.fsencode(rubbish / "sub" / "f"), b"x")
+    real, meanwhile = getattr(os, after), pytest.MonkeyPatch()
+
+    def then(*words, **more):
+        meanwhile.undo()  # once is enough
+        found = real(*words, **more)
+        taken = rubbish.rename(tmp_path / "taken")
+        if other == "removes":
+            shutil.rmtree(taken)
+        return found
+
+    meanwhile.setattr(os, after, then)
+    remove_tree(area.control, b"trash.1.0")
+    assert not rubbish.exists()
+    assert not (tmp_path / "taken/sub/f").exists() or after != "listdir"
