@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jinja2
 
@@ -17,6 +17,9 @@ from dlrun.model.plan import Plan, Variable
 from dlrun.model.text import Shell, Text
 from dlrun.plan.data_words import stage_words
 from dlrun.render.shell import Raw, command, comment, quote
+
+if TYPE_CHECKING:
+    from dlrun.schedulers.protocol import Scheduler
 
 _PLAIN_SSH = (Text.of("ssh"), Text.of("-o"), Text.of("BatchMode=yes"))
 _RANK_LEVEL = (
@@ -56,7 +59,7 @@ def scripts(
         "checked": next((role for role in plan.roles if not role.service), None),
         "led": [role for role in plan.roles if role.identity is not None],
         "own_causes": _own_causes(plan),
-        "asks_by": _asks_by(plan),
+        "asks_by": _asks_by(plan, scheduler),
         "stage_words": lambda data: stage_words(data, plan.request, plan.stage_quota),
         "stage_directory": plan.stage_directory,
         "names": _names(plan),
@@ -77,10 +80,10 @@ def _own_causes(plan: Plan) -> bool:
     return plan.verify == "fail" or fabric or plan.node_checks is not None
 
 
-def _asks_by(plan: Plan) -> Sequence[Text]:
+def _asks_by(plan: Plan, scheduler: Scheduler) -> Sequence[Text]:
     """The ssh command by which the job asks each node, after a failure, whether it is still there.
 
-    Empty where that is told by something else: Slurm, or checks of the nodes. An MPI's own launcher may need no ssh;
+    Empty where that is told by something else: the scheduler, or checks of the nodes. An MPI's own launcher may need no ssh;
     where all nodes refuse it, the job takes that for no answer.
     """
     if plan.request.nodes == 1 or plan.node_checks is not None:
@@ -88,7 +91,7 @@ def _asks_by(plan: Plan) -> Sequence[Text]:
     if plan.launch.name == ssh.NAME:
         started = next((role.launch for role in plan.roles if role.launch), ())
         return ssh.command(started) if started else ()
-    return _PLAIN_SSH if plan.scheduler in {"openpbs", "torque"} else ()
+    return () if scheduler.TELLS_OF_LOST_NODES else _PLAIN_SSH
 
 
 def plan_json(plan: Plan) -> str:

@@ -22,6 +22,7 @@ REQUEUE = ': >"$DLRUN_RUN_DIR/.again"'
 HIDES_ENVIRONMENT = True
 SIGNALS_EARLY = False
 WRITES_IN_PLACE = True
+TELLS_OF_LOST_NODES = True  # there is one node
 
 
 def directives(

@@ -27,6 +27,7 @@ REQUEUE = None
 HIDES_ENVIRONMENT = False
 SIGNALS_EARLY = False
 WRITES_IN_PLACE = True
+TELLS_OF_LOST_NODES = False
 
 _NODE_LOST = (State.NODE_FAILED, "PBS lost the connection to a node")
 _NODE_RESTARTED = (State.NODE_FAILED, "PBS was restarted on the node")

@@ -39,6 +39,8 @@ class Scheduler(Protocol):
     """True if the scheduler itself sends `request.signal`; else the job script must do it in time."""
     WRITES_IN_PLACE: bool
     """True if the log asked for is there, and grows, while the job runs; else only the job script can do that."""
+    TELLS_OF_LOST_NODES: bool
+    """True if a job hears from the scheduler that a node of it died; else it asks each, after a failure, by ssh."""
 
     def directives(
         self,

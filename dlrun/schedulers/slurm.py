@@ -26,6 +26,7 @@ REQUEUE = (
 HIDES_ENVIRONMENT = True
 SIGNALS_EARLY = True
 WRITES_IN_PLACE = True
+TELLS_OF_LOST_NODES = True
 
 
 def submit(script: str, *, check: bool = False) -> Sequence[str]:

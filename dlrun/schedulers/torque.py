@@ -38,6 +38,7 @@ REQUEUE = None
 HIDES_ENVIRONMENT = False
 SIGNALS_EARLY = False
 WRITES_IN_PLACE = False
+TELLS_OF_LOST_NODES = False
 
 _CODES = {
     -1: (State.FAILED, "it could not be started"),
