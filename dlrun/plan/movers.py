@@ -48,12 +48,12 @@ def choose_mover(
             help="name dbcast or dcp as `storage.mover` in the site profile, or none",
         )
         return None
-    why, others = _unsuited(mover, local, layout, choice), ""
-    if mover.name == "datawarp" and not why:
-        sets, others = datawarp.choose(data, measured, ENVIRONMENT)
-        why = "" if sets else others
-    if why:
-        ledger.decide("data.mover", "chain", "staging", f"the site's {mover.name} is not used: {why}")
+    if mover.name == "datawarp":
+        planned, said = _datawarp(mover, local, data, measured)
+    else:
+        planned, said = _program(mover, site, local, layout, choice, sets)
+    if planned is None:
+        ledger.decide("data.mover", "chain", "staging", f"the site's {mover.name} is not used: {said}")
         return None
     ledger.decide(
         "data.mover",
@@ -61,22 +61,41 @@ def choose_mover(
         "staging",
         "the site profile wants it; what it brings is checked, and "
         + ("its failure ends the job" if mover.on_failure == "fail" else "dlrun brings what is missing")
-        + (f"; {others}" if others else ""),
+        + (f"; {said}" if said else ""),
     )
+    return planned
+
+
+def _datawarp(
+    mover: Mover, local: NodeLocal, data: Sequence[DataPlan], measured: Mapping[str, Measured]
+) -> tuple[MoverPlan | None, str]:
+    """The sets that stand there when the job starts, and why the others do not; None if none does."""
+    if why := datawarp.unsuited(local):
+        return None, why
+    sets, others = datawarp.choose(data, measured, ENVIRONMENT)
+    return (_planned(mover, sets, arrived=datawarp.place(local)) if sets else None), others
+
+
+def _program(
+    mover: Mover, site: Site, local: NodeLocal, layout: Layout, choice: Choice, sets: tuple[str, ...]
+) -> tuple[MoverPlan | None, str]:
+    """The program that brings the sets, or None and why it cannot serve this job."""
+    if why := _unsuited(mover, local, layout, choice):
+        return None, why
+    return _planned(mover, sets, argv=_call(mover, site, layout, choice)), ""
+
+
+def _planned(
+    mover: Mover, sets: tuple[str, ...], *, argv: tuple[Text, ...] = (), arrived: Text | None = None
+) -> MoverPlan:
+    strict = mover.on_failure == "fail"
     return MoverPlan(
-        name=mover.name,
-        argv=_call(mover, site, layout, choice) if mover.name != "datawarp" else (),
-        by=_BY[mover.name],
-        strict=mover.on_failure == "fail",
-        sets=sets,
-        arrived=datawarp.place(local) if mover.name == "datawarp" else None,
+        name=mover.name, argv=argv, by=_BY[mover.name], strict=strict, sets=sets, arrived=arrived
     )
 
 
 def _unsuited(mover: Mover, local: NodeLocal, layout: Layout, choice: Choice) -> str:
-    """Why a mover cannot serve this job; empty when it can."""
-    if mover.name == "datawarp":
-        return datawarp.unsuited(local)
+    """Why a program cannot serve this job; empty when it can."""
     alone = layout.nodes == 1
     if mover.name != "dcp" and alone:
         return "there is one node, and nothing to pass on"
