@@ -279,9 +279,11 @@ export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a kil
 export DLRUN_STAGE=/local/dlrun-"$DLRUN_USER" # node-local storage, as the site names it
 mkdir -p -- '/scratch/my results' # now, not when they are to be brought there
 export DLRUN_RESULTS=$DLRUN_STAGE/.results-${DLRUN_RUN_ID//[!A-Za-z0-9._-]/-} # what is written here is brought home
+bringing() { say "bringing the results to "'/scratch/my results'; }
+
 bring_results() { # from every node's own storage, after a good end or a bad one; sets status if they do not arrive
   if [[ -z $in_place ]]; then return; fi
-  say "bringing the results to "'/scratch/my results'
+  bringing
   srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/stage.sh" out </dev/null &
   wait "$!" || results_left
 }
@@ -333,7 +335,7 @@ on_each_node() { # TENTHS ACTION: a step of stage.sh that may take so long; fals
 
 leave() { # the job was asked to end, and has little time: ranks, results and data at once, each node its own
   kill -TERM "${steps[@]}" 2>/dev/null
-  if [[ -n $in_place ]]; then say "bringing the results to "'/scratch/my results'; fi
+  if [[ -n $in_place ]]; then bringing; fi
   if [[ -z $keeper ]] || kept; then return; fi # what is on its way in goes by itself
   on_each_node 1000 leave || [[ -z $in_place ]] || results_left
 }
