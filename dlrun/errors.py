@@ -36,3 +36,9 @@ class AuthenticationFailed(DlrunError):
     """A login node would not let us in."""
 
     exit_code = 4
+
+
+class Interrupted(DlrunError):
+    """The user asked to end what ran, by Ctrl-C; `help` says what stays and how it goes on."""
+
+    exit_code = 130

@@ -16,7 +16,7 @@ import click
 from dlrun import __version__
 from dlrun.cli.diagnostics import report as report_problems
 from dlrun.cli.output.colour import wanted
-from dlrun.errors import DlrunError
+from dlrun.errors import DlrunError, Interrupted
 from dlrun.model.nearest import nearest
 from dlrun.model.problem import InvalidFile
 
@@ -32,6 +32,8 @@ def report(error: Exception, arguments: Sequence[str]) -> int:
         )
         return error.exit_code
     if isinstance(error, DlrunError):
+        if isinstance(error, Interrupted):
+            click.echo(err=True)  # after the `^C` that stands in the line
         _say(error.message, error.help, _colour(arguments))
         return error.exit_code
     if isinstance(error, click.exceptions.NoArgsIsHelpError):

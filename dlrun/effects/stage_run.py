@@ -16,10 +16,11 @@ from typing import Any
 from dlrun.effects import jobs
 from dlrun.effects.job_files import files
 from dlrun.effects.stage import Staging, expanded
-from dlrun.errors import OperationFailed
+from dlrun.errors import Interrupted, OperationFailed
 from dlrun.model.plan import DataPlan
 from dlrun.model.text import Shell, Text
 from dlrun.node import bundle
+from dlrun.node.__main__ import GOES_ON
 from dlrun.plan.data_words import stage_words
 
 EVENTS = "stage-0.jsonl"
@@ -109,9 +110,11 @@ def node_program(events: Path | None = None) -> Iterator[Callable[..., int]]:
             process = subprocess.Popen([sys.executable, "-I", path, *words], env=environment)
             try:
                 return process.wait()
-            except KeyboardInterrupt:  # it was interrupted as well
-                process.wait()
-                raise
+            except KeyboardInterrupt:  # it was interrupted as well, and says so itself
+                status = process.wait()
+                if status != Interrupted.exit_code:  # it had ended before, or could not say so yet
+                    raise
+                return status
 
         yield run
 
@@ -142,7 +145,7 @@ def in_allocation(
         except KeyboardInterrupt:
             process.terminate()
             process.wait()
-            raise
+            raise Interrupted("interrupted", help=GOES_ON["stage"]) from None
     if process.returncode:
         last = log.read_text(encoding="utf-8", errors="replace").splitlines()[-12:]
         raise OperationFailed(

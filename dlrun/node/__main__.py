@@ -19,6 +19,8 @@ COMMANDS = {
     "check-library": ("library_check:main", "try the communication library over all ranks"),
     "verify": ("cache_commands:verify", "read a data set back and check its hashes"),
 }
+GOES_ON = {"stage": "what was copied and checked so far stays; the same command goes on from there"}
+"""What a command that was interrupted leaves, and how it is resumed."""
 
 
 def usage() -> str:
@@ -34,18 +36,18 @@ def main(argv: Optional[List[str]] = None) -> int:
         wants_help = bool(words) and words[0] in ("-h", "--help", "help")
         (sys.stdout if wants_help else sys.stderr).write(usage())
         return 0 if wants_help else 2
-    from .errors import NodeError
+    from .errors import Interrupted, NodeError
 
     gc.set_threshold(*GARBAGE)
     module, _, function = COMMANDS[words[0]][0].partition(":")
     try:
-        status = getattr(importlib.import_module("." + module, __package__), function)(words[1:])
+        try:
+            status = getattr(importlib.import_module("." + module, __package__), function)(words[1:])
+        except KeyboardInterrupt:
+            raise Interrupted("interrupted", GOES_ON.get(words[0])) from None
     except NodeError as fault:
         sys.stderr.write(fault.report())
         return fault.exit_code
-    except KeyboardInterrupt:
-        sys.stderr.write("error: interrupted\n")
-        return 130
     return int(status or 0)
 
 

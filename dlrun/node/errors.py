@@ -1,5 +1,6 @@
 """What the node programs tell a user went wrong: a message, a way out and an exit status, never a traceback."""
 
+import sys
 from typing import Optional
 
 
@@ -28,6 +29,16 @@ class Usage(NodeError):
     """The arguments are not valid; nothing was done."""
 
     exit_code = 2
+
+
+class Interrupted(NodeError):
+    """The user asked to end what ran, by Ctrl-C."""
+
+    exit_code = 130
+
+    def report(self) -> str:
+        """The text for stderr; in a terminal it begins a line, after the `^C` that stands there."""
+        return ("\n" if sys.stderr.isatty() else "") + super().report()
 
 
 class NoSpace(NodeError):

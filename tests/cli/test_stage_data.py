@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import time
 from pathlib import Path
 
 import pytest
@@ -174,4 +176,23 @@ def test_what_cannot_be_staged_is_told_with_a_way_that_this_command_has(dlrun, s
     assert "`pipe`" in ran.stderr
     assert "leave them out with `exclude` (--exclude)" in ran.stderr
     dlrun("stage-data", source, "--to", local, "--exclude", "pipe")
+    assert len(contents(local / "set" / "data")) == 20
+
+
+def test_an_interrupt_is_told_once_with_what_stays(dlrun, source, local):
+    words = ["stage-data", source, "--to", local]
+    with dlrun.start(*words, "--rate", "100B", start_new_session=True) as process:
+        until = time.monotonic() + 60
+        while not (local / ".dlrun" / "part.set" / "manifest").exists():
+            assert time.monotonic() < until
+            time.sleep(0.05)
+        os.killpg(process.pid, signal.SIGINT)  # as a terminal does: dlrun and the node program at once
+        _, stderr = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert stderr.count("interrupted") == 1, stderr
+    assert stderr.endswith(
+        "error: interrupted\n"
+        "  = help: what was copied and checked so far stays; the same command goes on from there\n"
+    )
+    dlrun(*words)
     assert len(contents(local / "set" / "data")) == 20
