@@ -1,20 +1,21 @@
-"""What a site's mover left on this node, checked block by block and made what `stage` would have left half-way.
+"""What a site's mover left on this node, checked file by file and made what `stage` would have left half-way.
 
-A block counts when it has the hash that was taken of the source's bytes when they were read. The directory then
-becomes the part of the set, with its manifest and journal, and whatever does not count `stage` copies.
+A file counts when it has the hash that was taken of the source's bytes when they were read. The directory then
+becomes the part of the set, with its manifest and journal; blocks with a file that does not count `stage` copies.
 """
 
 import os
-from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Callable, Dict, List, Optional, Set, Tuple
 
 from . import hashing, journal
-from .blocks import Block, Blocks, is_chunk
+from .blocks import Block, Blocks, is_chunk, places
 from .build import note
 from .each_block import Handle, each_block
 from .errors import Damaged, SourceFault
 from .finish import settle
 from .form import AnyReader, form
 from .manifest import Manifest, unpack
+from .parcel import Pool
 from .resume import MANIFEST, TREE, split
 from .safety import LIST, Directories, below, opened
 from .tarball import Layout, TarReader
@@ -51,29 +52,31 @@ class Arrived:
         self._blocks = Blocks(manifest)
         self._wanted = split(manifest, self._blocks, self._stage.hasher.size)
         manifest.digests, manifest.digest_size = b"", 0  # from here on those of what is on this node's disk
-        self._good: Dict[int, bytes] = {}
+        self._good: Dict[int, bytes] = {}  # by number of the block
+        self._bad: Set[int] = set()  # entries
+        self._size = 0  # bytes that are good
 
     def check(self) -> List[bytes]:
-        """Look at every block; the paths of the files that did not arrive as the source has them."""
+        """Look at every file; the paths of those that did not arrive as the source has them."""
         if TREE not in map(os.fsencode, os.listdir(self._directory)):
             os.mkdir(TREE, 0o700, dir_fd=self._directory)
         os.chmod(TREE, 0o700, dir_fd=self._directory)
         tree = below(self._directory, TREE, LIST)
         if not self._packed:
-            self._each(lambda: self._settled(tree))
+            self._settle(tree)
         elif self._stage.form_name == "pack":
             name = TREE + b"/" + self._stage.name + b".tar"
             os.rename(_TAR, name, src_dir_fd=self._directory, dst_dir_fd=self._directory)
             whole = form("pack", tree, self._manifest, self._blocks, self._stage.name)
             self._each(lambda: self._compared(whole.reader(self._stage.hasher)))
+            self._look_closer(whole.reader(self._stage.hasher))
         else:
             self._unpack(tree)
-        bad = [block for number, block in enumerate(self._blocks) if number not in self._good]
-        return sorted({self._manifest.path(e) for b in bad for e in range(b.first, b.first + b.many)})
+        return sorted(map(self._manifest.path, self._bad))
 
-    def brought(self, bad: List[bytes]) -> Tuple[int, int]:
+    def brought(self) -> Tuple[int, int]:
         """The bytes and files that are good."""
-        return sum(self._blocks[number].length for number in self._good), self._manifest.files() - len(bad)
+        return self._size, self._manifest.files() - len(self._bad)
 
     def take_over(self) -> None:
         """Make this the part of the set that `stage` goes on from."""
@@ -88,12 +91,26 @@ class Arrived:
             self._directory, self._manifest.id(), self._blocks, self._stage.lanes, handler
         )
 
+    def _look_closer(self, reader: AnyReader) -> None:
+        """Of the blocks that are not good, find the files that are not."""
+        view, size = Pool(1).take(), self._stage.hasher.size
+        for number, block in enumerate(self._blocks):
+            if number in self._good:
+                self._size += block.length
+            elif is_chunk(block, self._manifest):
+                self._bad.add(block.first)
+            else:
+                for nth, (entry, start, end) in enumerate(places(block, self._manifest)):
+                    wanted = self._wanted[number][nth * size : (nth + 1) * size]
+                    if _hashes(reader, Block(entry, 1, 0, end - start), view) == wanted:
+                        self._size += end - start
+                    else:
+                        self._bad.add(entry)
+        reader.close()
+
     def _compared(self, reader: AnyReader) -> Handle:
         def one(number: int, block: Block, view: memoryview) -> Optional[bytes]:
-            try:
-                found = reader.read(block, view)
-            except SourceFault:  # a file that did not arrive
-                return None
+            found = _hashes(reader, block, view)
             return found if found == self._wanted[number] else None
 
         return one
@@ -117,22 +134,34 @@ class Arrived:
             return one
 
         self._each(unpacking)
+        self._look_closer(TarReader(tar, layout, self._stage.hasher))
         os.close(tar)
         os.unlink(_TAR, dir_fd=self._directory)
 
-    def _settled(self, tree: int) -> Handle:
-        """Compare files that stand there already, and give them their modes and times."""
-        manifest, directories = self._manifest, Directories(tree)
-        read = self._compared(
-            form("copy", tree, manifest, self._blocks, self._stage.name).reader(self._stage.hasher)
-        )
+    def _settle(self, tree: int) -> None:
+        """Compare files that stand there already, and give the good ones their modes and times."""
+        manifest = self._manifest
+        files = form("copy", tree, manifest, self._blocks, self._stage.name)
 
-        def one(number: int, block: Block, view: memoryview) -> Optional[bytes]:
-            digests = read(number, block, view)
-            if digests is not None and not is_chunk(block, manifest):
-                for entry in range(block.first, block.first + block.many):
-                    directory = directories(manifest.dirs[manifest.parents[entry]])
-                    settle(manifest, entry, os.open(manifest.names[entry], _READ, dir_fd=directory))
-            return digests
+        def settling() -> Handle:
+            read, directories = self._compared(files.reader(self._stage.hasher)), Directories(tree)
 
-        return one
+            def one(number: int, block: Block, view: memoryview) -> Optional[bytes]:
+                digests = read(number, block, view)
+                if digests is not None and not is_chunk(block, manifest):
+                    for entry in range(block.first, block.first + block.many):
+                        directory = directories(manifest.dirs[manifest.parents[entry]])
+                        settle(manifest, entry, os.open(manifest.names[entry], _READ, dir_fd=directory))
+                return digests
+
+            return one
+
+        self._each(settling)
+        self._look_closer(files.reader(self._stage.hasher))
+
+
+def _hashes(reader: AnyReader, block: Block, view: memoryview) -> Optional[bytes]:
+    try:
+        return reader.read(block, view)
+    except SourceFault:  # a file that did not arrive
+        return None

@@ -262,7 +262,7 @@ def adopt(moved: Moved) -> int:
         bad = arrived.check()
         stage.make_way()
         arrived.take_over()
-        size, count = arrived.brought(bad)
+        size, count = arrived.brought()
         stage.progress.say(
             "brought by the site's mover and as in the source: {}, {}".format(
                 text.count(count, "file"), text.size(size)

@@ -141,6 +141,24 @@ def test_what_a_mover_damages_is_named_and_copied_by_stage(job, source, by):
 
 
 @pytest.mark.parametrize("by", BY)
+def test_only_the_file_that_is_missing_or_damaged_counts_as_not_brought(job, source, by):
+    (node,) = job(source, by, count=1)
+    prepared([node])
+    bring([node])
+    if by == "packed":
+        tar, wanted = node.parcel / "tar", (source / "d5" / "f5").read_bytes()
+        tar.write_bytes(tar.read_bytes().replace(wanted, bytes(len(wanted)), 1))
+    else:
+        (node.parcel / "data" / "d5" / "f5").unlink()
+    adopted = node.moved("adopt")
+    assert adopted.status == 0, adopted.err
+    assert "the site's mover did not bring `d5/f5` as the source has it\n" in adopted.err
+    assert "as in the source: 40 files, 9.75 MB\n" in adopted.err
+    node.stage()
+    assert snapshot(node.data()) == snapshot(source)
+
+
+@pytest.mark.parametrize("by", BY)
 def test_a_strict_site_hears_of_damage_and_nothing_is_left(job, source, by):
     (node,) = job(source, by, count=1)
     prepared([node])
