@@ -30,6 +30,7 @@ leave() { # the job was asked to end: all that is to be done here in the time th
 }
 
 failed() { # CODE: note it for job.sh, and end
+  trap '' TERM # another node may have failed as well and ends this one now: the note is whole, or not there
   printf '%s stage %s %s %s\n' "$(date +%s%N)" "$index" "${host%%.*}" "$1" >"$DLRUN_RUN_DIR/failures/stage-$index"
   exit "$1"
 }
