@@ -202,11 +202,12 @@ def await_ready(cluster: Cluster) -> None:
     """Wait until every node is idle."""
 
     def idle() -> bool:
-        answer = cluster.on(LOGIN, ["sinfo", "-h", "-N", "-t", "idle", "-o", "%n"], user="root", timeout=20)
-        return set(cluster.spec.nodes) <= set(answer.stdout.split())
+        answer = cluster.on(LOGIN, ["sinfo", "-h", "-N", "-o", "%n %T"], user="root", timeout=60)
+        states = dict(line.split() for line in answer.stdout.splitlines())
+        return states == dict.fromkeys(cluster.spec.nodes, "idle")  # not `completing` a job either
 
     try:
-        await_true(idle, 60, "all nodes to be idle")
+        await_true(idle, 120, "all nodes to be idle")
     except ClusterError as error:
         nodes = cluster.on(LOGIN, ["sinfo", "-Nel"], user="root", timeout=20).stdout
         msg = f"{error}\n{nodes}"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import Cluster, ClusterSpec, NodeType, why_not
+from tests.cluster import Cluster, ClusterSpec, NodeType, slurm, why_not
 from tests.cluster.hosts import await_true
 from tests.cluster.jobs import User, bash
 
@@ -42,6 +42,8 @@ def cluster():
 
 @pytest.fixture
 def alice(cluster):
+    """A user; a job for three of the four nodes is given the first three, since no earlier one holds any."""
+    slurm.await_ready(cluster)
     user = User(cluster, SITE)
     user.write("steps.py", STEPS)
     return user
@@ -160,7 +162,7 @@ def test_a_node_that_dies_is_replaced_in_the_same_allocation(alice, cluster):
     victim = [host for host in used if host != "n1"][-1]
     cluster.kill_node(victim)
     try:
-        (run,) = alice.ended(job, within=240)
+        (run,) = alice.ended(job, within=480)
         log = alice.log(job)
         assert run["state"] == "completed", log
         assert f"node {victim}: did not answer" in log
