@@ -41,6 +41,8 @@ def submit(
         str(int(walltime or 0)),
         str(points or 0),
     ]
+    # Whoever cancels at once is not to end the supervisor before it knows what that means: it unblocks them then.
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
     try:
         with (directory / "supervisor.log").open("ab") as log:
             process = subprocess.Popen(
@@ -54,6 +56,8 @@ def submit(
             )
     except OSError as error:
         raise OperationFailed(f"cannot start the job: {error.strerror}") from None
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
     return f"{process.pid}.{_start_time(process.pid)}"
 
 

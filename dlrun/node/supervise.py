@@ -189,6 +189,9 @@ def main(arguments: List[str]) -> int:
 
     signal.signal(signal.SIGTERM, cancel)
     signal.signal(signal.SIGINT, cancel)
+    signal.pthread_sigmask(
+        signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT}
+    )  # whoever started this has blocked them
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     set_process(PR_SET_CHILD_SUBREAPER, 1)  # orphans come to this process
     worst = 0

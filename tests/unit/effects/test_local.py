@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -80,3 +81,15 @@ def test_a_process_number_that_was_given_away_again_is_another_process(living):
 
 def test_an_unsubmitted_job_has_no_state(tmp_path):
     assert local.status(job(tmp_path, None)) == []
+
+
+@pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")  # it outlives dlrun
+def test_a_job_that_is_cancelled_the_moment_it_was_submitted_is_cancelled(tmp_path):
+    """Its supervisor, a Python that has hardly begun, is not just ended by the signal."""
+    (tmp_path / "job.sh").write_text("exec sleep 600\n")
+    submitted = job(
+        tmp_path, local.submit(tmp_path, walltime=None, points=None, environment={"PATH": os.environ["PATH"]})
+    )
+    assert local.cancel(submitted, patience=240.0)
+    assert [s.state for s in local.status(submitted)] == ["cancelled"]
+    assert signal.pthread_sigmask(signal.SIG_BLOCK, []) & {signal.SIGTERM, signal.SIGINT} == set()
