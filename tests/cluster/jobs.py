@@ -37,7 +37,7 @@ class User:
         return path
 
     def dlrun(
-        self, *words: str, env: dict[str, str] | None = None, timeout: float = 90, code: int | None = 0
+        self, *words: str, env: dict[str, str] | None = None, timeout: float = 180, code: int | None = 0
     ) -> CompletedProcess[str]:
         """Run dlrun on the login host; `code` is the exit code that must come, None for any."""
         site = {"DLRUN_SITE": str(self.directory / "site.yaml")}
@@ -67,7 +67,7 @@ class User:
         (job,) = json.loads(self.dlrun("status", job_id, "--json").stdout)["jobs"]
         return job["runs"]
 
-    def ended(self, job_id: str, within: float = 60) -> list[dict[str, Any]]:
+    def ended(self, job_id: str, within: float = 120) -> list[dict[str, Any]]:
         """Wait for a job's end; returns its runs."""
         deadline = time.monotonic() + within
         while True:
@@ -77,8 +77,8 @@ class User:
             assert time.monotonic() < deadline, runs
             time.sleep(0.5)
 
-    def running(self, job_id: str, within: float = 30) -> None:
-        """Wait until a job has started."""
+    def running(self, job_id: str, within: float = 60) -> None:
+        """Wait until the scheduler has started a job; its script may have done nothing yet."""
         deadline = time.monotonic() + within
         while self.state(job_id)[0]["state"] != "running":
             assert time.monotonic() < deadline, self.state(job_id)
@@ -100,8 +100,10 @@ class User:
         return path.read_text() if path.exists() else ""
 
     def hosts(self, job_id: str) -> list[str]:
-        """The nodes that the job uses, the first one first."""
-        return (self.job_dir(job_id) / "hosts").read_text().split()
+        """The nodes that the job uses, the first one first, as soon as its script has written them down."""
+        path = self.job_dir(job_id) / "hosts"
+        await_true(lambda: path.exists() and path.read_text() != "", 60, f"{path}")
+        return path.read_text().split()
 
     def begun(self, job_id: str, rank: int = 0) -> None:
         """Wait until a rank has said something."""

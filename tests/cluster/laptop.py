@@ -80,7 +80,7 @@ sbatch | qsub)
     echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2
     exit 1
   fi
-  if told slow-submit; then sleep 8; fi
+  if told slow-submit; then until told go; do sleep 0.1; done; fi # its caller gives it 150 s
   ;;
 tail)
   printf '%s\n' "$*" >>"$HOME/tails"
@@ -151,7 +151,7 @@ class Laptop:
         )  # fmt: skip
 
     def dlrun(
-        self, *words: str, code: int | None = 0, env: dict[str, str] | None = None, timeout: float = 90
+        self, *words: str, code: int | None = 0, env: dict[str, str] | None = None, timeout: float = 180
     ) -> CompletedProcess[str]:
         """Run dlrun on the laptop; `code` is the exit code that must come, None for any."""
         process = self.start("dlrun", *words, env=env)
@@ -164,7 +164,7 @@ class Laptop:
         assert code in (None, done.returncode), f"dlrun {' '.join(words)}: {done}"
         return done
 
-    def at_terminal(self, answer: str, *words: str, timeout: float = 60) -> tuple[int, str]:
+    def at_terminal(self, answer: str, *words: str, timeout: float = 120) -> tuple[int, str]:
         """Run dlrun with a terminal, and type `answer` when it asks: exit code, and what was on the screen."""
         line = f"PATH={shlex.quote(f'{PROGRAMS}:{self.home}/bin')} exec {shlex.join(['dlrun', *words])}"
         process = self.start("/usr/bin/script", "-qec", line, "/dev/null", stdin=subprocess.PIPE)
@@ -193,7 +193,7 @@ class Laptop:
         (found,) = json.loads(self.dlrun("status", job, "--json").stdout)["jobs"]
         return dict(found)
 
-    def ended(self, job: str, within: float = 60) -> dict[str, Any]:
+    def ended(self, job: str, within: float = 120) -> dict[str, Any]:
         """Wait for a job's end; what is known of its first run then."""
         deadline = time.monotonic() + within
         while (run := self.job(job)["runs"][0])["state"] in ("pending", "running", "ending", "unknown"):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import time
 
 import pytest
 import yaml
@@ -52,6 +51,11 @@ def asking(laptop):
     return {"SSH_ASKPASS": str(laptop.home / "ask"), **ASKPASS}
 
 
+def fail_last(code):
+    """Shell code of two ranks of which the second one fails, when the first one has written its file `out/0`."""
+    return f"((DLRUN_RANK == 0)) || {{ until [[ -s out/0 ]]; do sleep 0.1; done; exit {code}; }}"
+
+
 def questions(laptop):
     return laptop.run("cat asked 2>/dev/null || true").splitlines()
 
@@ -74,9 +78,7 @@ def test_from_submit_to_the_last_result(laptop, transport):
         files=["train.sh", "tree"],
         resources={"nodes": 2, "walltime": "5m"},
     )
-    laptop.run(
-        "cd work && echo 'mkdir -p out && hostname > out/$DLRUN_RANK; sleep $DLRUN_RANK; exit $((DLRUN_RANK * 7))' >> train.sh"
-    )
+    laptop.run(f"cd work && echo 'mkdir -p out && hostname > out/$DLRUN_RANK; {fail_last(7)}' >> train.sh")
     name = f"far{laptop.serial}"
     done = laptop.dlrun("submit", spec, "--host", "login", "--transport", transport, "--wait", code=7)
     assert "from here\n" in done.stdout
@@ -157,7 +159,7 @@ def test_cancel_hold_and_release(laptop):
     job = laptop.submit(laptop.spec("sleep 100", hold=True))
     assert laptop.job(job)["runs"][0]["state"] == "held"
     laptop.dlrun("release", job)
-    await_true(lambda: laptop.job(job)["runs"][0]["state"] == "running", 20, "the job to run")
+    await_true(lambda: laptop.job(job)["runs"][0]["state"] == "running", 60, "the job to run")
     laptop.dlrun("cancel", job)
     assert laptop.ended(job)["state"] == "cancelled"
 
@@ -270,10 +272,12 @@ def test_cut_cable(laptop, cluster, transport):
     name = f"far{laptop.serial}"
     laptop.break_at("slow-submit")
     process = laptop.start("dlrun", "submit", spec, "--host", "login", "--transport", transport)
-    await_true(lambda: "slow-submit" not in laptop.there("ls told"), 20, "sbatch to be called")
+    await_true(lambda: "slow-submit" not in laptop.there("ls told"), 60, "sbatch to be called")
     cluster.cut("laptop")
     try:
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=120)
+        laptop.there("touch told/go")
+        await_true(lambda: laptop.jobs_called(name) != [], 60, "the job to go through")
     finally:
         cluster.join("laptop")
     assert process.returncode == 1, out + err
@@ -286,10 +290,13 @@ def test_killed_dlrun_and_two_that_go_on_at_once(laptop):
     spec = laptop.spec("true")
     laptop.break_at("slow-submit")
     process = laptop.start("dlrun", "submit", spec, "--host", "login")
-    await_true(lambda: "slow-submit" not in laptop.there("ls told"), 20, "sbatch to be called")
+    await_true(lambda: "slow-submit" not in laptop.there("ls told"), 60, "sbatch to be called")
     kill(process)
     both = [laptop.start("dlrun", "submit", spec, "--host", "login", "--parsable") for _ in range(2)]
-    said = [one.communicate(timeout=60)[0].strip() for one in both]
+    waiting = "pgrep -xfc 'sleep 0.5' || true"  # what remote_scripts/submit.sh does meanwhile
+    await_true(lambda: laptop.there(waiting) == "2\n", 120, "both to wait for the first")
+    laptop.there("touch told/go")
+    said = [one.communicate(timeout=120)[0].strip() for one in both]
     assert said == laptop.jobs_called(f"far{laptop.serial}") * 2
 
 
@@ -354,12 +361,12 @@ def test_second_factor_is_asked_for_once(laptop, host):
     """One code for submit, cancel, status and fetch together, also if the jump host wants it, and after Ctrl-C."""
     end_connections(laptop)
     env = asking(laptop)
-    process = laptop.start("dlrun", "submit", laptop.spec("sleep 60"), "--host", host, "--wait", env=env)
+    process = laptop.start("dlrun", "submit", laptop.spec("sleep 600"), "--host", host, "--wait", env=env)
     assert process.stdout is not None
     while not process.stdout.readline().startswith("dlrun: job"):
         assert process.poll() is None
     os.killpg(process.pid, signal.SIGINT)
-    assert "the job goes on" in process.communicate(timeout=20)[1]
+    assert "the job goes on" in process.communicate(timeout=120)[1]
     laptop.dlrun("cancel", "latest", env=env)
     laptop.dlrun("status", "latest", env=env)
     laptop.dlrun("fetch", "latest", env=env)
@@ -380,7 +387,7 @@ def test_second_factor_at_a_terminal_by_paramiko(laptop, host):
 def test_nobody_to_ask_is_an_error_and_no_hang(laptop, host, transport):
     end_connections(laptop)
     words = ("submit", laptop.spec("true"), "--host", host, "--transport", transport)
-    denied = laptop.dlrun(*words, code=4, timeout=20)
+    denied = laptop.dlrun(*words, code=4)
     assert "in a terminal" in denied.stderr
 
 
@@ -391,7 +398,7 @@ def test_users_own_shared_connection_is_used(laptop):
     laptop.write(".ssh/config", f"ControlPath ~/.ssh/mine-%C\n{before}")
     try:
         login = laptop.start("/usr/bin/ssh", "-MNf", "strict", env=env)
-        login.communicate(timeout=20)
+        login.communicate(timeout=60)
         laptop.dlrun("submit", laptop.spec("true"), "--host", "strict")
         laptop.run("ssh -O exit strict 2>&1")
     finally:
@@ -407,19 +414,22 @@ def test_without_ssh_it_is_paramiko(laptop):
 
 @TRANSPORTS
 def test_following_survives_a_lost_connection(laptop, transport):
-    script = "for i in 1 2 3 4 5 6 7 8 9 10 11 12; do echo line $i; sleep 1; done"
+    go = f"$HOME/go-on-{transport}"
+    script = f"printf 'line %s\\n' 1 2 3; until [[ -e {go} ]]; do sleep 0.2; done; printf 'line %s\\n' 4 5 6"
     laptop.submit(laptop.spec(script), "--transport", transport)
     name = f"far{laptop.serial}"
     with laptop.start("dlrun", "logs", "-f", name) as process:
         assert process.stdout is not None
         seen = ""
         while "line 2" not in seen:
-            seen += process.stdout.readline()
-        laptop.there("pkill -KILL -u alice -f '^sshd: alice'")
-        assert process.wait(timeout=60) == 0
+            line = process.stdout.readline()
+            assert line, process.communicate()
+            seen += line
+        laptop.there(f"pkill -KILL -u alice -f '^sshd: alice'; touch {go}")
+        assert process.wait(timeout=120) == 0
         seen += process.stdout.read()  # communicate() would leave out what readline() has read ahead
     lines = [line for line in seen.splitlines() if line.startswith("line")]
-    assert lines == [f"line {i}" for i in range(1, 13)]
+    assert lines == [f"line {i}" for i in range(1, 7)]
 
 
 @TRANSPORTS
@@ -434,7 +444,7 @@ def test_fetch_goes_on_in_the_middle_of_a_large_file(laptop, transport):
     record = f".local/state/dlrun/jobs/{laptop.records_of(name)[0]}/files"
     assert laptop.run(f"cat {record}/little") == "small\n"
     got = int(laptop.run(f"stat -c %s {record}/.big.*.part"))
-    assert 1_000_000 < got < 20_000_000
+    assert 0 < got < 20_000_000
     laptop.dlrun("fetch", name)
     assert laptop.there("grep big tails").splitlines()[-1] == f"-c +{got + 1} -- ./files/big"
     theirs = laptop.there(f"cksum < .local/state/dlrun/jobs/{laptop.directories_of(name)[0]}/files/big")
@@ -458,7 +468,7 @@ def test_dry_run_needs_no_connection(laptop, cluster):
     end_connections(laptop)
     cluster.cut("laptop")
     try:
-        done = laptop.dlrun("submit", laptop.spec("true"), "--host", "login", "--dry-run", timeout=20)
+        done = laptop.dlrun("submit", laptop.spec("true"), "--host", "login", "--dry-run")
     finally:
         cluster.join("laptop")
     assert "#SBATCH" in done.stdout
@@ -489,8 +499,8 @@ def test_list_works_while_the_login_host_is_away(laptop, cluster):
     end_connections(laptop)
     cluster.cut("laptop")
     try:
-        listed = laptop.dlrun("list", timeout=30).stdout
-        away = laptop.dlrun("status", job, code=1, timeout=30)
+        listed = laptop.dlrun("list").stdout
+        away = laptop.dlrun("status", job, code=1)
     finally:
         cluster.join("laptop")
     (line,) = [row for row in listed.splitlines() if row.startswith(name)]
@@ -505,7 +515,6 @@ def test_commands_share_one_connection(laptop):
     before = int(laptop.cluster.on("login", logins, user="root").stdout)
     for _ in range(3):
         laptop.dlrun("status", "latest")
-    time.sleep(0.2)
     assert int(laptop.cluster.on("login", logins, user="root").stdout) == before
 
 
@@ -526,12 +535,12 @@ def pbs():
 @pytest.mark.skipif(bool(why_no_pbs()), reason=why_no_pbs())
 def test_pbs_from_submit_to_the_last_result(pbs):
     spec = pbs.spec(
-        "hostname > $DLRUN_RANK; sleep $((DLRUN_RANK * 2)); exit $((DLRUN_RANK * 3))",
+        f"mkdir -p out && hostname > out/$DLRUN_RANK; {fail_last(3)}",
         resources={"nodes": 2, "walltime": "5m", "ranks_per_node": 1},
     )
     pbs.dlrun("submit", spec, "--host", "login", "--wait", code=3)
     record = pbs.dlrun("fetch", "latest").stdout.strip()
-    assert pbs.run(f"cd {record}/files && cat 0 1").split() == ["n1", "n2"]
+    assert pbs.run(f"cd {record}/files && cat out/0 out/1").split() == ["n1", "n2"]
 
 
 @pytest.mark.skipif(bool(why_no_pbs()), reason=why_no_pbs())
