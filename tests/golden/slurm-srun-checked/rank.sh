@@ -208,7 +208,7 @@ if [[ $role == rank ]]; then
   fault=${fault#, }
   if [[ -n $fault ]]; then echo "dlrun: rank $DLRUN_RANK $fault"; fi
   if ! tell_placement && [[ -n $fault ]]; then # the node's line comes first
-    for ((tries = 0; tries < 20; tries++)); do
+    for ((tries = 0; tries < 100; tries++)); do
       [[ -e /dev/shm/dlrun-$UID-$DLRUN_RUN_ID ]] || break
       sleep 0.1
     done
