@@ -60,7 +60,8 @@ def left_well(user: User, job: str, to: Path) -> None:
     await_true(lambda: "ended with exit code" in user.log(job), 60, "the job's script to end")
     log = user.log(job)
     assert "bringing the results to" in log
-    assert "not all results" not in log
+    reports = [path.read_text() for path in sorted((user.job_dir(job) / "logs").glob("stage-*.log"))]
+    assert "not all results" not in log, (log, *reports)
     whole_and_gone(user, to, ranks=2)
     for node in user.cluster.spec.nodes:
         assert "set" not in names(user, node), "kept for the job alone"

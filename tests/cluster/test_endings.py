@@ -34,7 +34,7 @@ def cluster():
         node_types=(NodeType(count=2),),
         accounting=True,
         cgroup=not cgroups.why_not(),
-        slurm_conf=("SlurmdTimeout=2", "MessageTimeout=2", "KillWait=2", "OverTimeLimit=0"),
+        slurm_conf=("KillWait=2", "OverTimeLimit=0"),
     )
     with Cluster(spec, name=f"endings-{os.getpid()}") as running:
         yield running
@@ -91,7 +91,13 @@ def reads_data():
 def waits_for_the_others():
     time.sleep(3600)
 
-print("begun")
+def there(rank):
+    return os.environ["DLRUN_RUN_DIR"] + "/there-" + str(rank)
+
+open(there(os.environ["RANK"]), "w").close()
+while not all(os.path.exists(there(rank)) for rank in range(4)):
+    print("waiting for slow ones, which is progress", flush=True)
+    time.sleep(0.2)
 reads_data() if os.environ["RANK"] == "3" else waits_for_the_others()
 """
 
@@ -169,11 +175,14 @@ def test_a_second_requeue_during_the_first_counts_once(alice, cluster):
 
 
 def test_a_training_longer_than_its_walltime_goes_on_until_it_is_done(alice):
-    """Three minutes of steps where a minute is all that the partition allows: every step once, in order."""
+    """Two minutes of steps where a minute is all that the partition allows: every step once, in order.
+
+    A run has time for 50 steps at most, and fewer where it starts slowly.
+    """
     job = alice.submit(
         {
-            "command": ["python3", "steps.py", "165", "1", "{{ run_dir }}/checkpoint"],
-            "resources": {"nodes": 1, "ranks_per_node": 1, "walltime": "4m"},
+            "command": ["python3", "steps.py", "110", "1", "{{ run_dir }}/checkpoint"],
+            "resources": {"nodes": 1, "ranks_per_node": 1, "walltime": "8m"},
             "checkpoint": {"before_end": "10s", "path": "{{ run_dir }}/checkpoint"},
             "chain": True,
         }
@@ -183,14 +192,15 @@ def test_a_training_longer_than_its_walltime_goes_on_until_it_is_done(alice):
     log = (place / "logs" / "rank-0.log").read_text()
     assert run["state"] == "completed", log + (place / "logs" / "job.log").read_text()
     words = [line.split() for line in log.splitlines()]
-    assert [int(w[1]) for w in words if w[0] == "step"] == list(range(1, 166))
+    assert [int(w[1]) for w in words if w[0] == "step"] == list(range(1, 111))
     starts = [w for w in words if w[0] == "run"]
-    assert [int(w[1]) for w in starts] == [0, 1, 2, 3]
-    assert len({w[2] for w in starts}) == 4, "a rendezvous id of its own for each run"
+    count = len(starts)
+    assert count >= 3
+    assert [int(w[1]) for w in starts] == list(range(count))
+    assert len({w[2] for w in starts}) == count, "a rendezvous id of its own for each run"
     assert len({w[3] for w in starts}) > 1, "and a port"
     assert {w[4] for w in starts} == {place.name}, "one W&B run"
-    assert [w[1:] for w in words if w[0] == "told"] == [["1", "loader", "alive"]] * 3 + [
-        ["0", "loader", "alive"]
-    ]
-    assert float(words[-1][1]) == whole(165)
-    assert (place / "logs" / "job.log").read_text().count("another follows") == 3
+    told = [w[1:] for w in words if w[0] == "told"]
+    assert told == [["1", "loader", "alive"]] * (count - 1) + [["0", "loader", "alive"]]
+    assert float(words[-1][1]) == whole(110)
+    assert (place / "logs" / "job.log").read_text().count("another follows") == count - 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -63,7 +64,8 @@ def test_a_rank_that_is_killed(alice, cluster):
     job = alice.submit({"command": bash("echo begun; exec sleep 600"), "resources": BOTH})
     alice.begun(job, 1)
     host = alice.hosts(job)[1]
-    cluster.on(host, "kill -9 $(pgrep -u alice -x sleep)", user="root", check=True)
+    kill = "kill -9 $(pgrep -u alice -x sleep)"  # `sleep` a moment after the rank has spoken
+    await_true(lambda: cluster.on(host, kill, user="root").returncode == 0, 60, "the rank to be killed")
     assert alice.ended(job)[0]["state"] == "failed"
     answer = alice.why(job)
     assert answer["cause"] == "killed"
@@ -137,7 +139,7 @@ def test_a_clock_that_is_wrong(alice, cluster):
     try:
         job = alice.submit({"command": bash("echo begun"), "resources": {**BOTH, "spare_nodes": 1}})
         assert alice.ended(job)[0]["state"] == "completed", alice.log(job)
-        assert "node n2: its clock is +60.0 s from the others'" in alice.log(job)
+        assert re.search(r"node n2: its clock is \+(60|59|58)\.\d s from the others'", alice.log(job))
         assert alice.hosts(job) == ["n1", "n3"]
     finally:
         PROLOG.write_text("#!/bin/sh\n")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 
 import pytest
 
@@ -124,7 +125,10 @@ def test_a_launcher_that_binds_by_itself_is_named(alice):
 
 
 def test_a_job_whose_ranks_are_elsewhere_than_planned_ends_before_the_training(alice):
-    """A mask as a launcher's own settings, or an inherited variable, would give it."""
+    """A mask as a launcher's own settings, or an inherited variable, would give it.
+
+    The first rank that finds itself elsewhere ends the others, which may not have looked yet.
+    """
     masked = {**SITE["launcher"], "arguments": ["--cpu-bind=mask_cpu:0x3"]}
     alice.write("masked.yaml", SITE | {"launcher": masked, "defaults": {"verify": "fail"}})
     spec = {"command": ["touch", "trained"], "resources": SPEC["resources"], "placement": SPEC["placement"]}
@@ -132,7 +136,7 @@ def test_a_job_whose_ranks_are_elsewhere_than_planned_ends_before_the_training(a
     (run,) = alice.ended(job)
     log = (alice.job_dir(job) / "logs" / "job.log").read_text()
     assert run["state"] == "failed", log
-    assert "0 of 2 as planned; rank " in log
+    assert ", placement: may use CPUs " in log
     assert not (alice.directory / "trained").exists()
     (answer,) = json.loads(alice.dlrun("why", job, "--json").stdout)["why"]
     assert (answer["cause"], " may use CPUs " in answer["means"]) == ("placement", True), answer
@@ -149,7 +153,8 @@ def test_a_job_that_falls_back_to_sockets_is_ended_with_the_sites_advice(alice):
     says = "network=(IB Socket); echo n:1:1 [0] NCCL INFO Using network ${network[RANK / 2]}; "
     spec = {"resources": SPEC["resources"], "environment": {"variables": {"NCCL_DEBUG": "INFO"}}}
     bad = alice.submit({**spec, "command": ["bash", "-c", f"{says} sleep 600"]}, "--site", "ib.yaml")
-    good = alice.submit({**spec, "command": ["bash", "-c", f"RANK=0; {says} sleep 4"]}, "--site", "ib.yaml")
+    told = "until grep -q 'NCCL talks' $DLRUN_RUN_DIR/logs/job.log; do sleep 0.2; done"
+    good = alice.submit({**spec, "command": ["bash", "-c", f"RANK=0; {says} {told}"]}, "--site", "ib.yaml")
     (run,) = alice.ended(bad)
     log = (alice.job_dir(bad) / "logs" / "job.log").read_text()
     assert run["state"] == "failed", log
@@ -199,9 +204,8 @@ def test_a_real_library_that_falls_back_is_made_to_say_so_and_ends_the_job(alice
     (run,) = alice.ended(job, within=120)
     log = alice.log(job)
     assert run["state"] == "failed", log
-    assert (
-        f"fabric: rank 0: {library} talks over TCP sockets, and this is infiniband; load the module ofed"
-        in log
-    )
-    assert f"fabric: {library} talks over TCP sockets on n1, n2" in log
+    means = f"{library} talks over TCP sockets, and this is infiniband; load the module ofed"
+    assert re.search(f"fabric: rank [01]: {means}", log), (
+        log
+    )  # the other may take longer than is waited for it
     assert alice.why(job)["cause"] == "fabric"
