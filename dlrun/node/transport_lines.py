@@ -4,6 +4,7 @@
 
 As a program it follows the log of one process a node while the job runs, says what was chosen, and where that is not
 expected leaves a note by which the job ends (ACTION fail) or only says so (warn). EXPECTED is a comma-separated list.
+SIGTERM: the job is over. What the logs say by then is still told.
 
 The forms of the lines: NCCL and RCCL src/init.cc and src/transport/net_*.cc, aws-ofi-nccl, oneCCL src/atl/ofi,
 Intel MPI with I_MPI_DEBUG=4, Open MPI ompi/mca/bml/r2 and ompi/mca/mtl/ofi, UCX src/ucp/core/ucp_worker.c and
@@ -12,6 +13,7 @@ src/ucp/proto/proto_debug.c, Gloo gloo/transport/tcp/context.cc; recorded ones a
 
 import os
 import re
+import signal
 import sys
 import time
 from typing import Dict, Iterable, List, NamedTuple, Optional
@@ -208,30 +210,41 @@ class Log:
             self.reader.line(line.decode("utf-8", "replace"))
 
 
-def follow(logs: Dict[int, Log], expected: List[str], until: float) -> None:
-    """Until every log says for certain what was chosen, the job script is gone, or the time is over.
+def rest(seconds: float) -> bool:
+    """Wait so long, or until the job is over; whether it is. SIGTERM must be blocked."""
+    return signal.sigtimedwait((signal.SIGTERM,), seconds) is not None
+
+
+def follow(logs: Dict[int, Log], expected: List[str], until: float) -> bool:
+    """Until every log says for certain what was chosen, the job is over or its script gone, or the time is over.
 
     Once one is wrong the others have a moment left to say theirs, and once one has spoken for all, nobody is waited for.
+    Returns whether the job is over.
     """
-    parent, waiting, pause = os.getppid(), dict(logs), 0.5
-    while waiting and time.time() < until and os.getppid() == parent:
+    parent, waiting, pause, over = os.getppid(), dict(logs), 0.5, False
+    while waiting and not over and time.time() < until and os.getppid() == parent:
         for rank, log in list(waiting.items()):
             log.look()
             found = log.reader.chosen
             if found is not None and found.certain:
                 if said_for_all([found]):
-                    return
+                    return False
                 if unexpected(found, expected):
                     until = min(until, time.time() + MOMENT)
                 del waiting[rank]
         if waiting:
-            time.sleep(min(pause, max(0.1, until - time.time())))
+            over = rest(min(pause, max(0.1, until - time.time())))
             pause = min(5.0, pause * 1.2)
+    for log in waiting.values():
+        log.look()
+    return over
 
 
 def note(role: str, rank: int, host: str, detail: str) -> None:
     """Leave the note by which the job ends, whole or not at all."""
-    path = os.path.join(os.environ["DLRUN_RUN_DIR"], "failures", "{}-{}".format(role, rank))
+    path = os.path.join(
+        os.environ["DLRUN_RUN_DIR"], "failures", "fabric"
+    )  # what the rank may note itself is another
     text = "{} {} {} {} 1 fabric: {}\n".format(int(time.time() * 1e9), role, rank, host, detail)
     with open(path + ".new", "w") as stream:
         stream.write(text)
@@ -240,19 +253,22 @@ def note(role: str, rank: int, host: str, detail: str) -> None:
 
 def main(arguments: List[str]) -> int:
     """Follow, say, and note what is not expected."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
     action, fabric, expected, role, per_node, count, advice = arguments
     run = os.environ["DLRUN_RUN_DIR"]
     with open(os.environ["DLRUN_HOSTS"]) as stream:
         hosts = stream.read().split()
     first = range(0, int(count), int(per_node))
     logs = {rank: Log(os.path.join(run, "logs", "{}-{}.log".format(role, rank))) for rank in first}
-    follow(logs, expected.split(","), time.time() + PATIENCE)
+    over = follow(logs, expected.split(","), time.time() + PATIENCE)
     said = {}  # type: Dict[str, List[str]]
     wrong = []
     for_all = said_for_all(log.reader.chosen for log in logs.values())
     for rank, log in logs.items():
         host = hosts[min(rank // int(per_node), len(hosts) - 1)]
         found = log.reader.chosen or for_all
+        if over and found is None:
+            continue  # it would have, perhaps
         said.setdefault(says(found) if found else "no library has said how it talks", []).append(host)
         if found is not None and unexpected(found, expected.split(",")):
             wrong.append((rank, host, found))
@@ -264,7 +280,7 @@ def main(arguments: List[str]) -> int:
         detail = "{}, and this is {}".format(says(found), fabric) + ("; " + advice if advice else "")
         sys.stdout.write("dlrun: fabric: {} {}: {}\n".format(role, rank, detail))
         sys.stdout.flush()
-        if action == "fail":
+        if action == "fail" and not over:
             note(role, rank, host, detail)
     return 0
 

@@ -126,7 +126,7 @@ finish() { # what happens whenever this script ends, however it ends
   trap - EXIT
   set +e # whatever fails from here on, the end is recorded
   take_down "${steps[@]}"
-  kill "${watcher-}" 2>/dev/null
+  take_down "${watcher-}" # it says what it still finds
   if ((status)); then first_failure; fi
   release_ports
   settle

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -64,9 +66,14 @@ def test_a_log_is_read_as_it_grows(tmp_path):
     assert log.reader.chosen.transport == "tcp"
 
 
+def words(action: str, expected: str) -> list[str]:
+    program = (sys.executable, transport_lines.__file__)
+    return [*program, action, "InfiniBand", expected, "rank", "2", "4", "load ofed"]
+
+
 def watch(run: Path, action: str, expected: str) -> subprocess.CompletedProcess:
     return subprocess.run(
-        [sys.executable, transport_lines.__file__, action, "InfiniBand", expected, "rank", "2", "4", "load ofed"],
+        words(action, expected),
         env={"DLRUN_RUN_DIR": str(run), "DLRUN_HOSTS": str(run / "hosts")},
         capture_output=True, text=True, check=True, timeout=60,
     )  # fmt: skip
@@ -86,7 +93,7 @@ def test_one_node_that_fell_back_is_named_and_noted(run):
     done = watch(run, "fail", "ib")
     assert "NCCL talks over InfiniBand verbs on n1\n" in done.stdout
     assert "fabric: rank 2: NCCL talks over TCP sockets, and this is InfiniBand; load ofed" in done.stdout
-    note = (run / "failures" / "rank-2").read_text().split(maxsplit=5)
+    note = (run / "failures" / "fabric").read_text().split(maxsplit=5)
     assert note[1:5] == ["rank", "2", "n2", "1"]
     assert note[5].startswith("fabric: NCCL talks over TCP sockets")
 
@@ -106,13 +113,14 @@ def test_once_one_is_wrong_the_others_have_a_moment_to_say_theirs(tmp_path, monk
         now = 100.0
         time = staticmethod(lambda: Clock.now)
 
-        @staticmethod
-        def sleep(seconds):
-            Clock.now += seconds
-            if Clock.now > 101:
-                (tmp_path / "later").write_text("n2:1:1 [0] NCCL INFO Using network IB\n")
+    def rest(seconds):
+        Clock.now += seconds
+        if Clock.now > 101:
+            (tmp_path / "later").write_text("n2:1:1 [0] NCCL INFO Using network IB\n")
+        return False
 
     monkeypatch.setattr(transport_lines, "time", Clock)
+    monkeypatch.setattr(transport_lines, "rest", rest)
     (tmp_path / "first").write_text("n1:1:1 [0] NCCL INFO Using network Socket\n")
     logs = {
         rank: transport_lines.Log(str(tmp_path / name))
@@ -130,4 +138,36 @@ def test_a_warning_leaves_no_note(run):
 
 def test_what_is_expected_is_said_once(run):
     assert watch(run, "fail", "ib,tcp").stdout.count("\n") == 2
+    assert list((run / "failures").iterdir()) == []
+
+
+def test_a_job_that_is_over_before_the_next_look_has_its_logs_read_once_more(tmp_path, monkeypatch):
+    def rest(_):
+        (tmp_path / "log").write_text("n1:1:1 [0] NCCL INFO Using network Socket\n")
+        return True
+
+    monkeypatch.setattr(transport_lines, "rest", rest)
+    log = transport_lines.Log(str(tmp_path / "log"))
+    assert transport_lines.follow({0: log}, ["ib"], time.time() + 1000)
+    assert log.reader.chosen.transport == "tcp"
+
+
+def test_what_the_logs_of_a_job_that_is_over_say_ends_nothing(run):
+    """Of ranks that said nothing, nothing is said."""
+    (run / "logs/rank-0.log").write_text("")
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])  # the program finds it when it looks for it
+    try:
+        process = subprocess.Popen(
+            words("fail", "ib"),
+            env={"DLRUN_RUN_DIR": str(run), "DLRUN_HOSTS": str(run / "hosts")},
+            stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+    finally:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])
+    process.terminate()
+    told, _ = process.communicate(timeout=60)
+    assert told == (
+        "dlrun: fabric: NCCL talks over TCP sockets on n2\n"
+        "dlrun: fabric: rank 2: NCCL talks over TCP sockets, and this is InfiniBand; load ofed\n"
+    )
     assert list((run / "failures").iterdir()) == []
