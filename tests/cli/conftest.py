@@ -9,6 +9,7 @@ import sys
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,7 +53,7 @@ class Dlrun:
         self, *arguments: str | Path, code: int | None = 0, env: dict | None = None, **options
     ) -> Ran:
         with self.start(*arguments, env=env, **options) as process:
-            stdout, stderr = process.communicate(timeout=120)
+            stdout, stderr = process.communicate(timeout=300)
         assert "Traceback" not in (stderr or "")
         assert code in (None, process.returncode), f"exit code {process.returncode}\n{stdout}\n{stderr}"
         return Ran(process.returncode, stdout, stderr)
@@ -90,7 +91,7 @@ class Dlrun:
         return int(found[0].partition(" ")[0])
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 30) -> object:
+def wait_for(condition: Callable[[], object], seconds: float = 120) -> object:
     """What the condition returns once it is true; fails after some seconds."""
     end = time.monotonic() + seconds
     while not (result := condition()):
@@ -105,4 +106,5 @@ def dlrun(tmp_path) -> Iterator[Dlrun]:
     running = Dlrun(tmp_path)
     yield running
     for line in running.alive():
-        os.kill(int(line.partition(" ")[0]), signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(int(line.partition(" ")[0]), signal.SIGKILL)

@@ -171,7 +171,7 @@ def test_a_reader_that_goes_away_is_no_error(dlrun, arguments):
     os.close(reader)
     with dlrun.start(*arguments, stdout=writer) as process:
         os.close(writer)
-        stderr = process.communicate(timeout=60)[1]
+        stderr = process.communicate(timeout=120)[1]
     assert process.returncode == 0, stderr
     assert "Traceback" not in stderr
     assert "Broken" not in stderr
@@ -226,10 +226,10 @@ def test_an_unexpected_error_is_called_a_bug_and_logged(dlrun):
 
 def test_an_interrupt_is_130(dlrun):
     with dlrun.start("submit", dlrun.spec("command: [sleep, '600']"), "--wait") as process:
-        while "each rank's output" not in process.stdout.readline():  # it follows the log
-            pass
+        while "each rank's output" not in (line := process.stdout.readline()):  # it follows the log
+            assert line, process.communicate()
         process.send_signal(signal.SIGINT)
-        _, stderr = process.communicate(timeout=30)
+        _, stderr = process.communicate(timeout=120)
     assert process.returncode == 130
     assert "the job goes on" in stderr
     assert dlrun.alive()

@@ -24,22 +24,22 @@ def ended(dlrun: Dlrun, job: Path) -> tuple[str, int]:
 
 
 def train(dlrun: Dlrun, steps: int, *more: str, ranks: int = 1) -> Path:
-    """Submit the small training with a walltime of 9 s, of which it has 5; the job's directory."""
+    """Submit the small training, which is told to save after 5 s and has 20 more for that; the job's directory."""
     shutil.copy(STEPS, dlrun.place)
     spec = (
         f"command: [python3, steps.py, '{steps}', '0.2', saved]\n"
-        f"resources: {{ranks_per_node: {ranks}, walltime: 9s}}\n"
-        "checkpoint: {before_end: 4s, path: saved}\n"
+        f"resources: {{ranks_per_node: {ranks}, walltime: 25s}}\n"
+        "checkpoint: {before_end: 20s, path: saved}\n"
     )
     return dlrun.submit(spec, "--wait", *more, code=None)
 
 
 @pytest.mark.slow
 def test_a_training_goes_on_where_it_was_told_to_stop(dlrun):
-    job = train(dlrun, 40, "--set", "on_failure.requeue=5")
+    job = train(dlrun, 50, "--set", "on_failure.requeue=5")
     words = log(job)
     assert ended(dlrun, job) == ("completed", 0)
-    assert [int(w[1]) for w in words if w[0] == "step"] == list(range(1, 41))
+    assert [int(w[1]) for w in words if w[0] == "step"] == list(range(1, 51))
     starts = [w for w in words if w[0] == "run"]
     assert [int(w[1]) for w in starts] == list(range(len(starts)))
     assert len(starts) > 1
@@ -71,7 +71,7 @@ def test_without_progress_nothing_follows(dlrun):
 
 @pytest.mark.slow
 def test_rank_0_alone_is_told_where_that_is_asked_for(dlrun):
-    job = train(dlrun, 25, "--set", "checkpoint.to=first", ranks=2)
+    job = train(dlrun, 50, "--set", "checkpoint.to=first", ranks=2)
     assert [[w[1] for w in log(job, f"rank-{rank}") if w[0] == "told"] for rank in (0, 1)] == [["1"], ["0"]]
 
 
@@ -79,8 +79,8 @@ def test_rank_0_alone_is_told_where_that_is_asked_for(dlrun):
 def test_a_shell_can_trap_the_signal(dlrun):
     script = 'trap "echo saved; exit 0" USR1; while sleep 0.1; do :; done'
     job = dlrun.submit(
-        f"command: [bash, -c, {json.dumps(script)}]\nresources: {{ranks_per_node: 1, walltime: 8s}}\n"
-        "checkpoint: {before_end: 3s}\n",
+        f"command: [bash, -c, {json.dumps(script)}]\nresources: {{ranks_per_node: 1, walltime: 25s}}\n"
+        "checkpoint: {before_end: 20s}\n",
         "--wait",
     )
     assert log(job) == [["saved"]]

@@ -7,7 +7,7 @@ import json
 import pytest
 
 TRAIN = """\
-import os, sys, threading, time
+import os, pathlib, sys, threading, time
 
 def waits_for_others():
     threading.Event().wait()
@@ -18,8 +18,8 @@ def reads_data():
 print("begun", flush=True)
 if sys.argv[1] == "hang":
     reads_data() if os.environ["RANK"] == "1" else waits_for_others()
-end = time.monotonic() + 6
-while time.monotonic() < end:
+over, idle, end = pathlib.Path("over"), pathlib.Path(os.environ["DLRUN_RUN_DIR"], "idle"), float("inf")
+while not over.exists():
     if os.environ["RANK"] == "0" and sys.argv[1] == "compute":
         sum(range(10000))
     elif os.environ["RANK"] == "0":
@@ -27,15 +27,19 @@ while time.monotonic() < end:
         time.sleep(0.3)
     else:
         time.sleep(0.3)
+    if os.environ["RANK"] == "0" and len(list(idle.iterdir())) == 2:  # the others have been found idle
+        end = min(end, time.monotonic() + 2)
+        if time.monotonic() > end:
+            over.touch()
 """
-SPEC = "command: [python3, train.py, %s]\nresources: {ranks_per_node: 3, walltime: 5m}\nhang: 2s\n"
+SPEC = "command: [python3, train.py, %s]\nresources: {ranks_per_node: 3, walltime: 5m}\nhang: 4s\n"
 
 
 @pytest.mark.slow
 def test_a_hang_ends_the_job_with_the_stacks_of_all_ranks(dlrun):
     (dlrun.place / "train.py").write_text(TRAIN)
     job = dlrun.submit(SPEC % "hang", "--wait", code=1)
-    assert "no rank has written or computed anything for 2s" in (job / "logs" / "job.log").read_text()
+    assert "no rank has written or computed anything for 4s" in (job / "logs" / "job.log").read_text()
     stacks = {path.name: path.read_text() for path in (job / "stacks").iterdir()}
     assert sorted(stacks) == ["rank-0.txt", "rank-1.txt", "rank-2.txt"]
     assert "waits in" in stacks["rank-0.txt"]

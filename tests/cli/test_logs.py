@@ -4,7 +4,8 @@ from __future__ import annotations
 
 SCRIPT = (
     "command: [bash, -c, 'for s in 1 2 3; do echo 10:00:0$((2 * s + RANK)) rank $RANK; done; "
-    "if ((RANK == 1)); then echo my fault; exit 7; else sleep 30; fi']\n"
+    "if ((RANK == 1)); then until [[ -e said ]]; do sleep 0.1; done; echo my fault; exit 7; "
+    "else touch said; sleep 600; fi']\n"
     "resources: {ranks_per_node: 2, walltime: 5m}\n"
 )
 

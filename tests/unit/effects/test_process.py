@@ -72,11 +72,11 @@ def test_a_program_that_may_not_run(tmp_path):
 def test_too_slow_and_its_children_die_too(tmp_path):
     pid = tmp_path / "pid"
     begun = time.monotonic()
-    with pytest.raises(OperationFailed, match="did not answer within 1 s"):
-        run(["sh", "-c", f"sleep 60 & echo $! > {pid}; wait"], timeout=1)
-    assert time.monotonic() - begun < 30
+    with pytest.raises(OperationFailed, match="did not answer within 5 s"):
+        run(["sh", "-c", f"sleep 600 & echo $! > {pid}; wait"], timeout=5)
+    assert time.monotonic() - begun < 300
     child = int(pid.read_text())
-    for _ in range(100):
+    for _ in range(600):
         try:
             os.kill(child, 0)
         except ProcessLookupError:

@@ -92,7 +92,7 @@ def run_process(
         **(more or {}),
     }
     done = subprocess.run(
-        ["bash", place / "rank.sh", role], env=environment, cwd=place, check=False, timeout=30
+        ["bash", place / "rank.sh", role], env=environment, cwd=place, check=False, timeout=120
     )
     printed = (place / "logs" / f"{role}-{rank}.log").read_text()
     assert done.returncode == 0, printed

@@ -174,7 +174,7 @@ def run_job(place, spec: str) -> subprocess.CompletedProcess[str]:
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
 
@@ -228,7 +228,7 @@ def test_services_that_do_not_listen_are_killed_and_the_exit_code_is_the_trainin
         env=environment,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=240,
         check=False,
     )
     assert done.returncode == code, done.stdout

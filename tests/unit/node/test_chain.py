@@ -1,6 +1,7 @@
 """A data set on several nodes, each a process with an address of its own: one reader, every node complete."""
 
 import contextlib
+import itertools
 import json
 import os
 import re
@@ -14,11 +15,18 @@ import pytest
 from .programs import HELD_DISK, HELD_READER, Result, command, environment, prepared, run
 from .trees import data_size, odd, snapshot, write
 
+PORTS = itertools.count(os.getpid() * 37)
+"""Where each process of tests looks next: not among the ports that the kernel gives to others' connections."""
+
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that nobody has on the addresses of the first nodes."""
+    while True:
+        port = 10000 + next(PORTS) % 10000
+        with contextlib.suppress(OSError), contextlib.ExitStack() as held:
+            for node in range(8):
+                held.enter_context(socket.create_server((f"127.0.0.{node + 1}", port)))
+            return port
 
 
 def until(so):
@@ -213,7 +221,7 @@ def test_two_nodes_die_one_after_the_other(nodes, source):
 
 def test_a_node_that_hangs_is_left_behind_and_helps_itself_when_it_wakes(nodes, source):
     group = nodes(3)
-    group.begin_held(source, "--dead-after", "5s")
+    group.begin_held(source, "--dead-after", "10s")
     group.until_copying(2)
     os.killpg(group.programs[1].pid, signal.SIGSTOP)
     group.gate.touch()
@@ -231,7 +239,7 @@ def test_a_node_that_never_starts_is_told(nodes, source):
     group = nodes(3)
     group.begin(2, source)
     group.until_listening(2)
-    group.begin(0, source, "--join-timeout", "2s")
+    group.begin(0, source, "--join-timeout", "6s")
     assert list(group.end(0).done()["lost"]) == ["127.0.0.2"]
     group.end(2).done()
     assert snapshot(group.data(2)) == snapshot(source)
@@ -244,7 +252,7 @@ def test_a_stranger_learns_nothing_and_changes_nothing(tmp_path, nodes, source):
     os.chmod(tmp_path / "wrong", 0o600)
     group.begin(1, source, "--join-timeout", "10m")
     group.until_listening(1)
-    group.begin(0, source, "--secret", tmp_path / "wrong", "--join-timeout", "2s")
+    group.begin(0, source, "--secret", tmp_path / "wrong", "--join-timeout", "6s")
     assert "does not know the job's secret" in json.dumps(group.end(0).done()["lost"])
     assert not group.published(1)
     end = time.monotonic() + 60

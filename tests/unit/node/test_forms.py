@@ -5,7 +5,6 @@ import signal
 import stat
 import subprocess
 import tarfile
-import time
 
 import pytest
 from dlrun.node import tarball
@@ -15,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from .programs import run, start_held
-from .test_chain import Nodes
+from .test_chain import Nodes, until
 from .test_manifest import manifest_like
 from .trees import odd, snapshot, write
 
@@ -196,8 +195,7 @@ def test_a_killed_packing_goes_on(tmp_path, source):
     )
     process = start_held(tmp_path / "gate", *arguments)
     part = tmp_path / "node" / ".dlrun" / "part.set"
-    while not any(path.stat().st_size for path in part.glob("journal.*")):
-        time.sleep(0.01)
+    until(lambda: any(path.stat().st_size for path in part.glob("journal.*")))
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
     done = run(*arguments, "--json").done()

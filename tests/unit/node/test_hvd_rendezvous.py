@@ -54,7 +54,7 @@ def ask():
     thread.start()
 
     def request(method, path, body=None):
-        connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=10)
+        connection = HTTPConnection("127.0.0.1", server.server_address[1], timeout=120)
         connection.request(method, path, body)
         answer = connection.getresponse()
         found = (answer.status, answer.read())

@@ -2,12 +2,11 @@
 
 import os
 import signal
-import threading
 import time
 
 import pytest
 
-from .programs import run, start_held
+from .programs import run, start, start_held
 from .trees import data_size, odd, snapshot, write
 
 
@@ -22,6 +21,14 @@ def results(tmp_path):
 
 def out(tmp_path, source, *more):
     return run("out", "--source", source, "--to", tmp_path / "shared" / "run", "--json", *more)
+
+
+def until_copying(shared):
+    """Wait until something is on its way to the shared file system."""
+    end = time.monotonic() + 120
+    while not any(path.stat().st_size for path in shared.glob(".dlrun-out.*/part/journal.*")):
+        assert time.monotonic() < end
+        time.sleep(0.01)
 
 
 def test_a_new_destination_appears_whole(tmp_path):
@@ -66,33 +73,34 @@ def test_an_update_follows_no_link_in_the_destination(tmp_path, results):
     assert os.listdir(tmp_path / "victim") == []
 
 
+GROWING = """
+import os
+real = os.open
+def opened(path, *more, **how):
+    if path == b"log":
+        with open({log!r}, "ab") as log:
+            log.write(b"line")
+    return real(path, *more, **how)
+os.open = opened
+"""  # whenever the log is opened to be read, it has become longer
+
+
 def test_a_file_that_is_being_written_is_left_and_the_others_arrive(tmp_path, results):
-    ended = threading.Event()
-
-    def grow():
-        while not ended.is_set():
-            with open(results / "d1" / "log", "ab") as log:
-                log.write(b"line\n")
-
-    writer = threading.Thread(target=grow)
-    writer.start()
-    try:
-        time.sleep(0.1)
-        found = out(tmp_path, results, "--update")
-    finally:
-        ended.set()
-        writer.join()
-    assert found.status == 1
-    assert "`d1/log`" in found.err
-    shared = tmp_path / "shared" / "run"
+    log, shared = results / "d1" / "log", tmp_path / "shared" / "run"
+    write(os.fsencode(log), b"line")
+    words = ("out", "--source", results, "--to", shared, "--update")
+    process = start(*words, prelude=GROWING.format(log=str(log)))
+    _, err = process.communicate(timeout=120)
+    assert process.returncode == 1
+    assert "`d1/log`" in err
     assert not (shared / "d1" / "log").exists()
     assert len(list(shared.rglob("f*"))) == 200
-    assert out(tmp_path, results, "--update").done()["copied"] == (results / "d1" / "log").stat().st_size
-    assert (shared / "d1" / "log").read_bytes() == (results / "d1" / "log").read_bytes()
+    assert out(tmp_path, results, "--update").done()["copied"] == log.stat().st_size
+    assert (shared / "d1" / "log").read_bytes() == log.read_bytes()
 
 
 def test_the_deadline_keeps_what_is_whole_by_then(tmp_path, results):
-    found = out(tmp_path, results, "--update", "--deadline", "4s", "--rate", "1M", "--lanes", "1")
+    found = out(tmp_path, results, "--update", "--deadline", "10s", "--rate", "400k", "--lanes", "1")
     assert found.status == 1
     assert "the time was over" in found.err
     shared = tmp_path / "shared" / "run"
@@ -108,13 +116,11 @@ def test_the_deadline_keeps_what_is_whole_by_then(tmp_path, results):
 
 def test_killed_at_any_moment_nothing_torn_stands_under_its_name(tmp_path, results):
     before = snapshot(results)
-    hidden = tmp_path / "shared"
     for kill in range(5):
         process = start_held(
             tmp_path / "gate", "out", "--source", results, "--to", tmp_path / "shared" / "run"
         )
-        while not any(path.stat().st_size for path in hidden.glob(".dlrun-out.*/part/journal.*")):
-            time.sleep(0.01)
+        until_copying(tmp_path / "shared")
         time.sleep(0.05 * kill)
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate()

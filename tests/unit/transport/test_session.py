@@ -89,8 +89,8 @@ def test_reader_that_leaves_ends_the_writing(here):
 def test_silence_is_not_waited_for(here):
     started = time.monotonic()
     with pytest.raises(TransportFailed, match=r"`here` did not answer within 0\.3 s"):
-        run(here, "sleep 60", patience=0.3)
-    assert time.monotonic() - started < 10
+        run(here, "sleep 600", patience=0.3)
+    assert time.monotonic() - started < 300
 
 
 def test_what_is_let_go_of_ends(here, tmp_path):
