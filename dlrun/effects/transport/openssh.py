@@ -205,5 +205,6 @@ def _with_terminal(argv: Sequence[str], host: str) -> tuple[int, str]:
         if process.poll() is None:
             process.kill()
             process.wait()
-    reader.join(0.5)  # not for ever: the connection that stays behind may hold the pipe open
+    # Not for ever: the connection that stays behind may hold the pipe open. Where none does, this has the reason.
+    reader.join(0.5 if code == 0 else 10.0)
     return code, "".join(said)
