@@ -9,6 +9,7 @@ import time
 import pytest
 
 from tests.cluster import Account, Cluster, ClusterSpec, NodeType, Partition, Qos, cgroups, why_not
+from tests.cluster.hosts import await_true
 from tests.cluster.jobs import PYTHON, User, bash
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
@@ -45,7 +46,7 @@ def cluster():
         accounts=(Account(name="project", users=("alice", "bob"), qos=("normal", "short")),),
         qos=(Qos(name="short"),),
         cgroup=not cgroups.why_not(),
-        slurm_conf=("SlurmdTimeout=2", "MessageTimeout=2", "KillWait=2", "OverTimeLimit=0"),
+        slurm_conf=("KillWait=2", "OverTimeLimit=0"),
     )
     with Cluster(spec, name=f"slurm-{os.getpid()}") as running:
         yield running
@@ -67,7 +68,8 @@ def test_from_submit_to_the_last_log_line(alice):
         {
             "name": "hello",
             "command": bash(
-                'echo "rank $RANK of $WORLD_SIZE on $(hostname), master $MASTER_ADDR"; exit $((RANK == 1 ? 7 : 0))'
+                'echo "rank $RANK of $WORLD_SIZE on $(hostname), master $MASTER_ADDR"; touch "$DLRUN_RUN_DIR/said-$RANK"; '
+                "if ((RANK == 1)); then until [[ -e $DLRUN_RUN_DIR/said-0 ]]; do sleep 0.1; done; exit 7; fi"
             ),
             "resources": resources(nodes=2),
         },
@@ -99,7 +101,10 @@ def test_torch_trains_over_real_separate_networks(alice):
 
 
 def test_each_way_to_end_is_reported_as_what_it_was(alice, cluster):
-    """One job for each final state; they run at the same time where they can."""
+    """One job for each final state; they run at the same time where they can.
+
+    Slurm looks for jobs whose time is over twice a minute.
+    """
     one = resources(nodes=1, cpus_per_rank=1)
     jobs = {
         "completed": alice.submit({"command": bash("true"), "resources": one}),
@@ -113,7 +118,7 @@ def test_each_way_to_end_is_reported_as_what_it_was(alice, cluster):
     alice.dlrun("cancel", by_user)
     cluster.on("login", ["scancel", by_admin], user="root", check=True)
     jobs |= {"cancelled": by_user, "cancelled by admin": by_admin}
-    states = {wanted: alice.ended(job, within=120)[0] for wanted, job in jobs.items()}
+    states = {wanted: alice.ended(job, within=300)[0] for wanted, job in jobs.items()}
     assert {wanted: run["state"] for wanted, run in states.items()} == {wanted: wanted for wanted in jobs}
     assert states["completed"]["exit_code"] == 0
     assert states["failed"]["exit_code"] == 3
@@ -137,7 +142,9 @@ def test_a_crashed_node_is_reported_as_such(alice, cluster):
     alice.running(job)
     cluster.kill_node("n3")
     try:
-        (run,) = alice.ended(job, within=60)
+        # Slurm would see it by itself, but only after a time that must not be too short for nodes that are just slow.
+        cluster.on("login", "scontrol update NodeName=n3 State=DOWN Reason=crashed", user="root", check=True)
+        (run,) = alice.ended(job)
         assert run["state"] == "node failed"
     finally:
         cluster.start_node("n3")
@@ -155,7 +162,7 @@ def test_preemption_is_seen_and_the_job_comes_back(alice):
     high = alice.submit(
         {"command": bash("sleep 1"), "resources": resources(nodes=3, partition="high", exclusive=True)}
     )
-    assert alice.ended(high, within=90)[0]["state"] == "completed"
+    assert alice.ended(high, within=180)[0]["state"] == "completed"
     assert alice.state(low)[0]["state"] in ("pending", "running", "preempted")
     alice.dlrun("cancel", low)
     assert alice.ended(low)[0]["state"] == "cancelled"
@@ -242,7 +249,7 @@ def test_a_sweep_is_one_array_with_one_call(alice, cluster):
             "sweep": {"lr": ["0.1", "1e-4"], "seed": ["0", "4"]},
         }
     )
-    runs = alice.ended(job, within=90)
+    runs = alice.ended(job)
     assert [(run["task"], run["exit_code"]) for run in runs] == [(0, 0), (1, 4), (2, 0), (3, 4)]
     points = alice.job_dir(job) / "points"
     assert (points / "2" / "logs" / "rank-0.log").read_text() == "lr=1e-4 seed=0\n"
@@ -261,7 +268,7 @@ def test_points_of_a_sweep_are_held_released_and_cancelled_one_by_one(alice):
     alice.dlrun("release", f"{job}:0-2")
     alice.dlrun("cancel", f"{job}:2,0")
     wanted = ["cancelled", "completed", "cancelled", "held"]
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 120
     while (states := [run["state"] for run in alice.state(job)]) != wanted:
         assert time.monotonic() < deadline, states
         time.sleep(0.5)
@@ -404,25 +411,19 @@ def test_a_killed_rank_ends_the_job_and_is_named(alice, cluster):
     job = alice.submit(
         {"command": bash("exec -a training-to-kill sleep 600"), "resources": resources(nodes=2)}
     )
-    alice.running(job)
-    host = (alice.job_dir(job) / "hosts").read_text().split()[1]
-    deadline = time.monotonic() + 20
-    while cluster.on(host, "pkill -KILL -f training-to-kill", user="root").returncode:
-        assert time.monotonic() < deadline
-        time.sleep(0.5)
-    begun = time.monotonic()
-    (run,) = alice.ended(job, within=30)
-    assert time.monotonic() - begun < 25
+    host = alice.hosts(job)[1]
+    kill = "pkill -KILL -f '^training-to-kill'"
+    await_true(lambda: cluster.on(host, kill, user="root").returncode == 0, 60, "the rank to begin")
+    (run,) = alice.ended(job)
     assert run["state"] == "failed"
     assert "ended with exit code 137" in alice.dlrun("logs", job, "--rank", "job").stdout
-    for node in ("n1", "n2", "n3"):
-        assert cluster.on(node, "pgrep -f training-to-kill", user="root").returncode == 1, "nothing is left"
+    alice.left_nothing(job, cluster.spec.nodes)
 
 
 def test_set_up_lines_after_the_virtual_environment(alice, cluster):
     venv = alice.directory / "venv"
     cluster.on(
-        "login", [str(PYTHON / "python"), "-m", "venv", "--without-pip", str(venv)], check=True, timeout=60
+        "login", [str(PYTHON / "python"), "-m", "venv", "--without-pip", str(venv)], check=True, timeout=180
     )
     job = alice.submit(
         {
