@@ -27,6 +27,7 @@ exec >>"$DLRUN_RUN_DIR/logs/$role-$DLRUN_RANK.log" 2>&1
 if ((${DLRUN_RESTART:-0})); then echo "dlrun: run $((DLRUN_RESTART + 1))"; fi # what stands above is of earlier ones
 
 fail() { # EXIT_CODE [REASON]: leave a note for job.sh, then end
+  trap '' TERM # another rank may have failed as well and ends this one now: the note is whole, or not there
   printf '%s %s %s %s %s%s\n' "${ended:-$(date +%s%N)}" "$role" "$DLRUN_RANK" "$DLRUN_HOST" "$1" "${2:+ $2}" \
     >"$DLRUN_RUN_DIR/failures/$role-$DLRUN_RANK"
   exit "$1"
