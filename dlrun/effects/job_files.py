@@ -28,10 +28,10 @@ def files(plan: Plan, inputs: Inputs | None, directory: Path) -> dict[str, str]:
     for name in (name for name in wanted if name != BUNDLE):
         made[name] = (_NODE / name).read_text(encoding="utf-8")
     if "stage.sh" in made or BUNDLE in wanted:
-        from dlrun.node import bundle  # noqa: PLC0415 - zipfile and its kin, for staged data alone
+        from dlrun.effects import node_file  # noqa: PLC0415 - zipfile and its kin, for staged data alone
 
         # Text all the same: bytes that are no UTF-8 go through as surrogates and come out as they were.
-        made[BUNDLE] = bundle.archive().decode("utf-8", errors="surrogateescape")
+        made[BUNDLE] = node_file.content().decode("utf-8", errors="surrogateescape")
     if inputs is not None:
         made["spec.yaml"] = inputs.sources.get(str(inputs.path), "")
         made["site.yaml"] = inputs.sources.get(str(inputs.loaded.path), "")

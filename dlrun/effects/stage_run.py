@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from dlrun.effects import jobs
+from dlrun.effects import jobs, node_file
 from dlrun.effects.job_files import files
 from dlrun.effects.stage import Staging, expanded
 from dlrun.errors import Interrupted, OperationFailed
@@ -103,7 +103,7 @@ def node_program(events: Path | None = None) -> Iterator[Callable[..., int]]:
     environment = {**os.environ, **({"DLRUN_STAGE_EVENTS": str(events)} if events else {})}
     with tempfile.TemporaryDirectory(prefix="dlrun-node-") as scratch:
         path = str(Path(scratch) / "node.pyz")
-        bundle.write(path)
+        bundle.write(path, node_file.content())
 
         def run(*words: str) -> int:
             sys.stdout.flush()

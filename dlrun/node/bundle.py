@@ -9,6 +9,7 @@ import io
 import marshal
 import os
 import zipfile
+from typing import Dict, Optional
 
 PACKAGE = "dlrun_node"
 _START = "import sys\nfrom {}.__main__ import main\nsys.exit(main())\n".format(PACKAGE)
@@ -16,19 +17,26 @@ _UNCHECKED = (1).to_bytes(4, "little")
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same bytes from the same sources
 
 
-def archive() -> bytes:
-    """The file's content."""
+def sources() -> Dict[str, bytes]:
+    """The node programs by name, in order."""
     here = os.path.dirname(os.path.abspath(__file__))
+    found = {}
+    for name in sorted(os.listdir(here)):
+        if name.endswith(".py"):
+            with open(os.path.join(here, name), "rb") as file:
+                found[name] = file.read()
+    return found
+
+
+def archive(programs: Optional[Dict[str, bytes]] = None) -> bytes:
+    """The file's content, of these `sources` if they are read already."""
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as packed:
         _add(packed, "__main__.py", _START.encode("ascii"))
-        for name in sorted(os.listdir(here)):
-            if name.endswith(".py"):
-                inside = "{}/{}".format(PACKAGE, name)
-                with open(os.path.join(here, name), "rb") as file:
-                    source = file.read()
-                _add(packed, inside, source)
-                _add(packed, inside + "c", _byte_code(source, inside))
+        for name, source in (sources() if programs is None else programs).items():
+            inside = "{}/{}".format(PACKAGE, name)
+            _add(packed, inside, source)
+            _add(packed, inside + "c", _byte_code(source, inside))
     return b"#!/usr/bin/env python3\n" + whole.getvalue()
 
 
@@ -47,10 +55,10 @@ def _add(packed: zipfile.ZipFile, name: str, content: bytes) -> None:
     packed.writestr(entry, content)
 
 
-def write(path: str) -> None:
-    """Write the file, executable, in one step."""
+def write(path: str, content: Optional[bytes] = None) -> None:
+    """Write the file, executable, in one step; its content where that is made already."""
     temporary = "{}.new.{}".format(path, os.getpid())
     descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o755)
     with os.fdopen(descriptor, "wb") as file:
-        file.write(archive())
+        file.write(archive() if content is None else content)
     os.rename(temporary, path)
