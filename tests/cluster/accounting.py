@@ -77,10 +77,10 @@ def start(cluster: Cluster) -> None:
         LOGIN, f"setsid {' '.join(server)} < /dev/null > /var/log/mariadb.log 2>&1 &", user="root", check=True
     )
     socket = cluster.own_path(LOGIN, "/run") / "mysqld/mysqld.sock"
-    await_true(socket.exists, 60, "MariaDB")
+    await_true(socket.exists, 120, "MariaDB")
     cluster.on(LOGIN, ["/usr/sbin/slurmdbd"], user="root", check=True)
     probe = "exec 3<> /dev/tcp/login/6819"
-    await_true(lambda: cluster.on(LOGIN, probe, user="root").returncode == 0, 60, "slurmdbd")
+    await_true(lambda: cluster.on(LOGIN, probe, user="root").returncode == 0, 120, "slurmdbd")
     cluster.on(LOGIN, ["sacctmgr", "-i"], user="root", input=_definitions(cluster.spec), check=True)
 
 

@@ -112,7 +112,7 @@ class Cluster:
         argv: Sequence[str] | str,
         *,
         user: str | None = None,
-        timeout: float = 60,
+        timeout: float = 120,
         env: Mapping[str, str] | None = None,
         cwd: str | os.PathLike[str] | None = None,
         input: str | None = None,

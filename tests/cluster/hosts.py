@@ -83,7 +83,7 @@ def kill(system: Path, names: Iterable[str]) -> None:
         if name in names:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
-    await_true(lambda: not names & {host for _, host, _ in _processes(system)}, 20, f"{sorted(names)} to die")
+    await_true(lambda: not names & {host for _, host, _ in _processes(system)}, 60, f"{sorted(names)} to die")
     for child in list(_started):
         with suppress(ChildProcessError):
             if os.waitpid(child, os.WNOHANG)[0]:

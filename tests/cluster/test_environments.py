@@ -86,7 +86,9 @@ def test_modules_of_the_submitting_shell(modules):
                 f"{PYTHON}/dlrun submit --parsable --site {hygiene}.yaml {spec_file}",
             ]
         )
-        job = alice.cluster.on("login", line, cwd=str(alice.directory), check=True).stdout.strip()
+        job = alice.cluster.on(
+            "login", line, cwd=str(alice.directory), check=True, timeout=180
+        ).stdout.strip()
         seen[hygiene] = output(alice, job)
     assert seen == {"keep": "stale=yes\n", "purge": "stale=no\n"}
 
@@ -105,7 +107,7 @@ def test_missing_module_ends_the_job_before_any_rank(modules):
 def test_venv(cluster):
     alice = User(cluster, SITE)
     place = alice.directory / "my venv"
-    cluster.on("login", ["python3", "-m", "venv", "--without-pip", str(place)], check=True)
+    cluster.on("login", ["python3", "-m", "venv", "--without-pip", str(place)], check=True, timeout=180)
     job = alice.submit(spec(["python", "-c", "import sys; print(sys.prefix)"], nodes=2, venv=str(place)))
     assert [output(alice, job, rank) for rank in (0, 1)] == [f"{place}\n"] * 2
 

@@ -123,7 +123,11 @@ def test_machines_own_network_is_out_of_reach(cluster):
 def test_timeout_leaves_no_command_behind(cluster):
     with pytest.raises(subprocess.TimeoutExpired):
         cluster.on("n1", ["sleep", "987"], timeout=0.5)
-    assert "987" not in cluster.on("n1", ["ps", "-eo", "args"], check=True).stdout
+
+    def gone():
+        return "987" not in cluster.on("n1", ["ps", "-eo", "args"], check=True).stdout
+
+    await_true(gone, 60, "the killed command to be gone")
 
 
 def test_cut_and_joined_cable(cluster):
@@ -131,7 +135,7 @@ def test_cut_and_joined_cable(cluster):
     cluster.cut("n2")
     assert cluster.on("n1", reach).returncode != 0
     cluster.join("n2")
-    await_true(lambda: cluster.on("n1", reach).returncode == 0, 10, "n1 to reach n2 again")
+    await_true(lambda: cluster.on("n1", reach).returncode == 0, 60, "n1 to reach n2 again")
 
 
 def test_killed_node_comes_back(cluster):
@@ -140,7 +144,8 @@ def test_killed_node_comes_back(cluster):
     with pytest.raises(ClusterError, match=r"n2.*not running"):
         cluster.on("n2", ["true"])
     cluster.start_node("n2")
-    assert cluster.on("login", ["srun", "-w", "n2", "hostname"], check=True).stdout == "n2\n"
+    run = ["timeout", "20", "srun", "-w", "n2", "hostname"]  # slurmctld may not know yet that it is back
+    await_true(lambda: cluster.on("login", run).stdout == "n2\n", 120, "a job to run there")
 
 
 def test_up_again_is_quick_and_another_spec_is_refused(cluster):
@@ -266,16 +271,16 @@ def test_higher_tier_requeues_a_scavenging_job(rich):
     submit = "sbatch --parsable -p scavenge -N2 --exclusive --requeue -o /dev/null --wrap 'sleep 300'"
     job = rich.on("login", submit, check=True).stdout.strip()
     state = ["squeue", "-h", "-j", job, "-o", "%T"]
-    await_true(lambda: rich.on("login", state).stdout == "RUNNING\n", 20, "the job to run")
-    rich.on("login", ["srun", "-p", "debug", "--exclusive", "true"], timeout=40, check=True)
+    await_true(lambda: rich.on("login", state).stdout == "RUNNING\n", 60, "the job to run")
+    rich.on("login", ["srun", "-p", "debug", "--exclusive", "true"], timeout=120, check=True)
     show = ["scontrol", "show", "job", job]
-    await_true(lambda: "Restarts=1" in rich.on("login", show).stdout, 20, "the job to be requeued")
+    await_true(lambda: "Restarts=1" in rich.on("login", show).stdout, 60, "the job to be requeued")
     rich.on("login", ["scancel", job], check=True)
 
 
 def test_users_move_between_hosts_by_key(rich):
     assert rich.on("login", ["ssh", "n1", "ssh n2 hostname"], check=True).stdout == "n2\n"
-    assert rich.on("laptop", ["ssh", "login", "srun hostname"], check=True).stdout == "n1\n"
+    assert rich.on("laptop", ["ssh", "login", "srun hostname"], check=True).stdout in ("n1\n", "n2\n")
 
 
 def test_second_factor_is_asked_for(rich):
@@ -297,7 +302,7 @@ def test_links_are_as_slow_as_asked(rich):
             "c.sendall(bytes(10_000_000)); c.shutdown(1); c.recv(1); print(time.time() - t)"
         )
         seconds = float(rich.on("n1", ["python3", "-c", send], check=True).stdout)
-    assert 0.9 < seconds < 2  # 80 Mbit in 1 s, and TCP's own
+    assert seconds > 0.9  # 80 Mbit in 1 s, and TCP's own; only a busy machine takes longer
 
 
 def test_small_tmp_fills_up(rich):
@@ -309,7 +314,7 @@ def test_torque_wrappers_submit(rich):
     script = "#PBS -N wrapped\nprintenv PBS_JOBNAME\n"
     rich.on("login", "cat > job.pbs", input="#!/bin/bash\n" + script, check=True)
     rich.on("login", "qsub -W block=true -o out job.pbs", check=True)
-    await_true(lambda: rich.on("login", ["cat", "out"]).stdout == "wrapped\n", 20, "the job's output")
+    await_true(lambda: rich.on("login", ["cat", "out"]).stdout == "wrapped\n", 60, "the job's output")
 
 
 @pytest.mark.skipif(bool(cgroups.why_not()), reason=cgroups.why_not())
@@ -327,7 +332,7 @@ def test_lumi_like_reserves_cores_and_accounts_for_jobs():
         assert "Invalid account" in refused.stderr
         listing = ["sacct", "-nX", "-o", "account%30,state"]
         expected = ["project_462000001", "COMPLETED"]
-        await_true(lambda: lumi.on("login", listing).stdout.split() == expected, 20, "sacct to show the job")
+        await_true(lambda: lumi.on("login", listing).stdout.split() == expected, 60, "sacct to show the job")
 
 
 def test_pbs_refuses_what_only_slurm_has(monkeypatch, tmp_path):
@@ -348,4 +353,4 @@ def test_pbs_job_gets_two_hosts():
     ) as pbs:
         submit = "echo 'cat $PBS_NODEFILE' | qsub -l select=2:ncpus=1 -l place=scatter -W block=true -j oe -o ~/out"
         pbs.on("login", submit, timeout=120, check=True)
-        await_true(lambda: pbs.on("login", "sort ~/out").stdout == "n1\nn2\n", 20, "the job's output")
+        await_true(lambda: pbs.on("login", "sort ~/out").stdout == "n1\nn2\n", 60, "the job's output")

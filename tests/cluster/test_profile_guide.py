@@ -47,7 +47,7 @@ def place(cluster):
 
 def run(cluster, place, line, code=0):
     path = f"{PYTHON}:/usr/local/bin:/usr/bin:/bin"
-    done = cluster.on("login", line, user="alice", env={"PATH": path}, cwd=str(place), timeout=120)
+    done = cluster.on("login", line, user="alice", env={"PATH": path}, cwd=str(place), timeout=300)
     assert done.returncode == code, f"{line}: {done.returncode}\n{done.stdout}\n{done.stderr}"
     return done
 

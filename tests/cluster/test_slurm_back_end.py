@@ -124,9 +124,9 @@ def test_logs_go_where_they_should(cluster):
         check=True,
     )
     submit(cluster, "echo here", output="logs 100%j/job #1.log")
-    await_true((place / "logs 100%j" / "job #1.log").exists, 20, "the log")
+    await_true((place / "logs 100%j" / "job #1.log").exists, 60, "the log")
     submit(cluster, "echo point", output="points/{index}/job.log", array=2)
-    await_true(lambda: all((place / "points" / n / "job.log").exists() for n in "01"), 20, "both logs")
+    await_true(lambda: all((place / "points" / n / "job.log").exists() for n in "01"), 60, "both logs")
 
 
 def test_the_early_signal_is_asked_for(cluster):
@@ -180,13 +180,13 @@ def test_states_as_they_were(cluster, tmp_path):
         return [one.state for one in statuses(cluster, tmp_path, *wanted)] == list(wanted.values())
 
     with suppress(ClusterError):  # the comparison says more
-        await_true(settled, 60, "the states")
+        await_true(settled, 120, "the states")
     found = dict(zip(wanted, statuses(cluster, tmp_path, *wanted), strict=True))
     assert {job: one.state for job, one in found.items()} == wanted
     assert found[bad].exit_code == 3
     assert found[killed].signal == 9
     cluster.on("login", slurm.release([held]), check=True)
-    await_true(lambda: statuses(cluster, tmp_path, held)[0].state is State.COMPLETED, 30, "the released job")
+    await_true(lambda: statuses(cluster, tmp_path, held)[0].state is State.COMPLETED, 60, "the released job")
 
 
 def test_arrays_task_by_task(cluster, tmp_path):
@@ -200,13 +200,13 @@ def test_arrays_task_by_task(cluster, tmp_path):
             (2, State.FAILED, 2),
         ]
 
-    await_true(ended, 60, "all tasks")
+    await_true(ended, 120, "all tasks")
 
 
 def test_requeue_from_inside(cluster, tmp_path):
     body = f'echo "run {slurm.RESTARTS.code}"; if [ "{slurm.RESTARTS.code}" = 0 ]; then {slurm.REQUEUE}; sleep 60; fi'
     job = submit(cluster, body, requeue=True, output="logs/requeue.log")
-    await_true(lambda: statuses(cluster, tmp_path, job)[0].state is State.COMPLETED, 90, "the second run")
+    await_true(lambda: statuses(cluster, tmp_path, job)[0].state is State.COMPLETED, 180, "the second run")
     log = (cluster.home("alice") / "jobs" / "logs" / "requeue.log").read_text()
     assert log.index("run 0") < log.index("run 1")
 
