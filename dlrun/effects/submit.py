@@ -21,7 +21,6 @@ from dlrun.errors import DlrunError, Invalid, OperationFailed
 from dlrun.model.plan import Plan
 from dlrun.model.record import record
 from dlrun.schedulers.protocol import Scheduler
-from dlrun.schedulers.refusals import words
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -86,7 +85,7 @@ def check_with_scheduler(plan: Plan, inputs: Inputs | None) -> str:
         jobs.create(target, files(plan, inputs, target), None)
         done = run(arguments, environment=clean(os.environ)[0], directory=target)
     if done.returncode != 0:
-        raise _refused(scheduler, done)
+        raise _refused(scheduler, done, plan)
     return scheduler.estimate(done.stdout + done.stderr) or f"{plan.site} would accept the job"
 
 
@@ -101,18 +100,17 @@ def _hand_over(plan: Plan, target: Path, environment: dict[str, str]) -> str:
             )
         done = run(scheduler.submit("job.sh"), environment=environment, directory=target)
         if done.returncode != 0:
-            raise _refused(scheduler, done)
+            raise _refused(scheduler, done, plan)
     except DlrunError:
         shutil.rmtree(target, ignore_errors=True)
         raise
     return scheduler.submitted(done.stdout)
 
 
-def _refused(scheduler: Scheduler, done: Completed) -> OperationFailed:
-    refusal = words(done.stderr or done.stdout) or f"exit code {done.returncode}"
-    return OperationFailed(
-        f"{scheduler.CLIENT} refused the job: {refusal}", help=scheduler.advice(done.stderr)
-    )
+def _refused(scheduler: Scheduler, done: Completed, plan: Plan) -> OperationFailed:
+    from dlrun.effects.refused import refused  # noqa: PLC0415 - only after a refusal
+
+    return refused(scheduler, done, plan)
 
 
 def _check_client(plan: Plan) -> None:

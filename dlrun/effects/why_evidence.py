@@ -61,11 +61,12 @@ class Findings:
 
 
 def notes(run: Path) -> list[First]:
-    """What failing processes noted of themselves, the earliest first."""
+    """What failing processes noted of themselves, the earliest first; job.sh has put times of wrong clocks right."""
     found: list[tuple[int, First]] = []
     for path in (run / "failures").glob("*"):
         with suppress(OSError, ValueError):
-            when, role, rank, host, code, *reason = path.read_text(encoding="utf-8").split()
+            line = path.read_text(encoding="utf-8").partition("\n")[0]  # the next one is for the job's script
+            when, role, rank, host, code, *reason = line.split()
             words = " ".join(reason) or None
             note = First(
                 time=int(when) / 1e9, role=role, rank=int(rank), host=host, code=int(code), reason=words

@@ -109,3 +109,8 @@ def knows_nothing(stderr: str, code: int) -> bool:
 def advice(stderr: str) -> str | None:
     """What to do about a refusal, from the words that the client used; None if unknown."""
     return find(REFUSALS, stderr)
+
+
+def accounts(stderr: str, user: str) -> Sequence[str]:
+    """None: no client tells a user which projects are theirs."""
+    return ()

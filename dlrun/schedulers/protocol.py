@@ -118,3 +118,7 @@ class Scheduler(Protocol):
     def advice(self, stderr: str) -> str | None:
         """What to do about a refusal, from the words that the client used; None if unknown."""
         ...
+
+    def accounts(self, stderr: str, user: str) -> Sequence[str]:
+        """Arguments that list a user's accounts, one a line; none if this refusal is not about them, or nobody knows."""
+        ...

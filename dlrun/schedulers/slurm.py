@@ -9,7 +9,7 @@ from dlrun.errors import OperationFailed
 from dlrun.model.text import Shell
 from dlrun.schedulers.refusals import find, says_only
 from dlrun.schedulers.slurm_directives import PREFIX, array, directives
-from dlrun.schedulers.slurm_refusals import REFUSALS
+from dlrun.schedulers.slurm_refusals import INVALID_ACCOUNT, REFUSALS
 from dlrun.schedulers.slurm_states import HISTORY_FIELDS, QUEUE_FIELDS, parse_history, parse_queue
 
 __all__ = ["PREFIX", "array", "directives", "parse_history", "parse_queue"]
@@ -104,3 +104,18 @@ def release(job_ids: Sequence[str]) -> Sequence[str]:
 def advice(stderr: str) -> str | None:
     """What to do about a refusal, from the words that the client used; None if unknown."""
     return find(REFUSALS, stderr)
+
+
+def accounts(stderr: str, user: str) -> Sequence[str]:
+    """Arguments that list a user's accounts, one a line, where a refusal is about the account; else none."""
+    if not re.search(INVALID_ACCOUNT, stderr, re.IGNORECASE):
+        return ()
+    return (
+        "sacctmgr",
+        "--noheader",
+        "--parsable2",
+        "show",
+        "associations",
+        f"user={user}",
+        "format=account",
+    )

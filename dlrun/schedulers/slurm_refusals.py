@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+INVALID_ACCOUNT = r"Invalid account or account/partition"
 REFUSALS = {
-    r"Invalid account or account/partition": (
+    INVALID_ACCOUNT: (
         "name a project that you may use under resources.account; `sacctmgr show associations user=$USER` "
         "lists yours"
     ),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dlrun.model.job import JobStatus, State
 from dlrun.model.text import Shell
 from dlrun.schedulers import qstat
-from dlrun.schedulers.openpbs import HOSTS, advice, estimate, submit
+from dlrun.schedulers.openpbs import HOSTS, accounts, advice, estimate, submit
 from dlrun.schedulers.pbs_clients import cancel, hold, release, restarts, submitted, task_id
 from dlrun.schedulers.pbs_directives import PREFIX
 from dlrun.schedulers.pbs_states import job_status
@@ -17,6 +17,7 @@ from dlrun.schedulers.torque_directives import array, directives
 __all__ = [
     "HOSTS",
     "PREFIX",
+    "accounts",
     "advice",
     "array",
     "cancel",

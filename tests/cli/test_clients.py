@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 from pathlib import Path
 
@@ -23,7 +24,7 @@ sys.stdout.write(stdout)
 sys.stderr.write(stderr)
 sys.exit(code)
 """
-PROGRAMS = ("sbatch", "squeue", "sacct", "scancel", "scontrol", "qsub", "qstat", "qdel")
+PROGRAMS = ("sbatch", "squeue", "sacct", "sacctmgr", "scancel", "scontrol", "qsub", "qstat", "qdel")
 
 
 class Clients:
@@ -98,6 +99,35 @@ def test_a_refusal_is_passed_on_with_advice_and_leaves_nothing(dlrun, clients):
     assert "\nerror: sbatch refused the job: sbatch: error: Batch job submission failed" in ran.stderr
     assert "= help: " in ran.stderr
     assert not (dlrun.place / "job").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "known", "advice"),
+    [
+        ("projet", "other\nproject\nproject\n", "did you mean `project`? give `resources.account`; yours: `other`, `project`"),
+        ("", "project\n", "give `resources.account`; yours: `project`"),
+        ("", "\n", "you have no account on this cluster: ask the centre for one"),
+        (
+            "project", "other\nproject\n",
+            "`project` is yours, but not for this partition: choose another `resources.partition`, or another account",
+        ),
+        ("projet", None, "name a project that you may use under resources.account; `sacctmgr show associations"),
+    ],
+)  # fmt: skip
+def test_a_wrong_account_is_told_with_those_that_the_user_has(dlrun, clients, given, known, advice):
+    refusal = "sbatch: error: Batch job submission failed: Invalid account or account/partition combination specified\n"
+    clients.answer("sbatch", code=1, stderr=refusal)
+    clients.answer("sacctmgr", known or "", code=int(known is None))
+    ran = submit(dlrun, clients, "slurm", *(["--set", f"resources.account={given}"] if given else []), code=1)
+    assert f" = help: {advice}" in ran.stderr
+    (asked,) = [call["argv"] for call in clients.calls() if call["name"] == "sacctmgr"]
+    assert asked[-2:] == [f"user={getpass.getuser()}", "format=account"]
+
+
+def test_another_refusal_asks_for_no_accounts(dlrun, clients):
+    clients.answer("sbatch", code=1, stderr="sbatch: error: Invalid partition name specified\n")
+    submit(dlrun, clients, code=1)
+    assert [call["name"] for call in clients.calls()] == ["sbatch"]
 
 
 def test_status_of_many_jobs_is_one_call(dlrun, clients):

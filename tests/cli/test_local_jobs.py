@@ -65,6 +65,9 @@ def test_wait_follows_the_log_and_passes_the_exit_code_on(dlrun):
     assert "hello from 0 of 2" in lines
     assert "hello from 1 of 2" not in lines
     assert any("first failure: rank 1 on " in line and "exit code 7" in line for line in lines)
+    assert any(f"; by time alone, `dlrun why {job.name}` finds the cause; " in line for line in lines)
+    late = (job / "failures" / "rank-1").read_text().splitlines()[1]  # ns after its launch
+    assert 0 < int(late) < 60e9
     assert log(job, "rank-1") == "hello from 1 of 2\n"
     assert states(dlrun, job) == [("failed", 7)]
     assert not dlrun.alive()

@@ -42,6 +42,7 @@ def cluster():
             Partition(name="high", priority_tier=10),
         ),
         accounting=True,
+        enforce="associations",
         slurm_conf=("SlurmdTimeout=2", "MessageTimeout=2", "KillWait=2", f"TaskProlog={PROLOG}"),
     )
     with Cluster(spec, name=NAME) as running:
@@ -58,6 +59,18 @@ def alice(cluster):
 def runs_of(alice, job: str) -> list[str]:
     """What each run of a training that counts them said; the shell may have said that it was terminated too."""
     return [line for line in alice.log(job, "rank-0").splitlines() if line.startswith("run ")]
+
+
+def test_an_account_that_is_not_yours_is_refused_at_once(alice):
+    """Real accounting, real words; what is told is read from `sacctmgr`."""
+    wrong = {"name": "x", "command": ["true"], "resources": {**ONE, "account": "projcet"}}
+    spec = str(alice.write("wrong.yaml", wrong))
+    for words in (("submit", spec, "--job-dir", "never"), ("submit", spec, "--check")):
+        said = alice.dlrun(*words, code=1)
+        assert "Invalid account or account/partition combination specified" in said.stderr
+        assert "did you mean `project`? give `resources.account`; yours: `project`\n" in said.stderr
+        assert said.stderr.count("error: sbatch refused the job") == 1
+    assert not (alice.directory / "never").exists()
 
 
 def test_a_rank_that_is_killed(alice, cluster):
@@ -141,6 +154,21 @@ def test_a_clock_that_is_wrong(alice, cluster):
         assert alice.ended(job)[0]["state"] == "completed", alice.log(job)
         assert re.search(r"node n2: its clock is \+(60|59|58)\.\d s from the others'", alice.log(job))
         assert alice.hosts(job) == ["n1", "n3"]
+        # Slurm hears of the end of rank 1 only once what that leaves behind is gone, too.
+        leaves_one = "((RANK == 0)) || { (trap '' TERM; exec sleep 60) & exit 4; }"
+        after = "until [[ -e $DLRUN_RUN_DIR/failures/rank-1 ]]; do sleep 0.1; done; exit 3"
+        both = {**BOTH, "hosts": ["n1", "n2"]}
+        job = alice.submit({"command": bash(f"{leaves_one}; {after}"), "resources": both})
+        (run,) = alice.ended(job)
+        first = alice.why(job)["first"]
+        assert (first["rank"], first["host"], first["code"], run["exit_code"]) == (1, "n2", 4, 4), alice.log(
+            job
+        )
+        note = alice.job_dir(job) / "failures" / "rank-1"
+        assert first["time"] < note.stat().st_mtime, "by the first node's clock"
+        assert "first failure: rank 1 on n2 ended with exit code 4; by time alone, `dlrun why" in alice.log(
+            job
+        )
     finally:
         PROLOG.write_text("#!/bin/sh\n")
 

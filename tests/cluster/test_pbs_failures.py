@@ -298,6 +298,19 @@ def test_a_job_that_is_preempted_saves_and_goes_on(alice):
     alice.left_nothing(job, NODES)
 
 
+def test_a_second_rerun_during_the_first_counts_once(alice, cluster):
+    """The program ends for nobody, so that the first takes its time."""
+    counts = "trap '' TERM; echo \"run $DLRUN_RESTART\"; ((DLRUN_RESTART)) || while :; do sleep 1; done"
+    job = alice.submit({"command": bash(counts), "resources": BOTH, "on_failure": {"requeue": 2}})
+    alice.begun(job, 1)
+    done = cluster.on("login", f"qrerun {job} & qrerun {job}; wait", user="root", timeout=180)
+    assert alice.ended(job, within=180)[0]["state"] == "completed", done.stderr + alice.log(job)
+    runs = [line for line in alice.log(job, "rank-0").splitlines() if line.startswith("run ")]
+    assert runs == ["run 0", "run 1"]
+    assert alice.state(job)[0]["restarts"] == 1
+    alice.left_nothing(job, NODES)
+
+
 def test_a_job_that_is_preempted_by_deletion_says_so(alice, cluster):
     job = alice.submit({"command": bash("echo begun; exec sleep 600"), "resources": BOTH})
     alice.begun(job, 1)

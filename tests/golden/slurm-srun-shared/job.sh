@@ -129,14 +129,32 @@ finish() { # what happens whenever this script ends, however it ends
 some_failed() { compgen -G "$run_dir/failures/*" >/dev/null; }
 
 failed_first() { # print when, role, rank, host, exit code and reason of the process that failed first; false if none did
-  some_failed && sort -n -- "$run_dir"/failures/* | sed -n 1p
+  local note when rest late now off
+  some_failed || return 1
+  now=$(date +%s%N)
+  for note in "$run_dir"/failures/*; do
+    when='' late=''
+    { read -r when rest && read -r late; } 2>/dev/null <"$note" || true
+    [[ -n $when ]] || continue # not there yet
+    off=0 # how far that node's clock is ahead of this one's, if it must be wrong
+    if ((${late:-0} < -2000000000)); then # it began before it was launched
+      off=$late
+    elif ((when > now + 2000000000)); then # it ended in the future
+      off=${late:-$((when - now))}
+    fi
+    if ((off)); then # this node's clock counts, also for `dlrun why`
+      when=$((when - off))
+      printf '%s %s\n' "$when" "$rest" >"$note"
+    fi
+    printf '%s %s\n' "$when" "$rest"
+  done | sort -n | sed -n 1p
 }
 
-first_failure() { # name it, with its last words
+first_failure() { # name it, with its last words; it may have ended only because of another: `dlrun why` reads the logs, too
   local first role rank host code note words line
   first=$(failed_first) || return 0
   read -r _ role rank host code note <<<"$first"
-  say "first failure: $role $rank on $host ended with exit code $code${note:+, $note}; the end of logs/$role-$rank.log:"
+  say "first failure: $role $rank on $host ended with exit code $code${note:+, $note}; by time alone, \`dlrun why ${DLRUN_JOB_DIR##*/}${DLRUN_POINT:+:$DLRUN_POINT}\` finds the cause; the end of logs/$role-$rank.log:"
   words=$(tail -c 4096 -- "$run_dir/logs/$role-$rank.log" 2>/dev/null | tail -n 15 | tr -d '\0') || true # a line may be huge
   words=${words##*"dlrun: run $((${DLRUN_RESTART:-0} + 1))"} # what stands above is of an earlier run
   if [[ -n $words ]]; then while IFS= read -r line; do printf '  | %s\n' "$line"; done <<<"${words#$'\n'}"; fi
@@ -235,7 +253,9 @@ printf '%s %s\n' "$DLRUN_MASTER_ADDR" "$DLRUN_MASTER_PORT" >"$run_dir/rendezvous
 
 export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
 
+export DLRUN_LAUNCHED # when, in ns by this node's clock, so that after a failure those of others can be put right
 # 6 × rank, 3 on each node
+DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
 srun --nodes=2 --ntasks=6 --ntasks-per-node=3 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --mpi=pmix bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
 steps+=($!)
 main=$!

@@ -7,6 +7,7 @@ set -uo pipefail
 
 trap early USR2 # the early warning comes as this signal, to this script alone
 early() { :; }        # replaced once there is a program to tell
+late=${EPOCHREALTIME:+${DLRUN_LAUNCHED:+$((${EPOCHREALTIME//[!0-9]/}000 - DLRUN_LAUNCHED))}} # ns since its launch, if the clocks of both nodes agree
 role=$1
 export DLRUN_ROLE=$role # what this process is for
 export DLRUN_RANK="$SLURM_PROCID" # as the launcher counts
@@ -30,7 +31,7 @@ if ((${DLRUN_RESTART:-0})); then echo "dlrun: run $((DLRUN_RESTART + 1))"; fi # 
 
 fail() { # EXIT_CODE [REASON]: leave a note for job.sh, then end
   trap '' TERM # another rank may have failed as well and ends this one now: the note is whole, or not there
-  printf '%s %s %s %s %s%s\n' "${ended:-$(date +%s%N)}" "$role" "$DLRUN_RANK" "$DLRUN_HOST" "$1" "${2:+ $2}" \
+  printf '%s %s %s %s %s%s\n%s' "${ended:-$(date +%s%N)}" "$role" "$DLRUN_RANK" "$DLRUN_HOST" "$1" "${2:+ $2}" "$late" \
     >"$DLRUN_RUN_DIR/failures/$role-$DLRUN_RANK"
   exit "$1"
 }

@@ -5,6 +5,7 @@
 # shellcheck disable=SC2016,SC2054,SC2089,SC2090,SC2153,SC2317,SC2329 # literal dollars, commas and quotes are meant; traps call functions
 set -uo pipefail
 
+late=${EPOCHREALTIME:+${DLRUN_LAUNCHED:+$((${EPOCHREALTIME//[!0-9]/}000 - DLRUN_LAUNCHED))}} # ns since its launch, if the clocks of both nodes agree
 role=$1
 export DLRUN_ROLE=$role # what this process is for
 export DLRUN_RANK="$SLURM_PROCID" # as the launcher counts
@@ -28,7 +29,7 @@ if ((${DLRUN_RESTART:-0})); then echo "dlrun: run $((DLRUN_RESTART + 1))"; fi # 
 
 fail() { # EXIT_CODE [REASON]: leave a note for job.sh, then end
   trap '' TERM # another rank may have failed as well and ends this one now: the note is whole, or not there
-  printf '%s %s %s %s %s%s\n' "${ended:-$(date +%s%N)}" "$role" "$DLRUN_RANK" "$DLRUN_HOST" "$1" "${2:+ $2}" \
+  printf '%s %s %s %s %s%s\n%s' "${ended:-$(date +%s%N)}" "$role" "$DLRUN_RANK" "$DLRUN_HOST" "$1" "${2:+ $2}" "$late" \
     >"$DLRUN_RUN_DIR/failures/$role-$DLRUN_RANK"
   exit "$1"
 }

@@ -30,7 +30,7 @@ def test_each_has_what_the_protocol_says(name):
 
 def test_the_protocol_is_seen_whole():
     assert len(DATA) == 12
-    assert len(FUNCTIONS) == 15
+    assert len(FUNCTIONS) == 16
 
 
 @pytest.mark.parametrize("name", ["slurm", "openpbs", "torque"])

@@ -1,11 +1,15 @@
 DLRUN_MASTER_IP=$(numeric "$DLRUN_MASTER_ADDR") # for those that take no name
 take_ports 1
 export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
+export DLRUN_LAUNCHED # when, in ns by this node's clock, so that after a failure those of others can be put right
 # 1 × scheduler, 1 on the first node
+DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
 start_ssh "$run_dir"/hosts-first 1 1 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" scheduler </dev/null &
 # 16 × server, 1 on each node
+DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
 start_ssh "$run_dir"/hosts 1 16 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" server </dev/null &
 # 16 × worker, 1 on each node
+DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
 start_ssh "$run_dir"/hosts 1 16 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" worker </dev/null &
 
 command=()

@@ -1,7 +1,9 @@
 take_ports 1
 export OMP_NUM_THREADS=4 # 8 cores / 2 ranks [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
+export DLRUN_LAUNCHED # when, in ns by this node's clock, so that after a failure those of others can be put right
 # 2 × rank, 2 on each node
+DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
 start_local 2 bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
 
 command=()

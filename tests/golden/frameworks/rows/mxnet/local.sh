@@ -2,11 +2,15 @@ DLRUN_MASTER_IP=$(numeric "$DLRUN_MASTER_ADDR") # for those that take no name
 take_ports 1
 export OMP_NUM_THREADS=8 # 8 cores / 1 rank [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
+export DLRUN_LAUNCHED # when, in ns by this node's clock, so that after a failure those of others can be put right
 # 1 × scheduler, 1 on the first node
+DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
 start_local 1 bash "$DLRUN_JOB_DIR/rank.sh" scheduler </dev/null &
 # 1 × server, 1 on each node
+DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
 start_local 1 bash "$DLRUN_JOB_DIR/rank.sh" server </dev/null &
 # 1 × worker, 1 on each node
+DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
 start_local 1 bash "$DLRUN_JOB_DIR/rank.sh" worker </dev/null &
 
 command=()

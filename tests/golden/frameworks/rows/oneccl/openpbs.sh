@@ -3,7 +3,9 @@ export OMP_NUM_THREADS=23 # 48 cores / 2 ranks, 1 kept for communication and loa
 export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
 export I_MPI_PIN=0 # ranks start unbound; rank.sh binds them [Intel MPI Library Developer Reference]
 export I_MPI_JOB_RESPECT_PROCESS_PLACEMENT=0 # -ppn counts, whatever the scheduler's own layout [Intel MPI Library Developer Reference]
+export DLRUN_LAUNCHED # when, in ns by this node's clock, so that after a failure those of others can be put right
 # 4 × rank, 2 on each node
+DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
 mpiexec.hydra -f "$run_dir"/hosts -ppn 2 -n 4 bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
 
 command=()

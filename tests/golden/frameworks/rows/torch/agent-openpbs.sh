@@ -1,7 +1,9 @@
 take_ports 1
 export OMP_NUM_THREADS=48 # 48 cores / 1 rank [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
+export DLRUN_LAUNCHED # when, in ns by this node's clock, so that after a failure those of others can be put right
 # 2 × agent, 1 on each node
+DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
 start_ssh "$run_dir"/hosts 1 2 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" agent </dev/null &
 
 command=()

@@ -1,0 +1,58 @@
+"""A scheduler refused a job: its words, and the way out; where the account is the reason, those that the user has."""
+
+from __future__ import annotations
+
+import os
+import pwd
+from collections.abc import Sequence
+
+from dlrun.effects.process import Completed, run
+from dlrun.errors import DlrunError, OperationFailed
+from dlrun.model.nearest import nearest
+from dlrun.model.plan import Plan
+from dlrun.schedulers.protocol import Scheduler
+from dlrun.schedulers.refusals import words
+
+_PATIENCE = 20.0
+"""Seconds that the accounting may take: an error message waits for it."""
+_MOST = 8
+"""Accounts that are named."""
+
+
+def refused(scheduler: Scheduler, done: Completed, plan: Plan) -> OperationFailed:
+    """The error that says so."""
+    refusal = words(done.stderr or done.stdout) or f"exit code {done.returncode}"
+    return OperationFailed(
+        f"{scheduler.CLIENT} refused the job: {refusal}",
+        help=_about_accounts(scheduler, done.stderr, plan.request.account) or scheduler.advice(done.stderr),
+    )
+
+
+def _about_accounts(scheduler: Scheduler, stderr: str, given: str | None) -> str | None:
+    """What the accounting knows of the user's accounts; None if the refusal is about something else, or it does not say."""
+    asking = scheduler.accounts(stderr, pwd.getpwuid(os.getuid()).pw_name)
+    if not asking:
+        return None
+    try:
+        done = run(asking, timeout=_PATIENCE)
+    except DlrunError:
+        return None
+    if done.returncode:
+        return None
+    theirs = sorted({name for line in done.stdout.splitlines() if (name := line.strip())})
+    if not theirs:
+        return "you have no account on this cluster: ask the centre for one"
+    if given in theirs:
+        return f"`{given}` is yours, but not for this partition: choose another `resources.partition`{_others(theirs, given)}"
+    near = nearest(given, theirs) if given else None
+    return f"{f'did you mean `{near}`? ' if near else ''}give `resources.account`; yours: {_named(theirs)}"
+
+
+def _others(theirs: Sequence[str], given: str) -> str:
+    others = [name for name in theirs if name != given]
+    return f", or another account of yours: {_named(others)}" if others else ""
+
+
+def _named(names: Sequence[str]) -> str:
+    shown = ", ".join(f"`{name}`" for name in names[:_MOST])
+    return f"{shown}, …" if len(names) > _MOST else shown

@@ -1,0 +1,74 @@
+"""Who failed first, of processes on nodes whose clocks differ: what the job's script and `dlrun why` make of their notes."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from dlrun.effects.why_evidence import notes
+from dlrun.node.node_checks import SKEW
+from tests.unit.render.test_following import BY_SSH, function, run
+
+HOUR = 3600.0
+
+
+def note(place, rank: int, when: int, late: float | None = None) -> None:
+    """As rank.sh leaves it: what was known of `when` it ended, in ns, and how late it began, in s, by its own clock."""
+    second = "" if late is None else str(int(late * 1e9))
+    (place / "failures" / f"rank-{rank}").write_text(
+        f"{when} rank {rank} n{rank} {rank + 3} lost it\n{second}"
+    )
+
+
+def failed_first(place) -> tuple[int, list[int]]:
+    """The rank that the job's script names, then the order in which `dlrun why` has them."""
+    lines = (*(function(BY_SSH, name) for name in ("some_failed", "failed_first")), "failed_first")
+    said = run(place, "set -euo pipefail\n" + "\n".join(lines)).split()
+    assert said[4:] == [str(int(said[2]) + 3), "lost", "it"]
+    return int(said[2]), [one.rank for one in notes(place)]
+
+
+@pytest.fixture
+def place(tmp_path):
+    (tmp_path / "failures").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize("ahead", [2 * HOUR, 60.0, -60.0, -2 * HOUR])
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_a_rank_on_a_node_whose_clock_is_wrong(place, ahead, wrong):
+    """Rank 0 ended 20 s ago, rank 1 five seconds later; each began half a second after it was launched."""
+    now = time.time_ns()
+    for rank, ago in ((0, 20), (1, 15)):
+        off = ahead if rank == wrong else 0
+        note(place, rank, now + int((off - ago) * 1e9), 0.5 + off)
+    assert failed_first(place) == (0, [0, 1])
+    assert abs(notes(place)[wrong].time - now / 1e9 + (20, 15)[wrong]) < 1, (
+        "it is told by the first node's clock"
+    )
+    before = [one.read_text() for one in sorted(place.glob("failures/*"))]
+    assert failed_first(place) == (0, [0, 1])
+    assert [one.read_text() for one in sorted(place.glob("failures/*"))] == before, "once"
+
+
+@pytest.mark.parametrize("late", [0.01, 300.0, -SKEW / 2])
+def test_a_clock_that_may_be_right_is_believed(place, late):
+    """A rank may begin long after its launch, and clocks that a time service keeps differ by milliseconds."""
+    now = time.time_ns()
+    note(place, 0, now - 10**9, 0.01)
+    note(place, 1, now - 10**9 - 1, late)
+    assert failed_first(place) == (1, [1, 0])
+    assert notes(place)[1].time - notes(place)[0].time < 1e-3
+
+
+def test_where_nobody_knows_when_it_was_launched_the_future_is_now(place):
+    now = time.time_ns()
+    note(place, 0, now - 10**9)
+    note(place, 1, now + int(HOUR * 1e9))
+    assert failed_first(place) == (0, [0, 1])
+    assert notes(place)[1].time < time.time() + SKEW
+
+
+def test_both_allow_clocks_the_same(place):
+    assert f"{int(SKEW * 1e9)}" in function(BY_SSH, "failed_first")
