@@ -6,6 +6,7 @@ cost fewer calls, which is what counts where a megabyte takes less than that any
 
 LEAST, MOST = 64 << 10, 1 << 20  # bytes of a stride
 LAG = 0.005  # seconds that one stride should take
+QUICK, LATE = 0.7, 2.0  # times LAG below which strides are doubled, and above which they are halved
 
 
 class Stride:
@@ -16,7 +17,7 @@ class Stride:
 
     def judge(self, amount: int, elapsed: float) -> None:
         """Learn that `amount` bytes took so many seconds."""
-        if elapsed < LAG / 2 and amount >= self.size:
+        if elapsed < LAG * QUICK and amount >= self.size:
             self.size = min(MOST, self.size * 2)
-        elif elapsed > LAG * 2:
+        elif elapsed > LAG * LATE:
             self.size = max(LEAST, self.size // 2)

@@ -122,6 +122,8 @@ def check_names(root: int, manifest: Manifest) -> Tuple[List[bytes], List[bytes]
         finally:
             os.close(descriptor)
         wanted = below_it[directory].union(names)
+        if there == wanted:
+            continue
         prefix = directory + b"/" if directory else b""
         missing += [prefix + name for name in wanted - there]
         extra += [prefix + name for name in there - wanted]

@@ -26,6 +26,16 @@ def test_a_stride_grows_on_a_fast_link_and_shrinks_on_a_slow_one():
     assert stride.size == LEAST
 
 
+def test_a_size_is_found_for_every_link_and_kept():
+    for rate, size in ((12.5e6, 64), (25e6, 128), (50e6, 256), (125e6, 512), (1.25e9, 1024)):
+        stride, sizes = Stride(), []
+        for _ in range(20):
+            stride.judge(stride.size, stride.size / rate)
+            sizes.append(stride.size >> 10)
+        assert sizes[10:] == [size] * 10
+        assert size in (LEAST >> 10, MOST >> 10) or LAG / 2 < (size << 10) / rate < 2 * LAG
+
+
 def test_what_arrives_is_told_of_before_its_segment_is_complete():
     """A chain starts in the time of N strides, not of N segments."""
     ours, theirs = socket.socketpair()
