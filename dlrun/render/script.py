@@ -126,7 +126,7 @@ def _names(plan: Plan) -> list[str]:
 
 def _environment(templates: Path) -> jinja2.Environment:
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(templates),
+        loader=jinja2.FunctionLoader(lambda name: _source(templates / name)),
         undefined=jinja2.StrictUndefined,
         finalize=_word,
         trim_blocks=True,
@@ -145,6 +145,11 @@ def _environment(templates: Path) -> jinja2.Environment:
         "parameters": lambda point: ", ".join(f"{k}={v}" for k, v in point.items()),
     }
     return environment
+
+
+def _source(template: Path) -> tuple[str, str, None]:
+    """A template's text and path, without the questions to the file system by which a server sees that it changed."""
+    return template.read_text(encoding="utf-8"), str(template), None
 
 
 def _word(value: Any) -> str:
