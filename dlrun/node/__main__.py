@@ -16,7 +16,6 @@ COMMANDS = {
     "mend": ("mend:main", "make a staged Python environment start its own interpreter"),
     "results": ("results:main", "make or remove the directory for a job's results on this node"),
     "check-rank": ("check_rank:main", "say what this rank is, and whether it reaches the others"),
-    "check-library": ("library_check:main", "try the communication library over all ranks"),
     "verify": ("cache_commands:verify", "read a data set back and check its hashes"),
 }
 GOES_ON = {"stage": "what was copied and checked so far stays; the same command goes on from there"}

@@ -7,6 +7,8 @@ import os
 import subprocess
 import sys
 
+ALONE = "import sys; from dlrun.node import library_check; sys.exit(library_check.main(sys.argv[1:]))"
+
 
 def ranks(tmp_path, *ways: str, world: int = 2, modules: str = "") -> list[dict]:
     """What each rank prints."""
@@ -15,7 +17,7 @@ def ranks(tmp_path, *ways: str, world: int = 2, modules: str = "") -> list[dict]
     for rank in range(world):
         mine = {"DLRUN_RANK": str(rank), "DLRUN_LOCAL_RANK": "0", "DLRUN_WORLD_SIZE": str(world)}
         environment = {**os.environ, **told, **mine, "PYTHONPATH": modules}
-        line = [sys.executable, "-m", "dlrun.node", "check-library", *ways]
+        line = [sys.executable, "-c", ALONE, *ways]
         started.append(subprocess.Popen(line, env=environment, stdout=subprocess.PIPE, text=True))
     said = [one.communicate(timeout=240)[0] for one in started]
     assert [one.returncode for one in started] == [0] * world
