@@ -267,7 +267,7 @@ kept() { # wait for what it does then on each node; false if something did not a
   local waited node code some=0 wanted=1
   for ((waited = 0; some < wanted && waited < 1000; waited++)); do
     kill -0 "$keeper" 2>/dev/null || break
-    if ((waited == 20)) && ! compgen -G "$run_dir/kept/heard-*" >/dev/null; then # it was not Slurm that asked: a second SIGTERM would cut it short
+    if ((waited == 100)) && ! compgen -G "$run_dir/kept/heard-*" >/dev/null; then # it was not Slurm that asked: a second SIGTERM would cut it short
       kill -TERM "$keeper"
     fi
     sleep 0.1

@@ -51,6 +51,12 @@ def test_nodes_that_take_their_time_are_waited_for(tmp_path):
     assert kept(tmp_path, ALIVE, later) == "all"
 
 
+def test_a_step_that_slurm_asked_but_no_busy_node_has_heard_yet_is_not_asked_again(tmp_path):
+    """`srun` ends a step at once that it is asked to end a second time."""
+    later = f'if ((paused == 95)); then touch "$run_dir/kept/heard-1"; fi; if ((paused == 120)); then {BOTH.format(0)}; fi'
+    assert kept(tmp_path, ALIVE, later, most=200) == "all"
+
+
 def test_a_step_that_slurm_did_not_ask_is_asked(tmp_path):
     own = "(trap 'echo TERM >\"$run_dir/signalled\"; exit' TERM; while :; do command sleep 0.1; done) & keeper=$!"
-    assert kept(tmp_path, own, "command sleep 0.1", most=900) == "not all, told TERM"
+    assert kept(tmp_path, own, "command sleep 0.02", most=900) == "not all, told TERM"
