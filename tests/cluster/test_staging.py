@@ -57,7 +57,7 @@ def test_every_node_gets_the_data_and_gives_it_back(alice):
             "data": {"set": {"source": str(source), "strategy": "copy"}},
         }
     )
-    (run,) = alice.ended(job, within=90)
+    (run,) = alice.ended(job)
     logs = alice.job_dir(job) / "logs"
     assert run["state"] == "completed", [path.read_text() for path in logs.glob("*.log")]
     for rank in range(3):
@@ -76,7 +76,7 @@ def test_a_source_that_is_missing_on_the_nodes_ends_the_job_by_name(alice):
             "data": {"set": {"source": "/nowhere/at/all", "strategy": "copy"}},
         }
     )
-    (run,) = alice.ended(job, within=60)
+    (run,) = alice.ended(job)
     assert run["state"] == "failed"
     assert f"stage 0 on {alice.hosts(job)[0]}" in alice.log(job)
     assert "/nowhere/at/all" in alice.log(job)
@@ -104,7 +104,7 @@ def test_a_job_of_its_own_warms_nodes_and_the_next_job_finds_the_data_there(alic
             "data": {"warmed": {"source": str(source), "keep": "cache", "size": "110B"}},
         }
     )
-    (run,) = alice.ended(job, within=90)
+    (run,) = alice.ended(job)
     logs = alice.job_dir(job) / "logs"
     assert run["state"] == "completed", [path.read_text() for path in logs.glob("*.log")]
     assert "warm in" in (logs / "stage-0.log").read_text()
@@ -159,7 +159,7 @@ def test_a_venv_comes_to_every_node(alice):
             "resources": {"nodes": 2, "ranks_per_node": 1, "cpus_per_rank": 1, "walltime": "5m"},
         }
     )
-    (run,) = alice.ended(job, within=90)
+    (run,) = alice.ended(job)
     logs = alice.job_dir(job) / "logs"
     assert run["state"] == "completed", [path.read_text() for path in logs.glob("*.log")]
     for rank in range(2):
@@ -182,7 +182,7 @@ def test_results_of_every_node_come_together_also_when_the_job_fails(alice, code
             "resources": {"nodes": 3, "ranks_per_node": 1, "cpus_per_rank": 1, "walltime": "20m"},
         }
     )
-    (run,) = alice.ended(job, within=90)
+    (run,) = alice.ended(job)
     logs = alice.job_dir(job) / "logs"
     assert run["state"] == state, [path.read_text() for path in logs.glob("*.log")]
     assert sorted(path.name for path in (to / "sub").iterdir()) == ["rank-0", "rank-1", "rank-2"]
@@ -200,7 +200,7 @@ def test_a_node_without_local_storage_is_told_by_name(alice):
             "data": {"set": {"source": str(source), "strategy": "copy"}},
         }
         job = alice.submit(spec)
-        (run,) = alice.ended(job, within=90)
+        (run,) = alice.ended(job)
     finally:
         alice.write("site.yaml", SITE)
     assert run["state"] == "failed"
@@ -249,7 +249,7 @@ def test_a_cancelled_job_brings_its_results_and_leaves_no_data(alice, launcher):
         for node in alice.hosts(job):
             await_true(lambda on=node: alice.cluster.on(on, waits).returncode == 0, 60, "it")
     alice.cluster.on("login", ["scancel", job], user="alice", check=True)
-    assert alice.ended(job, within=90)[0]["state"] == "cancelled"
+    assert alice.ended(job)[0]["state"] == "cancelled"
     left_well(alice, job, to)
 
 
@@ -259,9 +259,9 @@ def test_a_preempted_job_brings_its_results_and_leaves_no_data(alice):
     job = writing(alice, to, resources=place)
     all_of_them = {"nodes": 3, "ranks_per_node": 1, "cpus_per_rank": 8, "walltime": "5m"}
     other = alice.submit({"command": bash("true"), "resources": all_of_them})
-    assert alice.ended(job, within=90)[0]["state"] == "preempted"
+    assert alice.ended(job)[0]["state"] == "preempted"
     left_well(alice, job, to)
-    assert alice.ended(other, within=90)[0]["state"] == "completed"
+    assert alice.ended(other)[0]["state"] == "completed"
 
 
 ONE_NODE = {"nodes": 1, "hosts": ["n1"], "ranks_per_node": 1, "cpus_per_rank": 1, "walltime": "5m"}
@@ -327,8 +327,8 @@ def test_a_job_takes_over_from_one_that_is_cancelled_while_it_copies(alice):
     await_true(lambda: WAITING in alice.log(second, "stage-0"), 90, "the other job to wait")
     assert part.exists()
     alice.cluster.on("login", ["scancel", first], user="alice", check=True)
-    assert alice.ended(first, within=90)[0]["state"] == "cancelled"
-    assert alice.ended(second, within=90)[0]["state"] == "completed", alice.log(second, "stage-0")
+    assert alice.ended(first)[0]["state"] == "cancelled"
+    assert alice.ended(second)[0]["state"] == "completed", alice.log(second, "stage-0")
     events = (alice.job_dir(second) / "logs" / "stage-0.jsonl").read_text().splitlines()
     done = json.loads(events[-1])
     assert (done["event"], done["how"]) == ("done", "copied")
