@@ -35,7 +35,7 @@ class Case:
     world: int = 2
     replicas: bool = True
     victim: tuple[str, int] | None = ("rank", 1)
-    seconds: float = 180
+    seconds: float = 360
     says: str = ""
 
     @property
@@ -147,7 +147,7 @@ CASES = (
     Case(row="lightning"),
     Case(row="cntk", launcher=OPENMPI, sets=(LINKS_HERE,)),
     Case(row="mesh_tensorflow", role="driver", world=0, victim=("server", 1)),
-    Case(row="ray", role="driver", victim=("node", 0), seconds=240),
+    Case(row="ray", role="driver", victim=("node", 0), seconds=480),
     Case(
         name="ray-tune",
         row="ray",
@@ -157,11 +157,11 @@ CASES = (
         world=4,
         replicas=False,
         victim=None,
-        seconds=240,
+        seconds=480,
         says="nodes: n1 n2",
     ),
-    Case(row="spark", role="driver", world=0, victim=("worker", 1), seconds=240),
-    Case(row="h2o", role="driver", world=0, victim=("node", 1), seconds=240),
+    Case(row="spark", role="driver", world=0, victim=("worker", 1), seconds=480),
+    Case(row="h2o", role="driver", world=0, victim=("node", 1), seconds=480),
 )
 """Every real run; the first of each row also shows how it dies."""
 

@@ -125,7 +125,7 @@ class Job:
         ]
         return "\n".join(parts)
 
-    def await_text(self, name: str, text: str, seconds: float = 120) -> None:
+    def await_text(self, name: str, text: str, seconds: float = 240) -> None:
         """Wait until a process has printed `text`."""
         deadline = time.monotonic() + seconds
         while text not in self.log(name):
@@ -133,23 +133,30 @@ class Job:
             ended = self.process.poll() is not None
             if ended or time.monotonic() > deadline:
                 if ended:
-                    self.wait(5)
+                    self.wait(60)
                 raise AssertionError(f"{name} never said {text!r}:\n{self.said()}")
             time.sleep(0.05)
 
     def kill(self, role: str, rank: int) -> None:
-        """SIGKILL the program (not its rank.sh) that is a role's process `rank`."""
+        """SIGKILL the program (not its rank.sh) that is a role's process `rank`, as soon as there is one."""
+        deadline = time.monotonic() + 120
+        while not (victims := self._programs(role, rank)):
+            assert time.monotonic() < deadline, f"no process is {role} {rank}:\n{self.said()}"
+            time.sleep(0.1)
+        for pid in victims:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
+    def _programs(self, role: str, rank: int) -> list[int]:
+        """The processes, but for bash, that belong to a role's process `rank`."""
         wanted = {f"DLRUN_JOB_DIR={self.directory}", f"DLRUN_ROLE={role}", f"DLRUN_RANK={rank}"}
-        victims = []
+        found = []
         for entry in Path("/proc").iterdir():
             with contextlib.suppress(OSError):
                 environment = (entry / "environ").read_bytes().decode(errors="replace").split("\0")
                 if wanted <= set(environment) and (entry / "comm").read_text().strip() != "bash":
-                    victims.append(int(entry.name))
-        assert victims, f"no process is {role} {rank}"
-        for pid in victims:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+                    found.append(int(entry.name))
+        return found
 
 
 def make_job(
