@@ -141,7 +141,7 @@ def spy(alice, cluster):
     place = cluster.shared / "scratch" / "spy"
     made = subprocess.run([sys.executable, "-m", "venv", place], capture_output=True, text=True, check=False)
     line = [place / "bin/pip", "install", "-q", "--timeout", "10", "--retries", "1", "py-spy"]
-    if made.returncode or subprocess.run(line, capture_output=True, check=False, timeout=120).returncode:
+    if made.returncode or subprocess.run(line, capture_output=True, check=False, timeout=300).returncode:
         pytest.skip("py-spy cannot be installed")
     asleep = f"{place}/bin/python -c 'import time; time.sleep(60)' >/dev/null 2>&1 & sleep 2"
     look = f"{asleep}; {place}/bin/py-spy dump --pid $!; code=$?; kill $!; exit $code"
