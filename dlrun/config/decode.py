@@ -17,6 +17,7 @@ from dlrun.config.hints import Hint, Key, describe, keys
 from dlrun.config.nodes import ListNode, MapNode, Node, ScalarNode, short
 from dlrun.config.say import Path, where
 from dlrun.config.secrets import hides
+from dlrun.model.nearest import nearest
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import MAX_PROBLEMS, Problem
 from dlrun.model.record import record
@@ -336,7 +337,7 @@ class _Decoder:
     ) -> Any:
         fits = describe(hint, key)
         if isinstance(node, ScalarNode) and hint.words and not hint.scalars and not help_:
-            near = say.nearest(node.text, hint.words)
+            near = nearest(node.text, hint.words)
             help_ = f"the nearest is `{near}`" if near else ""
         if isinstance(node, MapNode) and hint.items and not help_:
             help_ = "begin each item with `- `, or write `[ ]`"

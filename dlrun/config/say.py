@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator
 from dlrun.config.hints import keys
 from dlrun.config.nodes import Node, ScalarNode, kind, short
 from dlrun.config.secrets import hides
-from dlrun.model import nearest as similar
 from dlrun.model.keys import BACK_END, OPTION_NAME, PLAIN, VARIABLE_NAME
+from dlrun.model.nearest import RELATED, SLIP, nearest
 
 Path = tuple[str | int, ...]
 """Keys and list indexes from the top of a file to a value."""
@@ -32,6 +32,12 @@ _OTHER_WORDS = {
     "launch": "agent",
 }  # fmt: skip
 """What schedulers and other launchers call dlrun's keys."""
+
+_WORDS_OF_NODES = {
+    "sockets": "packages", "threads": "smt", "threads_per_core": "smt", "hyperthreads": "smt", "cores_per_socket": "cores",
+    "cores_per_package": "cores", "numa": "numa_per_package", "numa_nodes": "numa_per_package",
+}  # fmt: skip
+"""What Slurm, lscpu and hwloc call the keys of a node's topology."""
 
 
 def dotted(path: Path) -> str:
@@ -93,14 +99,9 @@ def pattern_fault(pattern: str, text: str) -> str:
     return f"does not match `{pattern}`"
 
 
-def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """The known name that is most like this one, if any is."""
-    return similar.nearest(name.lower().replace("-", "_"), known, cutoff=cutoff)
-
-
 def meant(name: str, known: Iterable[str]) -> str | None:
     """The known key that an unknown one is but a slip of the finger away from."""
-    return nearest(name, known, cutoff=0.8)
+    return nearest(name, known, cutoff=SLIP)
 
 
 def unknown_key(name: str, known: Iterable[str], root: type, path: Path, document: str) -> str:
@@ -109,17 +110,19 @@ def unknown_key(name: str, known: Iterable[str], root: type, path: Path, documen
     here = set(known)
     if near := meant(name, here):
         return f"the nearest key is `{near}`; {listed}"
-    plain = name.replace("-", "_")
-    for candidate in (plain, _OTHER_WORDS.get(plain, plain)):
+    plain = name.lower().replace("-", "_")
+    candidates = (plain, _OTHER_WORDS.get(plain, plain), _WORDS_OF_NODES.get(plain, plain))
+    for candidate in candidates:
         if candidate in here:
             return f"the nearest key is `{candidate}`; {listed}"
+    for candidate in candidates:
         for other in _places(root):
             if other and other[-1] == candidate and other[:-1] != path:
                 return f"the nearest key is `{dotted(other)}`; {listed}"
     if near := nearest(name, here):
         return f"the nearest key is `{near}`; {listed}"
     elsewhere = {other[-1]: other for other in reversed(list(_places(root)))}
-    if near := nearest(name, elsewhere):
+    if near := nearest(name, elsewhere, cutoff=RELATED):
         return f"the nearest key is `{dotted(elsewhere[near])}`; {listed}"
     return listed
 

@@ -13,12 +13,13 @@ from dataclasses import field
 from pathlib import Path
 
 from dlrun import resources
-from dlrun.config import say, sites
+from dlrun.config import sites
 from dlrun.config.nodes import short
 from dlrun.config.secrets import hide, mask
 from dlrun.config.sites import Profile, ProfileText, Surroundings
 from dlrun.config.source import MAX_BYTES, decode_bytes
 from dlrun.errors import Invalid
+from dlrun.model.nearest import nearest
 from dlrun.model.origin import Layer
 from dlrun.model.problem import InvalidFile, Problem
 from dlrun.model.record import record
@@ -103,7 +104,7 @@ def _instead(path: Path) -> str:
         inside = _yaml_files(path)
         return f"name a file in it, such as `{inside[0]}`" if inside else "name a file"
     files = {p.stem: p for p in _yaml_files(path.parent)}
-    near = say.nearest(path.stem, files)
+    near = nearest(path.stem, files)
     return f"the nearest is `{files[near]}`" if near else ""
 
 
@@ -136,7 +137,7 @@ def locate(name: str, here: Here, base: Path, *, after: Path | None = None) -> P
             if passed and os.path.isfile(candidate):  # noqa: PTH113 - Path.is_file raises if a name is too long
                 return candidate
             passed = passed or candidate == after
-    near = say.nearest(name, available(here))
+    near = nearest(name, available(here))
     hint = f"the nearest is `{near}`; " if near else ""
     return Problem(
         message=f"there is no site `{short(name)}`", help=f"{hint}`dlrun site list` lists the sites"

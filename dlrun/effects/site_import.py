@@ -10,10 +10,10 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from dlrun.config.say import nearest
 from dlrun.effects.profiles import read_text
 from dlrun.effects.site_write import Draft
 from dlrun.errors import Invalid
+from dlrun.model.nearest import nearest
 from dlrun.model.origin import Layer
 
 _SCHEDULERS = {"slurm": "slurm", "squeue": "slurm", "pbs": "openpbs", "torque": "torque", "local": "local"}

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Literal, TypeAlias
 
 from dlrun import backends
 from dlrun.errors import Invalid
+from dlrun.model.nearest import nearest
 from dlrun.model.topology import Topology
 
 OpenMP: TypeAlias = Literal["gomp", "gomp-old", "iomp", "iomp-list", "none"]
@@ -78,10 +78,10 @@ def preset(framework: str) -> Preset:
     if framework in backends.FRAMEWORKS:
         return Preset(because="no library of its own wants cores to itself")
     known = sorted({*PRESETS, *backends.FRAMEWORKS})
-    near = get_close_matches(framework, known, n=1)
+    near = nearest(framework, known)
     raise Invalid(
         f"no framework `{framework}`",
-        help=(f"the nearest is `{near[0]}`; " if near else "") + f"known are {', '.join(known)}",
+        help=(f"the nearest is `{near}`; " if near else "") + f"known are {', '.join(known)}",
     )
 
 
