@@ -42,7 +42,7 @@ def fake(tmp_path):
 
 def run(argv, env):
     done = subprocess.run(
-        list(map(str, argv)), env=env, capture_output=True, text=True, check=False, timeout=60
+        list(map(str, argv)), env=env, capture_output=True, text=True, check=False, timeout=240
     )
     return done.stdout + done.stderr
 

@@ -57,7 +57,7 @@ def team(openmp, node, placement, rank, tmp_path, preset=None) -> list[list[int]
         "KMP_WARNINGS": "0",
     }
     argv = [sys.executable, "-S", str(PROBE), str(library), str(rank.threads)]
-    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=60)
+    done = subprocess.run(argv, env=env, capture_output=True, text=True, check=False, timeout=240)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

@@ -167,9 +167,8 @@ def _files(folder: Path) -> Iterator[Path]:
     ]
     with subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as server:
         try:
-            for _ in range(100):
-                if path.exists():
-                    break
+            deadline = time.monotonic() + 60
+            while not path.exists() and time.monotonic() < deadline:
                 time.sleep(0.05)
             yield path
         finally:
@@ -219,11 +218,14 @@ def _emulator(
 
 def _connect(path: Path) -> socket.socket:
     control = socket.socket(socket.AF_UNIX)
-    for _ in range(200):
+    deadline = time.monotonic() + 60
+    while True:
         try:
             control.connect(str(path))
             break
         except OSError:
+            if time.monotonic() > deadline:
+                raise
             time.sleep(0.05)
     with control.makefile() as greeting:
         greeting.readline()
