@@ -34,7 +34,7 @@ def cluster():
         node_types=(NodeType(count=4),),
         accounting=True,
         sshd=True,
-        slurm_conf=("SlurmdTimeout=2", "MessageTimeout=2", "KillWait=2"),
+        slurm_conf=("SlurmdTimeout=5", "MessageTimeout=5", "KillWait=2"),
     )
     with Cluster(spec, name=f"nodes-{os.getpid()}") as running:
         yield running
