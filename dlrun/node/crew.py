@@ -13,11 +13,6 @@ from .task import Task, Tokens
 _KILLED = ("a copying process was killed", "look for memory limits of the job")
 
 
-def usable_cores() -> int:
-    """The cores that this process may use: a job's share of a node, not the node."""
-    return len(os.sched_getaffinity(0))
-
-
 class Crew:
     """The forked lanes of one copy. Use it in a `with` statement: nothing that it started outlives it."""
 

@@ -7,6 +7,7 @@ from . import text
 from .board import DONE
 from .crew import Crew
 from .errors import NodeError, NoSpace, SourceFault
+from .flush import flushed
 from .task import Task, Tokens
 
 TICK = 0.2  # seconds between looks at the progress
@@ -24,8 +25,9 @@ def copy(task: Task, lanes: int, report: Callable[[], None], end: Optional[float
     """
     tokens = Tokens()
     faults: List[str] = []
-    with Crew(task, tokens, lanes) as crew:
-        tokens.deal(task.board, task.board.numbers(DONE, False))
+    board = task.board
+    with Crew(task, tokens, lanes) as crew, flushed(task.directory, lambda: board.total("bytes")):
+        tokens.deal(board, board.numbers(DONE, False))
         crew.tell_all({"do": "read"})
         reading = lanes
         while reading:

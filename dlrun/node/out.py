@@ -14,7 +14,6 @@ from . import hashing, journal, local, pace, space, survey, text, tree
 from .blocks import FEW, Blocks
 from .board import Board
 from .build import Build
-from .crew import usable_cores
 from .destination import Destination
 from .errors import NodeError, SourceFault
 from .finish import finish
@@ -26,6 +25,7 @@ from .safety import LIST
 from .source import parse
 from .stage import MOST_LANES
 from .subset import subset
+from .system import usable_cores
 from .task import Task
 from .walk import Options
 

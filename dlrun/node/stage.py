@@ -10,7 +10,6 @@ from .area import Area, Lock, set_name
 from .blocks import Blocks
 from .board import DONE, Board
 from .build import Build
-from .crew import usable_cores
 from .errors import NodeError, NoSpace, SourceFault
 from .form import form
 from .manifest import Manifest
@@ -20,6 +19,7 @@ from .progress import Progress, Totals
 from .safety import LIST
 from .source import Source, parse
 from .subset import shard
+from .system import usable_cores
 from .task import Task
 from .verify import verify
 from .walk import Options

@@ -1,6 +1,6 @@
-"""The few calls that the standard library of Python 3.6 does not have: syncfs, fallocate, io priority, renameat2.
+"""What is asked of the system itself: cores, disks, and the few calls that Python 3.6 has not (syncfs, fallocate, ...).
 
-Each does without where the C library or the file system has it not.
+Each call does without where the C library or the file system has it not.
 """
 
 import ctypes
@@ -24,6 +24,16 @@ def _c() -> Optional[Any]:
         return ctypes.CDLL(None, use_errno=True)
     except OSError:  # a static Python
         return None
+
+
+def usable_cores() -> int:
+    """The cores that this process may use: a job's share of a node, not the node."""
+    return len(os.sched_getaffinity(0))
+
+
+def on_block_device(descriptor: int) -> bool:
+    """Whether a file or directory lies on a disk of this node: file systems of the network and of memory have no device."""
+    return os.major(os.fstat(descriptor).st_dev) != 0
 
 
 def sync_file_system(descriptor: int) -> None:

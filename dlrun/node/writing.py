@@ -15,6 +15,7 @@ from .errors import Damaged
 from .hashing import Hasher
 from .manifest import Manifest
 from .safety import Directories
+from .system import on_block_device
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -90,7 +91,7 @@ class Writer:
 
     def _open(self, entry: int, directory: int) -> int:
         name = self._manifest.names[entry]
-        if self._past_cache and entry not in self._sparse and _on_block_device(directory):
+        if self._past_cache and entry not in self._sparse and on_block_device(directory):
             try:
                 return os.open(name, _OLD | os.O_DIRECT, dir_fd=directory)
             except OSError as fault:
@@ -122,11 +123,6 @@ class Writer:
         """Close every descriptor."""
         self.close_file()
         self._directory.close()
-
-
-def _on_block_device(directory: int) -> bool:
-    """Whether a directory lies on a disk of this node: file systems of the network and of memory have no device."""
-    return os.major(os.fstat(directory).st_dev) != 0
 
 
 def _through_cache(descriptor: int) -> None:
