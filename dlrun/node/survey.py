@@ -6,9 +6,10 @@ from typing import Dict, List, Tuple
 
 from . import text
 from .errors import SourceFault
+from .listing import BLOCKS, DEVICE, INODE, MODE, MTIME, NLINK, SIZE, Findings, Listing, Status
 from .manifest import FILE, HARD, LINK, Manifest
 from .source import Source
-from .walk import Findings, Listing, Options, Walk, join
+from .walk import Options, Walk, join
 
 _BLOCK = 512  # bytes that one unit of st_blocks stands for, whatever the file system's own block
 
@@ -67,8 +68,8 @@ def _columns(walk: Walk) -> Manifest:
     for number, directory in enumerate(made.dirs):
         listing = walk.listings[directory]
         listing.sort()
-        made.dir_modes.append(listing.status.st_mode & 0o777)
-        made.dir_mtimes.append(listing.status.st_mtime_ns)
+        made.dir_modes.append(listing.status[MODE] & 0o777)
+        made.dir_mtimes.append(listing.status[MTIME])
         _attributes(made, walk, -1 - number, directory)
         if _plain(listing) and not walk.xattrs:
             _add_plain(made, number, listing)
@@ -82,9 +83,9 @@ def _plain(listing: Listing) -> bool:
     """Whether a directory holds nothing but ordinary files with one name and no holes: nearly all do."""
     statuses = listing.statuses
     return (
-        {s[0] & ~0o777 for s in statuses} <= {stat.S_IFREG}
-        and {s[3] for s in statuses} <= {1}
-        and not any(s.st_blocks * _BLOCK < s[6] for s in statuses)
+        {s[MODE] & ~0o777 for s in statuses} <= {stat.S_IFREG}
+        and {s[NLINK] for s in statuses} <= {1}
+        and not any(s[BLOCKS] * _BLOCK < s[SIZE] for s in statuses)
     )
 
 
@@ -93,9 +94,9 @@ def _add_plain(made: Manifest, number: int, listing: Listing) -> None:
     made.names += listing.names
     made.kinds += bytes((FILE,)) * count
     made.parents.extend([number] * count)
-    made.modes.extend([s[0] & 0o777 for s in listing.statuses])
-    made.sizes.extend([s[6] for s in listing.statuses])
-    made.mtimes.extend([s.st_mtime_ns for s in listing.statuses])
+    made.modes.extend([s[MODE] & 0o777 for s in listing.statuses])
+    made.sizes.extend([s[SIZE] for s in listing.statuses])
+    made.mtimes.extend([s[MTIME] for s in listing.statuses])
 
 
 def _add_entry(
@@ -103,11 +104,11 @@ def _add_entry(
     walk: Walk,
     number: int,
     name: bytes,
-    status: os.stat_result,
+    status: Status,
     inodes: Dict[Tuple[int, int], int],
 ) -> None:
     path = join(made.dirs[number], name)
-    mode, size, entry = status.st_mode, status.st_size, len(made.names)
+    mode, size, entry = status[MODE], status[SIZE], len(made.names)
     kind = FILE
     if stat.S_ISLNK(mode):
         kind, size = LINK, 0
@@ -120,11 +121,11 @@ def _add_entry(
     else:
         if mode & 0o7000:
             walk.findings.privileged.append(path)
-        first = inodes.setdefault((status.st_dev, status.st_ino), entry) if status.st_nlink > 1 else entry
+        first = inodes.setdefault((status[DEVICE], status[INODE]), entry) if status[NLINK] > 1 else entry
         if first != entry:
             kind, size = HARD, 0
             made.hard.append(first)
-        elif status.st_blocks * _BLOCK < size:
+        elif status[BLOCKS] * _BLOCK < size:
             made.sparse.append(entry)
         if kind == FILE:
             _attributes(made, walk, entry, path)
@@ -133,7 +134,7 @@ def _add_entry(
     made.parents.append(number)
     made.modes.append(mode & 0o777)
     made.sizes.append(size)
-    made.mtimes.append(status.st_mtime_ns)
+    made.mtimes.append(status[MTIME])
 
 
 def _attributes(made: Manifest, walk: Walk, entry: int, path: bytes) -> None:

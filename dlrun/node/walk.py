@@ -1,19 +1,25 @@
 """Walk a source once, with as many calls in flight as its metadata server is slow, and give its manifest.
 
-A local disk answers in a microsecond, and more than one thread only costs; a parallel file system answers in a
-millisecond, and only width helps. The walk measures which it is and widens itself.
+A local disk answers in a microsecond, and more than one thread only costs: there the walk shares what is left with
+further processes, one a core. A parallel file system answers in a millisecond, and only width helps. The walk measures
+which it is.
 """
 
 import os
 import stat
 import threading
 import time
-from typing import Dict, List, NamedTuple, Optional, Set, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
 
+from .forked import Forked
+from .listing import MODE, Findings, Listing, Status, kept
 from .source import Chooser, Source
+from .system import usable_cores
 
 BATCH = 64  # names between two looks at the clock
 PIECE = 16  # names that one thread of a wide walk asks about
+SHARE = 4096  # names of one directory that are asked about before others may be
+MOST_HELPERS = 3  # processes besides this one
 SPREAD = 7919  # jobs between two that are drawn one after the other
 WIDE = 64  # calls in flight once the source is seen to be slow
 PROBE = 0.02  # seconds of walking after which the source is judged
@@ -32,39 +38,6 @@ class Options(NamedTuple):
     xattrs: bool = True
 
 
-class Findings:
-    """What the walk met that cannot be copied as it is, for the report.
-
-    unreadable: (path, why); special: devices, sockets, pipes; privileged: files with a set-user-id, set-group-id
-    or sticky bit; outside: links that lead out of the data set; attributes: names of attributes not copied;
-    slow: the source made the walk wait.
-    """
-
-    def __init__(self) -> None:
-        self.unreadable: List[Tuple[bytes, str]] = []
-        self.special: List[bytes] = []
-        self.privileged: List[bytes] = []
-        self.outside: List[bytes] = []
-        self.attributes: Set[bytes] = set()
-        self.slow = False
-
-
-class Listing:
-    """What one directory holds: its own status, and names with their statuses in the same order."""
-
-    def __init__(self, status: os.stat_result) -> None:
-        self.status = status
-        self.names: List[bytes] = []
-        self.statuses: List[os.stat_result] = []
-
-    def sort(self) -> None:
-        """Put the entries in the order of their names, whatever order the file system gave."""
-        if any(a > b for a, b in zip(self.names, self.names[1:])):
-            order = sorted(range(len(self.names)), key=self.names.__getitem__)
-            self.names = [self.names[i] for i in order]
-            self.statuses = [self.statuses[i] for i in order]
-
-
 _Job = Tuple[bytes, Optional[List[bytes]]]  # a directory to list, or names inside it to look at
 
 
@@ -73,9 +46,9 @@ def join(directory: bytes, name: bytes) -> bytes:
     return directory + b"/" + name if directory else name
 
 
-def _pieces(directory: bytes, names: List[bytes]) -> List[_Job]:
-    """The names of a directory as jobs for several threads."""
-    return [(directory, names[k : k + PIECE]) for k in range(0, len(names), PIECE)]
+def _pieces(directory: bytes, names: List[bytes], size: int) -> List[_Job]:
+    """The names of a directory as jobs for several threads or processes."""
+    return [(directory, names[k : k + size]) for k in range(0, len(names), size)]
 
 
 class Walk:
@@ -92,6 +65,7 @@ class Walk:
         self._drawn = 0
         self._busy = 0
         self._wide = False
+        self._helpers = max(0, min(MOST_HELPERS, usable_cores() - 1))
         self._failure: Optional[BaseException] = None
         self._changed = threading.Condition()
         self._started = time.perf_counter(), time.process_time()
@@ -99,8 +73,14 @@ class Walk:
     def run(self) -> None:
         """Walk everything; OSError when the root itself cannot be read."""
         os.stat(self._root)
-        self._jobs.append((b"", None))
+        self._work_off([(b"", None)])
+
+    def _work_off(self, jobs: List[_Job]) -> None:
+        self._jobs = jobs
         while self._jobs and not self._wide:
+            if len(self._jobs) > self._helpers > 0 and time.perf_counter() - self._started[0] > PROBE:
+                self._share()
+                return
             self._step(self._jobs.pop())
         if self._wide:
             helpers = [threading.Thread(target=self._help, daemon=True) for _ in range(WIDE)]
@@ -110,6 +90,51 @@ class Walk:
                 helper.join()
         if self._failure:
             raise self._failure
+
+    def _share(self) -> None:
+        """Let further processes walk their part of what is left, while this one walks its own."""
+        count, jobs = self._helpers + 1, self._jobs
+        self._helpers = 0
+        parts = [jobs[k::count] for k in range(1, count)]
+        helpers = [Forked(self._found_below, part) for part in parts]
+        self._work_off(jobs[::count])
+        for helper, part in zip(helpers, parts):
+            found = helper.result()
+            if found is None:  # it was killed
+                self._work_off(part)
+            else:
+                self._take(*found)
+
+    def _found_below(self, jobs: List[_Job]) -> Tuple[Any, ...]:
+        """In a process of its own: what is found by some of the jobs, for `_take`."""
+        known = self.listings
+        self.listings = {d: Listing(known[d].status) for d, names in jobs if names is not None}
+        self.targets, self.xattrs, self.findings = {}, {}, Findings()
+        self._started = time.perf_counter(), time.process_time()
+        self._work_off(jobs)
+        listings = [(d, found.status, found.names, found.statuses) for d, found in self.listings.items()]
+        found = self.findings
+        return listings, self.targets, self.xattrs, found.unreadable, found.attributes, found.slow
+
+    def _take(
+        self,
+        listings: List[Tuple[bytes, Status, List[bytes], List[Status]]],
+        targets: Dict[bytes, bytes],
+        xattrs: Dict[bytes, List[Tuple[bytes, bytes]]],
+        unreadable: List[Tuple[bytes, str]],
+        attributes: Set[bytes],
+        slow: bool,
+    ) -> None:
+        """Add what another process found."""
+        for directory, status, names, statuses in listings:
+            listing = self.listings.setdefault(directory, Listing(status))
+            listing.names += names
+            listing.statuses += statuses
+        self.targets.update(targets)
+        self.xattrs.update(xattrs)
+        self.findings.unreadable += unreadable
+        self.findings.attributes |= attributes
+        self.findings.slow |= slow
 
     def _path(self, relative: bytes) -> bytes:
         return self._root + b"/" + relative if relative else self._root
@@ -151,7 +176,7 @@ class Walk:
 
     def _list(self, directory: bytes) -> None:
         path = self._path(directory)
-        self.listings[directory] = Listing(os.lstat(path))
+        self.listings[directory] = Listing(kept(os.lstat(path)))
         if self.options.xattrs:
             self._attributes(directory)
         chooser, everything = self._chooser, self._chooser.everything
@@ -166,9 +191,10 @@ class Walk:
                 elif everything or chooser.take(join(directory, name)):
                     names.append(name)
         names.sort()
-        if self._wide and len(names) > PIECE:
-            below += _pieces(directory, names[PIECE:])
-            names = names[:PIECE]
+        size = PIECE if self._wide else SHARE
+        if len(names) > size:
+            below += _pieces(directory, names[size:], size)
+            names = names[:size]
         self._add(below)
         self._look(directory, names)
 
@@ -184,39 +210,37 @@ class Walk:
         for start in range(0, len(names), BATCH):
             part = names[start : start + BATCH]
             try:
-                statuses = [status_of(prefix + name) for name in part]
+                statuses = [kept(status_of(prefix + name)) for name in part]
             except OSError:
                 part, statuses = self._those_readable(directory, part)
             self._keep(directory, part, statuses)
             if not self._wide and self._is_slow():
                 rest = names[start + BATCH :]
                 self._wide = self.findings.slow = True
-                self._add(_pieces(directory, rest))
+                self._add(_pieces(directory, rest, PIECE))
                 return
 
-    def _those_readable(
-        self, directory: bytes, names: List[bytes]
-    ) -> Tuple[List[bytes], List[os.stat_result]]:
+    def _those_readable(self, directory: bytes, names: List[bytes]) -> Tuple[List[bytes], List[Status]]:
         status_of = os.stat if self.options.follow else os.lstat
-        kept: List[bytes] = []
-        statuses: List[os.stat_result] = []
+        readable: List[bytes] = []
+        statuses: List[Status] = []
         for name in names:
             try:
-                statuses.append(status_of(self._path(join(directory, name))))
-                kept.append(name)
+                statuses.append(kept(status_of(self._path(join(directory, name)))))
+                readable.append(name)
             except OSError as fault:
                 self.findings.unreadable.append((join(directory, name), os.strerror(fault.errno or 0)))
-        return kept, statuses
+        return readable, statuses
 
-    def _keep(self, directory: bytes, names: List[bytes], statuses: List[os.stat_result]) -> None:
-        kinds = {stat.S_IFMT(s[0]) for s in statuses}
+    def _keep(self, directory: bytes, names: List[bytes], statuses: List[Status]) -> None:
+        kinds = {stat.S_IFMT(s[MODE]) for s in statuses}
         if kinds - {stat.S_IFREG}:
             for name, status in zip(names, statuses):
-                if stat.S_ISLNK(status.st_mode):
+                if stat.S_ISLNK(status[MODE]):
                     self.targets[join(directory, name)] = os.readlink(self._path(join(directory, name)))
         if self.options.xattrs:
             for name, status in zip(names, statuses):
-                if stat.S_ISREG(status.st_mode):
+                if stat.S_ISREG(status[MODE]):
                     self._attributes(join(directory, name))
         listing = self.listings[directory]
         with self._changed:
