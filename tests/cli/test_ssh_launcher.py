@@ -25,8 +25,11 @@ import os, socket, sys, threading
 connection = socket.socket(socket.AF_UNIX)
 connection.connect({address!r})
 words = sys.argv[1:]
+options = []
 while words[0] == "-o":
+    options.append(words[1])
     del words[:2]
+assert "ConnectTimeout=30" in options, "a dead node would be waited for two minutes"
 connection.sendall(" ".join(words[1:]).encode() + b"\\0")
 def send():
     while data := os.read(0, 65536):

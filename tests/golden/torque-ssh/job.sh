@@ -278,7 +278,7 @@ start_ssh() { # HOSTS PER_NODE COUNT N SSH... PROGRAM...: ranks on every host, b
   local hosts=$1 per_node=$2 count=$3 rank=0 local_rank host line pipe left status=0 signalled
   local ranks=() lines=() ssh=("${@:5:$4}")
   shift $((4 + $4))
-  if [[ ${ssh[0]##*/} == ssh ]]; then ssh+=(-o ServerAliveInterval=15 -o ServerAliveCountMax=3); fi # a node that dies ends its ssh
+  if [[ ${ssh[0]##*/} == ssh ]]; then ssh+=(-o ConnectTimeout=30 -o ServerAliveInterval=15 -o ServerAliveCountMax=3); fi # a node that dies, or is dead, ends its ssh
   trap - EXIT
   trap '' PIPE # a broken connection shows when its ssh ends
   trap 'end_ranks; exit 143' TERM
