@@ -43,7 +43,7 @@ def cluster():
         ),
         accounting=True,
         enforce="associations",
-        slurm_conf=("SlurmdTimeout=2", "MessageTimeout=2", "KillWait=2", f"TaskProlog={PROLOG}"),
+        slurm_conf=("SlurmdTimeout=5", "MessageTimeout=5", "KillWait=2", f"TaskProlog={PROLOG}"),
     )
     with Cluster(spec, name=NAME) as running:
         PROLOG.write_text("#!/bin/sh\n")
