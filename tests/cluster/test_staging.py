@@ -334,3 +334,59 @@ def test_a_job_takes_over_from_one_that_is_cancelled_while_it_copies(alice):
     assert (done["event"], done["how"]) == ("done", "copied")
     assert 0 < done["copied"] < done["bytes"], "what was copied is not copied again"
     whole(alice, source, "half")
+
+
+@pytest.fixture
+def ahead(alice):
+    """What a spec says so that the second node's clock is two hours ahead in all that the job runs there."""
+    shim, begin = alice.cluster.shared / "clock.so", alice.directory / "ahead.sh"
+    source = Path(__file__).with_name("clock.c")
+    subprocess.run(["gcc", "-shared", "-fPIC", "-O2", "-o", shim, source, "-ldl"], check=True)
+    shim.chmod(0o755)
+    begin.write_text(f"[[ $(uname -n) != n2* ]] || export LD_PRELOAD={shim} CLOCK_AHEAD=7200\n")
+    return {"environment": {"variables": {"BASH_ENV": str(begin)}}}
+
+
+def on_second(alice, name, source, *words, script="date +%s", hosts=("n2",), **more):
+    """Submit a job that has a data set, kept, on the second node."""
+    place = {"ranks_per_node": 1, "cpus_per_rank": 1, "walltime": "30m"}
+    spec = {
+        "command": bash(script),
+        "resources": {**place, "nodes": len(hosts), "hosts": list(hosts)},
+        "data": {name: {"source": str(source), "strategy": "copy", "keep": "cache"}},
+        **more,
+    }
+    return alice.submit(spec, *words)
+
+
+def test_a_set_is_recognised_whatever_the_clock_says(alice, ahead):
+    source = files(alice)
+    jobs = [on_second(alice, "ahead", source, hosts=("n1", "n2"), **ahead)]
+    assert alice.ended(jobs[0], within=180)[0]["state"] == "completed", alice.log(jobs[0])
+    rank = alice.hosts(jobs[0]).index("n2")
+    assert int(alice.log(jobs[0], f"rank-{rank}")) - int(alice.log(jobs[0], f"rank-{1 - rank}")) > 7000
+    for more in ({}, ahead):  # put right, and wrong again
+        jobs.append(on_second(alice, "ahead", source, **more))
+        assert alice.ended(jobs[-1], within=180)[0]["state"] == "completed", alice.log(jobs[-1])
+        assert "warm in" in alice.log(jobs[-1], "stage-0")
+
+
+def test_a_clock_that_is_ahead_takes_no_set_in_use(alice, ahead):
+    """By that clock the walltime of the job that uses the set was over long ago; it is also the one used longest ago."""
+    node_local = {**SITE["storage"]["node_local"], "quota": "250B"}  # two sets of 110 bytes
+    alice.write("quota.yaml", {**SITE, "storage": {"node_local": node_local}})
+    go = alice.directory / "go"
+    wait = f'echo begun; until [[ -e {go} ]]; do sleep 0.2; done; cat "$DLRUN_DATA_USED"/*.txt | wc -l'
+    user = on_second(alice, "used", files(alice), script=wait)
+    try:
+        await_true(lambda: alice.log(user, "rank-0") != "", 180, "the set to be in use")
+        unused = on_second(alice, "unused", files(alice))
+        assert alice.ended(unused, within=180)[0]["state"] == "completed", alice.log(unused)
+        other = on_second(alice, "other", files(alice), "--site", "quota.yaml", **ahead)
+        assert alice.ended(other, within=180)[0]["state"] == "completed", alice.log(other)
+        assert "evicted `unused`" in alice.log(other, "stage-0")
+    finally:
+        go.touch()
+    assert alice.ended(user)[0]["state"] == "completed", alice.log(user)
+    assert alice.log(user, "rank-0").splitlines() == ["begun", "40"]
+    assert {"used", "other"} <= set(names(alice, "n2"))
