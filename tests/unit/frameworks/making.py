@@ -97,3 +97,8 @@ def run_process(
     printed = (place / "logs" / f"{role}-{rank}.log").read_text()
     assert done.returncode == 0, printed
     return printed
+
+
+def only(number: int) -> int:
+    """Seconds to sleep for a process that is then looked for by its command line: no other test's sleep as long."""
+    return int(f"{number}{os.getpid():07d}")

@@ -14,7 +14,7 @@ import pytest
 from dlrun.frameworks import accelerate, deepspeed, horovod, paddle, torch
 from dlrun.model.text import Text
 from tests.making import LOCAL, SLURM, plan_of, scripts_of
-from tests.unit.frameworks.making import SSH, problems, roles, run_process, shape, told, words
+from tests.unit.frameworks.making import SSH, only, problems, roles, run_process, shape, told, words
 
 PROGRAM = (Text.of("./train"), Text.of("x"))
 
@@ -198,11 +198,14 @@ def test_horovodrun_sees_little_and_its_ranks_everything(tmp_path):
 
 
 def test_a_rank_of_horovodrun_that_fails_is_named(tmp_path):
-    job = horovodrun_job(tmp_path, HOROVODRUN, "if ((DLRUN_RANK)); then exit 7; else sleep 974; fi")
+    long = only(972)
+    job = horovodrun_job(tmp_path, HOROVODRUN, f"if ((DLRUN_RANK)); then exit 7; else sleep {long}; fi")
     said, _ = job.communicate(timeout=240)
     assert job.returncode == 7, said
     assert "first failure: rank 1 on " in said
-    assert subprocess.run(["pgrep", "-f", "^sleep 974$"], check=False, stdout=subprocess.PIPE).stdout == b""
+    assert (
+        subprocess.run(["pgrep", "-f", f"^sleep {long}$"], check=False, stdout=subprocess.PIPE).stdout == b""
+    )
 
 
 LOSES_ITS_CONNECTION = """#!/bin/bash

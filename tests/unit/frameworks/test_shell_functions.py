@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.making import LOCAL, plan_of, scripts_of
-from tests.unit.frameworks.making import SSH, run_process
+from tests.unit.frameworks.making import SSH, only, run_process
 
 
 def numeric(place, address: str, *, known: str = "", nodes: int = 2) -> str:
@@ -137,7 +137,7 @@ def test_a_sweep_leaves_services_with_commands_of_their_own(tmp_path):
 
 
 def test_nothing_that_a_program_detaches_outlives_it(tmp_path):
-    long = 977_000_000 + os.getpid()
+    long = only(977)
     spec = (
         "framework: mpi\nlauncher: intelmpi\nresources: {nodes: 2}\n"
         f'command: [bash, -c, "setsid sleep {long} >/dev/null 2>&1 & echo started"]'
@@ -150,6 +150,7 @@ def test_nothing_that_a_program_detaches_outlives_it(tmp_path):
 @pytest.mark.parametrize(("variable", "stays", "ends"), [("SLURM_JOB_ID", 976, 975), ("PBS_JOBID", 974, 973)])
 def test_a_job_that_a_program_submits_goes_on(variable, stays, ends, tmp_path):
     """Schedulers hand the submitting program's environment to the next job, but its own number."""
+    stays, ends = only(stays), only(ends)
     act = f"{variable}=8 setsid sleep {stays} >/dev/null 2>&1 & setsid sleep {ends} >/dev/null 2>&1 & "
     for each in (stays, ends):  # until it is itself, a new process has the environment of its parent
         act += f"until pgrep -f '^sleep {each}$' >/dev/null; do sleep 0.05; done; "
@@ -195,22 +196,24 @@ def test_the_graces_of_a_dead_job_add_up_to_less_than_15_seconds(framework, tmp_
 
 def test_a_service_that_may_end_must_not_vanish(tmp_path):
     """A server of ps-lite ends by itself when all is done. Here nothing is left that could say that it failed."""
-    act = "if [[ $DMLC_ROLE == server ]]; then kill -KILL $PPID; else sleep 978; fi"
+    long = only(978)
+    act = f"if [[ $DMLC_ROLE == server ]]; then kill -KILL $PPID; else sleep {long}; fi"
     done = run_job(
         tmp_path, f"framework: mxnet\nresources: {{ranks_per_node: 1}}\ncommand: [bash, -c, '{act}']"
     )
     assert done.returncode == 1, done.stdout
     assert "a service of the job ended early" in done.stdout
-    left = subprocess.run(["pgrep", "-f", "^sleep 978$"], capture_output=True, text=True, check=False)
+    left = subprocess.run(["pgrep", "-f", f"^sleep {long}$"], capture_output=True, text=True, check=False)
     assert left.stdout == ""
 
 
 @pytest.mark.parametrize("code", [0, 6])
 def test_services_that_do_not_listen_are_killed_and_the_exit_code_is_the_trainings(code, tmp_path):
     """Parameter servers and workers of TensorFlow serve for ever; here they ignore SIGTERM, too."""
+    long = only(971)
     act = (
         f"case $TF_CONFIG in *chief*type*chief*) until [[ -e up ]]; do sleep 0.1; done; exit {code} ;; esac; "
-        'trap "" TERM; touch up; while :; do sleep 971; done'
+        f'trap "" TERM; touch up; while :; do sleep {long}; done'
     )
     spec = "framework: tensorflow\ntensorflow: {strategy: parameter_server}\nresources: {ranks_per_node: 1}\n"
     plan = plan_of(tmp_path, f"{spec}command: [bash, -c, '{act}']", LOCAL, directory=str(tmp_path))
@@ -232,7 +235,7 @@ def test_services_that_do_not_listen_are_killed_and_the_exit_code_is_the_trainin
         check=False,
     )
     assert done.returncode == code, done.stdout
-    left = subprocess.run(["pgrep", "-f", "sleep 971"], capture_output=True, text=True, check=False)
+    left = subprocess.run(["pgrep", "-f", f"sleep {long}"], capture_output=True, text=True, check=False)
     assert left.stdout == ""
 
 
