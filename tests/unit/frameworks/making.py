@@ -16,6 +16,10 @@ COMMAND = (Text.of("python"), Text.of("train.py"))
 SSH = "name: hosts\nscheduler: {type: openpbs}\nlauncher: {name: ssh}\n"
 
 
+RUN = f"{os.getpid()}.0"
+"""The id of the run: by it a rank ends what it has started, and nothing of a test in another process."""
+
+
 def shape(**changes) -> Shape:
     usual = {
         "nodes": 2, "ranks_per_node": 2, "world_size": 4, "gpus_per_node": 0, "threads": 8, "cores_per_node": 16,
@@ -80,7 +84,7 @@ def run_process(
     environment = {
         "DLRUN_JOB_DIR": str(place),
         "DLRUN_RUN_DIR": str(place),
-        "DLRUN_RUN_ID": "7.0",
+        "DLRUN_RUN_ID": RUN,
         "DLRUN_HOSTS": str(place / "hosts"),
         "DLRUN_NODES": str(len(hosts)),
         "DLRUN_MASTER_ADDR": "n1",

@@ -6,7 +6,7 @@ import pytest
 
 from dlrun import backends
 from dlrun.frameworks import caffe2, ibm_ddl, mpi
-from tests.unit.frameworks.making import COMMAND, roles, run_process, told, words
+from tests.unit.frameworks.making import COMMAND, RUN, roles, run_process, told, words
 
 
 @pytest.mark.parametrize("name", ["chainermn", "cntk", "nvcaffe", "caffe_mpi", "torch_mpi", "theano_mpi"])
@@ -25,7 +25,7 @@ def test_ddl_is_told_the_shape_of_the_cluster():
 def test_caffe2_is_one_shard_a_node(tmp_path):
     spec = "framework: caffe2\ncommand: [echo, train]\nresources: {nodes: 2, ranks_per_node: 2}"
     assert run_process(tmp_path, spec, "shard", 1).splitlines()[-1] == (
-        f"train --num_shards 2 --shard_id 1 --run_id 7.0 --file_store_path {tmp_path}"
+        f"train --num_shards 2 --shard_id 1 --run_id {RUN} --file_store_path {tmp_path}"
     )
     shard = roles(caffe2, gpus_per_node=8, interface="ib0")["shard"]
     assert words(shard.argv).endswith("--num_gpus 8 --distributed_interfaces ib0")

@@ -10,7 +10,7 @@ from dlrun.frameworks import caffeonspark, deeplearning4j, h2o, ray, spark
 from dlrun.model.text import Text
 from dlrun.model.units import Bytes
 from tests.making import plan_of, scripts_of
-from tests.unit.frameworks.making import SSH, roles, run_process, shape, told, words
+from tests.unit.frameworks.making import RUN, SSH, roles, run_process, shape, told, words
 
 
 @pytest.mark.parametrize("framework", [ray, spark, h2o, caffeonspark, deeplearning4j])
@@ -93,6 +93,6 @@ def test_every_h2o_node_has_the_list_of_all(tmp_path, monkeypatch):
     said = run_process(tmp_path, spec, "node", 1).splitlines()
     assert said[said.index("-flatfile") + 1] == str(tmp_path / "flatfile-1")
     assert (tmp_path / "flatfile-1").read_text() == "n1:20000\nn2:20000"
-    assert {"-Xmx2048m", "/opt/h2o.jar", "dlrun-7.0"} <= set(said)
+    assert {"-Xmx2048m", "/opt/h2o.jar", f"dlrun-{RUN}"} <= set(said)
     assert '"cloud_size":2,' in str(roles(h2o)["node"].ready)
     assert h2o.ports(shape(), h2o.Options()) == 2

@@ -14,7 +14,7 @@ import pytest
 from dlrun.frameworks import accelerate, deepspeed, horovod, paddle, torch
 from dlrun.model.text import Text
 from tests.making import LOCAL, SLURM, plan_of, scripts_of
-from tests.unit.frameworks.making import SSH, only, problems, roles, run_process, shape, told, words
+from tests.unit.frameworks.making import RUN, SSH, only, problems, roles, run_process, shape, told, words
 
 PROGRAM = (Text.of("./train"), Text.of("x"))
 
@@ -265,7 +265,7 @@ def test_the_early_signal_reaches_the_ranks_below_an_agent(tmp_path):
         (tmp_path / name).mkdir()
     (tmp_path / "hosts").write_text("n1\n")
     told_by_job = {
-        "DLRUN_JOB_DIR": str(tmp_path), "DLRUN_RUN_DIR": str(tmp_path), "DLRUN_RUN_ID": "7.0", "DLRUN_NODES": "1",
+        "DLRUN_JOB_DIR": str(tmp_path), "DLRUN_RUN_DIR": str(tmp_path), "DLRUN_RUN_ID": RUN, "DLRUN_NODES": "1",
         "DLRUN_HOSTS": str(tmp_path / "hosts"), "DLRUN_MASTER_ADDR": "n1", "DLRUN_MASTER_PORT": "20000",
         "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "PATH": f"{tmp_path}/bin:{os.environ['PATH']}",
     }  # fmt: skip
