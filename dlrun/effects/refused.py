@@ -30,14 +30,12 @@ def refused(scheduler: Scheduler, done: Completed, plan: Plan) -> OperationFaile
 
 def _about_accounts(scheduler: Scheduler, stderr: str, given: str | None) -> str | None:
     """What the accounting knows of the user's accounts; None if the refusal is about something else, or it does not say."""
-    asking = scheduler.accounts(stderr, pwd.getpwuid(os.getuid()).pw_name)
-    if not asking:
-        return None
     try:
-        done = run(asking, timeout=_PATIENCE)
-    except DlrunError:
+        asking = scheduler.accounts(stderr, pwd.getpwuid(os.getuid()).pw_name)
+        done = run(asking, timeout=_PATIENCE) if asking else None
+    except (KeyError, DlrunError):  # who has no name here has no accounts either
         return None
-    if done.returncode:
+    if done is None or done.returncode:
         return None
     theirs = sorted({name for line in done.stdout.splitlines() if (name := line.strip())})
     if not theirs:
