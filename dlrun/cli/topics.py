@@ -25,6 +25,7 @@ DLRUN_JOB_DIR, DLRUN_RUN_DIR    the job's directory, and this run's (the same un
 DLRUN_JOB_ID, DLRUN_RUN_ID      the scheduler's id, and one that changes with every start
 DLRUN_RESTART, DLRUN_POINT      how often it was started again, and which point of the sweep it is
 DLRUN_REPLACED, DLRUN_SECONDS   how often a node that died was replaced, and the seconds of the job until then
+DLRUN_LAUNCHED                  when the ranks were started, in ns by the clock of the node that runs job.sh
 DLRUN_ROLE, DLRUN_RANK, DLRUN_LOCAL_RANK, DLRUN_NODE_RANK, DLRUN_HOST   which process this is, and where
 DLRUN_WORLD_SIZE, DLRUN_LOCAL_SIZE, DLRUN_NODES, DLRUN_THREADS          how many processes, nodes and threads
 DLRUN_ALLOWED                   with `verify`: the CPUs that the rank was started with, before it was bound
