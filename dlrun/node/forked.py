@@ -4,6 +4,8 @@ import marshal
 import os
 from typing import Any, Callable
 
+from .system import end_with_parent
+
 
 class Forked:
     """A forked process that computes `work(*arguments)`: plain values only, as `marshal` writes them."""
@@ -15,6 +17,7 @@ class Forked:
             os.close(write)
             return
         try:
+            end_with_parent()  # it has what its parent has open, the lock of the data set, too
             with os.fdopen(write, "wb") as file:
                 marshal.dump(work(*arguments), file)
         finally:

@@ -6,6 +6,7 @@ Each call does without where the C library or the file system has it not.
 import ctypes
 import errno
 import os
+import signal
 from typing import Any, Optional
 
 _IOPRIO_SET = {
@@ -17,6 +18,7 @@ _IOPRIO_SET = {
 _IOPRIO_WHO_PROCESS = 1
 _IOPRIO_IDLE = 3 << 13
 _RENAME_EXCHANGE = 2
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
 
 def _c() -> Optional[Any]:
@@ -61,6 +63,13 @@ def idle_io() -> bool:
         and number is not None
         and library.syscall(number, _IOPRIO_WHO_PROCESS, 0, _IOPRIO_IDLE) == 0
     )
+
+
+def end_with_parent() -> None:
+    """Let this process be killed when the one that forked it ends, where the C library can arrange that."""
+    library = _c()
+    if library is not None and hasattr(library, "prctl"):
+        library.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
 def exchange(directory_a: int, a: bytes, directory_b: int, b: bytes) -> bool:

@@ -2,6 +2,9 @@
 
 import os
 import signal
+import subprocess
+import sys
+import time
 
 import pytest
 from dlrun.node import forked, source, survey, walk
@@ -99,3 +102,37 @@ def test_a_failure_in_a_forked_process_is_no_result():
     assert forked.Forked(lambda: {b"a": (1, [b"x", 2**70, "y"])}).result() == {b"a": (1, [b"x", 2**70, "y"])}
     assert forked.Forked(lambda: 1 // 0).result() is None
     assert forked.Forked(lambda: object()).result() is None
+
+
+PARENT = """\
+import os, sys, time
+from dlrun.node.forked import Forked
+
+def work():
+    print(os.getpid(), flush=True)
+    time.sleep(600)
+
+Forked(work).result()
+"""
+
+
+def test_a_forked_process_ends_with_its_parent():
+    parent = subprocess.Popen([sys.executable, "-c", PARENT], stdout=subprocess.PIPE, text=True)
+    pid = int(parent.stdout.readline())
+    os.kill(pid, 0)
+    parent.kill()
+    parent.wait()
+    end = time.monotonic() + 60
+    while gone(pid) is False:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    parent.stdout.close()
+
+
+def gone(pid):
+    """Whether a process has ended, though nobody may have asked how."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="ascii") as file:
+            return file.read().rpartition(")")[2].split()[0] in "ZX"
+    except (FileNotFoundError, ProcessLookupError):
+        return True
