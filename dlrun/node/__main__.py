@@ -40,14 +40,13 @@ def main(argv: Optional[List[str]] = None) -> int:
     gc.set_threshold(*GARBAGE)
     module, _, function = COMMANDS[words[0]][0].partition(":")
     try:
-        try:
-            status = getattr(importlib.import_module("." + module, __package__), function)(words[1:])
-        except KeyboardInterrupt:
-            raise Interrupted("interrupted", GOES_ON.get(words[0])) from None
-    except NodeError as fault:
-        sys.stderr.write(fault.report())
-        return fault.exit_code
-    return int(status or 0)
+        return int(getattr(importlib.import_module("." + module, __package__), function)(words[1:]) or 0)
+    except NodeError as caught:
+        fault = caught
+    except KeyboardInterrupt:
+        fault = Interrupted("interrupted", GOES_ON.get(words[0]))
+    sys.stderr.write(fault.report())
+    return fault.exit_code
 
 
 if __name__ == "__main__":

@@ -189,9 +189,8 @@ def main(arguments: List[str]) -> int:
 
     signal.signal(signal.SIGTERM, cancel)
     signal.signal(signal.SIGINT, cancel)
-    signal.pthread_sigmask(
-        signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT}
-    )  # whoever started this has blocked them
+    # Whoever started this has blocked them until they are known.
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     set_process(PR_SET_CHILD_SUBREAPER, 1)  # orphans come to this process
     worst = 0

@@ -242,9 +242,8 @@ def follow(logs: Dict[int, Log], expected: List[str], until: float) -> bool:
 
 def note(role: str, rank: int, host: str, detail: str) -> None:
     """Leave the note by which the job ends, whole or not at all."""
-    path = os.path.join(
-        os.environ["DLRUN_RUN_DIR"], "failures", "fabric"
-    )  # what the rank may note itself is another
+    # A name of its own: what the rank notes itself must not take its place.
+    path = os.path.join(os.environ["DLRUN_RUN_DIR"], "failures", "fabric")
     text = "{} {} {} {} 1 fabric: {}\n".format(int(time.time() * 1e9), role, rank, host, detail)
     with open(path + ".new", "w") as stream:
         stream.write(text)
