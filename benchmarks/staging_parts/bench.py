@@ -1,5 +1,6 @@
 """What every part of benchmarks/staging.py uses: sources, the node program, peers, turns and tables."""
 
+import mmap
 import os
 import shutil
 import subprocess
@@ -12,6 +13,7 @@ from dlrun.node import bundle
 
 from .disk import Disk
 
+USED = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
 HERE = Path(__file__).resolve().parent
 TAR = 'mkdir "$2" && tar -C "$1" -cf - . | tar -C "$2" -xpf -'
 PEERS = {
@@ -90,6 +92,16 @@ class Bench:
         """Remove what was copied, and wait until the disk is idle."""
         self.disk.renew()
         time.sleep(0.5)
+
+    def warm(self, source, size):
+        """Put a source into memory, and use as much memory as its copy will need, `size` bytes, twice.
+
+        A virtual machine's host may have taken back pages that lay idle for some seconds: the first to use them again
+        waits 5 microseconds for each, which says nothing about a way to copy.
+        """
+        subprocess.run(f"find '{source}' -type f -print0 | xargs -0 cat > /dev/null", shell=True, check=True)
+        for _ in range(2):
+            mmap.mmap(-1, size + (1 << 30), flags=USED).close()
 
     def close(self):
         """Remove everything."""

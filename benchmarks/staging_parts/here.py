@@ -32,30 +32,31 @@ def large(bench):
         with contextlib.suppress(FileNotFoundError, IsADirectoryError):
             copy.unlink()
         os.sync()
+        bench.warm(source, size)
 
     bench.turns(f"large: one file of {size / 1e9:.1f} GB", bench.ways(source, more=more), before)
-    before()
+    copy.unlink(missing_ok=True)
     shutil.rmtree(source)
 
 
 def small(bench):
     """Many small files."""
     count = int(50_000 * bench.given.scale)
-    _crowd(bench, bench.tree("many", count, 33_000), f"small: {count:,} files of 33 KB")
+    _crowd(bench, bench.tree("many", count, 33_000), count * 33_000, f"small: {count:,} files of 33 KB")
 
 
 def tiny(bench):
     """Very many tiny files."""
     count = int(200_000 * bench.given.scale)
     source = bench.tree("tiny", count, 4_000)
-    _crowd(bench, source, f"tiny: {count:,} files of 4 KB")
+    _crowd(bench, source, count * 8_000, f"tiny: {count:,} files of 4 KB")
     shutil.rmtree(source)
 
 
-def _crowd(bench, source, title):
+def _crowd(bench, source, size, title):
     copies = bench.built("copies")
     more = {"C two processes": [copies, source, bench.target / "copy", "2"]} if copies else {}
-    bench.turns(title, bench.ways(source, more=more))
+    bench.turns(title, bench.ways(source, more=more), lambda: bench.warm(source, size))
 
 
 def slow(bench):
@@ -79,6 +80,7 @@ xargs -0 -P {SLOW_WIDTH} -n 32 cp --parents -t "$2"'
 
         def again(metadata=metadata, read=read, counted=counted):
             counted.unlink(missing_ok=True)
+            bench.warm(source, count * 66_000)
             os.environ["SLOW_CALLS"] = str(counted)
             subprocess.run([program, source, str(metadata), str(read), view], check=True)
 

@@ -3,7 +3,7 @@
 import contextlib
 import threading
 import time
-from typing import Callable, List, Optional
+from typing import Callable, List, Optional, Tuple
 
 from .board import DONE, FAULTY, SEEN, WANTED
 from .errors import SourceFault
@@ -12,13 +12,14 @@ from .journal import Journal
 from .pace import Pace
 from .parcel import SLACK, Parcel, Pool
 from .reading import Reader
+from .system import waited_for_cores
 from .task import Task, Tokens
 from .width import Width
 
 STEP = 0.05  # seconds between two judgements of the width
 HELD = 0.5  # part of a thread's time without a buffer from which on more threads cannot help
 FILE_WORTH = 1 << 15  # bytes that one more file counts for when the rate is judged
-SLOW_START = 32  # threads at a source that the walk found slow
+SLOW_START = 16  # threads at a source that the walk found slow
 LARGE_START = (
     2  # threads where most bytes are in large files: one reads and hashes while the disk serves the other
 )
@@ -64,19 +65,24 @@ class Gather:
     def run(self) -> None:
         """Work until all tokens are used up; raises what a thread could not do, an OSError of the disk first."""
         self._widen()
-        then, used, work, held = time.perf_counter(), time.process_time(), 0.0, 0.0
+        before = self._spent()
         with self._changed:
             while self._working and not self.failure:
                 self._changed.wait(STEP)
-                now, cpu = time.perf_counter(), time.process_time()
-                if now - then >= STEP:
-                    if self._held - held < HELD * (now - then):
-                        self._width.step(self._work - work, now - then, cpu - used)
-                    then, used, work, held = now, cpu, self._work, self._held
+                now = self._spent()
+                elapsed, computed, waited, work, held = (n - b for n, b in zip(now, before))
+                if elapsed >= STEP:
+                    if held < HELD * elapsed:
+                        self._width.step(work, elapsed, computed, waited)
+                    before = now
                     self._widen()
                     self._changed.notify_all()
         if self.failure:
             raise self.failure
+
+    def _spent(self) -> Tuple[float, ...]:
+        """The time; of it computed, and waited for a core; what was done; what threads waited for buffers."""
+        return time.perf_counter(), time.process_time(), waited_for_cores(), self._work, self._held
 
     def _widen(self) -> None:
         self._pool.allow(self._width.target + 2)
@@ -110,13 +116,12 @@ class Gather:
             with self._changed:
                 while index >= self._width.target and not self._empty and not self.failure:
                     self._changed.wait()
-            blocks = self._tokens.next()
-            if not blocks:
+            block = self._tokens.next()
+            if block is None:
                 self._empty = True
                 return
-            for block in blocks:
-                if board.has(block, WANTED) and not board.has(block, SEEN):
-                    self._one(block, source, own, writer)
+            if board.has(block, WANTED) and not board.has(block, SEEN):
+                self._one(block, source, own, writer)
 
     def _one(self, number: int, source: Reader, own: AnyReader, writer: AnyWriter) -> None:
         task, board = self._task, self._task.board

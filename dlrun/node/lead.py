@@ -131,7 +131,7 @@ async def read(member: "Member") -> None:
     await member.until(lambda: member.lane_events.count("alone") >= lanes)
     board, blocks = prepared.task.board, len(prepared.task.blocks)
     seen, wanted = board.plane(SEEN), member.need().to_bytes(blocks, "little")
-    member.tokens.deal(board, [n for n in range(blocks) if wanted[n] and not seen[n]])
+    member.tokens.deal(prepared.task, [n for n in range(blocks) if wanted[n] and not seen[n]])
     crew.tell_all({"do": "read"})
     await member.until(lambda: member.lane_events.count("read") >= lanes)
     if member.faults:

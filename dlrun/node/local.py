@@ -11,6 +11,9 @@ from .flush import flushed
 from .task import Task, Tokens
 
 TICK = 0.2  # seconds between looks at the progress
+STRETCH = (
+    32 << 20
+)  # bytes: lanes that make files in one directory wait for each other, so each gets a part for itself
 
 
 class Overtime(NodeError):
@@ -27,7 +30,7 @@ def copy(task: Task, lanes: int, report: Callable[[], None], end: Optional[float
     faults: List[str] = []
     board = task.board
     with Crew(task, tokens, lanes) as crew, flushed(task.directory, lambda: board.total("bytes")):
-        tokens.deal(board, board.numbers(DONE, False))
+        tokens.deal(task, board.numbers(DONE, False), STRETCH)
         crew.tell_all({"do": "read"})
         reading = lanes
         while reading:

@@ -3,6 +3,7 @@
 Each call does without where the C library or the file system has it not.
 """
 
+import contextlib
 import ctypes
 import errno
 import os
@@ -31,6 +32,19 @@ def _c() -> Optional[Any]:
 def usable_cores() -> int:
     """The cores that this process may use: a job's share of a node, not the node."""
     return len(os.sched_getaffinity(0))
+
+
+def waited_for_cores() -> float:
+    """Seconds that this process's threads could have computed and had no core for it, in all; 0 where nobody counts.
+
+    It is the second number of schedstat (Linux, Documentation/scheduler/sched-stats.rst).
+    """
+    nanoseconds = 0
+    with contextlib.suppress(OSError, IndexError, ValueError):  # a thread has ended, or nothing is counted
+        for thread in os.listdir("/proc/self/task"):
+            with open("/proc/self/task/{}/schedstat".format(thread), "rb") as file:
+                nanoseconds += int(file.read().split()[1])
+    return nanoseconds / 1e9
 
 
 def on_block_device(descriptor: int) -> bool:

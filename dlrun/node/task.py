@@ -2,7 +2,8 @@
 
 import os
 import struct
-from typing import List, NamedTuple
+import threading
+from typing import Iterator, List, NamedTuple, Optional, Tuple
 
 from .blocks import Blocks, is_chunk
 from .board import WANTED, Board
@@ -11,6 +12,7 @@ from .hashing import Hasher
 from .manifest import Manifest
 
 _TOKEN = struct.Struct("<II")
+_SHARES = 4  # a run is at most this part of a lane's share of what is left, so that all lanes end together
 _MOST = 8000  # tokens of 8 bytes fit a pipe's 64 KiB, so that writing them never waits
 
 
@@ -42,28 +44,51 @@ class Task(NamedTuple):
         block = self.blocks[number]
         return self.hasher.size * (1 if is_chunk(block, self.manifest) else block.many)
 
+    def runs(self, numbers: List[int], stretch: int) -> List[Tuple[int, int]]:
+        """(first, last) of the runs in which blocks are dealt: `stretch` bytes of neighbours, at the end less and less."""
+        found: List[Tuple[int, int]] = []
+        place, least = 0, max(1, -(-len(numbers) // _MOST))
+        while place < len(numbers):
+            rest = len(numbers) - place
+            share = rest // (_SHARES * self.board.lanes)
+            many, size = 0, 0
+            while many < rest and (many < least or (many < share and size < stretch)):
+                size += self.blocks[numbers[place + many]].length
+                many += 1
+            found.append((numbers[place], numbers[place + many - 1]))
+            place += many
+        return found
+
 
 class Tokens:
-    """The blocks to read, dealt to whoever asks first: a token is a run of block numbers, sent by a pipe."""
+    """The blocks to read, dealt to the lane that asks first: a token is a run of block numbers, sent by a pipe."""
 
     def __init__(self) -> None:
         self._read, self._write = os.pipe()
+        self._run: Iterator[int] = iter(())
+        self._lock = threading.Lock()
 
-    def deal(self, board: Board, numbers: List[int]) -> None:
-        """Mark the blocks as wanted, put them into the pipe and close it: who finds it empty then is done."""
+    def deal(self, task: Task, numbers: List[int], stretch: int = 0) -> None:
+        """Mark the blocks as wanted, put them into the pipe and close it: who finds it empty then is done.
+
+        stretch: bytes that a lane gets at a time, one block at least.
+        """
         for number in numbers:
-            board.mark(number, WANTED)
-        run = max(1, -(-len(numbers) // _MOST))
-        starts = [numbers[k] for k in range(0, len(numbers), run)]
-        ends = [numbers[min(k + run, len(numbers)) - 1] + 1 for k in range(0, len(numbers), run)]
-        os.write(self._write, b"".join(_TOKEN.pack(s, e) for s, e in zip(starts, ends)))
+            task.board.mark(number, WANTED)
+        runs = task.runs(numbers, stretch)
+        os.write(self._write, b"".join(_TOKEN.pack(first, last + 1) for first, last in runs))
         os.close(self._write)
 
     def only_read(self) -> None:
         """In a lane: leave the writing end to the process that deals."""
         os.close(self._write)
 
-    def next(self) -> range:
-        """The next block numbers to look at, of which those not wanted or seen are to be left; empty at the end."""
-        token = os.read(self._read, _TOKEN.size)
-        return range(*_TOKEN.unpack(token)) if token else range(0)
+    def next(self) -> Optional[int]:
+        """The next block for a thread of this lane to look at, which may not be wanted or be seen; None at the end."""
+        with self._lock:
+            number = next(self._run, None)
+            if number is None:
+                token = os.read(self._read, _TOKEN.size)
+                self._run = iter(range(*_TOKEN.unpack(token)) if token else ())
+                number = next(self._run, None)
+            return number

@@ -15,7 +15,21 @@ from types import SimpleNamespace
 
 import dlrun.node
 import pytest
-from dlrun.node import bundle, facts, gather, hashing, journal, options, pace, source, store, task, text, walk
+from dlrun.node import (
+    board,
+    bundle,
+    facts,
+    gather,
+    hashing,
+    journal,
+    options,
+    pace,
+    source,
+    store,
+    task,
+    text,
+    walk,
+)
 from dlrun.node.area import Area
 from dlrun.node.errors import SourceFault, Usage
 from dlrun.node.source import Chooser
@@ -128,7 +142,7 @@ def served(width, latency, cores, seconds=3.0):
     for _ in range(int(seconds / 0.05)):
         threads = width.target
         rate = min(threads / (latency + 1e-5), cores / 1e-5)
-        width.step(rate * 0.05, 0.05, rate * 1e-5 * 0.05)
+        width.step(rate * 0.05, 0.05, rate * 1e-5 * 0.05, 0.0)
     return width.target
 
 
@@ -141,8 +155,78 @@ def test_the_width_grows_with_latency_and_stays_one_without():
 def test_the_width_goes_back_when_more_brings_nothing():
     width = Width()
     for _ in range(100):  # a disk that gives 100 units a second however many ask
-        width.step(5.0, 0.05, 0.001)
+        width.step(5.0, 0.05, 0.001, 0.0)
     assert width.target <= 2
+
+
+def test_the_width_stays_where_threads_wait_for_cores():
+    width = Width()
+    for _ in range(100):  # half of the time others have the core
+        width.step(5.0, 0.05, 0.025, 0.02)
+        assert width.target == 1
+    wide = Width(start=16)
+    wide.step(
+        5.0, 0.05, 0.02, 0.1
+    )  # of sixteen threads two wait for a core at a time: the others wait for the source
+    assert wide.target == 32
+
+
+BESIDE = """
+import os, signal, sys, time
+sys.path.insert(0, sys.argv[1])
+from dlrun.node.system import waited_for_cores
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+other = os.fork()
+while not other:  # on the same core
+    pass
+try:
+    end = time.monotonic() + 30
+    while waited_for_cores() < 0.1 and time.monotonic() < end:
+        pass
+    print(waited_for_cores())
+finally:
+    os.kill(other, signal.SIGKILL)
+"""
+
+
+def test_the_time_that_a_process_waits_for_a_core_is_counted():
+    done = subprocess.run([sys.executable, "-c", BESIDE, ROOT], check=True, capture_output=True, text=True)
+    assert float(done.stdout) >= 0.1
+
+
+def dealt(lengths, numbers, lanes, stretch=32 << 20):
+    """The runs in which some of the blocks of these lengths are dealt, so many bytes at a time."""
+    copying = task.Task._make([None] * len(task.Task._fields))._replace(
+        blocks=[SimpleNamespace(length=length) for length in lengths], board=SimpleNamespace(lanes=lanes)
+    )
+    return copying.runs(numbers, stretch)
+
+
+def test_each_lane_gets_neighbours_and_at_the_end_few():
+    runs = dealt([1 << 20] * 1000, range(1000), lanes=2)
+    assert [number for first, last in runs for number in range(first, last + 1)] == list(range(1000))
+    lengths = [last - first + 1 for first, last in runs]
+    assert lengths[0] == 32  # MiB
+    assert lengths == sorted(lengths, reverse=True)
+    assert lengths[-1] == 1
+    assert dealt([1 << 20] * 10, range(10), lanes=2, stretch=0) == [(number, number) for number in range(10)]
+
+
+def test_a_run_goes_over_what_is_here_and_the_tokens_fit_the_pipe():
+    assert dealt([1] * 100, [3, 4, 50], lanes=1) == [(3, 3), (4, 4), (50, 50)]
+    assert dealt([1] * 100, [*range(40), *range(60, 100)], lanes=1)[1] == (20, 34)
+    many = dealt([4 << 20] * 200_000, range(200_000), lanes=4)
+    assert len(many) <= 8000
+
+
+def test_threads_of_a_lane_share_its_run(tmp_path):
+    tokens = task.Tokens()
+    copying = task.Task._make([None] * len(task.Task._fields))._replace(
+        blocks=[SimpleNamespace(length=1)] * 64, board=board.Board(64, 1)
+    )
+    tokens.deal(copying, list(range(64)), 10)
+    assert list(iter(tokens.next, None)) == list(range(64))
+    assert tokens.next() is None
 
 
 def test_a_walk_of_a_slow_source_is_wide(tmp_path, monkeypatch):
