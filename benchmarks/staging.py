@@ -3,7 +3,8 @@
     python benchmarks/staging.py [--scale F] [--rounds R] [--only large,small,...] [--dir PATH]
 
 large   one file of 4 GB to one node; the disk's own limit is `fio` and `dd` with the same amount
-small   50,000 files of 33 KB to one node; the limit is a C program that only copies, with two processes
+small   50,000 files of 33 KB to one node; the limit is a C program that only copies, with two processes, and beside
+        it the same with the calls for size, attributes and times, which a copy that keeps dlrun's promises needs
 tiny    200,000 files of 4 KB to one node
 slow    5,000 files of 33 KB from a source with a slow metadata server (a FUSE file system: needs libfuse3)
 warm    the files of `small` once more: nothing is copied

@@ -55,7 +55,8 @@ def tiny(bench):
 
 def _crowd(bench, source, size, title):
     copies = bench.built("copies")
-    more = {"C two processes": [copies, source, bench.target / "copy", "2"]} if copies else {}
+    plain = [copies, source, bench.target / "copy", "2"]
+    more = {"C two processes": plain, "C with promises": [*plain, "promises"]} if copies else {}
     bench.turns(title, bench.ways(source, more=more), lambda: bench.warm(source, size))
 
 
