@@ -20,9 +20,7 @@ STEP = 0.05  # seconds between two judgements of the width
 HELD = 0.5  # part of a thread's time without a buffer from which on more threads cannot help
 FILE_WORTH = 1 << 15  # bytes that one more file counts for when the rate is judged
 SLOW_START = 16  # threads at a source that the walk found slow
-LARGE_START = (
-    2  # threads where most bytes are in large files: one reads and hashes while the disk serves the other
-)
+LARGE_START = 2  # threads where most bytes are in large files: one reads and hashes, the other has the disk
 
 
 def _start(task: Task) -> int:

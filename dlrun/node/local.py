@@ -11,9 +11,7 @@ from .flush import flushed
 from .task import Task, Tokens
 
 TICK = 0.2  # seconds between looks at the progress
-STRETCH = (
-    32 << 20
-)  # bytes: lanes that make files in one directory wait for each other, so each gets a part for itself
+STRETCH = 32 << 20  # bytes for a lane at a time: those that make files in one directory wait for each other
 
 
 class Overtime(NodeError):

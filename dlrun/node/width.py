@@ -5,9 +5,7 @@ slow file system, thirty-two threads are thirty-two times faster.
 """
 
 MOST = 64
-BUSY = (
-    0.75  # part of the time on a core, or of a thread's on or waiting for one, above which more cannot help
-)
+BUSY = 0.75  # part of the time on a core, or in which a thread could use one, above which more cannot help
 CROWDED = 0.9  # part of the time on a core above which threads only wait for one another
 GAIN = 1.08  # growth of the rate that a doubling must bring to stay
 PATIENCE = 20  # steps for which a width that brought nothing is not tried again
