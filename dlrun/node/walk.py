@@ -1,8 +1,8 @@
 """Walk a source once, with as many calls in flight as its metadata server is slow, and give its manifest.
 
-A local disk answers in a microsecond, and more than one thread only costs: there the walk shares what is left with
-further processes, one a core. A parallel file system answers in a millisecond, and only width helps. The walk measures
-which it is.
+A local disk answers in a microsecond, and more than one thread only costs. A parallel file system answers in a
+millisecond, and only width helps. The walk measures which it is, and shares what is left with further processes, one
+a core, for a process's threads compute in turns.
 """
 
 import os
@@ -21,8 +21,9 @@ PIECE = 16  # names that one thread of a wide walk asks about
 SHARE = 4096  # names of one directory that are asked about before others may be
 MOST_HELPERS = 3  # processes besides this one
 SPREAD = 7919  # jobs between two that are drawn one after the other
-WIDE = 64  # calls in flight once the source is seen to be slow
+WIDE = 64  # calls in flight, of all processes, once the source is seen to be slow
 PROBE = 0.02  # seconds of walking after which the source is judged
+MANY = 64  # jobs for each further process from which on a wide walk is shared
 IDLE = 0.5  # a walk that computes for less than this part of its time is waiting for the source
 
 
@@ -66,6 +67,8 @@ class Walk:
         self._busy = 0
         self._wide = False
         self._helpers = max(0, min(MOST_HELPERS, usable_cores() - 1))
+        self._threads = WIDE
+        self._enough = False  # whether the threads have found enough jobs to share
         self._failure: Optional[BaseException] = None
         self._changed = threading.Condition()
         self._started = time.perf_counter(), time.process_time()
@@ -77,24 +80,35 @@ class Walk:
 
     def _work_off(self, jobs: List[_Job]) -> None:
         self._jobs = jobs
-        while self._jobs and not self._wide:
-            if len(self._jobs) > self._helpers > 0 and time.perf_counter() - self._started[0] > PROBE:
+        while self._jobs and not self._failure:
+            if self._enough or self._shareable():
                 self._share()
-                return
-            self._step(self._jobs.pop())
-        if self._wide:
-            helpers = [threading.Thread(target=self._help, daemon=True) for _ in range(WIDE)]
-            for helper in helpers:
-                helper.start()
-            for helper in helpers:
-                helper.join()
+            elif self._wide:
+                self._ask_widely()
+            else:
+                self._step(self._jobs.pop())
         if self._failure:
             raise self._failure
+
+    def _shareable(self) -> bool:
+        """Whether further processes should walk their part of the jobs: they do not come back for more."""
+        if self._wide:
+            return len(self._jobs) > MANY * self._helpers > 0
+        judged = time.perf_counter() - self._started[0] > PROBE
+        return judged and len(self._jobs) > self._helpers > 0
+
+    def _ask_widely(self) -> None:
+        """Work the jobs off with many calls in flight, or until there are enough to share: a process forks without threads."""
+        helpers = [threading.Thread(target=self._help, daemon=True) for _ in range(self._threads)]
+        for helper in helpers:
+            helper.start()
+        for helper in helpers:
+            helper.join()
 
     def _share(self) -> None:
         """Let further processes walk their part of what is left, while this one walks its own."""
         count, jobs = self._helpers + 1, self._jobs
-        self._helpers = 0
+        self._helpers, self._threads, self._enough = 0, max(1, WIDE // count), False
         parts = [jobs[k::count] for k in range(1, count)]
         helpers = [Forked(self._found_below, part) for part in parts]
         self._work_off(jobs[::count])
@@ -144,7 +158,8 @@ class Walk:
             with self._changed:
                 while not self._jobs and self._busy and not self._failure:
                     self._changed.wait()
-                if not self._jobs or self._failure:
+                self._enough = self._enough or self._shareable()
+                if not self._jobs or self._failure or self._enough:
                     self._changed.notify_all()
                     return
                 job = self._draw()

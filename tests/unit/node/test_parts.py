@@ -242,11 +242,16 @@ def test_a_walk_of_a_slow_source_is_wide(tmp_path, monkeypatch):
         asking.pop()
         return real(path, **more)
 
+    forked, parts = walk.Forked, []
     monkeypatch.setattr(os, "lstat", slow)
+    monkeypatch.setattr(walk, "usable_cores", lambda: 3)
+    monkeypatch.setattr(walk, "MANY", 10)
+    monkeypatch.setattr(walk, "Forked", lambda *words: parts.append(words) or forked(*words))
     wide = walk.Walk(source.parse(str(tmp_path / "tree")), walk.Options())
     wide.run()
     monkeypatch.undo()
-    assert max(most) >= 4, "so many calls were under way at once"
+    assert len(parts) == 2, "for each further core one process"
+    assert max(most) >= 4, "so many calls were under way at once in one of them"
     assert wide.findings.slow, "the copy begins wide as well"
     narrow = walk.Walk(source.parse(str(tmp_path / "tree")), walk.Options())
     narrow.run()

@@ -44,9 +44,10 @@ def judged(monkeypatch, slow):
 
 
 def asked(monkeypatch, tree):
-    """Walk the tree with one thread; the files in the order in which they were asked about."""
+    """Walk the tree with one thread of one process; the files in the order in which they were asked about."""
     names, real = [], os.lstat
     monkeypatch.setattr(walk, "WIDE", 1)
+    monkeypatch.setattr(walk, "MOST_HELPERS", 0)
     monkeypatch.setattr(
         os, "lstat", lambda path, **more: names.append(os.fsdecode(path)) or real(path, **more)
     )
