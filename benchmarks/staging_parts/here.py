@@ -194,9 +194,9 @@ def _pack(local, _count):
         if record:
             offset, size, name = record.split(b" ", 2)
             index[name] = int(size), int(offset)
-    descriptor = os.open(base / "packed.tar", os.O_RDONLY)
-    os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
-    return lambda key: os.pread(descriptor, *index[key])
+    packed = (base / "packed.tar").open("rb", buffering=0)
+    os.posix_fadvise(packed.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+    return lambda key: os.pread(packed.fileno(), *index[key])
 
 
 def _lmdb(local, count):
