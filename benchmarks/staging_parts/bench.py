@@ -16,6 +16,7 @@ from .disk import Disk
 USED = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | mmap.MAP_POPULATE
 HERE = Path(__file__).resolve().parent
 TAR = 'mkdir "$2" && tar -C "$1" -cf - . | tar -C "$2" -xpf -'
+READ = 'find "$1" -type f -print0 | xargs -0 cat > /dev/null'
 PEERS = {
     "cp": ["cp", "-a", "{source}", "{target}"],
     "tar pipe": ["sh", "-c", TAR, "sh", "{source}", "{target}"],
@@ -99,7 +100,7 @@ class Bench:
         A virtual machine's host may have taken back pages that lay idle for some seconds: the first to use them again
         waits 5 microseconds for each, which says nothing about a way to copy.
         """
-        subprocess.run(f"find '{source}' -type f -print0 | xargs -0 cat > /dev/null", shell=True, check=True)
+        subprocess.run(["sh", "-c", READ, "sh", source], check=True)
         for _ in range(2):
             mmap.mmap(-1, size + (1 << 30), flags=USED).close()
 

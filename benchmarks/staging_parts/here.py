@@ -28,14 +28,8 @@ def large(bench):
             "--ioengine=libaio", "--iodepth=4", "--direct=1", "--end_fsync=1",
         ]  # fmt: skip
 
-    def before():
-        with contextlib.suppress(FileNotFoundError, IsADirectoryError):
-            copy.unlink()
-        os.sync()
-        bench.warm(source, size)
-
-    bench.turns(f"large: one file of {size / 1e9:.1f} GB", bench.ways(source, more=more), before)
-    copy.unlink(missing_ok=True)
+    title = f"large: one file of {size / 1e9:.1f} GB"
+    bench.turns(title, bench.ways(source, more=more), lambda: bench.warm(source, size))
     shutil.rmtree(source)
 
 

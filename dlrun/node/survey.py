@@ -1,6 +1,5 @@
 """From a walk to a manifest: what is copied, what is refused, and the order in which it stands."""
 
-import gc
 import os
 import stat
 from typing import Dict, List, Tuple
@@ -22,14 +21,11 @@ def survey(source: Source, options: Options) -> Tuple[Manifest, Findings]:
     modes and the options do not say to leave them out, and when nothing is selected.
     """
     walk = Walk(source, options)
-    gc.disable()  # to look for garbage among a million statuses, where there is none, takes a tenth of the walk
     try:
         walk.run()
     except OSError as fault:
         message = "the source `{}` cannot be read: {}".format(text.name(source.root), fault.strerror)
         raise SourceFault(message, "seen from {}".format(os.uname().nodename)) from None
-    finally:
-        gc.enable()
     made = _columns(walk)
     _refuse(walk.findings, options)
     if not made.names and (source.parts or source.include or source.exclude):

@@ -92,10 +92,8 @@ class Walk:
 
     def _shareable(self) -> bool:
         """Whether further processes should walk their part of the jobs: they do not come back for more."""
-        if self._wide:
-            return len(self._jobs) > MANY * self._helpers > 0
-        judged = time.perf_counter() - self._started[0] > PROBE
-        return judged and len(self._jobs) > self._helpers > 0
+        least = self._helpers * (MANY if self._wide else 1)
+        return len(self._jobs) > least > 0 and time.perf_counter() - self._started[0] > PROBE
 
     def _ask_widely(self) -> None:
         """Work the jobs off with many calls in flight, or until there are enough to share: a process forks without threads."""

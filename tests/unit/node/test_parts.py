@@ -165,9 +165,7 @@ def test_the_width_stays_where_threads_wait_for_cores():
         width.step(5.0, 0.05, 0.025, 0.02)
         assert width.target == 1
     wide = Width(start=16)
-    wide.step(
-        5.0, 0.05, 0.02, 0.1
-    )  # of sixteen threads two wait for a core at a time: the others wait for the source
+    wide.step(5.0, 0.05, 0.02, 0.1)  # two of sixteen threads wait for a core, the others for the source
     assert wide.target == 32
 
 
@@ -197,12 +195,16 @@ def test_the_time_that_a_process_waits_for_a_core_is_counted():
     assert float(done.stdout) >= 0.1
 
 
+def a_copy(lengths, lanes):
+    """A copy of blocks of these lengths, as far as dealing looks at it."""
+    blocks = [SimpleNamespace(length=length) for length in lengths]
+    nothing = task.Task._make([None] * len(task.Task._fields))
+    return nothing._replace(blocks=blocks, board=board.Board(len(blocks), lanes))
+
+
 def dealt(lengths, numbers, lanes, stretch=32 << 20):
     """The runs in which some of the blocks of these lengths are dealt, so many bytes at a time."""
-    copying = task.Task._make([None] * len(task.Task._fields))._replace(
-        blocks=[SimpleNamespace(length=length) for length in lengths], board=SimpleNamespace(lanes=lanes)
-    )
-    return copying.runs(numbers, stretch)
+    return a_copy(lengths, lanes).runs(numbers, stretch)
 
 
 def test_each_lane_gets_neighbours_and_at_the_end_few():
@@ -222,12 +224,9 @@ def test_a_run_goes_over_what_is_here_and_the_tokens_fit_the_pipe():
     assert len(many) <= 8000
 
 
-def test_threads_of_a_lane_share_its_run(tmp_path):
+def test_a_lane_is_given_all_blocks_one_by_one_and_then_the_end():
     tokens = task.Tokens()
-    copying = task.Task._make([None] * len(task.Task._fields))._replace(
-        blocks=[SimpleNamespace(length=1)] * 64, board=board.Board(64, 1)
-    )
-    tokens.deal(copying, list(range(64)), 10)
+    tokens.deal(a_copy([1] * 64, 1), list(range(64)), 10)
     assert list(iter(tokens.next, None)) == list(range(64))
     assert tokens.next() is None
 
