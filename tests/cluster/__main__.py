@@ -1,4 +1,4 @@
-"""`python -m tests.cluster up|down|on|status|kill|start|cut|join|install`: the test cluster by hand."""
+"""`python -m tests.cluster up|down|clear|on|status|kill|start|cut|join|install`: the test cluster by hand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import sys
 import time
 from typing import TYPE_CHECKING
 
-from tests.cluster.cluster import Cluster
+from tests.cluster.cluster import Cluster, clear
 from tests.cluster.errors import ClusterError
 from tests.cluster.install import install
 from tests.cluster.spec import ClusterSpec, NodeType, Partition, lumi_g_like
@@ -46,6 +46,7 @@ def parser() -> argparse.ArgumentParser:
     ):
         up.add_argument(f"--{flag}", action="store_true", help=text)
     commands.add_parser("down", help="end all its processes and delete its files")
+    commands.add_parser("clear", help="take down the clusters that test runs left when they were killed")
     commands.add_parser("status", help="which hosts run; ends with 1 when not all do")
     commands.add_parser("install", help="install all Debian packages that any cluster needs")
     on = commands.add_parser("on", help="run a command on a host; a single word goes to bash")
@@ -97,11 +98,13 @@ def run(options: argparse.Namespace) -> int:
     match options.command:
         case "up":
             cluster = Cluster(wanted(options), options.name)
-            cluster.up()
+            cluster.up(stay=True)
             print(f"up in {time.monotonic() - start:.1f} s; all hosts see {cluster.shared}")
         case "down":
             Cluster(name=options.name).down()
             print(f"down in {time.monotonic() - start:.1f} s")
+        case "clear":
+            clear()
         case "install":
             print("installed", *install() or ["already"])
         case "status":

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Self
 from tests.cluster import cgroups, hosts, image, init, module_systems, sshd, topology
 from tests.cluster.errors import ClusterError
 from tests.cluster.install import install, packages, why_not
+from tests.cluster.owner import Owner, abandoned
 from tests.cluster.scheduler import SCHEDULERS
 from tests.cluster.spec import LOGIN, ClusterSpec
 
@@ -29,7 +30,7 @@ BASE = Path("/srv")
 class Cluster:
     """A cluster called `name`; several of different names do not meet.
 
-    `with Cluster(spec) as cluster:` brings it up and takes it down.
+    `with Cluster(spec) as cluster:` brings it up and takes it down. It is taken down too when this process dies.
     """
 
     def __init__(self, spec: ClusterSpec | None = None, name: str = "default") -> None:
@@ -42,6 +43,7 @@ class Cluster:
         self.system = image.system(self.root)
         self._scheduler = SCHEDULERS[self.spec.scheduler]
         self._record = self.system / "spec.pickle"
+        self._owner: Owner | None = None
 
     @classmethod
     def attach(cls, name: str = "default") -> Cluster:
@@ -79,18 +81,21 @@ class Cluster:
         alive = hosts.running(self.system)
         return {host: host in alive for host in self.spec.hosts}
 
-    def up(self) -> None:
+    def up(self, *, stay: bool = False) -> None:
         """Bring the cluster up and wait until all nodes are idle; nothing to do when it is up already.
 
-        Installs what is missing. Raises ClusterError when it cannot, or when `name` is up with another spec.
+        Installs what is missing, and clears clusters whose owner is dead. With `stay` the cluster outlives this
+        process. Raises ClusterError when it cannot, or when `name` is up with another spec.
         """
         if reason := why_not() or self._scheduler.why_not():
             raise ClusterError(reason)
         install(packages(self.spec))
         with _locked():
+            _clear_abandoned()
             if self._is_up():
                 return
             self._remove()
+            self._owner = Owner(self.root)
             try:
                 self._build()
                 self._start()
@@ -100,6 +105,8 @@ class Cluster:
             finally:
                 if not self._record.exists():
                     self._remove()
+                elif stay:
+                    self._disown()
 
     def down(self) -> None:
         """End every process of the cluster and delete its files; nothing to do when it is down."""
@@ -258,9 +265,15 @@ class Cluster:
         )
 
     def _remove(self) -> None:
-        hosts.kill(self.system, hosts.running(self.system))
+        hosts.kill_all(self.system)
         image.remove(self.root)
         cgroups.remove(self.root.name)
+        self._disown()
+
+    def _disown(self) -> None:
+        if self._owner is not None:
+            self._owner.release()
+            self._owner = None
 
     def _pid(self, host: str) -> int:
         try:
@@ -277,6 +290,17 @@ class Cluster:
         if user in self.spec.users:
             return str(self.home(user))
         return "/root" if user == "root" else "/"
+
+
+def clear() -> None:
+    """Take down every cluster whose owner is dead."""
+    with _locked():
+        _clear_abandoned()
+
+
+def _clear_abandoned() -> None:
+    for root in abandoned(BASE):
+        Cluster(name=root.name.removeprefix("dlrun-"))._remove()
 
 
 @contextmanager

@@ -84,6 +84,26 @@ def kill(system: Path, names: Iterable[str]) -> None:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
     await_true(lambda: not names & {host for _, host, _ in _processes(system)}, 60, f"{sorted(names)} to die")
+    _collect()
+
+
+def kill_all(system: Path) -> None:
+    """End every host, also those that are only being started."""
+
+    def dead() -> bool:
+        left = list(_processes(system))
+        begun = {host for program, host, _ in left if program == "bash"}
+        for program, host, pid in left:
+            if program == "bash" or host not in begun:  # without its `unshare` the first process is killed
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+        return not left
+
+    await_true(dead, 60, f"the hosts of {system} to die")
+    _collect()
+
+
+def _collect() -> None:
     for child in list(_started):
         with suppress(ChildProcessError):
             if os.waitpid(child, os.WNOHANG)[0]:

@@ -9,10 +9,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator
+
     from tests.cluster.spec import ClusterSpec
 
 FIRST_UID = 7001
 """User id of the first user; high, so that it is nobody's on the machine."""
+
+PEOPLE = range(1000, 60000)
+"""Numbers that Debian gives to people (Debian Policy 9.2.2); packages have the others."""
 
 OWN_DIRECTORIES = {
     "/tmp": 0o1777,
@@ -94,7 +99,12 @@ def _write_names(etc: Path, spec: ClusterSpec) -> None:
 
 
 def _write_users(root: Path, spec: ClusterSpec) -> None:
-    """Users that exist on the hosts only; their password is `*`: sshd refuses what `!` locks."""
+    """Users that exist on the hosts only, and none of this machine's; their password is `*`: sshd refuses what `!` locks."""
+    etc = system(root) / "etc"
+    for name in ("passwd", "shadow", "group", "gshadow"):
+        if (etc / name).exists():
+            lines = (etc / name).read_text().splitlines()
+            (etc / name).write_text("".join(f"{line}\n" for line in without_people(name, lines, spec.users)))
     for uid, user in enumerate(spec.users, FIRST_UID):
         place = home(root, user)
         place.mkdir(mode=0o700)
@@ -104,5 +114,19 @@ def _write_users(root: Path, spec: ClusterSpec) -> None:
             "group": f"{user}:x:{uid}:",
             "shadow": f"{user}:*:19000::::::",
         }.items():
-            with (system(root) / "etc" / name).open("a") as out:
+            with (etc / name).open("a") as out:
                 out.write(line + "\n")
+
+
+def without_people(name: str, lines: Iterable[str], users: Collection[str]) -> Iterator[str]:
+    """The lines of a file of /etc without `users` and without the numbers that people have on this machine.
+
+    What packages made stays. Groups keep no member: who runs a daemon is in none.
+    """
+    for line in lines:
+        fields = line.split(":")
+        if fields[0] in users:
+            continue
+        if name in ("passwd", "group") and fields[2:3] and int(fields[2] or 0) in PEOPLE:
+            continue
+        yield ":".join([*fields[:3], ""]) if name == "group" else line

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
+import sys
 from contextlib import suppress
 from pathlib import Path
 
@@ -16,12 +18,14 @@ from tests.cluster import (
     NodeType,
     Partition,
     cgroups,
+    image,
     init,
     lumi_g_like,
     why_no_pbs,
     why_not,
 )
 from tests.cluster.__main__ import main
+from tests.cluster.cluster import clear
 from tests.cluster.hosts import await_true
 from tests.cluster.sshd import SECOND_FACTOR
 
@@ -47,6 +51,18 @@ def processes_of(cluster: Cluster) -> list[str]:
             line = (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             if str(cluster.root) in line:
                 found.append(line)
+    return found
+
+
+def children(parent: int, word: str) -> list[int]:
+    """Processes that `parent` started and whose command line has `word` as a word."""
+    found = []
+    for entry in Path("/proc").iterdir():
+        with suppress(OSError, ValueError):
+            pid = int(entry.name)
+            of = int((entry / "stat").read_text().rpartition(")")[2].split()[1])
+            if of == parent and word in (entry / "cmdline").read_text().split("\0"):
+                found.append(pid)
     return found
 
 
@@ -87,8 +103,6 @@ def test_a_users_home_is_closed_to_the_other(cluster):
 
 
 def test_checkout_and_its_python_are_there_for_ordinary_users(cluster):
-    import sys
-
     program = "import dlrun, sys; print(sys.executable, dlrun.__file__)"
     seen = cluster.on("n1", [sys.executable, "-c", program], cwd=Path(__file__).parents[2], check=True)
     import dlrun
@@ -171,6 +185,79 @@ def test_what_a_dead_harness_left_is_cleared():
         cluster.up()
         assert cluster.on("login", ["srun", "hostname"], check=True).stdout == "n1\n"
     assert processes_of(cluster) == []
+
+
+OWNS = """\
+import sys, time
+from tests.cluster import Cluster, ClusterSpec, NodeType
+with Cluster(ClusterSpec(node_types=(NodeType(count=1),)), name=sys.argv[1]):
+    print("up", flush=True)
+    time.sleep(600)
+"""
+
+
+def owned(name: str) -> tuple[Cluster, subprocess.Popen[str]]:
+    """A cluster that is up, and the process that it belongs to."""
+    owner = subprocess.Popen([sys.executable, "-c", OWNS, name], stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    assert owner.stdout.readline() == "up\n"
+    cluster = Cluster(name=name)
+    assert processes_of(cluster)
+    return cluster, owner
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_it_ends_with_the_process_that_brought_it_up(number):
+    before = outside_state()
+    cluster, owner = owned(f"owned-{os.getpid()}")
+    with owner:
+        owner.send_signal(number)
+    await_true(lambda: not cluster.root.exists(), 60, "the cluster to be cleared")
+    assert processes_of(cluster) == []
+    await_true(lambda: outside_state() == before, 60, "its mounts to be gone")
+
+
+def test_the_next_run_clears_what_a_killed_one_left():
+    cluster, owner = owned(f"left-{os.getpid()}")
+    (watcher,) = children(owner.pid, "watcher")
+    with owner:
+        os.kill(watcher, signal.SIGKILL)
+        owner.kill()
+    assert processes_of(cluster)
+    with Cluster(ClusterSpec(node_types=(NodeType(count=1),)), name=f"next-{os.getpid()}") as following:
+        assert processes_of(cluster) == []
+        assert not cluster.root.exists()
+        assert processes_of(following)
+
+
+def test_one_that_stays_has_no_owner(cluster):
+    name = f"stays-{os.getpid()}"
+    up = [sys.executable, "-m", "tests.cluster", "--name", name, "up", "--nodes", "1"]
+    subprocess.run(up, check=True, cwd=Path(__file__).parents[2])
+    try:
+        clear()
+        assert all(Cluster.attach(name).status().values())
+        assert all(cluster.status().values())
+    finally:
+        Cluster(name=name).down()
+
+
+def test_people_of_this_machine_are_not_in_it():
+    files = {
+        "passwd": [
+            "root:x:0:0::/root:/bin/sh",
+            "slurm:x:64030:64030::/:/bin/sh",
+            "alice:x:4242:4242::/:/bin/sh",
+        ],
+        "group": ["root:x:0:", "docker:x:999:alice,eve", "alice:x:4242:"],
+        "shadow": ["root:*:1::::::", "alice:!:1::::::"],
+    }
+    files["passwd"].append("eve:x:7001:7001::/home/eve:/bin/sh")
+    assert {name: list(image.without_people(name, lines, ("alice",))) for name, lines in files.items()} == {
+        "passwd": ["root:x:0:0::/root:/bin/sh", "slurm:x:64030:64030::/:/bin/sh"],
+        "group": ["root:x:0:", "docker:x:999:"],
+        "shadow": ["root:*:1::::::"],
+    }
 
 
 def test_failed_start_says_why_and_leaves_nothing():
