@@ -118,12 +118,14 @@ class Arrived:
     def _unpack(self, tree: int) -> None:
         """Write the files that one file holds, which then goes."""
         layout = Layout(self._manifest)
-        tar = os.open(_TAR, _READ, dir_fd=self._directory)
         files = form("copy", tree, self._manifest, self._blocks, self._stage.name)
         files.begin()
 
         def unpacking() -> Handle:
-            read, writer = self._compared(TarReader(tar, layout, self._stage.hasher)), files.writer(False)
+            read, writer = (
+                self._compared(TarReader(self._directory, _TAR, layout, self._stage.hasher)),
+                files.writer(False),
+            )
 
             def one(number: int, block: Block, view: memoryview) -> Optional[bytes]:
                 digests = read(number, block, view)
@@ -134,8 +136,7 @@ class Arrived:
             return one
 
         self._each(unpacking)
-        self._look_closer(TarReader(tar, layout, self._stage.hasher))
-        os.close(tar)
+        self._look_closer(TarReader(self._directory, _TAR, layout, self._stage.hasher))
         os.unlink(_TAR, dir_fd=self._directory)
 
     def _settle(self, tree: int) -> None:

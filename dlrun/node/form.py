@@ -5,7 +5,8 @@ run's files are still there, and completes the tree.
 """
 
 import os
-from typing import List, Set, Union
+import stat
+from typing import List, Optional, Set, Tuple, Union
 
 from . import text, tree
 from .blocks import Blocks
@@ -15,7 +16,7 @@ from .hashing import Hasher
 from .manifest import Manifest
 from .reading import Reader
 from .remove import remove_tree
-from .tarball import Layout, TarReader, TarWriter
+from .tarball import Layout, TarReader, TarWriter, open_tar
 from .writing import Writer, write_all
 
 AnyReader = Union[Reader, TarReader]
@@ -57,6 +58,11 @@ class Files:
         return finish(self.root, self.manifest, self.blocks.large)
 
 
+def identity(status: os.stat_result) -> Tuple[int, int]:
+    """What tells one file from another of the same name."""
+    return status.st_dev, status.st_ino
+
+
 class Pack:
     """One tar file named after the set, and its index."""
 
@@ -66,21 +72,17 @@ class Pack:
         self.root, self.manifest = root, manifest
         self.names = name + b".tar", name + b".tar.index"
         self.layout = Layout(manifest)
-        self._descriptor = -1
-
-    def _open(self) -> int:
-        if self._descriptor < 0:
-            self._descriptor = os.open(
-                self.names[0], os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=self.root
-            )
-        return self._descriptor
+        self._made: Optional[Tuple[int, int]] = (
+            None  # device and inode of the tar file that `begin` found or made
+        )
 
     def present(self, entries: Set[int], complete: bool) -> Set[int]:  # noqa: ARG002 - as Files.present
         """All of the entries when the file is there in full size, else none."""
         try:
-            whole = os.fstat(self._open()).st_size == self.layout.size
+            status = os.stat(self.names[0], dir_fd=self.root, follow_symlinks=False)
         except OSError:
-            whole = False
+            return set()
+        whole = stat.S_ISREG(status.st_mode) and status.st_size == self.layout.size
         return entries if whole else set()
 
     def clear(self, keep: Set[int]) -> None:
@@ -92,22 +94,33 @@ class Pack:
     def begin(self) -> None:
         """Make the file in its full size, with its space reserved; NoSpace when it does not fit."""
         tree.make_empty(self.root, self.names[0], self.layout.size, not self.manifest.sparse)
+        self._made = identity(os.stat(self.names[0], dir_fd=self.root, follow_symlinks=False))
 
     def reader(self, hasher: Hasher) -> AnyReader:
         """A reader of what is written here, for one thread."""
-        return TarReader(self._open(), self.layout, hasher)
+        return TarReader(self.root, self.names[0], self.layout, hasher)
 
     def writer(self, sync: bool) -> AnyWriter:
         """A writer, for one thread."""
-        return TarWriter(self._open(), self.layout, sync)
+        return TarWriter(self.root, self.names[0], self.layout, sync)
 
     def finish(self) -> List[str]:
-        """Write what is not in blocks, and the index; Damaged when the file does not have the right size."""
-        descriptor = self._open()
-        write_all(descriptor, memoryview(self.layout.directories), 0)
-        write_all(descriptor, memoryview(self.layout.links), self.layout.links_at)
-        if os.fstat(descriptor).st_size != self.layout.size:
-            raise Damaged("the packed data set has not the size that it must have")
+        """Write what is not in blocks, and the index; Damaged when the file is not the one that was begun."""
+        descriptor = open_tar(self.root, self.names[0], os.O_RDWR)
+        try:
+            status = os.fstat(descriptor)
+            if identity(status) != self._made:
+                message = "`{}` was replaced while it was written".format(text.name(self.names[0]))
+                raise Damaged(message, "nothing was published; run again")
+            if status.st_size != self.layout.size:
+                message = "`{}` has {} bytes instead of {}".format(
+                    text.name(self.names[0]), status.st_size, self.layout.size
+                )
+                raise Damaged(message)
+            write_all(descriptor, memoryview(self.layout.directories), 0)
+            write_all(descriptor, memoryview(self.layout.links), self.layout.links_at)
+        finally:
+            os.close(descriptor)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         with os.fdopen(os.open(self.names[1], flags, 0o600, dir_fd=self.root), "wb") as file:
             file.write(self.layout.index())

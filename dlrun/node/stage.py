@@ -10,7 +10,7 @@ from .area import Area, Lock, set_name
 from .blocks import Blocks
 from .board import DONE, Board
 from .build import Build
-from .errors import NodeError, NoSpace, SourceFault
+from .errors import Damaged, NodeError, NoSpace, SourceFault
 from .form import form
 from .manifest import Manifest
 from .options import part
@@ -201,10 +201,14 @@ class Stage:
             return -1
 
     def publish(self, build: Build) -> None:
-        """Complete the set, check it if asked, and give it its name."""
-        self.notes += build.complete()
-        if self.given.verify:
-            verify(build.form, build.manifest, build.blocks, self.hasher)
+        """Complete the set, check it if asked, and give it its name; a copy found damaged is removed."""
+        try:
+            self.notes += build.complete()
+            if self.given.verify:
+                verify(build.form, build.manifest, build.blocks, self.hasher)
+        except Damaged:
+            build.abandon()  # the next run would believe its journal
+            raise
         build.publish(self.given.sync != "none")
 
     def alone(self) -> None:

@@ -112,11 +112,41 @@ class Layout:
         )
 
 
-class TarWriter:
+def open_tar(root: int, name: bytes, flags: int) -> int:
+    """A new descriptor of the tar file that has the name now; OSError when there is none."""
+    return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=root)
+
+
+class _Tar:
+    """The tar file by its name, opened when it is first needed: it may be removed and made anew before."""
+
+    _flags = os.O_RDONLY
+
+    def __init__(self, root: int, name: bytes, layout: Layout) -> None:
+        self._root, self._name, self._layout = root, name, layout
+        self._opened = -1
+
+    @property
+    def _descriptor(self) -> int:
+        if self._opened < 0:
+            self._opened = open_tar(self._root, self._name, self._flags)
+        return self._opened
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._opened >= 0:
+            os.close(self._opened)
+        self._opened = -1
+
+
+class TarWriter(_Tar):
     """One thread's writer into the tar file, which stands there in full size. As `writing.Writer` otherwise."""
 
-    def __init__(self, descriptor: int, layout: Layout, sync: bool = False) -> None:
-        self._descriptor, self._layout, self._sync = descriptor, layout, sync
+    _flags = os.O_RDWR
+
+    def __init__(self, root: int, name: bytes, layout: Layout, sync: bool = False) -> None:
+        super().__init__(root, name, layout)
+        self._sync = sync
         self._sparse = set(layout.manifest.sparse)
 
     def write(self, block: Block, view: memoryview) -> None:
@@ -135,15 +165,13 @@ class TarWriter:
         if self._sync:
             os.fdatasync(self._descriptor)
 
-    def close(self) -> None:
-        """Nothing of its own is open."""
 
-
-class TarReader:
+class TarReader(_Tar):
     """One thread's reader of blocks back from the tar file. As `reading.Reader` otherwise."""
 
-    def __init__(self, descriptor: int, layout: Layout, hasher: Hasher) -> None:
-        self._descriptor, self._layout, self._digest = descriptor, layout, hasher.digest
+    def __init__(self, root: int, name: bytes, layout: Layout, hasher: Hasher) -> None:
+        super().__init__(root, name, layout)
+        self._digest = hasher.digest
 
     def read(self, block: Block, view: memoryview) -> bytes:
         """Fill `view` with a block's bytes and return its hashes."""
@@ -157,6 +185,3 @@ class TarReader:
             view[start : start + len(data)] = data
             digests.append(self._digest(data))
         return b"".join(digests)
-
-    def close(self) -> None:
-        """Nothing of its own is open."""

@@ -13,7 +13,7 @@ from dlrun.node.subset import shard, subset
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from .programs import run, start_held
+from .programs import run, start, start_held
 from .test_chain import Nodes, until
 from .test_manifest import manifest_like
 from .trees import odd, snapshot, write
@@ -203,6 +203,74 @@ def test_a_killed_packing_goes_on(tmp_path, source):
     check_tar(os.path.join(done["path"], "set.tar"), source, snapshot(source))
     write(os.fsencode(source / "d1" / "a"), b"first of all: everything moves")
     check_tar(os.path.join(run(*arguments, "--json").done()["path"], "set.tar"), source, snapshot(source))
+
+
+HELD_TAR = """
+import os, time
+from dlrun.node.tarball import TarWriter
+def write(self, block, view):
+    open({began!r}, "w").close()
+    time.sleep(600)
+TarWriter.write = write
+"""  # the tar file stands there in full size, and no block of it is written
+
+
+def test_a_packing_killed_before_its_first_block_is_packed_whole_by_the_next_run(tmp_path, source):
+    arguments = (
+        "stage",
+        "--source",
+        source,
+        "--to",
+        tmp_path / "node",
+        "--name",
+        "set",
+        "--strategy",
+        "pack",
+    )
+    began = tmp_path / "began"
+    process = start(*arguments, prelude=HELD_TAR.format(began=str(began)))
+    until(began.exists)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+    assert (tmp_path / "node" / ".dlrun" / "part.set" / "data" / "set.tar").stat().st_size > 0
+    done = run(*arguments, "--json").done()
+    check_tar(os.path.join(done["path"], "set.tar"), source, snapshot(source))
+
+
+REPLACED_TAR = """
+import os
+from dlrun.node.tarball import TarWriter
+real = TarWriter.write
+def write(self, block, view):
+    real(self, block, view)
+    with open({tar!r} + str(os.getpid()), "wb") as file:
+        file.truncate(os.stat({tar!r}).st_size)
+    os.rename(file.name, {tar!r})
+TarWriter.write = write
+"""
+
+
+@pytest.mark.parametrize("more", [(), ("--verify",)])
+def test_a_tar_file_that_is_replaced_while_it_is_written_is_not_published(tmp_path, source, more):
+    arguments = (
+        "stage",
+        "--source",
+        source,
+        "--to",
+        tmp_path / "node",
+        "--name",
+        "set",
+        "--strategy",
+        "pack",
+    )
+    tar = tmp_path / "node" / ".dlrun" / "part.set" / "data" / "set.tar"
+    process = start(*arguments, *more, prelude=REPLACED_TAR.format(tar=str(tar)))
+    _, err = process.communicate(timeout=120)
+    assert (process.returncode, "Traceback" in err) == (1, False), err
+    assert "was replaced while it was written" in err
+    assert not (tmp_path / "node" / "set").exists()
+    assert run(*arguments).status == 0
+    check_tar(tmp_path / "node" / "set" / "data" / "set.tar", source, snapshot(source))
 
 
 def test_packs_go_through_the_chain(tmp_path, source):
