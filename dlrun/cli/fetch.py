@@ -31,7 +31,7 @@ def command(job: str, names: tuple[str, ...], to: Path | None, as_json: bool) ->
 
     done = fetch(jobs.find(job, jobs.home()), names, to)
     for name in done.refused:
-        say(f"left out {name}: a link that leads out of the job")
+        say(f"left out {name}: it is a link out of the job, or leads through one")
     if as_json:
         from dlrun.cli.output.json import emit
 

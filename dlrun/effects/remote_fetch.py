@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import stat
 import tarfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, cast
 
 from dlrun.effects import remote_record
+from dlrun.effects.again import EARLIER, LATER
+from dlrun.effects.confined import Confined, Obstructed, proper
 from dlrun.effects.jobs import SUBMISSION, Job
 from dlrun.effects.remote_files import FILES
 from dlrun.effects.remote_jobs import transport_of
@@ -67,12 +72,13 @@ def fetch(job: Job, names: Sequence[str], to: Path | None) -> Fetched:
     _check_names(names)
     transport = transport_of(remote.host, remote.transport)
     found = _list(transport, there, [f"./{name}" for name in names] or ["."])
-    wanted = found if names else _written_there(found, job)
-    missing = [one for one in wanted if not _is_here(one, here)]
+    wanted = [one for one in found if _asked(one.name, names)] if names else _written_there(found, job)
     try:
-        refused = _fetch_missing(transport, there, missing, here)
+        with Confined(here) as place:
+            missing = [one for one in wanted if not _is_here(one, place)]
+            refused = _fetch_missing(transport, there, missing, place)
     except OSError as error:
-        raise OperationFailed(f"cannot write `{error.filename or here}`: {error.strerror}") from None
+        raise OperationFailed(f"cannot write in `{here}`: {error.strerror}") from None
     size = sum(one.size for one in missing if not one.link)
     return Fetched(
         directory=here,
@@ -83,14 +89,17 @@ def fetch(job: Job, names: Sequence[str], to: Path | None) -> Fetched:
     )
 
 
-def _fetch_missing(transport: Transport, there: str, missing: Sequence[Found], here: Path) -> list[str]:
-    """Fetch them, small ones first; the names of links that lead out are returned."""
-    large = [one for one in missing if one.size >= _LARGE and not one.link]
+def _fetch_missing(transport: Transport, there: str, missing: Sequence[Found], place: Confined) -> list[str]:
+    """Fetch them, small ones first; the names that cannot be written below the directory are returned."""
     refused: list[str] = []
     for batch in _batches(one for one in missing if one.link or one.size < _LARGE):
-        refused += _fetch_together(transport, there, batch, here)
-    for one in large:
-        _fetch_large(transport, there, one, here)
+        refused += _fetch_together(transport, there, batch, place)
+    for one in missing:
+        if one.size >= _LARGE and not one.link:
+            try:
+                _fetch_large(transport, there, one, place)
+            except Obstructed:
+                refused.append(one.name)
     return refused
 
 
@@ -108,19 +117,56 @@ def _list(transport: Transport, directory: str, patterns: Sequence[str]) -> list
         raise OperationFailed(f"`{directory}` on `{transport.host}` is gone")
     if answer.returncode != 0 and not answer.stdout:
         raise OperationFailed(f"`{transport.host}` cannot list the job's files: {answer.stderr}")
-    found = []
-    for row in answer.stdout.decode(errors="surrogateescape").split("\0")[:-1]:
-        kind, size, mtime, name = row.split(" ", 3)
-        seconds, _, fraction = mtime.partition(".")
-        mtime_ns = int(seconds) * 10**9 + int(fraction[:9].ljust(9, "0"))
-        name = name.removeprefix("./")
-        if ".." not in PurePosixPath(name).parts and not name.startswith("/"):
-            found.append(Found(name=name, size=int(size), mtime_ns=mtime_ns, link=kind == "l"))
-    return found
+    rows = answer.stdout.decode(errors="surrogateescape").split("\0")[:-1]
+    try:
+        found = [_found(row) for row in rows]
+    except ValueError:
+        raise OperationFailed(
+            f"`{transport.host}` lists the job's files in a form that is not known"
+        ) from None
+    return [one for one in found if proper(one.name)]
 
 
-_OWN = frozenset({"job.sh", "rank.sh", "plan.json", "spec.yaml", "site.yaml", SUBMISSION})
-"""Files of a job directory that are in its record from the beginning."""
+_ROW = re.compile(r"([fl]) ([0-9]{1,18}) ([0-9]{1,10})(?:\.([0-9]+))? (.*)", re.DOTALL)
+"""What the script `list` prints of a file: type, bytes, seconds since 1970, name."""
+
+
+def _found(row: str) -> Found:
+    match = _ROW.fullmatch(row)
+    if match is None:
+        raise ValueError(row)
+    kind, size, seconds, fraction, name = match.groups()
+    mtime_ns = int(seconds) * 10**9 + int((fraction or "")[:9].ljust(9, "0"))
+    return Found(name=os.path.normpath(name), size=int(size), mtime_ns=mtime_ns, link=kind == "l")
+
+
+def _asked(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a file can be meant by one of the patterns: the host's shell expands them, and may name anything."""
+    parts = PurePosixPath(name).parts
+    return any(_fits(parts, PurePosixPath(pattern).parts) for pattern in patterns)
+
+
+def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Plain components are equal; a wildcard takes no hidden name. `**` is any number of components."""
+    if not pattern:
+        return True
+    if pattern[0] == "**":
+        shown = next((n for n, part in enumerate(parts) if part.startswith(".")), len(parts))
+        return any(_fits(parts[n:], pattern[1:]) for n in range(shown + 1))
+    if not parts:
+        return False
+    if any(c in pattern[0] for c in "*?["):
+        if parts[0].startswith(".") and pattern[0][0] in "*?":
+            return False
+        same = fnmatchcase(parts[0], pattern[0].replace("[^", "[!"))
+    else:
+        same = parts[0] == pattern[0]
+    return (same or "\\" in pattern[0]) and _fits(parts[1:], pattern[1:])
+
+
+_OWN = frozenset({"job.sh", "rank.sh", "plan.json", "spec.yaml", "site.yaml", SUBMISSION,
+                  remote_record.SENT, LATER, EARLIER})  # fmt: skip
+"""Files of a record that are this machine's alone, or in it from the beginning."""
 
 
 def _written_there(found: Iterable[Found], job: Job) -> list[Found]:
@@ -133,20 +179,18 @@ def _written_there(found: Iterable[Found], job: Job) -> list[Found]:
     return [
         one
         for one in found
-        if not (one.name in _OWN or one.name.startswith(".") or (one.link and one.name in links))
+        if not (
+            one.name.partition("/")[0] in _OWN or one.name.startswith(".") or (one.link and one.name in links)
+        )
         and sent.get(one.name) != (one.size, one.mtime_ns)
     ]
 
 
-def _is_here(one: Found, here: Path) -> bool:
-    path = here / one.name
-    if one.link:
-        return path.is_symlink()
-    try:
-        seen = path.lstat()
-    except OSError:
-        return False
-    return (seen.st_size, seen.st_mtime_ns) == (one.size, one.mtime_ns)
+def _is_here(one: Found, place: Confined) -> bool:
+    seen = place.status(one.name)
+    if seen is None or one.link:
+        return seen is not None and stat.S_ISLNK(seen.st_mode)
+    return stat.S_ISREG(seen.st_mode) and (seen.st_size, seen.st_mtime_ns) == (one.size, one.mtime_ns)
 
 
 def _batches(files: Iterable[Found]) -> Iterator[list[Found]]:
@@ -163,8 +207,8 @@ def _batches(files: Iterable[Found]) -> Iterator[list[Found]]:
         yield batch
 
 
-def _fetch_together(transport: Transport, there: str, batch: Sequence[Found], here: Path) -> list[str]:
-    """Files in one tar stream, each whole or not at all; the names of links that lead out are returned."""
+def _fetch_together(transport: Transport, there: str, batch: Sequence[Found], place: Confined) -> list[str]:
+    """Files in one tar stream, each whole or not at all; the names of those that cannot be written."""
     wanted = {one.name: one for one in batch}
     refused = []
     with Session(transport, script("give", directory=there)) as session:
@@ -176,10 +220,13 @@ def _fetch_together(transport: Transport, there: str, batch: Sequence[Found], he
                     one = wanted.get(os.path.normpath(entry.name))
                     if one is None:
                         continue
-                    if entry.issym():
-                        refused += [] if _link(here, one.name, entry.linkname) else [one.name]
-                    elif entry.isreg():
-                        _write(here, one, cast("BinaryIO", tar.extractfile(entry)))
+                    try:
+                        if entry.issym():
+                            place.link(one.name, entry.linkname)
+                        elif entry.isreg():
+                            _write(place, one, cast("BinaryIO", tar.extractfile(entry)))
+                    except Obstructed:
+                        refused.append(one.name)
         except tarfile.TarError:
             pass  # the stream ended in its middle: why, the exit code says
         code, said = session.finish()
@@ -203,50 +250,43 @@ class _Reader:
         return data
 
 
-def _write(here: Path, one: Found, source: BinaryIO) -> None:
-    path = here / one.name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.part")
-    with part.open("wb") as target:
+def _write(place: Confined, one: Found, source: BinaryIO) -> None:
+    part = _beside(one.name, "part")
+    with place.open(part) as target:
         shutil.copyfileobj(source, target, _CHUNK)
-    _publish(part, path, one)
+        _publish(place, target, part, one)
 
 
-def _publish(part: Path, path: Path, one: Found) -> None:
-    os.utime(part, ns=(one.mtime_ns, one.mtime_ns))
-    part.rename(path)
+def _beside(name: str, ending: str) -> str:
+    """The name that a file has until it is whole."""
+    path = PurePosixPath(name)
+    return str(path.with_name(f".{path.name}.{ending}"))
 
 
-def _link(here: Path, name: str, target: str) -> bool:
-    """Make a symbolic link if it leads to something below `here`; False if not."""
-    inside = os.path.normpath(PurePosixPath(name).parent / target)
-    if target.startswith("/") or inside.startswith(".."):
-        return False
-    path = here / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.is_symlink():
-        path.unlink()
-    path.symlink_to(target)
-    return True
+def _publish(place: Confined, target: BinaryIO, part: str, one: Found) -> None:
+    target.flush()
+    os.utime(target.fileno(), ns=(one.mtime_ns, one.mtime_ns))
+    place.rename(part, one.name)
 
 
-def _fetch_large(transport: Transport, there: str, one: Found, here: Path) -> None:
+def _fetch_large(transport: Transport, there: str, one: Found, place: Confined) -> None:
     """One file, from where an earlier fetch of the very same file stopped."""
-    path = here / one.name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f".{path.name}.{one.size}-{one.mtime_ns}.part")
-    with part.open("ab") as target:
-        offset = target.tell()
+    part = _beside(one.name, f"{one.size}-{one.mtime_ns}.part")
+    if (seen := place.status(part)) is not None and not stat.S_ISREG(seen.st_mode):
+        place.remove(part)
+    with place.open(part, anew=False) as target:
+        offset = target.seek(0, os.SEEK_END)
         text = script("give_rest", directory=there, name=f"./{one.name}", offset=offset)
         with Session(transport, text) as session:
-            while data := session.read():
+            while target.tell() <= one.size and (data := session.read()):
                 target.write(data)
-            session.finish()
-        offset = target.tell()
-    if offset != one.size:
-        part.unlink()
-        raise OperationFailed(
-            f"`{one.name}` changed on `{transport.host}` while it was fetched",
-            help="fetch it again when it is done",
-        )
-    _publish(part, path, one)
+            if target.tell() <= one.size:
+                session.finish()
+        if target.tell() == one.size:
+            _publish(place, target, part, one)
+            return
+    place.remove(part)
+    raise OperationFailed(
+        f"`{one.name}` changed on `{transport.host}` while it was fetched",
+        help="fetch it again when it is done",
+    )

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import glob
+import os
+import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
+from dlrun.effects.confined import Confined, Obstructed
 from dlrun.effects.jobs import Job, Remote
 from dlrun.effects.process import Completed, NotInstalled, Runner
 from dlrun.effects.remote_scripts import script
@@ -18,6 +21,15 @@ from dlrun.errors import OperationFailed
 
 _PAUSE = 1.0
 """Seconds between two looks at a job's logs: a login node has other users."""
+
+_STATE = re.compile(r"(?:points/[0-9]+/)?state\.json")
+_LOG = re.compile(r"(?:points/[0-9]+/)?logs/[^./\0][^/\0]*\.log")
+"""What a login node may write into the record of a job when somebody looks at it."""
+
+_ANSWER = re.compile(r"([0-9]{1,18}) ([0-9]{1,18}) (.+)", re.DOTALL)
+"""What the script `pull` prints before a file's bytes: offset, number of bytes, name."""
+
+_PIECE = 1 << 20
 
 _ways: dict[tuple[str, str | None], Transport] = {}
 
@@ -55,10 +67,10 @@ def fetch_states(jobs: Sequence[Job], *, prompt: bool = True) -> None:
         return
     transport = transport_of(remote.host, remote.transport, prompt=prompt)
 
-    def local(name: str) -> Path | None:
+    def local(name: str) -> tuple[Path, str] | None:
         for place, directory in places.items():
-            if name.startswith(f"{place}/"):
-                return _below(directory, name[len(place) + 1 :])
+            if name.startswith(f"{place}/") and _STATE.fullmatch(name, len(place) + 1):
+                return directory, name[len(place) + 1 :]
         return None
 
     with _pulling(transport, "/", (), whole, {}) as session:
@@ -94,7 +106,7 @@ class Logs:
         try:
             if self._session is None:
                 self._session = self._begin()
-            _poll(self._session, lambda name: _below(self._job.directory, name))
+            _poll(self._session, self._local)
         except TransportFailed as error:
             self.close()
             self._absence.bear(error)
@@ -103,6 +115,9 @@ class Logs:
         self._absence.over()
         self._next = time.monotonic() + _PAUSE
         return True
+
+    def _local(self, name: str) -> tuple[Path, str] | None:
+        return (self._job.directory, name) if _LOG.fullmatch(name) else None
 
     def close(self) -> None:
         """End the script that looks."""
@@ -138,36 +153,45 @@ def _pulling(
     return Session(transport, script("pull", directory=directory, growing=growing, whole=whole, at=at))
 
 
-def _poll(session: Session, local: Callable[[str], Path | None]) -> None:
-    """Ask once for what is new, and write it into the copies."""
+def _poll(session: Session, local: Callable[[str], tuple[Path, str] | None]) -> None:
+    """Ask once for what is new, and write it into the copies; `local` knows the record and the name there of each.
+
+    Raises OperationFailed for an answer that has not its form, or names what was not asked for.
+    """
     session.write(b"poll\n")
     while (line := session.line()) != ".":
         if line == "gone":
             raise OperationFailed(f"the job directory on `{session.host}` is gone")
-        offset, size, name = line.split(" ", 2)
-        data = session.exactly(int(size))
-        if (path := local(name)) is not None:
-            try:
-                _copy(path, int(offset), data)
-            except OSError as error:
-                raise OperationFailed(f"cannot write `{path}`: {error.strerror}") from None
+        match = _ANSWER.fullmatch(line)
+        found = local(match[3]) if match is not None else None
+        if match is None or found is None:
+            raise OperationFailed(f"`{session.host}` answered with what was not asked for: {line[:80]!r}")
+        record, name = found
+        try:
+            with Confined(record) as place:
+                _copy(place, name, int(match[1]), _pieces(session, int(match[2])))
+        except Obstructed:
+            raise OperationFailed(f"`{record / name}` is in the way of a copy", help="remove it") from None
+        except OSError as error:
+            raise OperationFailed(f"cannot write `{record / name}`: {error.strerror}") from None
 
 
-def _copy(path: Path, offset: int, data: bytes) -> None:
+def _pieces(session: Session, size: int) -> Iterator[bytes]:
+    while size > 0:
+        piece = session.exactly(min(size, _PIECE))
+        size -= len(piece)
+        yield piece
+
+
+def _copy(place: Confined, name: str, offset: int, pieces: Iterator[bytes]) -> None:
     """Write what came: a log goes on, another file is replaced."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    if path.suffix != ".log":
-        temporary = path.with_name(f".{path.name}.new")
-        temporary.write_bytes(data)
-        temporary.rename(path)
+    if not name.endswith(".log"):
+        new = str(PurePosixPath(name).with_name(f".{PurePosixPath(name).name}.new"))
+        with place.open(new) as copy:
+            copy.writelines(pieces)
+        place.rename(new, name)
         return
-    with path.open("r+b" if path.exists() else "wb") as copy:
-        copy.seek(offset)
-        copy.write(data)
+    with place.open(name, anew=False) as copy:
+        copy.seek(min(offset, copy.seek(0, os.SEEK_END)))
+        copy.writelines(pieces)
         copy.truncate()
-
-
-def _below(directory: Path, name: str) -> Path | None:
-    """A file of a job's record; None for a name that would lead out of it."""
-    parts = PurePosixPath(name).parts
-    return None if not parts or parts[0] == "/" or ".." in parts else directory.joinpath(*parts)
