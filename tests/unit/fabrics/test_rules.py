@@ -66,13 +66,19 @@ def test_slingshot_gets_its_vendors_set_in_jobs_of_several_nodes():
     assert not set(chosen(job("slingshot", gpus=None, framework="mpi"))), "no NCCL, nothing to set"
 
 
-def test_omni_paths_three_settings_are_one_unit():
-    assert OMNI_PATH.items() <= chosen(job("omni-path")).items()
+def test_omni_paths_three_settings_are_one_unit_of_its_nccl_plugin():
+    plugin = ("psm2-nccl",)
+    assert OMNI_PATH.items() <= chosen(job("omni-path", present=plugin)).items()
     for name in OMNI_PATH:
-        assert not OMNI_PATH.keys() & chosen(job("omni-path"), drop=(name,)).keys()
-    assert not OMNI_PATH.keys() & chosen(job("omni-path", nodes=1)).keys()
-    assert not OMNI_PATH.keys() & chosen(job("omni-path", gpus=None)).keys()
-    assert not OMNI_PATH.keys() & chosen(job("infiniband")).keys()
+        assert not OMNI_PATH.keys() & chosen(job("omni-path", present=plugin), drop=(name,)).keys()
+    assert not OMNI_PATH.keys() & chosen(job("omni-path", present=plugin, nodes=1)).keys()
+    assert not OMNI_PATH.keys() & chosen(job("omni-path", present=plugin, gpus=None)).keys()
+    assert not OMNI_PATH.keys() & chosen(job("infiniband", present=plugin)).keys()
+
+
+@pytest.mark.parametrize("gpus", ["cuda", "rocm"])
+def test_without_the_plugin_omni_path_gets_none_of_its_settings(gpus):
+    assert not OMNI_PATH.keys() & chosen(job("omni-path", gpus=gpus)).keys()
 
 
 @pytest.mark.parametrize("whose", ["site", "user"])
