@@ -130,12 +130,15 @@ class _Decoder:
         values: dict[str, Any] = {}
         mistyped: set[str | None] = set()  # keys that an unknown one must mean
         others = getattr(schema, "OTHERS", None)
+        removed: Mapping[str, str] = getattr(schema, "REMOVED", {})
         node, rest = self._apart(node, known, path, others)
         for name, entry in node.entries.items():
             if name in known and not (top and name == "options"):
                 values[name] = self.value(
                     entry.value, known[name].hint, (*path, name), known[name], entry.key
                 )
+            elif name in removed:
+                self._fault(entry.key, f"{where((*path, name))} was removed from dlrun", removed[name])
             elif not top or not self._foreign_options(name, entry.key, entry.value, node):
                 message = f"unknown key `{short(name)}`" + (f" in {where(path)}" if path else "")
                 here = known.keys() - ({"options"} if top else set())

@@ -53,10 +53,10 @@ def _tree(root: str, end: float) -> Measured:
             for entry in entries:
                 looked += 1
                 if looked > MOST_FILES or time.monotonic() > end:
-                    return Measured(size=Bytes(size), files=files, whole=False, directory=True)
+                    return Measured(size=Bytes(size), files=files, whole=False)
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)
                 elif entry.is_file(follow_symlinks=False):
                     size += entry.stat(follow_symlinks=False).st_size
                     files += 1
-    return Measured(size=Bytes(size), files=files, directory=True)
+    return Measured(size=Bytes(size), files=files)

@@ -1,6 +1,7 @@
 """How a dataclass field describes the YAML key that it is: documentation and bounds, in one place.
 
-The decoder, the JSON Schema, the reference pages and the error messages all read the same metadata.
+The decoder, the JSON Schema, the reference pages and the error messages all read the same metadata. A schema class may
+also have `REMOVED: ClassVar[Mapping[str, str]]`: keys of earlier versions, each with what to do instead.
 """
 
 from __future__ import annotations

@@ -8,12 +8,8 @@ from dlrun.model.units import Bytes
 
 @record(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """Bytes and regular files of a source; with `whole` false the walk was given up, and there are more.
-
-    `directory`: it is known to be one.
-    """
+    """Bytes and regular files of a source; `whole` is false where the walk was stopped early and there are more."""
 
     size: Bytes
     files: int
     whole: bool = True
-    directory: bool = False

@@ -80,10 +80,13 @@ def _leaf(kind: Any, data: Any, path: str) -> Any:
 def _object(kind: Any, data: Any, path: str) -> Any:
     _expect(dict, data, path)
     hints = _hints(kind)
-    unknown = set(data) - set(hints)
+    # A key without a value may be one that an earlier version wrote and this one no longer has.
+    unknown = {name for name, value in data.items() if value is not None} - set(hints)
     if unknown:
         raise ValueError(f"{path}: unknown key `{min(unknown)}`")
-    values = {name: _build(hints[name], value, f"{path}.{name}") for name, value in data.items()}
+    values = {
+        name: _build(hints[name], value, f"{path}.{name}") for name, value in data.items() if name in hints
+    }
     try:
         return kind(**values)
     except TypeError as error:

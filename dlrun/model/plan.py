@@ -209,23 +209,6 @@ class DataPlan:
 
 
 @record(frozen=True, slots=True, kw_only=True)
-class MoverPlan:
-    """The site's own program that brings the data `sets` to the nodes.
-
-    `argv` is the call up to source and destination. `by` is what it moves: one file that holds a whole set, single
-    files, or a directory; `placed` are directories that stand at `arrived` and a set's name when the job starts. With
-    `strict` its failure ends the job.
-    """
-
-    name: str
-    argv: tuple[Text, ...]
-    by: Literal["packed", "files", "tree", "placed"]
-    strict: bool
-    sets: tuple[str, ...]
-    arrived: Text | None = None
-
-
-@record(frozen=True, slots=True, kw_only=True)
 class ResultsPlan:
     """Where results go, when, and how long before the walltime's end the ranks make room for that."""
 
@@ -360,7 +343,6 @@ class Plan:
     stage_scope: Literal["node", "job"] = "node"
     stage_quota: Bytes | None = None
     stage_lines: tuple[str, ...] = ()
-    mover: MoverPlan | None = None
     results: ResultsPlan | None = None
     points: tuple[Point, ...] = ()
     checkpoint: CheckpointPlan | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from dlrun.model.keys import BACK_END, PLAIN, VARIABLE_NAME, key
 from dlrun.model.record import record
@@ -235,32 +235,14 @@ class NodeLocal:
 
 
 @record(frozen=True, slots=True, kw_only=True)
-class Mover:
-    """The program by which this site wants data brought to the nodes of a job. dlrun checks what it brings."""
-
-    name: Literal["sbcast", "dbcast", "dcp", "datawarp"] = key(
-        "sbcast: Slurm's, to every node's own storage; dbcast: mpiFileUtils', the same for up to 64 files; dcp: "
-        "mpiFileUtils', to storage that the nodes share (`scope: job`); datawarp: `#DW stage_in`, to its own storage "
-        "before the job starts"
-    )
-    program: str | None = key("its program, where that has another name or path", default=None, pattern=PLAIN)
-    arguments: tuple[str, ...] = key("further options of every call", default=(), lone="never", pattern=PLAIN)
-    processes: int = key("processes on each node, of dbcast and dcp; dbcast needs two", default=4, minimum=2)
-    on_failure: Literal["chain", "fail"] = key(
-        "where it fails or brings something else than the source has. chain: dlrun brings what is missing; fail: the job ends",
-        default="chain",
-    )
-
-
-@record(frozen=True, slots=True, kw_only=True)
 class Storage:
     """Where data can lie."""
 
     node_local: NodeLocal | None = key("fast storage on each node", default=None)
     shared: tuple[str, ...] = key("mount points that every node sees", default=())
-    mover: Mover | None = key(
-        "program that brings data to the nodes; default: dlrun's own chain of nodes", default=None
-    )
+    REMOVED: ClassVar[Mapping[str, str]] = {
+        "mover": "delete it: dlrun itself copies data from node to node, with one read of the source"
+    }
 
 
 @record(frozen=True, slots=True, kw_only=True)

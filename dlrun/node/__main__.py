@@ -8,7 +8,6 @@ from typing import List, Optional
 GARBAGE = 100_000, 50, 100  # objects and rounds between collections: manifests of millions are no garbage
 COMMANDS = {
     "stage": ("stage:main", "bring a data set to this node, or to all nodes of a job"),
-    "moved": ("moved:main", "check and take over what a site's own mover brings"),
     "out": ("out:main", "bring results from this node to a shared file system"),
     "list": ("cache_commands:list_sets", "the data sets of this node"),
     "evict": ("cache_commands:evict", "remove data sets that no running job uses"),

@@ -16,7 +16,6 @@ from .resume import MANIFEST
 from .safety import opened
 
 HEAD = 1 << 20  # bytes in which a manifest's line of JSON ends
-PARCEL, PACK = b"parcel.", b"pack."  # what a site's mover brings or takes: NAME@JOB
 STALE = 86400.0  # seconds after which what a killed copy left is no longer kept for the next one
 
 
@@ -126,20 +125,12 @@ def tidy(area: Area) -> List[bytes]:
             removed.append(use.name)
     for rest in area.controls(b"trash."):
         area.discard(area.control, b"trash." + rest)
-    parts, between = area.controls(b"part."), _between(area)
-    now = area.clock() if parts or between else 0.0
+    parts = area.controls(b"part.")
+    now = area.clock() if parts else 0.0
     for name in parts:
         if _age(area, b"part." + name, now) > STALE:
             _drop_part(area, name)
-    for name in between:
-        if _age(area, name, now) > STALE:
-            area.discard(area.control, name)
     return removed
-
-
-def _between(area: Area) -> List[bytes]:
-    """What stands between a site's mover and a data set."""
-    return [prefix + rest for prefix in (PARCEL, PACK) for rest in area.controls(prefix)]
 
 
 def _age(area: Area, name: bytes, now: float) -> float:
@@ -163,9 +154,6 @@ def end_job(area: Area, job: str) -> List[bytes]:
         uses.release(area, use)
         if use.keep == "job" and remove(area, use.name):
             removed.append(use.name)
-    for between in _between(area):
-        if between.endswith(b"@" + job.encode("ascii")):
-            area.discard(area.control, between)
     return removed
 
 

@@ -122,7 +122,6 @@ def build(inputs: Inputs) -> Plan:
         stage_scope=stored.scope,
         stage_quota=stored.quota,
         stage_lines=stored.lines,
-        mover=stored.mover,
         points=command_line.points(points, commands, role_plans, choice, shape),
         checkpoint=endings.checkpoint(spec, role_plans, commands[0], progress),
         requeue=spec.on_failure.requeue + links - 1,

@@ -329,11 +329,6 @@ CODES: dict[str, tuple[str, str]] = {
         "With `spare_nodes` the job is granted more nodes than it uses, so its launcher must be told on which to start ranks. "
         "srun, Open MPI, hydra, Intel MPI and ssh are.",
     ),
-    "DLR095": (
-        "a mover that the scheduler has not",
-        "`storage.mover` in the site profile names the program that brings data to the nodes. `sbcast` comes with Slurm and "
-        "works in its jobs alone; `dbcast` and `dcp` (mpiFileUtils) are MPI programs and work with every scheduler.",
-    ),
     "DLR096": (
         "node-local storage of no size",
         "The site makes node-local storage for each job (BeeOND, a burst buffer) as large as the job asks, so the spec has "

@@ -1,4 +1,4 @@
-"""What a job has on the storage of its nodes: data sets, the venv and results, who brings them, what it asks for."""
+"""What a job has on the storage of its nodes: data sets, the venv and results, and what it asks for."""
 
 from __future__ import annotations
 
@@ -6,16 +6,14 @@ from collections.abc import Mapping
 from typing import Literal
 
 from dlrun.model.measured import Measured
-from dlrun.model.plan import DataPlan, MoverPlan, ResultsPlan
+from dlrun.model.plan import DataPlan, ResultsPlan
 from dlrun.model.record import record
-from dlrun.model.site import Site
+from dlrun.model.site import NodeLocal, Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import Text
 from dlrun.model.units import Bytes
-from dlrun.plan import datawarp
 from dlrun.plan.data import place_data, place_environment, place_results, stage_directory
 from dlrun.plan.ledger import Ledger
-from dlrun.plan.movers import ask_for_storage, choose_mover
 from dlrun.plan.resources import Layout, usable_memory
 from dlrun.plan.roles import Choice, stage_keep, stage_launch
 
@@ -30,7 +28,6 @@ class Storage:
     data: tuple[DataPlan, ...]
     venv: DataPlan | None
     results: ResultsPlan | None
-    mover: MoverPlan | None
     asking: tuple[str, ...]
     lines: tuple[str, ...]
     directory: Text | None
@@ -54,16 +51,12 @@ def decide(
     venv = place_environment(spec, site, data, ledger)
     results = place_results(spec, site, layout.walltime, ledger)
     sets = (*data, *filter(None, (venv,)))
-    mover = choose_mover(site, layout, choice, sets, measured, ledger)
-    asking, lines = ask_for_storage(spec, local, layout.nodes, ledger)
-    if mover is not None and mover.by == "placed" and local is not None:
-        lines += datawarp.lines(local, sets, mover.sets)
+    asking, lines = _ask_for_storage(spec, local, layout.nodes, ledger)
     directory = stage_directory(site, sets, results)
     return Storage(
         data=data,
         venv=venv,
         results=results,
-        mover=mover,
         asking=asking,
         lines=lines,
         directory=directory,
@@ -72,3 +65,27 @@ def decide(
         scope=local.scope if local else "node",
         quota=local.quota if local and directory is not None else None,
     )
+
+
+def _ask_for_storage(
+    spec: Spec, local: NodeLocal | None, nodes: int, ledger: Ledger
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The directives and the script's other lines by which a job asks for node-local storage."""
+    wanted = spec.resources.node_local
+    if local is None or not (wanted or spec.data or spec.results or spec.environment.stage):
+        return (), ()
+    texts = ([local.request] if local.request else [], list(local.lines))
+    if wanted is None and any("{gb}" in text for kind in texts for text in kind):
+        ledger.problem(
+            "DLR096",
+            "the site's node-local storage is made for each job, and the spec does not say how large",
+            "resources.node_local",
+            "data",
+            "resources",
+            help="give `resources: {node_local: 200GB}`, the space on each node",
+        )
+        return (), ()
+    total = (wanted or 0) * (nodes if local.scope == "job" else 1)
+    gigabytes = str(-(-total // 10**9))
+    directives, lines = (tuple(text.replace("{gb}", gigabytes) for text in kind) for kind in texts)
+    return directives, lines

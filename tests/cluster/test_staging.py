@@ -68,6 +68,31 @@ def test_every_node_gets_the_data_and_gives_it_back(alice):
         assert not left.exists(), "kept for the job alone"
 
 
+def test_one_node_fills_storage_that_the_nodes_of_a_job_share(alice):
+    shared = alice.cluster.shared / "burst"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    alice.write("site.yaml", {**SITE, "storage": {"node_local": {"path": str(shared), "scope": "job"}}})
+    job = alice.submit(
+        {
+            "command": bash('cat "$DLRUN_DATA_SET/7.txt"; echo "$DLRUN_DATA_SET"'),
+            "resources": {"nodes": 3, "ranks_per_node": 1, "cpus_per_rank": 1, "walltime": "5m"},
+            "data": {"set": {"source": str(files(alice)), "strategy": "copy"}},
+        }
+    )
+    alice.write("site.yaml", SITE)
+    (run,) = alice.ended(job)
+    logs = alice.job_dir(job) / "logs"
+    assert run["state"] == "completed", [path.read_text() for path in logs.glob("*.log")]
+    for rank in range(3):
+        assert (logs / f"rank-{rank}.log").read_text().splitlines()[-2:] == [
+            "7",
+            f"{shared}/dlrun-alice/set/data",
+        ]
+    assert not (logs / "stage-1.log").exists(), "one node copies for all"
+    assert [path.name for path in (shared / "dlrun-alice").iterdir()] == [".dlrun"], "removed with the job"
+
+
 def test_a_source_that_is_missing_on_the_nodes_ends_the_job_by_name(alice):
     job = alice.submit(
         {

@@ -344,43 +344,6 @@ unstage() { # this job's use of the data ends; where that cannot be said any mor
   fi
 }
 say "staging in; each node's report is in $run_dir/logs/stage-*.log"
-attend() { # COMMAND...: run it as a step that ends with this script
-  "$@" </dev/null &
-  steps+=($!)
-  wait "${steps[-1]}"
-}
-first() { DLRUN_FIRST=1 attend bash "$DLRUN_JOB_DIR/stage.sh" "$@"; }
-each() { attend srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --mpi=pmix bash "$DLRUN_JOB_DIR/stage.sh" "$@"; }
-
-deliver() { # NAME: dcp itself; its own exit code
-  local root to=$DLRUN_STAGE/.dlrun/parcel.$1@$run/data
-  IFS= read -r -d '' root <"$run_dir/mover-$1/root" || true
-  attend srun --nodes=4 --ntasks=32 --ntasks-per-node=8 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --mpi=pmix --overcommit dcp --preserve "$root/" "$to"
-}
-
-bring() { # NAME: what nodes miss of a data set comes by dcp and is checked; false if that failed
-  local code=0 state=$run_dir/mover-$1
-  rm -rf -- "$state"
-  mkdir -m 700 -- "$state"
-  first look "$1" || code=$?
-  if ((code == 3)); then return 0; fi # not what it can move
-  if ((code)) || ! each room "$1"; then return 1; fi
-  if [[ -e $state/refused ]] || ! compgen -G "$state/wanted-*" >/dev/null; then
-    each drop "$1"
-    return
-  fi
-  first read "$1" && deliver "$1" && each adopt "$1"
-}
-
-by_mover() { # NAME: a data set that the site wants brought by dcp
-  say "data set $1 comes by dcp"
-  if bring "$1"; then return 0; fi
-  say "dcp did not bring all of data set $1: dlrun copies what is missing"
-  each drop "$1" || true
-}
-
-run=${DLRUN_RUN_ID//[!A-Za-z0-9._-]/-}
-by_mover imagenet
 srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --mpi=pmix bash "$DLRUN_JOB_DIR/stage.sh" in </dev/null &
 steps+=($!)
 wait "${steps[-1]}" || { say "the data did not reach every node"; exit 1; }

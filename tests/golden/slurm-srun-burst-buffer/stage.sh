@@ -1,15 +1,11 @@
 #!/bin/bash
 # What each node of job burst runs once: bring its data to node-local storage, and take it away.
 # The launcher (srun) starts it, one on each node: stage.sh in|out|clean|leave|keep
-# Around dcp: stage.sh look|read on the first node, room|adopt|drop on each, with a data set's name.
 
 # shellcheck disable=SC2016 # literal dollars are meant
 set -uo pipefail
 
-case ${DLRUN_FIRST:+first-}$1 in
-first-*) index=0 ;; # job.sh itself, on the first node
-*) index="$SLURM_PROCID" ;;
-esac
+index="$SLURM_PROCID"
 if ((index)); then exit 0; fi # the nodes share the storage: one works for all
 read -r host </proc/sys/kernel/hostname
 exec >>"$DLRUN_RUN_DIR/logs/stage-$index.log" 2>&1
@@ -48,19 +44,8 @@ failed() { # CODE: note it for job.sh, and end
   exit "$1"
 }
 
-moved() { # STEP NAME: what stands before and after dcp
-  local step=$1 name=$2
-  case $name in
-  imagenet) set -- --name imagenet --source /scratch/imagenet --strategy copy --keep job --lasting 14400s --expect 150000000000 --else-in-place "$DLRUN_RUN_DIR"/in-place-imagenet ;;
-  esac
-  python3 "$DLRUN_JOB_DIR/node.pyz" moved "$step" --state "$DLRUN_RUN_DIR/mover-$name" --by tree \
-    --to "$DLRUN_STAGE" --job "$run" --index "$index" "$@"
-}
-
 case $1 in out | clean | leave) trap '' TERM ;; esac # where the job is asked to end, this is what is still to be done
 case $1 in
-look | drop) moved "$1" "$2" ;;
-room | read | adopt) moved "$1" "$2" ;;
 in)
   trap 'trap "" TERM; kill "$!" 2>/dev/null; wait "$!"; node clean --job "$run"; exit 143' TERM # what has come goes
   node results --name "$run" || exit

@@ -39,7 +39,7 @@ TOPOLOGY = ("node_types", "cpu", "topology")
         (Spec, (), Spec, "time_limit", "resources.walltime"),
         (Spec, (), Spec, "walltimes", "resources.walltime"),
         (Spec, (), Spec, "queue", "resources.partition"),
-        (Site, (), Site, "mover", "storage.mover"),
+        (Site, (), Site, "node_local", "storage.node_local"),
         (Site, ("scheduler",), SchedulerSite, "quota", "storage.node_local.quota"),
         # no key at all: `shared` has only letters in common with `threads`
         (Site, ("storage", "node_local"), NodeLocal, "threads", None),

@@ -133,6 +133,10 @@ def test_other_shapes_are_refused_by_key(data, message):
         from_plain(Sample, data)
 
 
+def test_a_key_without_a_value_may_be_one_that_an_earlier_version_had():
+    assert from_plain(Sample, {"count": 1, "former": None}) == Sample(count=1)
+
+
 def test_a_missing_key_is_named():
     with pytest.raises(ValueError, match=r"without `name`, `rule`, `because`$"):
         from_plain(Variable, {"value": "a"})

@@ -145,9 +145,6 @@ FAULTS = [
     Case("DLR085", "metrics: {a: {pattern: (b), json: b}}", "(b), json", "both given", "one of them"),
     Case("DLR085", "metrics: {a: {}}", "{}}", "nothing says how it is printed", "json: KEY"),
     Case("DLR086", "metrics: {throughput: {of: steps}}", "steps}}", "counts steps", "batch_per_rank"),
-    Case("DLR095", "data: {a: {source: /d, strategy: copy}}\nresources: {nodes: 2, walltime: 1h}", None, "`sbcast` is Slurm's",
-         "name dbcast or dcp", site="name: p\nscheduler: {type: openpbs}\nlauncher: {name: openmpi}\n"
-         "storage: {node_local: {path: /l}, mover: {name: sbcast}}\n"),
     Case("DLR096", "data: {a: {source: /d, strategy: copy}}\nresources: {nodes: 2, walltime: 1h}", "{nodes",
          "does not say how large", "resources: {node_local: 200GB}",
          site="name: p\nscheduler: {type: slurm}\nlauncher: {name: srun}\n"

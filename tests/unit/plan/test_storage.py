@@ -1,0 +1,58 @@
+"""How storage is requested with the job, and what waits for the job's end."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.making import plan_of
+
+SPEC = "command: [x]\nresources: {{nodes: 4, ranks_per_node: 1, walltime: 1h{more}}}\n{what}"
+DATA = "data: {set: {source: /scratch/set, strategy: copy}}\n"
+
+
+def made(place, *, launcher="srun", local="path: /local", more="", what=DATA):
+    site = (
+        f"name: there\nscheduler: {{type: slurm}}\nlauncher: {{name: {launcher}}}\n"
+        f"storage:\n  node_local: {{{local}}}\n"
+    )
+    return plan_of(place, SPEC.format(more=more, what=what), site)
+
+
+@pytest.mark.parametrize("what", [DATA, "results: /scratch/r\n", "environment: {venv: /v, stage: true}\n"])
+def test_storage_is_asked_for_by_whatever_uses_it(tmp_path, what):
+    plan = made(tmp_path, local="path: /mnt, request: --constraint=BEEOND", what=what)
+    assert "--constraint=BEEOND" in [directive.text for directive in plan.directives]
+
+
+def test_nothing_is_asked_for_by_a_job_that_uses_none(tmp_path):
+    plan = made(tmp_path, local="path: /mnt, request: --constraint=BEEOND", what="")
+    assert "--constraint=BEEOND" not in [directive.text for directive in plan.directives]
+
+
+@pytest.mark.parametrize(
+    ("scope", "line"), [("job", "#DW jobdw capacity=800GB"), ("node", "#DW jobdw capacity=200GB")]
+)
+def test_a_burst_buffer_is_as_large_as_the_nodes_need(tmp_path, scope, line):
+    local = f"path: $DW, scope: {scope}, lines: ['#DW jobdw capacity={{gb}}GB']"
+    plan = made(tmp_path, local=local, more=", node_local: 200GB")
+    assert plan.stage_lines == (line,)
+    assert not [d.text for d in plan.directives if d.text.startswith("--tmp")], "the line asks for it"
+
+
+@pytest.mark.parametrize(
+    ("launcher", "program", "more"),
+    [
+        ("srun", "srun", {"--overlap", "--mem=0"}),
+        ("openmpi", "srun", {"--mpi=none", "--overlap", "--mem=0", "--nodes=4", "--ntasks-per-node=1"}),
+        ("hydra", "srun", {"--mpi=none", "--overlap"}),
+    ],
+)
+def test_beside_the_training_a_step_of_slurm_waits_for_the_end(tmp_path, launcher, program, more):
+    keep = [str(word) for word in made(tmp_path, launcher=launcher).stage_keep]
+    assert keep[0] == program
+    assert more <= set(keep)
+
+
+def test_nothing_waits_where_steps_can_be_started_at_the_end(tmp_path):
+    assert made(tmp_path, launcher="ssh").stage_keep == ()
+    assert made(tmp_path, what="").stage_keep == ()
