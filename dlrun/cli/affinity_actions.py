@@ -16,10 +16,10 @@ import click
 
 from dlrun import backends
 from dlrun.cli.options import say
-from dlrun.effects.affinity_bind import local_rank
 from dlrun.effects.affinity_inputs import Start, as_a_rank, on_this_machine, start
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.cpuset import format_list
+from dlrun.model.local_rank import local_rank
 from dlrun.model.placement import Placement, PlacementRequest
 from dlrun.model.spec import PlacementOptions
 from dlrun.plan.affinity import place

@@ -18,19 +18,9 @@ from typing import NoReturn
 from dlrun.effects.affinity_probe import memory_policy
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.cpuset import format_list
+from dlrun.model.local_rank import variable
 from dlrun.model.placement import Placement, RankPlacement
 from dlrun.render.affinity.settings import Job, settings
-
-LOCAL_RANK = (
-    "DLRUN_LOCAL_RANK",
-    "SLURM_LOCALID",
-    "OMPI_COMM_WORLD_LOCAL_RANK",
-    "MPI_LOCALRANKID",
-    "PALS_LOCAL_RANKID",
-    "LOCAL_RANK",
-)
-"""What launchers tell a process about its place on the node: dlrun, Slurm, Open MPI, MPICH and Intel MPI,
-PALS, torchrun."""
 
 SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237, "ppc64le": 261}
 """System call numbers (Linux `unistd.h` of each architecture); libnuma would be one more thing to install."""
@@ -45,21 +35,10 @@ MPOL_PREFERRED, MPOL_BIND, MPOL_PREFERRED_MANY = 1, 2, 5
 """Linux `mempolicy.h`; the last is there from 5.15 on."""
 
 
-def local_rank(environment: Mapping[str, str]) -> int | None:
-    """The local rank that a launcher gave this process, None if none did.
-
-    `SLURM_LOCALID` is also set in a batch script, where it is no rank: there it goes with step `batch`,
-    which has no `SLURM_STEP_NUM_TASKS`.
-    """
-    for name in LOCAL_RANK:
-        text = environment.get(name, "")
-        if text.isdecimal() and (name != "SLURM_LOCALID" or environment.get("SLURM_STEP_NUM_TASKS")):
-            return int(text)
-    return None
-
-
 def launcher_cpus() -> set[int]:
-    """The CPUs of what started this rank: the nearest ancestor that is no rank itself, or that is another user's."""
+    """CPUs of the launcher that started this rank: of the nearest ancestor without that launcher's local rank, or of
+    another user."""
+    name = variable(os.environ)
     process = os.getppid()
     while process > 1:
         try:
@@ -67,7 +46,7 @@ def launcher_cpus() -> set[int]:
             parent = int(Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[1])
         except OSError:
             break
-        if local_rank(dict(word.decode(errors="replace").partition("=")[::2] for word in words)) is None:
+        if name is None or not any(word.startswith(f"{name}=".encode()) for word in words):
             break
         process = parent
     try:

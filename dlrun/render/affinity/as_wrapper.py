@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shlex
 
+from dlrun.model.local_rank import LOCAL_RANK, STEP
 from dlrun.model.placement import Placement, RankPlacement
 from dlrun.model.topology import Topology
 from dlrun.render.affinity import as_env, as_numactl
@@ -25,32 +26,41 @@ HEAD = """\
 #!/usr/bin/env bash
 # Binds a rank to its cores and memory, then runs the command: {name} COMMAND [ARGUMENT...]
 set -euo pipefail
-local_rank=${{DLRUN_LOCAL_RANK:-${{SLURM_LOCALID:-${{OMPI_COMM_WORLD_LOCAL_RANK:-\
-${{MPI_LOCALRANKID:-${{PALS_LOCAL_RANKID:-${{LOCAL_RANK:-}}}}}}}}}}}}
+dlrun_local_rank= # as the innermost launcher counts: it hands on the variables of those around it unchanged
+for dlrun_name in {names}; do
+  if [[ ${{!dlrun_name-}} =~ ^[0-9]+$ && ($dlrun_name != SLURM_LOCALID || -n ${{{step}-}}) ]]; then
+    dlrun_local_rank=${{!dlrun_name}}
+    break
+  fi
+done
 """
 
 TAIL = """\
+'')
+  echo "dlrun: no launcher has set a local rank; start it as in: srun $0 COMMAND" >&2
+  exit 2
+  ;;
 *)
-  echo "bind: local rank '$local_rank' is not one of the {count} that were placed" >&2
+  echo "dlrun: local rank $dlrun_local_rank is not one of the {count} that were placed" >&2
   exit 2
   ;;
 esac
-policy=()
-if [[ -n $memory ]] && command -v numactl >/dev/null; then
-  policy=(numactl "$memory" --)
-elif [[ -n $memory ]]; then
-  echo "bind: numactl is not here: memory policy $memory left out" >&2
+dlrun_policy=()
+if [[ -n $dlrun_memory ]] && command -v numactl >/dev/null; then
+  dlrun_policy=(numactl "$dlrun_memory" --)
+elif [[ -n $dlrun_memory ]]; then
+  echo "dlrun: numactl is not installed: memory policy $dlrun_memory is left out" >&2
 fi
-exec taskset --cpu-list "$DLRUN_CPUS" "${{policy[@]}}" "$@"
+exec taskset --cpu-list "$DLRUN_CPUS" "${{dlrun_policy[@]}}" "$@"
 """
 
 
 def emit(placement: Placement, _topology: Topology, job: Job) -> str:
     """The script; a variable that is set where it runs is left alone by the caller's `job.given` only."""
     found = settings(placement, job)
-    lines = [HEAD.format(name="./bind.sh").rstrip("\n")]
+    lines = [HEAD.format(name="./bind.sh", names=" ".join(LOCAL_RANK), step=STEP).rstrip("\n")]
     lines += [as_env.export(setting) for setting in found if setting.rank is None]
-    lines.append("case $local_rank in")
+    lines.append("case $dlrun_local_rank in")
     for rank in placement.ranks:
         lines += _case(rank, [setting for setting in found if setting.rank == rank.rank])
     return "\n".join(lines) + "\n" + TAIL.format(count=len(placement.ranks))
@@ -61,7 +71,7 @@ def _case(rank: RankPlacement, own: list[Setting]) -> list[str]:
     return [
         f"{rank.rank})",
         *(f"  {as_env.export(setting)}" for setting in own),
-        f"  memory={memory}",
+        f"  dlrun_memory={memory}",
         "  ;;",
     ]
 
@@ -76,7 +86,7 @@ def parse(text: str, topology: Topology) -> tuple[RankView, ...]:
             ranks.append({})
         elif match := as_env.LINE.fullmatch(line):
             (ranks[-1] if ranks else common)[match[1]] = " ".join(shlex.split(match[2]))
-        elif match := re.fullmatch(r"  memory=(.*)", line):
+        elif match := re.fullmatch(r"  dlrun_memory=(.*)", line):
             words = f"taskset --cpu-list 0 {' '.join(shlex.split(match[1]))}"
             memories.append(as_numactl.parse(words, topology)[0]["memory"])
     found = as_env.views(common, ranks, topology)

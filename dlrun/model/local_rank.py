@@ -1,0 +1,41 @@
+"""Where launchers write the local rank of a process: one table for Python and for rendered shell."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+STEP = "SLURM_STEP_NUM_TASKS"
+"""Set in a Slurm step and not in a batch script, where `SLURM_LOCALID` is 0 and means nothing."""
+
+LOCAL_RANK = (
+    "LOCAL_RANK",
+    "OMPI_COMM_WORLD_LOCAL_RANK",
+    "MV2_COMM_WORLD_LOCAL_RANK",
+    "MVP_COMM_WORLD_LOCAL_RANK",
+    "MPI_LOCALRANKID",
+    "DLRUN_LOCAL_RANK",
+    "PALS_LOCAL_RANKID",
+    "FLUX_TASK_LOCAL_ID",
+    "SLURM_LOCALID",
+)
+"""Variables with a process's rank on its node, the innermost launcher's first.
+
+torchrun (and DeepSpeed's and Accelerate's launchers), Open MPI, MVAPICH 2 and 3, MPICH's and Intel MPI's Hydra, dlrun,
+PALS, Flux, Slurm. A launcher that a batch script or a step starts hands the outer launcher's variables on to its ranks
+unchanged: under `mpirun` in a Slurm job `SLURM_LOCALID` is 0 in every rank. torchrun is started by MPI's launchers,
+never the other way round, and both are started by those of schedulers.
+"""
+
+
+def variable(environment: Mapping[str, str]) -> str | None:
+    """The variable that holds this process's local rank, None if no launcher set one."""
+    for name in LOCAL_RANK:
+        if environment.get(name, "").isdecimal() and (name != "SLURM_LOCALID" or environment.get(STEP)):
+            return name
+    return None
+
+
+def local_rank(environment: Mapping[str, str]) -> int | None:
+    """The local rank that the innermost launcher gave this process, None if none did."""
+    name = variable(environment)
+    return None if name is None else int(environment[name])

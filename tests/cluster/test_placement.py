@@ -1,0 +1,90 @@
+"""Placements as applied inside real Slurm jobs: every launcher's ranks have the CPUs that were planned for them."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+
+from dlrun.model.cpuset import parse_list
+from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, why_not
+from tests.cluster.jobs import PYTHON
+
+pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
+
+TOPOLOGY = "{packages: 2, cores: 4}\n"
+PLACED = "--ranks-per-node 4 --memory none"
+PLANNED = [(0, 1), (2, 3), (4, 5), (6, 7)]
+"""Four ranks on two packages of four cores. The kernel beneath has one NUMA node, so memory is left alone."""
+
+FORMS = {
+    "wrapper": "{directory}/bind.sh",
+    "exec": f"{PYTHON}/dlrun tune-affinity {PLACED} --topology {{directory}}/node.yaml --exec",
+    "exec-live": f"{PYTHON}/dlrun tune-affinity {PLACED} --exec",
+}
+"""What is written before a command so that it is bound."""
+
+STEP = "srun --mpi=none -n1 -c8 --cpu-bind=none"
+TORCHRUN = "torchrun --standalone --nproc-per-node 4 --no-python"
+LAUNCHERS = {
+    "srun": "srun --mpi=none -n4 --cpu-bind=none",
+    "mpirun": "mpirun -np 4 --bind-to none",
+    "mpirun in a step": f"{STEP} mpirun -np 4 --oversubscribe --bind-to none --mca plm isolated",
+    "torchrun": TORCHRUN,
+    "torchrun in a step": f"{STEP} {TORCHRUN}",
+    "torchrun in mpirun": f"mpirun -np 1 --bind-to none {TORCHRUN}",
+}
+"""What a batch script writes before the program of its four ranks."""
+
+SHOW = """\
+#!/bin/bash
+exec 9>>"$1"
+flock 9
+echo "$DLRUN_CPUS $(taskset -c -p $$ | sed 's/.*: //')" >&9
+"""
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    spec = ClusterSpec(
+        node_types=(NodeType(count=1),), partitions=(Partition(name="debug", default=True, exclusive=True),)
+    )
+    with Cluster(spec, name=f"placement-{os.getpid()}") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def directory(cluster):
+    """A directory of the cluster's users with the node's topology, its wrapper, and what every rank runs."""
+    place = cluster.shared / "scratch" / "placement"
+    place.mkdir(mode=0o777)
+    place.chmod(0o777)
+    (place / "node.yaml").write_text(TOPOLOGY)
+    command = f"{PYTHON}/dlrun tune-affinity --topology {place}/node.yaml {PLACED} --format wrapper"
+    forms = [f"{form.format(directory=place)} {place}/show $1-{name}" for name, form in FORMS.items()]
+    scripts = {
+        "bind.sh": cluster.on("login", command, check=True).stdout,
+        "show": SHOW,
+        "rank": "\n".join(["#!/bin/bash", "set -e", *forms]) + "\n",
+    }
+    for name, text in scripts.items():
+        (place / name).write_text(text)
+        (place / name).chmod(0o755)
+    return place
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_ranks_have_their_own_cores_whichever_launcher_started_them(cluster, directory, launcher):
+    if "mpirun" in launcher and not shutil.which("mpirun"):
+        pytest.skip("needs Open MPI")
+    base = directory / launcher.replace(" ", "-")
+    line = f"{LAUNCHERS[launcher]} {directory}/rank {base}"
+    script = f"#!/bin/bash\nexport PATH={PYTHON}:$PATH\n{line}\n"
+    options = ["--wait", "-N1", "-n4", "-c2", "-o", f"{base}.log"]
+    done = cluster.on("login", ["sbatch", *options], input=script, cwd=directory)
+    assert done.returncode == 0, f"{done}\n{base.with_suffix('.log').read_text()}"
+    for form in FORMS:
+        lines = [line.split() for line in base.with_name(f"{base.name}-{form}").read_text().splitlines()]
+        assert sorted(parse_list(words[1]) for words in lines) == PLANNED, f"{form}: {lines}"
+        assert all(parse_list(planned) == parse_list(real) for planned, real in lines), f"{form}: {lines}"
