@@ -17,6 +17,10 @@ if [[ -e $stamp ]]; then exit 0; fi
 }
 
 make_venv() {
+  if [[ -e .venv ]]; then
+    echo ".venv has no bin/python (it was not finished, or is not a venv): remove it and run this again" >&2
+    exit 1
+  fi
   if "$python" -m venv .venv 2>/dev/null; then return; fi
   rm -rf .venv
   # Debian's python3 comes without ensurepip: take virtualenv, which needs none.

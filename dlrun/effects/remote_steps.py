@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, cast
+from typing import Literal, TypeAlias, cast
 
 from dlrun.effects.clean_environment import clean
 from dlrun.effects.remote_scripts import script
@@ -17,6 +17,8 @@ from dlrun.schedulers.refusals import words
 
 _FINDERS = {"slurm": "find_slurm", "openpbs": "find_pbs", "torque": "find_pbs"}
 """Scheduler -> script that finds a job by the directory it was submitted from."""
+
+Sending: TypeAlias = Literal["sent", "there", "taken", "blocked", "missing"]
 
 _SUBMITTING = 450.0
 """Seconds that a submission may take: an earlier attempt that still runs is waited for (260 s), then its own 150 s."""
@@ -74,21 +76,24 @@ def send(
     *,
     needed: str,
     token: str,
+    jobs: str,
     write: Callable[[Callable[[bytes], bool]], bool],
-) -> Literal["sent", "there", "taken", "missing"]:
+) -> Sending:
     """Make the job directory from the stream that `write` writes: complete, or not there at all.
 
-    `there` if an earlier attempt has made it, `taken` if it is another's, `missing` if the directory
-    `needed` is not there. Raises NotTaken if there is no room for it.
+    `there` if an earlier attempt has made it, `taken` if it is another's, `blocked` if what has its hidden
+    name is, `missing` if the directory `needed` is not there. In `jobs`, dlrun's own directory, parts that
+    nobody came back for are removed. Raises NotTaken if there is no room for it.
     """
-    with Session(transport, script("receive", directory=directory, needed=needed, token=token)) as session:
+    text = script("receive", directory=directory, needed=needed, token=token, jobs=jobs)
+    with Session(transport, text) as session:
         try:
             word = session.line()
         except OperationFailed:
             _check_room(session, directory)
             raise
         if word != "send":
-            return cast("Literal['there', 'taken', 'missing']", word)
+            return cast("Sending", word)
         whole = write(session.write)
         session.end()
         rest = session.read()
@@ -120,10 +125,11 @@ def submit(
     directory: str,
     scheduler: Scheduler,
     *,
+    token: str,
     unwanted: Sequence[str],
     variables: Mapping[str, str],
 ) -> str:
-    """Submit the job in a directory, or learn the id that an earlier attempt got for it.
+    """Submit the job in the directory with this token, or learn the id that an earlier attempt got for it.
 
     `variables` are exported to the client, unseen by other users. Raises NotTaken if the scheduler refuses
     (the directory is then gone), OperationFailed if nobody can tell what became of an earlier attempt.
@@ -132,6 +138,7 @@ def submit(
         _FINDERS.get(scheduler.NAME, "find_none"),
         "submit",
         directory=directory,
+        token=token,
         client=scheduler.submit("job.sh"),
         unwanted=unwanted,
     )

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TypeAlias
 
 from dlrun import backends
@@ -56,10 +56,13 @@ def carry_out(
         check(load.plan, to, facts)
         for warning in load.plan.warnings:
             say(f"warning: {warning}")
-        _send(transport, load, remote, remote_record.token(record), say)
-        job_id = _hand_over(transport, load.plan, remote)
-    except (remote_steps.NotTaken, Invalid):
-        shutil.rmtree(record, ignore_errors=True)  # after anything else it stays, for the same command
+        token = remote_record.token(record)
+        _send(transport, load, remote, token, facts.jobs, say)
+        job_id = _hand_over(transport, load.plan, remote, token)
+    except (remote_steps.NotTaken, Invalid) as error:
+        # After anything else it stays, for the same command; so it does if an earlier attempt may have come through.
+        if isinstance(error, remote_steps.NotTaken) or found is None:
+            shutil.rmtree(record, ignore_errors=True)
         raise
     if remote.unwanted:
         say(f"kept from the job, since login shells there have them: {', '.join(remote.unwanted)}")
@@ -124,7 +127,7 @@ def check(plan: Plan, to: Destination, facts: Facts) -> None:
     check_secrets(plan)
 
 
-def _send(transport: Transport, load: Load, remote: Remote, token: str, say: Say) -> None:
+def _send(transport: Transport, load: Load, remote: Remote, token: str, own: str, say: Say) -> None:
     """Have the job directory there, complete."""
     plan = load.plan
     runs = [f"points/{point.index}/logs" for point in plan.points] or ["logs"]
@@ -134,6 +137,7 @@ def _send(transport: Transport, load: Load, remote: Remote, token: str, say: Say
         remote.directory,
         needed="" if own_place else plan.directory,
         token=token,
+        jobs=own,
         write=lambda write: remote_files.write_stream(
             write, load.texts, [*runs, remote_files.FILES], load.sent, token
         ),
@@ -147,6 +151,12 @@ def _send(transport: Transport, load: Load, remote: Remote, token: str, say: Say
         raise Invalid(
             f"`{remote.directory}` on `{remote.host}` is there already", help="name another with `--job-dir`"
         )
+    if outcome == "blocked":
+        place = PurePosixPath(remote.directory)
+        raise Invalid(
+            f"`{place.with_name(f'.{place.name}.new')}` on `{remote.host}` is not dlrun's, and is in the way",
+            help="name another directory with `--job-dir`, or move it",
+        )
     if outcome == "sent" and load.sent:
         files = [one for one in load.sent if one.size is not None]
         size = Bytes(sum(one.size or 0 for one in files))
@@ -154,12 +164,13 @@ def _send(transport: Transport, load: Load, remote: Remote, token: str, say: Say
         say(f"sent {len(files)} file{'s' if len(files) != 1 else ''} ({size}) to `{remote.host}`: {names}")
 
 
-def _hand_over(transport: Transport, plan: Plan, remote: Remote) -> str:
+def _hand_over(transport: Transport, plan: Plan, remote: Remote, token: str) -> str:
     variables = {s.env: os.environ[s.env] for s in plan.secrets if s.env is not None}
     return remote_steps.submit(
         transport,
         remote.directory,
         backends.scheduler(plan.scheduler),
+        token=token,
         unwanted=remote.unwanted,
         variables=variables,
     )

@@ -1,7 +1,7 @@
 # shellcheck shell=bash disable=SC2154 # what is given stands before the script
-# Make a job directory from a tar stream: complete, or not there at all. Given: directory, token, needed.
-# Says `there` if it was made before, `taken` if by somebody else, `missing` if the directory `needed` is not there, else `send`,
-# takes the stream, and says `complete`.
+# Make a job directory from a tar stream: complete, or not there at all. Given: directory, token, needed, jobs (dlrun's own directory).
+# Says `there` if it was made before, `taken` if by somebody else, `blocked` if its hidden name is, `missing` if the directory
+# `needed` is not there, else `send`, takes the stream, and says `complete`.
 umask 077
 base=${directory%/*} new=${directory%/*}/.${directory##*/}.new
 mark=.submission/complete # the last file of the stream
@@ -12,19 +12,32 @@ elif [[ -n $needed && ! -d $needed ]]; then
   echo missing
   exit 0
 fi
+part() { # DIRECTORY: is it one that this script began? Nothing else is ever removed
+  [[ -d $1 && ! -L $1 && -O $1 && $(cat -- "$1/.submission/part" 2>/dev/null) == dlrun ]]
+}
 mkdir -p -- "$base" || exit 73
-find "$base" -maxdepth 1 -name '.*.new' -mtime +2 -exec rm -rf -- {} + # parts that nobody came back for
-if [[ -e $new ]]; then # a part that an earlier attempt left; if its tar still runs, it ends in what is thrown away
+if [[ $base == "$jobs" ]]; then # parts that nobody came back for
+  while IFS= read -r -d '' old; do
+    if part "$old"; then rm -rf -- "$old"; fi
+  done < <(find "$base" -mindepth 1 -maxdepth 1 -type d -name '.*.new' -mtime +2 -print0)
+fi
+if [[ $base == "$jobs" ]]; then rmdir -- "$new" 2>/dev/null; fi # it was begun a moment before the kill
+if [[ -e $new || -L $new ]]; then
+  # A part that an earlier attempt left; if its tar still runs, it ends in what is thrown away.
+  if ! part "$new"; then
+    echo blocked
+    exit 0
+  fi
   old=$(mktemp -d -- "$base/.${directory##*/}.old-XXXXXX") || exit 73
   mv -- "$new" "$old/" 2>/dev/null
   rm -rf -- "$old"
 fi
-mkdir -m 700 -- "$new" || exit 73
+mkdir -m 700 -- "$new" && mkdir -- "$new/.submission" && echo dlrun >"$new/.submission/part" || exit 73
 echo send
 if tar -x -f - -C "$new" && [[ $(cat -- "$new/$mark" 2>/dev/null) == "$token" ]] &&
   { mv -T -- "$new" "$directory" || [[ -d $directory ]]; }; then
   echo complete
 else
-  rm -rf -- "$new"
+  if part "$new"; then rm -rf -- "$new"; fi
   exit 74
 fi

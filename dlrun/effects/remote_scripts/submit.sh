@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154 # what is given stands before the script
-# Submit a job once, however often this is asked. Given: directory, client (words), unwanted (variables).
+# Submit a job once, however often this is asked. Given: directory, token, client (words), unwanted (variables).
 # Prints what the client printed. Exit codes: 65 refused (and the directory removed), 66 no such directory,
 # 73 cannot write there, 75 nobody can tell whether an earlier attempt succeeded.
 umask 077
@@ -71,5 +71,7 @@ if [[ -n $id ]]; then
 fi
 [[ -z $said ]] || printf '%s\n' "$said" >&2
 ((status != 124)) || exit 75 # it got no answer at all
-cd / && rm -rf -- "$directory"
+if [[ $(cat .submission/complete) == "$token" ]]; then # it is the directory that was sent
+  cd / && rm -rf -- "$directory"
+fi
 exit 65

@@ -109,7 +109,7 @@ def test_attempt_that_still_runs_is_waited_for(far, tmp_path):
     (tmp_path / ".submission").mkdir()
     waiting = subprocess.Popen(["sleep", "600"], cwd=tmp_path)
     (tmp_path / ".submission/1").symlink_to(f"{os.uname().nodename}:{waiting.pid}")
-    text = script("find_none", "submit", directory=str(tmp_path), client=["echo", "5"], unwanted=[])
+    text = script("find_none", "submit", directory=str(tmp_path), token="", client=["echo", "5"], unwanted=[])
     second = subprocess.Popen(["bash", "-c", text], stdout=subprocess.PIPE, text=True)
     time.sleep(0.5)
     assert second.poll() is None
@@ -125,6 +125,7 @@ def test_many_at_once_submit_once(far, tmp_path):
         "find_slurm",
         "submit",
         directory=str(tmp_path / "job"),
+        token="",
         client=[str(far.home / "programs/sbatch")],
         unwanted=[],
     )
@@ -176,7 +177,9 @@ def test_stream_cut_anywhere_makes_no_directory(far, tmp_path):
     place = str(tmp_path / "jobs/one")
     for limit in (*range(0, 16000, 512), 700):
         try:
-            remote_steps.send(LocalTransport("there"), place, needed="", token="token", write=stream(limit))
+            remote_steps.send(
+                LocalTransport("there"), place, needed="", token="token", jobs="", write=stream(limit)
+            )
         except OperationFailed:
             assert not list((tmp_path / "jobs").iterdir())
         else:
@@ -301,3 +304,79 @@ def environment(far, monkeypatch):
 
 def died(*_args, **_more):
     raise TransportFailed("gone")
+
+
+def aged(path, files):
+    """A directory of some days ago."""
+    for name, text in files.items():
+        (path / name).parent.mkdir(parents=True, exist_ok=True)
+        (path / name).write_text(text)
+    os.utime(path, (1, 1))
+
+
+def test_nothing_is_removed_that_is_not_dlruns(far):
+    """Beside a job directory lie the user's things, whatever their names; among the jobs, too."""
+    far.jobs.mkdir(parents=True)
+    for base in (far.home, far.jobs):
+        aged(base / ".thesis.new", {"chapter": "years of work"})
+        aged(base / ".other.new", {"job.sh": "#!/bin/bash", ".submission/complete": "x"})
+        aged(base / ".part.new", {".submission/part": "dlrun\n", "job.sh": "half"})
+        (base / ".link.new").symlink_to(far.tree)
+    far.submit()
+    far.submit(directory="mine")
+    for base, left in ((far.home, True), (far.jobs, False)):
+        assert (base / ".thesis.new/chapter").exists()
+        assert (base / ".other.new/job.sh").exists()
+        assert (base / ".link.new").is_symlink()
+        assert (base / ".part.new").exists() == left
+    assert (far.tree / "train.sh").exists()
+
+
+def test_place_for_the_part_is_taken(far):
+    """The hidden name that a job directory has until it is complete is the user's."""
+    aged(far.home / ".thesis.new", {"chapter": "years of work"})
+    with pytest.raises(Invalid, match=r"`.*/\.thesis\.new` .* and is in the way"):
+        far.submit(directory="thesis")
+    assert (far.home / ".thesis.new/chapter").read_text() == "years of work"
+    assert far.records() == []
+    (far.home / ".empty.new").mkdir()
+    with pytest.raises(Invalid, match="is in the way"):
+        far.submit(directory="empty")
+    assert (far.home / ".empty.new").exists()
+
+
+def test_refused_job_takes_only_its_own_directory(far, monkeypatch):
+    """If the directory is another's by then, it stays."""
+    from dlrun.effects import remote_steps
+
+    real = remote_steps.submit
+
+    def swapped(transport, directory, *rest, **how):
+        shutil.rmtree(directory)
+        aged(Path(directory), {"thesis": "years of work", ".submission/complete": "another token"})
+        return real(transport, directory, *rest, **how)
+
+    monkeypatch.setattr(remote_steps, "submit", swapped)
+    (far.home / "refuse").touch()
+    with pytest.raises(OperationFailed, match="refused the job"):
+        far.submit()
+    (there,) = far.directories()
+    assert (there / "thesis").exists()
+
+
+def test_fault_of_the_second_attempt_keeps_the_record(far, monkeypatch):
+    """The first may have been taken: a secret that is missing now says nothing of that job."""
+    with (far.tree / "spec.yaml").open("a") as spec:
+        spec.write("secrets: {TOKEN: {env: TOKEN}}\n")
+    monkeypatch.setenv("TOKEN", "x")
+    monkeypatch.setattr("dlrun.effects.remote_submission.remote_steps.submit", died)
+    with pytest.raises(TransportFailed):
+        far.submit()
+    monkeypatch.undo()
+    environment(far, monkeypatch)
+    with pytest.raises(Invalid, match="`TOKEN` is not set"):
+        far.submit()
+    assert len(far.records()) == 1
+    monkeypatch.setenv("TOKEN", "x")
+    assert far.submit().job_id == "1"
+    assert len(far.records()) == 1
