@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from dlrun.model.nearest import nearest
-from dlrun.model.site import Site
+from dlrun.model.site import Partition, Site
 from dlrun.model.spec import Spec
-from dlrun.model.units import Bytes
+from dlrun.model.units import Bytes, Duration
 from dlrun.plan.ledger import Ledger
 from dlrun.plan.resources import Layout
 
@@ -59,42 +59,58 @@ def _limits(site: Site, layout: Layout, ledger: Ledger) -> None:
     if partition is None:
         return
     other = _another(site, layout)
-    if (
-        partition.max_walltime is not None
-        and layout.walltime is not None
-        and layout.walltime > partition.max_walltime
-    ):
-        ledger.problem(
+    for code, key, message, way_out in _exceeded(partition, name, layout):
+        ledger.problem(code, message, key, help=f"{way_out}, or {other}")
+
+
+def _exceeded(partition: Partition, name: str | None, layout: Layout) -> Iterator[tuple[str, str, str, str]]:
+    """Code, spec key, message and way out of each limit of the partition that the job is beyond."""
+    nodes, walltime = layout.nodes, layout.walltime
+    least, most = partition.min_walltime, partition.max_walltime
+    if most is not None and walltime is not None and walltime > most:
+        yield (
             "DLR014",
-            f"walltime {layout.walltime} is over the {partition.max_walltime} of partition `{name}`",
             "resources.walltime",
-            help=f"ask for at most `{partition.max_walltime}`, say `chain: true`, or {other}",
+            f"walltime {walltime} is over the {most} of partition `{name}`",
+            f"ask for at most `{most}`, set `chain: true`",
         )
-    if partition.max_nodes is not None and layout.nodes > partition.max_nodes:
-        ledger.problem(
-            "DLR015",
-            f"{layout.nodes} nodes are over the {partition.max_nodes} of partition `{name}`",
-            "resources.nodes",
-            help=f"ask for at most {partition.max_nodes}, or {other}",
+    if least is not None and walltime is not None and walltime < least:
+        yield (
+            "DLR014",
+            "resources.walltime",
+            f"walltime {walltime} is under the {least} of partition `{name}`",
+            f"ask for at least `{least}`",
         )
-    if partition.min_nodes is not None and layout.nodes < partition.min_nodes:
-        ledger.problem(
+    if partition.max_nodes is not None and nodes > partition.max_nodes:
+        yield (
             "DLR015",
-            f"partition `{name}` starts at {partition.min_nodes} nodes, and the job wants {layout.nodes}",
             "resources.nodes",
-            help=f"ask for at least {partition.min_nodes}, or {other}",
+            f"{nodes} nodes are over the {partition.max_nodes} of partition `{name}`",
+            f"ask for at most {partition.max_nodes}",
+        )
+    if partition.min_nodes is not None and nodes < partition.min_nodes:
+        yield (
+            "DLR015",
+            "resources.nodes",
+            f"partition `{name}` starts at {partition.min_nodes} nodes, and the job asks for {nodes}",
+            f"ask for at least {partition.min_nodes}",
+        )
+    together = partition.max_node_hours
+    if together is not None and walltime is not None and nodes * walltime > together * 3600:
+        yield (
+            "DLR015",
+            "resources.walltime",
+            f"{nodes} × {walltime} are {nodes * walltime / 3600:g} node-hours, over the {together:g} of partition `{name}`",
+            f"ask for at most `{Duration(int(together * 3600 / nodes))}` on {nodes} {'node' if nodes == 1 else 'nodes'}",
         )
 
 
 def _another(site: Site, layout: Layout) -> str:
     """Partitions of the same nodes that would take the job."""
-    walltime = layout.walltime or 0
     fitting = [
         f"`{name}`"
         for name, one in site.partitions.items()
-        if one.node_type == layout.node_type_name
-        and (one.min_nodes or 1) <= layout.nodes <= (one.max_nodes or layout.nodes)
-        and (one.max_walltime is None or walltime <= one.max_walltime)
+        if one.node_type == layout.node_type_name and not any(_exceeded(one, name, layout))
     ]
     return f"use partition {' or '.join(fitting)}, which takes it" if fitting else "name another partition"
 

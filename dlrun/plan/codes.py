@@ -31,12 +31,12 @@ CODES: dict[str, tuple[str, str]] = {
         "`dlrun site show SITE` lists the node types that the site profile describes.",
     ),
     "DLR014": (
-        "walltime over the limit",
-        "The partition's `max_walltime` in the site profile is shorter than what the spec asks for.",
+        "walltime outside the limits",
+        "The partition's `min_walltime` and `max_walltime` in the site profile bound a job's walltime.",
     ),
     "DLR015": (
         "number of nodes outside the limits",
-        "The partition's `min_nodes` and `max_nodes` bound a job's nodes.",
+        "The partition's `min_nodes` and `max_nodes` bound a job's nodes, `max_node_hours` its nodes × walltime.",
     ),
     "DLR016": (
         "GPUs and ranks do not match",

@@ -143,7 +143,7 @@ def test_explain(dlrun):
 
 def test_explain_a_code(dlrun):
     text = dlrun("explain", "dlr014").stdout
-    assert text.startswith("DLR014: walltime over the limit\n")
+    assert text.startswith("DLR014: walltime outside the limits\n")
 
 
 def test_inherited_job_variables_are_kept_out_and_named(dlrun):

@@ -62,6 +62,14 @@ class Case(NamedTuple):
     site: str = SITE
 
 
+LIMITED = (
+    BARE
+    + """partitions:
+  cpu: {default: true}
+  short: {min_walltime: 5m, max_node_hours: 1.5}
+"""
+)
+
 FAULTS = [
     Case("DLR062", "environment: {variables: {FI_MR_CACHE_MONITOR: memhooks}}\nresources: {gpus_per_node: 1}", "memhooks",
          "which is refused", "use userfaultfd", FABRIC),
@@ -81,7 +89,12 @@ FAULTS = [
     Case("DLR045", "resources: {nodes: 2}\non_failure: {requeue: 1, node_failed: stop}", "{requeue",
          "schedulers start jobs again after preemption and after a node's failure alike", "say the same"),
     Case("DLR015", "resources: {nodes: 9}", "9}", "9 nodes are over the 8 of partition `gpu`", "at most 8"),
-    Case("DLR015", "resources: {nodes: 1}", "1}", "starts at 2 nodes, and the job wants 1", "at least 2"),
+    Case("DLR015", "resources: {nodes: 1}", "1}", "starts at 2 nodes, and the job asks for 1", "at least 2"),
+    Case("DLR014", "resources: {partition: short, walltime: 1m}", "1m}", "walltime 1m is under the 5m of partition `short`",
+         "ask for at least `5m`, or use partition `cpu`, which takes it", LIMITED),
+    Case("DLR015", "resources: {partition: short, nodes: 4, walltime: 30m}", "30m}",
+         "4 × 30m are 2 node-hours, over the 1.5 of partition `short`", "at most `22m30s` on 4 nodes, or use partition `cpu`",
+         LIMITED),
     Case("DLR016", "resources: {nodes: 2, ranks_per_node: 3}", "3}", "4 GPUs cannot be divided over 3 ranks",
          "use a divisor"),
     Case("DLR017", "resources: {nodes: 2, memory_per_node: 1TB}", "1TB}", "jobs there can use 480GB",
