@@ -64,6 +64,11 @@ def prepare(options: Mapping[str, Any]) -> Task:
         raise Invalid("a command after `--` is for --exec, --verify or --measure", help="add one of them")
     if options["execute"] and not options["command"]:
         raise Invalid("--exec needs a command", help="as in `dlrun tune-affinity --exec python train.py`")
+    if options["output"] is not None and options["output"].suffix.lower() == ".png":
+        raise Invalid(
+            f"cannot write `{options['output']}`: pictures are SVG",
+            help="name a file that ends in .svg; every browser opens it, and `rsvg-convert` makes a PNG of it",
+        )
     chosen = _chosen(options, found.framework)
     _check_write(options)
     return Task(
@@ -152,7 +157,7 @@ def _given(found: Start) -> dict[str, str]:
 def show(task: Task) -> str:
     """The placement in the format that was asked for; what people should know goes to stderr."""
     placement, topology, form = task.placement(), task.start.topology, task.options["form"]
-    if task.options["output"] is not None and task.options["output"].suffix in (".svg", ".png"):
+    if task.options["output"] is not None and task.options["output"].suffix == ".svg":
         form = "svg"
     if form != "json":
         tell(placement, task.job if form in ("env", "wrapper") else None)
@@ -221,14 +226,9 @@ def capture(task: Task) -> str:
 
 
 def save(text: str, path: Path) -> None:
-    """Write an answer to a file, as PNG if it is named so; raises OperationFailed if that fails."""
-    data = text.encode()
-    if path.suffix == ".png":
-        from dlrun.render.affinity.png import png
-
-        data = png(text)
+    """Write an answer to a file; raises OperationFailed if that fails."""
     try:
-        path.write_bytes(data)
+        path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise OperationFailed(f"cannot write `{path}`: {error.strerror}") from None
 

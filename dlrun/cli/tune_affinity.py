@@ -94,9 +94,7 @@ class TrailingCommand(click.Command):
     "--oversubscribe", is_flag=True, default=None, help="Let ranks share cores if there are too few."
 )
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", help="What to print.")
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="Write to a file; .svg and .png are pictures."
-)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to a file; .svg is a picture.")
 @click.option("--explain", is_flag=True, help="Say which rules gave this placement.")
 @click.option("--capture", is_flag=True, help="Print the topology itself, for a site profile.")
 @click.option("--verify", is_flag=True, help="Start the ranks here (or be one) and read back where they run.")

@@ -1,4 +1,4 @@
-"""I15: what a format's text says of a placement is the placement, for every format and machine."""
+"""What is emitted for a placement, read back, is that placement: for every format and machine."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from dlrun.errors import Invalid
 from dlrun.model.cpuset import parse_list
 from dlrun.plan.affinity import place
 from dlrun.plan.affinity.presets import PRESETS
-from dlrun.render.affinity.formats import FORMATS, find, view
+from dlrun.render.affinity.formats import FORMATS, find
 from dlrun.render.affinity.settings import Job
 from dlrun.render.affinity.settings import settings as affinity_settings
+from tests.affinity_formats import CARRIED, READERS, view
 from tests.properties.topologies import requests, topologies
 
 TORCH = PRESETS["torch"]
@@ -41,7 +42,7 @@ def test_i15_parsing_what_was_emitted_gives_the_placement(name, topology, reques
     except Invalid:
         assume(False)
         raise
-    assert form.parse(text, topology) == view(placement, form.SAYS)
+    assert READERS[name](text, topology) == view(placement, CARRIED[name])
     assert text.endswith("\n")
     assert text.isascii()
 

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
 from dlrun.model.cpuset import join
 from dlrun.model.placement import Placement
 from dlrun.model.topology import Topology
-from dlrun.render.affinity.formats import RankView
 from dlrun.render.affinity.settings import Job
 
 NOTE = "binds CPUs only; memory policy, GPUs and threads need `--format wrapper` or `env` beside it"
-SAYS = ("mask",)
 
 
 def emit(placement: Placement, _topology: Topology, _job: Job) -> str:
     """`-ppn` and `-bind-to user:`, where `+` joins the CPUs of a rank."""
     sets = ",".join(join(rank.mask).replace(",", "+") for rank in placement.ranks)
     return f"-ppn {len(placement.ranks)} -bind-to user:{sets}\n"
-
-
-def parse(text: str, _topology: Topology) -> tuple[RankView, ...]:
-    """The sets of `-bind-to user:`."""
-    match = re.search(r"-bind-to user:([0-9+,]+)", text)
-    if not match:
-        raise ValueError("no `-bind-to user:` in the text")
-    return tuple({"mask": tuple(map(int, cpus.split("+")))} for cpus in match[1].split(","))

@@ -2,30 +2,18 @@
 
 from __future__ import annotations
 
-import re
-
-from dlrun.model.cpuset import parse_mask, to_mask
+from dlrun.model.cpuset import to_mask
 from dlrun.model.placement import Placement
 from dlrun.model.topology import Topology
-from dlrun.render.affinity.formats import RankView
 from dlrun.render.affinity.settings import Job
 
 NOTE = (
     "masks are of OS ids and need the 0x; leave I_MPI_HYDRA_TOPOLIB unset; memory policy, GPUs and threads "
     "need `--format wrapper` or `env` beside it"
 )
-SAYS = ("mask",)
 
 
 def emit(placement: Placement, _topology: Topology, _job: Job) -> str:
     """`export` lines."""
     masks = ",".join(to_mask(rank.mask) for rank in placement.ranks)
     return f"export I_MPI_PIN=1\nexport I_MPI_PIN_DOMAIN='[{masks}]'\n"
-
-
-def parse(text: str, _topology: Topology) -> tuple[RankView, ...]:
-    """The masks of `I_MPI_PIN_DOMAIN`."""
-    match = re.search(r"I_MPI_PIN_DOMAIN='?\[([^\]]+)\]", text)
-    if not match:
-        raise ValueError("no `I_MPI_PIN_DOMAIN=[masks]` in the text")
-    return tuple({"mask": parse_mask(mask)} for mask in match[1].split(","))

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import fields
 
-from dlrun.model.placement import Placement, RankPlacement
+from dlrun.model.placement import Placement
 from dlrun.model.topology import Topology
-from dlrun.render.affinity.formats import RankView, view
 from dlrun.render.affinity.settings import Job
 
 NOTE = ""
-SAYS = tuple(field.name for field in fields(RankPlacement))
 
 
 def emit(placement: Placement, _topology: Topology, _job: Job) -> str:
@@ -20,8 +17,3 @@ def emit(placement: Placement, _topology: Topology, _job: Job) -> str:
     ranks = ",\n  ".join(json.dumps(rank) for rank in data.pop("ranks"))
     head = json.dumps({"version": data["version"], "node": data["node"]})[:-1]
     return f'{head},\n "ranks": [\n  {ranks}\n ],\n "warnings": {json.dumps(data["warnings"])}}}\n'
-
-
-def parse(text: str, _topology: Topology) -> tuple[RankView, ...]:
-    """Every field of every rank."""
-    return view(Placement.from_json(json.loads(text)), SAYS)

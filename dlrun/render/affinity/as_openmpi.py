@@ -6,19 +6,16 @@ the mapper is played through and compared, so that nothing else is ever emitted.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from itertools import groupby
 
 from dlrun.errors import Invalid
 from dlrun.model.placement import Placement
 from dlrun.model.topology import Core, Topology
-from dlrun.render.affinity.formats import RankView
 from dlrun.render.affinity.logical import logical_cores
 from dlrun.render.affinity.settings import Job
 
 NOTE = "binds cores only; memory policy, GPUs and threads need `--format wrapper` or `env` beside it"
-SAYS = ("cores",)
 
 OBJECTS: tuple[tuple[str, Callable[[Core], int]], ...] = (
     ("socket", lambda core: core.package),
@@ -40,7 +37,7 @@ def emit(placement: Placement, topology: Topology, _job: Job) -> str:
         objects = len({group(core) for core in logical_cores(topology)})
         if len(wanted) % objects == 0:
             each = len(wanted) // objects
-            if _map(topology, name, each, cores) == wanted:
+            if mapped(topology, name, each, cores) == wanted:
                 return f"-np {len(wanted)} --map-by ppr:{each}:{name}:pe={cores} --bind-to core\n"
     raise Invalid(
         "Open MPI's mapper cannot say this placement: it gives each object's ranks its first cores in hwloc's order",
@@ -48,15 +45,7 @@ def emit(placement: Placement, topology: Topology, _job: Job) -> str:
     )
 
 
-def parse(text: str, topology: Topology) -> tuple[RankView, ...]:
-    """What the mapper does with `--map-by ppr:`."""
-    match = re.search(r"--map-by ppr:(\d+):(\w+):pe=(\d+)", text)
-    if not match:
-        raise ValueError("no `--map-by ppr:N:OBJECT:pe=CORES` in the text")
-    return tuple({"cores": cores} for cores in _map(topology, match[2], int(match[1]), int(match[3])))
-
-
-def _map(topology: Topology, name: str, each: int, cores: int) -> list[tuple[int, ...]]:
+def mapped(topology: Topology, name: str, each: int, cores: int) -> list[tuple[int, ...]]:
     """OS ids of every rank's cores as Open MPI maps them; a rank that no longer fits has none."""
     group = dict(OBJECTS)[name]
     ranks: list[tuple[int, ...]] = []

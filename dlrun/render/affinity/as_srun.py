@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import re
-
-from dlrun.model.cpuset import parse_mask, to_mask
+from dlrun.model.cpuset import to_mask
 from dlrun.model.placement import Placement
 from dlrun.model.topology import Topology
-from dlrun.render.affinity.formats import RankView
 from dlrun.render.affinity.settings import Job
 
 NOTE = (
     "Slurm obeys the masks only in steps that have every CPU of the node (`--exclusive`); memory policy, "
     "GPUs and threads need `--format wrapper` or `env` beside them"
 )
-SAYS = ("mask",)
 
 
 def emit(placement: Placement, _topology: Topology, _job: Job) -> str:
@@ -23,11 +19,3 @@ def emit(placement: Placement, _topology: Topology, _job: Job) -> str:
     return (
         f"--ntasks-per-node={len(placement.ranks)} --cpu-bind=mask_cpu:{masks} --distribution=block:block\n"
     )
-
-
-def parse(text: str, _topology: Topology) -> tuple[RankView, ...]:
-    """The masks of `--cpu-bind=mask_cpu:`."""
-    match = re.search(r"--cpu-bind=mask_cpu:(\S+)", text)
-    if not match:
-        raise ValueError("no `--cpu-bind=mask_cpu:` in the text")
-    return tuple({"mask": parse_mask(mask)} for mask in match[1].split(","))

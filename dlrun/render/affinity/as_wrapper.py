@@ -6,21 +6,18 @@ them; start it with the launcher's own binding off.
 
 from __future__ import annotations
 
-import re
 import shlex
 
 from dlrun.model.local_rank import LOCAL_RANK, STEP
 from dlrun.model.placement import Placement, RankPlacement
 from dlrun.model.topology import Topology
 from dlrun.render.affinity import as_env, as_numactl
-from dlrun.render.affinity.formats import RankView
 from dlrun.render.affinity.settings import Job, Setting, settings
 
 NOTE = (
     "start it before the command with the launcher's own binding off: `srun --cpu-bind=none`, "
     "`mpirun --bind-to none` (Open MPI), `-bind-to none` (MPICH), `I_MPI_PIN=0`"
 )
-SAYS = (*as_env.SAYS, "memory")
 
 HEAD = """\
 #!/usr/bin/env bash
@@ -74,20 +71,3 @@ def _case(rank: RankPlacement, own: list[Setting]) -> list[str]:
         f"  dlrun_memory={memory}",
         "  ;;",
     ]
-
-
-def parse(text: str, topology: Topology) -> tuple[RankView, ...]:
-    """What each branch of the script sets."""
-    common: dict[str, str] = {}
-    ranks: list[dict[str, str]] = []
-    memories = []
-    for line in text.splitlines():
-        if re.fullmatch(r"\d+\)", line):
-            ranks.append({})
-        elif match := as_env.LINE.fullmatch(line):
-            (ranks[-1] if ranks else common)[match[1]] = " ".join(shlex.split(match[2]))
-        elif match := re.fullmatch(r"  dlrun_memory=(.*)", line):
-            words = f"taskset --cpu-list 0 {' '.join(shlex.split(match[1]))}"
-            memories.append(as_numactl.parse(words, topology)[0]["memory"])
-    found = as_env.views(common, ranks, topology)
-    return tuple({**rank, "memory": memory} for rank, memory in zip(found, memories, strict=True))

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import struct
 import subprocess
-import zlib
 from dataclasses import replace
 from xml.etree import ElementTree as ET
 
@@ -15,16 +13,13 @@ from dlrun.effects.sitecheck import check
 from dlrun.errors import Invalid
 from dlrun.plan.affinity import PlacementRequest, place
 from dlrun.plan.affinity.presets import PRESETS
-from dlrun.render.affinity import letters
 from dlrun.render.affinity.blocks import blocks
-from dlrun.render.affinity.cells import PALETTE
 from dlrun.render.affinity.formats import FORMATS, find
 from dlrun.render.affinity.override import changes, into_spec, site_override
-from dlrun.render.affinity.png import png
-from dlrun.render.affinity.raster import Box, Image
 from dlrun.render.affinity.settings import Job, kept, settings
 from dlrun.render.affinity.svg import svg
 from dlrun.render.affinity.table import compact, table
+from tests.affinity_formats import READERS
 from tests.making import plan_in
 from tests.unit.affinity.machines import FOLDER, topology
 
@@ -70,56 +65,6 @@ def test_svg_is_well_formed_and_shows_every_core_inside_the_picture(machine):
         assert y + float(rect.get("height")) <= float(root.get("height"))
 
 
-def pixels(data):
-    """Width, height and rows of an 8-bit RGB PNG without filters."""
-    assert data[:8] == b"\x89PNG\r\n\x1a\n"
-    width, height = struct.unpack(">II", data[16:24])
-    body = data[data.index(b"IDAT") + 4 :]
-    rows = zlib.decompressobj().decompress(body)
-    return width, height, [rows[i * (3 * width + 1) + 1 : (i + 1) * (3 * width + 1)] for i in range(height)]
-
-
-def test_png_is_the_same_picture_in_pixels():
-    node = topology("two-cpus")
-    text = svg(place(node, PlacementRequest(ranks_per_node=2)), node)
-    width, height, rows = pixels(png(text))
-    root = ET.fromstring(text)
-    assert (width, height) == (2 * int(root.get("width")), 2 * int(root.get("height")))
-    colours = {row[i : i + 3] for row in rows for i in range(0, len(row), 3)}
-    assert {bytes.fromhex(colour[1:]) for colour in PALETTE[:2]} <= colours
-    assert bytes.fromhex(PALETTE[2][1:]) not in colours  # no third rank
-    with pytest.raises(ValueError, match="is not drawn"):
-        png(text.replace("</svg>", "<path d='M0 0'/></svg>"))
-
-
-def test_every_letter_of_every_picture_has_a_shape():
-    for machine in MACHINES:
-        node = topology(machine)
-        root = ET.fromstring(svg(place(node, PlacementRequest(ranks_per_node=2, loader_cores=0)), node))
-        for element in root.iter("{http://www.w3.org/2000/svg}text"):
-            assert set(element.text or "") - {" "} <= set(letters.GLYPHS)
-
-
-@pytest.mark.parametrize("letter", sorted(letters.GLYPHS))
-def test_letters_keep_to_their_height_and_width(letter):
-    points = [point for stroke in letters.strokes(letter) for point in stroke]
-    assert all(-0.73 <= y <= 0.32 for _, y in points)
-    assert all(0 <= x <= letters.width(letter) + 1e-9 for x, _ in points)
-
-
-def test_shapes_are_where_they_are_said_to_be():
-    image = Image(20, 20)
-    image.fill(Box(4, 4, 8, 8, 2), lambda _x, _y: ((255, 0, 0), 1.0), solid=(255, 0, 0))
-    assert image.pixel(8, 8) == image.pixel(4, 8) == image.pixel(11, 8) == (255, 0, 0)
-    assert image.pixel(3, 8) == image.pixel(12, 8) == (255, 255, 255)
-    assert image.pixel(4, 4) not in ((255, 0, 0), (255, 255, 255))  # a round corner is soft
-    image.line((2, 16.5), (18, 16.5), (0, 0, 255), 1)
-    assert image.pixel(10, 16) == (0, 0, 255)
-    assert image.pixel(10, 18) == (255, 255, 255)
-    image.outline(Box(-5, -5, 100, 100), lambda _x, _y: ((0, 0, 0), 1.0), 2)  # outside of the image: nothing
-    assert image.pixel(0, 0) == (255, 255, 255)
-
-
 def test_what_the_user_set_is_respected_and_said():
     node = topology("skx-block")
     placement = place(node, PlacementRequest(ranks_per_node=2, comm_cores=2))
@@ -152,7 +97,7 @@ def test_unknown_formats_and_foreign_text_are_refused():
         find("yaml")
     for name in set(FORMATS) - {"env", "wrapper", "json"}:
         with pytest.raises(ValueError, match=r"no |not a |binds no"):
-            find(name).parse("something else\n", topology("two-cpus"))
+            READERS[name]("something else\n", topology("two-cpus"))
 
 
 SPEC = """\
