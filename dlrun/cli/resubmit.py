@@ -19,12 +19,13 @@ def command(job: str, failed: bool, wait: bool, as_json: bool) -> int:
     alone. `dlrun results JOB` then shows how they ended.
     """
     from dlrun.cli.submit import answer
-    from dlrun.effects import again, bad_nodes, jobs
+    from dlrun.effects import again, bad_nodes, identity, jobs
     from dlrun.effects.selection import select
     from dlrun.effects.submit import submit
 
     chosen = select(job, jobs.home())
     found, points = chosen.job, chosen.tasks
+    identity.require([found], "resubmit")
     if failed:
         bad = again.failed(found)
         points = tuple(n for n in bad if points is None or n in points)

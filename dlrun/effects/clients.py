@@ -19,11 +19,12 @@ def place(job: Job) -> tuple[str, str, str]:
 def runner(job: Job) -> Runner:
     """What runs the clients of a job's scheduler, in an environment without inherited job variables."""
     if job.remote is None:
-        return _here
+        return here
     from dlrun.effects import remote_jobs  # noqa: PLC0415 - only for jobs that are elsewhere
 
     return remote_jobs.runner(job.remote)
 
 
-def _here(argv: Sequence[str], /) -> Completed:
+def here(argv: Sequence[str], /) -> Completed:
+    """Run a scheduler's client on this host, in an environment without inherited job variables."""
     return run(argv, environment=clean(os.environ)[0])

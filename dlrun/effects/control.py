@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 
 from dlrun import backends
-from dlrun.effects import clients, local
+from dlrun.effects import clients, identity, local
 from dlrun.effects.selection import Selection
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.schedulers.protocol import Scheduler
@@ -14,7 +14,8 @@ from dlrun.schedulers.refusals import words
 
 
 def cancel(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
-    """Cancel each, saying what happened to it; raises OperationFailed if a scheduler refuses."""
+    """Cancel each, reporting what happened to it; raises OperationFailed if a scheduler refuses, or is another cluster's."""
+    identity.require((one.job for one in chosen), "cancel")
     for one in chosen:
         if one.job.scheduler == "local" and one.job.job_id is not None:
             yield one, "cancelled" if local.cancel(one.job, one.tasks) else "had ended already"
@@ -27,15 +28,16 @@ def cancel(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
 
 def hold(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
     """Keep each that waits from starting; raises OperationFailed if a scheduler refuses."""
-    yield from _request(_queued(chosen), "hold", lambda back_end, ids: back_end.hold(ids))
+    yield from _request(_queued(chosen, "hold"), "hold", lambda back_end, ids: back_end.hold(ids))
 
 
 def release(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
     """Let each that is held go; raises OperationFailed if a scheduler refuses."""
-    yield from _request(_queued(chosen), "release", lambda back_end, ids: back_end.release(ids))
+    yield from _request(_queued(chosen, "release"), "release", lambda back_end, ids: back_end.release(ids))
 
 
-def _queued(chosen: Sequence[Selection]) -> Sequence[Selection]:
+def _queued(chosen: Sequence[Selection], word: str) -> Sequence[Selection]:
+    identity.require((one.job for one in chosen), word)
     for one in chosen:
         if one.job.scheduler == "local":
             raise Invalid(

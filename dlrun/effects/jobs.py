@@ -40,6 +40,7 @@ class Remote:
 class Job:
     """One job directory. `job_id` is the scheduler's, None if it was never submitted.
 
+    `cluster` is where this id is valid (None in older records), `host` where the job was submitted.
     With `remote` it is the record of a job on a login node, and its files are copies.
     """
 
@@ -52,6 +53,7 @@ class Job:
     array: int | None
     host: str | None = None
     remote: Remote | None = None
+    cluster: str | None = None
 
     def run_directories(self) -> list[Path]:
         """The directory of each run: the job's own, or one for each point of a sweep."""
@@ -161,6 +163,7 @@ def load(directory: Path) -> Job | None:
         array=len(plan.get("points") or ()) or None,
         host=submission.get("host"),
         remote=_remote(submission),
+        cluster=submission.get("cluster"),
     )
 
 

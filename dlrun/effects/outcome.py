@@ -40,10 +40,12 @@ def write(job: Job, statuses: Sequence[JobStatus]) -> None:
     )
 
 
-def complete(known: JobStatus | None, job: Job, task: int | None, run: Path, *, asked: bool) -> JobStatus:
-    """The status of a run: what the scheduler said, or else what the run wrote of itself.
+def complete(
+    known: JobStatus | None, job: Job, task: int | None, run: Path, *, unasked: str | None = None
+) -> JobStatus:
+    """The status of a run: what the scheduler reported, or else what the run wrote of itself.
 
-    A scheduler that only knows that it ended is no help either. `asked` is False if the scheduler could not be asked from here.
+    The latter also where the scheduler only knows that it ended. `unasked` is why the scheduler was not asked.
     """
     if known is not None and known.state is State.FAILED:
         known = _with_own_words(known, read_json(run / STATE) or {})
@@ -54,7 +56,7 @@ def complete(known: JobStatus | None, job: Job, task: int | None, run: Path, *, 
             return replace(known, exit_code=(read_json(run / STATE) or {}).get("exit_code"))
         return known
     record = read_json(run / STATE) or {}
-    state, reason = _own_words(record, job, asked=asked)
+    state, reason = _own_words(record, job, unasked)
     return JobStatus(
         job_id=str(job.job_id),
         task=task,
@@ -95,12 +97,12 @@ def _with_own_words(known: JobStatus, record: Mapping[str, object]) -> JobStatus
     return replace(known, state=state) if state is not None else known
 
 
-def _own_words(record: Mapping[str, object], job: Job, *, asked: bool) -> tuple[State, str | None]:
+def _own_words(record: Mapping[str, object], job: Job, unasked: str | None) -> tuple[State, str | None]:
     if record.get("state") == "ended":
         failed = _REASONS.get(str(record.get("reason")), State.FAILED)
         return (State.COMPLETED if record.get("exit_code") == 0 else failed), None
-    if not asked:
-        return State.UNKNOWN, f"{job.scheduler} cannot be asked from this host"
+    if unasked is not None:
+        return State.UNKNOWN, unasked
     if not record and time.time() - (job.submitted or 0) < _NEW:
         return State.UNKNOWN, f"{job.scheduler} does not know it yet"
     ended = "it did not say how it ended" if record else "it never started"

@@ -83,11 +83,13 @@ def _dependencies(spec: Spec, base: Path) -> tuple[Dependency, ...]:
     """Jobs named in `after`, as the scheduler knows them."""
     found = []
     for after in spec.after:
-        job_id = after.job
+        job_id, cluster = after.job, None
         if not after.job[:1].isdigit():
+            from dlrun.effects import identity  # noqa: PLC0415 - a dry run needs no client
+
             job = jobs.find(after.job, base)
             if job.job_id is None:
                 raise Invalid(f"job `{after.job}` in `after` was never submitted")
-            job_id = job.job_id
-        found.append(Dependency(job_id=job_id, when=after.when))
+            job_id, cluster = job.job_id, identity.of(job)
+        found.append(Dependency(job_id=job_id, when=after.when, cluster=cluster))
     return tuple(found)

@@ -114,7 +114,8 @@ def resubmit(job: Job, say: Callable[[str], None], plan: Plan | None = None) -> 
 def load_of(draft: Draft, to: Destination, home: str, directory: str) -> Load:
     """What is sent for a job directory of the login node, on which `home` is the home directory."""
     plan = remote_plan.plan(draft, home, directory, to.host)
-    return Load(plan=plan, texts=files(plan, draft.inputs, Path(directory)), sent=tuple(draft.sent))
+    texts = files(plan, draft.inputs, Path(directory))
+    return Load(plan=plan, texts=texts, sent=tuple(draft.sent), site=draft.inputs.site)
 
 
 def begin(path: Path, to: Destination, sets: Sequence[str], site: str | None) -> tuple[Draft, Destination]:

@@ -46,16 +46,16 @@ def transport_of(host: str, kind: str | None, *, prompt: bool = True) -> Transpo
 
 def runner(remote: Remote) -> Runner:
     """Runs a scheduler's clients on a job's login node, as a login shell would."""
+    return lambda argv, /: client(transport_of(remote.host, remote.transport), argv, remote.unwanted)
 
-    def on_host(argv: Sequence[str], /) -> Completed:
-        transport = transport_of(remote.host, remote.transport)
-        answer = run(transport, script("client", client=argv, unwanted=remote.unwanted), login=True)
-        if answer.returncode == 127:
-            raise NotInstalled(f"`{argv[0]}` is not installed on `{remote.host}`")
-        stdout = answer.stdout.decode(errors="surrogateescape")
-        return Completed(returncode=answer.returncode, stdout=stdout, stderr=answer.stderr)
 
-    return on_host
+def client(transport: Transport, argv: Sequence[str], unwanted: Sequence[str]) -> Completed:
+    """Run a scheduler's client behind a transport; raises NotInstalled if it is not there."""
+    answer = run(transport, script("client", client=argv, unwanted=unwanted), login=True)
+    if answer.returncode == 127:
+        raise NotInstalled(f"`{argv[0]}` is not installed on `{transport.host}`")
+    stdout = answer.stdout.decode(errors="surrogateescape")
+    return Completed(returncode=answer.returncode, stdout=stdout, stderr=answer.stderr)
 
 
 def fetch_states(jobs: Sequence[Job], *, prompt: bool = True) -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dlrun import backends
+from dlrun.effects import identity, jobs, preflight, remote_files
 from dlrun.effects import inputs as reading
-from dlrun.effects import jobs, preflight, remote_files
 from dlrun.effects.inputs import Inputs
 from dlrun.effects.remote_files import Sent
 from dlrun.effects.remote_site import site_of_host
@@ -152,12 +152,13 @@ def _dependencies(spec: Spec, host: str) -> tuple[Dependency, ...]:
     found = []
     for after in spec.after:
         job_id: str | None = after.job
+        cluster: str | None = None
         if not after.job[:1].isdigit():
             job = jobs.find(after.job, jobs.home())
             if job.remote is None or job.remote.host != host:
                 raise Invalid(f"job `{after.job}` in `after` was not submitted on `{host}`")
-            job_id = job.job_id
+            job_id, cluster = job.job_id, identity.of(job)
         if job_id is None:
             raise Invalid(f"job `{after.job}` in `after` was never submitted")
-        found.append(Dependency(job_id=job_id, when=after.when))
+        found.append(Dependency(job_id=job_id, when=after.when, cluster=cluster))
     return tuple(found)

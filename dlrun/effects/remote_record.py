@@ -35,18 +35,19 @@ def create(
 ) -> None:
     """Make the record of a job that is about to be sent; raises OperationFailed if that is not possible."""
     record = {
-        jobs.SUBMISSION: json.dumps(submission(plan, remote, None), indent=1) + "\n",
+        jobs.SUBMISSION: json.dumps(submission(plan, remote, None, None), indent=1) + "\n",
         SENT: json.dumps({"token": secrets.token_hex(16), "files": manifest}) + "\n",
     }
     jobs.create(directory, {**texts, **record}, len(plan.points) or None)
 
 
-def submission(plan: Plan, remote: Remote, job_id: str | None) -> dict[str, Any]:
+def submission(plan: Plan, remote: Remote, job_id: str | None, cluster: str | None) -> dict[str, Any]:
     """The contents of `submission.json`; without a job id the submission has not come to its end."""
     return {
         "version": 1,
         "scheduler": plan.scheduler,
         "job_id": job_id,
+        "cluster": cluster,
         "site": plan.site,
         "name": plan.name,
         "submitted": time.time() if job_id else None,
@@ -75,9 +76,9 @@ def files(directory: Path) -> list[list[Any]]:
     return list((jobs.read_json(directory / SENT) or {}).get("files") or ())
 
 
-def settle(directory: Path, plan: Plan, remote: Remote, job_id: str) -> Job:
+def settle(directory: Path, plan: Plan, remote: Remote, job_id: str, cluster: str | None) -> Job:
     """Write down that the job is submitted."""
-    jobs.write_json(directory / jobs.SUBMISSION, submission(plan, remote, job_id))
+    jobs.write_json(directory / jobs.SUBMISSION, submission(plan, remote, job_id, cluster))
     job = jobs.load(directory)
     assert job is not None  # noqa: S101 - it was written a moment ago
     return job

@@ -5,22 +5,24 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import TypeAlias
 
 from dlrun import backends
-from dlrun.effects import jobs, remote_files, remote_record, remote_steps
+from dlrun.effects import identity, jobs, remote_files, remote_jobs, remote_record, remote_steps
 from dlrun.effects.destination import Destination
 from dlrun.effects.jobs import Job, Remote
+from dlrun.effects.process import Completed
 from dlrun.effects.remote_files import Sent
 from dlrun.effects.remote_steps import Facts
 from dlrun.effects.submit import check_secrets
 from dlrun.effects.transport.protocol import Transport
 from dlrun.errors import DlrunError, Invalid
 from dlrun.model.plan import Plan
+from dlrun.model.site import Site
 from dlrun.model.units import Bytes
 
 Say: TypeAlias = Callable[[str], None]
@@ -28,11 +30,15 @@ Say: TypeAlias = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Load:
-    """What is sent: a plan, the texts of its job directory by name, and files of the working tree."""
+    """What is sent: a plan, the texts of its job directory by name, and files of the working tree.
+
+    `site` is the profile that the plan was made for, None where a plan is submitted as it is.
+    """
 
     plan: Plan
     texts: dict[str, str]
     sent: tuple[Sent, ...] = ()
+    site: Site | None = None
 
 
 def carry_out(
@@ -54,6 +60,7 @@ def carry_out(
     load, remote, record = found or _anew(to, facts, load_for, record)
     try:
         check(load.plan, to, facts)
+        there = _cluster(transport, load, facts, say)
         for warning in load.plan.warnings:
             say(f"warning: {warning}")
         token = remote_record.token(record)
@@ -66,10 +73,24 @@ def carry_out(
         raise
     if remote.unwanted:
         say(f"kept from the job, since login shells there have them: {', '.join(remote.unwanted)}")
-    job = remote_record.settle(record, load.plan, remote, job_id)
+    there = backends.scheduler(load.plan.scheduler).cluster(job_id) or there
+    job = remote_record.settle(record, load.plan, remote, job_id, there)
     if not Path(remote.directory).exists():  # if both machines see it, one entry in `dlrun list` is enough
-        _tell(transport, remote.directory, load.plan, facts, job_id)
+        _tell(transport, remote.directory, load.plan, facts, job)
     return job
+
+
+def _cluster(transport: Transport, load: Load, facts: Facts, say: Say) -> str | None:
+    """The cluster that answers there; warns if the profile describes another, and refuses its jobs in `after`."""
+
+    def there(argv: Sequence[str], /) -> Completed:
+        return remote_jobs.client(transport, argv, facts.unwanted)
+
+    found = identity.known(load.plan.scheduler, there)
+    if load.site is not None and (warning := identity.mismatch(load.site, found)):
+        say(f"warning: {warning}")
+    identity.check_dependencies(load.plan, found)
+    return found
 
 
 def _anew(
@@ -176,9 +197,9 @@ def _hand_over(transport: Transport, plan: Plan, remote: Remote, token: str) -> 
     )
 
 
-def _tell(transport: Transport, directory: str, plan: Plan, facts: Facts, job_id: str) -> None:
+def _tell(transport: Transport, directory: str, plan: Plan, facts: Facts, job: Job) -> None:
     """Let dlrun on the login node know the job too, as one of its own; that this fails harms nothing."""
     own = Remote(host=facts.host, transport=None, directory="")
-    words = {**remote_record.submission(plan, own, job_id), "remote_directory": None}
+    words = {**remote_record.submission(plan, own, job.job_id, job.cluster), "remote_directory": None}
     with suppress(DlrunError):
         remote_steps.note(transport, directory, jobs.SUBMISSION, json.dumps(words, indent=1) + "\n")

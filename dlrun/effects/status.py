@@ -6,13 +6,13 @@ certain, so that it is never asked for again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
 from dlrun import backends
-from dlrun.effects import clients, local, outcome
+from dlrun.effects import clients, identity, local, outcome
 from dlrun.effects.ask import Answers, ask
 from dlrun.effects.jobs import Job
 from dlrun.effects.process import NotInstalled, Runner
@@ -34,17 +34,36 @@ def of(
     for job in jobs:
         if job.job_id is None:
             found[job.directory] = []
-        elif job.scheduler == "local":
+        elif job.scheduler == "local" and identity.elsewhere(job, identity.answering(job)) is None:
             found[job.directory] = local.status(job)
         elif (known := outcome.read(job)) is not None:
             found[job.directory] = known
         else:
             to_ask.setdefault(clients.place(job), []).append(job)
     for members in to_ask.values():
-        answers = _answers(members, runner, insist=insist)
-        for job in members:
+        for job, answers in _asked(members, runner, insist=insist):
             found[job.directory] = _statuses(job, answers)
     return found
+
+
+def _asked(
+    jobs: Sequence[Job], runner: Runner | None, *, insist: bool
+) -> Iterator[tuple[Job, Answers | str | None]]:
+    """What is known of each job: answers, why nobody can be asked about it, or None if no client is here."""
+    known = [job for job in jobs if identity.of(job) is not None]
+    there: str | None = None
+    if known:
+        with suppress(DlrunError):  # whoever does not answer this is asked about the jobs and tells why
+            there = identity.answering(known[0], runner)
+    here = []
+    for job in jobs:
+        if (own := identity.elsewhere(job, there)) is not None:
+            yield job, f"on {own}, not reachable from here"
+        else:
+            here.append(job)
+    if here:
+        answers = _answers(here, runner, insist=insist)
+        yield from ((job, answers) for job in here)
 
 
 def _answers(jobs: Sequence[Job], runner: Runner | None, *, insist: bool) -> Answers | None:
@@ -65,8 +84,10 @@ def _answers(jobs: Sequence[Job], runner: Runner | None, *, insist: bool) -> Ans
         return None
 
 
-def _statuses(job: Job, answers: Answers | None) -> list[JobStatus]:
+def _statuses(job: Job, found: Answers | str | None) -> list[JobStatus]:
     """A status for each run; the array's own stands for tasks that are not listed yet."""
+    answers = found if isinstance(found, Answers) else None
+    unasked = found if isinstance(found, str) else f"{job.scheduler} cannot be asked from this host"
     said = answers.about(str(job.job_id)) if answers else {}
     tasks = [None] if job.array is None else range(job.array)
     whole = said.get(None)
@@ -75,7 +96,7 @@ def _statuses(job: Job, answers: Answers | None) -> list[JobStatus]:
         known = said.get(task)
         if known is None and whole is not None and not whole.state.final:
             known = replace(whole, task=task)
-        statuses.append(outcome.complete(known, job, task, directory, asked=answers is not None))
+        statuses.append(outcome.complete(known, job, task, directory, unasked=None if answers else unasked))
     states = {status.state for status in statuses}
     if (
         answers

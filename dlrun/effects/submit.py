@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from dlrun import backends
-from dlrun.effects import jobs, local
+from dlrun.effects import clients, identity, jobs, local
 from dlrun.effects.clean_environment import clean
 from dlrun.effects.inputs import Inputs
 from dlrun.effects.job_files import files
@@ -46,16 +46,19 @@ def submit(
     """
     _check_client(plan)
     check_secrets(plan)
-    target = (directory or jobs.new_directory(jobs.home(), plan.name)).absolute()
     environment, removed = clean(os.environ)
+    there = _cluster(plan, inputs, say)
+    target = (directory or jobs.new_directory(jobs.home(), plan.name)).absolute()
     made = files(plan, inputs, target)
     if keep is not None:
         made |= {path.name: path.read_text(encoding="utf-8") for path in keep.glob("s*.yaml")}
     jobs.create(target, made, len(plan.points) or None)
+    job_id, cluster = _hand_over(plan, target, environment)
     record = {
         "version": 1,
         "scheduler": plan.scheduler,
-        "job_id": _hand_over(plan, target, environment),
+        "job_id": job_id,
+        "cluster": cluster or there,
         "site": plan.site,
         "name": plan.name,
         "submitted": time.time(),
@@ -89,22 +92,41 @@ def check_with_scheduler(plan: Plan, inputs: Inputs | None) -> str:
     return scheduler.estimate(done.stdout + done.stderr) or f"{plan.site} would accept the job"
 
 
-def _hand_over(plan: Plan, target: Path, environment: dict[str, str]) -> str:
-    """Submit from the job directory, which goes away again if the job is refused."""
+def _cluster(plan: Plan, inputs: Inputs | None, say: Callable[[str], None]) -> str | None:
+    """The cluster that answers here; warns if the profile describes another, and refuses its jobs in `after`.
+
+    None where nobody says, and where the job's id will.
+    """
+    if plan.scheduler == "local":
+        return platform.node()
+    site = inputs.site if inputs is not None else None
+    if backends.scheduler(plan.scheduler).IDS_NAME_CLUSTER and not identity.expected(plan, site):
+        return None
+    there = identity.known(plan.scheduler, clients.here)
+    if site is not None and (warning := identity.mismatch(site, there)):
+        say(f"warning: {warning}")
+    identity.check_dependencies(plan, there)
+    return there
+
+
+def _hand_over(plan: Plan, target: Path, environment: dict[str, str]) -> tuple[str, str | None]:
+    """Submit from the job directory, which goes away again if the job is refused: the job's id, and its cluster.
+
+    The latter only where the client names it.
+    """
     scheduler = backends.scheduler(plan.scheduler)
     try:
         if plan.scheduler == "local":
-            walltime = plan.request.walltime
-            return local.submit(
-                target, walltime=walltime, points=len(plan.points) or None, environment=environment
-            )
+            walltime, points = plan.request.walltime, len(plan.points) or None
+            return local.submit(target, walltime=walltime, points=points, environment=environment), None
         done = run(scheduler.submit("job.sh"), environment=environment, directory=target)
         if done.returncode != 0:
             raise _refused(scheduler, done, plan)
     except DlrunError:
         shutil.rmtree(target, ignore_errors=True)
         raise
-    return scheduler.submitted(done.stdout)
+    job_id = scheduler.submitted(done.stdout)
+    return job_id, scheduler.cluster(done.stdout) or scheduler.cluster(job_id)
 
 
 def _refused(scheduler: Scheduler, done: Completed, plan: Plan) -> OperationFailed:

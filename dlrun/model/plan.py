@@ -43,10 +43,11 @@ class Directive:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Dependency:
-    """A scheduler job that must end first."""
+    """A scheduler job that must end first; `cluster` is where its id is valid, if that is known."""
 
     job_id: str
     when: Literal["ok", "any", "not_ok"]
+    cluster: str | None = None
 
 
 @record(frozen=True, slots=True, kw_only=True)

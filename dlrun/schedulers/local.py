@@ -21,6 +21,7 @@ HOSTS = "printf '%s\\n' \"$host\""
 REQUEUE = ': >"$DLRUN_RUN_DIR/.again"'
 HIDES_ENVIRONMENT = True
 SIGNALS_EARLY = False
+IDS_NAME_CLUSTER = True
 WRITES_IN_PLACE = True
 TELLS_OF_LOST_NODES = True  # there is one node
 
@@ -53,6 +54,21 @@ def submit(script: str, *, check: bool = False) -> Sequence[str]:
 def submitted(stdout: str) -> str:
     """What was printed is the id."""
     return stdout.strip()
+
+
+def cluster(text: str) -> str | None:
+    """None: the machine's name is in the job's record."""
+    return None
+
+
+def identify() -> Sequence[str]:
+    """No arguments: `dlrun.effects` knows the name of this machine."""
+    return ()
+
+
+def identified(stdout: str) -> str | None:
+    """None: nobody is asked."""
+    return None
 
 
 def estimate(output: str) -> str | None:

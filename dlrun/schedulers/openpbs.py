@@ -10,12 +10,35 @@ from dlrun.model.job import JobStatus, State
 from dlrun.model.text import Shell
 from dlrun.schedulers import qstat
 from dlrun.schedulers.openpbs_directives import array, directives
-from dlrun.schedulers.pbs_clients import REFUSALS, cancel, hold, release, restarts, submitted, task_id
+from dlrun.schedulers.pbs_clients import (
+    REFUSALS,
+    cancel,
+    cluster,
+    hold,
+    identified,
+    identify,
+    release,
+    restarts,
+    submitted,
+    task_id,
+)
 from dlrun.schedulers.pbs_directives import PREFIX
 from dlrun.schedulers.pbs_states import job_status
 from dlrun.schedulers.refusals import find, says_only
 
-__all__ = ["PREFIX", "array", "cancel", "directives", "hold", "release", "submitted", "task_id"]
+__all__ = [
+    "PREFIX",
+    "array",
+    "cancel",
+    "cluster",
+    "directives",
+    "hold",
+    "identified",
+    "identify",
+    "release",
+    "submitted",
+    "task_id",
+]
 
 NAME = "openpbs"
 CLIENT = "qsub"
@@ -26,6 +49,7 @@ HOSTS = """awk '!seen[$0]++' "$PBS_NODEFILE\""""
 REQUEUE = None
 HIDES_ENVIRONMENT = False
 SIGNALS_EARLY = False
+IDS_NAME_CLUSTER = True
 WRITES_IN_PLACE = True
 TELLS_OF_LOST_NODES = False
 

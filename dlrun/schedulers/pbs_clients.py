@@ -63,6 +63,23 @@ def submitted(stdout: str) -> str:
     raise OperationFailed(message, help="`qstat -u $USER` shows whether the job is there")
 
 
+def cluster(text: str) -> str | None:
+    """The server in a job id such as `123[].server`, which stands alone or in what qsub printed."""
+    match = re.search(r"^\d+(?:\[\d*\])?\.([\w.-]+)\s*$", text, re.MULTILINE)
+    return match[1] if match else None
+
+
+def identify() -> Sequence[str]:
+    """Arguments that ask the default server about itself."""
+    return ("qstat", "-B", "-f")
+
+
+def identified(stdout: str) -> str | None:
+    """The server's name in what `qstat -B -f` printed."""
+    match = re.search(r"^Server:\s*(\S+)", stdout, re.MULTILINE)
+    return match[1] if match else None
+
+
 def task_id(job_id: str, task: int) -> str:
     """`123[].server` -> `123[4].server`."""
     number, _, server = job_id.partition("[]")

@@ -37,6 +37,8 @@ class Scheduler(Protocol):
     """True if other users cannot see the submission environment (so that secrets may travel in it)."""
     SIGNALS_EARLY: bool
     """True if the scheduler itself sends `request.signal`; else the job script must do it in time."""
+    IDS_NAME_CLUSTER: bool
+    """True if the ids of jobs name their cluster, so that nobody has to be asked for it."""
     WRITES_IN_PLACE: bool
     """True if the log asked for is there, and grows, while the job runs; else only the job script can do that."""
     TELLS_OF_LOST_NODES: bool
@@ -73,6 +75,18 @@ class Scheduler(Protocol):
 
     def submitted(self, stdout: str) -> str:
         """The job id in what the submission printed; raises OperationFailed if there is none."""
+        ...
+
+    def cluster(self, text: str) -> str | None:
+        """The cluster that a job id, or what the submission printed, names; None if neither does."""
+        ...
+
+    def identify(self) -> Sequence[str]:
+        """Arguments that ask which cluster answers; none: nobody can be asked."""
+        ...
+
+    def identified(self, stdout: str) -> str | None:
+        """The name of the cluster in what `identify` printed; None if it printed none."""
         ...
 
     def estimate(self, output: str) -> str | None:

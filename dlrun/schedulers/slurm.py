@@ -25,6 +25,7 @@ REQUEUE = (
 )
 HIDES_ENVIRONMENT = True
 SIGNALS_EARLY = True
+IDS_NAME_CLUSTER = False
 WRITES_IN_PLACE = True
 TELLS_OF_LOST_NODES = True
 
@@ -43,6 +44,23 @@ def submitted(stdout: str) -> str:
             return match[1]
     message = "sbatch printed no job id"
     raise OperationFailed(message, help="`squeue --me` shows whether the job is there")
+
+
+def cluster(text: str) -> str | None:
+    """The cluster in `123;cluster`, which sbatch prints where it was sent to another than its own."""
+    match = re.search(r"^(?:\d+;|Submitted batch job \d+ on cluster )(\S+)\s*$", text, re.MULTILINE)
+    return match[1] if match else None
+
+
+def identify() -> Sequence[str]:
+    """Arguments that ask the controller for its configuration, which has the name of the cluster."""
+    return ("scontrol", "show", "config")
+
+
+def identified(stdout: str) -> str | None:
+    """The `ClusterName` in what `scontrol show config` printed."""
+    match = re.search(r"^ClusterName\s*=\s*(\S+)", stdout, re.MULTILINE)
+    return match[1] if match else None
 
 
 def estimate(output: str) -> str | None:

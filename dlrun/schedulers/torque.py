@@ -8,7 +8,17 @@ from dlrun.model.job import JobStatus, State
 from dlrun.model.text import Shell
 from dlrun.schedulers import qstat
 from dlrun.schedulers.openpbs import HOSTS, accounts, advice, estimate, submit
-from dlrun.schedulers.pbs_clients import cancel, hold, release, restarts, submitted, task_id
+from dlrun.schedulers.pbs_clients import (
+    cancel,
+    cluster,
+    hold,
+    identified,
+    identify,
+    release,
+    restarts,
+    submitted,
+    task_id,
+)
 from dlrun.schedulers.pbs_directives import PREFIX
 from dlrun.schedulers.pbs_states import job_status
 from dlrun.schedulers.refusals import says_only
@@ -21,9 +31,12 @@ __all__ = [
     "advice",
     "array",
     "cancel",
+    "cluster",
     "directives",
     "estimate",
     "hold",
+    "identified",
+    "identify",
     "release",
     "submit",
     "submitted",
@@ -38,6 +51,7 @@ RESTARTS = Shell(restarts("start_count"))
 REQUEUE = None
 HIDES_ENVIRONMENT = False
 SIGNALS_EARLY = False
+IDS_NAME_CLUSTER = True
 WRITES_IN_PLACE = False
 TELLS_OF_LOST_NODES = False
 

@@ -73,7 +73,8 @@ def submit(dlrun: Dlrun, clients: Clients, scheduler: str = "slurm", *more: str,
 def test_submit_is_one_call_from_the_job_directory(dlrun, clients, scheduler, program, said, job_id, argv):
     clients.answer(program, said)
     ran = submit(dlrun, clients, scheduler, SLURM_JOB_ID="1", SBATCH_ACCOUNT="x", PBS_JOBID="2", RANK="3")
-    (call,) = clients.calls()
+    *asked, call = clients.calls()
+    assert [one["argv"] for one in asked] == ([["show", "config"]] if scheduler == "slurm" else [])
     assert (call["name"], call["argv"], call["cwd"]) == (program, argv, str(dlrun.place / "job"))
     assert not {"SLURM_JOB_ID", "SBATCH_ACCOUNT", "PBS_JOBID", "RANK"} & set(call["env"])
     assert "HOME" in call["env"]
@@ -127,7 +128,7 @@ def test_a_wrong_account_is_told_with_those_that_the_user_has(dlrun, clients, gi
 def test_another_refusal_asks_for_no_accounts(dlrun, clients):
     clients.answer("sbatch", code=1, stderr="sbatch: error: Invalid partition name specified\n")
     submit(dlrun, clients, code=1)
-    assert [call["name"] for call in clients.calls()] == ["sbatch"]
+    assert [call["name"] for call in clients.calls()] == ["scontrol", "sbatch"]
 
 
 def test_status_of_many_jobs_is_one_call(dlrun, clients):

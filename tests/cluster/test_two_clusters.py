@@ -1,0 +1,109 @@
+"""Two Slurm clusters with one home: a job is asked about, cancelled and held on its own cluster alone."""
+
+from __future__ import annotations
+
+import json
+import os
+
+import pytest
+
+from tests.cluster import Cluster, ClusterSpec, NodeType, why_not
+from tests.cluster.jobs import User, bash
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.slow,
+    pytest.mark.skipif(bool(why_not()), reason=why_not()),
+]
+
+SITE = {
+    "name": "first-site",
+    "recognise": {"cluster_name": "first"},
+    "scheduler": {"type": "slurm", "version": "22.05", "memory": "none"},
+    "launcher": {"name": "srun"},
+}
+ONE = {"nodes": 1, "ranks_per_node": 1, "cpus_per_rank": 1, "walltime": "10m"}
+LONG = {"command": bash("sleep 600"), "resources": ONE}
+
+
+class AtHome(User):
+    """A user whose home is on the first cluster, also when working on the second one."""
+
+    def __init__(self, cluster: Cluster, home: str, site: dict) -> None:
+        super().__init__(cluster, site)
+        self.home = home
+
+    def dlrun(self, *words, env=None, **how):
+        return super().dlrun(*words, env={"HOME": self.home, **(env or {})}, **how)
+
+    def real_state(self, job: str) -> str:
+        """What the cluster itself calls the job's state."""
+        return self.scontrol(job)["JobState"]
+
+
+@pytest.fixture(scope="module")
+def users():
+    """Alice on the first and on the second cluster; both count their jobs from 1."""
+    name = f"two-{os.getpid()}"
+    node = (NodeType(count=1),)
+    with (
+        Cluster(ClusterSpec(node_types=node, cluster_name="first"), name=f"{name}-a") as first,
+        Cluster(ClusterSpec(node_types=node, cluster_name="second"), name=f"{name}-b") as second,
+    ):
+        home = str(first.home("alice"))
+        other = {**SITE, "name": "second-site", "recognise": {"cluster_name": "second"}}
+        yield AtHome(first, home, SITE), AtHome(second, home, other)
+
+
+@pytest.fixture
+def twins(users):
+    """A job on each cluster with the same id; both run."""
+    first, second = users
+    here, there = first.submit({**LONG, "name": "here"}), second.submit({**LONG, "name": "there"})
+    assert here == there
+    first.running("here")
+    second.running("there")
+    yield first, second, here
+    for user in users:
+        user.cluster.on("login", ["scancel", here], user="root")
+        user.ended("here" if user is first else "there")
+
+
+def test_a_job_of_another_cluster_is_left_alone(twins):
+    first, second, job = twins
+    record = json.loads((first.job_dir("here") / "submission.json").read_text())
+    assert record["cluster"] == "first"
+
+    for words in (("cancel", "here"), ("hold", "here"), ("release", "here"), ("resubmit", "here")):
+        refused = second.dlrun(*words, code=1)
+        assert "job of cluster `first`, and `second` answers here" in refused.stderr, words
+        assert "help: " in refused.stderr
+    assert (first.real_state(job), second.real_state(job)) == ("RUNNING", "RUNNING")
+
+    (run,) = second.state("here")
+    assert (run["state"], run["reason"]) == ("unknown", "on first, not reachable from here")
+    listed = second.dlrun("list").stdout.splitlines()
+    assert any(line.startswith("there-") and "running" in line for line in listed)
+    assert any(line.startswith("here-") and "on first" in line for line in listed)
+    assert second.why("here")["cause"] == "open"
+
+    first.dlrun("cancel", "here")
+    assert first.ended("here")[0]["state"] == "cancelled"
+    assert second.real_state(job) == "RUNNING"
+
+
+def test_a_dependency_on_a_job_of_another_cluster_is_refused(twins):
+    _, second, _ = twins
+    path = second.write("after.yaml", {**LONG, "name": "next", "framework": "torch", "after": ["here"]})
+    refused = second.dlrun("submit", str(path), code=2)
+    assert "job of cluster `first`, and `second` answers here" in refused.stderr
+
+
+def test_a_profile_of_another_cluster_is_warned_about(users):
+    first, second = users
+    profile = first.directory / "site.yaml"
+    path = second.write("wrong.yaml", {**LONG, "name": "wrong", "framework": "torch"})
+    done = second.dlrun("submit", str(path), "--site", str(profile), "--parsable")
+    assert "warning: site `first-site` describes cluster `first`, and `second` answers here" in done.stderr
+    second.dlrun("cancel", done.stdout.strip())
+    second.ended("wrong")
