@@ -140,12 +140,6 @@ class Area(Place):
             os.rename(b"part." + name, name, src_dir_fd=self.control, dst_dir_fd=self.directory)
             remove_tree(self.control, trash)
 
-    def withdraw(self, name: bytes) -> None:
-        """Make a published set the part that a new version is built from; nobody sees it any more."""
-        self.discard(self.control, b"part." + name)
-        os.rename(name, b"part." + name, src_dir_fd=self.directory, dst_dir_fd=self.control)
-        os.chmod(b"part." + name, 0o700, dir_fd=self.control)
-
     def to_trash(self, directory: int, name: bytes) -> bytes:
         """Take a name away in one step; what it named stands in the control directory under the name returned."""
         trash = "trash.{}.{}".format(os.getpid(), time.monotonic()).encode("ascii")

@@ -2,19 +2,19 @@
 
 import contextlib
 import os
-from typing import Dict, List
+from typing import Dict, Iterable, List, Set, Tuple
 
-from . import journal, resume
+from . import journal, resume, space
 from .area import boot
 from .blocks import Blocks
 from .board import DONE, Board
 from .errors import Damaged
-from .form import Form, form
+from .form import Files, Form, form
 from .hashing import Hasher
 from .manifest import Manifest
 from .place import Place
 from .resume import MANIFEST, TREE
-from .safety import LIST, opened
+from .safety import LIST, below, opened
 from .system import sync_file_system
 
 _BOOT = b"boot"
@@ -61,34 +61,82 @@ class Build:
         os.chmod(TREE, 0o700, dir_fd=self.directory)
         self.tree = os.open(TREE, LIST, dir_fd=self.directory)
         self.form: Form = form(strategy, self.tree, manifest, blocks, name)
-        self.kept = self._resume()
+        self.kept = self._resume(self.directory, self.form)
         self._clear()
+        if not self.kept:
+            self.kept = self._inherit()
+        self._note()
 
-    def _resume(self) -> Dict[int, bytes]:
-        earlier = resume.load(self.directory, self.hasher)
+    def _resume(self, directory: int, there: Form) -> Dict[int, bytes]:
+        """The blocks that need no copying of what stands in a directory as `there`."""
+        earlier = resume.load(directory, self.hasher)
         if earlier is None or earlier.manifest.info.get("strategy", "copy") != self.form.strategy:
             return {}
         if earlier.manifest.info.get("source") != self.manifest.info.get("source"):
             return {}  # equal sizes and times prove nothing about another source's files
         if self.form.strategy == "pack" and earlier.manifest.id() != self.identity:
             return {}  # everything has another place in another tar file
-        same_boot = opened(self.directory, _BOOT, os.O_RDONLY)
+        same_boot = opened(directory, _BOOT, os.O_RDONLY)
         verify = True
         if same_boot is not None:
             with os.fdopen(same_boot, encoding="ascii") as file:
                 verify = file.read() != boot()
-        return resume.keep(earlier, self.form, self.manifest, self.blocks, verify)
+        return resume.keep(earlier, there, self.manifest, self.blocks, verify)
+
+    def _inherit(self) -> Dict[int, bytes]:
+        """Link what is still good of the published version, which stays until this one is published; its blocks."""
+        if not isinstance(self.form, Files) or self.manifest.xattrs:
+            return {}  # a tar file is written anew; attributes would be set on the published files
+        published = self.place.published(self.name)
+        if published is None:
+            return {}
+        try:
+            tree = below(published, TREE, LIST)
+        except OSError:
+            os.close(published)
+            return {}
+        try:
+            kept = self._resume(published, Files(tree, self.manifest, self.blocks))
+            written = self._entries(number for number in range(len(self.blocks)) if number not in kept)
+            kept = {number: found for number, found in kept.items() if not written & self._entries([number])}
+            if self.form.link(tree, self._entries(kept)):
+                return kept
+            self.form.clear(set())
+            return {}
+        finally:
+            os.close(tree)
+            os.close(published)
+
+    def _entries(self, numbers: Iterable[int]) -> Set[int]:
+        """The entries that have bytes in blocks."""
+        blocks = (self.blocks[number] for number in numbers)
+        return {entry for block in blocks for entry in range(block.first, block.first + block.many)}
 
     def _clear(self) -> None:
-        """Clear what is not kept, then note what is: safe to kill anywhere."""
-        stay = {
-            e
-            for n in self.kept
-            for e in range(self.blocks[n].first, self.blocks[n].first + self.blocks[n].many)
-        }
-        self.form.clear(stay)
+        """Remove what is not kept; safe to kill anywhere."""
+        if not self.kept:
+            journal.remove(self.directory)
+        self.form.clear(self._entries(self.kept))
+
+    def _note(self) -> None:
         note(self.directory, self.manifest, self.hasher, self.form.strategy)
         journal.replace(self.directory, self.identity, self.kept)
+
+    def needs(self) -> Tuple[int, int]:
+        """The bytes of disk and the number of files that what is missing takes."""
+        return space.needed(self.manifest, self.missing()), self.form.absent(self._entries(self.kept))
+
+    def require_space(self, where: bytes) -> None:
+        """NoSpace when the disk does not hold what is missing, in bytes or in files."""
+        size, count = self.needs()
+        space.require(self.tree, size, count, where)
+
+    def frees(self, old: Manifest) -> Tuple[int, int]:
+        """The bytes and files at least that go with an older version, but for what this one has from it."""
+        kept = self._entries(self.kept)
+        shared = sum(self.manifest.sizes[entry] for entry in kept)
+        sparse = sum(old.sizes[entry] for entry in old.sparse)
+        return max(0, old.size() - sparse - shared), max(0, old.files() - len(kept))
 
     def begin(self) -> None:
         """Make what the writers need; NoSpace when it does not fit. Call it before the first block."""
@@ -129,5 +177,5 @@ class Build:
             os.fsync(self.place.directory)
 
     def abandon(self) -> None:
-        """Remove everything: the space is needed."""
+        """Remove what was built: the space is needed, or it is damaged. A published version stays."""
         self.place.discard(self.place.control, b"part." + self.name)

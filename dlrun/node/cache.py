@@ -88,6 +88,11 @@ def evict(area: Area, enough: Callable[[], bool], but: bytes = b"") -> List[Entr
     return gone
 
 
+def evictable(area: Area, but: bytes) -> int:
+    """Bytes of the sets that no running job uses, without the set `but`."""
+    return sum(entry.bytes for entry in entries(area) if entry.name != but and not entry.users)
+
+
 def make_room(area: Area, quota: Optional[int], need: int, size: int, but: bytes) -> List[Entry]:
     """Evict until `need` more bytes fit the disk and all sets with one of `size` the quota; NoSpace for the quota.
 
@@ -97,8 +102,7 @@ def make_room(area: Area, quota: Optional[int], need: int, size: int, but: bytes
     def total() -> int:
         return size + sum(entry.bytes for entry in entries(area) if entry.name != but)
 
-    may_go = sum(entry.bytes for entry in entries(area) if entry.name != but and not entry.users)
-    if space.free(area.directory) + may_go < need:
+    if space.free(area.directory) + evictable(area, but) < need:
         return []  # all of them would be too few
     gone = evict(
         area, lambda: space.free(area.directory) >= need and (quota is None or total() <= quota), but

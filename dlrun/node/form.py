@@ -13,7 +13,7 @@ from .blocks import Blocks
 from .errors import Damaged
 from .finish import finish
 from .hashing import Hasher
-from .manifest import Manifest
+from .manifest import FILE, LINK, Manifest
 from .reading import Reader
 from .remove import remove_tree
 from .tarball import Layout, TarReader, TarWriter, open_tar
@@ -39,6 +39,16 @@ class Files:
     def clear(self, keep: Set[int]) -> None:
         """Remove everything but the files of the entries to keep."""
         tree.sweep(self.root, self.manifest, keep)
+
+    def link(self, other: int, entries: Set[int]) -> bool:
+        """Give files of another tree a name here too; whether that was possible for all of the entries."""
+        return tree.link_files(other, self.root, self.manifest, entries)
+
+    def absent(self, there: Set[int]) -> int:
+        """The files, links and directories that are still to be made when the files of some entries are there."""
+        kinds = self.manifest.kinds
+        made = sum(kind == LINK or (kind == FILE and entry not in there) for entry, kind in enumerate(kinds))
+        return made + tree.absent_directories(self.root, self.manifest)
 
     def begin(self) -> None:
         """Make what the writers need; NoSpace when it does not fit."""
@@ -90,6 +100,10 @@ class Pack:
         for name in map(os.fsencode, os.listdir(self.root)):
             if not (keep and name == self.names[0]):
                 remove_tree(self.root, name)
+
+    def absent(self, there: Set[int]) -> int:
+        """The files that are still to be made when those of some entries are there."""
+        return 1 if there else 2
 
     def begin(self) -> None:
         """Make the file in its full size, with its space reserved; NoSpace when it does not fit."""

@@ -339,6 +339,9 @@ class Member:
             build, digest = prepared.build, final.message["digest"]
             if digest is not None and digest != self.digest:
                 build.abandon()
+                stage.area.discard(
+                    stage.area.directory, stage.name
+                )  # it may have given this copy the wrong blocks
                 raise Damaged(
                     "the copy that an earlier run left here is not what the source holds now",
                     "it was removed; run again",

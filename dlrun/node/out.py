@@ -10,7 +10,7 @@ import sys
 import time
 from typing import List, Optional
 
-from . import hashing, journal, local, pace, space, survey, text, tree
+from . import hashing, journal, local, pace, survey, text, tree
 from .blocks import FEW, Blocks
 from .board import Board
 from .build import Build
@@ -109,7 +109,7 @@ class Out:
             manifest = subset(manifest, lambda entry: entry not in there)
         blocks = Blocks(manifest, few)
         build = Build(self.place, self.place.name, manifest, blocks, self.hasher)
-        space.check(build.tree, manifest, build.missing(), self.place.path)
+        build.require_space(self.place.path)
         build.begin()
         fault = self._copy(build)
         if fault is None:

@@ -1,5 +1,7 @@
 """What a set is built and published in: a node's staging directory, or a destination for results."""
 
+from typing import Optional
+
 
 class Place:
     """The directory that published names stand in, and the hidden one beside them that only we see."""
@@ -10,6 +12,10 @@ class Place:
     def part(self, name: bytes) -> int:
         """A descriptor of the directory in which a set is built; what an earlier run left is still in it."""
         raise NotImplementedError
+
+    def published(self, name: bytes) -> Optional[int]:  # noqa: ARG002 - where versions replace one another
+        """A descriptor of the published version's directory, or None."""
+        return None
 
     def publish(self, name: bytes) -> None:
         """Give the finished part its name, in one step."""

@@ -1,10 +1,11 @@
 """Whether a data set fits the disk, asked before its first byte."""
 
 import os
+from typing import Optional
 
 from . import memory, text
 from .errors import NoSpace
-from .manifest import FILE, Manifest
+from .manifest import Manifest
 
 MEMORY_MARGIN = 0.1  # part of the free memory that is left: the training is still to start
 _CLUSTER = 4096  # bytes that a file's last piece and a directory take at least
@@ -37,10 +38,10 @@ def in_memory(descriptor: int) -> bool:
         return False
 
 
-def check(descriptor: int, manifest: Manifest, missing: int, where: bytes, packed: bool = False) -> None:
-    """NoSpace when what is missing of a data set does not fit, in bytes or, unless it is one file, in files."""
-    count = manifest.kinds.count(FILE) + len(manifest.dirs) if missing and not packed else 0
-    require(descriptor, needed(manifest, missing), count, where)
+def free_files(descriptor: int) -> Optional[int]:
+    """Files that a descriptor's file system can still take; None where it has no bound."""
+    status = os.fstatvfs(descriptor)
+    return status.f_favail if status.f_files else None
 
 
 def require(descriptor: int, wanted: int, count: int, where: bytes) -> None:
@@ -59,12 +60,9 @@ def require(descriptor: int, wanted: int, count: int, where: bytes) -> None:
             message,
             "remove sets with `dlrun stage-data --evict NAME`, stage to another disk, or take strategy shard or in_place",
         )
-    status = os.fstatvfs(descriptor)
-    if count and status.f_files and status.f_favail < count:
-        message = "node {}: `{}` can take {} more files, the data set has {}".format(
-            node, text.name(where), status.f_favail, count
+    left = free_files(descriptor)
+    if left is not None and left < count:
+        message = "node {}: `{}` can take {} more files, and the data set needs {}".format(
+            node, text.name(where), left, count
         )
-        raise NoSpace(
-            message,
-            "pack the files",
-        )
+        raise NoSpace(message, "strategy pack stages one file")

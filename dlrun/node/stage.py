@@ -144,30 +144,49 @@ class Stage:
         )
 
     def _begin(self, manifest: Manifest, blocks: Blocks) -> Build:
-        self.make_way()
+        self.check_unused()
         build = Build(self.area, self.name, manifest, blocks, self.hasher, self.form_name)
         try:
-            missing = space.needed(manifest, build.missing())
-            gone = cache.make_room(self.area, self.given.quota, missing, manifest.size(), self.name)
-            self.notes += ["evicted `{}`".format(entry.name.decode("ascii")) for entry in gone]
-            space.check(build.tree, manifest, build.missing(), self.area.path, self.form_name == "pack")
+            try:
+                self._room(build)
+            except NoSpace:
+                if not self._make_way(build):
+                    raise
+                self._room(build)
             build.begin()
         except NoSpace:
             build.abandon()
             raise
         return build
 
-    def make_way(self) -> None:
-        """A published set of this name is out of date: what is still good of it becomes the part."""
-        old = self.area.published(self.name)
+    def _room(self, build: Build) -> None:
+        """Evict other sets until what is missing fits; NoSpace when it does not."""
+        size, needed = build.manifest.size(), space.needed(build.manifest, build.missing())
+        gone = cache.make_room(self.area, self.given.quota, needed, size, self.name)
+        self.notes += ["evicted `{}`".format(entry.name.decode("ascii")) for entry in gone]
+        build.require_space(self.area.path)
+
+    def _make_way(self, build: Build) -> bool:
+        """Remove the published version, which is out of date, if that makes the new one fit; whether it was removed."""
+        old = warm.load(self.area, self.name)
         if old is None:
-            return
-        os.close(old)
+            return False
+        (size, count), (freed, files) = build.needs(), build.frees(old)
+        left = space.free_files(build.tree)
+        if space.free(build.tree) + freed + cache.evictable(self.area, self.name) < size:
+            return False
+        if left is not None and left + files < count:
+            return False
+        self.area.discard(self.area.directory, self.name)
+        self.notes.append("the previous version was removed first: the disk does not hold both")
+        return True
+
+    def check_unused(self) -> None:
+        """NodeError when another job uses the published version of this set, which is out of date."""
         others = uses.users(self.area, self.name, self.given.job)
         if others:
             message = "`{}` is out of date and in use by job {}".format(self.given.name, ", ".join(others))
             raise NodeError(message, "stage the new version under another name")
-        self.area.withdraw(self.name)
 
     def task(self, manifest: Manifest, blocks: Blocks, board: Board, build: Optional[Build] = None) -> Task:
         """What the lanes are to do: copy into the build, or without one only pass on."""

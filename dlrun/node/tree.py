@@ -71,6 +71,44 @@ def make_directories(root: int, manifest: Manifest) -> None:
     directories.close()
 
 
+def _there(directory: int, name: bytes) -> bool:
+    try:
+        os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def absent_directories(root: int, manifest: Manifest) -> int:
+    """How many of the manifest's directories are not there."""
+    directories, absent = Directories(root), set()
+    for path in manifest.dirs[1:]:
+        parent, _, leaf = path.rpartition(b"/")
+        if parent in absent or not _there(directories(parent), leaf):
+            absent.add(path)
+    directories.close()
+    return len(absent)
+
+
+def link_files(other: int, root: int, manifest: Manifest, entries: Set[int]) -> bool:
+    """Give files of the tree `other` the same names below `root`; whether that was possible for all of them.
+
+    Not every file system can (BeeGFS and FAT have no hard links between directories, tmpfs counts them as files).
+    """
+    source, target = Directories(other), Directories(root)
+    try:
+        make_directories(root, manifest)
+        for entry in sorted(entries):
+            path, name = manifest.dirs[manifest.parents[entry]], manifest.names[entry]
+            os.link(name, name, src_dir_fd=source(path), dst_dir_fd=target(path), follow_symlinks=False)
+    except OSError:
+        return False
+    finally:
+        source.close()
+        target.close()
+    return True
+
+
 def make_large(root: int, manifest: Manifest, entries: List[int]) -> None:
     """Make the files that several processes will write, empty but of full size, with their space reserved.
 

@@ -191,12 +191,18 @@ def test_a_node_without_local_storage_is_told(open_path):
     assert "there is no node-local storage at" in found.stderr
 
 
-def on_small_disk(tmp_path, script):
-    """Run a shell script where $DISK is an empty file system of 24 MB."""
+def on_small_disk(tmp_path, script, inodes=None):
+    """Run a shell script where $DISK is an empty file system of 24 MB in memory, or on a disk with so many inodes."""
     if os.geteuid() != 0 or not shutil.which("unshare"):
         pytest.skip("needs root and unshare, to mount a small file system")
     (tmp_path / "disk").mkdir()
-    whole = 'mount -t tmpfs -o size=24m,mode=0755 tmpfs "$DISK" || exit 77; ' + script
+    mount = 'mount -t tmpfs -o size=24m,mode=0755 tmpfs "$DISK"'
+    if inodes is not None:
+        image = tmp_path / "image"
+        with image.open("wb") as file:
+            file.truncate(24 << 20)
+        mount = f'mkfs.ext4 -q -N {inodes} {image} && mount -o loop {image} "$DISK"'
+    whole = f"{{ {mount}; }} || exit 77; " + script
     found = subprocess.run(
         ["unshare", "--mount", "sh", "-c", whole],
         capture_output=True,
