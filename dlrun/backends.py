@@ -1,4 +1,4 @@
-"""Names of back ends and the modules behind them; third parties add theirs through entry points.
+"""Names of back ends and where each is, `module` or `module:attribute`; third parties add theirs through entry points.
 
 The tables are literal: reading entry points costs more than everything else at start-up, so it is done
 only for a name that is not here.
@@ -24,8 +24,9 @@ LAUNCHERS = {
     name: f"dlrun.launchers.{name}"
     for name in ("srun", "openmpi", "hydra", "intelmpi", "pals", "ibrun", "ssh", "local")
 }
+_OF_MPI = ("chainermn", "cntk", "nvcaffe", "caffe_mpi", "torch_mpi", "theano_mpi")
 FRAMEWORKS = {
-    name: f"dlrun.frameworks.{name}"
+    name: f"dlrun.frameworks.mpi:{name}" if name in _OF_MPI else f"dlrun.frameworks.{name}"
     for name in (
         "torch",
         "horovod",
@@ -83,7 +84,9 @@ def framework_options(name: str) -> type | None:
 
 def _load(kind: str, name: str, table: Mapping[str, str]) -> Any:
     if name in table:
-        return importlib.import_module(table[name])
+        path, _, attribute = table[name].partition(":")
+        module = importlib.import_module(path)
+        return getattr(module, attribute) if attribute else module
     from importlib.metadata import entry_points  # noqa: PLC0415 - 50 ms, and nearly never needed
 
     for point in entry_points(group=f"dlrun.{kind}s", name=name):

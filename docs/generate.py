@@ -227,8 +227,12 @@ def readme(text: str) -> str:
         "job.sh": f"```bash\n{excerpt(scripts['job.sh'])}```\n",
         "rank.sh": f"```bash\n{rank_excerpt(scripts['rank.sh'])}```\n",
         "commands": table(
-            ("command", "what it does"),
-            [(f"`dlrun {name}`", text) for name, (_, text) in cli.COMMANDS.items()],
+            ("", "command", "what it does"),
+            [
+                (heading if name == next(iter(rows)) else "", f"`dlrun {name}`", text)
+                for heading, rows in cli.GROUPS.items()
+                for name, (_, text) in rows.items()
+            ],
         ),
     }
     for name, part in parts.items():

@@ -1,4 +1,4 @@
-"""The `dlrun` program: a table of commands loaded when used, and the one place where errors become messages."""
+"""The `dlrun` program: a table of commands, each imported when it is used, and the error boundary."""
 
 from __future__ import annotations
 
@@ -11,31 +11,44 @@ import click
 from dlrun import __version__
 from dlrun.errors import DlrunError
 
-COMMANDS: dict[str, tuple[str, str]] = {
-    "submit": ("submit", "Submit the job that a training spec describes."),
-    "plan": ("plan", "Show what would be submitted: layout, placement, variables, cost."),
-    "render": ("render", "Print the job script, or write the whole job directory."),
-    "explain": ("explain", "Say where a value comes from and why, or what a problem code means."),
-    "status": ("status", "Show what has become of jobs."),
-    "logs": ("logs", "Show what a job printed."),
-    "why": ("why", "Say why a job ended, and what to do next."),
-    "verify": ("verify", "Check on the real nodes that ranks run as planned."),
-    "fetch": ("fetch", "Bring back what a job on a login node has written."),
-    "cancel": ("cancel", "End jobs."),
-    "hold": ("hold", "Keep waiting jobs from starting."),
-    "release": ("release", "Let held jobs go."),
-    "resubmit": ("resubmit", "Submit a job's plan once more, or only what failed."),
-    "results": ("results", "Show what each run of a job gave: parameters, state, time, metrics."),
-    "scale": ("scale", "Measure how a training scales: speed-up and efficiency against nodes."),
-    "list": ("list", "List your jobs."),
-    "stage-data": ("stage_data", "Bring data sets to the nodes' own storage, and look after them there."),
-    "tune-affinity": ("tune_affinity", "Place ranks on the cores, memory, GPUs and NICs of a node."),
-    "site": ("site", "List, show and check site profiles."),
-    "schema": ("schema", "Print the JSON Schema of specs or site profiles."),
-    "completion": ("completion", "Print the shell completion script."),
-    "help": ("topics", "Explain exit codes and environment variables."),
+GROUPS: dict[str, dict[str, tuple[str, str]]] = {
+    "Run": {
+        "submit": ("submit", "Submit a job from a training spec."),
+        "plan": ("plan", "Show what would be submitted, and what it would cost."),
+        "render": ("render", "Print the job script, or write the whole job directory."),
+        "resubmit": ("resubmit", "Submit a job again, or only its failed sweep points."),
+        "cancel": ("control:cancel", "Cancel jobs."),
+        "hold": ("control:hold", "Hold pending jobs, so that they do not start."),
+        "release": ("control:release", "Release held jobs."),
+    },
+    "Look": {
+        "list": ("list", "List your jobs."),
+        "status": ("status", "Show the state of jobs."),
+        "logs": ("logs", "Show or follow the logs of a job."),
+        "why": ("why", "Find out why a job failed, and what to do next."),
+        "results": ("results", "Tabulate the runs of a job: parameters, state, time, metrics."),
+        "explain": ("explain", "Explain a value of a plan, or a problem code."),
+        "fetch": ("fetch", "Copy a remote job's logs and state from its login node."),
+    },
+    "Data and placement": {
+        "stage-data": ("stage_data", "Copy data sets to node-local storage, list them, evict them."),
+        "tune-affinity": (
+            "tune_affinity",
+            "Bind ranks to cores, memory, GPUs and NICs of a node.",
+        ),
+        "verify": ("verify", "Run a short job that checks binding and network."),
+        "scale": ("scale", "Measure speed-up and efficiency over node counts."),
+    },
+    "Admin": {
+        "site": ("site", "List, show, check, detect and write site profiles."),
+        "schema": ("schema", "Print the JSON Schema of training specs or site profiles."),
+        "completion": ("completion", "Print the shell completion script."),
+        "help": ("topics", "Explain exit codes and environment variables."),
+    },
 }
-"""Command name -> module of `dlrun.cli` with a click object `command`, and its line of help."""
+"""Heading -> command name -> where its click command is in `dlrun.cli` (`module`, or `module:attribute`), and its summary."""
+
+COMMANDS = {name: row for rows in GROUPS.values() for name, row in rows.items()}
 
 
 class LazyGroup(click.Group):
@@ -49,7 +62,8 @@ class LazyGroup(click.Group):
         """Import a command; None if there is no such command."""
         if cmd_name not in COMMANDS:
             return None
-        command = import_module(f"dlrun.cli.{COMMANDS[cmd_name][0]}").command
+        module, _, attribute = COMMANDS[cmd_name][0].partition(":")
+        command = getattr(import_module(f"dlrun.cli.{module}"), attribute or "command")
         assert isinstance(command, click.Command)  # noqa: S101 - the table names click commands only
         return command
 
@@ -79,9 +93,11 @@ class LazyGroup(click.Group):
             return _reader_left()
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The table's own lines, so that `--help` imports no command."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, text) for name, (_, text) in COMMANDS.items()])
+        """The summaries of the table, so that `--help` imports no command."""
+        width = max(map(len, COMMANDS))
+        for heading, rows in GROUPS.items():
+            with formatter.section(heading):
+                formatter.write_dl([(name.ljust(width), text) for name, (_, text) in rows.items()])
 
 
 class UsageError(DlrunError):
@@ -107,7 +123,10 @@ class UsageError(DlrunError):
 )
 @click.pass_context
 def group(ctx: click.Context, color: str, error_format: str) -> None:
-    """Launch deep-learning training on HPC clusters: a spec and a site profile in, a job that is placed right out."""
+    """Generate and submit deep-learning training jobs on HPC clusters, from a training spec and a site profile.
+
+    Ranks are bound to cores, memory, GPUs and NICs; every value comes with its reason.
+    """
     ctx.obj = {"color": color, "error_format": error_format}
 
 

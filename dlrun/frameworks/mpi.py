@@ -1,4 +1,4 @@
-"""Any MPI program: the launcher tells every rank who it is, and nothing more is needed."""
+"""MPI programs: the launcher starts the ranks, MPI_Init finds the others, and nothing more is set."""
 
 from __future__ import annotations
 
@@ -25,3 +25,29 @@ class Options:
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
     """One process for each rank."""
     return (Role(name="rank", place="rank", argv=tuple(command)),)
+
+
+class Library:
+    """A library whose programs are started as any MPI program is; only its name and title are its own."""
+
+    LAUNCHERS = LAUNCHERS
+    Options = Options
+    ports, comm_cores = staticmethod(ports), staticmethod(comm_cores)
+    problems, roles = staticmethod(problems), staticmethod(roles)
+
+    def __init__(self, name: str, title: str) -> None:
+        self.NAME, self.TITLE = name, title
+
+
+# Caffe-MPI README, "Try your first MPI Caffe": its first process keeps the parameters.
+caffe_mpi = Library("caffe_mpi", "Caffe-MPI")
+# Chainer documentation, Distributed training: the communicator `naive` needs no GPU.
+chainermn = Library("chainermn", "ChainerMN")
+# CNTK documentation, Multiple GPUs and machines; CNTK 2.7 needs Open MPI 1.10.
+cntk = Library("cntk", "CNTK")
+# NVIDIA/caffe, src/caffe/clusters.cpp; `--gpu` chooses each rank's GPUs.
+nvcaffe = Library("nvcaffe", "NVIDIA Caffe")
+# Theano-MPI, theanompi/run_bsp.sh: its worker takes its device as an argument, `cuda{{ local_rank }}`.
+theano_mpi = Library("theano_mpi", "Theano-MPI")
+# TorchMPI for Lua Torch: facebookresearch/TorchMPI, docs/launchscripts.md.
+torch_mpi = Library("torch_mpi", "TorchMPI")
