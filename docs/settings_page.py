@@ -13,6 +13,7 @@ from dlrun.fabrics.rules import say
 from dlrun.fabrics.table import Rule, does, left_out, rules, sources
 from dlrun.model.site import Site
 from dlrun.plan.build import Inputs, build
+from dlrun.render.affinity.variables import VARIABLES
 from dlrun.resources import directory
 
 _CLASSES = {
@@ -42,6 +43,12 @@ def settings_page(note: str) -> str:
         text += f"\n## {cls.capitalize()}\n\n{meaning}\n\n"
         rows = [_row(rule) for rule in rules() if rule.cls == cls]
         text += _table(("fabric", "library", "variable", "value", "when", "why", "source"), rows)
+    text += "\n## Variables of a placement\n\nWhat `dlrun tune-affinity` and `rank.sh` set besides binding a rank.\n\n"
+    differ = {True: "yes", False: "no"}
+    text += _table(
+        ("variable", "read by", "may differ by rank", "why"),
+        [(f"`{v.name}`", v.reader, differ[v.may_differ], v.because.replace("`", "")) for v in VARIABLES],
+    )
     text += "\n## Variables\n\nWhat each of them sets.\n\n"
     text += _table(
         ("variable", "sets"), [(f"`{name}`", _plain(said)) for name, said in sorted(does().items())]

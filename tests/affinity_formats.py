@@ -69,7 +69,6 @@ def _view(variables: Mapping[str, str], rank: int, count: int, topology: Topolog
     adapters = {
         variables.get("DLRUN_NIC"),
         variables.get("UCX_NET_DEVICES", "").removesuffix(":1") or None,
-        variables.get("NCCL_IB_HCA", "").removeprefix("=") or None,
     } - {None}
     return {
         "threads": int(_agreed("threads", {variables[name] for name in THREADS if name in variables}) or 0),

@@ -16,6 +16,7 @@ from dlrun.plan.affinity.presets import PRESETS
 from dlrun.render.affinity.formats import FORMATS, find
 from dlrun.render.affinity.settings import Job
 from dlrun.render.affinity.settings import settings as affinity_settings
+from dlrun.render.affinity.variables import MAY_DIFFER, SAME
 from tests.affinity_formats import CARRIED, READERS, view
 from tests.properties.topologies import requests, topologies
 
@@ -63,3 +64,16 @@ def test_horovods_threads_are_on_communication_cores_of_their_own_ranks(topology
         assert cpu in {*rank.comm, *(pu for siblings in rank.comm_siblings for pu in siblings)}
         taken = {cpu for name, cpu in ((s.name, s.value) for s in found) if name == "CCL_WORKER_AFFINITY"}
         assert str(cpu) not in ",".join(taken).split(",") or not rank.comm_siblings[0]
+
+
+@SOME
+@given(topology=topologies(), request=requests(), preset=st.sampled_from(sorted(KINDS)))
+def test_ranks_differ_only_in_variables_that_may_differ(topology, request, preset):
+    """A library that builds one picture of the node from all ranks fails where their values differ."""
+    try:
+        placement = place(topology, request)
+    except Invalid:
+        assume(False)
+        raise
+    for setting in affinity_settings(placement, Job(preset=KINDS[preset])):
+        assert setting.name in (SAME if setting.rank is None else MAY_DIFFER), setting

@@ -30,6 +30,7 @@ def topologies(draw, gpus: bool = True) -> Topology:
                     )
                 l3 += 1
             numa += 1
+    adapter = draw(st.sampled_from(["hsi", "mlx5_"]))
     ids = list(range(len(places) * smt + draw(st.integers(0, 9))))
     rng.shuffle(ids)
     cores = [Core(pus=tuple(ids[i * smt : i * smt + smt]), **place) for i, place in enumerate(places)]
@@ -53,7 +54,9 @@ def topologies(draw, gpus: bool = True) -> Topology:
         gpus=tuple(Gpu(index=i, numa=n) for i, n in enumerate(draw(st.lists(where, max_size=8))))
         if gpus
         else (),
-        nics=tuple(Nic(name=f"n{i}", numa=n) for i, n in enumerate(draw(st.lists(where, max_size=4)))),
+        nics=tuple(
+            Nic(name=f"{adapter}{i}", numa=n) for i, n in enumerate(draw(st.lists(where, max_size=4)))
+        ),
         allowed=tuple(allowed) or None,
         reserved=some([0, 0, 1, 4, 20]),
         isolated=some([0, 0, 0, 1, 4]),

@@ -163,7 +163,3 @@ def _devices(placement: Placement, rank: RankPlacement) -> Iterable[Setting]:
         yield Setting(
             name="UCX_NET_DEVICES", value=f"{rank.nic}:1", because="the nearest adapter", rank=rank.rank
         )
-        if rank.gpus:
-            yield Setting(
-                name="NCCL_IB_HCA", value=f"={rank.nic}", because="the nearest adapter", rank=rank.rank
-            )

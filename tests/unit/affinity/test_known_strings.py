@@ -72,7 +72,7 @@ def test_intel_mpi_masks_of_two_block_numbered_packages():
         (
             "dgx-a100",
             "torch",
-            {"CUDA_VISIBLE_DEVICES": "0", "UCX_NET_DEVICES": "mlx5_0:1", "NCCL_IB_HCA": "=mlx5_0"},
+            {"CUDA_VISIBLE_DEVICES": "0", "UCX_NET_DEVICES": "mlx5_0:1"},
         ),
         ("lumi-g", "torch", {"ROCR_VISIBLE_DEVICES": "0", "OMP_PROC_BIND": "close"}),
         ("skx-block", "tensorflow", {"TF_NUM_INTRAOP_THREADS": "24", "TF_NUM_INTEROP_THREADS": "1"}),

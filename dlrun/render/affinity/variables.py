@@ -1,0 +1,75 @@
+"""Every variable that a placement sets, and whether its value may differ from rank to rank of a node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Variable:
+    """A variable, who reads it, whether ranks of a node may have different values, and the reason with its source."""
+
+    name: str
+    reader: str
+    may_differ: bool
+    because: str
+
+
+def _own(name: str, reader: str, because: str) -> Variable:
+    return Variable(name=name, reader=reader, may_differ=True, because=because)
+
+
+def _same(name: str, reader: str, because: str) -> Variable:
+    return Variable(name=name, reader=reader, may_differ=False, because=because)
+
+
+_PROCESS = "read by one process for its own threads"
+_RUNTIME = "read by one process; which devices it opens is its own matter"
+
+VARIABLES = (
+    _own("DLRUN_CPUS", "dlrun", "the rank's own mask"),
+    _own("DLRUN_COMM_CPUS", "dlrun", "the rank's own communication cores"),
+    _own("DLRUN_LOADER_CPUS", "dlrun", "the rank's own data-loading cores"),
+    _own("DLRUN_NIC", "dlrun", "a name for scripts; no library reads it"),
+    _own("OMP_NUM_THREADS", "OpenMP", _PROCESS),
+    _own("MKL_NUM_THREADS", "Intel MKL", _PROCESS),
+    _own("OPENBLAS_NUM_THREADS", "OpenBLAS", _PROCESS),
+    _own("TF_NUM_INTRAOP_THREADS", "TensorFlow", _PROCESS),
+    _own("TF_NUM_INTEROP_THREADS", "TensorFlow", _PROCESS),
+    _own("OMP_PLACES", "OpenMP", _PROCESS),
+    _own("OMP_PROC_BIND", "OpenMP", _PROCESS),
+    _own("GOMP_CPU_AFFINITY", "GNU OpenMP", _PROCESS),
+    _own("KMP_AFFINITY", "Intel OpenMP", _PROCESS),
+    _own("KMP_HW_SUBSET", "Intel OpenMP", _PROCESS),
+    _own("KMP_BLOCKTIME", "Intel OpenMP", _PROCESS),
+    _own("CUDA_VISIBLE_DEVICES", "CUDA", _RUNTIME),
+    _own("ROCR_VISIBLE_DEVICES", "ROCm", _RUNTIME),
+    _own("ZE_AFFINITY_MASK", "Level Zero", _RUNTIME),
+    _own(
+        "UCX_NET_DEVICES",
+        "UCX",
+        "peers exchange the addresses of the devices that each opened; NVIDIA's own script sets it by rank "
+        "(openucx/ucx issue 7273)",
+    ),
+    _same(
+        "NCCL_IB_HCA",
+        "NCCL",
+        "NCCL finds each GPU's adapter itself, from those of the whole node: dlrun sets none, and a list in "
+        "`fabric.settings` is one for all ranks, or its rings do not close (NVIDIA/nccl issue 1478)",
+    ),
+    _same("CUDA_DEVICE_ORDER", "CUDA", "ranks would count the node's GPUs in different orders"),
+    _same("ZE_FLAT_DEVICE_HIERARCHY", "Level Zero", "ranks would count tiles or whole GPUs"),
+    _same("MLSL_NUM_SERVERS", "MLSL", "one list for the node is divided by it"),
+    _same("MLSL_SERVER_AFFINITY", "MLSL", "one list for the node, indexed by local rank"),
+    _same("CCL_WORKER_COUNT", "oneCCL", "one list for the node is divided by it"),
+    _same("CCL_WORKER_AFFINITY", "oneCCL", "one list for the node, indexed by local rank"),
+    _same("HOROVOD_THREAD_AFFINITY", "Horovod", "one list for the node, indexed by local rank"),
+    _same("HFI_NO_CPUAFFINITY", "PSM2", "a switch for the node's adapters"),
+)
+"""In the order of the documentation's table."""
+
+MAY_DIFFER = frozenset(variable.name for variable in VARIABLES if variable.may_differ)
+"""Names of the variables that may differ by rank."""
+
+SAME = frozenset(variable.name for variable in VARIABLES if not variable.may_differ)
+"""Names of the variables with one value for all ranks of a node."""
