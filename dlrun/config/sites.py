@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import field
 
+from dlrun.config import overrides
 from dlrun.config.checks import contradictions
 from dlrun.config.decode import Decoded, Given, decode
 from dlrun.config.document import parse
@@ -84,7 +85,26 @@ def load(first: ProfileText, find: Callable[[str, ProfileText], ProfileText | Pr
     problems += [*decoded.problems, *plain_secrets(merged, site=True)]
     if decoded.value is not None:
         problems += contradictions(decoded.value, decoded.origins)
-    return _profile(merged, decoded, problems, sources)
+    problems += overrides.faults(merged)
+    profile = _profile(merged, decoded, problems, sources)
+    if problems:
+        return profile
+    more = [fault for place in overrides.places(merged) for fault in at(profile, *place).problems]
+    return dataclasses.replace(profile, site=None, problems=tuple(dict.fromkeys(more))) if more else profile
+
+
+def at(profile: Profile, partition: str | None, node_type: str | None) -> Profile:
+    """The profile as it holds for jobs of this partition on nodes of this type (`overrides:` of both)."""
+    if profile.root is None:
+        return profile
+    root = overrides.overridden(profile.root, partition, node_type)
+    if root is profile.root:
+        return profile
+    decoded = decode(root, Site, document="site")
+    problems = [*decoded.problems, *plain_secrets(root, site=True)]
+    if decoded.value is not None:
+        problems += contradictions(decoded.value, decoded.origins)
+    return _profile(root, decoded, problems, dict(profile.sources))
 
 
 def _profile(

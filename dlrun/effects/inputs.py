@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from dlrun import backends
-from dlrun.config import layers
+from dlrun.config import layers, sites
 from dlrun.config.decode import Given, decode, framework_of
 from dlrun.config.document import parse
 from dlrun.config.layers import Assignment
@@ -24,9 +24,9 @@ from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import MAX_PROBLEMS, InvalidFile, Problem
 from dlrun.model.record import record
 from dlrun.model.site import Site
-from dlrun.model.spec import Spec
+from dlrun.model.spec import Resources, Spec
 from dlrun.model.topology import Topology
-from dlrun.plan.resources import node_type_of
+from dlrun.plan.resources import node_type_of, partition_of
 
 __all__ = ["Here", "Inputs", "LoadedSite", "load_site", "load_spec", "topology_for_site", "topology_for_spec"]
 
@@ -82,6 +82,7 @@ def load_spec(
         reader.add([*decoded.problems, *plain_secrets(root), *faulty_secrets(root)])
         reader.add(_framework_problems(root, options))
         if decoded.value is not None and loaded is not None and not reader.problems:
+            loaded = _on_its_nodes(loaded, decoded.value.resources)
             return Inputs(
                 spec=decoded.value,
                 site=loaded.site,
@@ -93,6 +94,13 @@ def load_spec(
                 loaded=loaded,
             )
     raise reader.failure()
+
+
+def _on_its_nodes(loaded: LoadedSite, wanted: Resources) -> LoadedSite:
+    """The site as it is for the partition and the node type of the job."""
+    partition = partition_of(wanted, loaded.site)[0]
+    profile = sites.at(loaded.profile, partition, node_type_of(wanted, loaded.site)[0])
+    return loaded if profile.site is None else replace(loaded, site=profile.site, profile=profile)
 
 
 def _over(root: MapNode, assignments: Sequence[Assignment], problems: list[Problem]) -> MapNode:

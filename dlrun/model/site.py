@@ -29,6 +29,20 @@ Transport = Literal["ib", "roce", "efa", "cxi", "psm2", "psm3", "opx", "tcp"]
 """What a communication library can talk over."""
 
 
+OVERRIDES = (
+    "scheduler",
+    "launcher",
+    "fabric",
+    "rendezvous",
+    "storage",
+    "environment",
+    "gpu_binding",
+    "billing",
+    "node_checks",
+)
+"""Parts of a profile that a node type or a partition may give otherwise, under `overrides:`."""
+
+
 @record(frozen=True, slots=True, kw_only=True)
 class Source:
     """Where values of the profile come from."""
@@ -131,6 +145,11 @@ class Partition:
     cpus_per_gpu: int | None = key("CPUs that must go with each GPU", default=None, minimum=1)
     billing: Billing | None = key("what jobs cost here; default: the site's rule", default=None)
     preemptable: bool = key("jobs here may be stopped for others", default=False)
+    overrides: Mapping[str, Any] = key(
+        "parts of the profile that differ in this partition, written as for the whole site: such as `fabric`, `storage`, "
+        "`environment`; they win over those of the node type",
+        factory=dict,
+    )
     note: str | None = key("what users should know", default=None)
 
 
@@ -147,6 +166,11 @@ class NodeType:
         default=None,
     )
     constraint: str | None = key("constraint that selects these nodes", default=None)
+    overrides: Mapping[str, Any] = key(
+        "parts of the profile that differ on these nodes, written as for the whole site: such as `fabric`, `storage`, "
+        "`environment`",
+        factory=dict,
+    )
     note: str | None = key("what users should know", default=None)
 
 

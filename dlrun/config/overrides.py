@@ -1,0 +1,78 @@
+"""Facts that belong to a partition or a node type: a profile as it holds for the nodes of one job.
+
+The site's own facts are the weakest, then those under `node_types.NAME.overrides`, then `partitions.NAME.overrides`.
+Each value keeps the place where it was written, so every reason that cites it names the right line.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+
+from dlrun.config.layers import merge
+from dlrun.config.nodes import Entry, MapNode, Node, ScalarNode
+from dlrun.model.nearest import nearest
+from dlrun.model.problem import Problem
+from dlrun.model.site import OVERRIDES
+
+_KIND = {"fabric": "name", "launcher": "name"}
+"""Parts whose other keys mean something for one kind only: an override that names another kind replaces the part."""
+
+
+def overridden(root: MapNode, partition: str | None, node_type: str | None) -> MapNode:
+    """The profile's tree for jobs of this partition on nodes of this type; `root` itself if nothing differs there."""
+    for path in (("node_types", node_type), ("partitions", partition)):
+        over = root.get(path[0], path[1], "overrides") if path[1] else None
+        if isinstance(over, MapNode):
+            root = _over(root, over)
+    return root
+
+
+def places(root: MapNode) -> Iterator[tuple[str | None, str | None]]:
+    """Each partition and node type of the profile that has overrides, as arguments of `overridden`."""
+    for name, entry in _entries(root.get("node_types")):
+        if isinstance(entry, MapNode) and entry.get("overrides") is not None:
+            yield None, name
+    for name, entry in _entries(root.get("partitions")):
+        if isinstance(entry, MapNode) and entry.get("overrides") is not None:
+            kind = entry.get("node_type")
+            yield name, kind.text if isinstance(kind, ScalarNode) else None
+
+
+def faults(root: MapNode) -> Iterator[Problem]:
+    """Parts that no node type and no partition can give otherwise."""
+    for path in ("node_types", "partitions"):
+        for name, entry in _entries(root.get(path)):
+            over = entry.get("overrides") if isinstance(entry, MapNode) else None
+            for part, found in _entries(over):
+                if part not in OVERRIDES:
+                    near = nearest(part, OVERRIDES)
+                    hint = f"the nearest is `{near}`; " if near else ""
+                    listed = ", ".join(f"`{one}`" for one in OVERRIDES)
+                    yield Problem(
+                        message=f"`{path}.{name}.overrides` cannot give `{part}`",
+                        origin=found.origin,
+                        help=f"{hint}it may give {listed}",
+                    )
+                elif part == "scheduler" and isinstance(found, MapNode) and found.get("type") is not None:
+                    yield Problem(
+                        message=f"`{path}.{name}.overrides` names another scheduler",
+                        origin=found.origin,
+                        help="write a profile of its own for nodes of another scheduler, with `extends:`",
+                    )
+
+
+def _over(root: MapNode, over: MapNode) -> MapNode:
+    entries = dict(root.entries)
+    for part, entry in over.entries.items():
+        kind, below = _KIND.get(part), entries.get(part)
+        replaces = kind is not None and isinstance(entry.value, MapNode) and entry.value.get(kind) is not None
+        value = entry.value if below is None or replaces else merge(below.value, entry.value, (part,))
+        entries[part] = Entry(key=entry.key, value=value)
+    return dataclasses.replace(root, entries=entries)
+
+
+def _entries(node: Node | None) -> Iterator[tuple[str, Node]]:
+    if isinstance(node, MapNode):
+        for name, entry in node.entries.items():
+            yield name, entry.value
