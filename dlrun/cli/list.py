@@ -16,7 +16,8 @@ def command(limit: int, site: str | None, as_json: bool) -> None:
     from itertools import islice
 
     from dlrun.cli.status import as_data, row_of, show
-    from dlrun.effects import jobs, status
+    from dlrun.effects.queue import status
+    from dlrun.effects.records import jobs
 
     chosen = list(islice((job for job in jobs.all_jobs(jobs.home()) if site in (None, job.site)), limit))
     states = status.of(chosen, insist=False)

@@ -10,7 +10,7 @@ import click
 from dlrun.cli.options import json_option, say
 
 if TYPE_CHECKING:
-    from dlrun.effects.results import Result
+    from dlrun.effects.queue.results import Result
 
 
 @click.command(epilog="Example: dlrun results latest --sort accuracy")
@@ -25,8 +25,8 @@ def command(job: str, sort: str | None, as_csv: bool, as_json: bool) -> None:
     `dlrun resubmit --failed` ran again are shown as they ended last. Files that a spec's `results:` brings from the
     nodes are not listed: they are at the place that it names.
     """
-    from dlrun.effects import jobs
-    from dlrun.effects.results import of
+    from dlrun.effects.queue.results import of
+    from dlrun.effects.records import jobs
 
     found = jobs.find(job, jobs.home())
     plan = found.plan()

@@ -11,7 +11,7 @@ import click
 
 from dlrun.cli.options import say
 from dlrun.cli.output.table import table as columns
-from dlrun.effects.study import Measured, Study, measure
+from dlrun.effects.scaling.study import Measured, Study, measure
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.plain import to_plain
 from dlrun.plan.scaling import estimate as estimating

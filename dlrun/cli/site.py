@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from dlrun.config.nodes import Node
     from dlrun.config.sites import Profile
-    from dlrun.effects.site_write import Draft
+    from dlrun.effects.site.yaml_text import Draft
 
 
 @click.group()
@@ -31,7 +31,7 @@ def list_sites(as_json: bool) -> None:
 
     It is $DLRUN_SITE_PATH, ~/.config/dlrun/sites, /etc/dlrun/sites, and what comes with dlrun.
     """
-    from dlrun.effects import profiles
+    from dlrun.effects.inputs import profiles
     from dlrun.model.problem import InvalidFile
 
     here = profiles.Here()
@@ -87,7 +87,7 @@ def show(site: str | None, as_json: bool) -> None:
 
     Without a name, it is this cluster's.
     """
-    from dlrun.effects import profiles
+    from dlrun.effects.inputs import profiles
 
     here = profiles.Here()
     because = None
@@ -152,14 +152,14 @@ def check(context: click.Context, sites: tuple[str, ...], strict: bool, as_json:
     """Say what is wrong with profiles, and what their authors left open."""
     from dlrun.cli.diagnostics import report_problems
     from dlrun.cli.output.colour import wanted
-    from dlrun.effects import sitecheck
+    from dlrun.effects.site import check as site_check
 
     options = context.find_root().obj or {}
     colour = wanted(options.get("color", "auto"), sys.stderr, os.environ)
     failed = False
     findings = []
     for name in sites:
-        found = sitecheck.check(name)
+        found = site_check.check(name)
         bad = [p for p in found.problems if strict or not p.warning]
         failed = failed or bool(bad)
         findings.append(found)
@@ -182,7 +182,7 @@ def _hand_over(draft: Draft, head: list[str], output: str | None) -> None:
     """The profile on stdout, or into a file that did not exist, with what belongs beside it."""
     from pathlib import Path
 
-    from dlrun.effects.site_write import text
+    from dlrun.effects.site.yaml_text import text
 
     written = text(draft, head)
     if output is None:
@@ -245,7 +245,7 @@ FABRICS = ("infiniband", "omni-path", "slingshot", "roce", "efa", "ethernet")
 @_OUTPUT
 def new(name: str, output: str | None, **given: Any) -> None:
     """Write a commented profile from flags; on a terminal, what is not given is asked."""
-    from dlrun.effects import site_new
+    from dlrun.effects.site import new as site_new
 
     if sys.stdin.isatty() and sys.stderr.isatty():
         from dlrun.cli.site_questions import ask
@@ -284,8 +284,10 @@ def detect(name: str | None, probe: bool, options: tuple[str, ...], wait: str, o
     """
     from pathlib import Path
 
-    from dlrun.effects import site_ask, site_detect, site_probe
-    from dlrun.effects.profiles import Here
+    from dlrun.effects.inputs.profiles import Here
+    from dlrun.effects.site import detect as site_detect
+    from dlrun.effects.site import probe as site_probe
+    from dlrun.effects.site import query as site_query
     from dlrun.errors import Invalid
     from dlrun.model.units import Duration
 
@@ -296,7 +298,7 @@ def detect(name: str | None, probe: bool, options: tuple[str, ...], wait: str, o
     if options and not probe:
         raise Invalid("`--probe-option` is for probe jobs", help="add `--probe`")
     here = Here()
-    cluster = site_ask.ask(here)
+    cluster = site_query.ask(here)
     own = site_detect.kind_here(cluster, here)
     machine = site_probe.this_node()
     asked = site_probe.Ask(options=options, wait=max(1, seconds), tell=say)
@@ -321,7 +323,7 @@ def import_(config: str, system: str | None, output: str | None) -> None:
     """Draft a profile from a ReFrame system configuration (JSON, or Python that writes it out; nothing is run)."""
     from pathlib import Path
 
-    from dlrun.effects.site_import import import_reframe
+    from dlrun.effects.site.reframe import import_reframe
 
     draft = import_reframe(Path(config), system)
     _hand_over(draft, [f"Imported from a ReFrame configuration, {Path(config).name}."], output)

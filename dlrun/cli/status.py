@@ -10,7 +10,7 @@ import click
 from dlrun.cli.options import json_option, say
 
 if TYPE_CHECKING:
-    from dlrun.effects.jobs import Job
+    from dlrun.effects.records.jobs import Job
     from dlrun.model.job import JobStatus
 
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 @json_option
 def command(jobs: tuple[str, ...], as_json: bool) -> None:
     """Show the state of each JOB (directory, name, scheduler id or `latest`; default: all that have not ended)."""
-    from dlrun.effects import jobs as store
-    from dlrun.effects import status
+    from dlrun.effects.queue import status
+    from dlrun.effects.records import jobs as store
 
     base = store.home()
     chosen = [store.find(word, base) for word in jobs] or list(store.all_jobs(base))
@@ -41,7 +41,7 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
     for job in chosen if jobs else ():
         if states[job.directory] and all(one.state.final for one in states[job.directory]):
             from dlrun.cli.output.cost import used
-            from dlrun.effects.results import usage
+            from dlrun.effects.queue.results import usage
 
             if (found := usage(job, states[job.directory])) is not None:
                 say(f"{job.directory.name} {used(found)}")
@@ -103,7 +103,7 @@ def as_data(job: Job, states: list[JobStatus]) -> dict[str, Any]:
 
 def _cost(job: Job, states: list[JobStatus]) -> dict[str, Any]:
     """What a job was given at most and has used so far, for `--json`."""
-    from dlrun.effects.results import usage
+    from dlrun.effects.queue.results import usage
     from dlrun.model.plain import to_plain
 
     found = usage(job, states)
