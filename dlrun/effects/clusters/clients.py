@@ -20,9 +20,9 @@ def runner(job: Job) -> Runner:
     """What runs the clients of a job's scheduler, in an environment without inherited job variables."""
     if job.remote is None:
         return here
-    from dlrun.effects.remote import jobs as remote_jobs  # noqa: PLC0415 - only for jobs that are elsewhere
+    from dlrun.effects.clusters import login  # noqa: PLC0415 - only for jobs that are elsewhere
 
-    return remote_jobs.runner(job.remote)
+    return login.runner(job.remote)
 
 
 def here(argv: Sequence[str], /) -> Completed:

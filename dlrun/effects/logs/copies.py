@@ -18,7 +18,7 @@ def of(job: Job, wanted: str) -> Iterator[Callable[[bool], bool]]:
     if job.remote is None:
         yield lambda _all: True
         return
-    from dlrun.effects.remote.jobs import Logs  # noqa: PLC0415 - only for jobs that are elsewhere
+    from dlrun.effects.remote.copies import Logs  # noqa: PLC0415 - only for jobs that are elsewhere
 
     logs = Logs(job, wanted)
 

@@ -12,13 +12,10 @@ from pathlib import Path
 from dlrun.effects.jobs.submit import submit
 from dlrun.effects.queue import status
 from dlrun.effects.records import jobs
-from dlrun.effects.records.jobs import Job, read_json, write_json
+from dlrun.effects.records.jobs import EARLIER, LATER, Job, read_json, write_json
 from dlrun.errors import Invalid
 from dlrun.model.job import JobStatus, State
 from dlrun.plan.command.sweep import subset
-
-LATER = "again.json"
-EARLIER = "again-of.json"
 
 
 def later(job: Job) -> list[tuple[Job, tuple[int, ...]]]:

@@ -72,9 +72,9 @@ def _answers(jobs: Sequence[Job], runner: Runner | None, *, insist: bool) -> Ans
     elsewhere = jobs[0].remote is not None
     try:
         if elsewhere:
-            from dlrun.effects.remote import jobs as remote_jobs  # noqa: PLC0415 - only for jobs that are elsewhere
+            from dlrun.effects.remote import copies  # noqa: PLC0415 - only for jobs that are elsewhere
 
-            remote_jobs.fetch_states(jobs, prompt=insist)
+            copies.fetch_states(jobs, prompt=insist)
         scheduler = backends.scheduler(jobs[0].scheduler)
         return ask(scheduler, {str(job.job_id): job.array for job in jobs}, runner or clients.runner(jobs[0]))
     except NotInstalled:

@@ -19,6 +19,10 @@ from dlrun.model.plan import Plan
 from dlrun.model.record import record
 
 SUBMISSION = "submission.json"
+LATER = "again.json"
+"""In a sweep's directory: the jobs that ran points of it again."""
+EARLIER = "again-of.json"
+"""In theirs: the sweep."""
 _SAFE = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
 

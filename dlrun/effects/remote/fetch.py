@@ -13,12 +13,11 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO, cast
 
-from dlrun.effects.queue.rerun import EARLIER, LATER
-from dlrun.effects.records.jobs import SUBMISSION, Job
+from dlrun.effects.clusters.login import transport_of
+from dlrun.effects.records.jobs import EARLIER, LATER, SUBMISSION, Job
 from dlrun.effects.remote import record as remote_record
 from dlrun.effects.remote.confined import Confined, Obstructed, proper
 from dlrun.effects.remote.files import FILES
-from dlrun.effects.remote.jobs import transport_of
 from dlrun.effects.transport.protocol import Transport
 from dlrun.effects.transport.scripts import script
 from dlrun.effects.transport.session import Session, run

@@ -13,12 +13,12 @@ from typing import TypeAlias
 
 from dlrun import backends
 from dlrun.effects.clusters import identity
+from dlrun.effects.clusters.login import client
 from dlrun.effects.jobs.submit import check_secrets
 from dlrun.effects.process import Completed
 from dlrun.effects.records import jobs
 from dlrun.effects.records.jobs import Job, Remote
 from dlrun.effects.remote import files as remote_files
-from dlrun.effects.remote import jobs as remote_jobs
 from dlrun.effects.remote import record as remote_record
 from dlrun.effects.remote import steps as remote_steps
 from dlrun.effects.remote.destination import Destination
@@ -89,7 +89,7 @@ def _cluster(transport: Transport, load: Load, facts: Facts, say: Say) -> str | 
     """The cluster that answers there; warns if the profile describes another, and refuses its jobs in `after`."""
 
     def there(argv: Sequence[str], /) -> Completed:
-        return remote_jobs.client(transport, argv, facts.unwanted)
+        return client(transport, argv, facts.unwanted)
 
     found = identity.known(load.plan.scheduler, there)
     if load.site is not None and (warning := identity.mismatch(load.site, found)):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from dlrun.effects.clusters.login import transport_of
 from dlrun.effects.jobs.files import files
 from dlrun.effects.jobs.prepare import prepare, read
 from dlrun.effects.jobs.submit import submit
@@ -13,7 +14,6 @@ from dlrun.effects.records.jobs import Job
 from dlrun.effects.remote import plan as remote_plan
 from dlrun.effects.remote import submit as remote
 from dlrun.effects.remote.destination import Destination
-from dlrun.effects.remote.jobs import transport_of
 from dlrun.effects.remote.plan import Draft
 from dlrun.effects.remote.submission import Load, carry_out
 from dlrun.effects.scaling.study import Study

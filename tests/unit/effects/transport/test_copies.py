@@ -7,10 +7,11 @@ import os
 
 import pytest
 
+from dlrun.effects.clusters import login
 from dlrun.effects.logs import copies as log_copies
 from dlrun.effects.queue import status
+from dlrun.effects.remote import copies as remote_copies
 from dlrun.effects.remote import fetch as remote_fetch
-from dlrun.effects.remote import jobs as remote_jobs
 from dlrun.effects.transport.local import LocalTransport
 from dlrun.effects.transport.protocol import TransportFailed
 from dlrun.errors import Invalid, OperationFailed
@@ -21,7 +22,7 @@ from tests.unit.effects.transport.far import Wire
 @pytest.fixture
 def job(far, monkeypatch):
     """A job elsewhere."""
-    monkeypatch.setattr(remote_jobs, "_ways", {})
+    monkeypatch.setattr(login, "_ways", {})
     return far.submit()
 
 
@@ -78,7 +79,7 @@ def test_broken_wire_is_made_anew(job, there, monkeypatch):
         Wire(4),
         LocalTransport("there"),
     ]  # the fourth is the first answer, however it is cut up
-    monkeypatch.setattr(remote_jobs, "transport_of", lambda *_, **__: wires.pop(0))
+    monkeypatch.setattr(remote_copies, "transport_of", lambda *_, **__: wires.pop(0))
     with log_copies.of(job, "job") as refresh:
         refresh(True)
     assert wires == []
@@ -88,7 +89,7 @@ def test_broken_wire_is_made_anew(job, there, monkeypatch):
 def test_host_that_stays_away_is_given_up(job, monkeypatch):
     monkeypatch.setattr("time.sleep", lambda _: None)
     monkeypatch.setattr("dlrun.effects.transport.absence._PATIENCE", 0.0)
-    monkeypatch.setattr(remote_jobs, "transport_of", lambda *_, **__: Wire(1))
+    monkeypatch.setattr(remote_copies, "transport_of", lambda *_, **__: Wire(1))
     with pytest.raises(TransportFailed), log_copies.of(job, "job") as refresh:
         refresh(True)
 
@@ -112,7 +113,7 @@ def test_status_is_asked_there(far, job, there):
 
 
 def test_status_of_a_host_that_is_away(job, monkeypatch):
-    monkeypatch.setattr(remote_jobs, "transport_of", lambda *_, **__: Wire(1))
+    monkeypatch.setattr(remote_copies, "transport_of", lambda *_, **__: Wire(1))
     with pytest.raises(TransportFailed):
         status.of([job])
     (run,) = status.of([job], insist=False)[job.directory]

@@ -9,9 +9,10 @@ import tarfile
 
 import pytest
 
+from dlrun.effects.clusters import login
 from dlrun.effects.logs import copies as log_copies
+from dlrun.effects.remote import copies as remote_copies
 from dlrun.effects.remote import fetch as remote_fetch
-from dlrun.effects.remote import jobs as remote_jobs
 from dlrun.errors import OperationFailed
 
 EVIL = b"planted\n"
@@ -20,7 +21,7 @@ EVIL = b"planted\n"
 @pytest.fixture
 def job(far, monkeypatch):
     """A job elsewhere."""
-    monkeypatch.setattr(remote_jobs, "_ways", {})
+    monkeypatch.setattr(login, "_ways", {})
     return far.submit()
 
 
@@ -170,7 +171,7 @@ def test_the_record_itself_is_not_fetched(job, host, name):
 def test_logs_are_all_that_a_look_at_logs_writes(job, monkeypatch, name):
     before = {path: path.read_bytes() for path in job.directory.rglob("*") if path.is_file()}
     reply = f"read -r _; printf '0 8 %s\\n' {shlex.quote(name)}; printf 'planted\\n'; echo ."
-    monkeypatch.setattr(remote_jobs, "script", lambda *_, **__: reply)
+    monkeypatch.setattr(remote_copies, "script", lambda *_, **__: reply)
     with pytest.raises(OperationFailed), log_copies.of(job, "job") as refresh:
         refresh(True)
     assert {path: path.read_bytes() for path in job.directory.rglob("*") if path.is_file()} == before
@@ -183,7 +184,7 @@ def test_logs_go_through_no_link(job, home, monkeypatch, link):
         place.rmdir()
     place.symlink_to(home if link == "logs" else home / ".bashrc")
     monkeypatch.setattr(
-        remote_jobs,
+        remote_copies,
         "script",
         lambda *_, **__: "read -r _; echo '0 8 logs/job.log'; printf 'planted\\n'; echo .",
     )
@@ -203,7 +204,7 @@ def test_logs_go_through_no_link(job, home, monkeypatch, link):
 )  # fmt: skip
 def test_answer_that_makes_no_sense(job, monkeypatch, answer):
     reply = f"read -r _; printf '{answer}\\n'; printf 'planted\\n'; echo ."
-    monkeypatch.setattr(remote_jobs, "script", lambda *_, **__: reply)
+    monkeypatch.setattr(remote_copies, "script", lambda *_, **__: reply)
     monkeypatch.setattr("time.sleep", lambda _: None)
     monkeypatch.setattr("dlrun.effects.transport.absence._PATIENCE", 0.0)
     with pytest.raises(OperationFailed), log_copies.of(job, "job") as refresh:

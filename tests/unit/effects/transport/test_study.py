@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from dlrun.effects.remote import jobs as remote_jobs
+from dlrun.effects.clusters import login
 from dlrun.effects.scaling import study as studies
 from dlrun.effects.scaling import submit as scaling_submit
 from dlrun.effects.scaling.study import Size, Study
@@ -39,7 +39,7 @@ def study(far) -> Study:
 def wire(monkeypatch, count: int | None) -> Wire | LocalTransport:
     """The connection that the next call uses; one with a `count` breaks there."""
     found = LocalTransport("there") if count is None else Wire(count)
-    monkeypatch.setattr(remote_jobs, "_ways", {("there", "local"): found})
+    monkeypatch.setattr(login, "_ways", {("there", "local"): found})
     return found
 
 

@@ -1,4 +1,4 @@
-"""Jobs on login nodes as if they were here: their schedulers' clients, and copies of what they write."""
+"""Copies of what jobs on login nodes write, in their records here: their states, and their logs."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 
-from dlrun.effects.process import Completed, NotInstalled, Runner
-from dlrun.effects.records.jobs import Job, Remote
+from dlrun.effects.clusters.login import transport_of
+from dlrun.effects.records.jobs import Job
 from dlrun.effects.remote.confined import Confined, Obstructed
-from dlrun.effects.transport import open_transport
 from dlrun.effects.transport.absence import Absence
 from dlrun.effects.transport.protocol import Transport, TransportFailed
 from dlrun.effects.transport.scripts import script
-from dlrun.effects.transport.session import Session, run
+from dlrun.effects.transport.session import Session
 from dlrun.errors import OperationFailed
 
 _PAUSE = 1.0
@@ -30,32 +29,6 @@ _ANSWER = re.compile(r"([0-9]{1,18}) ([0-9]{1,18}) (.+)", re.DOTALL)
 """What the script `pull` prints before a file's bytes: offset, number of bytes, name."""
 
 _PIECE = 1 << 20
-
-_ways: dict[tuple[str, str | None], Transport] = {}
-
-
-def transport_of(host: str, kind: str | None, *, prompt: bool = True) -> Transport:
-    """The way to a login node, the same one for all that this process wants there.
-
-    Whether a password may be asked for is decided the first time.
-    """
-    if (host, kind) not in _ways:
-        _ways[host, kind] = open_transport(host, kind, prompt=prompt)
-    return _ways[host, kind]
-
-
-def runner(remote: Remote) -> Runner:
-    """Runs a scheduler's clients on a job's login node, as a login shell would."""
-    return lambda argv, /: client(transport_of(remote.host, remote.transport), argv, remote.unwanted)
-
-
-def client(transport: Transport, argv: Sequence[str], unwanted: Sequence[str]) -> Completed:
-    """Run a scheduler's client behind a transport; raises NotInstalled if it is not there."""
-    answer = run(transport, script("client", client=argv, unwanted=unwanted), login=True)
-    if answer.returncode == 127:
-        raise NotInstalled(f"`{argv[0]}` is not installed on `{transport.host}`")
-    stdout = answer.stdout.decode(errors="surrogateescape")
-    return Completed(returncode=answer.returncode, stdout=stdout, stderr=answer.stderr)
 
 
 def fetch_states(jobs: Sequence[Job], *, prompt: bool = True) -> None:
