@@ -54,6 +54,9 @@ FRAMEWORKS = {
     "mpi": "dlrun.frameworks.mpi.mpi",
 }
 
+FABRICS = ("infiniband", "omni-path", "slingshot", "roce", "efa", "ethernet")
+"""Networks that `dlrun.fabrics` has settings for."""
+
 
 def scheduler(name: str) -> Scheduler:
     """The back end of a scheduler; raises Invalid, naming the nearest, if there is none."""

@@ -47,9 +47,9 @@ def command(
     elif as_json:
         click.echo(plan_json(plan), nl=False)
     elif output is None:
-        from dlrun.cli.output.summary import summary
+        from dlrun.cli.output.summary import show
 
-        click.echo(summary(plan))
+        show(plan)
         for warning in plan.warnings:
             say(f"warning: {warning}")
         say("nothing was submitted")

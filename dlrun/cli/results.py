@@ -42,9 +42,11 @@ def command(job: str, sort: str | None, as_csv: bool, as_json: bool) -> None:
     if as_csv:
         click.echo(_csv(header, rows), nl=False)
         return
-    from dlrun.cli.output.table import table
+    from dlrun.cli.output.table import Column, show
 
-    click.echo(table(header, [[cell or "-" for cell in row] for row in rows]))
+    drops = {"SECONDS": 3, "NODE-HOURS": 2}  # what was asked for, parameters and metrics, stays
+    columns = [Column(title=title, state=title == "STATE", drop=drops.get(title, 0)) for title in header]
+    show(columns, [[cell or "-" for cell in row] for row in rows])
     for line in _notes(results, plan.cost.unit if plan.cost else None):
         say(line)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dlrun.backends import FABRICS, LAUNCHERS, SCHEDULERS
 from dlrun.cli.options import json_option, say
 
 if TYPE_CHECKING:
@@ -48,15 +49,11 @@ def list_sites(as_json: bool) -> None:
 
         emit("sites", rows)
         return
-    from dlrun.cli.output.table import table
+    from dlrun.cli.output.table import Column, show
 
-    columns = ("name", "centre", "scheduler", "nodes", "fabric", "confidence", "status")
-    click.echo(
-        table(
-            [c.upper() for c in columns],
-            [[str(row[c] if row[c] is not None else "-") for c in columns] for row in rows],
-        )
-    )
+    drops = {"name": 0, "centre": 4, "scheduler": 0, "nodes": 2, "fabric": 1, "confidence": 5, "status": 3}
+    cells = [[str(row[c] if row[c] is not None else "-") for c in drops] for row in rows]
+    show([Column(title=c.upper(), drop=drop) for c, drop in drops.items()], cells)
     for row in rows:
         if row["problems"]:
             say(f"warning: `{row['name']}` has problems; `dlrun site check {row['name']}` lists them")
@@ -218,21 +215,16 @@ _OUTPUT = click.option(
 )
 
 
-SCHEDULERS = ("slurm", "openpbs", "torque", "local")
-LAUNCHERS = ("srun", "openmpi", "hydra", "intelmpi", "pals", "ibrun", "ssh", "local")
-FABRICS = ("infiniband", "omni-path", "slingshot", "roce", "efa", "ethernet")
-
-
 @command.command(
     "new", epilog="Example: dlrun site new crag --scheduler slurm --partition gpu --cores 32 --gpus 4"
 )
 @click.argument("name")
-@click.option("--scheduler", type=click.Choice(SCHEDULERS), help="What grants nodes.")
+@click.option("--scheduler", type=click.Choice(tuple(SCHEDULERS)), help="What grants nodes.")
 @click.option("--version", metavar="VERSION", help="The scheduler's version, such as 23.11.")
 @click.option(
     "--cluster-name", metavar="NAME", help="Slurm's ClusterName, or the PBS server: what tells this cluster."
 )
-@click.option("--launcher", type=click.Choice(LAUNCHERS), help="What starts ranks.")
+@click.option("--launcher", type=click.Choice(tuple(LAUNCHERS)), help="What starts ranks.")
 @click.option("--partition", metavar="NAME", help="The partition that jobs go to by default.")
 @click.option("--max-walltime", metavar="TIME", help="Its longest walltime, such as 24h.")
 @click.option("--packages", type=click.IntRange(1), help="Packages (sockets) of a node.")

@@ -35,7 +35,7 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
             [as_data(job, states[job.directory]) | _cost(job, states[job.directory]) for job in chosen],
         )
         return
-    show([row for job in chosen for row in rows_of(job, states[job.directory])])
+    show_jobs([row for job in chosen for row in rows_of(job, states[job.directory])])
     if not chosen:
         say("no job waits or runs; `dlrun list` shows all")
     for job in chosen if jobs else ():
@@ -47,12 +47,14 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
                 say(f"{job.directory.name} {used(found)}")
 
 
-def show(rows: list[tuple[str, ...]]) -> None:
+def show_jobs(rows: list[tuple[str, ...]]) -> None:
     """Print jobs as a table; nothing if there are none."""
-    from dlrun.cli.output.table import table
+    from dlrun.cli.output.table import Column, show
 
     if rows:
-        click.echo(table(("JOB", "ID", "SITE", "STATE", "EXIT", "NODES", "STARTED", "ENDED"), rows))
+        drops = {"JOB": 0, "ID": 0, "SITE": 3, "STATE": 0, "EXIT": 2, "NODES": 5, "STARTED": 1, "ENDED": 4}
+        columns = [Column(title=name, drop=drop, state=name == "STATE") for name, drop in drops.items()]
+        show(columns, rows)
 
 
 def rows_of(job: Job, states: list[JobStatus]) -> list[tuple[str, ...]]:

@@ -39,10 +39,12 @@ def command(spec: Path, site: str | None, sets: tuple[str, ...], here: bool, as_
         where = {"directory": str(done.job.directory), "job_id": done.job.job_id}
         emit("verify", {**where, "ranks": to_plain(done.ranks), "network": to_plain(done.network)})
         return 1 if wrong else 0
-    from dlrun.cli.output.table import table
+    from dlrun.cli.output.table import Column, show
     from dlrun.effects.verify.report import gathered
 
-    click.echo(table(*table_of(done.ranks)))
+    header, rows = table_of(done.ranks)
+    drops = {"MEMORY": 3, "LIBRARY": 1, "1 MIB TO RANK 0": 2}
+    show([Column(title=title, state=title == "VERDICT", drop=drops.get(title, 0)) for title in header], rows)
     for who, difference in gathered(done.ranks):
         click.echo(f"{who}: {difference.what}; likely: {difference.cause}")
     if done.network.unseen:

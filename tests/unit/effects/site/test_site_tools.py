@@ -374,7 +374,7 @@ def test_a_terminal_is_asked_until_the_answers_fit(tmp_path):
         assert process.wait(60) == 0
     with os.fdopen(master, "rb", buffering=0) as terminal:
         shown = terminal.read(65536).decode()
-    assert "`pbs` is none of slurm, openpbs, torque, local" in shown
+    assert "`pbs` is not one of slurm, openpbs, torque, local" in shown
     assert "`soon` is not a time" in shown
     assert "Hardware threads" not in shown, "a flag answers its question"
     assert [p.message for p in check(str(tmp_path / "crag.yaml")).problems] == []
