@@ -1,33 +1,71 @@
 #!/bin/bash
-# Everything that must hold: format, lint, types, layers, shell scripts, tests. Fast things first.
-# With arguments, only pytest runs, with these: test.sh tests/unit -k hostlist
+# What must hold. Fast things first.
+#
+#   scripts/test.sh              before a commit: minutes on two cores, needs nothing but .venv
+#   scripts/test.sh --all        everything, as continuous integration runs it: also real schedulers, frameworks, MPIs
+#   scripts/test.sh tests/unit   pytest with these arguments
 
 set -euo pipefail
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 scripts/setup.sh dev
 # shellcheck disable=SC1091
 source .venv/bin/activate
-if (($#)); then exec pytest "$@"; fi
+if (($#)) && [[ $* != --all ]]; then exec pytest "$@"; fi
 
+shopt -s globstar nullglob
 ruff format --check --quiet .
 ruff check --quiet .
 mypy
 lint-imports
-shellcheck scripts/*.sh .ci/run
+shellcheck scripts/*.sh .ci/run templates/lib/**/*.sh
+
+# More processes than cores: many tests wait for what they started.
+workers=$((2 * $(nproc)))
+own=(tests --ignore tests/cluster --ignore tests/frameworks --ignore tests/oracles)
+if ! (($#)); then
+  echo "not in the quick tests: tests/cluster, tests/frameworks, tests/oracles, what is marked slow, three in four of"
+  echo "Hypothesis's examples (scripts/test.sh --all runs them)"
+  DLRUN_EXAMPLES=0.25 exec pytest -q -n "$workers" "${own[@]}" -m 'not slow'
+fi
 
 # What no registry of Python packages has: Slurm, the MPIs, and what builds against them. Without root or apt,
 # the tests that need them are skipped by name.
 packages=(openmpi-bin libopenmpi-dev mpich g++ cmake util-linux numactl openssh-client)
-if ((EUID == 0)) && command -v apt-get >/dev/null && ! dpkg -s "${packages[@]}" >/dev/null 2>&1; then
-  apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends "${packages[@]}"
+if ((EUID == 0)) && command -v apt-get >/dev/null; then
+  if ! dpkg -s "${packages[@]}" >/dev/null 2>&1; then
+    apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends "${packages[@]}"
+  fi
+  python -m tests.cluster install
 fi
-if ((EUID == 0)) && command -v apt-get >/dev/null; then python -m tests.cluster install; fi
 
-# A test that starts real jobs on a busy machine gets a second go. One that needed it is named in the summary (RERUN):
-# it is a fault to be found, in the test or in dlrun.
+# Suites run side by side, for those of clusters mostly wait for a scheduler. Each shows its report when it has ended.
+reports=$(mktemp -d)
+suites=()
+# shellcheck disable=SC2329  # a trap calls it
+finish() {
+  local entry
+  for entry in "${suites[@]}"; do kill "${entry##* }" 2>/dev/null || true; done
+  rm -rf -- "$reports"
+}
+trap finish EXIT
+trap 'exit 143' TERM HUP
+trap 'exit 130' INT
+suite() {
+  local name=$1
+  shift
+  pytest -q -r aR "$@" >"$reports/$name" 2>&1 &
+  suites+=("$name $!")
+}
+suite cluster -n 4 --dist loadfile tests/cluster
+suite own -n "$workers" "${own[@]}"
+suite frameworks -n 2 tests/frameworks -m 'not slow' # the heavy installations run when named: -m slow
+suite oracles tests/oracles
+
 failed=0
-suite() { pytest -q -r aR --reruns 1 "$@" || failed=1; }
-suite -n auto tests --ignore tests/cluster --ignore tests/frameworks --ignore tests/oracles
-suite tests/oracles tests/cluster
-suite -n auto --maxprocesses 4 tests/frameworks -m 'not slow' # the heavy installations run when named: -m slow
+for entry in "${suites[@]}"; do
+  read -r name pid <<<"$entry"
+  wait "$pid" || failed=1
+  echo "--- $name, after $SECONDS s"
+  cat -- "$reports/$name"
+done
 exit "$failed"

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from dlrun.effects.clusters.environment import clean
+from dlrun.effects.clean_environment import clean
+from tests.examples import examples
 
 settings.register_profile(
     "dlrun",
+    max_examples=examples(100),
     deadline=None,  # the machine may be busy: time is not what is tested
     suppress_health_check=[HealthCheck.too_slow],
     derandomize=bool(os.environ.get("CI")),  # continuous integration tries the same examples every time

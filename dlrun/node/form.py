@@ -85,6 +85,7 @@ class Pack:
         self._made: Optional[Tuple[int, int]] = (
             None  # device and inode of the tar file that `begin` found or made
         )
+        self._kept_open = -1  # while it is open, no other file gets its inode
 
     def present(self, entries: Set[int], complete: bool) -> Set[int]:  # noqa: ARG002 - as Files.present
         """All of the entries when the file is there in full size, else none."""
@@ -108,7 +109,8 @@ class Pack:
     def begin(self) -> None:
         """Make the file in its full size, with its space reserved; NoSpace when it does not fit."""
         tree.make_empty(self.root, self.names[0], self.layout.size, not self.manifest.sparse)
-        self._made = identity(os.stat(self.names[0], dir_fd=self.root, follow_symlinks=False))
+        self._kept_open = open_tar(self.root, self.names[0], os.O_RDONLY)
+        self._made = identity(os.fstat(self._kept_open))
 
     def reader(self, hasher: Hasher) -> AnyReader:
         """A reader of what is written here, for one thread."""
@@ -135,6 +137,7 @@ class Pack:
             write_all(descriptor, memoryview(self.layout.links), self.layout.links_at)
         finally:
             os.close(descriptor)
+            os.close(self._kept_open)
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         with os.fdopen(os.open(self.names[1], flags, 0o600, dir_fd=self.root), "wb") as file:
             file.write(self.layout.index())

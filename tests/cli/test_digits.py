@@ -17,14 +17,19 @@ ROOT = Path(__file__).parents[2]
 MISSING = [name for name in ("torch", "numpy", "sklearn") if find_spec(name) is None]
 pytestmark = [
     pytest.mark.torch,
-    pytest.mark.slow,
     pytest.mark.skipif(
         bool(MISSING), reason=f"{', '.join(MISSING)}: not installed (dependency group `digits`)"
     ),
 ]
 
 
-@pytest.mark.parametrize("options", [[], ["--set", "torch.agent=true"]], ids=["env", "torchrun"])
+@pytest.mark.parametrize(
+    "options",
+    [
+        pytest.param([], id="env"),
+        pytest.param(["--set", "torch.agent=true"], id="torchrun", marks=pytest.mark.slow),
+    ],
+)
 def test_digits(dlrun, options):
     dlrun.place = ROOT
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
@@ -45,6 +50,7 @@ def test_digits(dlrun, options):
     assert not dlrun.alive()
 
 
+@pytest.mark.slow
 def test_a_scaling_study(dlrun):
     """1, 2 and 4 ranks: each trains for real, and the table holds what the logs say."""
     dlrun.place = ROOT

@@ -6,7 +6,6 @@ must not be refused.
 
 from __future__ import annotations
 
-import os
 import random
 from collections import Counter
 from dataclasses import replace
@@ -21,10 +20,11 @@ from dlrun.plan.affinity import place
 from dlrun.plan.affinity.devices import distance, place_of
 from dlrun.plan.affinity.homes import near, share_gpus
 from dlrun.plan.affinity.usable import numa_spans_packages, usable_cores
+from tests.examples import examples
 from tests.properties.topologies import requests, topologies
 
 MANY = settings(
-    max_examples=int(os.environ.get("DLRUN_EXAMPLES", "150")),
+    max_examples=examples(150),
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
 )

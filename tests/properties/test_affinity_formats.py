@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 
 import pytest
@@ -13,11 +12,12 @@ from dlrun.errors import Invalid
 from dlrun.model.cpuset import parse_list
 from dlrun.plan.affinity import place
 from dlrun.plan.affinity.presets import PRESETS
-from dlrun.render.affinity.formats.registry import FORMATS, find
+from dlrun.render.affinity.formats import FORMATS, find
 from dlrun.render.affinity.settings import Job
 from dlrun.render.affinity.settings import settings as affinity_settings
 from dlrun.render.affinity.variables import MAY_DIFFER, SAME
 from tests.affinity_formats import CARRIED, READERS, view
+from tests.examples import examples
 from tests.properties.topologies import requests, topologies
 
 TORCH = PRESETS["torch"]
@@ -26,7 +26,7 @@ KINDS = {
     **{f"torch, {name}": replace(TORCH, openmp=name) for name in ("gomp-old", "iomp", "iomp-list", "none")},
 }
 SOME = settings(
-    max_examples=int(os.environ.get("DLRUN_EXAMPLES", "40")),
+    max_examples=examples(40),
     deadline=None,
     suppress_health_check=list(HealthCheck),
 )

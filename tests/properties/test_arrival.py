@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 from tests.making import LOCAL, plan_of, scripts_of
 
 WITNESS = """\
@@ -69,7 +70,8 @@ NAMES = st.text(
     max_size=40,
 ).filter(lambda name: name.strip() == name)
 FEW = settings(
-    max_examples=5, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+    max_examples=examples(5),
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 
 
@@ -163,7 +165,7 @@ def test_any_job_name(tmp_path, name):
     assert not Path("/tmp/dlrun-test-pwned").exists()
 
 
-@settings(FEW, max_examples=3)
+@settings(FEW, max_examples=examples(3))
 @given(st.lists(TEXTS, min_size=1, max_size=4, unique=True))
 def test_any_sweep_value(tmp_path, values):
     listed = ", ".join(map(yaml, values))

@@ -14,12 +14,13 @@ from dlrun.config import layers
 from dlrun.config.decode import decode
 from dlrun.config.document import LOADER, PURE_LOADER, parse
 from dlrun.config.say import yaml_text
-from dlrun.effects.inputs.profiles import Here
-from dlrun.effects.inputs.spec import load_spec
+from dlrun.effects.inputs import load_spec
+from dlrun.effects.profiles import Here
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import MAX_PROBLEMS, InvalidFile
 from dlrun.model.spec import Spec
 from dlrun.model.units import Bytes, Duration
+from tests.examples import examples
 
 FILE = Origin(layer=Layer.SPEC, name="spec.yaml")
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30)
@@ -27,7 +28,7 @@ NAME = st.from_regex(r"[A-Za-z_][A-Za-z0-9_]{0,20}", fullmatch=True)
 
 
 @given(st.lists(TEXT, min_size=1, max_size=4), st.dictionaries(NAME, TEXT, max_size=3))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_texts_arrive_as_they_are(command, variables):
     lines = ["name: x", f"command: [{', '.join(map(yaml_text, command))}]", "environment:", "  variables:"]
     lines += [f"    {yaml_text(name)}: {yaml_text(value)}" for name, value in variables.items()]
@@ -40,7 +41,7 @@ def test_texts_arrive_as_they_are(command, variables):
 
 
 @given(TEXT)
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 def test_set_takes_any_text_in_quotes(text):
     assignment, problems = layers.parse_set(f"command+={yaml_text(text)}")
     assert problems == ()
@@ -48,7 +49,7 @@ def test_set_takes_any_text_in_quotes(text):
 
 
 @given(st.text(max_size=60))
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 def test_any_text_is_parsed_alike_with_and_without_libyaml(text):
     fast, pure = (parse(text, FILE, loader=loader) for loader in (LOADER, PURE_LOADER))
     if not fast.problems and not pure.problems:  # libyaml takes some tabs that PyYAML does not
@@ -87,7 +88,7 @@ def merged(weaker, stronger):
 
 
 @given(MAPPINGS, MAPPINGS, MAPPINGS)
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 def test_layers_merge_key_by_key(first, second, third):
     found = layers.merge_all([tree(first), tree(second), tree(third)])
     assert plain(found) == merged(merged(first, second), third)

@@ -16,6 +16,7 @@ from dlrun.model.plain import from_plain, to_plain
 from dlrun.model.plan import Plan, RolePlan, Variable
 from dlrun.model.text import Shell, Text
 from dlrun.model.units import Bytes, Duration
+from tests.examples import examples
 
 TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
 PIECE = TEXT | st.builds(Shell, TEXT)
@@ -42,7 +43,7 @@ def there_and_back(kind, value):
     return from_plain(kind, json.loads(json.dumps(to_plain(value), ensure_ascii=False)))
 
 
-@settings(max_examples=20)
+@settings(max_examples=examples(20))
 @given(st.from_type(Plan))
 def test_any_plan_survives_json(plan):
     again = there_and_back(Plan, plan)
@@ -52,7 +53,7 @@ def test_any_plan_survives_json(plan):
         assert isinstance(again.request.walltime, Duration)
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.from_type(RolePlan))
 def test_shell_expansions_never_turn_into_text_or_the_reverse(role):
     again = there_and_back(RolePlan, role)

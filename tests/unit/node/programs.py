@@ -20,16 +20,16 @@ def command(*arguments):
 
 
 HELD_READER = """
-import os, time
+import mmap, os, time
 from dlrun.node.gather import Gather
-real, left = Gather._one, [2]
+real, begun = Gather._one, mmap.mmap(-1, 1)
 def one(self, *arguments):
-    left[0] -= 1
-    while left[0] < 0 and not os.path.exists({gate!r}):
+    held, begun[0] = begun[0] >= 2, begun[0] + 1
+    while held and not os.path.exists({gate!r}):
         time.sleep(0.01)
     return real(self, *arguments)
 Gather._one = one
-"""  # every process of a node reads two blocks, and the rest once the gate is open; what it sends again is not held
+"""  # a node reads two blocks, in however many processes, and the rest once the gate is open; what it sends again is not held
 
 HELD_DISK = """
 import os, time
@@ -70,7 +70,7 @@ class Result:
 
 
 def start_held(gate, *arguments):
-    """Start a node program whose processes read two blocks, and the rest once the file `gate` is there."""
+    """Start a node program that reads two blocks, and the rest once the file `gate` is there."""
     return start(*arguments, prelude=HELD_READER.format(gate=str(gate)))
 
 

@@ -10,8 +10,10 @@ from dlrun.node.hvd_rendezvous import Handler, Server, Store
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
 
-@settings(max_examples=60)
+
+@settings(max_examples=examples(60))
 @given(st.integers(1, 40), st.integers(1, 8))
 def test_scopes_have_as_many_ranks_as_there_are(world, per_node):
     store = Store(world, per_node)

@@ -11,6 +11,8 @@ from dlrun.node.manifest import CHUNK, FILE, HARD, LINK, Manifest, pieces
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.examples import examples
+
 leaves = (
     st.binary(min_size=1, max_size=12)
     .map(lambda b: b.translate(None, b"/\0"))
@@ -68,7 +70,7 @@ def manifest_like(draw):
     return made
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(manifest_like())
 def test_what_is_packed_comes_back(made):
     made.digest_size = 2
@@ -95,7 +97,7 @@ def test_what_is_packed_comes_back(made):
     assert found.id() == made.id()
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(manifest_like())
 def test_blocks_hold_every_byte_of_every_file_once(made):
     blocks = Blocks(made)

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dlrun.model.text import Shell, Text
 from dlrun.render.shell import Raw, command, comment, join, quote
+from tests.examples import examples
 
 TEXTS = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=30)
 
@@ -27,14 +28,14 @@ def read_back(line: str, **environment: str) -> list[str]:
     return done.stdout.decode().split("\0")[:-1]
 
 
-@settings(max_examples=50)
+@settings(max_examples=examples(50))
 @given(st.lists(TEXTS, min_size=1, max_size=30))
 def test_bash_reads_back_any_words(words):
     assert read_back(join(words)) == words
     assert read_back(quote(tuple(words))) == words
 
 
-@settings(max_examples=25)
+@settings(max_examples=examples(25))
 @given(st.lists(TEXTS, min_size=1, max_size=4), TEXTS)
 def test_expansions_among_text_give_one_word(pieces, value):
     parts = [part for piece in pieces for part in (piece, Shell("$VALUE"))]

@@ -1,1 +1,0 @@
-"""Frameworks that are Spark applications: `spark` first; the others only add what they need."""

@@ -1,1 +1,0 @@
-"""Frameworks that read `TF_CONFIG`: `tensorflow`, and Mesh TensorFlow, whose processes have other roles."""
