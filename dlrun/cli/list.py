@@ -19,7 +19,7 @@ def command(limit: int, site: str | None, as_json: bool) -> None:
     from dlrun.effects import jobs, status
 
     chosen = list(islice((job for job in jobs.all_jobs(jobs.home()) if site in (None, job.site)), limit))
-    states = status.of(chosen, insist=False)
+    states = status.of(chosen, prompt=False, unasked=say)
     if as_json:
         from dlrun.cli.output.json import emit
 

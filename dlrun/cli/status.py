@@ -24,7 +24,7 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
 
     base = store.home()
     chosen = [store.find(word, base) for word in jobs] or list(store.all_jobs(base))
-    states = status.of(chosen, insist=bool(jobs))
+    states = status.of(chosen, prompt=bool(jobs), unasked=say)
     if not jobs:
         chosen = [job for job in chosen if any(not s.state.final for s in states[job.directory])]
     if as_json:

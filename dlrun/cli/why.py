@@ -36,7 +36,7 @@ def command(job: str, as_json: bool) -> None:
 
     chosen = select(job, store.home())
     found = chosen.job
-    answers = explain(found, chosen.tasks)
+    answers = explain(found, chosen.tasks, unasked=say)
     if as_json:
         from dlrun.cli.output.json import emit
         from dlrun.model.plain import to_plain

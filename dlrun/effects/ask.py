@@ -18,6 +18,9 @@ from dlrun.schedulers.refusals import words
 PAUSES = (1.0, 3.0)
 """Seconds to wait before asking again when a scheduler is too busy to answer."""
 
+_TRIED = 5.0
+"""Seconds after which a client that gave up has tried more than once."""
+
 _MOST = 1000
 """Jobs in one call: their ids must fit into one argument (128 KiB on Linux)."""
 
@@ -83,7 +86,7 @@ def _query(
         argv = arguments(ids[start : start + _MOST])
         if not argv:
             return None
-        stdout = _patiently(argv, scheduler, runner)
+        stdout = patiently(argv, scheduler, runner)
         remembers = remembers or stdout is not None
         found.append(parse(stdout or ""))
     jobs: dict[str, dict[int | None, JobStatus]] = {}
@@ -92,17 +95,23 @@ def _query(
     return jobs if remembers else None
 
 
-def _patiently(argv: Sequence[str], scheduler: Scheduler, runner: Runner) -> str | None:
-    """What a query printed; None if the scheduler remembers none of the jobs."""
+def patiently(argv: Sequence[str], scheduler: Scheduler, runner: Runner) -> str | None:
+    """What a query printed; None if the scheduler remembers none of the jobs.
+
+    It is repeated if the scheduler is too busy, unless the client itself has tried for long: with its controller down,
+    each of Slurm's takes 9 s. Raises OperationFailed.
+    """
     pauses = iter(PAUSES)
     while True:
+        began = time.monotonic()
         done = runner(argv)
         if done.returncode == 0:
             return done.stdout
         if scheduler.knows_nothing(done.stderr, done.returncode):  # of some; others may have been printed
             return done.stdout if done.stdout.strip() else None
         pause = next(pauses, None)
-        if pause is None or not _BUSY.search(done.stderr):
+        tried = time.monotonic() - began > _TRIED
+        if pause is None or tried or not _BUSY.search(done.stderr):
             raise OperationFailed(
                 f"`{argv[0]}` failed: {words(done.stderr) or f'exit code {done.returncode}'}",
                 help=scheduler.advice(done.stderr),

@@ -11,12 +11,12 @@ from collections.abc import Iterable
 
 from dlrun import backends
 from dlrun.effects import clients, local
+from dlrun.effects.ask import patiently
 from dlrun.effects.jobs import Job
-from dlrun.effects.process import Runner
+from dlrun.effects.process import NotInstalled, Runner
 from dlrun.errors import DlrunError, Invalid, OperationFailed
 from dlrun.model.plan import Plan
 from dlrun.model.site import Site
-from dlrun.schedulers.refusals import words
 
 _answering: dict[tuple[str, str, str], str | None] = {}
 """What was answered in this process, by `clients.place`: whoever watches a job asks once."""
@@ -34,7 +34,7 @@ def of(job: Job) -> str | None:
 def answering(job: Job, runner: Runner | None = None) -> str | None:
     """The cluster that answers where a job is asked about; None if it does not say.
 
-    Raises NotInstalled where there is no client, OperationFailed if nobody answers.
+    Raises OperationFailed if nobody answers.
     """
     if job.scheduler == "local":  # one that runs is here, whatever the machine is called now
         return of(job) if local.alive(job.job_id or "") else platform.node()
@@ -45,16 +45,16 @@ def answering(job: Job, runner: Runner | None = None) -> str | None:
 
 
 def ask(scheduler: str, runner: Runner) -> str | None:
-    """Ask which cluster answers; raises what `answering` does."""
+    """Ask which cluster answers; None if it does not say. Raises OperationFailed if nobody answers."""
     back_end = backends.scheduler(scheduler)
     argv = back_end.identify()
     if not argv:
         return None
-    done = runner(argv)
-    if done.returncode != 0:
-        said = words(done.stderr) or f"exit code {done.returncode}"
-        raise OperationFailed(f"`{' '.join(argv)}` failed: {said}", help=back_end.advice(done.stderr))
-    return back_end.identified(done.stdout)
+    try:
+        stdout = patiently(argv, back_end, runner)
+    except NotInstalled:  # the client that is needed next may be
+        return None
+    return back_end.identified(stdout or "")
 
 
 def known(scheduler: str, runner: Runner) -> str | None:

@@ -15,7 +15,7 @@ from dlrun.effects.process import Completed, NotInstalled, Runner
 from dlrun.effects.remote_scripts import script
 from dlrun.effects.transport import open_transport
 from dlrun.effects.transport.absence import Absence
-from dlrun.effects.transport.protocol import Transport, TransportFailed
+from dlrun.effects.transport.protocol import PATIENCE, Transport, TransportFailed
 from dlrun.effects.transport.session import Session, run
 from dlrun.errors import OperationFailed
 
@@ -44,14 +44,18 @@ def transport_of(host: str, kind: str | None, *, prompt: bool = True) -> Transpo
     return _ways[host, kind]
 
 
-def runner(remote: Remote) -> Runner:
+def runner(remote: Remote, *, patience: float = PATIENCE) -> Runner:
     """Runs a scheduler's clients on a job's login node, as a login shell would."""
-    return lambda argv, /: client(transport_of(remote.host, remote.transport), argv, remote.unwanted)
+    return lambda argv, /: client(
+        transport_of(remote.host, remote.transport), argv, remote.unwanted, patience=patience
+    )
 
 
-def client(transport: Transport, argv: Sequence[str], unwanted: Sequence[str]) -> Completed:
+def client(
+    transport: Transport, argv: Sequence[str], unwanted: Sequence[str], *, patience: float = PATIENCE
+) -> Completed:
     """Run a scheduler's client behind a transport; raises NotInstalled if it is not there."""
-    answer = run(transport, script("client", client=argv, unwanted=unwanted), login=True)
+    answer = run(transport, script("client", client=argv, unwanted=unwanted), login=True, patience=patience)
     if answer.returncode == 127:
         raise NotInstalled(f"`{argv[0]}` is not installed on `{transport.host}`")
     stdout = answer.stdout.decode(errors="surrogateescape")

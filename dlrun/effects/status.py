@@ -6,7 +6,8 @@ certain, so that it is never asked for again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,15 +20,23 @@ from dlrun.effects.process import NotInstalled, Runner
 from dlrun.errors import DlrunError
 from dlrun.model.job import JobStatus, State
 
+WITHIN = 40.0
+"""Seconds that one scheduler may take to answer all that is asked: a busy controller can need half a minute."""
+
 
 def of(
-    jobs: Sequence[Job], runner: Runner | None = None, *, insist: bool = True
+    jobs: Sequence[Job],
+    runner: Runner | None = None,
+    *,
+    prompt: bool = True,
+    unasked: Callable[[str], None] | None = None,
 ) -> dict[Path, list[JobStatus]]:
     """The status of each job by its directory: one for the job, or one for each point of a sweep, in order.
 
-    A job that was never submitted has none. `runner` reaches the clients (default: where each job was
-    submitted). Raises OperationFailed if a scheduler does not answer, and if a login node cannot be reached;
-    unless `insist`, nobody is asked for a password then, and its jobs are unknown.
+    A job that was never submitted has none. `runner` reaches the clients (default: where each job was submitted);
+    without `prompt` nobody is asked for a password. Each scheduler is asked on its own, for WITHIN seconds at most:
+    if one does not answer, `unasked` gets a line about it, and its jobs have the status that their own files give.
+    Without `unasked` that is an error instead, OperationFailed.
     """
     found: dict[Path, list[JobStatus]] = {}
     to_ask: dict[tuple[str, ...], list[Job]] = {}
@@ -40,54 +49,84 @@ def of(
             found[job.directory] = known
         else:
             to_ask.setdefault(clients.place(job), []).append(job)
-    for members in to_ask.values():
-        for job, answers in _asked(members, runner, insist=insist):
-            found[job.directory] = _statuses(job, answers)
+    inquiries = [_Inquiry(members, runner, prompt=prompt) for members in to_ask.values()]
+    _ask_all(inquiries)
+    for one in inquiries:
+        if one.error is not None and unasked is None:
+            raise one.error
+        if one.error is not None and unasked is not None:
+            unasked(f"{one.where} could not be asked about {_count(one.jobs)}: {one.error}")
+        for job in one.jobs:
+            found[job.directory] = _statuses(job, one.known.get(job.directory, one.silence))
     return found
 
 
-def _asked(
-    jobs: Sequence[Job], runner: Runner | None, *, insist: bool
-) -> Iterator[tuple[Job, Answers | str | None]]:
-    """What is known of each job: answers, why nobody can be asked about it, or None if no client is here."""
-    known = [job for job in jobs if identity.of(job) is not None]
-    there: str | None = None
-    if known:
-        with suppress(DlrunError):  # whoever does not answer this is asked about the jobs and tells why
-            there = identity.answering(known[0], runner)
-    here = []
-    for job in jobs:
-        if (own := identity.elsewhere(job, there)) is not None:
-            yield job, f"on {own}, not reachable from here"
-        else:
-            here.append(job)
-    if here:
-        answers = _answers(here, runner, insist=insist)
-        yield from ((job, answers) for job in here)
+class _Inquiry:
+    """One scheduler that is asked about its jobs: here, or on one login node."""
 
+    def __init__(self, jobs: Sequence[Job], runner: Runner | None, *, prompt: bool) -> None:
+        self.jobs = jobs
+        self.known: dict[Path, Answers | str] = {}
+        self.error: DlrunError | None = None
+        self._runner = runner
+        self._prompt = prompt
+        remote = jobs[0].remote
+        self.where = f"{jobs[0].scheduler} on `{remote.host}`" if remote else jobs[0].scheduler
+        self.talks = prompt and remote is not None
+        self.silence = f"{jobs[0].scheduler} cannot be asked from this host"
 
-def _answers(jobs: Sequence[Job], runner: Runner | None, *, insist: bool) -> Answers | None:
-    """What the scheduler of these jobs knows; None if it cannot be asked from here."""
-    elsewhere = jobs[0].remote is not None
-    try:
-        if elsewhere:
+    def run(self) -> None:
+        """Ask; whatever goes wrong is this scheduler's alone."""
+        try:
+            self._ask()
+        except NotInstalled:
+            pass
+        except DlrunError as error:
+            self.error = error
+            self.silence = f"{self.where} does not answer"
+
+    def _ask(self) -> None:
+        """Ask about the jobs of the cluster that answers; raises what goes wrong."""
+        first = self.jobs[0]
+        if first.remote is not None:
             from dlrun.effects import remote_jobs  # noqa: PLC0415 - only for jobs that are elsewhere
 
-            remote_jobs.fetch_states(jobs, prompt=insist)
-        scheduler = backends.scheduler(jobs[0].scheduler)
-        return ask(scheduler, {str(job.job_id): job.array for job in jobs}, runner or clients.runner(jobs[0]))
-    except NotInstalled:
-        return None
-    except DlrunError:
-        if insist or not elsewhere:
-            raise
-        return None
+            remote_jobs.fetch_states(self.jobs, prompt=self._prompt)
+        runner = self._runner or clients.runner(first, WITHIN)
+        there: str | None = None
+        if any(identity.of(job) is not None for job in self.jobs):
+            there = identity.answering(first, runner)
+        here = []
+        for job in self.jobs:
+            if (own := identity.elsewhere(job, there)) is not None:
+                self.known[job.directory] = f"on {own}, not reachable from here"
+            else:
+                here.append(job)
+        if here:
+            wanted = {str(job.job_id): job.array for job in here}
+            answers = ask(backends.scheduler(first.scheduler), wanted, runner)
+            self.known |= dict.fromkeys((job.directory for job in here), answers)
 
 
-def _statuses(job: Job, found: Answers | str | None) -> list[JobStatus]:
-    """A status for each run; the array's own stands for tasks that are not listed yet."""
-    answers = found if isinstance(found, Answers) else None
-    unasked = found if isinstance(found, str) else f"{job.scheduler} cannot be asked from this host"
+def _ask_all(inquiries: Sequence[_Inquiry]) -> None:
+    """Ask all at once; those that may ask for a password one after the other, since there is one terminal."""
+    quiet = [one for one in inquiries if not one.talks]
+    threads = [threading.Thread(target=one.run, daemon=True) for one in quiet] if len(inquiries) > 1 else []
+    for thread in threads:
+        thread.start()
+    for one in inquiries if not threads else (one for one in inquiries if one.talks):
+        one.run()
+    for thread in threads:
+        thread.join()
+
+
+def _count(jobs: Sequence[Job]) -> str:
+    return f"{len(jobs)} jobs" if len(jobs) > 1 else f"job {jobs[0].job_id}"
+
+
+def _statuses(job: Job, found: Answers | str) -> list[JobStatus]:
+    """A status for each run, from answers or from why there are none; the array's own stands for tasks not listed yet."""
+    answers, unasked = (found, None) if isinstance(found, Answers) else (None, found)
     said = answers.about(str(job.job_id)) if answers else {}
     tasks = [None] if job.array is None else range(job.array)
     whole = said.get(None)
@@ -96,7 +135,7 @@ def _statuses(job: Job, found: Answers | str | None) -> list[JobStatus]:
         known = said.get(task)
         if known is None and whole is not None and not whole.state.final:
             known = replace(whole, task=task)
-        statuses.append(outcome.complete(known, job, task, directory, unasked=None if answers else unasked))
+        statuses.append(outcome.complete(known, job, task, directory, unasked=unasked))
     states = {status.state for status in statuses}
     if (
         answers

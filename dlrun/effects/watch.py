@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dlrun.effects import status
 from dlrun.effects.jobs import Job
 from dlrun.effects.transport.absence import Absence
-from dlrun.effects.transport.protocol import TransportFailed
+from dlrun.errors import OperationFailed
 from dlrun.model.job import JobStatus, State
 
 _FIRST, _LONGEST = 2.0, 30.0
@@ -34,8 +34,9 @@ class Watcher:
             try:
                 self._states = status.of([self._job])[self._job.directory]
                 self._absence.over()
-            except TransportFailed as error:
+            except OperationFailed as error:  # the login node, or the scheduler
                 self._absence.bear(error)
+                self._report(f"unknown ({error})")
             if self._job.scheduler != "local":
                 self._pause = min(self._pause * 1.5, _LONGEST)
             self._next = time.monotonic() + self._pause
@@ -46,10 +47,13 @@ class Watcher:
         waiting = [s for s in self._states if s.state in (State.PENDING, State.HELD)]
         if self._job.scheduler != "local" and waiting and len(waiting) == len(self._states):
             reason = f" ({waiting[0].reason})" if waiting[0].reason else ""
-            text = f"{waiting[0].state}{reason}"
-            if text != self._said:
-                self._said = text
-                self._waiting(text)
+            self._report(f"{waiting[0].state}{reason}")
+
+    def _report(self, text: str) -> None:
+        """Report a state once, until it changes."""
+        if text != self._said:
+            self._said = text
+            self._waiting(text)
 
     @property
     def states(self) -> list[JobStatus]:

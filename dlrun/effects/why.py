@@ -6,7 +6,7 @@ import itertools
 import re
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -40,12 +40,15 @@ class Answer:
     line: str | None = None
 
 
-def explain(job: Job, tasks: Sequence[int] | None = None) -> list[Answer]:
-    """An answer for each run of a job (of a sweep, for these points) that ended other than well; else one that says so.
+def explain(
+    job: Job, tasks: Sequence[int] | None = None, *, unasked: Callable[[str], None] | None = None
+) -> list[Answer]:
+    """An answer for each run of a job (of a sweep, for these points) that failed; else one for a run that did not.
 
-    Raises OperationFailed if the scheduler does not answer.
+    If the scheduler does not answer, `unasked` gets a line about it, and the job's own files are what is known;
+    without `unasked` that raises OperationFailed.
     """
-    statuses = status.of([job])[job.directory]
+    statuses = status.of([job], unasked=unasked)[job.directory]
     runs = zip(statuses, job.run_directories(), strict=False)
     answers = [answer(job, one, path) for one, path in runs if tasks is None or one.task in tasks]
     bad = [a for a in answers if a.cause not in ("none", "open")]
@@ -57,11 +60,9 @@ def answer(job: Job, one: JobStatus, run: Path) -> Answer:
     record = read_json(run / outcome.STATE) or {}
     restarts = record.get("restarts", one.restarts)
     ended_badly = one.state.final and one.state is not State.COMPLETED
-    found = (
-        why_evidence.search(run, _own(job), record.get("started") if restarts else None)
-        if ended_badly
-        else Findings()
-    )
+    found = Findings()
+    if ended_badly or one.state is State.UNKNOWN:
+        found = why_evidence.search(run, _own(job), record.get("started") if restarts else None)
     cause, means, step, evidence = _cause(one, run, found, record)
     first = found.first
     rank = str(first.rank) if first else "all"
@@ -90,7 +91,14 @@ def answer(job: Job, one: JobStatus, run: Path) -> Answer:
 def _cause(
     one: JobStatus, run: Path, findings: Findings, record: Mapping[str, object]
 ) -> tuple[str, str, str, Evidence | None]:
-    if not one.state.final:
+    if one.state is State.UNKNOWN and findings.first is None:
+        return (
+            "open",
+            f"it is not known whether it has ended: {one.reason}",
+            "`dlrun logs JOB` shows its logs",
+            None,
+        )
+    if not one.state.final and one.state is not State.UNKNOWN:
         waiting = f": {one.reason}" if one.reason else ""
         return "open", f"it has not ended{waiting}", "`dlrun logs JOB -f` follows it", None
     if one.state is State.COMPLETED:

@@ -8,6 +8,7 @@ import os
 import pytest
 
 from tests.cluster import Cluster, ClusterSpec, NodeType, why_not
+from tests.cluster.hosts import await_true
 from tests.cluster.jobs import User, bash
 
 pytestmark = [
@@ -107,3 +108,22 @@ def test_a_profile_of_another_cluster_is_warned_about(users):
     assert "warning: site `first-site` describes cluster `first`, and `second` answers here" in done.stderr
     second.dlrun("cancel", done.stdout.strip())
     second.ended("wrong")
+
+
+def test_while_the_controller_is_down_the_jobs_own_files_tell(users):
+    _, user = users
+    trap = "import os, time\nprint('begun', flush=True)\nwhile not os.path.exists('go'): time.sleep(0.1)\nimport nowhere_at_all"
+    user.submit({"name": "orphan", "command": ["python3", "-c", trap], "resources": ONE})
+    user.begun("orphan")
+    place, login = user.job_dir("orphan"), user.cluster
+    login.on("login", "kill $(cat /run/slurmctld.pid)", user="root", check=True)
+    try:
+        down = user.dlrun("status", "orphan")
+        assert "unknown (slurm does not answer)" in down.stdout
+        assert "slurm could not be asked about job" in down.stderr
+        (user.directory / "go").touch()
+        await_true(lambda: '"ended"' in (place / "state.json").read_text(), 60, "its end")
+        assert user.why("orphan")["cause"] == "missing-module"
+    finally:
+        login.on("login", [f"{login.system}/bin/slurmctld"], user="root", check=True)
+    assert user.ended("orphan")[0]["state"] == "failed"

@@ -1,27 +1,27 @@
-"""How long to bear with a login node that was there and is gone."""
+"""How long to wait for a login node or a scheduler that answered and does so no more."""
 
 from __future__ import annotations
 
 import time
 
-from dlrun.effects.transport.protocol import TransportFailed
+from dlrun.errors import OperationFailed
 
 _PATIENCE = 600.0
 """Seconds after which it is given up."""
 
 
 class Absence:
-    """What is known about a login node being gone."""
+    """Since when it does not answer."""
 
     def __init__(self) -> None:
         self._since: float | None = None
 
-    def bear(self, error: TransportFailed) -> None:
-        """Note that it is gone; raises the error if it has been for too long."""
+    def bear(self, error: OperationFailed) -> None:
+        """Note that it does not answer; raises the error if it has not for too long."""
         self._since = self._since or time.monotonic()
         if time.monotonic() - self._since > _PATIENCE:
             raise error
 
     def over(self) -> None:
-        """Note that it is there."""
+        """Note that it answers."""
         self._since = None

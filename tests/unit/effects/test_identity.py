@@ -8,7 +8,7 @@ import platform
 import pytest
 
 from dlrun import backends
-from dlrun.effects import control, identity, jobs, local, status
+from dlrun.effects import ask, control, identity, jobs, local, status
 from dlrun.effects.selection import Selection
 from dlrun.errors import OperationFailed
 from dlrun.model.job import State
@@ -82,11 +82,13 @@ def test_only_jobs_of_the_cluster_that_answers_are_asked_about(clients, job):
     assert status.of([there])[there.directory][0].state is State.COMPLETED
 
 
-def test_without_an_answer_about_the_cluster_jobs_are_asked_about_but_not_acted_on(clients, job):
+def test_without_an_answer_about_the_cluster_nothing_is_asked_or_done(clients, job, monkeypatch):
+    monkeypatch.setattr(ask, "PAUSES", ())
     clients.answer("scontrol", err="slurm_load_ctl_conf error: Unable to contact slurm controller\n", code=1)
     clients.answer("squeue", "7|RUNNING|None|0|0|N/A|N/A|n1|\n")
     known = job("a", cluster="first")
-    assert status.of([known])[known.directory][0].state is State.RUNNING
+    (run,) = status.of([known], unasked=print)[known.directory]
+    assert (run.state, run.reason) == (State.UNKNOWN, "slurm does not answer")
     with pytest.raises(OperationFailed, match="Unable to contact"):
         list(control.cancel([Selection(job=known)]))
     assert clients.calls("scancel") == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from dataclasses import replace
 
@@ -206,6 +207,35 @@ def test_a_scheduler_that_stays_silent_is_an_error(clients, job, monkeypatch):
         one(job("1"))
     assert "scontrol ping" in (caught.value.help or "")
     assert len(clients.calls("squeue")) == 2
+
+
+def test_one_scheduler_that_fails_hides_no_job_of_another(clients, job):
+    clients.answer("squeue", err="squeue: error: no such cluster\n", code=1)
+    clients.answer("qstat", (CAPTURED / "openpbs" / "qstat.json").read_text())
+    slurm, ended, pbs = job("7"), job("8"), job("2.pbsctl", scheduler="openpbs")
+    record(slurm, state="running", started=1.0, host="n1")
+    record(ended, state="ended", exit_code=3)
+    told: list[str] = []
+    found = status.of([slurm, ended, pbs], unasked=told.append)
+    (run,) = found[slurm.directory]
+    assert (run.state, run.reason, run.nodes) == (State.UNKNOWN, "slurm does not answer", "n1")
+    assert (found[ended.directory][0].state, found[ended.directory][0].exit_code) == (State.FAILED, 3)
+    assert found[pbs.directory][0].state is State.RUNNING
+    assert told == ["slurm could not be asked about 2 jobs: `squeue` failed: squeue: error: no such cluster"]
+    assert status.of([ended], unasked=told.append)[ended.directory][0].state is State.FAILED
+
+
+def test_a_client_that_hangs_is_given_up(tmp_path, job, monkeypatch):
+    client = tmp_path / "bin" / "squeue"
+    client.parent.mkdir()
+    client.write_text("#!/bin/sh\nexec sleep 600\n")
+    client.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{client.parent}:{os.environ['PATH']}")
+    monkeypatch.setattr(status, "WITHIN", 0.5)
+    told: list[str] = []
+    (run,) = status.of([slurm := job("7")], unasked=told.append)[slurm.directory]
+    assert (run.state, run.reason) == (State.UNKNOWN, "slurm does not answer")
+    assert "`squeue` did not answer within" in told[0]
 
 
 def test_other_failures_are_not_tried_again(clients, job):

@@ -112,7 +112,7 @@ def test_status_of_a_host_that_is_away(job, monkeypatch):
     monkeypatch.setattr(remote_jobs, "transport_of", lambda *_, **__: Wire(1))
     with pytest.raises(TransportFailed):
         status.of([job])
-    (run,) = status.of([job], insist=False)[job.directory]
+    (run,) = status.of([job], prompt=False, unasked=print)[job.directory]
     assert run.state is State.UNKNOWN
 
 
