@@ -14,7 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from dlrun.effects.prepare import prepare
+from dlrun.effects.jobs.prepare import prepare
 from dlrun.render.script import scripts
 from dlrun.resources import directory as resource
 

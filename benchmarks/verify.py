@@ -17,10 +17,10 @@ import time
 from pathlib import Path
 
 from dlrun.cli.verify import table_of
-from dlrun.effects.prepare import prepare
-from dlrun.effects.verify import reports
-from dlrun.effects.verify_compare import compare
-from dlrun.effects.verify_report import gathered
+from dlrun.effects.jobs.prepare import prepare
+from dlrun.effects.verify.compare import compare
+from dlrun.effects.verify.job import reports
+from dlrun.effects.verify.report import gathered
 from dlrun.model.plan import Plan
 
 SITE = """\

@@ -24,39 +24,38 @@ LAUNCHERS = {
     name: f"dlrun.launchers.{name}"
     for name in ("srun", "openmpi", "hydra", "intelmpi", "pals", "ibrun", "ssh", "local")
 }
-_OF_MPI = ("chainermn", "cntk", "nvcaffe", "caffe_mpi", "torch_mpi", "theano_mpi")
 FRAMEWORKS = {
-    name: f"dlrun.frameworks.mpi:{name}" if name in _OF_MPI else f"dlrun.frameworks.{name}"
-    for name in (
-        "torch",
-        "horovod",
-        "mxnet",
-        "intelcaffe",
-        "tensorflow",
-        "keras",
-        "chainermn",
-        "paddle",
-        "jax",
-        "deepspeed",
-        "accelerate",
-        "lightning",
-        "cntk",
-        "mesh_tensorflow",
-        "oneccl",
-        "ray",
-        "spark",
-        "h2o",
-        "nvcaffe",
-        "caffe_mpi",
-        "torch_mpi",
-        "theano_mpi",
-        "ibm_ddl",
-        "caffe2",
-        "caffeonspark",
-        "deeplearning4j",
-        "mpi",
-    )
+    "torch": "dlrun.frameworks.torch.torch",
+    "horovod": "dlrun.frameworks.mpi.horovod",
+    "mxnet": "dlrun.frameworks.mxnet",
+    "intelcaffe": "dlrun.frameworks.mpi.intelcaffe",
+    "tensorflow": "dlrun.frameworks.tensorflow.tensorflow",
+    "keras": "dlrun.frameworks.keras",
+    "chainermn": "dlrun.frameworks.mpi.mpi:chainermn",
+    "paddle": "dlrun.frameworks.paddle",
+    "jax": "dlrun.frameworks.jax",
+    "deepspeed": "dlrun.frameworks.torch.deepspeed",
+    "accelerate": "dlrun.frameworks.torch.accelerate",
+    "lightning": "dlrun.frameworks.torch.lightning",
+    "cntk": "dlrun.frameworks.mpi.mpi:cntk",
+    "mesh_tensorflow": "dlrun.frameworks.tensorflow.mesh_tensorflow",
+    "oneccl": "dlrun.frameworks.mpi.oneccl",
+    "ray": "dlrun.frameworks.ray",
+    "spark": "dlrun.frameworks.spark.spark",
+    "h2o": "dlrun.frameworks.h2o",
+    "nvcaffe": "dlrun.frameworks.mpi.mpi:nvcaffe",
+    "caffe_mpi": "dlrun.frameworks.mpi.mpi:caffe_mpi",
+    "torch_mpi": "dlrun.frameworks.mpi.mpi:torch_mpi",
+    "theano_mpi": "dlrun.frameworks.mpi.mpi:theano_mpi",
+    "ibm_ddl": "dlrun.frameworks.mpi.ibm_ddl",
+    "caffe2": "dlrun.frameworks.caffe2",
+    "caffeonspark": "dlrun.frameworks.spark.caffeonspark",
+    "deeplearning4j": "dlrun.frameworks.spark.deeplearning4j",
+    "mpi": "dlrun.frameworks.mpi.mpi",
 }
+
+FABRICS = ("infiniband", "omni-path", "slingshot", "roce", "efa", "ethernet")
+"""Networks that `dlrun.fabrics` has settings for."""
 
 
 def scheduler(name: str) -> Scheduler:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from dlrun import backends
 from dlrun.config.nodes import ListNode, MapNode, Node, ScalarNode
-from dlrun.effects.inputs import load_spec, topology_for_spec
-from dlrun.effects.profiles import Here, load_site
+from dlrun.effects.inputs.profiles import Here, load_site
+from dlrun.effects.inputs.spec import load_spec, topology_for_spec
 from dlrun.fabrics.rules import say
 from dlrun.fabrics.table import Rule, does, left_out, rules, sources
 from dlrun.model.site import Site

@@ -16,8 +16,8 @@ from typing import Any, TypeAlias
 from dlrun.model.cpuset import parse_list, parse_mask
 from dlrun.model.placement import MemoryBinding, MemoryPolicy, Placement, RankPlacement
 from dlrun.model.topology import Topology
-from dlrun.render.affinity.as_openmpi import mapped
-from dlrun.render.affinity.logical import logical_cores
+from dlrun.render.affinity.formats.as_openmpi import mapped
+from dlrun.render.affinity.formats.logical import logical_cores
 from dlrun.render.affinity.settings import THREADS
 
 RankView: TypeAlias = dict[str, Any]

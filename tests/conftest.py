@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from dlrun.effects.clean_environment import clean
+from dlrun.effects.clusters.environment import clean
 from tests.examples import examples
 
 settings.register_profile(

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dlrun import backends
-from dlrun.effects.inputs import load_spec, topology_for_spec
-from dlrun.effects.profiles import Here
+from dlrun.effects.inputs.profiles import Here
+from dlrun.effects.inputs.spec import load_spec, topology_for_spec
 from dlrun.model.plan import Dependency, Plan
 from dlrun.plan.build import Inputs, build
 from dlrun.render.script import scripts

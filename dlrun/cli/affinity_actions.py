@@ -16,7 +16,7 @@ import click
 
 from dlrun import backends
 from dlrun.cli.options import say
-from dlrun.effects.affinity_inputs import Start, as_a_rank, on_this_machine, start
+from dlrun.effects.affinity.inputs import Start, as_a_rank, on_this_machine, start
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.cpuset import format_list
 from dlrun.model.local_rank import local_rank
@@ -166,10 +166,10 @@ def show(task: Task) -> str:
     if form == "table":
         return _table(task, placement)
     if form == "svg":
-        from dlrun.render.affinity.svg import svg
+        from dlrun.render.affinity.drawing.svg import svg
 
         return svg(placement, topology)
-    from dlrun.render.affinity.formats import find
+    from dlrun.render.affinity.formats.registry import find
 
     chosen = find(form)
     text = chosen.emit(placement, topology, task.job)
@@ -188,7 +188,7 @@ def tell(placement: Placement, job: Job | None) -> None:
 
 def _table(task: Task, placement: Placement) -> str:
     from dlrun.cli.output.colour import wanted
-    from dlrun.render.affinity.blocks import blocks
+    from dlrun.render.affinity.drawing.blocks import blocks
     from dlrun.render.affinity.table import table
 
     to_file = task.options["output"] is not None
@@ -235,7 +235,7 @@ def save(text: str, path: Path) -> None:
 
 def execute(task: Task) -> int:
     """Become one rank if a launcher started this as one, else run all ranks of the node; the exit code."""
-    from dlrun.effects import affinity_bind
+    from dlrun.effects.affinity import bind as affinity_bind
 
     placement = task.placement()
     number = local_rank(os.environ)
@@ -249,8 +249,8 @@ def execute(task: Task) -> int:
 
 def verify(task: Task) -> int:
     """Print what was seen of each rank; 1 if any differs from the placement."""
-    from dlrun.effects import affinity_bind
-    from dlrun.effects import affinity_verify as seen
+    from dlrun.effects.affinity import bind as affinity_bind
+    from dlrun.effects.affinity import verify as seen
 
     placement = task.placement()
     number = local_rank(os.environ)
@@ -276,7 +276,7 @@ def verify(task: Task) -> int:
 
 def measure(task: Task) -> None:
     """Measure, print the scores, and write the winner down if asked to."""
-    from dlrun.effects import affinity_measure
+    from dlrun.effects.affinity import measure as affinity_measure
     from dlrun.plan.affinity.candidates import candidates
     from dlrun.render.affinity.table import headline
 

@@ -9,9 +9,9 @@ from dlrun.cli.options import say
 
 def _command(name: str, does: str, example: str) -> click.Command:
     def run(jobs: tuple[str, ...]) -> None:
-        from dlrun.effects import control
-        from dlrun.effects import jobs as store
-        from dlrun.effects.selection import select
+        from dlrun.effects.queue import control
+        from dlrun.effects.queue.selection import select
+        from dlrun.effects.records import jobs as store
 
         for one, text in getattr(control, name)([select(word, store.home()) for word in jobs]):
             say(f"{one}: {text}")

@@ -11,7 +11,7 @@ from dlrun.cli.options import json_option
 from dlrun.cli.topics import about_variable
 
 if TYPE_CHECKING:
-    from dlrun.effects.prepare import Prepared
+    from dlrun.effects.jobs.prepare import Prepared
 
 
 @click.command(
@@ -74,8 +74,8 @@ def _code(code: str, as_json: bool) -> None:
 
 def _prepared(what: str, spec: str | None, sets: tuple[str, ...], site: str | None) -> Prepared:
     """A plan from a spec, a saved plan or a job."""
-    from dlrun.effects import jobs
-    from dlrun.effects.prepare import Prepared, prepare
+    from dlrun.effects.jobs.prepare import Prepared, prepare
+    from dlrun.effects.records import jobs
     from dlrun.errors import Invalid
 
     if spec is None:

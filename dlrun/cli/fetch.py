@@ -25,8 +25,8 @@ def command(job: str, names: tuple[str, ...], to: Path | None, as_json: bool) ->
     NAME is a file, a directory or a pattern in the directory that the job runs in; default: everything that
     the job has written to its job directory.
     """
-    from dlrun.effects import jobs
-    from dlrun.effects.remote_fetch import fetch
+    from dlrun.effects.records import jobs
+    from dlrun.effects.remote.fetch import fetch
     from dlrun.model.units import Bytes
 
     done = fetch(jobs.find(job, jobs.home()), names, to)

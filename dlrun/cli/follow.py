@@ -9,8 +9,10 @@ from pathlib import Path
 import click
 
 from dlrun.cli.options import say
-from dlrun.effects import copies, logs, watch
-from dlrun.effects.jobs import Job
+from dlrun.effects.logs import copies as log_copies
+from dlrun.effects.logs import files as log_files
+from dlrun.effects.queue import watch
+from dlrun.effects.records.jobs import Job
 from dlrun.model.job import JobStatus
 
 
@@ -41,7 +43,7 @@ def show(
     quiet: bool = False,
 ) -> None:
     """Print the lines of the chosen logs (of these runs, else of all); several processes' are marked with who wrote them."""
-    with copies.of(job, wanted) as refresh:
+    with log_copies.of(job, wanted) as refresh:
         _print(job, wanted, runs, lambda: ended() and refresh(True), refresh, quiet=quiet)
 
 
@@ -54,13 +56,13 @@ def _print(
     *,
     quiet: bool,
 ) -> None:
-    def find() -> list[logs.Log]:
+    def find() -> list[log_files.Log]:
         refresh(False)
-        return [log for run in runs or job.run_directories() for log in logs.find(run, wanted)]
+        return [log for run in runs or job.run_directories() for log in log_files.find(run, wanted)]
 
     marked = wanted not in ("first", "job") or job.array is not None
     out = sys.stdout.buffer
-    for log, line in logs.follow(find, ended):
+    for log, line in log_files.follow(find, ended):
         if quiet:
             continue
         if marked:
@@ -72,19 +74,19 @@ def _print(
 
 def _say_used(job: Job, states: Sequence[JobStatus]) -> None:
     from dlrun.cli.output.cost import used
-    from dlrun.effects.results import usage
+    from dlrun.effects.queue.results import usage
 
     found = usage(job, states)
     if found is not None:
         say(f"job {job.job_id} {used(found)}")
 
 
-def mark(job: Job, log: logs.Log) -> bytes:
+def mark(job: Job, log: log_files.Log) -> bytes:
     """Who wrote a line, before it: `[rank 3] `, with the point of a sweep."""
     return f"[{label(job, log)}] ".encode()
 
 
-def label(job: Job, log: logs.Log) -> str:
+def label(job: Job, log: log_files.Log) -> str:
     """Whose log it is: `rank 3`, in a sweep `2/rank 3`."""
     point = f"{log.path.parent.parent.name}/" if job.array is not None else ""
     return f"{point}{log.label}"

@@ -15,8 +15,9 @@ def command(limit: int, site: str | None, as_json: bool) -> None:
     """List jobs that were submitted from here, newest first."""
     from itertools import islice
 
-    from dlrun.cli.status import as_data, row_of, show
-    from dlrun.effects import jobs, status
+    from dlrun.cli.status import as_data, row_of, show_jobs
+    from dlrun.effects.queue import status
+    from dlrun.effects.records import jobs
 
     chosen = list(islice((job for job in jobs.all_jobs(jobs.home()) if site in (None, job.site)), limit))
     states = status.of(chosen, prompt=False, unasked=say)
@@ -25,7 +26,7 @@ def command(limit: int, site: str | None, as_json: bool) -> None:
 
         emit("jobs", [as_data(job, states[job.directory]) for job in chosen])
         return
-    show([row_of(job, states[job.directory]) for job in chosen])
+    show_jobs([row_of(job, states[job.directory]) for job in chosen])
     if not chosen:
         say(
             f"no job of site `{site}`; `dlrun list` shows all"

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from dlrun.effects.jobs import Job
-    from dlrun.effects.logs import Log
+    from dlrun.effects.logs.files import Log
+    from dlrun.effects.records.jobs import Job
 
 
 @click.command(
@@ -40,8 +40,10 @@ if TYPE_CHECKING:
 def command(job: str, follow: bool, wanted: str | None, merge: bool, first_failure: bool, paths: bool) -> int:
     """Show the logs of JOB (directory, name, scheduler id or `latest`); `JOB:3` or `JOB:0-2,7` are points of a sweep."""
     from dlrun.cli.follow import show, to_the_end
-    from dlrun.effects import copies, jobs, logs
-    from dlrun.effects.selection import select
+    from dlrun.effects.logs import copies as log_copies
+    from dlrun.effects.logs import files as log_files
+    from dlrun.effects.queue.selection import select
+    from dlrun.effects.records import jobs
     from dlrun.errors import Invalid
 
     if first_failure and (follow or merge or wanted):
@@ -50,9 +52,9 @@ def command(job: str, follow: bool, wanted: str | None, merge: bool, first_failu
     selected = select(job, jobs.home())
     found, runs = selected.job, selected.runs
     if not follow:
-        with copies.of(found, which) as refresh:
+        with log_copies.of(found, which) as refresh:
             refresh(True)
-    files = [log for run in runs for log in logs.find(run, which)]
+    files = [log for run in runs for log in log_files.find(run, which)]
     if first_failure:
         files = _first_failure(found, runs)
         if not files:
@@ -83,7 +85,8 @@ def command(job: str, follow: bool, wanted: str | None, merge: bool, first_failu
 
 def _first_failure(job: Job, runs: Sequence[Path]) -> list[Log]:
     """The log of the process that failed first, in each run that has one."""
-    from dlrun.effects import logs, why
+    from dlrun.effects.diagnosis import why
+    from dlrun.effects.logs import files as log_files
 
     found = []
     for run in runs:
@@ -93,13 +96,15 @@ def _first_failure(job: Job, runs: Sequence[Path]) -> list[Log]:
         say(
             f"{first.role} {first.rank} on {first.host} failed first, at {why.clock(first.time)}, exit code {first.code}"
         )
-        found += [log for log in logs.find(run, "all") if (log.role, log.rank) == (first.role, first.rank)]
+        found += [
+            log for log in log_files.find(run, "all") if (log.role, log.rank) == (first.role, first.rank)
+        ]
     return found
 
 
 def _name_absent(which: str, files: Sequence[Log]) -> None:
     """Say which of the ranks that were asked for have no log."""
-    from dlrun.effects.logs import parse_ranks
+    from dlrun.effects.logs.files import parse_ranks
     from dlrun.model.cpuset import format_list
 
     if absent := parse_ranks(which) - {log.rank for log in files}:
@@ -108,7 +113,7 @@ def _name_absent(which: str, files: Sequence[Log]) -> None:
 
 def _merge(job: Job, files: Sequence[Log]) -> None:
     from dlrun.cli.follow import label, mark
-    from dlrun.effects.logs_merge import merged, without_times
+    from dlrun.effects.logs.merge import merged, without_times
 
     bare = without_times(files)
     if bare:

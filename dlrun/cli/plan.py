@@ -27,7 +27,7 @@ def command(
     spec: Path, site: str | None, sets: tuple[str, ...], output: Path | None, cost: bool, as_json: bool
 ) -> None:
     """Show what SPEC would become: layout, placement, variables with their reasons, cost."""
-    from dlrun.effects.prepare import prepare
+    from dlrun.effects.jobs.prepare import prepare
     from dlrun.errors import Invalid, OperationFailed
     from dlrun.render.script import plan_json
 
@@ -47,9 +47,9 @@ def command(
     elif as_json:
         click.echo(plan_json(plan), nl=False)
     elif output is None:
-        from dlrun.cli.output.summary import summary
+        from dlrun.cli.output.summary import show
 
-        click.echo(summary(plan))
+        show(plan)
         for warning in plan.warnings:
             say(f"warning: {warning}")
         say("nothing was submitted")

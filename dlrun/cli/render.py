@@ -32,9 +32,9 @@ def command(
     as_json: bool,
 ) -> int:
     """Print the job script of SPEC; it runs with only bash and the scheduler present."""
-    from dlrun.effects import jobs
-    from dlrun.effects.job_files import files
-    from dlrun.effects.prepare import prepare
+    from dlrun.effects.jobs.files import files
+    from dlrun.effects.jobs.prepare import prepare
+    from dlrun.effects.records import jobs
     from dlrun.errors import Invalid
 
     prepared = prepare(spec, sets=sets, site=site)

@@ -19,23 +19,25 @@ def command(job: str, failed: bool, wait: bool, as_json: bool) -> int:
     alone. `dlrun results JOB` then shows how they ended.
     """
     from dlrun.cli.submit import answer
-    from dlrun.effects import again, bad_nodes, identity, jobs
-    from dlrun.effects.selection import select
-    from dlrun.effects.submit import submit
+    from dlrun.effects.clusters import identity
+    from dlrun.effects.jobs.submit import submit
+    from dlrun.effects.queue import rerun
+    from dlrun.effects.queue.selection import select
+    from dlrun.effects.records import bad_nodes, jobs
 
     chosen = select(job, jobs.home())
     found, points = chosen.job, chosen.tasks
     identity.require([found], "resubmit")
     if failed:
-        bad = again.failed(found)
+        bad = rerun.failed(found)
         points = tuple(n for n in bad if points is None or n in points)
         if not points:
             say(f"no run of {found.directory.name} has failed: nothing was submitted")
             return 0
     if found.array is not None and points is not None:
-        new = again.run_again(found, points, say)
+        new = rerun.run_again(found, points, say)
     elif found.remote is not None:
-        from dlrun.effects import remote
+        from dlrun.effects.remote import submit as remote
 
         new = remote.resubmit(found, say)
     else:

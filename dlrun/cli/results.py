@@ -10,7 +10,7 @@ import click
 from dlrun.cli.options import json_option, say
 
 if TYPE_CHECKING:
-    from dlrun.effects.results import Result
+    from dlrun.effects.queue.results import Result
 
 
 @click.command(epilog="Example: dlrun results latest --sort accuracy")
@@ -25,8 +25,8 @@ def command(job: str, sort: str | None, as_csv: bool, as_json: bool) -> None:
     `dlrun resubmit --failed` ran again are shown as they ended last. Files that a spec's `results:` brings from the
     nodes are not listed: they are at the place that it names.
     """
-    from dlrun.effects import jobs
-    from dlrun.effects.results import of
+    from dlrun.effects.queue.results import of
+    from dlrun.effects.records import jobs
 
     found = jobs.find(job, jobs.home())
     plan = found.plan()
@@ -42,9 +42,11 @@ def command(job: str, sort: str | None, as_csv: bool, as_json: bool) -> None:
     if as_csv:
         click.echo(_csv(header, rows), nl=False)
         return
-    from dlrun.cli.output.table import table
+    from dlrun.cli.output.table import Column, show
 
-    click.echo(table(header, [[cell or "-" for cell in row] for row in rows]))
+    drops = {"SECONDS": 3, "NODE-HOURS": 2}  # what was asked for, parameters and metrics, stays
+    columns = [Column(title=title, state=title == "STATE", drop=drops.get(title, 0)) for title in header]
+    show(columns, [[cell or "-" for cell in row] for row in rows])
     for line in _notes(results, plan.cost.unit if plan.cost else None):
         say(line)
 

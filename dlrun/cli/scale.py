@@ -146,8 +146,8 @@ def run(
     that was interrupted, runs again what failed, and adds sizes; nothing that is done runs twice. On this machine
     there is one node, and `--ranks-per-node 1,2,4` is what varies.
     """
-    from dlrun.effects import study as studies
-    from dlrun.effects import study_submit
+    from dlrun.effects.scaling import study as studies
+    from dlrun.effects.scaling import submit as scaling_submit
 
     given = {
         "repeat": repeat,
@@ -158,12 +158,12 @@ def run(
         "transport": transport,
     }
     study = _study(spec, site, sets, out, nodes, ranks_per_node, given)
-    study, place = study_submit.check(study)
+    study, place = scaling_submit.check(study)
     study.save()
     try:
         with studies.alone(study):
             studies.settle(study)
-            study_submit.carry_out(study, place, at_once=at_once, wait=not no_wait, say=say)
+            scaling_submit.carry_out(study, place, at_once=at_once, wait=not no_wait, say=say)
     except KeyboardInterrupt:
         say(
             f"\nwhat is submitted goes on; the same command goes on with the rest, `dlrun scale cancel {study.directory}` ends it"
@@ -184,9 +184,9 @@ def _study(
     """The study to go on with, else a new one."""
     from dataclasses import replace
 
-    from dlrun.effects import study as studies
-    from dlrun.effects.destination import login_of
-    from dlrun.effects.prepare import read
+    from dlrun.effects.jobs.prepare import read
+    from dlrun.effects.remote.destination import login_of
+    from dlrun.effects.scaling import study as studies
     from dlrun.errors import Invalid
 
     inputs = read(spec, sets=sets, site=site)
@@ -233,7 +233,7 @@ def show(directory: Path, samples: float | None, bound: float | None, **output: 
     """Print the table of a study as far as it is; nothing is submitted."""
     from dataclasses import replace
 
-    from dlrun.effects import study as studies
+    from dlrun.effects.scaling import study as studies
 
     study = studies.find(directory)
     study = replace(study, samples=samples or study.samples, bound=study.bound if bound is None else bound)
@@ -244,9 +244,9 @@ def show(directory: Path, samples: float | None, bound: float | None, **output: 
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
 def cancel(directory: Path) -> None:
     """End the jobs of a study that have not ended. What is measured stays, and `dlrun scale SPEC` goes on from there."""
-    from dlrun.effects import control
-    from dlrun.effects import study as studies
-    from dlrun.effects.selection import Selection
+    from dlrun.effects.queue import control
+    from dlrun.effects.queue.selection import Selection
+    from dlrun.effects.scaling import study as studies
 
     study = studies.find(directory)
     left = {run.job.directory: run.job for run in studies.measure(study) if not run.result.state.final}
@@ -269,7 +269,7 @@ def cancel(directory: Path) -> None:
 def compare(first: Path, second: Path, as_json: bool) -> None:
     """Put two studies side by side: throughput of B over A at each size that both have, with the spread of all runs."""
     from dlrun.cli.scale_output import print_ratios
-    from dlrun.effects import study as studies
+    from dlrun.effects.scaling import study as studies
     from dlrun.errors import Invalid
     from dlrun.plan.scaling import compare as comparing
 

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import click
 
 from dlrun.cli.options import say
-from dlrun.cli.output.table import table as columns
-from dlrun.effects.study import Measured, Study, measure
+from dlrun.cli.output.table import Column, show
+from dlrun.effects.scaling.study import Measured, Study, measure
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.plain import to_plain
 from dlrun.plan.scaling import estimate as estimating
@@ -49,9 +49,12 @@ def print_study(study: Study, wanted: Wanted) -> int:
 
         emit("scale", _data(study, runs, table, found))
     elif table.rows:
-        click.echo(_text(table, study, wanted.form), nl=False)
+        if wanted.form == "text":
+            _show(table, study)
+        else:
+            click.echo(_text(table, study, wanted.form), nl=False)
         if found is not None:
-            click.echo("\n" + _estimated(table, found), nl=False)
+            _show_estimate(table, found)
     good = _notes(study, runs, table)
     if table.rows:
         if wanted.files:
@@ -71,19 +74,17 @@ def _title(study: Study) -> str:
 def _text(table: Table, study: Study, form: str) -> str:
     if form == "markdown":
         return texts.markdown(table)
-    if form == "latex":
-        return texts.latex(table, _title(study))
-    if form == "csv":
-        return texts.comma_separated(table)
-    lines = [_title(study) + (f", throughput in {table.unit}" if table.unit else "")]
-    rows = [
-        [cell.rjust(len(title)) for cell, title in zip(row, texts.HEADER, strict=True)]
-        for row in texts.cells(table)
-    ]
-    lines += [columns([title.upper() for title in texts.HEADER], rows)]
+    return texts.latex(table, _title(study)) if form == "latex" else texts.comma_separated(table)
+
+
+def _show(table: Table, study: Study) -> None:
+    """Print the table for people."""
+    click.echo(_title(study) + (f", throughput in {table.unit}" if table.unit else ""))
+    drops = {"minimum": 2, "maximum": 2, "node-hours": 1, "runs": 3}
+    columns = [Column(title=title.upper(), right=True, drop=drops.get(title, 0)) for title in texts.HEADER]
+    show(columns, texts.cells(table))
     if sentence := texts.verdict(table):
-        lines.append(sentence)
-    return "\n".join(lines) + "\n"
+        click.echo(sentence)
 
 
 def _estimate(table: Table, study: Study, wanted: Wanted) -> tuple[Estimate | None, Invalid | None]:
@@ -102,8 +103,8 @@ def _estimate(table: Table, study: Study, wanted: Wanted) -> tuple[Estimate | No
         return None, Invalid(str(error), help="measure more: `dlrun scale SPEC --nodes …` adds sizes")
 
 
-def _estimated(table: Table, found: Estimate) -> str:
-    """Estimated sizes in a table of their own."""
+def _show_estimate(table: Table, found: Estimate) -> None:
+    """Print estimated sizes in a table of their own."""
     base = table.rows[0]
     rows = []
     for point in found.points:
@@ -115,13 +116,15 @@ def _estimated(table: Table, found: Estimate) -> str:
                 f"{100 * speedup * base.ranks / point.ranks:.1f}%",
             )
         )  # fmt: skip
-    head = (
-        f"not measured, estimated ({found.algorithm} all-reduce fitted to {len(table.rows)} sizes; "
+    click.echo(
+        f"\nnot measured, estimated ({found.algorithm} all-reduce fitted to {len(table.rows)} sizes; "
         f"error {100 * found.error:.1f} % at sizes it had not seen):"
     )
-    body = columns(("NODES", "RANKS", "ESTIMATE", "RANGE", "SPEED-UP", "EFFICIENCY"), rows, indent="  ")
-    terms = f"  seconds a sample: compute {found.compute:.3g}, latency {found.latency:.3g}, volume {found.volume:.3g}"
-    return f"{head}\n{body}\n{terms}\n"
+    titles = ("NODES", "RANKS", "ESTIMATE", "RANGE", "SPEED-UP", "EFFICIENCY")
+    show([Column(title=title) for title in titles], rows, indent="  ")
+    click.echo(
+        f"  seconds per sample: compute {found.compute:.3g}, latency {found.latency:.3g}, volume {found.volume:.3g}"
+    )
 
 
 def _notes(study: Study, runs: Sequence[Measured], table: Table) -> bool:
@@ -251,6 +254,5 @@ def print_ratios(ratios: Sequence[Ratio], first: str, second: str, unit: str, *,
         for ratio in ratios
     ]  # fmt: skip
     click.echo(f"{second} over {first}, medians in {unit}" if unit else f"{second} over {first}")
-    click.echo(
-        columns(("NODES", "RANKS", first.upper(), second.upper(), "RATIO", "SPREAD", "WHICH IS"), rows)
-    )
+    titles = ("NODES", "RANKS", first.upper(), second.upper(), "RATIO", "SPREAD", "WHICH IS")
+    show([Column(title=title, state=title == "WHICH IS") for title in titles], rows)

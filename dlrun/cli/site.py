@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dlrun.backends import FABRICS, LAUNCHERS, SCHEDULERS
 from dlrun.cli.options import json_option, say
 
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from dlrun.config.nodes import Node
     from dlrun.config.sites import Profile
-    from dlrun.effects.site_write import Draft
+    from dlrun.effects.site.yaml_text import Draft
 
 
 @click.group()
@@ -31,7 +32,7 @@ def list_sites(as_json: bool) -> None:
 
     It is $DLRUN_SITE_PATH, ~/.config/dlrun/sites, /etc/dlrun/sites, and what comes with dlrun.
     """
-    from dlrun.effects import profiles
+    from dlrun.effects.inputs import profiles
     from dlrun.model.problem import InvalidFile
 
     here = profiles.Here()
@@ -48,15 +49,11 @@ def list_sites(as_json: bool) -> None:
 
         emit("sites", rows)
         return
-    from dlrun.cli.output.table import table
+    from dlrun.cli.output.table import Column, show
 
-    columns = ("name", "centre", "scheduler", "nodes", "fabric", "confidence", "status")
-    click.echo(
-        table(
-            [c.upper() for c in columns],
-            [[str(row[c] if row[c] is not None else "-") for c in columns] for row in rows],
-        )
-    )
+    drops = {"name": 0, "centre": 4, "scheduler": 0, "nodes": 2, "fabric": 1, "confidence": 5, "status": 3}
+    cells = [[str(row[c] if row[c] is not None else "-") for c in drops] for row in rows]
+    show([Column(title=c.upper(), drop=drop) for c, drop in drops.items()], cells)
     for row in rows:
         if row["problems"]:
             say(f"warning: `{row['name']}` has problems; `dlrun site check {row['name']}` lists them")
@@ -87,7 +84,7 @@ def show(site: str | None, as_json: bool) -> None:
 
     Without a name, it is this cluster's.
     """
-    from dlrun.effects import profiles
+    from dlrun.effects.inputs import profiles
 
     here = profiles.Here()
     because = None
@@ -152,14 +149,14 @@ def check(context: click.Context, sites: tuple[str, ...], strict: bool, as_json:
     """Say what is wrong with profiles, and what their authors left open."""
     from dlrun.cli.diagnostics import report_problems
     from dlrun.cli.output.colour import wanted
-    from dlrun.effects import sitecheck
+    from dlrun.effects.site import check as site_check
 
     options = context.find_root().obj or {}
     colour = wanted(options.get("color", "auto"), sys.stderr, os.environ)
     failed = False
     findings = []
     for name in sites:
-        found = sitecheck.check(name)
+        found = site_check.check(name)
         bad = [p for p in found.problems if strict or not p.warning]
         failed = failed or bool(bad)
         findings.append(found)
@@ -182,7 +179,7 @@ def _hand_over(draft: Draft, head: list[str], output: str | None) -> None:
     """The profile on stdout, or into a file that did not exist, with what belongs beside it."""
     from pathlib import Path
 
-    from dlrun.effects.site_write import text
+    from dlrun.effects.site.yaml_text import text
 
     written = text(draft, head)
     if output is None:
@@ -218,21 +215,16 @@ _OUTPUT = click.option(
 )
 
 
-SCHEDULERS = ("slurm", "openpbs", "torque", "local")
-LAUNCHERS = ("srun", "openmpi", "hydra", "intelmpi", "pals", "ibrun", "ssh", "local")
-FABRICS = ("infiniband", "omni-path", "slingshot", "roce", "efa", "ethernet")
-
-
 @command.command(
     "new", epilog="Example: dlrun site new crag --scheduler slurm --partition gpu --cores 32 --gpus 4"
 )
 @click.argument("name")
-@click.option("--scheduler", type=click.Choice(SCHEDULERS), help="What grants nodes.")
+@click.option("--scheduler", type=click.Choice(tuple(SCHEDULERS)), help="What grants nodes.")
 @click.option("--version", metavar="VERSION", help="The scheduler's version, such as 23.11.")
 @click.option(
     "--cluster-name", metavar="NAME", help="Slurm's ClusterName, or the PBS server: what tells this cluster."
 )
-@click.option("--launcher", type=click.Choice(LAUNCHERS), help="What starts ranks.")
+@click.option("--launcher", type=click.Choice(tuple(LAUNCHERS)), help="What starts ranks.")
 @click.option("--partition", metavar="NAME", help="The partition that jobs go to by default.")
 @click.option("--max-walltime", metavar="TIME", help="Its longest walltime, such as 24h.")
 @click.option("--packages", type=click.IntRange(1), help="Packages (sockets) of a node.")
@@ -245,7 +237,7 @@ FABRICS = ("infiniband", "omni-path", "slingshot", "roce", "efa", "ethernet")
 @_OUTPUT
 def new(name: str, output: str | None, **given: Any) -> None:
     """Write a commented profile from flags; on a terminal, what is not given is asked."""
-    from dlrun.effects import site_new
+    from dlrun.effects.site import new as site_new
 
     if sys.stdin.isatty() and sys.stderr.isatty():
         from dlrun.cli.site_questions import ask
@@ -284,8 +276,10 @@ def detect(name: str | None, probe: bool, options: tuple[str, ...], wait: str, o
     """
     from pathlib import Path
 
-    from dlrun.effects import site_ask, site_detect, site_probe
-    from dlrun.effects.profiles import Here
+    from dlrun.effects.inputs.profiles import Here
+    from dlrun.effects.site import detect as site_detect
+    from dlrun.effects.site import probe as site_probe
+    from dlrun.effects.site import query as site_query
     from dlrun.errors import Invalid
     from dlrun.model.units import Duration
 
@@ -296,7 +290,7 @@ def detect(name: str | None, probe: bool, options: tuple[str, ...], wait: str, o
     if options and not probe:
         raise Invalid("`--probe-option` is for probe jobs", help="add `--probe`")
     here = Here()
-    cluster = site_ask.ask(here)
+    cluster = site_query.ask(here)
     own = site_detect.kind_here(cluster, here)
     machine = site_probe.this_node()
     asked = site_probe.Ask(options=options, wait=max(1, seconds), tell=say)
@@ -321,7 +315,7 @@ def import_(config: str, system: str | None, output: str | None) -> None:
     """Draft a profile from a ReFrame system configuration (JSON, or Python that writes it out; nothing is run)."""
     from pathlib import Path
 
-    from dlrun.effects.site_import import import_reframe
+    from dlrun.effects.site.reframe import import_reframe
 
     draft = import_reframe(Path(config), system)
     _hand_over(draft, [f"Imported from a ReFrame configuration, {Path(config).name}."], output)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeVar
 
 import click
 
-from dlrun.cli.site import FABRICS, LAUNCHERS, SCHEDULERS
+from dlrun.backends import FABRICS, LAUNCHERS, SCHEDULERS
 from dlrun.model.units import Duration
 
 Answer = TypeVar("Answer")
@@ -56,10 +56,10 @@ def _read(text: str, read: Callable[[str], Answer]) -> Answer | None:
         raise click.UsageError(str(error)) from None
 
 
-def _one_of(names: tuple[str, ...]) -> Callable[[str], str]:
+def _one_of(names: Collection[str]) -> Callable[[str], str]:
     def read(text: str) -> str:
         if text not in names:
-            raise ValueError(f"`{text}` is none of {', '.join(names)}")
+            raise ValueError(f"`{text}` is not one of {', '.join(names)}")
         return text
 
     return read
@@ -68,7 +68,7 @@ def _one_of(names: tuple[str, ...]) -> Callable[[str], str]:
 def _number(least: int) -> Callable[[str], int]:
     def read(text: str) -> int:
         if not text.isdecimal() or int(text) < least:
-            raise ValueError(f"`{text}` is no number from {least} on")
+            raise ValueError(f"`{text}` is not a number of at least {least}")
         return int(text)
 
     return read

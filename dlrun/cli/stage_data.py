@@ -9,8 +9,8 @@ import click
 from dlrun.cli.options import say
 
 if TYPE_CHECKING:
-    from dlrun.effects.jobs import Job
-    from dlrun.effects.stage import Staging
+    from dlrun.effects.records.jobs import Job
+    from dlrun.effects.staging.plan import Staging
 
 
 @click.command(
@@ -98,7 +98,7 @@ def command(
     Without --nodes and --submit they come to this machine, or inside an allocation to all of its nodes. A set that
     is there already is recognised and not copied again. The place of each set is printed: PATH/NAME/data.
     """
-    from dlrun.effects.stage import Asked, allocation, here, staging
+    from dlrun.effects.staging.plan import Asked, allocation, here, staging
 
     asked = Asked(
         what=what, name=name, to=to, nodes=nodes, strategy=strategy, include=include, exclude=exclude, rate=rate,
@@ -115,14 +115,14 @@ def command(
         raise click.UsageError(
             "this shell is in an allocation: without --nodes and --submit all of its nodes get the data"
         )
-    from dlrun.effects import stage_run
+    from dlrun.effects.staging import run as staging_run
 
     if as_job or nodes:
         return _submit(staging(asked, nodes=None), wait=wait, as_json=as_json)
     if granted is not None:
         planned = staging(asked, nodes=granted)
-        events = stage_run.in_allocation(planned, say=say, event=_print if as_json else None)
-        return _tell(stage_run.summary(planned, granted, events.all()), as_json)
+        events = staging_run.in_allocation(planned, say=say, event=_print if as_json else None)
+        return _tell(staging_run.summary(planned, granted, events.all()), as_json)
     return _here(staging(asked, nodes=1), as_json=as_json)
 
 
@@ -137,26 +137,26 @@ def _here(planned: Staging, *, as_json: bool) -> int:
     import tempfile
     from pathlib import Path
 
-    from dlrun.effects import stage_run
+    from dlrun.effects.staging import run as staging_run
 
     with tempfile.TemporaryDirectory(prefix="dlrun-stage-") as scratch:
-        events = Path(scratch) / stage_run.EVENTS
-        status = stage_run.on_this_machine(planned, as_json=as_json, say=say, events=events)
+        events = Path(scratch) / staging_run.EVENTS
+        status = staging_run.on_this_machine(planned, as_json=as_json, say=say, events=events)
         if status == 0 and as_json:
-            _tell(stage_run.summary(planned, 1, stage_run.Events(events).all()), as_json)
+            _tell(staging_run.summary(planned, 1, staging_run.Events(events).all()), as_json)
     return status
 
 
 def _submit(planned: Staging, *, wait: bool, as_json: bool) -> int:
     from dlrun.cli.submit import answer
-    from dlrun.effects.submit import submit
+    from dlrun.effects.jobs.submit import submit
 
     for data in planned.plan.data:
         say(f"{data.name}: {data.strategy.replace('_', ' ')}: {data.because}")
     if all(data.strategy == "in_place" for data in planned.plan.data):
         say("nothing is to be copied: no job was submitted")
         if as_json:
-            from dlrun.effects.stage_run import summary
+            from dlrun.effects.staging.run import summary
 
             _tell(summary(planned, planned.plan.request.nodes, iter(())), as_json)
         return 0
@@ -173,17 +173,17 @@ def _wait(planned: Staging, job: Job) -> int:
     from dlrun.cli.follow import to_the_end
     from dlrun.cli.output.json import emit
     from dlrun.cli.submit import described
-    from dlrun.effects import stage_run
+    from dlrun.effects.staging import run as staging_run
 
     emit("job", described(job), one_line=True)
-    events, ended = stage_run.Events(job.directory / "logs" / stage_run.EVENTS), Event()
-    printer = Thread(target=stage_run.pass_on, args=(events, ended.is_set, _print), daemon=True)
+    events, ended = staging_run.Events(job.directory / "logs" / staging_run.EVENTS), Event()
+    printer = Thread(target=staging_run.pass_on, args=(events, ended.is_set, _print), daemon=True)
     printer.start()
     status = to_the_end(job, quiet=True)
     ended.set()
     printer.join()
     if status == 0:
-        _tell(stage_run.summary(planned, planned.plan.request.nodes, events.all()), as_json=True)
+        _tell(staging_run.summary(planned, planned.plan.request.nodes, events.all()), as_json=True)
     return status
 
 
@@ -201,7 +201,7 @@ def _tell(found: dict[str, Any], as_json: bool) -> int:
 def _look_after(directory: str, *, listing: bool, evict: tuple[str, ...], clean: bool, as_json: bool) -> int:
     from pathlib import Path
 
-    from dlrun.effects.stage_run import look_after
+    from dlrun.effects.staging.run import look_after
 
     if not Path(directory).is_dir():
         if evict:

@@ -10,7 +10,7 @@ import click
 from dlrun.cli.options import json_option, say
 
 if TYPE_CHECKING:
-    from dlrun.effects.jobs import Job
+    from dlrun.effects.records.jobs import Job
     from dlrun.model.job import JobStatus
 
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 @json_option
 def command(jobs: tuple[str, ...], as_json: bool) -> None:
     """Show the state of each JOB (directory, name, scheduler id or `latest`; default: all that have not ended)."""
-    from dlrun.effects import jobs as store
-    from dlrun.effects import status
+    from dlrun.effects.queue import status
+    from dlrun.effects.records import jobs as store
 
     base = store.home()
     chosen = [store.find(word, base) for word in jobs] or list(store.all_jobs(base))
@@ -35,24 +35,26 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
             [as_data(job, states[job.directory]) | _cost(job, states[job.directory]) for job in chosen],
         )
         return
-    show([row for job in chosen for row in rows_of(job, states[job.directory])])
+    show_jobs([row for job in chosen for row in rows_of(job, states[job.directory])])
     if not chosen:
         say("no job waits or runs; `dlrun list` shows all")
     for job in chosen if jobs else ():
         if states[job.directory] and all(one.state.final for one in states[job.directory]):
             from dlrun.cli.output.cost import used
-            from dlrun.effects.results import usage
+            from dlrun.effects.queue.results import usage
 
             if (found := usage(job, states[job.directory])) is not None:
                 say(f"{job.directory.name} {used(found)}")
 
 
-def show(rows: list[tuple[str, ...]]) -> None:
+def show_jobs(rows: list[tuple[str, ...]]) -> None:
     """Print jobs as a table; nothing if there are none."""
-    from dlrun.cli.output.table import table
+    from dlrun.cli.output.table import Column, show
 
     if rows:
-        click.echo(table(("JOB", "ID", "SITE", "STATE", "EXIT", "NODES", "STARTED", "ENDED"), rows))
+        drops = {"JOB": 0, "ID": 0, "SITE": 3, "STATE": 0, "EXIT": 2, "NODES": 5, "STARTED": 1, "ENDED": 4}
+        columns = [Column(title=name, drop=drop, state=name == "STATE") for name, drop in drops.items()]
+        show(columns, rows)
 
 
 def rows_of(job: Job, states: list[JobStatus]) -> list[tuple[str, ...]]:
@@ -103,7 +105,7 @@ def as_data(job: Job, states: list[JobStatus]) -> dict[str, Any]:
 
 def _cost(job: Job, states: list[JobStatus]) -> dict[str, Any]:
     """What a job was given at most and has used so far, for `--json`."""
-    from dlrun.effects.results import usage
+    from dlrun.effects.queue.results import usage
     from dlrun.model.plain import to_plain
 
     found = usage(job, states)

@@ -10,8 +10,8 @@ import click
 from dlrun.cli.options import json_option, login_options, say, spec_options
 
 if TYPE_CHECKING:
-    from dlrun.effects.destination import Destination
-    from dlrun.effects.jobs import Job
+    from dlrun.effects.records.jobs import Job
+    from dlrun.effects.remote.destination import Destination
 
 
 @click.command(epilog="Example: dlrun submit spec.yaml --wait --set resources.nodes=8")
@@ -45,8 +45,8 @@ def command(
     as_json: bool,
 ) -> int:
     """Submit the job that SPEC describes (a training spec, or a plan saved by `dlrun plan -o`)."""
-    from dlrun.effects.destination import Destination, login_of
-    from dlrun.effects.prepare import prepare, read
+    from dlrun.effects.jobs.prepare import prepare, read
+    from dlrun.effects.remote.destination import Destination, login_of
 
     inputs = None if host else read(spec, sets=sets, site=site)
     to = Destination(host=host) if host else login_of(inputs)
@@ -54,7 +54,7 @@ def command(
         to = to.by(transport, str(job_dir) if job_dir else None)
         if dry_run:
             return _preview(spec, to, sets, site, as_json)
-        from dlrun.effects import remote
+        from dlrun.effects.remote import submit as remote
 
         if check:
             return _accepted(remote.check(spec, to, sets=sets, site=site, say=say), as_json)
@@ -64,16 +64,16 @@ def command(
     for warning in prepared.plan.warnings:
         say(f"warning: {warning}")
     if dry_run:
-        from dlrun.effects import jobs
-        from dlrun.effects.job_files import files
+        from dlrun.effects.jobs.files import files
+        from dlrun.effects.records import jobs
 
         directory = (job_dir or jobs.home() / prepared.plan.name).absolute()
         return _show(files(prepared.plan, prepared.inputs, directory), as_json)
     if check:
-        from dlrun.effects.submit import check_with_scheduler
+        from dlrun.effects.jobs.submit import check_with_scheduler
 
         return _accepted(check_with_scheduler(prepared.plan, prepared.inputs), as_json)
-    from dlrun.effects.submit import submit
+    from dlrun.effects.jobs.submit import submit
 
     job = submit(prepared.plan, prepared.inputs, directory=job_dir, say=say).job
     return answer(job, wait=wait, parsable=parsable, as_json=as_json)
@@ -118,7 +118,7 @@ def described(job: Job) -> dict[str, str | None]:
 
 
 def _preview(spec: Path, to: Destination, sets: tuple[str, ...], site: str | None, as_json: bool) -> int:
-    from dlrun.effects import remote
+    from dlrun.effects.remote import submit as remote
 
     load = remote.preview(spec, to, sets=sets, site=site, say=say)
     for warning in load.plan.warnings:

@@ -11,7 +11,7 @@ import click
 from dlrun.cli.options import json_option, say, spec_options
 
 if TYPE_CHECKING:
-    from dlrun.effects.verify_report import Checked
+    from dlrun.effects.verify.report import Checked
 
 
 @click.command(epilog="Example: dlrun verify spec.yaml")
@@ -28,9 +28,9 @@ def command(spec: Path, site: str | None, sets: tuple[str, ...], here: bool, as_
     Ranks try the network and, over several nodes, the communication library: what that talks over is held against the
     site's fabric. Each difference is printed with its likely cause.
     """
-    from dlrun.effects import verify
+    from dlrun.effects.verify import job as verify_job
 
-    done = verify.run(spec, sets=sets, site=site, here=here, say=say)
+    done = verify_job.run(spec, sets=sets, site=site, here=here, say=say)
     wrong = [one for one in done.ranks if one.differences]
     if as_json:
         from dlrun.cli.output.json import emit
@@ -39,10 +39,12 @@ def command(spec: Path, site: str | None, sets: tuple[str, ...], here: bool, as_
         where = {"directory": str(done.job.directory), "job_id": done.job.job_id}
         emit("verify", {**where, "ranks": to_plain(done.ranks), "network": to_plain(done.network)})
         return 1 if wrong else 0
-    from dlrun.cli.output.table import table
-    from dlrun.effects.verify_report import gathered
+    from dlrun.cli.output.table import Column, show
+    from dlrun.effects.verify.report import gathered
 
-    click.echo(table(*table_of(done.ranks)))
+    header, rows = table_of(done.ranks)
+    drops = {"MEMORY": 3, "LIBRARY": 1, "1 MIB TO RANK 0": 2}
+    show([Column(title=title, state=title == "VERDICT", drop=drops.get(title, 0)) for title in header], rows)
     for who, difference in gathered(done.ranks):
         click.echo(f"{who}: {difference.what}; likely: {difference.cause}")
     if done.network.unseen:

@@ -10,9 +10,9 @@ import click
 from dlrun.cli.options import json_option, say
 
 if TYPE_CHECKING:
-    from dlrun.effects.jobs import Job
-    from dlrun.effects.why import Answer
-    from dlrun.effects.why_evidence import First
+    from dlrun.effects.diagnosis.evidence import First
+    from dlrun.effects.diagnosis.why import Answer
+    from dlrun.effects.records.jobs import Job
 
 _WIDEST = 160
 """Columns of a log's line that are shown."""
@@ -28,9 +28,9 @@ def command(job: str, as_json: bool) -> None:
 
     Of a sweep, POINTS (such as `latest:3,7-9`) are shown, else the first that did not end well.
     """
-    from dlrun.effects import jobs as store
-    from dlrun.effects.selection import select
-    from dlrun.effects.why import explain
+    from dlrun.effects.diagnosis.why import explain
+    from dlrun.effects.queue.selection import select
+    from dlrun.effects.records import jobs as store
     from dlrun.errors import Invalid
     from dlrun.model.cpuset import format_list
 
@@ -54,7 +54,7 @@ def command(job: str, as_json: bool) -> None:
 
 def lines(job: Job, answer: Answer) -> Iterator[str]:
     """The answer for people: five lines at most."""
-    from dlrun.effects.why import clock
+    from dlrun.effects.diagnosis.why import clock
 
     run = f"[{answer.run}]" if answer.run is not None else ""
     code = f" with exit code {answer.exit_code}" if answer.exit_code else ""
@@ -75,7 +75,7 @@ def lines(job: Job, answer: Answer) -> Iterator[str]:
 
 def _code(code: int) -> str:
     """`137 (SIGKILL)`, or the number alone."""
-    from dlrun.effects.why import signal_name
+    from dlrun.effects.diagnosis.why import signal_name
 
     name = signal_name(code)
     return f"{code} ({name})" if name else str(code)

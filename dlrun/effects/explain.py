@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from dlrun.config.hints import keys
-from dlrun.effects.prepare import Prepared
+from dlrun.effects.jobs.prepare import Prepared
 from dlrun.errors import Invalid
 from dlrun.fabrics import table
 from dlrun.fabrics.rules import say

@@ -8,16 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dlrun.frameworks import protocol, told
+from dlrun.frameworks import protocol
+from dlrun.frameworks.common import defaults
 from dlrun.frameworks.protocol import Role, Shape
 from dlrun.model.text import Text
 
 NAME = "caffe2"
 TITLE = "Caffe2"
 LAUNCHERS: tuple[str, ...] = ()
-ports = told.no_ports
-comm_cores = told.no_comm_cores
-problems = told.no_problems
+ports = defaults.no_ports
+comm_cores = defaults.no_comm_cores
+problems = defaults.no_problems
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dlrun.frameworks import protocol, told
+from dlrun.frameworks import protocol
+from dlrun.frameworks.common import defaults
 from dlrun.frameworks.protocol import Role, Shape
 from dlrun.model.keys import key
 from dlrun.model.text import Shell, Text
@@ -17,8 +18,8 @@ from dlrun.model.units import Bytes
 NAME = "h2o"
 TITLE = "H2O"
 LAUNCHERS: tuple[str, ...] = ()
-comm_cores = told.no_comm_cores
-problems = told.no_problems
+comm_cores = defaults.no_comm_cores
+problems = defaults.no_problems
 _SOURCE = "H2O documentation, Starting H2O"
 _PACKAGE = (
     "$(python3 -c 'import importlib.util as u, sys;"
@@ -65,12 +66,12 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
         argv=tuple(Text.of(word) for word in words),
         service=True,
         binds=False,
-        ready=told.answers(
+        ready=defaults.answers(
             protocol.MASTER_PORT, "/3/Cloud", f'"cloud_size":{shape.nodes},.*"consensus":true'
         ),
     )
     url = Text.of("http://", protocol.MASTER_IP, ":", protocol.MASTER_PORT)
-    where = told.settings(_SOURCE, ("H2O_URL", url, "the first node of the cloud, for h2o.connect(url=)"))
+    where = defaults.settings(_SOURCE, ("H2O_URL", url, "the first node of the cloud, for h2o.connect(url=)"))
     return (cloud, Role(name="driver", place="first", argv=tuple(command), variables=where, binds=False))
 
 

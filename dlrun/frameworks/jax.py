@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dlrun.frameworks import protocol, told
+from dlrun.frameworks import protocol
+from dlrun.frameworks.common import defaults
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.model.installed import Installed
 from dlrun.model.problem import Problem
@@ -19,8 +20,8 @@ from dlrun.model.text import Text
 NAME = "jax"
 TITLE = "JAX"
 LAUNCHERS: tuple[str, ...] = ()
-ports = told.one_port
-comm_cores = told.no_comm_cores
+ports = defaults.one_port
+comm_cores = defaults.no_comm_cores
 _SOURCE = "JAX 0.10, jax/_src/distributed.py"
 
 
@@ -62,4 +63,4 @@ def coordinator(shape: Shape) -> tuple[Setting, ...]:
     ]
     if not shape.gpus_per_node:
         said.append(("JAX_CPU_COLLECTIVES_IMPLEMENTATION", "gloo", "collectives between hosts without GPUs"))
-    return told.settings(_SOURCE, *said)
+    return defaults.settings(_SOURCE, *said)

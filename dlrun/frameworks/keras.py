@@ -10,8 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from dlrun.frameworks import env_ranks, jax, tensorflow, told
+from dlrun.frameworks import jax
+from dlrun.frameworks.common import defaults
 from dlrun.frameworks.protocol import Role, Setting, Shape
+from dlrun.frameworks.tensorflow import tensorflow
+from dlrun.frameworks.torch import env_ranks
 from dlrun.model.installed import Installed
 from dlrun.model.keys import key
 from dlrun.model.problem import Problem
@@ -20,7 +23,7 @@ from dlrun.model.text import Text
 NAME = "keras"
 TITLE = "Keras"
 LAUNCHERS: tuple[str, ...] = ()
-comm_cores = told.no_comm_cores
+comm_cores = defaults.no_comm_cores
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,11 +71,11 @@ def _told(shape: Shape, options: Options) -> tuple[Setting, ...]:
     if options.backend == "jax":
         return (*_backend("jax"), *jax.coordinator(shape))
     why = "Keras 3 fails under MultiWorkerMirroredStrategy; tf_keras does not"
-    legacy = told.settings("tf_keras README", ("TF_USE_LEGACY_KERAS", "1", why))
+    legacy = defaults.settings("tf_keras README", ("TF_USE_LEGACY_KERAS", "1", why))
     return (*legacy, *tensorflow.worker_config(shape))
 
 
 def _backend(name: str) -> tuple[Setting, ...]:
-    return told.settings(
+    return defaults.settings(
         "Keras documentation, Configuring your backend", ("KERAS_BACKEND", name, "as the spec says")
     )

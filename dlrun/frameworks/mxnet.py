@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dlrun.frameworks import protocol, told
+from dlrun.frameworks import protocol
+from dlrun.frameworks.common import defaults
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.model.installed import Installed
 from dlrun.model.keys import key
@@ -20,8 +21,8 @@ from dlrun.model.text import Text
 NAME = "mxnet"
 TITLE = "MXNet"
 LAUNCHERS: tuple[str, ...] = ()
-ports = told.one_port
-comm_cores = told.no_comm_cores
+ports = defaults.one_port
+comm_cores = defaults.no_comm_cores
 _SOURCE = "MXNet documentation, Distributed training"
 
 
@@ -38,7 +39,7 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
     common = _common(shape, options)
 
     def told_role(name: str) -> tuple[Setting, ...]:
-        return (*common, *told.settings(_SOURCE, ("DMLC_ROLE", name, "what this process is for")))
+        return (*common, *defaults.settings(_SOURCE, ("DMLC_ROLE", name, "what this process is for")))
 
     scheduler = Role(
         name="scheduler",
@@ -106,7 +107,7 @@ def _common(shape: Shape, options: Options) -> tuple[Setting, ...]:
     )
     if shape.interface is not None and shape.nodes > 1:
         own = (("DMLC_INTERFACE", shape.interface, "the site's fabric"),)
-    return told.settings(
+    return defaults.settings(
         _SOURCE,
         ("DMLC_PS_ROOT_URI", protocol.MASTER_IP, "the scheduler's node, as an IP: ps-lite binds no names"),
         ("DMLC_PS_ROOT_PORT", protocol.MASTER_PORT, "derived from the job id, found free there"),

@@ -10,7 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from dlrun.frameworks import own_agent, protocol, told
+from dlrun.frameworks import protocol
+from dlrun.frameworks.common import agent as own_agent
+from dlrun.frameworks.common import defaults
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.model.installed import Installed
 from dlrun.model.keys import key
@@ -21,7 +23,7 @@ from dlrun.model.units import many
 NAME = "paddle"
 TITLE = "PaddlePaddle"
 LAUNCHERS: tuple[str, ...] = ()
-comm_cores = told.no_comm_cores
+comm_cores = defaults.no_comm_cores
 _AGENT = "paddle.distributed.launch"
 _PARALLEL = "Paddle 3.3, paddle/distributed/parallel.py"
 _LAUNCH = "Paddle 3.3, paddle/distributed/launch/context/args_envs.py"
@@ -120,7 +122,7 @@ def _agents(shape: Shape, command: Sequence[Text], options: Options) -> Sequence
     )
     gloo = () if shape.gpus_per_node else (("PADDLE_DISTRI_BACKEND", "gloo", "there are no GPUs"),)
     argv = (*start, *words, *options.agent_arguments, *program)
-    return own_agent.on_each_node(argv, told.settings(_LAUNCH, *gloo))
+    return own_agent.on_each_node(argv, defaults.settings(_LAUNCH, *gloo))
 
 
 def _trainers(shape: Shape, *, server: bool = False) -> tuple[Setting, ...]:
@@ -139,7 +141,7 @@ def _trainers(shape: Shape, *, server: bool = False) -> tuple[Setting, ...]:
             ("PADDLE_TRAINER_ID", protocol.RANK, "as the launcher counts"),
             ("PADDLE_CURRENT_ENDPOINT", own, "this trainer's own among them"),
         ]
-    return told.settings(_PARALLEL, *said)
+    return defaults.settings(_PARALLEL, *said)
 
 
 def _meeting(shape: Shape) -> tuple[Setting, ...]:
@@ -151,7 +153,7 @@ def _meeting(shape: Shape) -> tuple[Setting, ...]:
     ]
     if not shape.gpus_per_node:
         said.append(("PADDLE_DISTRI_BACKEND", "gloo", "there are no GPUs"))
-    return told.settings(_PARALLEL, *said)
+    return defaults.settings(_PARALLEL, *said)
 
 
 def _service(shape: Shape, options: Options, role: str) -> tuple[Setting, ...]:
@@ -161,7 +163,7 @@ def _service(shape: Shape, options: Options, role: str) -> tuple[Setting, ...]:
     node = _one_of(protocol.endpoints(0, 1, shape.nodes), "DLRUN_NODE_RANK")
     address = Shell(f'$(own={node.code}; printf %s "${{own%:*}}")')
     offset = first if role == "PSERVER" else 1
-    return told.settings(
+    return defaults.settings(
         _ROLES,
         ("TRAINING_ROLE", role, "what this process is for"),
         ("PADDLE_PSERVERS_IP_PORT_LIST", servers, "all servers"),

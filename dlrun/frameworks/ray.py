@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dlrun.frameworks import protocol, told
+from dlrun.frameworks import protocol
+from dlrun.frameworks.common import defaults
 from dlrun.frameworks.protocol import Role, Shape
 from dlrun.model.text import Shell, Text
 
 NAME = "ray"
 TITLE = "Ray"
 LAUNCHERS: tuple[str, ...] = ()
-ports = told.one_port
-comm_cores = told.no_comm_cores
-problems = told.no_problems
+ports = defaults.one_port
+comm_cores = defaults.no_comm_cores
+problems = defaults.no_problems
 _SOURCE = "Ray documentation, Launching an on-premise cluster"
 
 
@@ -47,12 +48,12 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
         place="node",
         argv=(*start, Text.of("--address=", address), *own),
         lead=(*head, Text.of("--include-dashboard=false"), *own),
-        variables=told.settings("Ray, _private/ray_constants.py", patience),
+        variables=defaults.settings("Ray, _private/ray_constants.py", patience),
         service=True,
         binds=False,
         ready=Text.of(
             f'[[ $(ray status --address="{address}" 2>/dev/null | grep -c "^ *[0-9]* node_") -ge {shape.nodes} ]]'
         ),
     )
-    where = told.settings(_SOURCE, ("RAY_ADDRESS", address, "the head of this job's nodes"))
+    where = defaults.settings(_SOURCE, ("RAY_ADDRESS", address, "the head of this job's nodes"))
     return (nodes, Role(name="driver", place="first", argv=tuple(command), variables=where, binds=False))

@@ -9,7 +9,7 @@ from dlrun.model.site import GpuBinding, Site
 from dlrun.model.spec import PlacementOptions
 from dlrun.model.topology import Topology
 from dlrun.model.units import many
-from dlrun.plan.ledger import Ledger
+from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import Layout
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field, fields, replace
 
 from dlrun import backends
-from dlrun.frameworks import agents
+from dlrun.frameworks.common import nested_launcher_check
 from dlrun.frameworks.protocol import Shape
 from dlrun.launchers.protocol import Launcher
 from dlrun.model.installed import Installed
@@ -30,12 +30,22 @@ from dlrun.model.text import Text
 from dlrun.model.topology import Topology
 from dlrun.model.units import Duration
 from dlrun.plan import binding as bindings
-from dlrun.plan import command_line, cost, endings, environment, fabric, metrics, roles, storage, sweep
-from dlrun.plan.checking import fabric_check, granted, hang_watch, node_checks, placement_check, talkative
-from dlrun.plan.checks import check
+from dlrun.plan import cost, endings, environment, fabric, roles
+from dlrun.plan.command import command_line, sweep
 from dlrun.plan.container import contain, gpu_variables, launch_arguments
-from dlrun.plan.ledger import Ledger
+from dlrun.plan.data import storage
+from dlrun.plan.decisions import Ledger
+from dlrun.plan.limits import check
+from dlrun.plan.metrics import spec as metric_specs
 from dlrun.plan.resources import Layout, counted_cpus, lay_out
+from dlrun.plan.runtime_checks import (
+    fabric_check,
+    granted,
+    hang_watch,
+    node_checks,
+    placement_check,
+    talkative,
+)
 from dlrun.schedulers.protocol import Scheduler
 
 OUTPUT = "logs/job.log"
@@ -75,7 +85,7 @@ def build(inputs: Inputs) -> Plan:
     shape = roles.shape_of(site, layout, choice, binding, threads)
     stored = storage.decide(spec, site, layout, choice, inputs.measured, ledger)
     points = sweep.points(spec.sweep, ledger)
-    metrics.check(spec, ledger)
+    metric_specs.check(spec, ledger)
     known = command_line.Known(spec=spec, layout=layout, threads=threads, data=stored.data)
     commands = command_line.commands(known, points, ledger)
     _ask_framework(choice, shape, commands[0], inputs, ledger)
@@ -147,7 +157,7 @@ def _ask_framework(
     ledger.problems += [
         replace(problem, origin=problem.origin or ledger.origin(spec.framework, "framework", "command"))
         for problem in (
-            *agents.problems(shape, command),
+            *nested_launcher_check.problems(shape, command),
             *choice.framework.problems(
                 shape, command, choice.options, spec.environment.variables, inputs.installed
             ),

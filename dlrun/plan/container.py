@@ -11,7 +11,7 @@ from dlrun.model.plan import ContainerPlan, DataPlan, Variable
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import Shell, Text, expanding
-from dlrun.plan.ledger import Ledger
+from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import Layout
 
 _ENROOT_GPUS = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "compute,utility"}

@@ -10,8 +10,8 @@ from dlrun.model.plan import Cause, CheckpointPlan, RolePlan
 from dlrun.model.spec import OnFailure, Spec
 from dlrun.model.text import Shell, Text
 from dlrun.model.units import Duration
-from dlrun.plan import expressions
-from dlrun.plan.ledger import Ledger
+from dlrun.plan.command import expressions
+from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import Layout
 
 _CAUSES: tuple[Cause, ...] = ("timed_out", "preempted", "node_failed", "out_of_memory", "hang", "user_error")

@@ -9,7 +9,7 @@ from dlrun.model.plan import ContainerPlan, DataPlan, EnvironmentPlan, Rendezvou
 from dlrun.model.site import Rendezvous, Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import Shell, Text
-from dlrun.plan.ledger import Ledger
+from dlrun.plan.decisions import Ledger
 
 _OPENMP = "OpenMP 5.2, chapter 21"
 

@@ -12,7 +12,7 @@ from dlrun.model.plan import Variable
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import Text
-from dlrun.plan.ledger import Ledger
+from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import Layout
 
 

@@ -10,7 +10,7 @@ from dlrun.model.site import NodeType, Partition, Site
 from dlrun.model.spec import Resources
 from dlrun.model.topology import Topology
 from dlrun.model.units import Bytes, Duration, many
-from dlrun.plan.ledger import Ledger
+from dlrun.plan.decisions import Ledger
 
 Memory = Bytes | Literal["all"] | None
 

@@ -16,7 +16,7 @@ from dlrun.model.record import record
 from dlrun.model.site import LauncherSite, Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import Text
-from dlrun.plan.ledger import Ledger
+from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import Layout, counted_cpus
 
 T = TypeVar("T")

@@ -15,7 +15,7 @@ from dlrun.model.cpuset import format_list
 from dlrun.model.plain import to_plain
 from dlrun.model.plan import Plan, Variable
 from dlrun.model.text import Shell, Text
-from dlrun.plan.data_words import stage_words
+from dlrun.plan.data.stage_arguments import stage_words
 from dlrun.render.shell import Raw, command, comment, quote
 
 if TYPE_CHECKING:

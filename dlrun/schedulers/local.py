@@ -1,4 +1,4 @@
-"""This machine without a scheduler: no directives and no queue; `dlrun.effects.local` starts and watches jobs."""
+"""This machine without a scheduler: no directives and no queue; `dlrun.effects.clusters.local` starts and watches jobs."""
 
 from __future__ import annotations
 
@@ -102,12 +102,12 @@ def knows_nothing(stderr: str, code: int) -> bool:
 
 
 def task_id(job_id: str, task: int) -> str:
-    """The job's own id: `dlrun.effects.local` knows its points by their directories."""
+    """The job's own id: `dlrun.effects.clusters.local` knows its points by their directories."""
     return job_id
 
 
 def cancel(job_ids: Sequence[str]) -> Sequence[str]:
-    """No arguments: `dlrun.effects.local` ends jobs."""
+    """No arguments: `dlrun.effects.clusters.local` ends jobs."""
     return ()
 
 

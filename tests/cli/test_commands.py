@@ -210,7 +210,7 @@ def test_parsable_prints_the_id_alone(dlrun):
 
 
 def test_an_unexpected_error_is_called_a_bug_and_logged(dlrun):
-    broken = "import dlrun.effects.prepare as p; p.prepare = lambda *a, **k: 1 / 0; from dlrun.cli.main import main; main()"
+    broken = "import dlrun.effects.jobs.prepare as p; p.prepare = lambda *a, **k: 1 / 0; from dlrun.cli.main import main; main()"
     done = subprocess.run([sys.executable, "-c", broken, "plan", "x.yaml"], cwd=dlrun.place, env=dlrun.environment(),
                           capture_output=True, text=True, check=False)  # fmt: skip
     assert done.returncode == 3

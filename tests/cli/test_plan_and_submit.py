@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dlrun.effects.clean_environment import clean
+from dlrun.effects.clusters.environment import clean
 
 SPEC = "command: [echo, 'it''s', $HOME, '{{ world_size }}']\nresources: {ranks_per_node: 2, walltime: 5m}\n"
 

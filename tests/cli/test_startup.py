@@ -61,5 +61,5 @@ def test_rendering_needs_no_heavy_library(tmp_path, arguments):
 
 
 def test_asking_for_jobs_needs_no_templates(tmp_path):
-    for arguments in (["list"], ["status"]):
+    for arguments in (["list"], ["status"], ["list", "--json"]):
         assert not imported(*arguments, cwd=tmp_path) & (HEAVY | TEXTS)

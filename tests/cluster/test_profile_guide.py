@@ -10,7 +10,7 @@ import pytest
 
 from dlrun.config.document import parse
 from dlrun.config.nodes import ListNode, MapNode
-from dlrun.effects.site_node import read_facts
+from dlrun.effects.site.node import read_facts
 from dlrun.model.origin import Layer, Origin
 from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, why_not
 from tests.cluster.jobs import PYTHON

@@ -293,7 +293,7 @@ def test_killed_dlrun_and_two_that_go_on_at_once(laptop):
     await_true(lambda: "slow-submit" not in laptop.there("ls told"), 60, "sbatch to be called")
     kill(process)
     both = [laptop.start("dlrun", "submit", spec, "--host", "login", "--parsable") for _ in range(2)]
-    waiting = "pgrep -xfc 'sleep 0.5' || true"  # what remote_scripts/submit.sh does meanwhile
+    waiting = "pgrep -xfc 'sleep 0.5' || true"  # what transport/scripts/submit.sh does meanwhile
     await_true(lambda: laptop.there(waiting) == "2\n", 120, "both to wait for the first")
     laptop.there("touch told/go")
     said = [one.communicate(timeout=120)[0].strip() for one in both]

@@ -10,9 +10,9 @@ from contextlib import suppress
 
 import pytest
 
-from dlrun.effects import status
-from dlrun.effects.jobs import Job
 from dlrun.effects.process import Completed
+from dlrun.effects.queue import status
+from dlrun.effects.records.jobs import Job
 from dlrun.model.job import State
 from dlrun.model.plan import Dependency, Request
 from dlrun.model.site import Account, SchedulerSite

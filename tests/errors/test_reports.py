@@ -12,9 +12,9 @@ import pytest
 
 from dlrun import backends
 from dlrun.cli.diagnostics import report, report_problems
-from dlrun.effects import sitecheck
-from dlrun.effects.inputs import load_spec
-from dlrun.effects.profiles import Here
+from dlrun.effects.inputs.profiles import Here
+from dlrun.effects.inputs.spec import load_spec
+from dlrun.effects.site import check as site_check
 from dlrun.model.problem import InvalidFile
 
 CASES = Path(__file__).parent
@@ -52,7 +52,7 @@ def test_spec_report(case, here, tmp_path, monkeypatch):
 def test_site_report(case, here, tmp_path, monkeypatch):
     (tmp_path / case.name).write_bytes(case.read_bytes())
     monkeypatch.chdir(tmp_path)
-    found = sitecheck.check(f"./{case.name}", here)
+    found = site_check.check(f"./{case.name}", here)
     text = report_problems(found.problems, found.sources)
     assert "canary" not in text
     compare(case, text)

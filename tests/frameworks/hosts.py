@@ -16,9 +16,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dlrun.effects import jobs
-from dlrun.effects.job_files import files
-from dlrun.effects.prepare import prepare
+from dlrun.effects.jobs.files import files
+from dlrun.effects.jobs.prepare import prepare
+from dlrun.effects.records import jobs
 from tests.cluster import Cluster, ClusterSpec, NodeType, init
 from tests.frameworks.install import CACHE, RECIPES, interpreter
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from itertools import groupby
 
 from dlrun.model.topology import Core, Topology
-from dlrun.render.affinity.logical import logical_cores
+from dlrun.render.affinity.formats.logical import logical_cores
 
 
 def write(topology: Topology) -> str:

@@ -13,8 +13,8 @@ from dlrun.errors import Invalid
 from dlrun.model.cpuset import parse_list
 from dlrun.model.placement import PlacementRequest
 from dlrun.plan.affinity import place
-from dlrun.render.affinity.formats import find
-from dlrun.render.affinity.logical import logical_cores
+from dlrun.render.affinity.formats.logical import logical_cores
+from dlrun.render.affinity.formats.registry import find
 from dlrun.render.affinity.settings import Job
 from tests.oracles.hwloc_xml import write
 from tests.unit.affinity.machines import cases, topology
@@ -129,7 +129,7 @@ def test_open_mpi_cannot_say_stampede2_and_would_take_the_communication_cores(op
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two CPUs")
 def test_open_mpi_obeys_the_rankfile_on_this_machine(openmpi, tmp_path):
-    from dlrun.effects.topology import live_topology
+    from dlrun.effects.inputs.topology import live_topology
 
     node = live_topology()
     placement = place(node, PlacementRequest(ranks_per_node=2, gpus_per_rank=0))

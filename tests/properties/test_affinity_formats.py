@@ -12,7 +12,7 @@ from dlrun.errors import Invalid
 from dlrun.model.cpuset import parse_list
 from dlrun.plan.affinity import place
 from dlrun.plan.affinity.presets import PRESETS
-from dlrun.render.affinity.formats import FORMATS, find
+from dlrun.render.affinity.formats.registry import FORMATS, find
 from dlrun.render.affinity.settings import Job
 from dlrun.render.affinity.settings import settings as affinity_settings
 from dlrun.render.affinity.variables import MAY_DIFFER, SAME

@@ -10,9 +10,9 @@ import pytest
 from dlrun import backends
 from dlrun.cli.diagnostics import report, report_problems
 from dlrun.config import sites
-from dlrun.effects import sitecheck
-from dlrun.effects.inputs import load_spec
-from dlrun.effects.profiles import Here
+from dlrun.effects.inputs.profiles import Here
+from dlrun.effects.inputs.spec import load_spec
+from dlrun.effects.site import check as site_check
 from dlrun.model.problem import InvalidFile
 from tests.properties.mutations import SITE, SPEC, mutate
 
@@ -45,7 +45,7 @@ def test_mutated_profiles(tmp_path):
     for _ in range(EACH):
         text = mutate(SITE, chance)
         path.write_bytes(text.encode("utf-8", "surrogatepass"))
-        found = sitecheck.check(str(path), here)
+        found = site_check.check(str(path), here)
         assert report_problems(found.problems, found.sources).encode("utf-8") or not found.problems, text
         sites.recognise_block(text.encode("utf-8", "replace").decode())
         clean += all(p.warning or "small.xml" in p.message for p in found.problems)

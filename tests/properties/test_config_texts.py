@@ -14,8 +14,8 @@ from dlrun.config import layers
 from dlrun.config.decode import decode
 from dlrun.config.document import LOADER, PURE_LOADER, parse
 from dlrun.config.say import yaml_text
-from dlrun.effects.inputs import load_spec
-from dlrun.effects.profiles import Here
+from dlrun.effects.inputs.profiles import Here
+from dlrun.effects.inputs.spec import load_spec
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import MAX_PROBLEMS, InvalidFile
 from dlrun.model.spec import Spec

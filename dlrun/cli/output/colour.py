@@ -1,17 +1,39 @@
-"""Whether to colour: the flag beats the environment, the environment beats the terminal."""
+"""Whether to draw and to colour: the flag wins over the environment, the environment over the terminal."""
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
 from typing import TextIO
 
+import click
+
 
 def wanted(flag: str, stream: TextIO, environment: Mapping[str, str]) -> bool:
-    """`always` and `never` as said; else NO_COLOR, FORCE_COLOR, and a terminal that is not dumb."""
+    """`always` and `never` as given; else NO_COLOR, FORCE_COLOR, and a terminal that is not dumb."""
     if flag != "auto":
         return flag == "always"
     if environment.get("NO_COLOR"):
         return False
     if environment.get("FORCE_COLOR"):
         return True
+    return terminal(stream, environment)
+
+
+def terminal(stream: TextIO, environment: Mapping[str, str]) -> bool:
+    """True if a stream is a terminal that can do more than print lines."""
     return stream.isatty() and environment.get("TERM") != "dumb"
+
+
+def coloured(stream: TextIO) -> bool:
+    """Whether the running command colours what it writes to a stream."""
+    context = click.get_current_context(silent=True)
+    options = (context.find_root().obj or {}) if context else {}
+    return wanted(options.get("color", "auto"), stream, os.environ)
+
+
+def drawn(stream: TextIO | None = None) -> bool:
+    """Whether tables and bars are drawn on a stream (stdout by default): a terminal, or colour that is forced."""
+    stream = stream or sys.stdout
+    return terminal(stream, os.environ) or coloured(stream)

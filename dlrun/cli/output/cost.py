@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from dlrun.model.plan import Cost
 
 if TYPE_CHECKING:
-    from dlrun.effects.results import Usage
+    from dlrun.effects.queue.results import Usage
 
 
 def at_most(cost: Cost) -> str:

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import click
+
+from dlrun.cli.output import table
 from dlrun.cli.output.cost import at_most
-from dlrun.cli.output.table import table
+from dlrun.cli.output.table import Column
 from dlrun.model.cpuset import format_list
 from dlrun.model.plan import Plan
+from dlrun.render.affinity.table import compact
 from dlrun.render.shell import join
 
 
-def summary(plan: Plan) -> str:
-    """Layout, placement, variables, data and cost; each with its reason."""
-    return "\n".join(line for part in (_job, _placement, _variables, _data, _cost) for line in part(plan))
+def show(plan: Plan) -> None:
+    """Print layout, placement, variables, data and cost, each with its reason."""
+    for line in _job(plan):
+        click.echo(line)
+    for part in (_placement, _variables, _data):
+        part(plan)
+    if plan.cost is not None:
+        click.echo(f"\ncost at most {at_most(plan.cost)}")
 
 
 def _job(plan: Plan) -> Iterator[str]:
@@ -48,10 +57,9 @@ def _commands(plan: Plan) -> Iterator[str]:
         yield f"  {role.name:<11} {role.count}, {role.per_node} on {where}: {join(role.argv)}"
 
 
-def _placement(plan: Plan) -> Iterator[str]:
+def _placement(plan: Plan) -> None:
     binding = plan.binding
-    yield ""
-    yield f"placement ({binding.mode}): {binding.because}"
+    click.echo(f"\nplacement ({binding.mode}): {binding.because}")
     if binding.placement is None:
         return
     rows = []
@@ -62,7 +70,7 @@ def _placement(plan: Plan) -> Iterator[str]:
             (
                 str(rank.rank),
                 str(rank.threads),
-                format_list(rank.mask),
+                compact(rank.mask),
                 format_list(rank.comm) or "-",
                 *([format_list(rank.loader) or "-"] if loads else []),
                 format_list(rank.gpus) or "-",
@@ -71,27 +79,26 @@ def _placement(plan: Plan) -> Iterator[str]:
             )
         )
     roles = ("comm", "loader") if loads else ("comm",)
-    yield table(("local rank", "threads", "PUs", *roles, "GPUs", "NIC", "memory"), rows, indent="  ")
+    titles = ("local rank", "threads", "PUs", *roles, "GPUs", "NIC", "memory")
+    table.show([Column(title=title, drop=int(title == "loader")) for title in titles], rows, indent="  ")
 
 
-def _variables(plan: Plan) -> Iterator[str]:
+def _variables(plan: Plan) -> None:
     rows = [(v.name, str(v.value), v.because) for v in plan.variables]
     for role in plan.roles:
         rows += [(v.name, str(v.value), v.because) for v in role.variables]
     rows += [(s.name, "(secret)", "read by each rank when it starts") for s in plan.secrets]
+    _section(("variable", "value", "because"), rows)
+
+
+def _data(plan: Plan) -> None:
+    _section(
+        ("data", "strategy", "path", "because"),
+        [(d.name, d.strategy, str(d.path), d.because) for d in plan.data],
+    )
+
+
+def _section(titles: tuple[str, ...], rows: table.Rows) -> None:
     if rows:
-        yield ""
-        yield table(("variable", "value", "because"), rows, indent="  ")
-
-
-def _data(plan: Plan) -> Iterator[str]:
-    if plan.data:
-        yield ""
-        rows = [(d.name, d.strategy, str(d.path), d.because) for d in plan.data]
-        yield table(("data", "strategy", "path", "because"), rows, indent="  ")
-
-
-def _cost(plan: Plan) -> Iterator[str]:
-    if plan.cost is not None:
-        yield ""
-        yield f"cost at most {at_most(plan.cost)}"
+        click.echo()
+        table.show([Column(title=title) for title in titles], rows, indent="  ")

@@ -1,12 +1,50 @@
-"""Plain tables: columns as wide as their widest cell, so that `cut` and eyes both work."""
+"""Tables on stdout: drawn by `rich` to the width of a terminal, plain columns elsewhere (for `cut`, `awk` and logs)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+
+import click
+
+Rows = Sequence[Sequence[str]]
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, indent: str = "") -> str:
-    """The rows under their header; the last column is not padded."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Column:
+    """One column: with `drop` above 0 it may be left out where the terminal is narrow, the highest first.
+
+    `state`: its cells begin with a job's state or a verdict, which has a colour. `right`: numbers.
+    """
+
+    title: str
+    drop: int = 0
+    state: bool = False
+    right: bool = False
+
+
+def show(columns: Sequence[Column], rows: Rows, *, indent: str = "") -> None:
+    """Print a table on stdout."""
+    from dlrun.cli.output.colour import drawn
+
+    cells = [[_visible(cell) for cell in row] for row in rows]
+    if drawn():
+        from dlrun.cli.output.terminal import draw
+
+        draw(columns, cells, len(indent))
+        return
+    padded = [
+        [
+            cell.rjust(len(column.title)) if column.right else cell
+            for column, cell in zip(columns, row, strict=True)
+        ]
+        for row in cells
+    ]
+    click.echo(table([column.title for column in columns], padded, indent=indent))
+
+
+def table(header: Sequence[str], rows: Rows, *, indent: str = "") -> str:
+    """The rows under their header as plain text; the last column is not padded."""
     cells = [tuple(header), *(tuple(row) for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     lines = []
@@ -14,3 +52,8 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, indent: str =
         padded = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False)]
         lines.append((indent + "  ".join([*padded, row[-1]])).rstrip())
     return "\n".join(lines)
+
+
+def _visible(text: str) -> str:
+    """Control characters as escapes: a parameter or metric of a user's must not move the cursor."""
+    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

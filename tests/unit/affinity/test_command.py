@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from dlrun.effects import affinity_load
-from dlrun.effects.topology import live_topology
+from dlrun.effects.affinity import load as affinity_load
+from dlrun.effects.inputs.topology import live_topology
 from dlrun.model.cpuset import format_list
 from dlrun.model.placement import PlacementRequest
 from dlrun.plan.affinity import place

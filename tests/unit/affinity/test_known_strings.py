@@ -8,7 +8,7 @@ import pytest
 
 from dlrun.plan.affinity import PlacementRequest, place
 from dlrun.plan.affinity.presets import PRESETS, default_comm_cores, preset
-from dlrun.render.affinity.formats import find
+from dlrun.render.affinity.formats.registry import find
 from dlrun.render.affinity.settings import Job, settings
 from tests.unit.affinity.machines import topology
 

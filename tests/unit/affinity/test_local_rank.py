@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from dlrun.effects.topology import live_topology
+from dlrun.effects.inputs.topology import live_topology
 from dlrun.model.cpuset import format_list, parse_list
 from dlrun.model.local_rank import LOCAL_RANK, local_rank
 from dlrun.model.placement import PlacementRequest
 from dlrun.plan.affinity import place
-from dlrun.render.affinity.formats import find
+from dlrun.render.affinity.formats.registry import find
 from dlrun.render.affinity.settings import Job
 
 BATCH = {"SLURM_LOCALID": "0", "SLURM_JOB_ID": "7"}

@@ -8,7 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from dlrun.cli.tune_affinity import command
-from dlrun.effects import affinity_measure
+from dlrun.effects.affinity import measure as affinity_measure
 from tests.unit.affinity.machines import topology
 
 

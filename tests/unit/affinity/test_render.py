@@ -9,15 +9,15 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from dlrun.effects.sitecheck import check
+from dlrun.effects.site.check import check
 from dlrun.errors import Invalid
 from dlrun.plan.affinity import PlacementRequest, place
 from dlrun.plan.affinity.presets import PRESETS
-from dlrun.render.affinity.blocks import blocks
-from dlrun.render.affinity.formats import FORMATS, find
+from dlrun.render.affinity.drawing.blocks import blocks
+from dlrun.render.affinity.drawing.svg import svg
+from dlrun.render.affinity.formats.registry import FORMATS, find
 from dlrun.render.affinity.override import changes, into_spec, site_override
 from dlrun.render.affinity.settings import Job, kept, settings
-from dlrun.render.affinity.svg import svg
 from dlrun.render.affinity.table import compact, table
 from tests.affinity_formats import READERS
 from tests.making import plan_in

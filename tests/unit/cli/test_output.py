@@ -7,7 +7,7 @@ import io
 import pytest
 
 from dlrun.cli.output.colour import wanted
-from dlrun.cli.output.summary import summary
+from dlrun.cli.output.summary import show
 from dlrun.cli.output.table import table
 from tests.making import plan_of
 
@@ -61,8 +61,9 @@ def test_when_to_colour(flag, stream, environment, colour):
     assert wanted(flag, stream, environment) is colour
 
 
-def test_the_page_of_a_plan(tmp_path):
-    lines = summary(plan_of(tmp_path, SPEC, SITE)).splitlines()
+def test_the_page_of_a_plan(tmp_path, capsys):
+    show(plan_of(tmp_path, SPEC, SITE))
+    lines = capsys.readouterr().out.splitlines()
     page = {" ".join(line.split()) for line in lines}
     for line in (
         "job net on gpus (slurm, torch started by srun)",

@@ -10,7 +10,7 @@ from dlrun.cli.main import run
 from dlrun.config.decode import decode
 from dlrun.config.document import parse
 from dlrun.config.nodes import ListNode, ScalarNode
-from dlrun.effects.inputs import load_site
+from dlrun.effects.inputs.spec import load_site
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.site import Site
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from dlrun import backends
-from dlrun.effects import profiles
-from dlrun.effects.inputs import load_site, load_spec, topology_for_site, topology_for_spec
-from dlrun.effects.profiles import Here
+from dlrun.effects.inputs import profiles
+from dlrun.effects.inputs.profiles import Here
+from dlrun.effects.inputs.spec import load_site, load_spec, topology_for_site, topology_for_spec
 from dlrun.errors import Invalid
 from dlrun.model.origin import Layer
 from dlrun.model.problem import InvalidFile

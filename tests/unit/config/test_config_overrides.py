@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dlrun import backends
-from dlrun.effects.inputs import load_spec
+from dlrun.effects.inputs.spec import load_spec
 from dlrun.errors import Invalid
 from dlrun.model.problem import InvalidFile
 from tests.making import NOWHERE, plan_in

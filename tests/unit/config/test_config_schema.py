@@ -17,7 +17,7 @@ from dlrun.config.hints import keys, read
 from dlrun.config.nodes import ListNode, ScalarNode
 from dlrun.config.secrets import faulty_secrets
 from dlrun.config.source import decode_bytes
-from dlrun.effects.profiles import Here, load_profile
+from dlrun.effects.inputs.profiles import Here, load_profile
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dlrun.effects import identity
+from dlrun.effects.clusters import identity
 
 
 @pytest.fixture(autouse=True)

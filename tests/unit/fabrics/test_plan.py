@@ -7,7 +7,7 @@ import re
 import pytest
 
 from dlrun.cli import main as cli
-from dlrun.effects import sitecheck
+from dlrun.effects.site import check as site_check
 from dlrun.model.problem import InvalidFile
 from tests.making import plan_of
 
@@ -227,7 +227,7 @@ def test_known_bad_settings_are_told_in_spec_and_profile_alike(tmp_path, name, v
     by_user = plan_of(tmp_path, f"{GPUS}environment: {{variables: {{{name}: '{value}'}}}}", PLAIN).warnings
     profile = PLAIN + f"fabric: {{name: infiniband, settings: {{{name}: '{value}'}}}}\n"
     by_site = plan_of(tmp_path, GPUS, profile).warnings
-    checked = [p for p in sitecheck.check(str(tmp_path / "site.yaml")).problems if p.code == code]
+    checked = [p for p in site_check.check(str(tmp_path / "site.yaml")).problems if p.code == code]
     for said in (
         " ".join(by_user),
         " ".join(by_site),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dlrun import backends
-from dlrun.frameworks import caffe2, ibm_ddl, mpi
+from dlrun.frameworks import caffe2
+from dlrun.frameworks.mpi import ibm_ddl, mpi
 from tests.unit.frameworks.making import COMMAND, RUN, roles, run_process, told, words
 
 

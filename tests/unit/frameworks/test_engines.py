@@ -6,7 +6,8 @@ import os
 
 import pytest
 
-from dlrun.frameworks import caffeonspark, deeplearning4j, h2o, ray, spark
+from dlrun.frameworks import h2o, ray
+from dlrun.frameworks.spark import caffeonspark, deeplearning4j, spark
 from dlrun.model.text import Text
 from dlrun.model.units import Bytes
 from tests.making import plan_of, scripts_of

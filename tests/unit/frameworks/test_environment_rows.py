@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from dlrun.frameworks import accelerate, deepspeed, jax, lightning, paddle, protocol
+from dlrun.frameworks import jax, paddle, protocol
+from dlrun.frameworks.torch import accelerate, deepspeed, lightning
 from dlrun.model.text import Text
 from tests.unit.frameworks.making import COMMAND, problems, roles, run_process, shape, told
 

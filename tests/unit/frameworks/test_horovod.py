@@ -6,7 +6,7 @@ import os
 
 import pytest
 
-from dlrun.frameworks import horovod
+from dlrun.frameworks.mpi import horovod
 from tests.unit.frameworks.making import placed, problems, roles, run_process, shape, told, words
 
 

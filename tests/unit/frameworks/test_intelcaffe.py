@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dlrun.frameworks import intelcaffe, oneccl
+from dlrun.frameworks.mpi import intelcaffe, oneccl
 from tests.making import plan_of
 from tests.unit.frameworks.making import placed, problems, roles, run_process, told
 

@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from dlrun.frameworks import keras, mesh_tensorflow, tensorflow
+from dlrun.frameworks import keras
+from dlrun.frameworks.tensorflow import mesh_tensorflow, tensorflow
 from tests.unit.frameworks.making import problems, roles, run_process, shape, told
 
 PS = tensorflow.Options(strategy="parameter_server", ps_per_node=2)

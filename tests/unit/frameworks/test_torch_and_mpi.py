@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from dlrun import backends
-from dlrun.frameworks import mpi, own_agent, torch
+from dlrun.frameworks.common import agent as own_agent
+from dlrun.frameworks.mpi import mpi
 from dlrun.frameworks.protocol import Shape
+from dlrun.frameworks.torch import torch
 from dlrun.model.text import Shell, Text
 from tests.making import NODES, SLURM, plan_of
 

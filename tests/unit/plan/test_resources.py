@@ -10,7 +10,7 @@ from dlrun.model.site import LauncherSite, NodeType, Partition, SchedulerSite, S
 from dlrun.model.spec import Resources
 from dlrun.model.topology_short import ShortGpus, ShortTopology
 from dlrun.model.units import Bytes, Duration
-from dlrun.plan.ledger import Ledger
+from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import lay_out, node_type_of, partition_of
 
 CPU = build(ShortTopology(packages=2, cores=24, name="cpu"))

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from dlrun.effects.why_evidence import notes
+from dlrun.effects.diagnosis.evidence import notes
 from dlrun.node.node_checks import SKEW
 from tests.unit.render.test_following import BY_SSH, function, run
 

@@ -1,0 +1,151 @@
+"""Where a placement starts: which node, for which job, and which variables are set already."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from dlrun import backends
+from dlrun.effects.affinity.bind import launcher_cpus
+from dlrun.effects.inputs.topology import DirectoryTree, granted_cpus, live_topology, topology_from
+from dlrun.errors import Invalid
+from dlrun.model.spec import PlacementOptions
+from dlrun.model.topology import Topology
+from dlrun.model.units import many
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a spec asks of a node: its `placement:`, and what follows from its other keys."""
+
+    options: PlacementOptions
+    ranks_per_node: int
+    comm_cores: int
+    gpus_per_rank: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Start:
+    """A node and, from a spec, what its job asks of it.
+
+    `where` says whose topology this is; `asked` and `framework` are the spec's; `given` are variables
+    that the user has set, in the spec or in this shell. `live` is the machine that this runs on.
+    """
+
+    topology: Topology
+    where: str
+    live: bool
+    asked: Asked | None = None
+    framework: str | None = None
+    given: Mapping[str, str] = field(default_factory=dict)
+
+
+def start(spec: Path | None, site: str | None, node_type: str | None, topology: Path | None) -> Start:
+    """Find the node to place on: a topology file, a site's node type, a spec's nodes, else this machine.
+
+    Raises Invalid if the site does not describe its nodes: those of a login node are never taken instead.
+    """
+    shell = dict(os.environ)
+    if topology is not None and spec is None:
+        return Start(topology=topology_from(topology), where=f"`{topology}`", live=False, given=shell)
+    if spec is not None:
+        return _of_spec(spec, site, topology, shell)
+    if site is not None or node_type is not None:
+        return _of_site(site, node_type, shell)
+    return Start(topology=live_topology(), where="this machine", live=True, given=shell)
+
+
+def _of_spec(spec: Path, site: str | None, topology: Path | None, shell: dict[str, str]) -> Start:
+    from dlrun.effects.inputs.spec import topology_for_spec  # noqa: PLC0415 - reads YAML, which live runs need not
+    from dlrun.effects.jobs.prepare import prepare  # noqa: PLC0415
+
+    prepared = prepare(spec, site=site)
+    if prepared.inputs is None:
+        raise Invalid(f"`{spec}` is a saved plan", help="give the spec that it was made from")
+    node = topology_from(topology) if topology is not None else topology_for_spec(prepared.inputs)
+    options, request = prepared.inputs.spec.placement, prepared.plan.request
+    planned = prepared.plan.binding.placement
+    if node is None and prepared.plan.scheduler == "local":
+        node = live_topology()
+    if node is None:
+        raise _not_described(prepared.plan.site)
+    framework, chosen = backends.framework(prepared.plan.framework), prepared.inputs.spec.options
+    auto = framework.comm_cores(chosen)
+    ccl = prepared.plan.framework == "horovod" and getattr(chosen, "cpu_operations", "") == "ccl"
+    return Start(
+        topology=node,
+        where=f"the nodes of `{spec}` on site `{prepared.plan.site}`",
+        live=prepared.plan.scheduler == "local",
+        asked=Asked(
+            options=options,
+            ranks_per_node=request.ranks_per_node,
+            comm_cores=auto if options.comm_cores == "auto" else options.comm_cores,
+            gpus_per_rank=len(planned.ranks[0].gpus) if planned else None,
+        ),
+        framework="horovod-ccl" if ccl else prepared.plan.framework,
+        given={**shell, **prepared.inputs.spec.environment.variables},
+    )
+
+
+def _of_site(site: str | None, node_type: str | None, shell: dict[str, str]) -> Start:
+    from dlrun.effects.inputs.profiles import recognise  # noqa: PLC0415
+    from dlrun.effects.inputs.spec import Here, load_site, topology_for_site  # noqa: PLC0415 - reads YAML
+
+    loaded = load_site(site or recognise(Here())[0])
+    types = loaded.site.node_types
+    name = node_type or (next(iter(types)) if len(types) == 1 else None)
+    if name is None or name not in types:
+        listed = ", ".join(sorted(types)) or "none"
+        raise Invalid(
+            f"site `{loaded.site.name}` has no node type `{node_type}`"
+            if node_type
+            else f"site `{loaded.site.name}` has {len(types)} node types",
+            help=f"name one with `--node-type`: {listed}",
+        )
+    node = topology_for_site(loaded, name)
+    if node is None:
+        raise _not_described(loaded.site.name)
+    node = replace(node, name=node.name or name)
+    return Start(topology=node, where=f"`{name}` nodes of site `{loaded.site.name}`", live=False, given=shell)
+
+
+def on_this_machine(described: Start, action: str) -> Start:
+    """A description of nodes, for something that acts on this machine, with the CPUs that this process may use.
+
+    Raises Invalid if this machine is not as they are described.
+    """
+    here = live_topology()
+    theirs = described.topology
+    if {core.pus for core in here.cores} != {core.pus for core in theirs.cores}:
+        raise Invalid(
+            f"{action} acts on this machine ({_counted(here)}), and {described.where} are others ({_counted(theirs)})",
+            help="run it in a job on one of them; without `--site` and SPEC it takes this machine as it is",
+        )
+    return replace(described, topology=replace(theirs, allowed=here.allowed))
+
+
+def as_a_rank(found: Start) -> Start:
+    """The machine for one of several ranks, which all must find the same: its own mask is its launcher's doing, and
+    may be another for each; what they share is what the launcher may use, within what the job was granted.
+
+    Where Slurm granted fewer CPUs than that (it limits nobody here), the rank's own mask is all that is known.
+    """
+    shared, granted = launcher_cpus(), granted_cpus(DirectoryTree(Path("/")))
+    cpus = sorted(shared & granted if granted else shared)
+    told = os.environ.get("SLURM_CPUS_ON_NODE", "")
+    if not cpus or (told.isdecimal() and int(told) < len(cpus)):
+        return found
+    return replace(found, topology=replace(found.topology, allowed=tuple(cpus)))
+
+
+def _counted(topology: Topology) -> str:
+    return f"{many(len(topology.cores), 'core')}, {many(len(topology.pus()), 'hardware thread')}"
+
+
+def _not_described(site: str) -> Invalid:
+    return Invalid(
+        f"site `{site}` does not describe the topology of these nodes",
+        help="run `dlrun tune-affinity --capture -o FILE` in a job on one, and name the file in the profile",
+    )

@@ -1,0 +1,172 @@
+"""Reads back where ranks really run: every thread's CPU mask and the memory policy, against the placement."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from dlrun.effects.affinity import probe as affinity_probe
+from dlrun.effects.affinity.bind import end_all, start_all
+from dlrun.errors import OperationFailed
+from dlrun.model.cpuset import format_list, parse_list
+from dlrun.model.placement import Placement, RankPlacement
+from dlrun.render.affinity.settings import Job
+
+PATIENCE = 30.0
+"""Seconds that a probe may take to say where it is."""
+
+LOOKS = 20
+"""Times that a user's command is looked at, over `WATCH` seconds."""
+
+WATCH = 5.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observed:
+    """What the system says of one rank.
+
+    `threads` has the mask of each thread, the first thread's first; `team`: the threads are an OpenMP team
+    that was told its places. `policy` is `unknown` where the system does not say.
+    """
+
+    rank: int
+    threads: tuple[tuple[int, ...], ...]
+    policy: str
+    nodes: tuple[int, ...] = ()
+    team: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """One rank as observed, and how it differs from the placement; no difference means that it is right."""
+
+    observed: Observed
+    differences: tuple[str, ...]
+
+
+def compare(rank: RankPlacement, seen: Observed) -> Verdict:
+    """Hold what was seen against the placement."""
+    found: list[str] = []
+    if not seen.threads:
+        found.append("it ended before it could be looked at")
+    extra = sorted({pu for mask in seen.threads for pu in mask} - set(rank.mask))
+    if extra:
+        found.append(f"may run on CPUs {format_list(extra)}, which are not its own")
+    if seen.team:
+        found += _compare_team(rank, seen)
+    elif seen.threads and set(seen.threads[0]) != set(rank.mask) and not extra:
+        found.append(f"is bound to CPUs {format_list(seen.threads[0])} instead of {format_list(rank.mask)}")
+    wanted = rank.memory
+    if seen.policy != "unknown" and (seen.policy, seen.nodes) != (wanted.policy, wanted.nodes):
+        has = describe(seen.policy, seen.nodes)
+        found.append(f"memory policy is {has} instead of {describe(wanted.policy, wanted.nodes)}")
+    return Verdict(observed=seen, differences=tuple(found))
+
+
+def _compare_team(rank: RankPlacement, seen: Observed) -> list[str]:
+    places = rank.mask if rank.threads > len(rank.cores) else rank.cores
+    wanted = sorted((cpu,) for cpu in places)[: rank.threads]
+    if len(seen.threads) != rank.threads:
+        return [f"{len(seen.threads)} threads instead of {rank.threads}"]
+    if sorted(seen.threads) != wanted and rank.threads == len(places):
+        return [f"threads are on CPUs {'; '.join(map(format_list, seen.threads))}: not one on each place"]
+    return []
+
+
+def describe(policy: str, nodes: Iterable[int]) -> str:
+    """`strict 0`, `preferred 4`, `none`."""
+    return f"{policy} {format_list(nodes)}".strip()
+
+
+def verify(placement: Placement, job: Job) -> tuple[Verdict, ...]:
+    """Start a probe as every rank, all at once, and compare what each reports.
+
+    Raises OperationFailed if one cannot be started or says nothing.
+    """
+    program = [sys.executable, "-S", str(Path(affinity_probe.__file__))]
+    threads = str(placement.ranks[0].threads)
+    verdicts = []
+    team_told = job.preset.openmp in ("gomp", "gomp-old") and not job.preset.thread_pools
+    processes = start_all(placement, job, [*program, threads], capture=True)
+    try:
+        for rank, process in zip(placement.ranks, processes, strict=True):
+            try:
+                output, _ = process.communicate(timeout=PATIENCE)
+                report = json.loads(output)
+            except (subprocess.TimeoutExpired, ValueError):
+                raise OperationFailed(f"the probe of rank {rank.rank} did not report") from None
+            seen = _observed(rank.rank, report, team_told)
+            verdicts.append(compare(rank, seen))
+    finally:
+        end_all(processes)
+    return tuple(verdicts)
+
+
+def _observed(rank: int, report: dict[str, object], team_told: bool) -> Observed:
+    masks = report["threads"]
+    nodes = report["nodes"]
+    return Observed(
+        rank=rank,
+        threads=tuple(parse_list(str(mask)) for mask in masks) if isinstance(masks, list) else (),
+        policy=str(report["policy"]),
+        nodes=tuple(nodes) if isinstance(nodes, list) else (),
+        team=bool(report["team"]) and team_told,
+    )
+
+
+def verify_self(rank: RankPlacement) -> Verdict:
+    """Compare this process, started by some launcher, with the rank that it should be."""
+    policy, nodes = affinity_probe.memory_policy()
+    masks = tuple(parse_list(mask) for mask in affinity_probe.thread_masks("self"))
+    return compare(rank, Observed(rank=rank.rank, threads=masks, policy=policy, nodes=tuple(nodes)))
+
+
+def verify_command(placement: Placement, job: Job, command: Sequence[str]) -> tuple[Verdict, ...]:
+    """Start the user's command as every rank, look at all its threads and children for some seconds, end it.
+
+    Threads on communication or loader cores of their rank are right too.
+    """
+    processes = start_all(placement, job, command, capture=False)
+    seen: list[dict[str, set[tuple[int, ...]]]] = [{"first": set(), "all": set()} for _ in processes]
+    try:
+        for _ in range(LOOKS):
+            for process, found in zip(processes, seen, strict=True):
+                for number, pid in enumerate(_family(process.pid)):
+                    masks = [parse_list(mask) for mask in affinity_probe.thread_masks(str(pid))]
+                    found["all"].update(masks)
+                    found["first"].update(masks[:1] if number == 0 else ())
+            if all(process.poll() is not None for process in processes):
+                break
+            time.sleep(WATCH / LOOKS)
+    finally:
+        end_all(processes)
+    return tuple(_judge(rank, found) for rank, found in zip(placement.ranks, seen, strict=True))
+
+
+def _judge(rank: RankPlacement, found: dict[str, set[tuple[int, ...]]]) -> Verdict:
+    masks = tuple(sorted(found["all"]))
+    seen = Observed(rank=rank.rank, threads=masks, policy="unknown")
+    siblings = (pu for core in rank.comm_siblings for pu in core)
+    own = {*rank.mask, *rank.comm, *rank.loader, *siblings}
+    extra = sorted({pu for mask in masks for pu in mask} - own)
+    differences = [] if masks else ["it ended before it could be looked at"]
+    if extra:
+        differences.append(f"may run on CPUs {format_list(extra)}, which are not its own")
+    return Verdict(observed=seen, differences=tuple(differences))
+
+
+def _family(pid: int) -> list[int]:
+    """A process and its descendants, itself first."""
+    found = [pid]
+    for parent in found:
+        for task in Path("/proc", str(parent), "task").glob("*/children"):
+            try:
+                found += map(int, task.read_text().split())
+            except OSError:
+                continue
+    return found

@@ -1,0 +1,48 @@
+"""Where a job's scheduler is asked: on this host, or on the login node that the job was submitted on."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Sequence
+
+from dlrun.effects.clusters.environment import clean
+from dlrun.effects.process import PATIENCE, Completed, Runner, run
+from dlrun.effects.records.jobs import Job
+from dlrun.errors import OperationFailed
+
+
+def place(job: Job) -> tuple[str, str, str]:
+    """Scheduler, login node and transport: jobs that have them in common are asked for in one call."""
+    remote = job.remote
+    return (job.scheduler, remote.host, remote.transport or "") if remote else (job.scheduler, "", "")
+
+
+def runner(job: Job, within: float | None = None) -> Runner:
+    """What runs the clients of a job's scheduler, in an environment without inherited job variables.
+
+    All its calls together may take `within` seconds (default: each may take as long as any client); then it raises
+    OperationFailed.
+    """
+    deadline = None if within is None else time.monotonic() + within
+    remote = job.remote
+    if remote is None:
+        return lambda argv, /: here(argv, timeout=_left(deadline, argv))
+    from dlrun.effects.clusters import login  # noqa: PLC0415 - only for jobs that are elsewhere
+
+    ask = login.runner
+    return lambda argv, /: ask(remote, patience=_left(deadline, argv))(argv)
+
+
+def _left(deadline: float | None, argv: Sequence[str]) -> float:
+    """The seconds that are left for a call."""
+    if deadline is None:
+        return PATIENCE
+    if (left := deadline - time.monotonic()) <= 0:
+        raise OperationFailed(f"no time is left for `{argv[0]}`", help="try again later")
+    return left
+
+
+def here(argv: Sequence[str], /, *, timeout: float = PATIENCE) -> Completed:
+    """Run a scheduler's client on this host, in an environment without inherited job variables."""
+    return run(argv, environment=clean(os.environ)[0], timeout=timeout)

@@ -1,0 +1,138 @@
+"""Which cluster a job belongs to, and which one answers: the same id means another job on each.
+
+Homes are shared between clusters, and profiles, `SLURM_CONF` and ssh aliases change; so a job's record has the name
+of its cluster, which is held against the one that answers before a job is asked about or acted on.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Iterable
+
+from dlrun import backends
+from dlrun.effects.clusters import clients, local
+from dlrun.effects.clusters.query import patiently
+from dlrun.effects.process import NotInstalled, Runner
+from dlrun.effects.records.jobs import Job
+from dlrun.errors import DlrunError, Invalid, OperationFailed
+from dlrun.model.plan import Plan
+from dlrun.model.site import Site
+
+_answering: dict[tuple[str, str, str], str | None] = {}
+"""What was answered in this process, by `clients.place`: whoever watches a job asks once."""
+
+
+def of(job: Job) -> str | None:
+    """The cluster of a job: Slurm's ClusterName, the PBS server, a machine; None in a record that does not have it."""
+    if job.cluster is not None:
+        return job.cluster
+    if job.scheduler == "local":
+        return job.host
+    return backends.scheduler(job.scheduler).cluster(job.job_id or "")
+
+
+def answering(job: Job, runner: Runner | None = None) -> str | None:
+    """The cluster that answers where a job is asked about; None if it does not say.
+
+    Raises OperationFailed if nobody answers.
+    """
+    if job.scheduler == "local":  # one that runs is here, whatever the machine is called now
+        return of(job) if local.alive(job.job_id or "") else platform.node()
+    place = clients.place(job)
+    if place not in _answering:
+        _answering[place] = ask(job.scheduler, runner or clients.runner(job))
+    return _answering[place]
+
+
+def ask(scheduler: str, runner: Runner) -> str | None:
+    """Ask which cluster answers; None if it does not say. Raises OperationFailed if nobody answers."""
+    back_end = backends.scheduler(scheduler)
+    argv = back_end.identify()
+    if not argv:
+        return None
+    try:
+        stdout = patiently(argv, back_end, runner)
+    except NotInstalled:  # the client that is needed next may be
+        return None
+    return back_end.identified(stdout or "")
+
+
+def known(scheduler: str, runner: Runner) -> str | None:
+    """Like `ask`, for a submission: if nobody answers, the submission itself reports why."""
+    try:
+        return ask(scheduler, runner)
+    except DlrunError:
+        return None
+
+
+def same(one: str | None, other: str | None) -> bool:
+    """True unless both are known and differ; a host's short name stands for its long one."""
+    if one is None or other is None:
+        return True
+    a, b = one.casefold(), other.casefold()
+    return a == b or (
+        a.partition(".")[0] == b.partition(".")[0] and "." in a + b and not ("." in a and "." in b)
+    )
+
+
+def elsewhere(job: Job, answering: str | None) -> str | None:
+    """The cluster of a job if it is another one than that which answers, else None."""
+    own = of(job)
+    return None if same(own, answering) else own
+
+
+def require(jobs: Iterable[Job], word: str) -> None:
+    """Raise OperationFailed, before anything is done, if one of the jobs belongs to another cluster than answers.
+
+    `word` is the command that acts on them, for the way out.
+    """
+    for job in jobs:
+        if job.job_id is None or of(job) is None:
+            continue
+        there = answering(job)
+        if (own := elsewhere(job, there)) is not None:
+            raise OperationFailed(
+                f"`{job.directory.name}` is a job of cluster `{own}`, and `{there}` answers here; nothing was done",
+                help=_way_out(job, own, word),
+            )
+
+
+def _way_out(job: Job, own: str, word: str) -> str:
+    if job.scheduler == "local":
+        return f"run `dlrun {word} {job.directory.name}` on `{own}`"
+    if job.remote is not None:
+        return f"`{job.remote.host}` led to `{own}` when the job was submitted: see your ssh configuration"
+    at = f", such as `{job.host}`, where it was submitted" if job.host else ""
+    return f"run `dlrun {word} {job.directory.name}` on a login node of `{own}`{at}"
+
+
+def _described(site: Site) -> str | None:
+    rule = site.recognise
+    return rule.cluster_name if site.scheduler.type == "slurm" else rule.pbs_server
+
+
+def mismatch(site: Site, there: str | None) -> str | None:
+    """A warning if a profile describes another cluster than the one that answers, else None."""
+    own = _described(site)
+    if same(own, there):
+        return None
+    return (
+        f"site `{site.name}` describes cluster `{own}`, and `{there}` answers here: partitions, limits and fabric "
+        "may differ; `dlrun site detect` names the profile of this cluster"
+    )
+
+
+def expected(plan: Plan, site: Site | None) -> bool:
+    """True if a cluster is expected before a submission: by the profile, or by a job to wait for."""
+    named = site is not None and _described(site) is not None
+    return named or any(one.cluster is not None for one in plan.request.after)
+
+
+def check_dependencies(plan: Plan, there: str | None) -> None:
+    """Raise Invalid if a job under `after` belongs to another cluster: its id means another job here."""
+    for one in plan.request.after:
+        if not same(one.cluster, there):
+            raise Invalid(
+                f"job {one.job_id} in `after` is a job of cluster `{one.cluster}`, and `{there}` answers here",
+                help="a scheduler waits for jobs of its own cluster only: leave it out of `after`",
+            )

@@ -1,0 +1,171 @@
+"""The `local` scheduler: a job is a detached tree of your own processes under one supervisor."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+import dlrun.node
+from dlrun.effects.records.jobs import Job, read_json
+from dlrun.errors import OperationFailed
+from dlrun.model.job import JobStatus, State
+
+_SUPERVISOR = Path(dlrun.node.__file__).parent / "supervise.py"
+CANCEL = ".cancel"
+"""The file in a point's directory by which its supervisor is told to end it, or not to start it."""
+
+_REASONS = {
+    "cancelled": State.CANCELLED,
+    "timed out": State.TIMED_OUT,
+    "killed": State.FAILED,
+    "out of memory": State.OUT_OF_MEMORY,
+}
+
+
+def submit(
+    directory: Path, *, walltime: int | None, points: int | None, environment: Mapping[str, str]
+) -> str:
+    """Start the job's supervisor in a session of its own; returns its id: process id and start time."""
+    arguments = [
+        sys.executable,
+        "-S",
+        "-E",
+        str(_SUPERVISOR),
+        str(directory),
+        "job.sh",
+        str(int(walltime or 0)),
+        str(points or 0),
+    ]
+    # Whoever cancels at once is not to end the supervisor before it knows what that means: it unblocks them then.
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
+    try:
+        with (directory / "supervisor.log").open("ab") as log:
+            process = subprocess.Popen(
+                arguments,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                cwd=directory,
+                env=dict(environment),
+                start_new_session=True,
+            )
+    except OSError as error:
+        raise OperationFailed(f"cannot start the job: {error.strerror}") from None
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+    return f"{process.pid}.{_start_time(process.pid)}"
+
+
+def supervisor(directory: Path) -> str | None:
+    """The id of the job that runs in a directory, found among the processes; None if none does."""
+    wanted = [os.fsencode(_SUPERVISOR), os.fsencode(directory)]
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                words = (entry / "cmdline").read_bytes().split(b"\0")
+            except OSError:
+                continue
+            if words[3:5] == wanted:
+                return f"{entry.name}.{_start_time(int(entry.name))}"
+    return None
+
+
+def alive(job_id: str) -> bool:
+    """True while the supervisor runs: the same process, not a later one with its number."""
+    pid, _, started = job_id.partition(".")
+    return pid.isdigit() and started != "" and _start_time(int(pid)) == started
+
+
+def status(job: Job) -> list[JobStatus]:
+    """The state of each run, from the process table and the job directory alone."""
+    if job.job_id is None:
+        return []
+    running = alive(job.job_id)
+    return [_one(job, path, index, running) for index, path in enumerate(job.run_directories())]
+
+
+def cancel(job: Job, tasks: Sequence[int] | None = None, *, patience: float = 40.0) -> bool:
+    """End the job, or points of its sweep, and wait until nothing of it is left; False if all had ended already.
+
+    A supervisor that does not obey within `patience` seconds raises OperationFailed.
+    """
+    job_id = str(job.job_id)
+    if not alive(job_id):
+        return False
+    pid = int(job_id.partition(".")[0])
+    if tasks is None:
+        os.kill(pid, signal.SIGTERM)
+        _await(lambda: not alive(job_id), job_id, patience)
+        return True
+    runs = [run for task, run in enumerate(job.run_directories()) if task in tasks and not _ended(run)]
+    for run in runs:
+        (run / CANCEL).touch()
+    _await(lambda: all(_ended(run) or not _begun(run) for run in runs) or not alive(job_id), job_id, patience)
+    return bool(runs)
+
+
+def _await(reached: Callable[[], bool], job_id: str, patience: float) -> None:
+    deadline = time.monotonic() + patience
+    while not reached():
+        if time.monotonic() > deadline:
+            raise OperationFailed(
+                f"job {job_id} did not end within {patience:.0f} s",
+                help=f"`kill -9 {job_id.partition('.')[0]}` ends its supervisor",
+            )
+        time.sleep(0.05)
+
+
+def _begun(run: Path) -> bool:
+    return read_json(run / "state.json") is not None
+
+
+def _ended(run: Path) -> bool:
+    return (read_json(run / "state.json") or {}).get("state") == "ended"
+
+
+def _one(job: Job, run: Path, index: int, running: bool) -> JobStatus:
+    record = read_json(run / "state.json")
+    task = index if job.array is not None else None
+    base = {"job_id": job.job_id or "", "task": task}
+    if record is None and (run / CANCEL).exists():
+        return JobStatus(**base, state=State.CANCELLED)  # type: ignore[arg-type]
+    if record is None:
+        return JobStatus(**base, state=State.PENDING if running else State.LOST)  # type: ignore[arg-type]
+    code = record.get("exit_code")
+    if record.get("state") != "ended":
+        state = State.RUNNING if running else State.LOST
+    elif running and (job.array is None or index == job.array - 1):
+        state = State.ENDING  # the supervisor still looks for what the script left behind
+    elif record.get("reason") in _REASONS:
+        state = _REASONS[record["reason"]]
+    else:
+        state = State.COMPLETED if code == 0 else State.FAILED
+    return JobStatus(
+        job_id=job.job_id or "",
+        task=task,
+        state=state,
+        exit_code=code,
+        nodes=record.get("host"),
+        started=_clock(record.get("started")),
+        ended=_clock(record.get("ended")),
+    )
+
+
+def _clock(epoch: float | None) -> str | None:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(epoch)) if epoch else None
+
+
+def _start_time(pid: int) -> str:
+    """The kernel's start time of a process (field 22 of /proc/PID/stat), empty if it is gone or a zombie."""
+    try:
+        fields = (
+            Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+        )
+    except OSError:
+        return ""
+    return "" if fields[0] == "Z" else fields[19]

@@ -1,0 +1,42 @@
+"""A scheduler's clients on a login node, over one connection for all that this process wants there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlrun.effects.process import Completed, NotInstalled, Runner
+from dlrun.effects.records.jobs import Remote
+from dlrun.effects.transport import open_transport
+from dlrun.effects.transport.protocol import PATIENCE, Transport
+from dlrun.effects.transport.scripts import script
+from dlrun.effects.transport.session import run
+
+_ways: dict[tuple[str, str | None], Transport] = {}
+
+
+def transport_of(host: str, kind: str | None, *, prompt: bool = True) -> Transport:
+    """The way to a login node, the same one for all that this process wants there.
+
+    Whether a password may be asked for is decided the first time.
+    """
+    if (host, kind) not in _ways:
+        _ways[host, kind] = open_transport(host, kind, prompt=prompt)
+    return _ways[host, kind]
+
+
+def runner(remote: Remote, *, patience: float = PATIENCE) -> Runner:
+    """Runs a scheduler's clients on a job's login node, as a login shell would."""
+    return lambda argv, /: client(
+        transport_of(remote.host, remote.transport), argv, remote.unwanted, patience=patience
+    )
+
+
+def client(
+    transport: Transport, argv: Sequence[str], unwanted: Sequence[str], *, patience: float = PATIENCE
+) -> Completed:
+    """Run a scheduler's client behind a transport; raises NotInstalled if it is not there."""
+    answer = run(transport, script("client", client=argv, unwanted=unwanted), login=True, patience=patience)
+    if answer.returncode == 127:
+        raise NotInstalled(f"`{argv[0]}` is not installed on `{transport.host}`")
+    stdout = answer.stdout.decode(errors="surrogateescape")
+    return Completed(returncode=answer.returncode, stdout=stdout, stderr=answer.stderr)

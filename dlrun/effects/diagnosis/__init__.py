@@ -1,0 +1,1 @@
+"""Why a job ended: `why` puts the answer together from `evidence` (notes and logs) and `patterns` (known failures)."""

@@ -1,0 +1,196 @@
+"""Which process failed first, and the line that tells why, from a run's notes and the ends of its logs.
+
+A process that only lost its peers is not the first to fail, even if it left its note first: it may notice within
+milliseconds, while Python still cleans up after the error that caused it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from dlrun.effects.diagnosis.patterns import EXCEPTION, PATTERNS, Evidence, Pattern
+from dlrun.effects.logs import files as log_files
+
+_TAIL = 256 * 1024
+"""Bytes at the end of the job's log, and of those of the first processes that failed, that are read."""
+_SHORT = 32 * 1024
+"""Bytes of any other: a second's work for dozens of logs."""
+_FULL = 4
+"""Processes whose logs are read at length."""
+_LONGEST = 2000
+"""Characters of a line that are looked at, half of them at its end: a line may be the whole of a model's keys."""
+_MOST = 64
+"""Logs that are looked through before giving up: a job may have thousands."""
+_NEAR = 50
+"""Lines within which what follows an exception is its consequence."""
+_SKEW = 5.0
+"""Seconds that the clock of a file server may be behind a node's."""
+_CONTROL = re.compile(
+    r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0e-\x1f\x7f-\x9f]"
+)
+_CHAINED = re.compile(
+    r"^\W*(?:\[\S+\]:?\s*)?(?:The above exception was the direct cause|During handling of the above)"
+)
+_WRAPPER = re.compile(r"ChildFailedError|CalledProcessError|SignalException")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class First:
+    """The process that failed first: when (seconds since 1970), which, where, and its exit code."""
+
+    time: float
+    role: str
+    rank: int
+    host: str
+    code: int
+    reason: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """The first failure, those after it, the line that tells the cause, and the ranks that left no note."""
+
+    first: First | None = None
+    later: tuple[First, ...] = ()
+    evidence: Evidence | None = None
+    silent: tuple[log_files.Log, ...] = ()
+
+
+def notes(run: Path) -> list[First]:
+    """What failing processes noted of themselves, the earliest first; job.sh has put times of wrong clocks right."""
+    found: list[tuple[int, First]] = []
+    for path in (run / "failures").glob("*"):
+        with suppress(OSError, ValueError):
+            line = path.read_text(encoding="utf-8").partition("\n")[0]  # the next one is for the job's script
+            when, role, rank, host, code, *reason = line.split()
+            words = " ".join(reason) or None
+            note = First(
+                time=int(when) / 1e9, role=role, rank=int(rank), host=host, code=int(code), reason=words
+            )
+            found.append((int(when), note))  # as nanoseconds, which a float cannot tell apart
+    return [note for _, note in sorted(found, key=lambda one: (one[0], one[1].role, one[1].rank))]
+
+
+def search(run: Path, own: Sequence[Pattern] = (), since: float | None = None) -> Findings:
+    """Find who failed first and why; the site's `own` patterns come before the others.
+
+    Of a job that was started again, `since` (seconds since 1970) is when: logs that are older are of an earlier run.
+    """
+    failed = notes(run)
+    least = since - _SKEW if since is not None else 0.0
+    every = {(log.role, log.rank): log for log in log_files.find(run, "all") if _last_written(log) >= least}
+    patterns = sorted((*own, *PATTERNS), key=lambda pattern: pattern.consequence)
+    first, evidence = (failed[0] if failed else None), None
+    for number, note in enumerate(failed[:_MOST]):
+        log = every.get((note.role, note.rank))
+        found = verdict(tail(log, _TAIL if number < _FULL else _SHORT), patterns, log) if log else None
+        if note.reason or found is None or not found.pattern.consequence:
+            first, evidence = note, found
+            break
+        evidence = evidence or found
+    noted = {(note.role, note.rank) for note in failed}
+    rest = sorted((log for key, log in every.items() if key not in noted), key=_last_written)
+    if evidence is None or evidence.pattern.consequence:
+        evidence = _elsewhere(rest, patterns, first) or evidence
+    return Findings(
+        first=first,
+        later=tuple(note for note in failed if note is not first),
+        evidence=evidence,
+        silent=tuple(log for log in rest if log.role is not None),
+    )
+
+
+def _elsewhere(
+    rest: Iterable[log_files.Log], patterns: Sequence[Pattern], first: First | None
+) -> Evidence | None:
+    """The cause from processes that left no note, those first that stopped writing first, and from the job's script.
+
+    Where a process has failed, what others say in passing explains nothing.
+    """
+    ordered = sorted(rest, key=lambda log: log.role is None)
+    chosen = ((log, _SHORT if log.role else _TAIL) for log in (*ordered[:_MOST], *ordered[_MOST:][-1:]))
+    found = [verdict(tail(log, most), patterns, log) for log, most in chosen]
+    known = [one for one in found if one is not None and not (first and one.pattern.passing)]
+    best = min(known, key=lambda one: _grade(one.pattern), default=None)
+    return None if best is None or (first and _grade(best.pattern)) else best
+
+
+def _grade(pattern: Pattern) -> int:
+    """0 for a cause, 1 for an exception that nobody knows, 2 for a consequence."""
+    return 2 if pattern.consequence else int(pattern is EXCEPTION)
+
+
+def verdict(lines: Sequence[str], patterns: Sequence[Pattern], log: log_files.Log) -> Evidence | None:
+    """What the end of one log tells: a known cause, else an exception, else a consequence.
+
+    Of several, the last: warnings come before the end. What programs also say in passing counts in an exception
+    itself, or if none comes after it. `patterns` has the consequences last.
+    """
+    compiled = [(re.compile(pattern.regex), pattern) for pattern in patterns]
+    raised = re.compile(EXCEPTION.regex)
+    exception: Evidence | None = None
+    consequence: Evidence | None = None
+    after = distance = 0
+    chained = False
+    for line in map(plain, reversed(lines)):
+        distance += 1
+        if _CHAINED.match(line):
+            chained = True
+            continue
+        error = raised.match(line)
+        match, pattern = next(
+            ((found, pattern) for regex, pattern in compiled if (found := regex.search(line))),
+            (None, EXCEPTION),
+        )
+        if match and pattern.consequence:
+            if consequence is None:
+                consequence, after = _evidence(log, line, pattern, match), distance
+        elif match and (not pattern.passing or exception is None or (error and chained)):
+            return _evidence(log, line, pattern, match)
+        elif error and exception is None and not _WRAPPER.search(error[0]):
+            if consequence is not None and distance - after > _NEAR:
+                return consequence
+            exception = _evidence(log, line, EXCEPTION, error)
+        if error:
+            chained = False
+    return exception or consequence
+
+
+def _evidence(log: log_files.Log, line: str, pattern: Pattern, match: re.Match[str]) -> Evidence:
+    values = tuple(v.strip() for v in match.groups() if v and v.strip())
+    return Evidence(log=f"logs/{log.path.name}", line=line.strip(), pattern=pattern, values=values)
+
+
+def plain(line: str) -> str:
+    """A line without colours and other control characters, and not longer than anyone would look at."""
+    if len(line) > _LONGEST:
+        line = line[: _LONGEST // 2] + line[-_LONGEST // 2 :]
+    return _CONTROL.sub("", line)
+
+
+def tail(log: log_files.Log, most: int) -> list[str]:
+    """The last lines of a log's last run, in `most` bytes; of dlrun's own, none: those repeat what ranks said."""
+    lines = log_files.last_run(log.path, most).splitlines()
+    return [line for line in lines if not line.startswith(("dlrun: ", "  | "))]
+
+
+def own_words(run: Path) -> str | None:
+    """The last that the job's script said before it ended: why it gave up, if no process failed."""
+    lines = [
+        line
+        for line in log_files.last_run(run / "logs" / "job.log", _TAIL).splitlines()
+        if line.startswith("dlrun: ")
+    ]
+    said = [plain(line.removeprefix("dlrun: ")) for line in lines]
+    return next((line for line in reversed(said) if not re.match(r"job \S+ (?:starts|ended)\b", line)), None)
+
+
+def _last_written(log: log_files.Log) -> float:
+    try:
+        return log.path.stat().st_mtime
+    except OSError:
+        return 0.0

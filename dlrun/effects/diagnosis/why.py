@@ -1,0 +1,210 @@
+"""Why a job ended: what the scheduler says, which process failed first and where, and the line that tells the cause."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import signal
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from dlrun.effects.diagnosis import evidence as why_evidence
+from dlrun.effects.diagnosis import stacks
+from dlrun.effects.diagnosis.evidence import Findings, First
+from dlrun.effects.diagnosis.patterns import BY_NOTE, BY_STATE, SIGNALS, Evidence, Pattern
+from dlrun.effects.logs import files as log_files
+from dlrun.effects.queue import status
+from dlrun.effects.records import outcome
+from dlrun.effects.records.jobs import Job, read_json
+from dlrun.model.cpuset import format_list
+from dlrun.model.job import JobStatus, State
+from dlrun.node import transport_lines
+
+_HEAD = 5000
+"""Lines at its beginning in which libraries say what they chose."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answer:
+    """Why a run ended. `cause` is a short name for programs, `means` and `next` are for people."""
+
+    run: int | None
+    state: str
+    exit_code: int | None
+    restarts: int | None
+    cause: str
+    means: str
+    next: str
+    first: First | None = None
+    later: tuple[First, ...] = ()
+    log: str | None = None
+    line: str | None = None
+
+
+def explain(
+    job: Job, tasks: Sequence[int] | None = None, *, unasked: Callable[[str], None] | None = None
+) -> list[Answer]:
+    """An answer for each run of a job (of a sweep, for these points) that failed; else one for a run that did not.
+
+    If the scheduler does not answer, `unasked` gets a line about it, and the job's own files are what is known;
+    without `unasked` that raises OperationFailed.
+    """
+    statuses = status.of([job], unasked=unasked)[job.directory]
+    runs = zip(statuses, job.run_directories(), strict=False)
+    answers = [answer(job, one, path) for one, path in runs if tasks is None or one.task in tasks]
+    bad = [a for a in answers if a.cause not in ("none", "open")]
+    return bad or answers[:1]
+
+
+def answer(job: Job, one: JobStatus, run: Path) -> Answer:
+    """Why one run ended."""
+    record = read_json(run / outcome.STATE) or {}
+    restarts = record.get("restarts", one.restarts)
+    ended_badly = one.state.final and one.state is not State.COMPLETED
+    found = Findings()
+    if ended_badly or one.state is State.UNKNOWN:
+        found = why_evidence.search(run, _own(job), record.get("started") if restarts else None)
+    cause, means, step, evidence = _cause(one, run, found, record)
+    first = found.first
+    rank = str(first.rank) if first else "all"
+    log = f"logs/{first.role}-{first.rank}.log" if first else "the logs"
+    if ended_badly and cause != "fabric":
+        means += _slow_network(job, run)
+    name = job.directory.name if one.task is None else f"{job.directory.name}:{one.task}"
+    return Answer(
+        run=one.task,
+        state=str(one.state),
+        exit_code=one.exit_code,
+        restarts=restarts,
+        cause=cause,
+        means=means,
+        next=re.sub(r"\bJOB\b", lambda _: name, step)
+        .replace("{rank}", rank)
+        .replace("{log}", log)
+        .replace("{stacks}", str(run / "stacks")),
+        first=first,
+        later=found.later,
+        log=evidence.log if evidence else None,
+        line=evidence.line if evidence else None,
+    )
+
+
+def _cause(
+    one: JobStatus, run: Path, findings: Findings, record: Mapping[str, object]
+) -> tuple[str, str, str, Evidence | None]:
+    if one.state is State.UNKNOWN and findings.first is None:
+        return (
+            "open",
+            f"it is not known whether it has ended: {one.reason}",
+            "`dlrun logs JOB` shows its logs",
+            None,
+        )
+    if not one.state.final and one.state is not State.UNKNOWN:
+        waiting = f": {one.reason}" if one.reason else ""
+        return "open", f"it has not ended{waiting}", "`dlrun logs JOB -f` follows it", None
+    if one.state is State.COMPLETED:
+        return "none", "it ended well", "nothing is to be done", None
+    first, found = findings.first, findings.evidence
+    for reason in (
+        first.reason if first else None,
+        str(record.get("reason")) if record.get("state") == "ended" else None,
+    ):
+        if (noted := _noted(reason)) is not None:
+            return (*noted, stacks.evidence(run) if noted[0] == "hang" else None)
+    if one.state in BY_STATE:
+        cause, means, step = BY_STATE[one.state]
+        return cause, means, step, found if found and found.pattern.cause == cause else None
+    if first and first.reason == "out of memory":
+        return (*BY_STATE[State.OUT_OF_MEMORY], None)
+    if found:
+        what = found.values[0] if found.values else "it"
+        pattern = found.pattern
+        means, step = pattern.means.replace("{1}", what), pattern.next.replace("{1}", what)
+        return pattern.cause, *_who_is_missing(findings, means, step), found
+    return (*_by_code(one, run, first), None)
+
+
+def _by_code(one: JobStatus, run: Path, first: First | None) -> tuple[str, str, str]:
+    """What is left where no log tells the cause: the exit code, and what the job's script said."""
+    code = first.code if first else one.exit_code
+    if code is None and one.signal is not None:  # the job's script itself
+        code = 128 + one.signal
+    if code in SIGNALS:
+        return SIGNALS[code]
+    if first is None and (said := why_evidence.own_words(run)) is not None:
+        return "job-script", f"the job gave up before a rank failed: {said}", "`dlrun logs JOB --rank job`"
+    if first is not None:
+        what = (
+            f"{first.role} {first.rank} ended with exit code {code}, and its log has no line that dlrun knows"
+        )
+        return "unknown", what, "`dlrun logs JOB --rank {rank}`"
+    what = f"it ended with exit code {code}" if code is not None else "it failed"
+    return "unknown", f"{what}, and no log has a line that dlrun knows", "`dlrun logs JOB --rank all`"
+
+
+def _who_is_missing(findings: Findings, means: str, step: str) -> tuple[str, str]:
+    """Where all that failed only lost others: the few that did not fail, for one of these may have ended too early."""
+    evidence, silent = findings.evidence, findings.silent
+    if not (evidence and evidence.pattern.consequence and findings.first and silent):
+        return means, step
+    if len(silent) > 1 + len(findings.later):
+        return means, step
+    ranks = format_list(sorted({log.rank for log in silent}))
+    return (
+        f"{means}; no failure is known of rank {ranks}, which may have ended too early",
+        f"see how that ended: `dlrun logs JOB --rank {ranks}`",
+    )
+
+
+def _noted(reason: str | None) -> tuple[str, str, str] | None:
+    """What a job's own check found, from its note `CAUSE: detail`."""
+    name, _, detail = (reason or "").partition(": ")
+    if name not in BY_NOTE:
+        return None
+    cause, means, step = BY_NOTE[name]
+    return cause, means.replace("{1}", detail), step
+
+
+def _own(job: Job) -> list[Pattern]:
+    """What the site knows of failures, as its profile was when the job was submitted."""
+    known = (read_json(job.directory / "plan.json") or {}).get("failures") or {}
+    return [
+        Pattern(
+            cause=name, regex=it["pattern"], means=it["means"], next=it["next"], consequence=it["consequence"]
+        )
+        for name, it in known.items()
+    ]
+
+
+def _slow_network(job: Job, run: Path) -> str:
+    """A remark where `fabric_check` is on and a log says that a library fell back: a cause of timeouts, too."""
+    check = (read_json(job.directory / "plan.json") or {}).get("fabric_check")
+    if not check:
+        return ""
+    for log in log_files.find(run, "all"):
+        with suppress(OSError), log.path.open(encoding="utf-8", errors="replace") as lines:
+            found = transport_lines.chosen(itertools.islice(lines, _HEAD))
+            if found is not None and transport_lines.unexpected(found, check["expect"]):
+                return f" ({log.label}'s {transport_lines.says(found)}, and this is {check['fabric']})"
+    return ""
+
+
+def first_failure(job: Job, run: Path) -> First | None:
+    """The process of a run that failed first, and not only because another one had."""
+    return why_evidence.search(run, _own(job)).first
+
+
+def signal_name(code: int) -> str | None:
+    """`SIGKILL` for 137: how a shell tells the signal that ended a program."""
+    try:
+        return signal.Signals(code - 128).name if code > 128 else None
+    except ValueError:
+        return None
+
+
+def clock(when: float) -> str:
+    """A time of day, local, as in `10:03:22`."""
+    return time.strftime("%H:%M:%S", time.localtime(when))

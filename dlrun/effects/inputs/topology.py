@@ -1,0 +1,133 @@
+"""The topology of the machine that this runs on, or of a captured copy of another's `/sys` and `/proc`."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+from dlrun.config.topology import read_topology
+from dlrun.config.topology.sysfs import read_sysfs
+from dlrun.errors import Invalid, OperationFailed
+from dlrun.model.cpuset import parse_list
+from dlrun.model.topology import Topology
+
+LIMIT = 64 * 2**20
+"""Largest topology file read, in bytes; `lstopo` XML of a 1,536-PU machine has 3 MB."""
+
+
+class DirectoryTree:
+    """The files below a directory, as `dlrun.config.topology.tree.Tree`."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def read(self, path: str) -> str | None:
+        """The text of a file."""
+        try:
+            return (self._root / path).read_text(errors="replace").strip()
+        except OSError:
+            return None
+
+    def names(self, path: str) -> list[str]:
+        """The entries of a directory."""
+        try:
+            return sorted(entry.name for entry in (self._root / path).iterdir())
+        except OSError:
+            return []
+
+    def target(self, path: str) -> str | None:
+        """The target of a symbolic link."""
+        try:
+            return str((self._root / path).readlink())
+        except OSError:
+            return None
+
+
+def live_topology() -> Topology:
+    """The machine that this runs on, with the CPUs that this process may use.
+
+    Raises OperationFailed if the system does not show its CPUs.
+    """
+    tree = DirectoryTree(Path("/"))
+    try:
+        return read_sysfs(tree, name=os.uname().nodename, allowed=allowed_cpus(tree))
+    except ValueError as error:
+        raise OperationFailed(
+            f"cannot read this machine's topology: {error}",
+            help="`--topology FILE` reads one from `lstopo --of xml` or `lscpu -p`",
+        ) from None
+
+
+def allowed_cpus(tree: DirectoryTree) -> tuple[int, ...]:
+    """CPUs that this process may use: its own mask within what its cgroup grants, ascending."""
+    mask = os.sched_getaffinity(0)
+    granted = granted_cpus(tree)
+    return tuple(sorted(mask & granted if granted else mask))
+
+
+def granted_cpus(tree: DirectoryTree) -> set[int]:
+    """What this process's cgroup grants (`cpuset.cpus.effective` of version 2, else 1's), whatever mask a launcher
+    has given to it; empty if that is not limited."""
+    for line in (tree.read("proc/self/cgroup") or "").splitlines():
+        number, controllers, path = line.split(":", 2)
+        if number == "0" and not controllers:
+            file = f"sys/fs/cgroup{path.rstrip('/')}/cpuset.cpus.effective"
+        elif "cpuset" in controllers.split(","):
+            file = f"sys/fs/cgroup/cpuset{path.rstrip('/')}/cpuset.effective_cpus"
+        else:
+            continue
+        if text := tree.read(file):
+            return set(parse_list(text))
+    return set()
+
+
+def _short_form(path: Path) -> Topology:
+    """What a profile's `topology:` would be; raises InvalidFile with every problem."""
+    from dlrun.config.decode import decode  # noqa: PLC0415 - reads YAML, which the other kinds need not
+    from dlrun.config.document import parse  # noqa: PLC0415
+    from dlrun.config.nodes import MapNode  # noqa: PLC0415
+    from dlrun.config.topology.short import build  # noqa: PLC0415
+    from dlrun.effects.inputs.profiles import read_text  # noqa: PLC0415
+    from dlrun.model.origin import Layer, Origin  # noqa: PLC0415
+    from dlrun.model.problem import InvalidFile, Problem  # noqa: PLC0415
+    from dlrun.model.topology_short import ShortTopology  # noqa: PLC0415
+
+    text, at = read_text(path, Layer.SITE), Origin(layer=Layer.SITE, name=str(path))
+    document = parse(text, at)
+    problems = list(document.problems)
+    if isinstance(document.root, MapNode):
+        decoded = decode(document.root, ShortTopology, document="site")
+        problems += decoded.problems
+        if not problems and decoded.value is not None:
+            try:
+                found = build(decoded.value)
+            except ValueError as error:
+                problems.append(Problem(message=str(error), origin=at))
+            else:
+                return found if found.name else replace(found, name=path.stem)
+    way_out = "write `packages:`, `cores:` and the like, as below `topology:` of a site profile"
+    raise InvalidFile(
+        problems or [Problem(message="no topology here", origin=at, help=way_out)], {at.name: text}
+    )
+
+
+def topology_from(path: Path) -> Topology:
+    """The topology in a file (dlrun's JSON, `lstopo` XML, `lscpu -p`, or `.yaml` with the keys of a profile's
+    `topology:`) or a captured tree (a directory with `sys`).
+
+    Raises Invalid if there is no such file or it is none of these.
+    """
+    if path.suffix in (".yaml", ".yml"):
+        return _short_form(path)
+    try:
+        if path.is_dir():
+            return read_sysfs(DirectoryTree(path), name=path.name)
+        if path.stat().st_size > LIMIT:
+            raise Invalid(f"`{path}` is too large for a topology")
+        return read_topology(path.read_text(encoding="utf-8"), name=path.stem)
+    except OSError as error:
+        raise Invalid(f"cannot read topology `{path}`: {error.strerror}") from None
+    except (ValueError, RecursionError) as error:
+        message = str(error) or "it is nested too deeply"
+        raise Invalid(f"`{path}` is not a topology: {message}") from None

@@ -1,0 +1,63 @@
+"""What a user means by `JOB` or `JOB:TASKS`: a job, or some points of a sweep."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from dlrun.effects.records import jobs
+from dlrun.effects.records.jobs import Job
+from dlrun.errors import Invalid
+from dlrun.model.record import record
+
+_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Selection:
+    """A job, or these points of its sweep (None: all that it is)."""
+
+    job: Job
+    tasks: tuple[int, ...] | None = None
+
+    @property
+    def runs(self) -> list[Path]:
+        """The directories of the chosen runs."""
+        every = self.job.run_directories()
+        return every if self.tasks is None else [every[task] for task in self.tasks]
+
+    def __str__(self) -> str:
+        """As the user may write it: the directory's name, and the points."""
+        points = "" if self.tasks is None else f":{','.join(map(str, self.tasks))}"
+        return f"{self.job.directory.name}{points}"
+
+
+def select(word: str, base: Path) -> Selection:
+    """What `JOB` or `JOB:TASKS` means: `JOB` as `jobs.find` takes it, `TASKS` as in `3` or `0-2,7`.
+
+    Raises Invalid if there is no such job, or it has no such points.
+    """
+    name, colon, wanted = word.rpartition(":")
+    if not wanted or set(wanted) - set("0123456789,-") or not colon or jobs.is_job(Path(word)):
+        return Selection(job=jobs.find(word, base))
+    job = jobs.find(name, base)
+    if job.array is None:
+        raise Invalid(
+            f"job `{job.directory.name}` is no sweep: it has no point {wanted}", help=f"write `{name}`"
+        )
+    return Selection(job=job, tasks=_points(wanted, job.array))
+
+
+def _points(wanted: str, count: int) -> tuple[int, ...]:
+    chosen: set[int] = set()
+    for part in wanted.split(","):
+        match = _RANGE.fullmatch(part)
+        if not match or int(match[2] or match[1]) < int(match[1]):
+            raise Invalid(
+                f"`{wanted}` names no points of a sweep", help="write `JOB:3`, `JOB:0-2` or `JOB:0,4`"
+            )
+        first, last = int(match[1]), int(match[2] or match[1])
+        if last >= count:
+            raise Invalid(f"the sweep has no point {last}", help=f"its points are 0 to {count - 1}")
+        chosen.update(range(first, last + 1))
+    return tuple(sorted(chosen))

@@ -1,0 +1,149 @@
+"""The state of any number of jobs: one call to each queue, one to accounting for those it has let go.
+
+What no scheduler knows any more, the job's own record tells. An outcome is written down once it is
+certain, so that it is never asked for again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path
+
+from dlrun import backends
+from dlrun.effects.clusters import clients, identity, local
+from dlrun.effects.clusters.query import Answers, ask
+from dlrun.effects.process import NotInstalled, Runner
+from dlrun.effects.records import outcome
+from dlrun.effects.records.jobs import Job
+from dlrun.errors import DlrunError
+from dlrun.model.job import JobStatus, State
+
+WITHIN = 40.0
+"""Seconds that one scheduler may take to answer all that is asked: a busy controller can need half a minute."""
+
+
+def of(
+    jobs: Sequence[Job],
+    runner: Runner | None = None,
+    *,
+    prompt: bool = True,
+    unasked: Callable[[str], None] | None = None,
+) -> dict[Path, list[JobStatus]]:
+    """The status of each job by its directory: one for the job, or one for each point of a sweep, in order.
+
+    A job that was never submitted has none. `runner` reaches the clients (default: where each job was submitted);
+    without `prompt` nobody is asked for a password. Each scheduler is asked on its own, for WITHIN seconds at most:
+    if one does not answer, `unasked` gets a line about it, and its jobs have the status that their own files give.
+    Without `unasked` that is an error instead, OperationFailed.
+    """
+    found: dict[Path, list[JobStatus]] = {}
+    to_ask: dict[tuple[str, ...], list[Job]] = {}
+    for job in jobs:
+        if job.job_id is None:
+            found[job.directory] = []
+        elif job.scheduler == "local" and identity.elsewhere(job, identity.answering(job)) is None:
+            found[job.directory] = local.status(job)
+        elif (known := outcome.read(job)) is not None:
+            found[job.directory] = known
+        else:
+            to_ask.setdefault(clients.place(job), []).append(job)
+    inquiries = [_Inquiry(members, runner, prompt=prompt) for members in to_ask.values()]
+    _ask_all(inquiries)
+    for one in inquiries:
+        if one.error is not None and unasked is None:
+            raise one.error
+        if one.error is not None and unasked is not None:
+            unasked(f"{one.where} could not be asked about {_count(one.jobs)}: {one.error}")
+        for job in one.jobs:
+            found[job.directory] = _statuses(job, one.known.get(job.directory, one.silence))
+    return found
+
+
+class _Inquiry:
+    """One scheduler that is asked about its jobs: here, or on one login node."""
+
+    def __init__(self, jobs: Sequence[Job], runner: Runner | None, *, prompt: bool) -> None:
+        self.jobs = jobs
+        self.known: dict[Path, Answers | str] = {}
+        self.error: DlrunError | None = None
+        self._runner = runner
+        self._prompt = prompt
+        remote = jobs[0].remote
+        self.where = f"{jobs[0].scheduler} on `{remote.host}`" if remote else jobs[0].scheduler
+        self.talks = prompt and remote is not None
+        self.silence = f"{jobs[0].scheduler} cannot be asked from this host"
+
+    def run(self) -> None:
+        """Ask; whatever goes wrong is this scheduler's alone."""
+        try:
+            self._ask()
+        except NotInstalled:
+            pass
+        except DlrunError as error:
+            self.error = error
+            self.silence = f"{self.where} does not answer"
+
+    def _ask(self) -> None:
+        """Ask about the jobs of the cluster that answers; raises what goes wrong."""
+        first = self.jobs[0]
+        if first.remote is not None:
+            from dlrun.effects.remote import copies  # noqa: PLC0415 - only for jobs that are elsewhere
+
+            copies.fetch_states(self.jobs, prompt=self._prompt)
+        runner = self._runner or clients.runner(first, WITHIN)
+        there: str | None = None
+        if any(identity.of(job) is not None for job in self.jobs):
+            there = identity.answering(first, runner)
+        here = []
+        for job in self.jobs:
+            if (own := identity.elsewhere(job, there)) is not None:
+                self.known[job.directory] = f"on {own}, not reachable from here"
+            else:
+                here.append(job)
+        if here:
+            wanted = {str(job.job_id): job.array for job in here}
+            answers = ask(backends.scheduler(first.scheduler), wanted, runner)
+            self.known |= dict.fromkeys((job.directory for job in here), answers)
+
+
+def _ask_all(inquiries: Sequence[_Inquiry]) -> None:
+    """Ask all at once; those that may ask for a password one after the other, since there is one terminal."""
+    quiet = [one for one in inquiries if not one.talks]
+    threads = [threading.Thread(target=one.run, daemon=True) for one in quiet] if len(inquiries) > 1 else []
+    for thread in threads:
+        thread.start()
+    for one in inquiries if not threads else (one for one in inquiries if one.talks):
+        one.run()
+    for thread in threads:
+        thread.join()
+
+
+def _count(jobs: Sequence[Job]) -> str:
+    return f"{len(jobs)} jobs" if len(jobs) > 1 else f"job {jobs[0].job_id}"
+
+
+def _statuses(job: Job, found: Answers | str) -> list[JobStatus]:
+    """A status for each run, from answers or from why there are none; the array's own stands for tasks not listed yet."""
+    answers, unasked = (found, None) if isinstance(found, Answers) else (None, found)
+    said = answers.about(str(job.job_id)) if answers else {}
+    tasks = [None] if job.array is None else range(job.array)
+    whole = said.get(None)
+    statuses = []
+    for task, directory in zip(tasks, job.run_directories(), strict=True):
+        known = said.get(task)
+        if known is None and whole is not None and not whole.state.final:
+            known = replace(whole, task=task)
+        statuses.append(outcome.complete(known, job, task, directory, unasked=unasked))
+    states = {status.state for status in statuses}
+    if (
+        answers
+        and answers.certain(str(job.job_id))
+        and State.LOST not in states
+        and all(s.final for s in states)
+    ):
+        with suppress(OSError):  # a full disk, or another user's directory: it will be asked again
+            outcome.write(job, statuses)
+    return statuses

@@ -1,0 +1,53 @@
+"""The nodes that failed a job's checks: a list beside the job, with the time until which each is left out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from dlrun.model.hostlist import expand, fold
+from dlrun.model.plan import Directive, Plan
+from dlrun.plan.runtime_checks import NO_EXCLUDE
+
+FILE = "bad-nodes"
+_OPTION = "--exclude="
+
+
+def read(directory: Path, now: float | None = None) -> dict[str, str]:
+    """The nodes that are still to be left out, with the reason; empty if none ever failed."""
+    try:
+        lines = (directory / FILE).read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return {}
+    found = {}
+    for line in lines:
+        host, until, why = (*line.split(maxsplit=2), "", "", "")[:3]
+        if until.isdecimal() and int(until) > (time.time() if now is None else now):
+            found[host] = why
+    return found
+
+
+def leave_out(plan: Plan, bad: Mapping[str, str]) -> Plan:
+    """The same plan without these nodes: the scheduler is told so (Slurm), or the job leaves them out by itself."""
+    if not bad:
+        return plan
+    if plan.scheduler != "slurm":
+        if plan.node_checks is None:
+            return plan
+        known = tuple(dict.fromkeys([*plan.node_checks.leave_out, *bad]))
+        return replace(plan, node_checks=replace(plan.node_checks, leave_out=known))
+    request = replace(plan.request, exclude=tuple(dict.fromkeys([*plan.request.exclude, *bad])))
+    because = f"they failed this job's checks: {'; '.join(f'{host} {why}' for host, why in bad.items())}"
+    new = Directive(
+        text=f"{_OPTION}{fold(h for name in request.exclude for h in expand(name))}", because=because
+    )
+    others = tuple(d for d in plan.directives if not d.text.startswith(_OPTION))
+    return replace(plan, request=request, directives=(*others, new))
+
+
+def how(plan: Plan) -> str:
+    """What to add where nodes are said to be left out: nothing if the scheduler can be told so."""
+    because = NO_EXCLUDE.get(plan.scheduler)
+    return f" ({because})" if because else ""

@@ -1,0 +1,247 @@
+"""Job directories: the record of every job, made whole or not at all, found again by any of its names.
+
+Files, not a database: homes are on NFS and Lustre, where locks cannot be trusted and a rename can.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from dlrun.errors import Invalid, OperationFailed
+from dlrun.model.plain import from_plain
+from dlrun.model.plan import Plan
+from dlrun.model.record import record
+
+SUBMISSION = "submission.json"
+LATER = "again.json"
+"""In a sweep's directory: the jobs that ran points of it again."""
+EARLIER = "again-of.json"
+"""In theirs: the sweep."""
+_SAFE = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Remote:
+    """Where a job that was submitted from here really is: its login node, and its directory there.
+
+    `transport` is how the node is reached (None: the usual way), `unwanted` which variables of its login
+    shells the scheduler's clients must not see.
+    """
+
+    host: str
+    transport: str | None
+    directory: str
+    unwanted: tuple[str, ...] = ()
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One job directory. `job_id` is the scheduler's, None if it was never submitted.
+
+    `cluster` is where this id is valid (None in older records), `host` where the job was submitted.
+    With `remote` it is the record of a job on a login node, and its files are copies.
+    """
+
+    directory: Path
+    name: str
+    site: str
+    scheduler: str
+    job_id: str | None
+    submitted: float | None
+    array: int | None
+    host: str | None = None
+    remote: Remote | None = None
+    cluster: str | None = None
+
+    def run_directories(self) -> list[Path]:
+        """The directory of each run: the job's own, or one for each point of a sweep."""
+        if self.array is None:
+            return [self.directory]
+        return [self.directory / "points" / str(i) for i in range(self.array)]
+
+    def plan(self) -> Plan:
+        """The plan as submitted; raises OperationFailed if the file cannot be read."""
+        return read_plan(self.directory / "plan.json")
+
+
+def home(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where job directories are made: `$DLRUN_JOBS`, else `$XDG_STATE_HOME/dlrun/jobs`."""
+    if given := environment.get("DLRUN_JOBS"):
+        return Path(given).expanduser()
+    state = environment.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
+    return Path(state) / "dlrun" / "jobs"
+
+
+def new_directory(base: Path, name: str) -> Path:
+    """A name that no other job has: the job's own, the time, and four random digits. Nothing is made yet."""
+    safe = "".join(c if c in _SAFE else "-" for c in name).strip(".-")[:60] or "job"
+    return base / f"{safe}-{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
+
+
+def create(
+    directory: Path,
+    files: Mapping[str, str],
+    points: int | None,
+    *,
+    option: str = "`--job-dir` or `DLRUN_JOBS`",
+) -> None:
+    """Make a job directory, mode 0700, with these files: complete, or not there at all.
+
+    Raises OperationFailed if it exists or cannot be made; `option` is where its user names another place.
+    """
+    temporary = directory.with_name(f".{directory.name}.new")
+    try:
+        temporary.mkdir(parents=True, mode=0o700)
+        try:
+            for name, text in files.items():
+                path = temporary / name
+                path.write_text(text, encoding="utf-8", errors="surrogateescape")
+                path.chmod(0o700 if name.endswith(".sh") else 0o600)
+            for run in (
+                [temporary] if points is None else [temporary / "points" / str(i) for i in range(points)]
+            ):
+                (run / "logs").mkdir(parents=True)
+            temporary.rename(directory)
+        except OSError:
+            shutil.rmtree(temporary, ignore_errors=True)
+            raise
+    except OSError as error:
+        raise OperationFailed(
+            f"cannot make the job directory `{directory}`: {error.strerror}",
+            help=f"name another place with {option}",
+        ) from None
+
+
+def write_json(path: Path, data: Mapping[str, Any]) -> None:
+    """Write a small record so that readers see the old or the new one, never half."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+    temporary.rename(path)
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """A record, or None if there is none or it is not one."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def read_plan(path: Path) -> Plan:
+    """A plan from its file; raises Invalid if it is not one."""
+    try:
+        return from_plain(Plan, json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise Invalid(f"cannot read plan `{path}`: there is no such file") from None
+    except OSError as error:
+        raise Invalid(f"cannot read plan `{path}`: {error.strerror}") from None
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise Invalid(
+            f"`{path}` is not a plan of this version of dlrun: {error}",
+            help="make it anew with `dlrun plan -o`",
+        ) from None
+
+
+def load(directory: Path) -> Job | None:
+    """The job of a directory, or None if it is not a job directory."""
+    plan = read_json(directory / "plan.json")
+    if plan is None or "scheduler" not in plan:
+        return None
+    submission = read_json(directory / SUBMISSION) or {}
+    if not submission and (directory / ".submission").is_dir():
+        return None  # sent from elsewhere, by somebody who sees this directory and has the record
+    return Job(
+        directory=directory,
+        name=str(plan.get("name")),
+        site=str(plan.get("site")),
+        scheduler=str(plan.get("scheduler")),
+        job_id=_resubmitted(directory) or submission.get("job_id"),
+        submitted=submission.get("submitted"),
+        array=len(plan.get("points") or ()) or None,
+        host=submission.get("host"),
+        remote=_remote(submission),
+        cluster=submission.get("cluster"),
+    )
+
+
+def _resubmitted(directory: Path) -> str | None:
+    """The id under which the job goes on, where it had to submit itself again."""
+    try:
+        return (directory / "job-id").read_text(encoding="utf-8").split()[-1]
+    except (OSError, IndexError):
+        return None
+
+
+def _remote(submission: Mapping[str, Any]) -> Remote | None:
+    directory = submission.get("remote_directory")
+    if directory is None:
+        return None
+    return Remote(
+        host=str(submission.get("host")),
+        transport=submission.get("transport"),
+        directory=str(directory),
+        unwanted=tuple(submission.get("unwanted") or ()),
+    )
+
+
+def all_jobs(base: Path) -> Iterator[Job]:
+    """Every job under the base directory, newest first."""
+    try:
+        names = sorted(
+            (e for e in os.scandir(base) if e.is_dir() and not e.name.startswith(".")),
+            key=_made,
+            reverse=True,
+        )
+    except OSError:
+        return
+    for entry in names:
+        job = load(Path(entry.path))
+        if job is not None:
+            yield job
+
+
+def is_job(path: Path) -> bool:
+    """True for a job directory."""
+    return load(path.absolute()) is not None
+
+
+def find(word: str, base: Path) -> Job:
+    """The job that a user means: a directory, a directory's name, a scheduler id, a unique beginning, `latest`.
+
+    Raises Invalid if there is none or more than one.
+    """
+    path = Path(word)
+    if path.is_dir() and (job := load(path.resolve())):
+        return job
+    if os.sep not in word and (job := load(base / word)):
+        return job
+    jobs = list(all_jobs(base))
+    if word == "latest" and jobs:
+        return jobs[0]
+    same_id = [job for job in jobs if job.job_id == word or (job.job_id or "").split(".")[0] == word]
+    matches = same_id or [job for job in jobs if job.directory.name.startswith(word)]
+    if len(matches) > 1 and len({m.name for m in matches}) == 1 and matches[0].name == word:
+        matches = matches[:1]  # a job's plain name means its newest
+    if len(matches) == 1:
+        return matches[0]
+    if matches:
+        names = ", ".join(f"`{m.directory.name}`" for m in matches[:4])
+        raise Invalid(f"`{word}` could be any of {len(matches)} jobs: {names}", help="write more of its name")
+    raise Invalid(
+        f"no job `{word}` under `{base}`", help="`dlrun list` shows the jobs; a job directory works too"
+    )
+
+
+def _made(entry: os.DirEntry[str]) -> float:
+    """When the plan was written: the directory itself changes while the job runs."""
+    try:
+        return (Path(entry.path) / "plan.json").stat().st_mtime
+    except OSError:
+        return 0.0

@@ -1,0 +1,170 @@
+"""Copies of what jobs on login nodes write, in their records here: their states, and their logs."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+
+from dlrun.effects.clusters.login import transport_of
+from dlrun.effects.records.jobs import Job
+from dlrun.effects.remote.confined import Confined, Obstructed
+from dlrun.effects.transport.absence import Absence
+from dlrun.effects.transport.protocol import Transport, TransportFailed
+from dlrun.effects.transport.scripts import script
+from dlrun.effects.transport.session import Session
+from dlrun.errors import OperationFailed
+
+_PAUSE = 1.0
+"""Seconds between two looks at a job's logs: a login node has other users."""
+
+_STATE = re.compile(r"(?:points/[0-9]+/)?state\.json")
+_LOG = re.compile(r"(?:points/[0-9]+/)?logs/[^./\0][^/\0]*\.log")
+"""What a login node may write into the record of a job when somebody looks at it."""
+
+_ANSWER = re.compile(r"([0-9]{1,18}) ([0-9]{1,18}) (.+)", re.DOTALL)
+"""What the script `pull` prints before a file's bytes: offset, number of bytes, name."""
+
+_PIECE = 1 << 20
+
+
+def fetch_states(jobs: Sequence[Job], *, prompt: bool = True) -> None:
+    """Copy what jobs on one login node say of themselves (`state.json`) into their records here."""
+    places = {job.remote.directory: job.directory for job in jobs if job.remote is not None}
+    whole = [f"{glob.escape(p)}/{name}" for p in places for name in ("state.json", "points/*/state.json")]
+    remote = jobs[0].remote
+    if remote is None:
+        return
+    transport = transport_of(remote.host, remote.transport, prompt=prompt)
+
+    def local(name: str) -> tuple[Path, str] | None:
+        for place, directory in places.items():
+            if name.startswith(f"{place}/") and _STATE.fullmatch(name, len(place) + 1):
+                return directory, name[len(place) + 1 :]
+        return None
+
+    with _pulling(transport, "/", (), whole, {}) as session:
+        _poll(session, local)
+
+
+class Logs:
+    """The logs of a job on a login node, copied into its record here whenever somebody looks.
+
+    `wanted` is what `dlrun logs --rank` takes. A connection that breaks is made again.
+    """
+
+    def __init__(self, job: Job, wanted: str) -> None:
+        assert job.remote is not None  # noqa: S101 - only such jobs have copies
+        self._job = job
+        self._remote = job.remote
+        self._patterns = _patterns(wanted, array=job.array is not None)
+        self._session: Session | None = None
+        self._next = 0.0
+        self._absence = Absence()
+
+    def refresh(self, *, now: bool = False) -> None:
+        """Copy what is new, at most once a second; with `now` in any case, and everything.
+
+        Raises TransportFailed if the login node has been gone for too long.
+        """
+        if now or time.monotonic() >= self._next:
+            while not self._copy() and now:
+                time.sleep(5 * _PAUSE)
+
+    def _copy(self) -> bool:
+        """Whether it worked; if not, it is worth trying again after a while."""
+        try:
+            if self._session is None:
+                self._session = self._begin()
+            _poll(self._session, self._local)
+        except TransportFailed as error:
+            self.close()
+            self._absence.bear(error)
+            self._next = time.monotonic() + 5 * _PAUSE
+            return False
+        self._absence.over()
+        self._next = time.monotonic() + _PAUSE
+        return True
+
+    def _local(self, name: str) -> tuple[Path, str] | None:
+        return (self._job.directory, name) if _LOG.fullmatch(name) else None
+
+    def close(self) -> None:
+        """End the script that looks."""
+        if self._session is not None:
+            self._session.__exit__(None, None, None)
+            self._session = None
+
+    def _begin(self) -> Session:
+        here = self._job.directory
+        copies = [path for run in self._job.run_directories() for path in (run / "logs").glob("*.log")]
+        at = {path.relative_to(here).as_posix(): path.stat().st_size for path in copies}
+        transport = transport_of(self._remote.host, self._remote.transport)
+        return _pulling(transport, self._remote.directory, self._patterns, (), at)
+
+
+def _patterns(wanted: str, *, array: bool) -> list[str]:
+    """The log files that `wanted` names, or more: what is shown is chosen here."""
+    if wanted == "job":
+        names = ["job.log"]
+    elif wanted == "first":
+        names = ["job.log", "*-0.log"]
+    elif wanted.isdigit():
+        names = [f"*-{int(wanted)}.log"]
+    else:
+        names = ["*.log"]
+    runs = "points/*/logs" if array else "logs"
+    return [f"{runs}/{name}" for name in names]
+
+
+def _pulling(
+    transport: Transport, directory: str, growing: Sequence[str], whole: Sequence[str], at: Mapping[str, int]
+) -> Session:
+    return Session(transport, script("pull", directory=directory, growing=growing, whole=whole, at=at))
+
+
+def _poll(session: Session, local: Callable[[str], tuple[Path, str] | None]) -> None:
+    """Ask once for what is new, and write it into the copies; `local` knows the record and the name there of each.
+
+    Raises OperationFailed for an answer that has not its form, or names what was not asked for.
+    """
+    session.write(b"poll\n")
+    while (line := session.line()) != ".":
+        if line == "gone":
+            raise OperationFailed(f"the job directory on `{session.host}` is gone")
+        match = _ANSWER.fullmatch(line)
+        found = local(match[3]) if match is not None else None
+        if match is None or found is None:
+            raise OperationFailed(f"`{session.host}` answered with what was not asked for: {line[:80]!r}")
+        record, name = found
+        try:
+            with Confined(record) as place:
+                _copy(place, name, int(match[1]), _pieces(session, int(match[2])))
+        except Obstructed:
+            raise OperationFailed(f"`{record / name}` is in the way of a copy", help="remove it") from None
+        except OSError as error:
+            raise OperationFailed(f"cannot write `{record / name}`: {error.strerror}") from None
+
+
+def _pieces(session: Session, size: int) -> Iterator[bytes]:
+    while size > 0:
+        piece = session.exactly(min(size, _PIECE))
+        size -= len(piece)
+        yield piece
+
+
+def _copy(place: Confined, name: str, offset: int, pieces: Iterator[bytes]) -> None:
+    """Write what came: a log goes on, another file is replaced."""
+    if not name.endswith(".log"):
+        new = str(PurePosixPath(name).with_name(f".{PurePosixPath(name).name}.new"))
+        with place.open(new) as copy:
+            copy.writelines(pieces)
+        place.rename(new, name)
+        return
+    with place.open(name, anew=False) as copy:
+        copy.seek(min(offset, copy.seek(0, os.SEEK_END)))
+        copy.writelines(pieces)
+        copy.truncate()

@@ -1,0 +1,291 @@
+"""Bring back what a job on a login node has written: only what is new, going on where an earlier fetch stopped."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import tarfile
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, cast
+
+from dlrun.effects.clusters.login import transport_of
+from dlrun.effects.records.jobs import EARLIER, LATER, SUBMISSION, Job
+from dlrun.effects.remote import record as remote_record
+from dlrun.effects.remote.confined import Confined, Obstructed, proper
+from dlrun.effects.remote.files import FILES
+from dlrun.effects.transport.protocol import Transport
+from dlrun.effects.transport.scripts import script
+from dlrun.effects.transport.session import Session, run
+from dlrun.errors import Invalid, OperationFailed
+
+_LARGE = 8 << 20
+"""Bytes from which a file is worth going on with in its middle."""
+
+_NAMES = 32 << 10
+"""Bytes of names in one request: they must fit into a pipe while nobody reads."""
+
+_CHUNK = 1 << 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """One file or link there: its name below the directory looked at, size, and time of change."""
+
+    name: str
+    size: int
+    mtime_ns: int
+    link: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fetched:
+    """What a fetch did: where to, how many files of how many bytes, and how many were here already."""
+
+    directory: Path
+    files: int
+    size: int
+    already: int
+    refused: Sequence[str]
+
+
+def fetch(job: Job, names: Sequence[str], to: Path | None) -> Fetched:
+    """Copy a job's files from its login node to `to` (default: the job's record here).
+
+    `names` are files, directories or patterns in the directory that the job runs in; none: everything in
+    the job directory but what was sent. Raises TransportFailed if the connection breaks: what has arrived
+    stays, and the same command goes on.
+    """
+    remote = job.remote
+    if remote is None:
+        raise Invalid(
+            f"job `{job.directory.name}` ran from this machine", help=f"its files are in {job.directory}"
+        )
+    there, here = remote.directory, to or job.directory
+    if names:
+        there, here = job.plan().directory, to or job.directory / FILES
+    _check_names(names)
+    transport = transport_of(remote.host, remote.transport)
+    found = _list(transport, there, [f"./{name}" for name in names] or ["."])
+    wanted = [one for one in found if _asked(one.name, names)] if names else _written_there(found, job)
+    try:
+        with Confined(here) as place:
+            missing = [one for one in wanted if not _is_here(one, place)]
+            refused = _fetch_missing(transport, there, missing, place)
+    except OSError as error:
+        raise OperationFailed(f"cannot write in `{here}`: {error.strerror}") from None
+    size = sum(one.size for one in missing if not one.link)
+    return Fetched(
+        directory=here,
+        files=len(missing) - len(refused),
+        size=size,
+        already=len(wanted) - len(missing),
+        refused=refused,
+    )
+
+
+def _fetch_missing(transport: Transport, there: str, missing: Sequence[Found], place: Confined) -> list[str]:
+    """Fetch them, small ones first; the names that cannot be written below the directory are returned."""
+    refused: list[str] = []
+    for batch in _batches(one for one in missing if one.link or one.size < _LARGE):
+        refused += _fetch_together(transport, there, batch, place)
+    for one in missing:
+        if one.size >= _LARGE and not one.link:
+            try:
+                _fetch_large(transport, there, one, place)
+            except Obstructed:
+                refused.append(one.name)
+    return refused
+
+
+def _check_names(names: Iterable[str]) -> None:
+    for name in names:
+        if name.startswith("/") or ".." in PurePosixPath(name).parts:
+            raise Invalid(
+                f"`{name}` is not below the directory that the job runs in", help="name what is below it"
+            )
+
+
+def _list(transport: Transport, directory: str, patterns: Sequence[str]) -> list[Found]:
+    answer = run(transport, script("list", directory=directory, names=patterns))
+    if answer.returncode == 66:
+        raise OperationFailed(f"`{directory}` on `{transport.host}` is gone")
+    if answer.returncode != 0 and not answer.stdout:
+        raise OperationFailed(f"`{transport.host}` cannot list the job's files: {answer.stderr}")
+    rows = answer.stdout.decode(errors="surrogateescape").split("\0")[:-1]
+    try:
+        found = [_found(row) for row in rows]
+    except ValueError:
+        raise OperationFailed(
+            f"`{transport.host}` lists the job's files in a form that is not known"
+        ) from None
+    return [one for one in found if proper(one.name)]
+
+
+_ROW = re.compile(r"([fl]) ([0-9]{1,18}) ([0-9]{1,10})(?:\.([0-9]+))? (.*)", re.DOTALL)
+"""What the script `list` prints of a file: type, bytes, seconds since 1970, name."""
+
+
+def _found(row: str) -> Found:
+    match = _ROW.fullmatch(row)
+    if match is None:
+        raise ValueError(row)
+    kind, size, seconds, fraction, name = match.groups()
+    mtime_ns = int(seconds) * 10**9 + int((fraction or "")[:9].ljust(9, "0"))
+    return Found(name=os.path.normpath(name), size=int(size), mtime_ns=mtime_ns, link=kind == "l")
+
+
+def _asked(name: str, patterns: Iterable[str]) -> bool:
+    """Whether a file can be meant by one of the patterns: the host's shell expands them, and may name anything."""
+    parts = PurePosixPath(name).parts
+    return any(_fits(parts, PurePosixPath(pattern).parts) for pattern in patterns)
+
+
+def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Plain components are equal; a wildcard takes no hidden name. `**` is any number of components."""
+    if not pattern:
+        return True
+    if pattern[0] == "**":
+        shown = next((n for n, part in enumerate(parts) if part.startswith(".")), len(parts))
+        return any(_fits(parts[n:], pattern[1:]) for n in range(shown + 1))
+    if not parts:
+        return False
+    if any(c in pattern[0] for c in "*?["):
+        if parts[0].startswith(".") and pattern[0][0] in "*?":
+            return False
+        same = fnmatchcase(parts[0], pattern[0].replace("[^", "[!"))
+    else:
+        same = parts[0] == pattern[0]
+    return (same or "\\" in pattern[0]) and _fits(parts[1:], pattern[1:])
+
+
+_OWN = frozenset({"job.sh", "rank.sh", "plan.json", "spec.yaml", "site.yaml", SUBMISSION,
+                  remote_record.SENT, LATER, EARLIER})  # fmt: skip
+"""Files of a record that are this machine's alone, or in it from the beginning."""
+
+
+def _written_there(found: Iterable[Found], job: Job) -> list[Found]:
+    """What the job wrote: not what was sent and is unchanged, nor what dlrun itself keeps there."""
+    sent = {f"{FILES}/{name}": (size, mtime) for name, size, mtime, _, link in remote_record.files(job.directory)
+            if link is None}  # fmt: skip
+    links = {
+        f"{FILES}/{name}" for name, _, _, _, link in remote_record.files(job.directory) if link is not None
+    }
+    return [
+        one
+        for one in found
+        if not (
+            one.name.partition("/")[0] in _OWN or one.name.startswith(".") or (one.link and one.name in links)
+        )
+        and sent.get(one.name) != (one.size, one.mtime_ns)
+    ]
+
+
+def _is_here(one: Found, place: Confined) -> bool:
+    seen = place.status(one.name)
+    if seen is None or one.link:
+        return seen is not None and stat.S_ISLNK(seen.st_mode)
+    return stat.S_ISREG(seen.st_mode) and (seen.st_size, seen.st_mtime_ns) == (one.size, one.mtime_ns)
+
+
+def _batches(files: Iterable[Found]) -> Iterator[list[Found]]:
+    batch: list[Found] = []
+    size = 0
+    for one in files:
+        length = len(os.fsencode(one.name)) + 3
+        if batch and size + length > _NAMES:
+            yield batch
+            batch, size = [], 0
+        batch.append(one)
+        size += length
+    if batch:
+        yield batch
+
+
+def _fetch_together(transport: Transport, there: str, batch: Sequence[Found], place: Confined) -> list[str]:
+    """Files in one tar stream, each whole or not at all; the names of those that cannot be written."""
+    wanted = {one.name: one for one in batch}
+    refused = []
+    with Session(transport, script("give", directory=there)) as session:
+        session.write(b"".join(b"./" + os.fsencode(name) + b"\0" for name in wanted))
+        session.end()
+        try:
+            with tarfile.open(fileobj=cast("BinaryIO", _Reader(session)), mode="r|") as tar:
+                for entry in tar:
+                    one = wanted.get(os.path.normpath(entry.name))
+                    if one is None:
+                        continue
+                    try:
+                        if entry.issym():
+                            place.link(one.name, entry.linkname)
+                        elif entry.isreg():
+                            _write(place, one, cast("BinaryIO", tar.extractfile(entry)))
+                    except Obstructed:
+                        refused.append(one.name)
+        except tarfile.TarError:
+            pass  # the stream ended in its middle: why, the exit code says
+        code, said = session.finish()
+    if code not in (0, 1):  # 1: a file grew while it was read; it will be fetched anew the next time
+        raise OperationFailed(f"`{transport.host}` did not give all files: {said}", help="fetch again")
+    return refused
+
+
+class _Reader:
+    """The file that tarfile reads from."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._rest = b""
+
+    def read(self, size: int) -> bytes:
+        """The next bytes, fewer only at the end."""
+        while len(self._rest) < size and (part := self._session.read()):
+            self._rest += part
+        data, self._rest = self._rest[:size], self._rest[size:]
+        return data
+
+
+def _write(place: Confined, one: Found, source: BinaryIO) -> None:
+    part = _beside(one.name, "part")
+    with place.open(part) as target:
+        shutil.copyfileobj(source, target, _CHUNK)
+        _publish(place, target, part, one)
+
+
+def _beside(name: str, ending: str) -> str:
+    """The name that a file has until it is whole."""
+    path = PurePosixPath(name)
+    return str(path.with_name(f".{path.name}.{ending}"))
+
+
+def _publish(place: Confined, target: BinaryIO, part: str, one: Found) -> None:
+    target.flush()
+    os.utime(target.fileno(), ns=(one.mtime_ns, one.mtime_ns))
+    place.rename(part, one.name)
+
+
+def _fetch_large(transport: Transport, there: str, one: Found, place: Confined) -> None:
+    """One file, from where an earlier fetch of the very same file stopped."""
+    part = _beside(one.name, f"{one.size}-{one.mtime_ns}.part")
+    if (seen := place.status(part)) is not None and not stat.S_ISREG(seen.st_mode):
+        place.remove(part)
+    with place.open(part, anew=False) as target:
+        offset = target.seek(0, os.SEEK_END)
+        text = script("give_rest", directory=there, name=f"./{one.name}", offset=offset)
+        with Session(transport, text) as session:
+            while target.tell() <= one.size and (data := session.read()):
+                target.write(data)
+            if target.tell() <= one.size:
+                session.finish()
+        if target.tell() == one.size:
+            _publish(place, target, part, one)
+            return
+    place.remove(part)
+    raise OperationFailed(
+        f"`{one.name}` changed on `{transport.host}` while it was fetched",
+        help="fetch it again when it is done",
+    )

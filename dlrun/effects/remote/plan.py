@@ -1,0 +1,167 @@
+"""The plan of a job for a login node: nothing about this machine goes into it, but the files that are sent."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dlrun import backends
+from dlrun.effects.clusters import identity
+from dlrun.effects.inputs import preflight
+from dlrun.effects.inputs import spec as reading
+from dlrun.effects.inputs.home import at_home
+from dlrun.effects.inputs.spec import Inputs
+from dlrun.effects.records import jobs
+from dlrun.effects.remote import files as remote_files
+from dlrun.effects.remote.files import Sent
+from dlrun.effects.remote.site import site_of_host
+from dlrun.effects.remote.steps import Facts
+from dlrun.errors import Invalid
+from dlrun.model.origin import Origin
+from dlrun.model.plan import Dependency, Plan
+from dlrun.model.problem import InvalidFile, Problem
+from dlrun.model.spec import Spec
+from dlrun.plan.build import Inputs as PlanInputs
+from dlrun.plan.build import build
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Draft:
+    """A spec read, and the files it sends, before the login node was asked anything."""
+
+    inputs: Inputs
+    sent: Sequence[Sent]
+    named: bool
+    """Whether the user named the site; if not, the login node tells which one it is."""
+
+
+def draft(path: Path, host: str, *, sets: Sequence[str], site: str | None) -> Draft:
+    """Read a spec for a login node; raises InvalidFile with all problems of spec, profile and files."""
+    if path.suffix == ".json":
+        raise Invalid(
+            "a saved plan is for the machine that it was made on", help="submit the spec itself with `--host`"
+        )
+    inputs = _load(path, sets, site)
+    named = inputs.spec.site is not None or bool(os.environ.get("DLRUN_SITE"))
+    if not named and (name := site_of_host(host)) is not None:
+        inputs, named = _load(path, sets, name), True
+    base = _base(inputs.spec)
+    sent, problems = remote_files.collect(inputs.spec, base, inputs.origins)
+    if inputs.spec.files or inputs.spec.directory is None:
+        bare = replace(inputs.spec.environment, venv=None)  # what only the cluster has is looked for there
+        here = replace(inputs.spec, environment=bare, data={}, secrets={})
+        problems += [*preflight.check(here, base, inputs.origins), *_left_behind(inputs, sent)]
+    if any(not p.warning for p in problems):
+        raise InvalidFile(problems, dict(inputs.sources))
+    return Draft(inputs=inputs, sent=sent, named=named)
+
+
+def _load(path: Path, sets: Sequence[str], site: str | None) -> Inputs:
+    return reading.load_spec(path, sets=sets, site=site, options=backends.framework_options)
+
+
+def _base(spec: Spec) -> Path:
+    """Where the names of sent files start."""
+    return Path(spec.directory).expanduser().absolute() if spec.directory else Path.cwd()
+
+
+def on_site(earlier: Draft, path: Path, sets: Sequence[str], site: str) -> Draft:
+    """The draft with the site that the login node turned out to be."""
+    return replace(earlier, inputs=_load(path, sets, site), named=True)
+
+
+def _left_behind(inputs: Inputs, sent: Sequence[Sent]) -> Iterator[Problem]:
+    """Relative paths that the job will not find in its copy of the files, since they are not among them."""
+    names = {one.name for one in sent}
+    for path, (key, code) in _named(inputs.spec).items():
+        if not path.startswith(("/", "~/")) and os.path.normpath(path) not in names:
+            message = f"`{path}` is not among the `files` that are sent"
+            hint = "name one on the cluster by its full path (or `~/…`), or send this one"
+            yield Problem(code=code, message=message, origin=_origin(inputs, key), help=hint)
+
+
+def _origin(inputs: Inputs, key: str) -> Origin | None:
+    return inputs.origins.get(key) or inputs.origins.get(key.rpartition(".")[0])
+
+
+def paths(spec: Spec) -> list[str]:
+    """Paths that must be there on the login node."""
+    return [path for path in _named(spec) if path.startswith(("/", "~/"))]
+
+
+def _named(spec: Spec) -> dict[str, tuple[str, str]]:
+    """Paths that the spec names: path -> key, and code of the problem if there is nothing."""
+    found: dict[str, tuple[str, str]] = {}
+    if spec.environment.venv:
+        found[f"{spec.environment.venv}/bin/activate"] = ("environment.venv", "DLR033")
+    for name, data in spec.data.items():
+        if not any(c in data.source for c in "*?["):
+            found[data.source] = (f"data.{name}.source", "DLR034")
+    for name, secret in spec.secrets.items():
+        if secret.file is not None:
+            found[secret.file] = (f"secrets.{name}", "DLR035")
+    return found
+
+
+def check(host: str, inputs: Inputs, facts: Facts) -> None:
+    """Raises InvalidFile for each path of the spec that the login node would see and that is not there."""
+
+    def problems() -> Iterator[Problem]:
+        for path, (key, code) in _named(inputs.spec).items():
+            if path in facts.missing:
+                origin = _origin(inputs, key)
+                message = f"there is no `{path}` on `{host}`"
+                yield Problem(
+                    code=code, message=message, origin=origin, help="paths of a job are the cluster's"
+                )
+
+    if found := list(problems()):
+        raise InvalidFile(found, dict(inputs.sources))
+
+
+def plan(drafted: Draft, home: str, directory: str, host: str) -> Plan:
+    """Decide everything for a job directory on a login node whose home directory is `home`."""
+    inputs = drafted.inputs
+    spec = at_home(inputs.spec, home)
+    if inputs.site.scheduler.type == "local":
+        raise Invalid(
+            f"site `{inputs.site.name}` runs jobs on the machine that submits, and `{host}` is another",
+            help="name a cluster's site with `--site`",
+        )
+    return build(
+        PlanInputs(
+            spec=spec,
+            site=inputs.site,
+            topology=reading.topology_for_spec(inputs),
+            directory=works_in(spec, home, directory),
+            origins=inputs.origins,
+            sources=inputs.sources,
+            after=_dependencies(spec, host),
+        )
+    )
+
+
+def works_in(spec: Spec, home: str, directory: str) -> str:
+    """Where the command runs: in the copy of the files that are sent, else in the directory it names."""
+    if spec.directory is None or spec.files:
+        return f"{directory}/{remote_files.FILES}"
+    return spec.directory if spec.directory.startswith("/") else f"{home}/{spec.directory}"
+
+
+def _dependencies(spec: Spec, host: str) -> tuple[Dependency, ...]:
+    """Jobs named in `after`, as that host's scheduler knows them."""
+    found = []
+    for after in spec.after:
+        job_id: str | None = after.job
+        cluster: str | None = None
+        if not after.job[:1].isdigit():
+            job = jobs.find(after.job, jobs.home())
+            if job.remote is None or job.remote.host != host:
+                raise Invalid(f"job `{after.job}` in `after` was not submitted on `{host}`")
+            job_id, cluster = job.job_id, identity.of(job)
+        if job_id is None:
+            raise Invalid(f"job `{after.job}` in `after` was never submitted")
+        found.append(Dependency(job_id=job_id, when=after.when, cluster=cluster))
+    return tuple(found)

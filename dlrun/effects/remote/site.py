@@ -1,0 +1,50 @@
+"""Which site a login node belongs to: by its name alone where a profile knows it, else by what it says."""
+
+from __future__ import annotations
+
+from dlrun.config import sites
+from dlrun.config.sites import Surroundings
+from dlrun.effects.inputs.profiles import Here, available, load_profile
+from dlrun.effects.remote.steps import Facts
+from dlrun.errors import Invalid
+
+CLIENTS = ("sbatch", "qsub")
+"""Programs whose presence tells which scheduler a login node has."""
+
+
+def site_of_host(host: str) -> str | None:
+    """The site whose login node has this name, if there is one: no connection is needed to know it."""
+    return _matching(Surroundings(host=host.rpartition("@")[2]), login=host)
+
+
+def site_of(facts: Facts, host: str) -> str:
+    """The site of a login node, from what it says; raises Invalid if no scheduler is to be seen there."""
+    around = Surroundings(host=facts.host, cluster_name=facts.cluster_name, pbs_server=facts.pbs_server)
+    if (site := _matching(around)) is not None:
+        return site
+    if "sbatch" in facts.clients:
+        return "generic-slurm"
+    if "qsub" in facts.clients:
+        return "generic-openpbs"
+    raise Invalid(
+        f"`{host}` has neither `sbatch` nor `qsub` in a login shell",
+        help="load what has them in your `~/.bash_profile` there, and name the site with `--site`",
+    )
+
+
+def _matching(around: Surroundings, *, login: str | None = None) -> str | None:
+    """The first profile that knows these names as its own."""
+    here = Here()
+    for site, path in available(here).items():
+        try:
+            text = path.read_text("utf-8")
+        except (OSError, UnicodeDecodeError):
+            continue
+        rule = sites.recognise_block(text)
+        if rule is not None and sites.recognised(rule, around):
+            return site
+        if login is not None and f"host: {login}\n" in text:  # worth reading the whole
+            profile = load_profile(path, here).site
+            if profile is not None and profile.login is not None and profile.login.host == login:
+                return site
+    return None

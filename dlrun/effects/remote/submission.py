@@ -1,0 +1,210 @@
+"""One submission to a login node, from its record here to the job's id, to be gone on with if it breaks off."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import TypeAlias
+
+from dlrun import backends
+from dlrun.effects.clusters import identity
+from dlrun.effects.clusters.login import client
+from dlrun.effects.jobs.submit import check_secrets
+from dlrun.effects.process import Completed
+from dlrun.effects.records import jobs
+from dlrun.effects.records.jobs import Job, Remote
+from dlrun.effects.remote import files as remote_files
+from dlrun.effects.remote import record as remote_record
+from dlrun.effects.remote import steps as remote_steps
+from dlrun.effects.remote.destination import Destination
+from dlrun.effects.remote.files import Sent
+from dlrun.effects.remote.steps import Facts
+from dlrun.effects.transport.protocol import Transport
+from dlrun.errors import DlrunError, Invalid
+from dlrun.model.plan import Plan
+from dlrun.model.site import Site
+from dlrun.model.units import Bytes
+
+Say: TypeAlias = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What is sent: a plan, the texts of its job directory by name, and files of the working tree.
+
+    `site` is the profile that the plan was made for, None where a plan is submitted as it is.
+    """
+
+    plan: Plan
+    texts: dict[str, str]
+    sent: tuple[Sent, ...] = ()
+    site: Site | None = None
+
+
+def carry_out(
+    transport: Transport,
+    to: Destination,
+    facts: Facts,
+    load_for: Callable[[str], Load],
+    say: Say,
+    *,
+    record: Path | None = None,
+) -> Job:
+    """Submit the load for a job directory of the login node; one that broke off earlier is gone on with.
+
+    `record` is the directory of its record here, old or new (default: a new one among the user's jobs, or the
+    one of an equal submission that broke off). Raises TransportFailed if the connection breaks, Invalid or
+    OperationFailed if the job cannot be.
+    """
+    found = _going_on(to, facts, load_for, say, record)
+    load, remote, record = found or _anew(to, facts, load_for, record)
+    try:
+        check(load.plan, to, facts)
+        there = _cluster(transport, load, facts, say)
+        for warning in load.plan.warnings:
+            say(f"warning: {warning}")
+        token = remote_record.token(record)
+        _send(transport, load, remote, token, facts.jobs, say)
+        job_id = _hand_over(transport, load.plan, remote, token)
+    except (remote_steps.NotTaken, Invalid) as error:
+        # After anything else it stays, for the same command; so it does if an earlier attempt may have come through.
+        if isinstance(error, remote_steps.NotTaken) or found is None:
+            shutil.rmtree(record, ignore_errors=True)
+        raise
+    if remote.unwanted:
+        say(f"kept from the job, since login shells there have them: {', '.join(remote.unwanted)}")
+    there = backends.scheduler(load.plan.scheduler).cluster(job_id) or there
+    job = remote_record.settle(record, load.plan, remote, job_id, there)
+    if not Path(remote.directory).exists():  # if both machines see it, one entry in `dlrun list` is enough
+        _tell(transport, remote.directory, load.plan, facts, job)
+    return job
+
+
+def _cluster(transport: Transport, load: Load, facts: Facts, say: Say) -> str | None:
+    """The cluster that answers there; warns if the profile describes another, and refuses its jobs in `after`."""
+
+    def there(argv: Sequence[str], /) -> Completed:
+        return client(transport, argv, facts.unwanted)
+
+    found = identity.known(load.plan.scheduler, there)
+    if load.site is not None and (warning := identity.mismatch(load.site, found)):
+        say(f"warning: {warning}")
+    identity.check_dependencies(load.plan, found)
+    return found
+
+
+def _anew(
+    to: Destination, facts: Facts, load_for: Callable[[str], Load], record: Path | None
+) -> tuple[Load, Remote, Path]:
+    """A new submission, and its record."""
+    name = jobs.new_directory(Path(), load_for(facts.jobs).plan.name).name
+    place = to.directory_at(facts.home) or f"{facts.jobs}/{name}"
+    load = load_for(place)
+    remote = _remote(to, facts, place)
+    manifest = remote_files.manifest(load.sent)
+    record = record or remote_record.place(name, to.host)
+    remote_record.create(record, load.plan, remote, load.texts, manifest)
+    return load, remote, record
+
+
+def _going_on(
+    to: Destination, facts: Facts, load_for: Callable[[str], Load], say: Say, record: Path | None
+) -> tuple[Load, Remote, Path] | None:
+    """An earlier submission of the same plan and files to the same host that has not come to its end.
+
+    Raises Invalid if `record` is of another one: whether it was submitted, only its own load can tell.
+    """
+    known = jobs.load(record) if record is not None else None
+    for job in remote_record.pending(to.host) if record is None else filter(None, [known]):
+        place = job.remote.directory if job.remote else ""
+        if to.directory_at(facts.home) not in (None, place):
+            continue
+        load = load_for(place)
+        same_files = remote_record.files(job.directory) == remote_files.manifest(load.sent)
+        recorded = (job.directory / "plan.json").read_text(encoding="utf-8")
+        if same_files and recorded == load.texts["plan.json"]:
+            say(f"going on with the submission of {job.directory.name}, which broke off")
+            return load, _remote(to, facts, place), job.directory
+    if known is not None:
+        raise Invalid(
+            f"what is to be sent is not what it was when the submission of `{known.directory.name}` broke off",
+            help="put the files back as they were, and repeat the command",
+        )
+    return None
+
+
+def _remote(to: Destination, facts: Facts, place: str) -> Remote:
+    return Remote(host=to.host, transport=to.transport, directory=place, unwanted=facts.unwanted)
+
+
+def check(plan: Plan, to: Destination, facts: Facts) -> None:
+    """Raise Invalid if the login node lacks the scheduler's client, or this shell a secret."""
+    client = backends.scheduler(plan.scheduler).CLIENT
+    if client not in facts.clients:
+        raise Invalid(
+            f"`{client}` is not installed on `{to.host}`, and site `{plan.site}` needs it",
+            help="name the right site with `--site`, or load the client in your `~/.bash_profile` there",
+        )
+    check_secrets(plan)
+
+
+def _send(transport: Transport, load: Load, remote: Remote, token: str, own: str, say: Say) -> None:
+    """Have the job directory there, complete."""
+    plan = load.plan
+    runs = [f"points/{point.index}/logs" for point in plan.points] or ["logs"]
+    own_place = plan.directory == f"{remote.directory}/{remote_files.FILES}"
+    outcome = remote_steps.send(
+        transport,
+        remote.directory,
+        needed="" if own_place else plan.directory,
+        token=token,
+        jobs=own,
+        write=lambda write: remote_files.write_stream(
+            write, load.texts, [*runs, remote_files.FILES], load.sent, token
+        ),
+    )
+    if outcome == "missing":
+        raise Invalid(
+            f"there is no directory `{plan.directory}` on `{remote.host}`",
+            help="`directory` is where the command runs there; with `files` it runs in a copy of those",
+        )
+    if outcome == "taken":
+        raise Invalid(
+            f"`{remote.directory}` on `{remote.host}` is there already", help="name another with `--job-dir`"
+        )
+    if outcome == "blocked":
+        place = PurePosixPath(remote.directory)
+        raise Invalid(
+            f"`{place.with_name(f'.{place.name}.new')}` on `{remote.host}` is not dlrun's, and is in the way",
+            help="name another directory with `--job-dir`, or move it",
+        )
+    if outcome == "sent" and load.sent:
+        files = [one for one in load.sent if one.size is not None]
+        size = Bytes(sum(one.size or 0 for one in files))
+        names = ", ".join(one.name for one in files[:3]) + (", …" if len(files) > 3 else "")
+        say(f"sent {len(files)} file{'s' if len(files) != 1 else ''} ({size}) to `{remote.host}`: {names}")
+
+
+def _hand_over(transport: Transport, plan: Plan, remote: Remote, token: str) -> str:
+    variables = {s.env: os.environ[s.env] for s in plan.secrets if s.env is not None}
+    return remote_steps.submit(
+        transport,
+        remote.directory,
+        backends.scheduler(plan.scheduler),
+        token=token,
+        unwanted=remote.unwanted,
+        variables=variables,
+    )
+
+
+def _tell(transport: Transport, directory: str, plan: Plan, facts: Facts, job: Job) -> None:
+    """Let dlrun on the login node know the job too, as one of its own; that this fails harms nothing."""
+    own = Remote(host=facts.host, transport=None, directory="")
+    words = {**remote_record.submission(plan, own, job.job_id, job.cluster), "remote_directory": None}
+    with suppress(DlrunError):
+        remote_steps.note(transport, directory, jobs.SUBMISSION, json.dumps(words, indent=1) + "\n")

@@ -1,0 +1,141 @@
+"""Submit a job on a login node: ask it about itself, plan for it, then send and submit.
+
+Whatever breaks off, the login node has nothing or a complete job directory, and a job is submitted once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from dataclasses import replace
+from pathlib import Path
+
+from dlrun import backends
+from dlrun.effects.jobs.files import files
+from dlrun.effects.records.jobs import Job
+from dlrun.effects.remote import plan as remote_plan
+from dlrun.effects.remote import site as remote_site
+from dlrun.effects.remote import steps as remote_steps
+from dlrun.effects.remote import submission as remote_submission
+from dlrun.effects.remote.destination import Destination
+from dlrun.effects.remote.plan import Draft
+from dlrun.effects.remote.steps import Facts
+from dlrun.effects.remote.submission import Load, carry_out
+from dlrun.effects.transport import open_transport
+from dlrun.effects.transport.protocol import Transport
+from dlrun.effects.transport.scripts import script
+from dlrun.effects.transport.session import run
+from dlrun.errors import OperationFailed
+from dlrun.model.plan import Plan
+from dlrun.schedulers.refusals import words
+
+HOME_UNKNOWN = "~"
+"""The home directory there, while the login node has not been asked."""
+
+
+def preview(
+    path: Path, to: Destination, *, sets: Sequence[str], site: str | None, say: Callable[[str], None]
+) -> Load:
+    """What would be sent. The login node is asked only if nothing else says which site it is."""
+    draft, to = begin(path, to, sets, site)
+    home, base = HOME_UNKNOWN, f"{HOME_UNKNOWN}/.local/state/dlrun/jobs"
+    if draft.named:
+        say(f"`{to.host}` was not asked: `~` stands for your home directory there")
+    else:
+        say(f"asking `{to.host}` which site it is; with `--site` nobody is asked")
+        with closing(open_transport(to.host, to.transport)) as transport:
+            draft, facts = ask(transport, draft, path, sets)
+        home, base = facts.home, facts.jobs
+    return load_of(draft, to, home, to.directory_at(home) or f"{base}/{draft.inputs.spec.name}")
+
+
+def submit(
+    path: Path, to: Destination, *, sets: Sequence[str], site: str | None, say: Callable[[str], None]
+) -> Job:
+    """Submit a spec on a login node, or go on with the same submission where it broke off.
+
+    Raises TransportFailed if the connection does (then nothing is lost, and nothing done twice),
+    AuthenticationFailed, Invalid, or OperationFailed if the scheduler refuses.
+    """
+    draft, to = begin(path, to, sets, site)
+    with closing(open_transport(to.host, to.transport)) as transport:
+        draft, facts = ask(transport, draft, path, sets)
+        remote_plan.check(to.host, draft.inputs, facts)
+        return carry_out(transport, to, facts, lambda place: load_of(draft, to, facts.home, place), say)
+
+
+def check(
+    path: Path, to: Destination, *, sets: Sequence[str], site: str | None, say: Callable[[str], None]
+) -> str:
+    """Ask the login node's scheduler whether it would take the job, sending it nothing but the script.
+
+    When and where it would start; raises OperationFailed with the scheduler's words if it would not, Invalid if
+    it cannot be asked, and what `submit` does.
+    """
+    draft, to = begin(path, to, sets, site)
+    with closing(open_transport(to.host, to.transport)) as transport:
+        draft, facts = ask(transport, draft, path, sets)
+        remote_plan.check(to.host, draft.inputs, facts)
+        load = load_of(draft, to, facts.home, f"{facts.jobs}/{draft.inputs.spec.name}")
+        scheduler = backends.scheduler(load.plan.scheduler)
+        asking = scheduler.submit("/dev/stdin", check=True)
+        remote_submission.check(load.plan, to, facts)
+        for warning in load.plan.warnings:
+            say(f"warning: {warning}")
+        client = ("bash", "-c", 'exec "${@:2}" <<<"$1"', "check", load.texts["job.sh"], *asking)
+        answer = run(transport, script("client", client=client, unwanted=facts.unwanted), login=True)
+    said = answer.stdout.decode(errors="replace") + answer.stderr
+    if answer.returncode:
+        raise OperationFailed(
+            f"{scheduler.CLIENT} on `{to.host}` refuses the job: {words(said)}", help=scheduler.advice(said)
+        )
+    return scheduler.estimate(said) or f"{load.plan.site} would accept the job"
+
+
+def resubmit(job: Job, say: Callable[[str], None], plan: Plan | None = None) -> Job:
+    """Submit the plan of a job (or `plan`, a part of it) on its login node once more, in the same directory.
+
+    Raises what `submit` does.
+    """
+    remote = job.remote
+    if remote is None:
+        raise OperationFailed(f"job `{job.directory.name}` was submitted on this machine")
+    to = Destination(host=remote.host, transport=remote.transport)
+    plan = plan or job.plan()
+    kept = {path.name: path.read_text(encoding="utf-8") for path in job.directory.glob("s*.yaml")}
+    with closing(open_transport(to.host, to.transport)) as transport:
+        facts = remote_steps.probe(transport, (backends.scheduler(plan.scheduler).CLIENT,), ())
+        return carry_out(
+            transport,
+            to,
+            facts,
+            lambda place: Load(plan=plan, texts=files(plan, None, Path(place)) | kept),
+            say,
+        )
+
+
+def load_of(draft: Draft, to: Destination, home: str, directory: str) -> Load:
+    """What is sent for a job directory of the login node, on which `home` is the home directory."""
+    plan = remote_plan.plan(draft, home, directory, to.host)
+    texts = files(plan, draft.inputs, Path(directory))
+    return Load(plan=plan, texts=texts, sent=tuple(draft.sent), site=draft.inputs.site)
+
+
+def begin(path: Path, to: Destination, sets: Sequence[str], site: str | None) -> tuple[Draft, Destination]:
+    """What can be decided without a connection, and the way to the login node: the user's, else the site's."""
+    draft = remote_plan.draft(path, to.host, sets=sets, site=site)
+    login = draft.inputs.site.login
+    if draft.named and login is not None and to.transport is None:
+        to = replace(to, transport=login.transport)
+    return draft, to
+
+
+def ask(transport: Transport, draft: Draft, path: Path, sets: Sequence[str]) -> tuple[Draft, Facts]:
+    """Ask the login node about itself, and which site it is if nobody has said."""
+    scheduler = draft.inputs.site.scheduler.type
+    own = () if scheduler == "local" else (backends.scheduler(scheduler).CLIENT,)
+    clients = tuple(dict.fromkeys((*remote_site.CLIENTS, *own)))
+    facts = remote_steps.probe(transport, clients, remote_plan.paths(draft.inputs.spec))
+    if not draft.named:
+        draft = remote_plan.on_site(draft, path, sets, remote_site.site_of(facts, transport.host))
+    return draft, facts

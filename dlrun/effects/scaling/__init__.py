@@ -1,0 +1,1 @@
+"""Scaling studies: `study` (the directory and its measurements), `places` (where its runs go), `submit`."""

@@ -1,0 +1,116 @@
+"""Where the runs of a study are planned and submitted: here, or on a login node that is asked once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from dlrun.effects.clusters.login import transport_of
+from dlrun.effects.jobs.files import files
+from dlrun.effects.jobs.prepare import prepare, read
+from dlrun.effects.jobs.submit import submit
+from dlrun.effects.records.jobs import Job
+from dlrun.effects.remote import plan as remote_plan
+from dlrun.effects.remote import submit as remote
+from dlrun.effects.remote.destination import Destination
+from dlrun.effects.remote.plan import Draft
+from dlrun.effects.remote.submission import Load, carry_out
+from dlrun.effects.scaling.study import Study
+from dlrun.model.plan import Plan
+
+Say = Callable[[str], None]
+
+
+class Place(Protocol):
+    """Plans and submits what a study's spec says with these `--set`s."""
+
+    local: bool
+    """Jobs run on this machine, where none can wait for another."""
+
+    def plan(self, sets: Sequence[str], like: Job | None = None) -> Plan:
+        """The plan; `like`: for the place of this job. Raises InvalidFile if there can be none."""
+        ...
+
+    def submit(self, sets: Sequence[str], directory: Path, say: Say) -> Job:
+        """Submit it, with `directory` as its job directory, or as the record of it. Raises what `dlrun submit` does."""
+        ...
+
+    def go_on(self, sets: Sequence[str], job: Job, say: Say) -> Job:
+        """Bring a submission that broke off to its end."""
+        ...
+
+
+def place_of(study: Study) -> Place:
+    """Where a study runs; its spec's relative paths start in the working directory."""
+    return There(study) if study.host is not None else Here(study)
+
+
+class Here:
+    """This machine, or the scheduler whose clients it has."""
+
+    def __init__(self, study: Study) -> None:
+        self._study = study
+        inputs = read(study.spec, sets=study.sets, site=study.site)
+        self.local = inputs is not None and inputs.site.scheduler.type == "local"
+
+    def plan(self, sets: Sequence[str], like: Job | None = None) -> Plan:  # noqa: ARG002 - the place is the same
+        """The plan."""
+        return prepare(self._study.spec, sets=sets, site=self._study.site).plan
+
+    def submit(self, sets: Sequence[str], directory: Path, say: Say) -> Job:
+        """Submit it."""
+        prepared = prepare(self._study.spec, sets=sets, site=self._study.site)
+        return submit(prepared.plan, prepared.inputs, directory=directory, say=say).job
+
+    def go_on(self, sets: Sequence[str], job: Job, say: Say) -> Job:
+        """Not needed: what broke off here was given up or adopted (`study.settle`)."""
+        raise NotImplementedError
+
+
+class There:
+    """A login node."""
+
+    local = False
+
+    def __init__(self, study: Study) -> None:
+        assert study.host is not None  # noqa: S101 - `place_of` looks
+        self._study = study
+        draft, self._to = remote.begin(
+            study.spec, Destination(host=study.host, transport=study.transport), study.sets, study.site
+        )
+        self._transport = transport_of(self._to.host, self._to.transport)
+        named = draft.named
+        draft, self._facts = remote.ask(self._transport, draft, study.spec, study.sets)
+        self._site = study.site if named else draft.inputs.site.name
+        remote_plan.check(self._to.host, draft.inputs, self._facts)
+
+    def plan(self, sets: Sequence[str], like: Job | None = None) -> Plan:
+        """The plan, for a job directory there."""
+        known = like.remote.directory if like is not None and like.remote is not None else None
+        place = known or f"{self._facts.jobs}/{self._study.name}"
+        return remote_plan.plan(self._draft(sets), self._facts.home, place, self._to.host)
+
+    def submit(self, sets: Sequence[str], directory: Path, say: Say) -> Job:
+        """Send and submit it."""
+        draft = self._draft(sets)
+        return self._carry_out(
+            lambda place: remote.load_of(draft, self._to, self._facts.home, place), directory, say
+        )
+
+    def go_on(self, sets: Sequence[str], job: Job, say: Say) -> Job:
+        """The plan is the one in the record: another one's size and order in the queue may be others by now."""
+        sent = tuple(self._draft(sets).sent)
+        kept = {path.name: path.read_text(encoding="utf-8") for path in job.directory.glob("s*.yaml")}
+        plan = job.plan()
+        return self._carry_out(
+            lambda place: Load(plan=plan, texts=files(plan, None, Path(place)) | kept, sent=sent),
+            job.directory,
+            say,
+        )
+
+    def _draft(self, sets: Sequence[str]) -> Draft:
+        return remote_plan.draft(self._study.spec, self._to.host, sets=sets, site=self._site)
+
+    def _carry_out(self, load_for: Callable[[str], Load], record: Path, say: Say) -> Job:
+        return carry_out(self._transport, self._to, self._facts, load_for, say, record=record)

@@ -1,0 +1,270 @@
+"""A scaling study's directory: what is to be measured, and the job directories of its runs.
+
+`study.json` is written whole before anything is submitted, and `jobs/` has a job directory for every array of runs,
+under a name that says its size. What has been run is read from those alone, so a study that was killed at any moment
+goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from dlrun.effects.clusters import local
+from dlrun.effects.queue import results
+from dlrun.effects.queue.results import Result
+from dlrun.effects.records import jobs
+from dlrun.effects.records.jobs import Job, read_json, write_json
+from dlrun.effects.records.outcome import STATE
+from dlrun.errors import Invalid, OperationFailed
+from dlrun.model.job import State
+from dlrun.model.plain import from_plain, to_plain
+from dlrun.model.spec import Metric
+from dlrun.plan.metrics.log import Reading
+from dlrun.plan.metrics.spec import THROUGHPUT
+from dlrun.plan.scaling.table import Run
+
+RECORD = "study.json"
+_JOB = re.compile(r"(?P<nodes>\d+)x(?P<per_node>\d+|auto)-(?P<attempt>\d+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, order=True)
+class Size:
+    """One size: nodes, and ranks on each (0: as the spec says)."""
+
+    nodes: int
+    per_node: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.nodes}x{self.per_node or 'auto'}"
+
+    @property
+    def words(self) -> str:
+        """For people: `2 nodes × 4 ranks`."""
+        nodes = f"{self.nodes} node{'s' if self.nodes > 1 else ''}"
+        return f"{nodes} × {self.per_node} rank{'s' if self.per_node > 1 else ''}" if self.per_node else nodes
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Study:
+    """What a study is about. `base_batch` is the global batch that strong scaling keeps.
+
+    `samples` are those of a whole training, for the time to train; `sets` and `site` what the spec is read with, in
+    the working directory `origin`; `metrics` how its logs are read (None: as the runs' own plans say). `host` is the
+    login node that its runs are submitted on (None: here), `transport` how it is reached.
+    """
+
+    directory: Path
+    name: str
+    origin: Path
+    spec: Path
+    site: str | None
+    sets: tuple[str, ...]
+    mode: Literal["weak", "strong"]
+    repeat: int
+    sizes: tuple[Size, ...]
+    base_batch: int | None = None
+    samples: float | None = None
+    bound: float = 0.8
+    metrics: Mapping[str, Metric] | None = None
+    host: str | None = None
+    transport: str | None = None
+
+    def save(self) -> None:
+        """Write it down. Raises OperationFailed if the directory cannot be made or written."""
+        try:
+            (self.directory / "jobs").mkdir(parents=True, exist_ok=True)
+            write_json(
+                self.directory / RECORD,
+                {
+                    "version": 1,
+                    "name": self.name,
+                    "origin": str(self.origin),
+                    "spec": str(self.spec),
+                    "site": self.site,
+                    "sets": list(self.sets),
+                    "mode": self.mode,
+                    "repeat": self.repeat,
+                    "sizes": [[size.nodes, size.per_node] for size in self.sizes],
+                    "base_batch": self.base_batch,
+                    "samples": self.samples,
+                    "bound": self.bound,
+                    "metrics": to_plain(self.metrics),
+                    "host": self.host,
+                    "transport": self.transport,
+                },
+            )
+        except OSError as error:
+            raise OperationFailed(f"cannot write the study `{self.directory}`: {error.strerror}") from None
+
+
+def load(directory: Path) -> Study | None:
+    """The study of a directory; None if it has none. Raises Invalid if its record is not one."""
+    if not (directory / RECORD).exists():
+        return None
+    data = read_json(directory / RECORD)
+    try:
+        return _study(directory, data or {})
+    except (KeyError, TypeError, ValueError):
+        raise Invalid(f"`{directory / RECORD}` is not a study of this version of dlrun") from None
+
+
+def _study(directory: Path, data: dict[str, Any]) -> Study:
+    if data["version"] != 1 or data["mode"] not in ("weak", "strong"):
+        raise ValueError
+    return Study(
+        directory=directory,
+        name=str(data["name"]),
+        origin=Path(data["origin"]),
+        spec=Path(data["spec"]),
+        site=data["site"],
+        sets=tuple(str(text) for text in data["sets"]),
+        mode=data["mode"],
+        repeat=int(data["repeat"]),
+        sizes=tuple(Size(nodes=int(nodes), per_node=int(per_node)) for nodes, per_node in data["sizes"]),
+        base_batch=data["base_batch"],
+        samples=data["samples"],
+        bound=float(data["bound"]),
+        metrics=from_plain(Mapping[str, Metric] | None, data["metrics"]),  # type: ignore[arg-type]
+        host=data.get("host"),
+        transport=data.get("transport"),
+    )
+
+
+def find(word: Path) -> Study:
+    """The study of a directory; raises Invalid if there is none."""
+    study = load(word.absolute())
+    if study is None:
+        raise Invalid(f"`{word}` is no study", help="`dlrun scale SPEC --nodes 1,2,4 --out DIR` makes one")
+    return study
+
+
+@contextmanager
+def alone(study: Study) -> Iterator[None]:
+    """Nobody else submits for this study meanwhile; raises OperationFailed if somebody does.
+
+    The kernel lets go of the lock when its holder dies. Where locks do not work (some NFS), nothing is checked.
+    """
+    descriptor = os.open(study.directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise OperationFailed(
+                f"another dlrun works on the study `{study.directory}`",
+                help=f"`dlrun scale show {study.directory}`",
+            ) from None
+        except OSError:
+            pass
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def job_directory(study: Study, size: Size) -> Path:
+    """Where the next job of a size goes: a name that none has had, not even one that was given up."""
+    used = [int(m["attempt"]) for name, m in _names(study) if m and name.lstrip(".").startswith(f"{size}-")]
+    return study.directory / "jobs" / f"{size}-{max(used, default=0) + 1}"
+
+
+def _names(study: Study) -> list[tuple[str, re.Match[str] | None]]:
+    try:
+        names = sorted(path.name for path in (study.directory / "jobs").iterdir())
+    except OSError:
+        return []
+    return [(name, _JOB.match(name.lstrip("."))) for name in names]
+
+
+def jobs_of(study: Study) -> list[tuple[Size, Job]]:
+    """Every job of a study with its size, in order."""
+    found = []
+    for name, match in _names(study):
+        job = jobs.load(study.directory / "jobs" / name) if match and not name.startswith(".") else None
+        if job is not None and match is not None:
+            per_node = 0 if match["per_node"] == "auto" else int(match["per_node"])
+            found.append((int(match["attempt"]), Size(nodes=int(match["nodes"]), per_node=per_node), job))
+    found.sort(key=lambda one: (one[1], one[0]))
+    return [(size, job) for _, size, job in found]
+
+
+def settle(study: Study) -> None:
+    """Make whole what a killed dlrun left: a job that started is the study's, one that nobody has is given up.
+
+    Without a record nobody can ask the scheduler about a job. If it has written nothing yet either, its directory is
+    renamed: should it start after all, it finds no program and ends at once. A submission to a login node is left as
+    it is: going on with it tells.
+    """
+    for _, job in jobs_of(study):
+        if job.job_id is not None or job.remote is not None:
+            continue
+        job_id = local.supervisor(job.directory) if job.scheduler == "local" else None
+        for run in job.run_directories():
+            job_id = job_id or (read_json(run / STATE) or {}).get("job_id")
+        if job_id is None:
+            job.directory.rename(job.directory.with_name(f".{job.directory.name}.given-up"))
+            continue
+        record = {
+            "version": 1, "scheduler": job.scheduler, "job_id": job_id, "site": job.site, "name": job.name,
+            "submitted": job.directory.stat().st_mtime, "host": None, "array": job.array,
+        }  # fmt: skip
+        write_json(job.directory / jobs.SUBMISSION, record)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """One run of a study, with the job that ran it."""
+
+    size: Size
+    job: Job
+    result: Result
+    nodes: int
+    ranks: int
+
+    @property
+    def reading(self) -> Reading | None:
+        """Its throughput, if it ended well and its log shows one."""
+        found = self.result.metrics.get(THROUGHPUT) if self.result.state is State.COMPLETED else None
+        return found if found is not None and found.value > 0 else None
+
+    @property
+    def counts(self) -> bool:
+        """True if the run need not be submitted again: it ended well, or has not ended."""
+        return self.result.state is State.COMPLETED or not self.result.state.final
+
+    @property
+    def as_run(self) -> Run | None:
+        """For the table; None without a throughput."""
+        if self.reading is None:
+            return None
+        return Run(
+            nodes=self.nodes,
+            ranks=self.ranks,
+            throughput=self.reading.value,
+            elapsed=self.result.elapsed,
+            unit=self.reading.unit,
+        )
+
+
+def measure(study: Study) -> list[Measured]:
+    """Every run of a study as it stands. Raises OperationFailed if a scheduler does not answer."""
+    found = []
+    for size, job in jobs_of(study):
+        if job.job_id is None:
+            continue
+        request = job.plan().request
+        found += [
+            Measured(size=size, job=job, result=result, nodes=request.nodes, ranks=request.ranks)
+            for result in results.of(job, study.metrics)
+        ]
+    return found
+
+
+def with_sizes(study: Study, sizes: tuple[Size, ...]) -> Study:
+    """The study with further sizes."""
+    return replace(study, sizes=tuple(sorted({*study.sizes, *sizes})))

@@ -1,0 +1,208 @@
+"""Submits what a scaling study lacks: an array a size, one after the other, each exactly the spec's plan at that size."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from dlrun.effects.jobs.prepare import read
+from dlrun.effects.queue import status
+from dlrun.effects.records.jobs import Job
+from dlrun.effects.scaling.places import Place, place_of
+from dlrun.effects.scaling.study import Measured, Size, Study, job_directory, jobs_of, measure
+from dlrun.effects.transport.absence import Absence
+from dlrun.effects.transport.protocol import TransportFailed
+from dlrun.errors import Invalid
+from dlrun.model.job import JobStatus
+from dlrun.model.plain import to_plain
+from dlrun.model.plan import Plan
+from dlrun.model.spec import Spec
+
+_FIRST, _LONGEST = 2.0, 30.0
+"""Seconds between questions to a scheduler: they grow from the first to the longest."""
+
+
+def check(study: Study) -> tuple[Study, Place]:
+    """The study with the batch that strong scaling keeps, and where it runs.
+
+    Raises Invalid for a spec that cannot be studied, and what a login node raises that cannot be asked.
+    """
+    with _at(study):
+        inputs = read(study.spec, sets=study.sets, site=study.site)
+        if inputs is None:
+            raise Invalid(
+                f"`{study.spec}` is a saved plan of one size", help="give the spec that it was made from"
+            )
+        _refuse(inputs.spec)
+        place = place_of(study)
+        for size in study.sizes:  # every size is looked at before the first is submitted
+            place.plan(_sets(study, place, size, 1))
+        if study.mode == "strong" and study.base_batch is None:
+            base = place.plan(_sets(replace(study, mode="weak"), place, min(study.sizes), 1))
+            if base.global_batch is None:
+                raise Invalid(
+                    "strong scaling keeps the global batch, and the spec does not say it",
+                    help="add `batch_per_rank:`, and hand `{{ batch_per_rank }}` to the program",
+                )
+            study = replace(study, base_batch=base.global_batch)
+            for size in study.sizes:
+                place.plan(_sets(study, place, size, 1))
+        _same(study, place)
+    return study, place
+
+
+def _refuse(spec: Spec) -> None:
+    if spec.sweep.grid or spec.sweep.zip or spec.sweep.list:
+        raise Invalid("the spec has a sweep, and a study runs one command", help="leave out `sweep:`")
+    if spec.chain or spec.on_failure.requeue:
+        raise Invalid(
+            "runs that start again measure nothing",
+            help="leave out `chain:` and `on_failure.requeue` for a study",
+        )
+
+
+def _same(study: Study, place: Place) -> None:
+    """Runs of an earlier call must be of the same plan."""
+    for size, job in jobs_of(study)[:1]:
+        new, old = place.plan(_sets(study, place, size, 1), like=job), job.plan()
+        for name, one, other in _differences(_kernel(new), _kernel(old)):
+            raise Invalid(
+                f"the spec is not what this study was begun with: {name} was {_short(other)}, and is {_short(one)}",
+                help=f"begin another with `--out`, and compare them: `dlrun scale compare {study.directory} NEW`",
+            )
+
+
+def _kernel(plan: Plan) -> dict[str, Any]:
+    """What the runs of a size have in common: all of the plan but the array, the queue's order, reasons and metrics."""
+    whole: dict[str, Any] = to_plain(plan)
+    for name in ("version", "directives", "points", "decisions", "warnings", "cost", "metrics"):
+        whole.pop(name)
+    for name in ("array", "at_once", "after", "hold"):
+        whole["request"].pop(name)
+    bare: dict[str, Any] = _without_reasons(whole)
+    return bare
+
+
+def _without_reasons(value: Any) -> Any:
+    """The same without the words that say why: another dlrun may have better ones for the same plan."""
+    if isinstance(value, list):
+        return [_without_reasons(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    words = {"steps"} | ({"because", "rule", "origin", "source"} if "because" in value else set())
+    return {name: _without_reasons(one) for name, one in value.items() if name not in words}
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 100 else f"{text[:97]}…"
+
+
+def _differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, Any, Any]]:
+    if isinstance(one, dict) and isinstance(other, dict):
+        for name in one.keys() | other.keys():
+            yield from _differences(one.get(name), other.get(name), f"{path}.{name}" if path else name)
+    elif one != other:
+        yield path, one, other
+
+
+def _sets(study: Study, place: Place, size: Size, runs: int, after: Sequence[Job] = ()) -> list[str]:
+    """What makes the spec the one of a size. Raises InvalidFile if that cannot be."""
+    sets = [*study.sets, f"resources.nodes={size.nodes}", "resources.ranks=auto"]
+    if size.per_node:
+        sets.append(f"resources.ranks_per_node={size.per_node}")
+    if runs > 1:
+        points = ", ".join(f"{{run: {number}}}" for number in range(1, runs + 1))
+        sets += [f"sweep.list=[{points}]", "sweep.at_once=1"]
+    sets += [f"after+=[{{job: '{job.job_id}', when: any}}]" for job in after]
+    if study.mode == "strong" and study.base_batch is not None:
+        ranks = place.plan(sets).request.ranks
+        if study.base_batch % ranks:
+            raise Invalid(
+                f"strong scaling keeps the global batch of {study.base_batch}, which {ranks} ranks cannot share evenly",
+                help=f"leave out {size.words}, or choose a `batch_per_rank` that all sizes divide",
+            )
+        sets.append(f"batch_per_rank={study.base_batch // ranks}")
+    return sets
+
+
+def carry_out(study: Study, place: Place, *, at_once: bool, wait: bool, say: Callable[[str], None]) -> None:
+    """Submit what is missing, and with `wait` see it to its end.
+
+    On this machine sizes run one after the other, so there the call lasts until the last one. In a queue each size
+    waits for the one before, unless `at_once`; its runs go one at a time, so that they do not disturb one another.
+    """
+    with _at(study):
+        _go_on(study, place, say)
+    runs = measure(study)
+    open_ = _open(runs)
+    for size in study.sizes:
+        missing = study.repeat - sum(run.counts for run in runs if run.size == size)
+        if missing <= 0:
+            continue
+        with _at(study):
+            if place.local:
+                _see(open_, say)
+                open_ = []
+            sets = _sets(study, place, size, missing, [] if at_once or place.local else open_[-1:])
+            job = place.submit(sets, job_directory(study, size), say)
+        say(f"submitted {size.words}: {missing} run{'s' if missing > 1 else ''}, job {job.job_id}")
+        open_ = [*open_, job]
+    if wait:
+        _see(open_, say)
+
+
+def _go_on(study: Study, place: Place, say: Callable[[str], None]) -> None:
+    """Bring submissions to a login node that broke off to their end."""
+    for size, job in jobs_of(study):
+        if job.job_id is None and job.remote is not None:
+            done = place.go_on(_sets(study, place, size, 1), job, say)
+            say(f"submitted {size.words}: job {done.job_id}")
+
+
+def _open(runs: Sequence[Measured]) -> list[Job]:
+    """Jobs with a run that has not ended."""
+    return list({run.job.directory: run.job for run in runs if not run.result.state.final}.values())
+
+
+def _see(waiting: Sequence[Job], say: Callable[[str], None]) -> None:
+    """Wait for jobs to end, saying so of each."""
+    left = list(waiting)
+    pause = 0.2 if all(job.scheduler == "local" for job in left) else _FIRST
+    absence = Absence()
+    while left:
+        states: Mapping[Path, Sequence[JobStatus]] = {}
+        try:
+            states = status.of(left)
+            absence.over()
+        except TransportFailed as error:
+            absence.bear(error)
+        for job in list(left):
+            found = states.get(job.directory)
+            if found and all(one.state.final for one in found):
+                left.remove(job)
+                good = sum(one.state == "completed" for one in found)
+                say(f"{job.directory.name} has ended: {good} of {len(found)} runs completed")
+        if left:
+            time.sleep(pause)
+            pause = pause if pause < 1 else min(pause * 1.5, _LONGEST)
+
+
+@contextmanager
+def _at(study: Study) -> Iterator[None]:
+    """In the directory that the study was begun in: the spec's relative paths are from there."""
+    before = Path.cwd()
+    origin = study.origin
+    try:
+        os.chdir(origin)
+    except OSError as error:
+        raise Invalid(f"the study was begun in `{origin}`, which is gone: {error.strerror}") from None
+    try:
+        yield
+    finally:
+        os.chdir(before)

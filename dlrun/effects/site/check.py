@@ -1,0 +1,99 @@
+"""Everything that can be found wrong with a site profile, by itself and against its scheduler if that is here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dlrun import backends
+from dlrun.config.checks import advice
+from dlrun.config.decode import decode
+from dlrun.config.secrets import hide
+from dlrun.config.sites import Profile
+from dlrun.effects.inputs.node_types import topology_for_site
+from dlrun.effects.inputs.profiles import Here, LoadedSite, load_profile, locate
+from dlrun.effects.site.live import differences
+from dlrun.effects.site.settings import settings, sources
+from dlrun.errors import Invalid
+from dlrun.model.origin import Origin
+from dlrun.model.problem import InvalidFile, Problem, by_place
+from dlrun.model.site import Site
+from dlrun.model.spec import Spec
+from dlrun.model.topology import Topology
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Findings:
+    """What is wrong with one profile, sorted by place, and the texts that it was read from."""
+
+    name: str
+    problems: tuple[Problem, ...]
+    sources: Mapping[str, str]
+
+
+def check(name: str, here: Here | None = None) -> Findings:
+    """Check a profile, by name or file. Raises nothing for what is wrong with it."""
+    here = here or Here()
+    path = locate(name, here, Path())
+    if isinstance(path, Problem):
+        return Findings(name=name, problems=(_coded(path),), sources={})
+    try:
+        profile = load_profile(path, here)
+    except InvalidFile as error:
+        return Findings(name=name, problems=tuple(map(_coded, error.problems)), sources=error.sources)
+    problems = [*profile.problems, *_defaults(profile)]
+    if profile.site is not None:
+        built, faults = _topologies(LoadedSite(site=profile.site, profile=profile, path=path, because=""))
+        problems += [
+            *_backends(profile.site, profile.origins),
+            *faults,
+            *advice(profile.site, profile.origins, path.stem),
+            *settings(profile.site, profile.origins, profile.defaults),
+            *sources(profile.site, profile.origins),
+            *differences(profile.site, profile.origins, here, built),
+        ]
+    hidden = hide(profile.sources, {})
+    return Findings(name=name, problems=tuple(sorted(map(_coded, problems), key=by_place)), sources=hidden)
+
+
+def _coded(problem: Problem) -> Problem:
+    """Every finding has a code and a remedy: what is wrong with one value by itself shares a code."""
+    return replace(
+        problem,
+        code=problem.code or "DLR059",
+        help=problem.help or "`dlrun schema site` and docs/reference/site.md say what fits",
+    )
+
+
+def _defaults(profile: Profile) -> tuple[Problem, ...]:
+    """Problems of the spec keys under `defaults`, whose places are in the profile."""
+    if profile.defaults is None:
+        return ()
+    return decode(profile.defaults, Spec, options=backends.framework_options, partial=True).problems
+
+
+def _backends(site: Site, origins: Mapping[str, Origin]) -> Iterator[Problem]:
+    for key, find, name in (
+        ("scheduler.type", backends.scheduler, site.scheduler.type),
+        ("launcher.name", backends.launcher, site.launcher.name),
+    ):
+        try:
+            find(name)
+        except Invalid as error:
+            yield Problem(
+                message=error.message, help=error.help or "", origin=origins.get(key), width=len(name)
+            )
+
+
+def _topologies(loaded: LoadedSite) -> tuple[dict[str, Topology], list[Problem]]:
+    """The topologies of the node types that describe one, by name, and what is wrong with the others."""
+    built: dict[str, Topology] = {}
+    problems: list[Problem] = []
+    for name in loaded.site.node_types:
+        try:
+            if (node := topology_for_site(loaded, name)) is not None:
+                built[name] = node
+        except InvalidFile as error:
+            problems += error.problems
+    return built, problems

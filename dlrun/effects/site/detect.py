@@ -1,0 +1,233 @@
+"""A first profile of the cluster that dlrun stands on: from its scheduler, and from compute nodes that were probed.
+
+Facts of a compute node are never taken from a login node: what this machine shows of itself counts only inside a
+job on a node that the scheduler names; else it stands at the end, as the login node's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any
+
+from dlrun.config.topology.shorten import shorten
+from dlrun.effects.inputs.profiles import Here
+from dlrun.effects.site import node as site_node
+from dlrun.effects.site.facts import Cluster, Nodes, Queue
+from dlrun.effects.site.node import NodeFacts
+from dlrun.effects.site.yaml_text import Draft
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What nodes showed: facts by kind, why other kinds showed nothing, and this machine's if it is none of them.
+
+    `stem` begins the names of the files that facts are written to; without it nothing can be written.
+    """
+
+    nodes: Mapping[str, NodeFacts] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
+    login: NodeFacts | None = None
+    stem: str | None = None
+
+
+def kind_here(cluster: Cluster, here: Here) -> str | None:
+    """The kind of node that this is, inside a job on it; None on any other machine, a login node in an
+    allocation too."""
+    if not any(v in here.environment for v in ("SLURM_JOB_ID", "PBS_JOBID")):
+        return None
+    names = {here.host, here.host.split(".")[0], here.environment.get("SLURMD_NODENAME", here.host)}
+    return next(
+        (k.name for k in cluster.nodes if names & {*k.hosts, *(h.split(".")[0] for h in k.hosts)}), None
+    )
+
+
+def detect(name: str, cluster: Cluster, seen: Seen) -> Draft:
+    """The draft of a profile, with what could not be seen."""
+    key = "cluster_name" if cluster.scheduler == "slurm" else "pbs_server"
+    values: dict[str, Any] = {
+        "name": name,
+        **({"recognise": {key: cluster.name}} if cluster.name else {}),
+        "scheduler": _scheduler(cluster, seen),
+        "launcher": {},
+        "partitions": {queue.name: _queue(queue) for queue in cluster.queues},
+        "node_types": {},
+    }
+    draft = Draft(values=values, unseen=[*_never_seen(), *cluster.unseen])
+    for kind in cluster.nodes:
+        values["node_types"][kind.name] = _kind(kind, seen, draft)
+    values["launcher"] = _launcher(cluster, seen, draft)
+    _network_and_disks(seen, draft)
+    values["rendezvous"] = {"address": "hostname"}
+    values["sources"] = list(_sources(cluster, seen, values))
+    if seen.login is not None:
+        draft.aside = [f"{seen.login.host}: {line}" for line in site_node.summary(seen.login)]
+    return draft
+
+
+def _scheduler(cluster: Cluster, seen: Seen) -> dict[str, Any]:
+    found: dict[str, Any] = {"type": cluster.scheduler}
+    if cluster.version:
+        found["version"] = cluster.version
+    if cluster.scheduler in ("openpbs", "torque"):
+        found["account"] = {"option": "-A"}
+    if any(kind.gpus for kind in cluster.nodes):
+        found["gpus"] = "gres" if cluster.scheduler == "slurm" else "ngpus"
+    if counts := cluster.counts or _counts(cluster, seen):
+        found["cpus"] = counts
+    if cluster.queues and all(queue.exclusive for queue in cluster.queues):
+        found["exclusive"] = True
+    return found
+
+
+def _counts(cluster: Cluster, seen: Seen) -> str | None:
+    """What a scheduler without words for cores counts as a CPU: as many as a probed node has hardware threads?"""
+    for kind in cluster.nodes:
+        facts = seen.nodes.get(kind.name)
+        if facts is not None and facts.topology is not None and facts.topology.smt() > 1:
+            return "threads" if kind.cpus == len(facts.topology.pus()) else None
+    return None
+
+
+def _never_seen() -> Iterator[str]:
+    yield "centre, title, confidence: yours to say"
+    yield "accounts and QOS: whether jobs must name one (scheduler.required), and how users find theirs"
+    yield "modules of every job; login host names (recognise.hosts), for submission from elsewhere"
+
+
+def _queue(queue: Queue) -> dict[str, Any]:
+    found: dict[str, Any] = {"default": True} if queue.default else {}
+    if len(queue.kinds) == 1:
+        found["node_type"] = queue.kinds[0]
+    for key in ("max_walltime", "default_walltime", "min_nodes", "max_nodes"):
+        if (value := getattr(queue, key)) is not None:
+            found[key] = value
+    for key in ("exclusive", "preemptable"):
+        if getattr(queue, key):
+            found[key] = True
+    return found
+
+
+def _kind(kind: Nodes, seen: Seen, draft: Draft) -> dict[str, Any]:
+    """One node type: the scheduler's numbers, and the node's own word where it was heard."""
+    found: dict[str, Any] = {"count": kind.count}
+    if kind.memory_mib:
+        found["memory"] = f"{kind.memory_mib}MiB"
+    facts = seen.nodes.get(kind.name)
+    if facts is not None and facts.topology is not None:
+        _own_word(found, kind, facts, seen, draft)
+    elif kind.packages and kind.cores:
+        found["topology"] = _by_scheduler(kind)
+    else:
+        found["note"] = f"{kind.cpus} CPUs" + (f", {kind.gpus} GPUs" if kind.gpus else "")
+    if facts is not None and seen.stem:
+        draft.files[_file(seen, kind)] = facts.text
+    if facts is None:
+        why = seen.failed.get(kind.name)
+        draft.unseen.append(
+            f"node_types.{kind.name}: NUMA nodes, caches, CPU numbering, places of GPUs and adapters, local disks"
+            + (f": {why}" if why else "; `dlrun site detect --probe` runs a job there that looks")
+        )
+    return found
+
+
+def _by_scheduler(kind: Nodes) -> dict[str, Any]:
+    topology: dict[str, Any] = {"packages": kind.packages, "cores": kind.cores}
+    if kind.smt > 1:
+        topology["smt"] = kind.smt
+    if kind.gpus:
+        topology["gpus"] = _gpus(kind)
+    if kind.reserved:
+        topology["reserved"] = kind.reserved
+    return topology
+
+
+def _gpus(kind: Nodes) -> dict[str, Any]:
+    return {"count": kind.gpus} | ({"name": kind.gpu_type} if kind.gpu_type else {})
+
+
+def _own_word(found: dict[str, Any], kind: Nodes, facts: NodeFacts, seen: Seen, draft: Draft) -> None:
+    """The topology that a node showed, as numbers if they say it exactly, else as the file of its facts."""
+    node = facts.topology
+    assert node is not None  # noqa: S101 - the caller looked
+    shown = (len(node.packages()), len(node.cores))
+    if kind.packages and kind.cores and shown != (kind.packages, kind.packages * kind.cores):
+        draft.unseen.append(
+            f"node_types.{kind.name}: the scheduler says {kind.packages} × {kind.cores} cores, {facts.host} shows "
+            f"{shown[1]} cores in {shown[0]} packages; the node's own word is taken"
+        )
+    form = shorten(node, gpu_name=kind.gpu_type or site_node.gpu_name(facts))
+    unplaced = kind.gpus if not node.gpus else 0
+    if unplaced:
+        draft.unseen.append(
+            f"node_types.{kind.name}: where its {unplaced} GPUs are: {facts.host} shows none in /sys"
+        )
+    if form is None and seen.stem and not unplaced:
+        found["capture"] = _file(seen, kind)
+    elif form is not None:
+        found["topology"] = form | ({"gpus": _gpus(kind)} if unplaced else {})
+    else:
+        found |= {"topology": _by_scheduler(kind)} if kind.packages and kind.cores else {}
+        draft.unseen.append(
+            f"node_types.{kind.name}.capture: its CPUs are numbered in no way that a few numbers say; with `--output` "
+            "they are written to a file"
+        )
+    if kind.reserved and "topology" in found:
+        found["topology"]["reserved"] = kind.reserved
+
+
+def _file(seen: Seen, kind: Nodes) -> str:
+    return f"{seen.stem}-{kind.name}.facts.json"
+
+
+def _launcher(cluster: Cluster, seen: Seen, draft: Draft) -> dict[str, Any]:
+    """Slurm brings srun; elsewhere only a node can say which MPI starts ranks there."""
+    found = {name: site_node.launcher(facts, cluster.scheduler) for name, facts in seen.nodes.items()}
+    known = [name for name in found.values() if name]
+    if cluster.scheduler == "slurm":
+        return {"name": "srun"} | ({"mpi": cluster.mpi} if cluster.mpi else {})
+    if not known:
+        draft.unseen.append(
+            "launcher: which MPI starts ranks on compute nodes; `ssh` needs none"
+            + ("" if seen.nodes else ", `--probe` looks for others")
+        )
+    return {"name": known[0] if known else "ssh"}
+
+
+def _network_and_disks(seen: Seen, draft: Draft) -> None:
+    """Fabric and storage, from the first node that shows a fabric faster than the others'."""
+    if not seen.nodes:
+        draft.unseen.append("fabric, node-local storage, shared file systems: no compute node was probed")
+        return
+    answers = [(facts, *site_node.fabric(facts)) for facts in seen.nodes.values()]
+    facts, fabric, comment = max(answers, key=lambda one: (bool(one[1]), one[1].get("name") != "ethernet"))
+    if fabric:
+        draft.values["fabric"] = fabric
+        if comment:
+            draft.comments["fabric"] = comment
+    else:
+        draft.unseen.append(f"fabric: {facts.host} shows no interface that is up")
+    storage = site_node.storage(facts)
+    if storage:
+        draft.values["storage"] = storage
+        draft.comments["storage"] = f"As mounted on {facts.host}; sizes are what was free there."
+    if "node_local" not in storage:
+        draft.unseen.append(
+            f"storage.node_local: {facts.host} shows no local file system that jobs may write to"
+        )
+    if "shared" not in storage:
+        draft.unseen.append(f"storage.shared: {facts.host} mounts none of a kind that dlrun knows as shared")
+
+
+def _sources(cluster: Cluster, seen: Seen, values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    today = date.today().isoformat()  # noqa: DTZ011 - the admin's own day
+    covered = ["scheduler", "launcher", "partitions", "node_types", "rendezvous"]
+    yield {
+        "covers": [key for key in covered if values.get(key)],
+        "cite": f"dlrun site detect: {', '.join(f'`{line}`' for line in cluster.asked) or 'the scheduler'}",
+        "date": today,
+    }
+    for name, facts in seen.nodes.items():
+        parts = [f"node_types.{name}", *(key for key in ("fabric", "storage") if key in values)]
+        yield {"covers": parts, "cite": f"dlrun site detect: compute node {facts.host}", "date": today}

@@ -1,0 +1,100 @@
+"""A commented profile to start from, out of the few answers that every profile needs."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+from dlrun.effects.site.yaml_text import Draft
+from dlrun.errors import Invalid
+from dlrun.model.units import Duration
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """What an admin says first; None or 0 where it is not known."""
+
+    name: str
+    scheduler: str = "slurm"
+    version: str | None = None
+    cluster_name: str | None = None
+    launcher: str | None = None
+    partition: str | None = None
+    max_walltime: str | None = None
+    packages: int | None = None
+    cores: int | None = None
+    smt: int | None = None
+    gpus: int = 0
+    gpu_kind: str = "cuda"
+    fabric: str | None = None
+    interface: str | None = None
+
+
+_LAUNCHERS = {"slurm": "srun", "openpbs": "ssh", "torque": "ssh", "local": "local"}
+_COMMENTS = {
+    "recognise": "How dlrun knows that it stands here: Slurm's ClusterName, the PBS server, or login host names.",
+    "scheduler": "required, forbidden, mandatory and account say what your jobs must or must not give.",
+    "scheduler.gpus": "How GPUs are asked for: gpus_per_node, gres, gpus_per_task, ngpus; none if they come with the node.",
+    "launcher": "How ranks start; they start unbound, and dlrun binds them by the node type's topology.",
+    "partitions": "One is the default; limits let dlrun refuse what the scheduler would.",
+    "node_types": "Numbers of one node; `dlrun tune-affinity` shows what dlrun makes of them.",
+    "fabric": "Interface names go to NCCL and Gloo; `dlrun explain VARIABLE` says what else is set, and why.",
+    "rendezvous": "How rank 0's node is called: hostname (with a suffix), fqdn, ip, or interface.",
+    "sources": "Who says so, and when: the next admin will ask.",
+}
+
+
+def draft(answers: Answers) -> Draft:
+    """The profile of these answers, with comments on what to fill in; raises Invalid for one that cannot be."""
+    _check(answers)
+    slurm = answers.scheduler == "slurm"
+    scheduler: dict[str, Any] = {"type": answers.scheduler}
+    if answers.version:
+        scheduler["version"] = answers.version
+    if answers.gpus:
+        scheduler["gpus"] = "gpus_per_node" if slurm else "ngpus"
+    values: dict[str, Any] = {"name": answers.name, "status": "production", "confidence": "low"}
+    if answers.cluster_name:
+        values["recognise"] = {"cluster_name" if slurm else "pbs_server": answers.cluster_name}
+    values["scheduler"] = scheduler
+    values["launcher"] = {"name": answers.launcher or _LAUNCHERS.get(answers.scheduler, "ssh")}
+    if answers.partition:
+        limits = {"max_walltime": answers.max_walltime} if answers.max_walltime else {}
+        node_type = {"node_type": "node"} if answers.cores else {}
+        values["partitions"] = {answers.partition: {"default": True, **node_type, **limits}}
+    if answers.cores:
+        topology: dict[str, Any] = {"packages": answers.packages or 1, "cores": answers.cores}
+        if answers.smt and answers.smt > 1:
+            topology["smt"] = answers.smt
+        if answers.gpus:
+            topology["gpus"] = {"count": answers.gpus, "kind": answers.gpu_kind}
+        values["node_types"] = {"node": {"topology": topology}}
+    if answers.fabric:
+        names = {"interfaces": [answers.interface]} if answers.interface else {}
+        values["fabric"] = {"name": answers.fabric, **names}
+    values["rendezvous"] = {"address": "loopback" if answers.scheduler == "local" else "hostname"}
+    values["sources"] = [{"cite": "the admins of this cluster", "date": date.today().isoformat()}]  # noqa: DTZ011
+    unseen = [key for key in ("recognise", "partitions", "node_types", "fabric") if key not in values]
+    return Draft(
+        values=values,
+        comments=_COMMENTS,
+        unseen=[f"{key}: {_COMMENTS[key]}" for key in unseen],
+    )
+
+
+def _check(answers: Answers) -> None:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", answers.name):
+        raise Invalid(f"`{answers.name}` is no name of a site", help="use letters, digits, `.`, `_` and `-`")
+    if answers.max_walltime is not None:
+        try:
+            Duration.parse(answers.max_walltime)
+        except ValueError as error:
+            raise Invalid(f"--max-walltime: {error}") from None
+        if answers.partition is None:
+            raise Invalid("`--max-walltime` is a partition's", help="add `--partition NAME`")
+    if answers.cores is None and (answers.packages or answers.smt):
+        raise Invalid("packages and hardware threads alone do not describe a node", help="add `--cores N`")
+    if answers.interface and not answers.fabric:
+        raise Invalid("`--interface` is one of the fabric", help="add `--fabric NAME`")

@@ -1,0 +1,163 @@
+"""What a running PBS says of itself: `qstat -Bf`, `qstat -Qf`, `pbsnodes -a` and `qmgr`, read into plain facts.
+
+OpenPBS and PBS Professional print JSON (`-F json`); Torque and old PBS print stanzas of `key = value` lines, which
+are read into the same shape.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from dlrun.effects.site.facts import Cluster, Nodes, Queue
+from dlrun.errors import OperationFailed
+
+Stanzas = Mapping[str, Mapping[str, Any]]
+"""Attributes by name of server, queue or node; `resources_max.walltime` lies under `resources_max`."""
+
+
+def cluster(server: str, queues: str, nodes: str, manager: str = "") -> Cluster:
+    """The facts of a cluster from the three answers, and `qmgr -c "print server"` where that is allowed.
+
+    Raises OperationFailed for an answer of another kind.
+    """
+    of_server, of_queues, of_nodes = read(server, "Server"), read(queues, "Queue"), read(nodes, "nodes")
+    name = next(iter(of_server), None)
+    settings = of_server[name] if name is not None else {}
+    default = settings.get("default_queue")
+    torque = any("np" in node for node in of_nodes.values())
+    kinds = _kinds(of_nodes, torque=torque)
+    alone = (kinds[0].name,) if len(kinds) == 1 else ()
+    return Cluster(
+        scheduler="torque" if torque else "openpbs",
+        name=name,
+        version=settings.get("pbs_version") or _version(server),
+        queues=tuple(
+            _queue(queue, attributes, default, alone)
+            for queue, attributes in of_queues.items()
+            if attributes.get("enabled", "True") == "True"
+            and attributes.get("queue_type", "Execution") in ("Execution", "Route", "E", "R")
+        ),
+        nodes=tuple(kinds),
+        unseen=tuple(_open(of_queues, manager)),
+    )
+
+
+def read(text: str, key: str) -> Stanzas:
+    """An answer as attributes by name, from JSON (under `key`) or from stanzas.
+
+    Raises OperationFailed for what is neither.
+    """
+    if text.lstrip().startswith("{"):
+        try:
+            found = json.loads(text).get(key, {})
+        except ValueError:
+            raise _unreadable(key) from None
+        return found if isinstance(found, dict) else {}
+    found = stanzas(text)
+    if not found and text.strip():
+        raise _unreadable(key)
+    return found
+
+
+def _unreadable(key: str) -> OperationFailed:
+    return OperationFailed(
+        f"PBS answered about `{key}` with something that is neither JSON nor `key = value` lines",
+        help="dlrun reads OpenPBS, PBS Professional and Torque",
+    )
+
+
+def stanzas(text: str) -> dict[str, dict[str, Any]]:
+    """A line at the margin names what the indented `key = value` lines below it are of."""
+    found: dict[str, dict[str, Any]] = {}
+    current: dict[str, Any] = {}
+    last = ""
+    for line in text.splitlines():
+        if line and not line[0].isspace():
+            current = found.setdefault(line.partition(":")[2].strip() or line.strip(), {})
+        elif match := re.fullmatch(r"\s+([\w.]+) = (.*)", line):
+            key, _, part = match[1].partition(".")
+            last = match[1]
+            if part:
+                current.setdefault(key, {})[part] = match[2].strip()
+            else:
+                current[key] = match[2].strip()
+        elif line.startswith("\t") and last in current:
+            current[last] += line.strip()
+    return {name: attributes for name, attributes in found.items() if attributes}
+
+
+def _version(server: str) -> str | None:
+    return json.loads(server).get("pbs_version") if server.lstrip().startswith("{") else None
+
+
+def _queue(name: str, attributes: Mapping[str, Any], default: str | None, kinds: tuple[str, ...]) -> Queue:
+    most, least = attributes.get("resources_max", {}), attributes.get("resources_min", {})
+    return Queue(
+        name=name,
+        default=name == default,
+        max_walltime=most.get("walltime"),
+        default_walltime=attributes.get("resources_default", {}).get("walltime"),
+        min_nodes=_whole(least.get("nodect")),
+        max_nodes=_whole(most.get("nodect")),
+        kinds=kinds,
+    )
+
+
+def _open(queues: Stanzas, manager: str) -> list[str]:
+    """What the answers hint at and do not say; `manager` is empty where qmgr refused."""
+    found = []
+    routes = [name for name, one in queues.items() if one.get("queue_type", "").startswith("R")]
+    if routes:
+        found.append(
+            f"limits of the routing queues {', '.join(routes)}: they are those of the queues behind them"
+        )
+    if not manager:
+        return [*found, "qmgr did not answer: resources of your own, and which of them jobs must give"]
+    own = re.findall(r"^create resource (\S+)$", manager, re.MULTILINE)
+    own = [name for name in own if name not in ("ngpus", "ncpus", "mem")]
+    if own:
+        found.append(
+            f"scheduler.mandatory: whether jobs must give your own resources ({', '.join(sorted(own))})"
+        )
+    return found
+
+
+def _kinds(nodes: Stanzas, *, torque: bool) -> list[Nodes]:
+    found: dict[tuple[int, int, int], list[str]] = {}
+    for name, node in nodes.items():
+        found.setdefault(_torque_shape(node) if torque else _shape(node), []).append(name)
+    kinds: list[Nodes] = []
+    for (cpus, memory, gpus), names in found.items():
+        base = re.sub(r"[\d-]+$", "", names[0].split(".")[0]) or "node"
+        label = base if base not in {k.name for k in kinds} else f"{base}-{len(kinds) + 1}"
+        ready = sorted(names, key=lambda name: nodes[name].get("state", "free") != "free")
+        kinds.append(
+            Nodes(name=label, count=len(names), memory_mib=memory, cpus=cpus, gpus=gpus, hosts=tuple(ready))
+        )
+    return kinds
+
+
+def _shape(node: Mapping[str, Any]) -> tuple[int, int, int]:
+    has = node.get("resources_available", {})
+    return _whole(has.get("ncpus")) or 0, _mib(has.get("mem")), _whole(has.get("ngpus")) or 0
+
+
+def _torque_shape(node: Mapping[str, Any]) -> tuple[int, int, int]:
+    """Torque's mom tells its memory in the comma-separated `status`."""
+    status = dict(word.partition("=")[::2] for word in str(node.get("status", "")).split(","))
+    return _whole(node.get("np")) or 0, _mib(status.get("physmem")), _whole(node.get("gpus")) or 0
+
+
+def _whole(value: object) -> int | None:
+    return int(str(value)) if value is not None and str(value).isdigit() else None
+
+
+def _mib(value: object) -> int:
+    """PBS's size (`16gb`, `16384kb`) in MiB."""
+    match = re.fullmatch(r"(\d+)([kmgt]?)[bw]?", str(value or "0"), re.IGNORECASE)
+    if match is None:
+        return 0
+    return int(match[1]) * {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}[match[2].lower()] // 2**20

@@ -1,0 +1,148 @@
+"""What a running Slurm says of itself: `scontrol show config`, `partition` and `node`, read into plain facts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+
+from dlrun.effects.site.facts import Cluster, Nodes, Queue
+
+_UNLIMITED = {"UNLIMITED", "NONE", "", "N/A", "(null)"}
+
+
+def config(text: str) -> dict[str, str]:
+    """`Key = value` lines of `scontrol show config`."""
+    return {m[1]: m[2].strip() for m in re.finditer(r"^(\w+)\s*=\s*(.*)$", text, re.MULTILINE)}
+
+
+def records(text: str) -> list[dict[str, str]]:
+    """One dictionary a line of `scontrol -o`; a value runs up to the next ` Key=`."""
+    found = []
+    for line in filter(str.strip, text.splitlines()):
+        pairs = re.findall(r"(?:^|\s)([A-Za-z][\w:]*)=(.*?)(?=\s[A-Za-z][\w:]*=|\s*$)", line)
+        found.append({key: value.strip() for key, value in pairs})
+    return found
+
+
+def merged(*answers: Iterable[Mapping[str, str]]) -> list[dict[str, str]]:
+    """The nodes of several answers, each once; a later answer fills in what an earlier one lacks."""
+    found: dict[str, dict[str, str]] = {}
+    for answer in answers:
+        for record in answer:
+            known = found.setdefault(record["NodeName"], {})
+            known |= {key: value for key, value in record.items() if key not in known}
+    return list(found.values())
+
+
+def cluster(
+    settings: Mapping[str, str], partitions: Iterable[Mapping[str, str]], nodes: Iterable[Mapping[str, str]]
+) -> Cluster:
+    """The facts of a cluster from the answers; `settings` may be empty."""
+    kinds = _kinds(nodes)
+    return Cluster(
+        scheduler="slurm",
+        name=settings.get("ClusterName"),
+        version=settings.get("SLURM_VERSION"),
+        mpi=None if settings.get("MpiDefault", "none") == "none" else settings["MpiDefault"],
+        counts=_counts(kinds),
+        queues=tuple(_queue(p, kinds) for p in partitions if p.get("State", "UP") == "UP"),
+        nodes=tuple(kinds),
+        unseen=tuple(_open(settings)),
+    )
+
+
+def _counts(kinds: Iterable[Nodes]) -> str | None:
+    """What Slurm counts as a CPU: a node's CPUs are all hardware threads unless the admin has said fewer."""
+    smt = [kind for kind in kinds if kind.smt > 1 and kind.packages and kind.cores]
+    if not smt or any(kind.cpus is None for kind in smt):
+        return None
+    whole = all(kind.cpus == (kind.packages or 0) * (kind.cores or 0) * kind.smt for kind in smt)
+    return "threads" if whole else None
+
+
+def _open(settings: Mapping[str, str]) -> Iterator[str]:
+    """What the configuration hints at and does not say."""
+    enforced = settings.get("AccountingStorageEnforce", "none").lower()
+    if "associations" in enforced:
+        yield (
+            f"scheduler.required: jobs are held to their accounts (AccountingStorageEnforce={enforced}); "
+            "whether users have a default account, `sacctmgr show associations` says"
+        )
+    plugins = settings.get("JobSubmitPlugins", "(null)")
+    if plugins not in ("(null)", "", "none"):
+        yield f"scheduler.required, forbidden: rules of your job submit plugin ({plugins}) cannot be asked for"
+
+
+def _queue(record: Mapping[str, str], kinds: Iterable[Nodes]) -> Queue:
+    name = record["PartitionName"]
+    return Queue(
+        name=name,
+        default=record.get("Default") == "YES",
+        max_walltime=_time(record.get("MaxTime")),
+        default_walltime=_time(record.get("DefaultTime")),
+        min_nodes=int(record["MinNodes"]) if record.get("MinNodes", "0") not in ("0", "1") else None,
+        max_nodes=int(record["MaxNodes"]) if record.get("MaxNodes", "").isdigit() else None,
+        exclusive=record.get("OverSubscribe", "").startswith("EXCLUSIVE"),
+        preemptable=record.get("PreemptMode", "OFF") not in ("OFF", "GANG"),
+        kinds=tuple(kind.name for kind in kinds if name in kind.queues),
+    )
+
+
+def _time(text: str | None) -> str | None:
+    """A time as profiles write it: `1-00:00:00` as it stands."""
+    return None if text is None or text in _UNLIMITED else text
+
+
+def _kinds(nodes: Iterable[Mapping[str, str]]) -> list[Nodes]:
+    """Nodes that are alike, counted, and named after their host names' common part."""
+    found: dict[tuple[object, ...], list[Mapping[str, str]]] = {}
+    for node in nodes:
+        key = tuple(
+            node.get(k)
+            for k in ("Sockets", "CoresPerSocket", "ThreadsPerCore", "RealMemory", "Gres", "CPUSpecList")
+        )
+        found.setdefault(key, []).append(node)
+    kinds: list[Nodes] = []
+    for alike in found.values():
+        first = alike[0]
+        gpus, kind = _gpus(first.get("Gres", ""))
+        name = re.sub(r"[\d-]+$", "", first["NodeName"]) or "node"
+        taken = {k.name for k in kinds}
+        name = name if name not in taken else f"{name}-{len(kinds) + 1}"
+        kinds.append(
+            Nodes(
+                name=name,
+                count=len(alike),
+                packages=_whole(first.get("Sockets")),
+                cores=_whole(first.get("CoresPerSocket")),
+                smt=_whole(first.get("ThreadsPerCore")) or 1,
+                cpus=_whole(first.get("CPUTot")),
+                memory_mib=_whole(first.get("RealMemory")) or 0,
+                gpus=gpus,
+                gpu_type=kind,
+                reserved=first.get("CPUSpecList", "").replace("(null)", ""),
+                features=tuple(
+                    f for f in first.get("AvailableFeatures", "(null)").split(",") if f not in ("", "(null)")
+                ),
+                queues=frozenset(q for n in alike for q in n.get("Partitions", "").split(",") if q),
+                hosts=tuple(n["NodeName"] for n in sorted(alike, key=lambda n: not _ready(n))),
+            )
+        )
+    return kinds
+
+
+def _ready(node: Mapping[str, str]) -> bool:
+    """Whether a node runs nothing and is up; one of unknown state counts."""
+    return node.get("State", "IDLE").split("+")[0].rstrip("*~#%$@") == "IDLE" and "DRAIN" not in node.get(
+        "State", ""
+    )
+
+
+def _whole(text: str | None) -> int | None:
+    return int(text) if text and text.isdecimal() else None
+
+
+def _gpus(gres: str) -> tuple[int, str | None]:
+    """`gpu:a100:4(S:0-1),tmp:1` -> (4, "a100")."""
+    found = re.findall(r"(?:^|,)gpu:(?:([A-Za-z][\w.-]*):)?(\d+)", gres)
+    return sum(int(count) for _, count in found), next((kind for kind, _ in found if kind), None)

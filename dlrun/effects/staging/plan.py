@@ -1,0 +1,233 @@
+"""Bring data sets to nodes by hand: here, on the nodes of this allocation, or by a job of its own.
+
+All three make the plan that a training job would make of the same data sets, and run the same node program.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pwd
+import re
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dlrun.effects.inputs.profiles import Here, load_site, recognise
+from dlrun.effects.inputs.spec import Inputs
+from dlrun.effects.jobs.prepare import prepare, read
+from dlrun.errors import Invalid
+from dlrun.model.hostlist import expand
+from dlrun.model.plan import Plan
+from dlrun.model.site import NodeLocal
+from dlrun.model.spec import DataSet, Environment, OnFailure, PlacementOptions, Resources, Spec, Sweep
+from dlrun.model.text import Text, expanding
+from dlrun.model.units import Bytes
+
+SPECS = (".yaml", ".yml")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What a user asked for: `what` is one spec, or sources; the rest is laid over the data sets."""
+
+    what: tuple[str, ...]
+    name: str | None = None
+    to: str | None = None
+    nodes: str | None = None
+    strategy: str | None = None
+    include: tuple[str, ...] = ()
+    exclude: tuple[str, ...] = ()
+    rate: str | None = None
+    low_priority: bool = False
+    verify: bool = False
+    quota: str | None = None
+    site: str | None = None
+    sets: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Staging:
+    """The plan of a job that stages and does nothing else, what it was made from, and the directory on a node."""
+
+    plan: Plan
+    inputs: Inputs
+    directory: Text
+
+
+def staging(asked: Asked, *, nodes: int | None) -> Staging:
+    """Plan it for so many nodes (None: as many as asked for, else as the spec says).
+
+    Raises InvalidFile for the spec or the site, Invalid for what cannot be staged.
+    """
+    with tempfile.TemporaryDirectory(prefix="dlrun-stage-") as scratch:
+        path = _spec_file(asked, Path(scratch))
+        inputs = read(path, sets=asked.sets, site=asked.site)
+        if inputs is None:
+            raise Invalid("stage-data takes a spec or sources, not a saved plan")
+        if not inputs.spec.data:
+            raise Invalid(
+                f"`{path}` names no data sets",
+                help="they stand under `data:`; or name a source instead of a spec",
+            )
+        inputs = replace(inputs, spec=_only_data(inputs.spec, asked, nodes), site=inputs.site)
+        inputs = _with_storage(inputs, asked)
+        plan = prepare(path, inputs=inputs).plan
+    directory = Text.of(expanding(asked.to)) if asked.to else plan.stage_directory
+    if directory is None:  # everything is read in place
+        directory = Text.of("")
+    return Staging(plan=replace(plan, stage_directory=directory if plan.stage_directory else None), inputs=inputs,
+                   directory=directory)  # fmt: skip
+
+
+def allocation(environment: Mapping[str, str] = os.environ) -> int | None:
+    """How many nodes the allocation has that this shell is in; None if it is in none."""
+    if "SLURM_JOB_ID" in environment and (count := environment.get("SLURM_JOB_NUM_NODES", "")).isdigit():
+        return int(count)
+    if "PBS_JOBID" in environment and (listed := environment.get("PBS_NODEFILE")):
+        try:
+            return len(set(Path(listed).read_text(encoding="utf-8").split())) or None
+        except OSError:
+            return None
+    return None
+
+
+def _spec_file(asked: Asked, scratch: Path) -> Path:
+    """The spec that was named, or one made of the sources."""
+    specs = [word for word in asked.what if word.endswith(SPECS)]
+    if specs and len(asked.what) > 1:
+        raise Invalid(
+            "name one spec, or sources, not both", help=f"`{specs[0]}` is taken for a spec by its name"
+        )
+    if specs:
+        if asked.name:
+            raise Invalid("--name goes with a source", help="a spec names its data sets itself")
+        return Path(specs[0])
+    if asked.name and not re.fullmatch(r"[^\W\d]\w*", asked.name, re.ASCII):
+        raise Invalid(
+            f"--name: `{asked.name}` cannot name a data set",
+            help="a name has letters, digits and `_`, and does not begin with a digit",
+        )
+    if asked.name and len(asked.what) > 1:
+        raise Invalid("--name goes with one source", help="stage them one by one, or from a spec")
+    data: dict[str, object] = {}
+    for source in asked.what:
+        name = asked.name or _name(source)
+        if name in data:
+            raise Invalid(f"two sources would both be `{name}`", help="stage them one by one with --name")
+        path = Path.cwd() / Path(source).expanduser()
+        if not path.exists() and not set("*?[") & set(source) and Path(*path.parts[:2]).exists():
+            raise Invalid(f"the source `{source}` does not exist", help=f"looked for `{path}`")
+        data[name] = {"source": str(path)}
+    path = scratch / "stage-data.yaml"
+    content = {"name": "stage-data", "framework": "torch", "command": ["true"], "data": data}
+    path.write_text(json.dumps(content), encoding="utf-8")
+    return path
+
+
+def _name(source: str) -> str:
+    """A name for the data set of a source: its last part, of a glob the last without `*`, `?` and `[`."""
+    parts = [part for part in Path(source).parts if not set("*?[") & set(part)]
+    name = re.sub(r"\W", "_", Path(*parts).name if parts else "", flags=re.ASCII) or "data"
+    return f"_{name}" if name[0].isdigit() else name
+
+
+def _only_data(spec: Spec, asked: Asked, nodes: int | None) -> Spec:
+    """A job that has the spec's data sets and resources, and nothing to run."""
+    over: dict[str, object] = {}
+    if asked.strategy:
+        over["strategy"] = asked.strategy
+    if asked.include:
+        over["include"] = asked.include
+    if asked.exclude:
+        over["exclude"] = asked.exclude
+    if asked.rate:
+        over["rate"] = _size("--rate", asked.rate)
+    over |= {key: True for key in ("low_priority", "verify") if getattr(asked, key)}
+    data: dict[str, DataSet] = {name: replace(one, keep="cache", **over) for name, one in spec.data.items()}  # type: ignore[arg-type]
+    return replace(
+        spec,
+        name=spec.name if spec.name.startswith("stage-") else f"stage-{spec.name}"[:128],
+        command=("true",), framework="torch", launcher=spec.launcher, options={}, data=data,
+        resources=_resources(spec.resources, asked, nodes),
+        placement=PlacementOptions(), environment=Environment(), sweep=Sweep(), checkpoint=None, chain=False,
+        on_failure=OnFailure(), after=(), hold=False, secrets={}, metrics={}, verify="off", fabric_check="off",
+    )  # fmt: skip
+
+
+def _size(option: str, text: str) -> Bytes:
+    try:
+        return Bytes.parse(text)
+    except ValueError as error:
+        raise Invalid(f"{option}: {error}", help=f"expected {Bytes.expected}") from None
+
+
+def _resources(wanted: Resources, asked: Asked, nodes: int | None) -> Resources:
+    hosts = wanted.hosts
+    if nodes is None:
+        nodes = wanted.nodes
+        if asked.nodes and asked.nodes.isdigit():
+            nodes, hosts = int(asked.nodes), ()
+        elif asked.nodes:
+            try:
+                hosts = expand(asked.nodes)
+            except ValueError as error:
+                raise Invalid(f"--nodes: {error}", help="a number, or hosts such as `n[01-04],n07`") from None
+            nodes = len(hosts)
+    if nodes < 1:
+        raise Invalid("--nodes must be at least 1")
+    return replace(
+        wanted,
+        nodes=nodes,
+        hosts=hosts,
+        ranks_per_node=1,
+        ranks="auto",
+        cpus_per_rank="auto",
+        gpus_per_node="auto",
+    )
+
+
+def _with_storage(inputs: Inputs, asked: Asked) -> Inputs:
+    """With `--to`, that directory is the node-local storage; `--quota` stands before the site's."""
+    site = inputs.site
+    if asked.to is None:
+        if site.storage.node_local is None:
+            raise Invalid(
+                f"site `{site.name}` describes no node-local storage",
+                help="say where the data is to go with --to",
+            )
+        local = site.storage.node_local
+    elif not Path(os.path.expandvars(asked.to)).is_absolute():
+        raise Invalid(f"--to `{asked.to}` is no absolute path", help="`$NAME` in it expands on the node")
+    else:
+        known = site.storage.node_local
+        local = NodeLocal(
+            path=asked.to, size=known.size if known and asked.to.startswith(known.path) else None
+        )
+    if asked.quota:
+        local = replace(local, quota=_size("--quota", asked.quota))
+    site = replace(site, storage=replace(site.storage, node_local=local))
+    return replace(inputs, site=site, loaded=replace(inputs.loaded, site=site))
+
+
+def expanded(directory: Text) -> str:
+    """A node's directory as it is on this machine, and as a job's script finds it, whatever `USER` says."""
+    try:
+        user = pwd.getpwuid(os.geteuid()).pw_name
+    except KeyError:
+        user = os.environ.get("USER") or str(os.geteuid())
+    return os.path.expandvars(str(directory).replace("$DLRUN_USER", user))
+
+
+def here(asked: Asked) -> str:
+    """The staging directory on this machine, for looking after what is in it."""
+    if asked.to is not None:
+        return os.path.expandvars(asked.to)
+    name, because = (asked.site, "named by you") if asked.site else recognise(Here())
+    site = load_site(os.environ.get("DLRUN_SITE", name) if not asked.site else name, because=because).site
+    if site.storage.node_local is None:
+        raise Invalid(
+            f"site `{site.name}` describes no node-local storage", help="say where the data is with --to"
+        )
+    return expanded(Text.of(expanding(site.storage.node_local.path), "/dlrun-$DLRUN_USER"))

@@ -1,0 +1,205 @@
+"""Run what was planned: the node program on this machine, or the staging job's own script in this allocation."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from dlrun.effects.jobs import node_archive
+from dlrun.effects.jobs.files import files
+from dlrun.effects.records import jobs
+from dlrun.effects.staging.plan import Staging, expanded
+from dlrun.errors import Interrupted, OperationFailed
+from dlrun.model.plan import DataPlan
+from dlrun.model.text import Shell, Text
+from dlrun.node import bundle
+from dlrun.node.__main__ import GOES_ON
+from dlrun.plan.data.stage_arguments import stage_words
+
+EVENTS = "stage-0.jsonl"
+"""The file in a job's logs that has what its first node reports while it stages, as JSON lines."""
+
+LOOK = 0.2
+"""Seconds between looks at the log of the job's first node."""
+
+
+class Events:
+    """The JSON lines that a node's programs write while they stage; what is new of them is handed on."""
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._told = path, 0
+
+    def new(self) -> Iterator[dict[str, Any]]:
+        """The events since the last call, whole lines only."""
+        try:
+            content = self._path.read_bytes()
+        except OSError:
+            return
+        end = content.rfind(b"\n") + 1
+        for line in content[self._told : end].splitlines():
+            yield json.loads(line)
+        self._told = max(self._told, end)
+
+    def all(self) -> Iterator[dict[str, Any]]:
+        """Every event."""
+        self._told = 0
+        return self.new()
+
+
+def summary(staging: Staging, nodes: int, events: Iterator[dict[str, Any]]) -> dict[str, Any]:
+    """What a finished staging comes to: the place of each set on every node, and the report of its first node."""
+    reports = {
+        event["name"]: {key: value for key, value in event.items() if key not in ("event", "name", "version")}
+        for event in events
+        if event["event"] in ("done", "in place")
+    }
+    there = expanded(staging.directory)
+    sets = {
+        data.name: data.source
+        if data.strategy == "in_place" or "why" in reports.get(data.name, {})
+        else f"{there}/{data.name}/data"
+        for data in staging.plan.data
+    }
+    return {"nodes": nodes, "sets": sets, "reports": reports}
+
+
+def on_this_machine(
+    staging: Staging,
+    *,
+    as_json: bool,
+    say: Callable[[str], None],
+    events: Path | None = None,
+) -> int:
+    """Stage every set here; the exit status of the first that fails. Its place is printed by the node program.
+
+    `events`: the JSON lines go to this file as well.
+    """
+    directory = expanded(staging.directory)
+    with node_program(events) as program, tempfile.TemporaryDirectory(prefix="dlrun-stage-") as run_dir:
+        for data in staging.plan.data:
+            say(f"{data.name}: {data.strategy.replace('_', ' ')}: {data.because}")
+            if data.strategy == "in_place":
+                _tell_in_place(data, as_json)
+                continue
+            asked = stage_words(data, staging.plan.request, staging.plan.stage_quota)
+            words = [_literal(word, run_dir) for word in asked]
+            more = ["--json"] if as_json else []
+            status = program("stage", *words, "--to", directory, *more)
+            if status:
+                return status
+    return 0
+
+
+@contextmanager
+def node_program(events: Path | None = None) -> Iterator[Callable[..., int]]:
+    """Runs commands of the node program with this terminal's streams; returns their exit status."""
+    environment = {**os.environ, **({"DLRUN_STAGE_EVENTS": str(events)} if events else {})}
+    with tempfile.TemporaryDirectory(prefix="dlrun-node-") as scratch:
+        path = str(Path(scratch) / "node.pyz")
+        bundle.write(path, node_archive.content())
+
+        def run(*words: str) -> int:
+            sys.stdout.flush()
+            process = subprocess.Popen([sys.executable, "-I", path, *words], env=environment)
+            try:
+                return process.wait()
+            except KeyboardInterrupt:  # it was interrupted as well, and says so itself
+                status = process.wait()
+                if status != Interrupted.exit_code:  # it had ended before, or could not say so yet
+                    raise
+                return status
+
+        yield run
+
+
+def in_allocation(
+    staging: Staging, *, say: Callable[[str], None], event: Callable[[dict[str, Any]], None] | None = None
+) -> Events:
+    """Run the staging job's script on the nodes of this allocation; the events of its first node.
+
+    What that reports goes to `say`, or as events to `event`. Raises OperationFailed with the script's last words.
+    """
+    target = jobs.new_directory(jobs.home(), staging.plan.name).absolute()
+    jobs.create(target, files(staging.plan, staging.inputs, target), None)
+    log, events = target / "logs" / "job.log", Events(target / "logs" / EVENTS)
+    with log.open("ab") as stream:
+        process = subprocess.Popen(
+            ["bash", str(target / "job.sh")],
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=stream,
+            cwd=target,
+        )
+        try:
+            if event is None:
+                _follow(process, target / "logs" / "stage-0.log", say)
+            else:
+                pass_on(events, lambda: process.poll() is not None, event)
+        except KeyboardInterrupt:
+            process.terminate()
+            process.wait()
+            raise Interrupted("interrupted", help=GOES_ON["stage"]) from None
+    if process.returncode:
+        last = log.read_text(encoding="utf-8", errors="replace").splitlines()[-12:]
+        raise OperationFailed(
+            "the data did not reach every node:\n  " + "\n  ".join(last),
+            help=f"every node's report is in {target}/logs",
+        )
+    return events
+
+
+def pass_on(events: Events, ended: Callable[[], bool], event: Callable[[dict[str, Any]], None]) -> None:
+    """Hand on events until the end."""
+    while True:
+        last = ended()
+        for one in events.new():
+            event(one)
+        if last:
+            return
+        time.sleep(LOOK)
+
+
+def _follow(process: subprocess.Popen[bytes], log: Path, say: Callable[[str], None]) -> None:
+    """Say what the first node reports while the script runs."""
+    told = 0
+    while True:
+        ended = process.poll() is not None
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
+        for line in lines[told:]:
+            say(line)
+        told = len(lines)
+        if ended:
+            return
+        time.sleep(LOOK)
+
+
+def _literal(word: Text, run_dir: str) -> str:
+    return "".join(run_dir if isinstance(part, Shell) else part for part in word.parts)
+
+
+def _tell_in_place(data: DataPlan, as_json: bool) -> None:
+    if as_json:
+        event = {
+            "event": "in place",
+            "name": data.name,
+            "path": data.source,
+            "version": 1,
+            "why": data.because,
+        }
+        sys.stdout.write(json.dumps(event, sort_keys=True) + "\n")
+    else:
+        sys.stdout.write(data.source + "\n")
+
+
+def look_after(words: Sequence[str]) -> int:
+    """Run `list`, `evict` or `clean` of the node program on this machine."""
+    with node_program() as program:
+        return program(*words)

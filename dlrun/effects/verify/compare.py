@@ -1,0 +1,261 @@
+"""What ranks said of themselves beside the plan: every difference, and what is likely behind it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from dlrun.effects.verify import network as verify_network
+from dlrun.effects.verify.report import Checked, Difference, Planned, Report, listed
+from dlrun.model.cpuset import format_list, parse_list
+from dlrun.model.placement import RankPlacement
+from dlrun.model.plan import FabricCheck, Plan
+
+
+def compare(
+    plan: Plan,
+    found: Mapping[int, Report],
+    hosts: Sequence[str],
+    fabric: FabricCheck | None = None,
+    *,
+    interfaces: Sequence[str] = (),
+    libraries: bool = False,
+) -> list[Checked]:
+    """Each rank's report beside the plan; `hosts` are the job's nodes in order.
+
+    `interfaces` are those over which ranks were to reach one another (none: any), `fabric` is what a library's
+    transport is held against; with `libraries` every rank was to test one.
+    """
+    request, placement = plan.request, plan.binding.placement
+    of_host: dict[str, list[Report]] = {}
+    for its in found.values():
+        of_host.setdefault(its["host"], []).append(its)
+    limits = _usual_limits(found.values())
+    checked = []
+    for rank in range(request.ranks):
+        node, local_rank = divmod(rank, request.ranks_per_node)
+        place = placement.ranks[local_rank] if placement is not None else None
+        planned = _planned(plan, place, hosts[node] if node < len(hosts) else None)
+        report = found.get(rank)
+        if report is None:
+            lost = Difference(what="it did not report", cause="it never started, or ended early: see its log")
+            checked.append(Checked(rank=rank, planned=planned, report=None, differences=(lost,)))
+            continue
+        differences = []
+        if planned.host is not None and report["host"] != planned.host:
+            differences.append(
+                Difference(what=f"runs on {report['host']}, not {planned.host}",
+                           cause="the launcher does not fill nodes in order")
+            )  # fmt: skip
+        differences += verify_network.reached(plan, report, found.get(0), interfaces)
+        differences += _threads(plan, report)
+        beside = [its for its in of_host[report["host"]] if its is not report]
+        if place is not None:
+            differences += _placed(place, report, beside)
+        elif plan.binding.mode == "job":
+            differences += _shared(report, beside)
+        differences += _gpus(plan, place, report)
+        differences += _limits(report, limits)
+        differences += _variables(plan, report)
+        if libraries:
+            differences += verify_network.library(plan, report, fabric)
+        checked.append(Checked(rank=rank, planned=planned, report=report, differences=tuple(differences)))
+    return checked
+
+
+def _planned(plan: Plan, place: RankPlacement | None, host: str | None) -> Planned:
+    threads = plan.request.threads
+    if place is None:
+        return Planned(host=host, threads=threads)
+    memory = place.memory if place.memory.policy != "none" and place.memory.nodes else None
+    return Planned(
+        host=host, threads=threads, cpus=tuple(place.mask), gpus=tuple(place.gpus), nic=place.nic,
+        memory=f"{memory.policy}:{listed(memory.nodes)}" if memory is not None else None,
+    )  # fmt: skip
+
+
+def _threads(plan: Plan, report: Report) -> list[Difference]:
+    threads = plan.request.threads
+    if threads is None or report["threads"] in (None, str(threads)):
+        return []
+    own = [v.value.literal for v in plan.variables if v.name == "OMP_NUM_THREADS"]
+    cause = "a module, a container or a start-up file of the shell sets it"
+    if report["threads"] in own:
+        cause = "the spec or the site sets it under `environment`; `cpus_per_rank` is what decides on threads"
+    return [Difference(what=f"OMP_NUM_THREADS is {report['threads']}, not {threads}", cause=cause)]
+
+
+def _placed(planned: RankPlacement, report: Report, beside: Sequence[Report]) -> list[Difference]:
+    found = []
+    seen, mask = set(report["mask"]), set(planned.mask)
+    if seen != mask:
+        what = f"may use CPUs {listed(seen)}, not {listed(mask)}"
+        found.append(Difference(what=what, cause=_cause(seen, mask, report, beside)))
+    elif split := _split(mask, report):
+        other = [cpu for its in beside for cpu in set(its["mask"]) & set(split)]
+        if other:
+            what = f"shares a core with another rank: CPUs {listed(split)} are one core of its node"
+            found.append(Difference(what=what, cause=_SMT))
+    adapters = report.get("adapters")
+    if planned.nic is not None and adapters and (state := adapters.get(planned.nic, "absent")) not in _UP:
+        found.append(
+            Difference(
+                what=f"its network adapter {planned.nic} is {state}", cause=_ADAPTER[state == "absent"]
+            )
+        )
+    return found + _memory(planned, report)
+
+
+_UP = ("active", "up", "unknown")
+"""States of an adapter that works; drivers without a state of their own say `unknown`."""
+_ADAPTER = (
+    "a cable, a port of the switch or the subnet manager",
+    "a driver is not loaded, or the profile is of other nodes",
+)
+
+_SMT = (
+    "SMT numbering: the node counts its hardware threads otherwise than the profile (`lscpu -e` shows them)"
+)
+
+
+def _cause(seen: set[int], mask: set[int], report: Report, beside: Sequence[Report]) -> str:
+    """Why a rank has other CPUs than planned: who took them away, by what the rank saw of each in turn."""
+    online, granted, inherited = (set(report.get(name) or ()) for name in ("online", "granted", "inherited"))
+    if online and not mask <= online:
+        return f"its node has CPUs {listed(online)} alone: the profile is of other nodes"
+    if granted and not mask <= granted:
+        return f"the job's control group has CPUs {listed(granted)} alone: that is what the scheduler granted"
+    if inherited and not mask <= inherited:
+        others = [set(its["inherited"]) for its in beside if its.get("inherited")]
+        if any(other != inherited for other in others):
+            return f"the launcher's own binding: it started this rank with CPUs {listed(inherited)}, others with others"
+        if len(inherited) == report.get("scheduler_cpus"):
+            return (
+                f"the scheduler granted CPUs {listed(inherited)} alone: some of the node are reserved, or "
+                "the job asks for too few"
+            )
+        return (
+            f"an inherited mask: it was started with CPUs {listed(inherited)}, as was every rank of its node"
+        )
+    if _split(mask, report):
+        return _SMT
+    if seen > mask:
+        return "nothing bound it: taskset is missing, or a library binds threads by itself"
+    if inherited:  # it was given the planned ones, and has others
+        return "the program, a library or a wrapper binds it by itself"
+    if not seen & mask or len(seen) == len(mask):
+        return "the job was granted other cores, or the node numbers its cores otherwise than the profile"
+    return "the job was granted fewer cores: an inherited mask, a cgroup, or reserved cores"
+
+
+def _split(mask: set[int], report: Report) -> list[int]:
+    """The first core of the node of which a planned mask has a part only; empty if it has whole ones."""
+    return next((core for core in report.get("cores") or () if 0 < len(mask & set(core)) < len(core)), [])
+
+
+def _memory(planned: RankPlacement, report: Report) -> list[Difference]:
+    """The memory policy and its NUMA nodes, as the kernel tells them: `prefer:0`, `bind:0-1`."""
+    wanted = {"strict": "bind", "preferred": "prefer"}.get(planned.memory.policy)
+    policy, nodes = report["memory"], set(planned.memory.nodes)
+    if not wanted or not nodes or policy is None:
+        return []
+    there = re.search(r":([0-9,-]+)$", policy)
+    if policy.startswith(wanted) and (there is None or set(parse_list(there[1])) == nodes):
+        return []
+    known = set(report.get("numa") or ())
+    if known and not nodes <= known:
+        cause = f"its node has the NUMA nodes {listed(known)} alone: the profile is of other nodes"
+    elif report.get("numactl") is False:
+        cause = "numactl is not installed on the node, or not on the job's PATH"
+    elif policy.startswith(wanted):
+        cause = "the job's control group has other NUMA nodes, or the program sets a policy by itself"
+    else:
+        cause = "numactl is missing on the node, or refused"
+    what = f"memory policy is {policy}, not {planned.memory.policy}:{listed(nodes)}"
+    return [Difference(what=what, cause=cause)]
+
+
+def _shared(report: Report, beside: Sequence[Report]) -> list[Difference]:
+    """Where cores are shared out in the job, ranks of a node must not have the same ones."""
+    mine = set(report["mask"])
+    others = sorted(its["rank"] for its in beside if mine & set(its["mask"]))
+    if not others:
+        return []
+    what = f"shares CPUs with rank{'s' if len(others) > 1 else ''} {format_list(others)}"
+    cause = "the job was granted fewer cores than it has ranks, or ranks are not bound"
+    return [Difference(what=what, cause=cause)]
+
+
+def _gpus(plan: Plan, place: RankPlacement | None, report: Report) -> list[Difference]:
+    """The GPUs that a variable lets the rank see, and those that it may open."""
+    variable, request = plan.binding.gpu_variable, plan.request
+    wanted = request.gpus_per_node // request.ranks_per_node if request.gpus_per_node else 0
+    seen: Mapping[str, str] = report["gpus"]
+    sets = "the scheduler, a container or the environment sets it"
+    if variable and place is not None and place.gpus:
+        planned = ",".join(map(str, place.gpus))
+        if seen.get(variable) != planned:
+            said = f"is {seen[variable]}" if variable in seen else "is not set"
+            return [Difference(what=f"{variable} {said}, not {planned}", cause=sets)]
+    elif wanted:
+        for name, value in seen.items():
+            shown = [word for word in value.split(",") if word not in ("", "-1", "NoDevFiles")]
+            if len(shown) < wanted:
+                return [Difference(what=f"{name} is `{value}`, fewer than {wanted} GPUs", cause=sets)]
+    devices = report.get("gpu_devices")
+    if wanted and devices and devices[0] < wanted:
+        what = f"may open {devices[0]} of the {devices[1]} GPUs of its node, and the plan gives it {wanted}"
+        cause = "the job's control group has the others, or the driver has lost some"
+        return [Difference(what=what, cause=cause)]
+    return []
+
+
+_LIMITS = {"open_files": ("may open", "files", "-n"), "locked_memory": ("may lock", "bytes of memory", "-l")}
+"""Limits that a daemon of one node hands down: in words, and the option of `ulimit`."""
+
+
+def _usual_limits(reports: Iterable[Report]) -> dict[str, int]:
+    """What most ranks have; of two as frequent the higher one."""
+    found: dict[str, int] = {}
+    every = list(reports)
+    for name in _LIMITS:
+        counts = Counter(_limit(its, name) for its in every if name in its)
+        if counts:
+            found[name] = max(counts, key=lambda value: (counts[value], value))
+    return found
+
+
+def _limit(report: Report, name: str) -> int:
+    return int(report[name]) if report[name] >= 0 else 1 << 63  # -1: unlimited
+
+
+def _limits(report: Report, usual: Mapping[str, int]) -> list[Difference]:
+    """A limit that is lower than what most ranks have is a node's own."""
+    found = []
+    for name, least in usual.items():
+        if name not in report or (mine := _limit(report, name)) >= least:
+            continue
+        verb, of, option = _LIMITS[name]
+        most = "any number" if least == 1 << 63 else least
+        what = f"{verb} {mine} {of}, and most ranks {most} (`ulimit {option}`)"
+        cause = "the scheduler's daemon on its node was started with another limit"
+        found.append(Difference(what=what, cause=cause))
+    return found
+
+
+def _variables(plan: Plan, report: Report) -> list[Difference]:
+    """Variables of the plan that steer communication and are something else in the rank."""
+    found: list[Difference] = []
+    if (seen := report.get("variables")) is None:
+        return found
+    for variable in plan.variables:
+        wanted = variable.value.literal
+        steers = variable.rule.startswith("fabric") or variable.name in seen
+        if wanted is None or not steers or variable.name == "OMP_NUM_THREADS":
+            continue
+        if (value := seen.get(variable.name)) != wanted:
+            what = f"{variable.name} is {value if value is not None else 'not set'}, not {wanted}"
+            cause = "a module, the launcher, a container or a start-up file of the shell sets it afterwards"
+            found.append(Difference(what=what, cause=cause))
+    return found

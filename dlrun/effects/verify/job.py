@@ -1,0 +1,168 @@
+"""Runs a job of a spec's exact plan in which each rank says what it is, and holds that against the plan."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from dlrun.effects.jobs.files import BUNDLE
+from dlrun.effects.jobs.prepare import prepare, read
+from dlrun.effects.jobs.submit import submit
+from dlrun.effects.queue import watch
+from dlrun.effects.records.jobs import Job
+from dlrun.effects.verify import allocation as verify_allocation
+from dlrun.effects.verify.compare import compare
+from dlrun.effects.verify.network import interfaces_of
+from dlrun.effects.verify.report import Checked
+from dlrun.errors import Invalid
+from dlrun.fabrics.libraries import OF_FRAMEWORK
+from dlrun.model.plan import FabricCheck, Plan
+from dlrun.model.spec import OnFailure, Spec, Sweep
+from dlrun.model.units import Duration
+from dlrun.node import transport_lines
+from dlrun.plan.runtime_checks import TALKATIVE, expected
+
+LONGEST = Duration(600)
+"""Walltime of a check: what a site starts soonest, and far more than it needs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Network:
+    """What the libraries' transports were held against (None: the site names no known fabric), the interfaces over
+    which ranks were to reach one another (none: any), and why a transport was not looked at or not compared."""
+
+    fabric: FabricCheck | None
+    interfaces: tuple[str, ...] = ()
+    unseen: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verified:
+    """A check that has ended."""
+
+    job: Job
+    ranks: list[Checked]
+    network: Network
+
+
+def run(
+    path: Path, *, sets: Sequence[str], site: str | None, here: bool = False, say: Callable[[str], None]
+) -> Verified:
+    """Submit the check (or with `here` run it in this shell's allocation), wait for it, and compare.
+
+    Raises what `submit` and `verify_here.run` raise.
+    """
+    inputs = read(path, sets=sets, site=site)
+    if inputs is None:
+        raise Invalid(
+            "verify needs a spec, not a saved plan", help="name the spec that the plan was made from"
+        )
+    nodes = inputs.spec.resources.nodes
+    ways = _ways(inputs.spec) if nodes != 1 else ()
+    over = inputs.site.fabric.interfaces if inputs.site.fabric is not None else ()
+    prepared = prepare(path, inputs=replace(inputs, spec=_check_of(inputs.spec, ways, over)))
+    roles = tuple(replace(role, files=(*role.files, BUNDLE)) for role in prepared.plan.roles)
+    plan = replace(prepared.plan, roles=roles)
+    for warning in plan.warnings:
+        say(f"warning: {warning}")
+    job = verify_allocation.run(plan) if here else _submitted(plan, say)
+    fabric = expected(inputs.site, "warn")
+    found = reports(job.directory)
+    interfaces = tuple(over) or interfaces_of(plan)
+    hosts = _hosts(job.directory)
+    ranks = compare(plan, found, hosts, fabric, interfaces=interfaces, libraries=bool(ways))
+    unseen = _unseen(ranks, ways, fabric, inputs.site.name)
+    return Verified(
+        job=job,
+        ranks=ranks,
+        network=Network(fabric=fabric, interfaces=interfaces, unseen=unseen),
+    )
+
+
+def _submitted(plan: Plan, say: Callable[[str], None]) -> Job:
+    """The check as a job of its own that has ended."""
+    job = submit(plan, None, say=say).job
+    say(f"job {job.job_id} checks {plan.request.ranks} ranks; job directory: {job.directory}")
+    watcher = watch.Watcher(job, lambda why: say(f"job {job.job_id} is {why}"))
+    while not watcher.ended():
+        time.sleep(0.2)
+    return job
+
+
+def _check_of(spec: Spec, ways: Sequence[str], over: Sequence[str]) -> Spec:
+    """The spec with the check in place of its training, and nothing that would end or repeat that."""
+    wall = spec.resources.walltime
+    words = ("--over", ",".join(over), *ways) if over else tuple(ways)
+    told = {name: value for settings in TALKATIVE.values() for name, value in settings} if ways else {}
+    return replace(
+        spec,
+        name=f"verify-{spec.name}"[:128],
+        command=("python3", "{{ job_dir }}/" + BUNDLE, "check-rank", *words),
+        resources=replace(spec.resources, walltime=min(wall, LONGEST) if wall else None),
+        environment=replace(spec.environment, variables={**spec.environment.variables, **told}),
+        sweep=Sweep(), data={}, checkpoint=None, chain=False, on_failure=OnFailure(), after=(), hold=False,
+        verify="warn", fabric_check="off", hang=None,
+    )  # fmt: skip
+
+
+def _ways(spec: Spec) -> tuple[str, ...]:
+    """The Python modules by which ranks can try the communication library, the framework's own first."""
+    by_mpi = {"mpi-program", "intel-mpi"} & set(OF_FRAMEWORK.get(spec.framework, ()))
+    return ("mpi4py", "torch") if by_mpi else ("torch",)
+
+
+def _unseen(
+    ranks: Sequence[Checked], ways: Sequence[str], fabric: FabricCheck | None, site: str
+) -> str | None:
+    """Why the transport of the communication library was not looked at, or held against nothing."""
+    if not ways:
+        return "a job of one node talks over no fabric"
+    said = [one.report.get("library") or {} for one in ranks if one.report is not None]
+    if said and not any("by" in one for one in said):
+        return f"the job's python3 has no {' and no '.join(ways)}, by which its library could be tried"
+    if not any(one.report and one.report.get("transport") for one in ranks):
+        return "no library said how it talks"
+    if fabric is None:
+        return f"site `{site}` names no fabric that dlrun knows (`fabric.name`), so any transport is right"
+    return None
+
+
+def reports(run: Path) -> dict[int, dict[str, Any]]:
+    """What ranks said of themselves, by rank; `library` is its test, `transport` what it said when it started."""
+    found: dict[int, dict[str, Any]] = {}
+    tried: dict[int, dict[str, Any]] = {}
+    spoken: list[transport_lines.Chosen | None] = []
+    for log in (run / "logs").glob("*-*.log"):
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+        of_log = _marked(lines, "dlrun-check ")
+        chosen = transport_lines.chosen(lines)
+        spoken.append(chosen)
+        for report in of_log.values():
+            report["transport"] = chosen._asdict() if chosen is not None else None
+        found |= of_log
+        tried |= _marked(lines, "dlrun-library ")
+    for_all = transport_lines.said_for_all(spoken)
+    for rank, report in found.items():
+        report["library"] = tried.get(rank)
+        if report["transport"] is None and for_all is not None:
+            report["transport"] = for_all._asdict()
+    return found
+
+
+def _marked(lines: Iterable[str], mark: str) -> dict[int, dict[str, Any]]:
+    """The JSON after a mark, by rank; an agent may have put its own mark before it."""
+    said = (line.partition(mark)[2] for line in lines)
+    every = [json.loads(text) for text in said if text]
+    return {int(one["rank"]): one for one in every}
+
+
+def _hosts(run: Path) -> list[str]:
+    """The nodes that the job wrote down when it started; empty if it never did."""
+    try:
+        return [line.partition(".")[0] for line in (run / "hosts").read_text(encoding="utf-8").split()]
+    except OSError:
+        return []

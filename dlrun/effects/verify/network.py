@@ -1,0 +1,103 @@
+"""Whether ranks reach one another over what was planned, and by what their library talks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlrun.effects.verify.report import Difference, Report
+from dlrun.model.plan import FabricCheck, Plan
+from dlrun.node.node_checks import SKEW
+from dlrun.node.transport_lines import NAMES, TCP
+
+_LOCKED = 64 << 20
+"""Bytes of memory that a rank must be able to lock for a network adapter: less is a system's default."""
+_RDMA = ("infiniband", "roce", "omni-path")
+
+
+def interfaces_of(plan: Plan) -> tuple[str, ...]:
+    """The network interfaces that the plan's variables name."""
+    values = [v.value.literal for v in plan.variables if v.name.endswith(("SOCKET_IFNAME", "TCP_IFACE"))]
+    return tuple(dict.fromkeys(value for value in values if value))
+
+
+def reached(plan: Plan, report: Report, first: Report | None, interfaces: Sequence[str]) -> list[Difference]:
+    """The rendezvous, the sum, the clock, and the mebibyte over one of the planned interfaces.
+
+    `first` is rank 0's report, None if it made none.
+    """
+    found = []
+    if "unreached" in report:
+        what = f"does not reach rank 0 at {report.get('rendezvous')}: {report['unreached']}"
+        cause = f"the site's rendezvous rule ({plan.rendezvous.rule}), or a firewall"
+        if report["rank"] == 0:
+            what = f"was not reached by all others: {report['unreached']}"
+        found.append(Difference(what=what, cause=cause))
+    elif report["sum"] != (right := plan.request.ranks * (plan.request.ranks + 1) // 2):
+        found.append(Difference(what=f"the sum over all ranks is {report['sum']}, not {right}",
+                                cause="ranks of another run answered"))  # fmt: skip
+    if abs(report.get("clock", 0.0)) > SKEW:
+        what = f"its clock is {report['clock']:+.1f} s from rank 0's"
+        found.append(Difference(what=what, cause="no time service on a node"))
+    over = ", ".join(interfaces)
+    if "unsent" in report:
+        what = f"a mebibyte does not get to rank 0 at {report['unsent_to']}{over and ' over ' + over}: {report['unsent']}"
+        cause = "a cable, a firewall, or a wrong address or netmask of that interface"
+        found.append(Difference(what=what, cause=cause))
+    used = report.get("interface")
+    if interfaces and used not in (None, "lo", *interfaces):
+        lacks = [
+            one["host"]
+            for one in (report, first)
+            if one and not set(interfaces) & set(one.get("addresses", ()))
+        ]
+        who = list(dict.fromkeys(lacks)) or ["a node"]
+        lack = f"{' and '.join(who)} {'have' if who[1:] else 'has'} no address on {over}"
+        cause = f"{lack}: it is down, or the profile is of other nodes"
+        found.append(Difference(what=f"reaches rank 0 over {used}, not {over}", cause=cause))
+    return found
+
+
+def library(plan: Plan, report: Report, fabric: FabricCheck | None) -> list[Difference]:
+    """The all-reduce by the communication library: was it right, and over what did the library talk?"""
+    said = report.get("library")
+    if said is None:
+        cause = "it was ended before, by the walltime or the library: see its log"
+        return [Difference(what="did not end its test of the communication library", cause=cause)]
+    if "failed" in said:
+        what = f"{said.get('by', 'the communication library')} fails: {said['failed']}"
+        named = ", ".join(interfaces_of(plan)) or "the library's own choice of interface"
+        cause = (
+            f"ranks do not reach one another over what the library uses ({named}), or its build does not fit"
+        )
+        return [Difference(what=what, cause=cause)]
+    if "sums" not in said:  # there is no library
+        return []
+    found, ranks = [], plan.request.ranks
+    right = ranks * (ranks + 1) // 2
+    if said["sums"] != [right, right] or said["before"] != (report["rank"] - 1) % ranks:
+        what = f"{said['by']} gets wrong numbers: sums {said['sums']}, from rank {said['before']}"
+        found.append(Difference(what=what, cause="a faulty node or network, or ranks of another run"))
+    if said.get("gpus") == 0 and plan.request.gpus_per_node:
+        cause = "it was built for CPUs, its build does not fit the driver, or a variable hides the GPUs"
+        found.append(Difference(what=f"{said['by']} sees no GPU, and the plan has some", cause=cause))
+    chosen = report.get("transport")
+    if chosen is not None and fabric is not None:
+        found += _fallen_back(chosen, report, fabric)
+    return found
+
+
+def _fallen_back(chosen: Report, report: Report, fabric: FabricCheck) -> list[Difference]:
+    transport = chosen["transport"]
+    if transport not in NAMES or transport in fabric.expect:
+        return []
+    what = f"{chosen['library']} talks over {NAMES[transport]}, and this is {fabric.fabric}"
+    locked = report["locked_memory"]
+    if fabric.advice:
+        cause = fabric.advice
+    elif chosen["library"] == "Gloo":
+        cause = "Gloo knows sockets alone: torch saw no GPU, or was built without NCCL"
+    elif transport == TCP and fabric.fabric in _RDMA and 0 <= locked < _LOCKED:
+        cause = f"it may lock only {locked >> 10} KiB of memory (`ulimit -l`): the scheduler's daemon has that limit"
+    else:
+        cause = "the job's environment lacks the fabric's plugin or driver, or a variable turns it off"
+    return [Difference(what=what, cause=cause)]

@@ -1,0 +1,67 @@
+"""Launchers as the training command: each rank would start one, when dlrun has started the ranks already."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlrun.frameworks.common.agent import split_python
+from dlrun.frameworks.protocol import Shape
+from dlrun.model.problem import Problem
+from dlrun.model.text import Text
+
+_PROGRAMS = {
+    "torchrun": "`torch: {agent: true}` starts it, once on each node",
+    "horovodrun": "`horovod: {agent: true}` starts it, once",
+    "deepspeed": "`deepspeed: {agent: true}` starts it, once on each node",
+    "accelerate": "`accelerate: {agent: true}` starts it, once on each node",
+    "paddle.distributed.launch": "`paddle: {agent: true}` starts it, once on each node",
+    "ddlrun": "`framework: ibm_ddl` needs none",
+    "mpirun": "`launcher:` says who starts the ranks",
+    "mpiexec": "`launcher:` says who starts the ranks",
+    "mpiexec.hydra": "`launcher:` says who starts the ranks",
+    "srun": "`launcher:` says who starts the ranks",
+}
+_MODULES = {
+    "torch.distributed.run": "torchrun",
+    "torch.distributed.launch": "torchrun",
+    "horovod.runner.launch": "horovodrun",
+    "deepspeed.launcher.runner": "deepspeed",
+    "accelerate.commands.launch": "accelerate",
+    "paddle.distributed.launch": "paddle.distributed.launch",
+}
+
+
+def problems(shape: Shape, command: Sequence[Text]) -> Sequence[Problem]:
+    """A command that is itself a launcher; with one rank a node it may be meant, so that is a warning."""
+    words = [word.literal or "" for word in command]
+    name = words[0].rpartition("/")[2]
+    arguments = words[1:]
+    python, rest = split_python(command)
+    if python is not None and len(rest) > 1 and rest[0].literal == "-m":
+        name = _MODULES.get(rest[1].literal or "", "")
+        arguments = [word.literal or "" for word in rest[2:]]
+    if name == "accelerate" and "--cpu" in _before_script(arguments):
+        problem = Problem(
+            code="DLR046",
+            message="`accelerate launch --cpu` trains one separate copy in each process, without a word",
+            help="use `framework: accelerate` with the plain program as the command: dlrun sets what Accelerator() reads",
+        )
+        return (problem,)
+    way_out = _PROGRAMS.get(name)
+    if way_out is None or (
+        name == "accelerate" and words[0].endswith("accelerate") and "launch" not in words
+    ):
+        return ()
+    problem = Problem(
+        code="DLR042",
+        message=f"the command starts `{name}`, and dlrun starts the command once for each rank",
+        help=f"give the training program itself; {way_out}",
+        warning=shape.ranks_per_node == 1,
+    )
+    return (problem,)
+
+
+def _before_script(arguments: Sequence[str]) -> Sequence[str]:
+    """The launcher's own options: what comes after the script is the script's."""
+    script = next((n for n, word in enumerate(arguments) if word.endswith(".py")), len(arguments))
+    return arguments[:script]

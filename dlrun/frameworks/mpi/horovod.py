@@ -1,0 +1,172 @@
+"""Horovod: ranks find one another through MPI, or through Gloo and a key/value server that travels with the job.
+
+Variables as in Horovod 0.28's `horovod/common/common.h` and `horovod/common/gloo/gloo_context.h`; `horovodrun`
+(`horovod/runner/launch.py`) is not needed for either, and started where the spec asks for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from dlrun.frameworks import protocol
+from dlrun.frameworks.common import agent as own_agent
+from dlrun.frameworks.common import defaults
+from dlrun.frameworks.mpi import ccl_workers
+from dlrun.frameworks.protocol import Role, Setting, Shape
+from dlrun.model.installed import Installed
+from dlrun.model.keys import key
+from dlrun.model.plan import Identity
+from dlrun.model.problem import Problem
+from dlrun.model.record import record
+from dlrun.model.text import Shell, Text
+from dlrun.model.units import many
+
+NAME = "horovod"
+TITLE = "Horovod"
+LAUNCHERS: tuple[str, ...] = ()
+SERVER = "hvd_rendezvous.py"
+_SOURCE = "Horovod 0.28, horovod/common/gloo/gloo_context.h"
+_CORES = "Horovod documentation, Horovod with oneCCL"
+_IDENTITY = Identity(
+    rank=Shell("${HOROVOD_RANK:-${OMPI_COMM_WORLD_RANK:-$PMI_RANK}}"),
+    local_rank=Shell("${HOROVOD_LOCAL_RANK:-${OMPI_COMM_WORLD_LOCAL_RANK:-$MPI_LOCALRANKID}}"),
+)
+"""Who a rank of horovodrun is: it says so itself under Gloo, and its mpirun does under MPI."""
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of Horovod jobs."""
+
+    controller: Literal["auto", "mpi", "gloo"] = key(
+        "how ranks find one another; auto: mpi under an MPI's own launcher, else gloo", default="auto"
+    )
+    cpu_operations: Literal["auto", "mpi", "gloo", "ccl"] = key(
+        "who sums tensors in host memory; auto: the controller", default="auto"
+    )
+    agent: bool = own_agent.wanted("horovodrun", "on the first node, by ssh")
+    agent_arguments: tuple[str, ...] = own_agent.arguments("horovodrun")
+
+
+def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
+    """One process a rank, and under Gloo the rendezvous server on the first node."""
+    controller = _controller(shape, options)
+    starter = "horovodrun" if options.agent else shape.launcher
+    operations = controller if options.cpu_operations == "auto" else options.cpu_operations
+    chosen = defaults.settings(
+        "Horovod documentation, Environment variables",
+        ("HOROVOD_CONTROLLER", controller, f"ranks are started by {starter}"),
+        ("HOROVOD_CPU_OPERATIONS", operations, "sums in host memory go the way the ranks met"),
+    )
+    chosen = (*chosen, *_cores(shape, options))
+    argv = tuple(command)
+    if options.agent:
+        return _agent(shape, argv, controller, chosen, options)
+    if controller == "mpi":
+        return (Role(name="rank", place="rank", argv=argv, variables=chosen),)
+    sizes = map(Text.of, (str(shape.world_size), str(shape.ranks_per_node)))
+    rendezvous = Role(
+        name="rendezvous",
+        place="first",
+        argv=(
+            Text.of("python3"),
+            Text.of(protocol.JOB_DIR, f"/{SERVER}"),
+            Text.of(protocol.MASTER_PORT),
+            *sizes,
+        ),
+        service=True,
+        ready=defaults.listening(protocol.MASTER_PORT),
+        binds=False,
+        files=(SERVER,),
+    )
+    return (rendezvous, Role(name="rank", place="rank", argv=argv, variables=(*chosen, *_gloo(shape))))
+
+
+def comm_cores(options: Options) -> int:
+    """One for oneCCL's worker, which polls; Horovod's own thread shares the rank's cores."""
+    return 1 if options.cpu_operations == "ccl" else 0
+
+
+def _cores(shape: Shape, options: Options) -> tuple[Setting, ...]:
+    """Where oneCCL's workers and Horovod's background thread run, if the placement keeps cores for them."""
+    ccl = options.cpu_operations == "ccl"
+    workers = ccl_workers.workers(shape, 1) if ccl else ()
+    if not any(rank.comm for rank in shape.ranks):
+        return workers
+    where = ",".join(str(rank.background_cpu(shared=ccl)) for rank in shape.ranks)
+    why = "one for each local rank: its communication core" + (
+        ", beside oneCCL's worker where it has two hardware threads" if ccl else ""
+    )
+    return (*workers, *defaults.settings(_CORES, ("HOROVOD_THREAD_AFFINITY", where, why)))
+
+
+def ports(shape: Shape, options: Options) -> int:
+    """One for the rendezvous server, none with MPI or horovodrun, which finds its own."""
+    return 1 if not options.agent and _controller(shape, options) == "gloo" else 0
+
+
+def problems(
+    shape: Shape,
+    command: Sequence[Text],
+    options: Options,
+    variables: Mapping[str, str],
+    installed: Installed,
+) -> Sequence[Problem]:
+    """An MPI controller where no MPI starts the ranks, and options of horovodrun without it."""
+    found = own_agent.problems(shape, options, program="horovodrun", even=False)
+    if options.controller == "mpi" and not options.agent and shape.launcher not in defaults.MPI_LAUNCHERS:
+        message = f"`horovod.controller: mpi` needs an MPI's launcher, and `{shape.launcher}` is none"
+        way_out = "leave `controller:` out, or use `launcher: openmpi` or another MPI's"
+        found.append(Problem(code="DLR028", message=message, help=way_out))
+    return found
+
+
+def _agent(
+    shape: Shape, command: tuple[Text, ...], controller: str, chosen: tuple[Setting, ...], options: Options
+) -> Sequence[Role]:
+    """`horovodrun` on the first node; each of its ranks is a `rank.sh`, which binds, logs and ends it as any other."""
+    interface = ("--network-interfaces", shape.interface) if shape.interface and shape.nodes > 1 else ()
+    words = (
+        "bare",
+        "horovodrun",
+        "-np",
+        str(shape.world_size),
+        "--hostfile",
+        own_agent.hostfile(shape),
+        f"--{controller}",
+        "--disable-cache",
+        *interface,
+        *options.agent_arguments,
+        "bash",
+        Text.of(protocol.JOB_DIR, "/rank.sh"),
+        "rank",
+    )
+    agent = Role(name="agent", place="first", argv=tuple(Text.of(word) for word in words), binds=False)
+    return (Role(name="rank", place="rank", argv=command, variables=chosen, identity=_IDENTITY), agent)
+
+
+def _controller(shape: Shape, options: Options) -> str:
+    """Plain srun starts MPI programs only with the right PMI plug-in: there, Gloo always works."""
+    if options.controller != "auto":
+        return options.controller
+    return "mpi" if shape.launcher in defaults.MPI_LAUNCHERS and shape.launcher != "srun" else "gloo"
+
+
+def _gloo(shape: Shape) -> tuple[Setting, ...]:
+    per_node = shape.ranks_per_node
+    peers = Shell(f"$(( ({shape.world_size} - DLRUN_LOCAL_RANK + {per_node - 1}) / {per_node} ))")
+    interface = (("HOROVOD_GLOO_IFACE", shape.interface, "the site's fabric"),) if shape.interface else ()
+    return defaults.settings(
+        _SOURCE,
+        ("HOROVOD_GLOO_RENDEZVOUS_ADDR", protocol.MASTER_ADDR, "where the key/value server runs"),
+        ("HOROVOD_GLOO_RENDEZVOUS_PORT", protocol.MASTER_PORT, "derived from the job id, found free there"),
+        ("HOROVOD_HOSTNAME", Text.of("node", protocol.NODE_RANK), "names this node's ranks for the server"),
+        ("HOROVOD_RANK", protocol.RANK, "as the launcher counts"),
+        ("HOROVOD_SIZE", str(shape.world_size), f"{many(shape.nodes, 'node')} × {many(per_node, 'rank')}"),
+        ("HOROVOD_LOCAL_RANK", protocol.LOCAL_RANK, "as the launcher counts on this node"),
+        ("HOROVOD_LOCAL_SIZE", protocol.LOCAL_SIZE, "ranks on this node"),
+        ("HOROVOD_CROSS_RANK", protocol.NODE_RANK, "place among the ranks of this local rank"),
+        ("HOROVOD_CROSS_SIZE", peers, "ranks with this local rank"),
+        *(interface if shape.nodes > 1 else ()),
+    )

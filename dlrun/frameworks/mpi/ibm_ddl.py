@@ -1,0 +1,38 @@
+"""IBM DDL: an MPI program that reads the cluster's shape from `DDL_OPTIONS`; `ddlrun` is not needed.
+
+As `ddlrun` sets it (IBM WML CE documentation, "Using the ddlrun tool"): `-mode MODE:GPUSxHOSTSxRACKSxAISLES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dlrun.frameworks.common import defaults
+from dlrun.frameworks.protocol import Role, Shape
+from dlrun.model.keys import key
+from dlrun.model.text import Text
+
+NAME = "ibm_ddl"
+TITLE = "IBM Distributed Deep Learning"
+LAUNCHERS = defaults.MPI_LAUNCHERS
+ports = defaults.no_ports
+comm_cores = defaults.no_comm_cores
+problems = defaults.no_problems
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of IBM DDL jobs."""
+
+    mode: str = key("DDL's algorithm", default="p", pattern=r"[a-z]+")
+
+
+def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
+    """One process a GPU."""
+    layout = f"-mode {options.mode}:{shape.ranks_per_node}x{shape.nodes}x1x1"
+    why = f"{shape.ranks_per_node} ranks on each of {shape.nodes} hosts, in one rack"
+    variables = defaults.settings(
+        "IBM WML CE documentation, Using the ddlrun tool", ("DDL_OPTIONS", layout, why)
+    )
+    return (Role(name="rank", place="rank", argv=tuple(command), variables=variables),)

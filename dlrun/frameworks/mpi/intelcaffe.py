@@ -1,0 +1,159 @@
+"""Intel Caffe with MLSL under Intel MPI: as its `scripts/run_intelcaffe.sh` would start it, from the placement.
+
+The formulas are those of that script (repository intel/caffe); the cores of MLSL's servers are the placement's
+communication cores instead of fixed numbers from 6 on, which lie outside small nodes. Two of its faults are not
+repeated: it removes every file in `/dev/shm` and kills all users' `ep_server`, `caffe` and `mpiexec.hydra`, and
+its one list of internal threads for all ranks is read wrongly by all but the first (each rank is given its own).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dlrun.frameworks.common import defaults
+from dlrun.frameworks.protocol import Role, Setting, Shape
+from dlrun.model.cpuset import format_list
+from dlrun.model.installed import Installed
+from dlrun.model.keys import key
+from dlrun.model.placement import RankPlacement
+from dlrun.model.problem import Problem
+from dlrun.model.text import Shell, Text
+
+NAME = "intelcaffe"
+TITLE = "Intel Caffe"
+LAUNCHERS = ("intelmpi", "srun", "ibrun")
+ports = defaults.no_ports
+_SCRIPT = "intel/caffe scripts/run_intelcaffe.sh"
+_MLSL = "Intel MLSL, src/comm_ep.cpp"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of Intel Caffe jobs."""
+
+    servers: int = key(
+        "MLSL servers of each rank, each with a core of its own; Xeon Phi wants 4", default=2, minimum=0
+    )
+    mlsl_root: str | None = key("where MLSL is installed; default: MLSL_ROOT of a module", default=None)
+    allreduce: str | None = key(
+        "algorithm of non-blocking all-reduce (I_MPI_ADJUST_IALLREDUCE)", default=None
+    )
+    message_priority: bool = key("let small messages overtake large ones", default=False)
+    message_priority_threshold: int = key("bytes from which a message is large", default=10000, minimum=1)
+
+
+def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
+    """One `caffe train` a rank."""
+    variables = (*_mlsl(shape, options), *_threads(shape), *_network(shape, options))
+    return (Role(name="rank", place="rank", argv=tuple(command), variables=variables),)
+
+
+def comm_cores(options: Options) -> int:
+    """One for each MLSL server."""
+    return options.servers
+
+
+def problems(
+    shape: Shape,
+    command: Sequence[Text],
+    options: Options,
+    variables: Mapping[str, str],
+    installed: Installed,
+) -> Sequence[Problem]:
+    """Servers without cores, and priorities that MLSL has for some numbers of ranks only."""
+    found = []
+    if options.servers and not _servers(shape):
+        found.append(
+            Problem(
+                code="DLR048",
+                message="MLSL's servers get no cores of their own: ranks are not bound by the plan",
+                help="use whole nodes of a described type (`exclusive: true`), or `intelcaffe.servers: 0`",
+                warning=True,
+            )
+        )
+    if options.message_priority and shape.world_size & (shape.world_size - 1):
+        found.append(
+            Problem(
+                code="DLR049",
+                message=f"MLSL's message priority needs a power of two of ranks, and there are {shape.world_size}",
+                help="use 2, 4, 8 … ranks, or leave `message_priority` out",
+            )
+        )
+    return found
+
+
+def _servers(shape: Shape) -> tuple[int, ...]:
+    """The communication cores of all ranks of a node, in order of local rank."""
+    return tuple(core for rank in shape.ranks for core in rank.comm)
+
+
+def _mlsl(shape: Shape, options: Options) -> tuple[Setting, ...]:
+    count = len(shape.ranks[0].comm) if shape.ranks else options.servers
+    root: str | Shell = options.mlsl_root or Shell(
+        "${MLSL_ROOT:?set it by a module, mlslvars.sh or intelcaffe.mlsl_root}"
+    )
+    said: list[tuple[str, str | Shell | Text, str]] = [
+        ("MLSL_ROOT", root, "MLSL does not start without it"),
+        ("MLSL_NUM_SERVERS", str(count), "one for each communication core of the rank"),
+        ("MLSL_LOG_LEVEL", "1", "errors and warnings"),
+    ]
+    if cores := _servers(shape):
+        where = ",".join(map(str, cores))
+        said.append(("MLSL_SERVER_AFFINITY", where, "the communication cores of all ranks of a node"))
+    if count:
+        why = "servers are spawned, and Intel MPI from 2019 on allows that only if asked"
+        said.append(("I_MPI_SPAWN", "1", why))
+    if options.message_priority:
+        threshold = str(options.message_priority_threshold)
+        said += [
+            ("MLSL_MSG_PRIORITY", "1", "as the spec says"),
+            ("MLSL_MSG_PRIORITY_THRESHOLD", threshold, "bytes from which a message is large"),
+        ]
+    return defaults.settings(_MLSL, *said)
+
+
+def _threads(shape: Shape) -> tuple[Setting, ...]:
+    """OpenMP's and Caffe's own threads."""
+    said: list[tuple[str, str | Shell | Text, str]] = [
+        ("KMP_HW_SUBSET", "1t", "one thread on each core"),
+        ("GLOG_minloglevel", "0", "as the script starts it"),
+    ]
+    if len(shape.ranks) == 1:
+        cores = format_list(shape.ranks[0].cores)
+        affinity = f"proclist=[{cores}],granularity=thread,explicit"
+        said.append(("KMP_AFFINITY", affinity, "one rank a node: its compute cores by name"))
+    else:
+        why = "ranks share the node: threads in order on the rank's own cores"
+        said.append(("KMP_AFFINITY", "granularity=fine,compact,1,0", why))
+    if shape.ranks:
+        pins = " ".join(_internal(rank) for rank in shape.ranks)
+        own = Shell(f'$(set -- {pins}; shift "$DLRUN_LOCAL_RANK"; printf %s "$1")')
+        why = "the last two hardware threads of the rank, of its own only"
+        said.append(("INTERNAL_THREADS_PIN", own, why))
+    return defaults.settings(_SCRIPT, *said)
+
+
+def _internal(rank: RankPlacement) -> str:
+    """The last two second hardware threads of a rank's cores, or where there are none its last two cores.
+
+    The script computes total × (ht - 1) + total × (p + 1) / ppn - 1 and the one before it.
+    """
+    second = {pu for siblings in rank.comm_siblings for pu in siblings} | (set(rank.mask) - set(rank.cores))
+    own = sorted(second or {*rank.cores, *rank.comm})
+    return ",".join(map(str, own[-2:]))
+
+
+def _network(shape: Shape, options: Options) -> tuple[Setting, ...]:
+    """What `I_MPI_FABRICS=shm:tmi` with `I_MPI_TMI_PROVIDER=psm2`, or `shm:tcp`, is called today."""
+    providers = {"omni-path": "psm2", "ethernet": "tcp"}
+    said: list[tuple[str, str | Shell | Text, str]] = []
+    if shape.nodes > 1 and shape.fabric in providers:
+        was = "shm:tmi with I_MPI_TMI_PROVIDER=psm2" if shape.fabric == "omni-path" else "shm:tcp"
+        why = f"the site's fabric; before Intel MPI 2019 this was I_MPI_FABRICS={was}"
+        said.append(("FI_PROVIDER", providers[shape.fabric], why))
+        if shape.fabric == "ethernet" and shape.interface:
+            said.append(("FI_TCP_IFACE", shape.interface, "the site's fabric; was I_MPI_TCP_NETMASK"))
+    if options.allreduce is not None:
+        said.append(("I_MPI_ADJUST_IALLREDUCE", options.allreduce, "as the spec says"))
+    return defaults.settings("Intel MPI Library Developer Reference", *said)

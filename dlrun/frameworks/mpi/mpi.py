@@ -1,0 +1,53 @@
+"""MPI programs: the launcher starts the ranks, MPI_Init finds the others, and nothing more is set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dlrun.frameworks.common import defaults
+from dlrun.frameworks.protocol import Role, Shape
+from dlrun.model.text import Text
+
+NAME = "mpi"
+TITLE = "MPI program"
+LAUNCHERS = defaults.MPI_LAUNCHERS
+ports = defaults.no_ports
+comm_cores = defaults.no_comm_cores
+problems = defaults.no_problems
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """An MPI program has no options of its own."""
+
+
+def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
+    """One process for each rank."""
+    return (Role(name="rank", place="rank", argv=tuple(command)),)
+
+
+class Library:
+    """A library whose programs are started as any MPI program is; only its name and title are its own."""
+
+    LAUNCHERS = LAUNCHERS
+    Options = Options
+    ports, comm_cores = staticmethod(ports), staticmethod(comm_cores)
+    problems, roles = staticmethod(problems), staticmethod(roles)
+
+    def __init__(self, name: str, title: str) -> None:
+        self.NAME, self.TITLE = name, title
+
+
+# Caffe-MPI README, "Try your first MPI Caffe": its first process keeps the parameters.
+caffe_mpi = Library("caffe_mpi", "Caffe-MPI")
+# Chainer documentation, Distributed training: the communicator `naive` needs no GPU.
+chainermn = Library("chainermn", "ChainerMN")
+# CNTK documentation, Multiple GPUs and machines; CNTK 2.7 needs Open MPI 1.10.
+cntk = Library("cntk", "CNTK")
+# NVIDIA/caffe, src/caffe/clusters.cpp; `--gpu` chooses each rank's GPUs.
+nvcaffe = Library("nvcaffe", "NVIDIA Caffe")
+# Theano-MPI, theanompi/run_bsp.sh: its worker takes its device as an argument, `cuda{{ local_rank }}`.
+theano_mpi = Library("theano_mpi", "Theano-MPI")
+# TorchMPI for Lua Torch: facebookresearch/TorchMPI, docs/launchscripts.md.
+torch_mpi = Library("torch_mpi", "TorchMPI")

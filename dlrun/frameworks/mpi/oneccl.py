@@ -1,0 +1,60 @@
+"""Programs that call oneCCL: MPI starts them, and oneCCL's workers have the placement's communication cores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dlrun.frameworks.common import defaults
+from dlrun.frameworks.mpi import ccl_workers
+from dlrun.frameworks.protocol import Role, Shape
+from dlrun.model.installed import Installed
+from dlrun.model.keys import key
+from dlrun.model.problem import Problem
+from dlrun.model.text import Text
+
+NAME = "oneccl"
+TITLE = "oneCCL program"
+LAUNCHERS = ("intelmpi", "hydra", "srun", "pals", "ibrun")
+ports = defaults.no_ports
+_SOURCE = "oneCCL documentation, Environment variables"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of oneCCL programs."""
+
+    workers: int = key(
+        "oneCCL worker threads of each rank, each with a core of its own", default=1, minimum=1
+    )
+
+
+def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
+    """One process a rank; its workers' cores are told for all ranks of a node, in order of local rank."""
+    transport = defaults.settings(_SOURCE, ("CCL_ATL_TRANSPORT", "mpi", "the launcher is an MPI's"))
+    variables = (*transport, *ccl_workers.workers(shape, options.workers))
+    return (Role(name="rank", place="rank", argv=tuple(command), variables=variables),)
+
+
+def comm_cores(options: Options) -> int:
+    """One for each worker."""
+    return options.workers
+
+
+def problems(
+    shape: Shape,
+    command: Sequence[Text],
+    options: Options,
+    variables: Mapping[str, str],
+    installed: Installed,
+) -> Sequence[Problem]:
+    """Workers without cores of their own: with I_MPI_PIN=0, oneCCL cannot find any by itself."""
+    if any(rank.comm for rank in shape.ranks) or "CCL_WORKER_AFFINITY" in variables:
+        return ()
+    problem = Problem(
+        code="DLR048",
+        message="oneCCL's workers get no cores of their own: ranks are not bound by the plan",
+        help="use whole nodes of a described type (`exclusive: true`), or set `CCL_WORKER_AFFINITY`",
+        warning=True,
+    )
+    return (problem,)

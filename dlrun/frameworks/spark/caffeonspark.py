@@ -1,0 +1,33 @@
+"""CaffeOnSpark: a Spark application, with one task on each worker that has all of its cores.
+
+As in the CaffeOnSpark wiki, "Running CaffeOnSpark on a standalone cluster": the command is its `spark-submit` line
+without the master and these two settings; `-clusterSize {{ nodes }}` and `-connection` are the program's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dlrun.frameworks import protocol
+from dlrun.frameworks.protocol import Role, Shape
+from dlrun.frameworks.spark import spark
+from dlrun.frameworks.spark.spark import LAUNCHERS, Options, comm_cores, ports, problems
+from dlrun.model.text import Shell, Text
+
+NAME = "caffeonspark"
+TITLE = "CaffeOnSpark"
+
+__all__ = ["LAUNCHERS", "NAME", "TITLE", "Options", "comm_cores", "ports", "problems", "roles"]
+
+
+def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
+    """Spark's roles; the driver asks for one task a worker."""
+    *cluster, driver = spark.roles(shape, command, options)
+    one_each = (
+        Text.of("--conf"),
+        Text.of("spark.cores.max=", Shell(f"$(({protocol.CORES.code} * {shape.nodes}))")),
+        Text.of("--conf"),
+        Text.of("spark.task.cpus=", protocol.CORES),
+    )
+    return (*cluster, replace(driver, argv=(driver.argv[0], *one_each, *driver.argv[1:])))

@@ -1,0 +1,34 @@
+"""Deeplearning4j: a Spark application whose parameter server is told each node's address.
+
+As in its documentation, "Distributed Deep Learning on Spark": `DL4J_VOID_IP` is read where the program sets no
+network mask.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from dlrun.frameworks import protocol
+from dlrun.frameworks.common import defaults
+from dlrun.frameworks.protocol import Role, Shape
+from dlrun.frameworks.spark import spark
+from dlrun.frameworks.spark.spark import LAUNCHERS, Options, comm_cores, ports, problems
+from dlrun.model.text import Text
+
+NAME = "deeplearning4j"
+TITLE = "Deeplearning4j"
+
+__all__ = ["LAUNCHERS", "NAME", "TITLE", "Options", "comm_cores", "ports", "problems", "roles"]
+
+
+def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
+    """Spark's roles, with the address in workers (whose executors inherit it) and driver."""
+    own = defaults.settings(
+        "Deeplearning4j documentation, Distributed Deep Learning on Spark",
+        ("DL4J_VOID_IP", protocol.OWN_ADDRESS, "this node, by the site's address rule"),
+    )
+    return tuple(
+        role if role.name == "master" else replace(role, variables=(*role.variables, *own))
+        for role in spark.roles(shape, command, options)
+    )

@@ -1,0 +1,105 @@
+"""Spark: a standalone master and workers on the granted nodes, then the command through `spark-submit` on the first.
+
+As in the Spark documentation, "Spark Standalone Mode". The command is a Python program, or a whole `spark-submit`
+line; where the master is, is added. `sbin/start-master.sh` is not needed (and not in PySpark's wheel).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dlrun.frameworks import protocol
+from dlrun.frameworks.common import defaults
+from dlrun.frameworks.common.agent import split_python
+from dlrun.frameworks.protocol import Role, Setting, Shape
+from dlrun.model.keys import key
+from dlrun.model.text import Shell, Text
+from dlrun.model.units import Bytes
+
+NAME = "spark"
+TITLE = "Spark"
+LAUNCHERS: tuple[str, ...] = ()
+comm_cores = defaults.no_comm_cores
+problems = defaults.no_problems
+_SOURCE = "Spark documentation, Spark Standalone Mode"
+_PAGE = protocol.port(1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of Spark jobs."""
+
+    executor_memory: Bytes | None = key("memory of each executor; default: Spark's", default=None)
+
+
+def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
+    """The master, a worker on every node, and the driver."""
+    own = defaults.settings(
+        _SOURCE, ("SPARK_LOCAL_IP", protocol.OWN_ADDRESS, "this node, by the site's address rule")
+    )
+    daemon = "org.apache.spark.deploy"
+    url = Text.of("spark://", protocol.MASTER_IP, ":", protocol.MASTER_PORT)
+    alive = defaults.answers(_PAGE, "/json/", f'"aliveworkers" *: *{shape.nodes}\\b')
+    master = Role(
+        name="master",
+        place="first",
+        argv=_words("spark-class", f"{daemon}.master.Master", "--host", protocol.MASTER_IP)
+        + _words("--port", protocol.MASTER_PORT, "--webui-port", _PAGE),
+        variables=(*own, *_no_rest()),
+        service=True,
+        binds=False,
+        ready=defaults.listening(protocol.MASTER_PORT),
+    )
+    worker = Role(
+        name="worker",
+        place="node",
+        argv=_words("spark-class", f"{daemon}.worker.Worker", "--host", protocol.OWN_ADDRESS)
+        + _words("--webui-port", protocol.port(2), "--cores", protocol.CORES)
+        + _words("--work-dir", Text.of(protocol.RUN_DIR, "/logs/spark-", protocol.RANK), url),
+        variables=own,
+        service=True,
+        binds=False,
+        ready=alive,
+    )
+    driver = Role(
+        name="driver",
+        place="first",
+        argv=submit(command, url, options),
+        variables=own,
+        binds=False,
+    )
+    return (master, worker, driver)
+
+
+def ports(shape: Shape, options: Options) -> int:
+    """The master's, and the status pages of master and workers."""
+    return 3
+
+
+def submit(command: Sequence[Text], url: Text, options: Options) -> tuple[Text, ...]:
+    """The `spark-submit` line; what the command itself says comes later, and wins."""
+    python, program = split_python(command)
+    if command[0].literal is not None and command[0].literal.endswith("spark-submit"):
+        first, program = command[0], tuple(command[1:])
+    else:
+        first = Text.of("spark-submit")
+    words: list[str | Shell | Text] = ["--master", url]
+    words += ["--conf", Text.of("spark.driver.host=", protocol.MASTER_IP)]
+    words += ["--conf", Text.of("spark.driver.bindAddress=", protocol.MASTER_IP)]
+    words += ["--conf", "spark.ui.enabled=false"]
+    if options.executor_memory is not None:
+        words += ["--executor-memory", f"{max(1, options.executor_memory // 2**20)}m"]
+    if python is not None:
+        words += ["--conf", Text.of("spark.pyspark.python=", Shell(f"$(command -v {python})"))]
+    return (first, *_words(*words), *program)
+
+
+def _no_rest() -> tuple[Setting, ...]:
+    """The master's second way in, at a fixed port, where anybody may submit."""
+    why = "nobody needs it, and its port is the same for all jobs"
+    return defaults.settings(_SOURCE, ("SPARK_MASTER_OPTS", "-Dspark.master.rest.enabled=false", why))
+
+
+def _words(*words: str | Shell | Text) -> tuple[Text, ...]:
+    return tuple(Text.of(word) for word in words)

@@ -1,0 +1,126 @@
+"""TensorFlow: every task reads the whole cluster and its own place in it from `TF_CONFIG`.
+
+As in the TensorFlow guide, "Distributed training with TensorFlow", and `TFConfigClusterResolver`. Under
+`parameter_server` all tasks run the same command: the chief trains, `ps` and `worker` tasks serve for ever.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from dlrun.frameworks import protocol
+from dlrun.frameworks.common import defaults
+from dlrun.frameworks.protocol import Role, Setting, Shape
+from dlrun.model.installed import Installed
+from dlrun.model.keys import key
+from dlrun.model.problem import Problem
+from dlrun.model.text import Shell, Text
+
+NAME = "tensorflow"
+TITLE = "TensorFlow"
+LAUNCHERS: tuple[str, ...] = ()
+comm_cores = defaults.no_comm_cores
+_SOURCE = "TensorFlow guide, Distributed training"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of TensorFlow jobs."""
+
+    strategy: Literal["multi_worker_mirrored", "parameter_server"] = key(
+        "which tf.distribute strategy the program uses", default="multi_worker_mirrored"
+    )
+    ps_per_node: int = key("parameter servers on each node (parameter_server)", default=1, minimum=1)
+
+
+def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
+    """One worker a rank; with parameter servers also those, and the chief on the first node."""
+    argv = tuple(command)
+    if options.strategy == "multi_worker_mirrored":
+        return (Role(name="rank", place="rank", argv=argv, variables=worker_config(shape)),)
+    tasks = cluster(shape, servers=options.ps_per_node, chief=True)
+    hidden = _no_gpus() if shape.gpus_per_node else ()
+    return (
+        Role(
+            name="ps",
+            place="node",
+            per_node=options.ps_per_node,
+            argv=argv,
+            variables=(*config(tasks, "ps"), *hidden),
+            service=True,
+            binds=False,
+        ),
+        Role(name="worker", place="rank", argv=argv, variables=config(tasks, "worker"), service=True),
+        Role(
+            name="chief",
+            place="first",
+            argv=argv,
+            variables=(*config(tasks, "chief"), *hidden),
+            binds=False,
+        ),
+    )
+
+
+def ports(shape: Shape, options: Options) -> int:
+    """One for every task of a node."""
+    if options.strategy == "multi_worker_mirrored":
+        return shape.ranks_per_node
+    return shape.ranks_per_node + options.ps_per_node + 1
+
+
+def problems(
+    shape: Shape,
+    command: Sequence[Text],
+    options: Options,
+    variables: Mapping[str, str],
+    installed: Installed,
+) -> Sequence[Problem]:
+    """A warning if `tf.keras` is Keras 3, whose `fit` fails under MultiWorkerMirroredStrategy."""
+    legacy = variables.get("TF_USE_LEGACY_KERAS", "0") in ("1", "True", "true")
+    if options.strategy != "multi_worker_mirrored" or shape.world_size == 1 or legacy:
+        return ()
+    if installed.version("keras") < (3,):
+        return ()
+    absent = "" if installed.has("tf-keras") else "install `tf_keras` and "
+    problem = Problem(
+        code="DLR036",
+        message="`model.fit` of Keras 3 fails under MultiWorkerMirroredStrategy",
+        help=f"{absent}set `TF_USE_LEGACY_KERAS: 1` under `environment.variables`, or write the training loop",
+        warning=True,
+    )
+    return (problem,)
+
+
+def _no_gpus() -> tuple[Setting, ...]:
+    """What keeps servers and chief off the GPUs, which are the workers'."""
+    why = "else each process takes nearly all memory of all GPUs, which the workers beside it need"
+    return defaults.settings("TensorFlow guide, Use a GPU", ("CUDA_VISIBLE_DEVICES", "-1", why))
+
+
+def worker_config(shape: Shape) -> tuple[Setting, ...]:
+    """`TF_CONFIG` of a rank in a cluster of workers alone."""
+    return config(cluster(shape), "worker")
+
+
+def config(tasks: Mapping[str, Shell], task: str) -> tuple[Setting, ...]:
+    """`TF_CONFIG` of a process: endpoints of all tasks by kind, and which of them it is."""
+    parts: list[str | Shell] = ['{"cluster": {']
+    for number, (kind, endpoints) in enumerate(tasks.items()):
+        parts += [", " if number else "", f"{json.dumps(kind)}: [", endpoints, "]"]
+    parts += ["}, ", f'"task": {{"type": "{task}", "index": ', protocol.RANK, "}}"]
+    why = "all tasks in order of rank, and which one this is"
+    return defaults.settings(_SOURCE, ("TF_CONFIG", Text.of(*parts), why))
+
+
+def cluster(shape: Shape, *, servers: int = 0, chief: bool = False) -> dict[str, Shell]:
+    """Endpoints of each kind of task; those of one node have ports side by side."""
+    per_node = shape.ranks_per_node
+    tasks = {"worker": protocol.endpoints(0, per_node, shape.world_size, quoted=True)}
+    if servers:
+        tasks["ps"] = protocol.endpoints(per_node, servers, servers * shape.nodes, quoted=True)
+    if chief:
+        tasks["chief"] = protocol.endpoints(per_node + servers, 1, 1, quoted=True)
+    return tasks

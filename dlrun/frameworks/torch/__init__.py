@@ -1,0 +1,1 @@
+"""Frameworks over torch.distributed: `env_ranks` (the rendezvous that all of them read), `torch`, and what builds on it."""

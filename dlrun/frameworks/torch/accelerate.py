@@ -1,0 +1,88 @@
+"""Hugging Face Accelerate: torch's `env://`, which `Accelerator()` reads, or `accelerate launch` on each node.
+
+Its launcher as in Accelerate 1.15, `accelerate/commands/launch.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dlrun.frameworks import protocol
+from dlrun.frameworks.common import agent as own_agent
+from dlrun.frameworks.common import defaults
+from dlrun.frameworks.protocol import Role, Setting, Shape
+from dlrun.frameworks.torch import env_ranks
+from dlrun.frameworks.torch.env_ranks import LAUNCHERS, comm_cores, ports
+from dlrun.model.installed import Installed
+from dlrun.model.problem import Problem
+from dlrun.model.record import record
+from dlrun.model.text import Shell, Text
+
+NAME = "accelerate"
+TITLE = "Hugging Face Accelerate"
+__all__ = ["LAUNCHERS", "NAME", "TITLE", "Options", "comm_cores", "ports", "problems", "roles"]
+_LAUNCH = "accelerate launch"
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of Accelerate jobs."""
+
+    agent: bool = own_agent.wanted(_LAUNCH)
+    agent_arguments: tuple[str, ...] = own_agent.arguments(_LAUNCH)
+
+
+def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
+    """One process a rank, or one `accelerate launch` a node."""
+    agent = _launch(shape, command, options) if options.agent else None
+    return env_ranks.ranks_or_agent(shape, command, agent, *_cpu(shape))
+
+
+def problems(
+    shape: Shape,
+    command: Sequence[Text],
+    options: Options,
+    variables: Mapping[str, str],
+    installed: Installed,
+) -> Sequence[Problem]:
+    """A Gloo interface that cannot reach other nodes, and ways to have the launcher train separate copies."""
+    found = [
+        *env_ranks.gloo_problems(shape, variables),
+        *own_agent.problems(shape, options, program=_LAUNCH, even=True),
+    ]
+    if {"--cpu", "--use_cpu"} & set(options.agent_arguments):
+        found.append(
+            Problem(
+                code="DLR046",
+                message="`accelerate launch --cpu` trains one separate copy in each process, without a word",
+                help="leave it out: without GPUs dlrun sets `ACCELERATE_USE_CPU`",
+            )
+        )
+    return found
+
+
+def _cpu(shape: Shape) -> tuple[Setting, ...]:
+    if shape.gpus_per_node:
+        return ()
+    cpu = ("ACCELERATE_USE_CPU", "true", "there are no GPUs")
+    return defaults.settings("Accelerate documentation, Launching on CPUs", cpu)
+
+
+def _launch(shape: Shape, command: Sequence[Text], options: Options) -> tuple[str | Shell | Text, ...]:
+    """Of all its ways only the one called multi-GPU starts ranks that know of one another, on CPUs too.
+
+    A configuration file, or a choice such as `--use_fsdp`, says itself which way; what it leaves open is said here.
+    """
+    start, program, python = own_agent.module(command, "accelerate.commands.launch")
+    said = {argument.partition("=")[0] for argument in options.agent_arguments}
+    own = {"--config_file", "--use_deepspeed", "--use_fsdp", "--use_megatron_lm", "--multi_gpu"}
+    words: list[str | Shell | Text] = []
+    if shape.world_size > 1 and not (own & said and shape.gpus_per_node):
+        words.append("--multi_gpu")
+    if "--config_file" not in said:
+        words += ["--mixed_precision", "no", "--dynamo_backend", "no"]
+    words += ["--same_network", "--deepspeed_multinode_launcher", "standard"]
+    words += ["--num_machines", str(shape.nodes), "--machine_rank", protocol.NODE_RANK]
+    words += ["--num_processes", str(shape.world_size)]
+    words += ["--main_process_ip", protocol.MASTER_ADDR, "--main_process_port", protocol.MASTER_PORT]
+    return (*start, *words, *options.agent_arguments, *([] if python else ["--no_python"]), *program)

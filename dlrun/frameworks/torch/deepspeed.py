@@ -1,0 +1,75 @@
+"""DeepSpeed: torch's `env://`, which `deepspeed.init_distributed` reads, or the `deepspeed` launcher on each node.
+
+The launcher as in DeepSpeed 0.19, `deepspeed/launcher/runner.py`: with `--no_ssh` it starts the ranks of one node.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dlrun.frameworks import protocol
+from dlrun.frameworks.common import agent as own_agent
+from dlrun.frameworks.common import defaults
+from dlrun.frameworks.protocol import Role, Setting, Shape
+from dlrun.frameworks.torch import env_ranks
+from dlrun.frameworks.torch.env_ranks import LAUNCHERS, comm_cores, ports
+from dlrun.model.installed import Installed
+from dlrun.model.problem import Problem
+from dlrun.model.record import record
+from dlrun.model.text import Shell, Text
+
+NAME = "deepspeed"
+TITLE = "DeepSpeed"
+__all__ = ["LAUNCHERS", "NAME", "TITLE", "Options", "comm_cores", "ports", "problems", "roles"]
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of DeepSpeed jobs; its configuration is the program's."""
+
+    agent: bool = own_agent.wanted("deepspeed")
+    agent_arguments: tuple[str, ...] = own_agent.arguments("deepspeed")
+
+
+def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
+    """One process a rank, or one launcher a node."""
+    agent = _launcher(shape, command, options) if options.agent else None
+    return env_ranks.ranks_or_agent(shape, command, agent, *_cpu(shape))
+
+
+def problems(
+    shape: Shape,
+    command: Sequence[Text],
+    options: Options,
+    variables: Mapping[str, str],
+    installed: Installed,
+) -> Sequence[Problem]:
+    """A lock that a killed compilation has left, for which every rank would wait, and what all of its kind have."""
+    locks = [
+        Problem(
+            code="DLR047",
+            message=f"`{lock}` is left of a compilation: if that was killed, every rank waits for it for ever",
+            help="remove it, unless DeepSpeed is compiling there now",
+            warning=True,
+        )
+        for lock in installed.locks
+    ]
+    of_agent = own_agent.problems(shape, options, program="deepspeed", even=False)
+    return (*env_ranks.gloo_problems(shape, variables), *of_agent, *locks)
+
+
+def _cpu(shape: Shape) -> tuple[Setting, ...]:
+    if shape.gpus_per_node:
+        return ()
+    return defaults.settings(
+        "DeepSpeed, accelerator/real_accelerator.py", ("DS_ACCELERATOR", "cpu", "there are no GPUs")
+    )
+
+
+def _launcher(shape: Shape, command: Sequence[Text], options: Options) -> tuple[str | Shell | Text, ...]:
+    """Ranks are told by environment alone, as without the launcher, and not by a `--local_rank` of the command."""
+    start, program, python = own_agent.module(command, "deepspeed.launcher.runner")
+    words: list[str | Shell | Text] = ["--hostfile", own_agent.hostfile(shape)]
+    words += ["--no_ssh", "--node_rank", protocol.NODE_RANK]
+    words += ["--master_addr", protocol.MASTER_ADDR, "--master_port", protocol.MASTER_PORT, "--no_local_rank"]
+    return (*start, *words, *options.agent_arguments, *([] if python else ["--no_python"]), *program)

@@ -1,0 +1,73 @@
+"""Ranks that find one another by torch's `env://`: what torch, DeepSpeed, Accelerate, Lightning and Keras are told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dlrun.frameworks import protocol
+from dlrun.frameworks.common import agent as own_agent
+from dlrun.frameworks.common import defaults
+from dlrun.frameworks.protocol import Role, Setting, Shape
+from dlrun.model.problem import Problem
+from dlrun.model.text import Shell, Text
+from dlrun.model.units import many
+
+LAUNCHERS: tuple[str, ...] = ()
+ports = defaults.one_port
+comm_cores = defaults.no_comm_cores
+_TORCH = "PyTorch documentation, torch.distributed"
+
+
+def ranks(shape: Shape, command: Sequence[Text], *more: Setting) -> tuple[Role]:
+    """One process a rank, told by `env://` and by whatever else its library reads."""
+    variables = (*environment(shape), *more)
+    return (Role(name="rank", place="rank", argv=tuple(command), variables=variables),)
+
+
+def ranks_or_agent(
+    shape: Shape, command: Sequence[Text], agent: Sequence[str | Shell | Text] | None, *more: Setting
+) -> tuple[Role]:
+    """One process a rank, or, where `agent` says how to start one, an agent on each node that tells its ranks itself."""
+    if agent is None:
+        return ranks(shape, command, *more)
+    return own_agent.on_each_node(agent, (*gloo_interface(shape), *more))
+
+
+def environment(shape: Shape) -> tuple[Setting, ...]:
+    """What `env://` reads in each rank, and the interface that Gloo uses between nodes."""
+    said = defaults.settings(
+        _TORCH,
+        ("MASTER_ADDR", protocol.MASTER_ADDR, "rank 0's node, by the site's address rule"),
+        ("MASTER_PORT", protocol.MASTER_PORT, "derived from the job id, found free on rank 0's node"),
+        (
+            "WORLD_SIZE",
+            str(shape.world_size),
+            f"{many(shape.nodes, 'node')} × {many(shape.ranks_per_node, 'rank')}",
+        ),
+        ("RANK", protocol.RANK, "as the launcher counts"),
+        ("LOCAL_RANK", protocol.LOCAL_RANK, "as the launcher counts on this node"),
+        ("LOCAL_WORLD_SIZE", protocol.LOCAL_SIZE, "ranks on this node"),
+        ("GROUP_RANK", protocol.NODE_RANK, "which node this is, as torchrun calls it"),
+    )
+    return (*said, *gloo_interface(shape))
+
+
+def gloo_interface(shape: Shape) -> tuple[Setting, ...]:
+    """The interface for torch's Gloo; nothing on one node, or where the site names none."""
+    if shape.interface is None or shape.nodes == 1:
+        return ()
+    why = "Gloo talks over the site's fabric, not the interface that the host name happens to mean"
+    return defaults.settings(_TORCH, ("GLOO_SOCKET_IFNAME", shape.interface, why))
+
+
+def gloo_problems(shape: Shape, variables: Mapping[str, str]) -> list[Problem]:
+    """A Gloo interface that cannot reach other nodes."""
+    if variables.get("GLOO_SOCKET_IFNAME") != "lo" or shape.nodes == 1:
+        return []
+    return [
+        Problem(
+            code="DLR040",
+            message="`GLOO_SOCKET_IFNAME: lo` keeps Gloo on the loopback interface, which no other node can reach",
+            help="leave it out, or name the interface between the nodes",
+        )
+    ]

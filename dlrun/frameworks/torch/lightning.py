@@ -1,0 +1,55 @@
+"""PyTorch Lightning: each rank is started for it, and says so by `LOCAL_RANK`.
+
+As in Lightning 2.6, `fabric/plugins/environments/lightning.py`. `Trainer(num_nodes=, devices=)` must agree with the
+job: pass `{{ nodes }}` and `{{ ranks_per_node }}` in the command.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from dlrun.frameworks import protocol
+from dlrun.frameworks.common import defaults
+from dlrun.frameworks.protocol import Role, Shape
+from dlrun.frameworks.torch import env_ranks
+from dlrun.frameworks.torch.env_ranks import LAUNCHERS, comm_cores, ports
+from dlrun.model.installed import Installed
+from dlrun.model.problem import Problem
+from dlrun.model.text import Text
+
+NAME = "lightning"
+TITLE = "PyTorch Lightning"
+__all__ = ["LAUNCHERS", "NAME", "TITLE", "Options", "comm_cores", "ports", "problems", "roles"]
+_SOURCE = "Lightning 2.6, fabric/plugins/environments/lightning.py"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Lightning jobs have no options of their own."""
+
+
+def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
+    """One process a rank."""
+    node = defaults.settings(_SOURCE, ("NODE_RANK", protocol.NODE_RANK, "which node this is"))
+    return env_ranks.ranks(shape, command, *node)
+
+
+def problems(
+    shape: Shape,
+    command: Sequence[Text],
+    options: Options,
+    variables: Mapping[str, str],
+    installed: Installed,
+) -> Sequence[Problem]:
+    """Uneven nodes, which a Trainer cannot have, and a Gloo interface that cannot reach other nodes."""
+    found = env_ranks.gloo_problems(shape, variables)
+    if shape.world_size != shape.nodes * shape.ranks_per_node:
+        found.append(
+            Problem(
+                code="DLR039",
+                message="a Lightning Trainer has the same number of devices on every node, and the last node has fewer",
+                help="leave `resources.ranks` out, or use a multiple of `ranks_per_node`",
+            )
+        )
+    return found

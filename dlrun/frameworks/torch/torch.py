@@ -1,0 +1,89 @@
+"""torch.distributed: `env://` with one launched process a rank, or the elastic agent `torchrun` on each node.
+
+Variables as in the PyTorch documentation, "Environment variable initialization" of torch.distributed,
+and "torchrun (Elastic Launch)".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from dlrun.frameworks import protocol
+from dlrun.frameworks.common import agent as own_agent
+from dlrun.frameworks.protocol import Role, Shape
+from dlrun.frameworks.torch import env_ranks
+from dlrun.frameworks.torch.env_ranks import LAUNCHERS, comm_cores, ports
+from dlrun.model.installed import Installed
+from dlrun.model.keys import key
+from dlrun.model.problem import Problem
+from dlrun.model.record import record
+from dlrun.model.text import Shell, Text
+
+NAME = "torch"
+TITLE = "PyTorch torch.distributed"
+__all__ = ["LAUNCHERS", "NAME", "TITLE", "Options", "comm_cores", "ports", "problems", "roles"]
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Options:
+    """Options of torch.distributed jobs."""
+
+    agent: bool = own_agent.wanted("torchrun")
+    torchrun: bool = key("`agent: true` by the agent's own name", default=False)
+    agent_arguments: tuple[str, ...] = own_agent.arguments("torchrun")
+    rendezvous: Literal["static", "c10d"] = key("how torchrun's agents find one another", default="static")
+    max_restarts: int = key("how often torchrun restarts failed workers", default=0, minimum=0)
+
+
+def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
+    """One process a rank that reads env://, or one torchrun agent a node."""
+    agent = _torchrun(shape, command, options) if _by_agent(options) else None
+    return env_ranks.ranks_or_agent(shape, command, agent)
+
+
+def problems(
+    shape: Shape,
+    command: Sequence[Text],
+    options: Options,
+    variables: Mapping[str, str],
+    installed: Installed,
+) -> Sequence[Problem]:
+    """Settings that contradict one another, and a Gloo interface that cannot reach other nodes."""
+    only = ("max_restarts", *(["rendezvous"] if options.rendezvous != "static" else []))
+    return (
+        *env_ranks.gloo_problems(shape, variables),
+        *own_agent.problems(
+            shape, replace(options, agent=_by_agent(options)), program="torchrun", even=True, only=only
+        ),
+    )
+
+
+def _by_agent(options: Options) -> bool:
+    return options.agent or options.torchrun
+
+
+def _torchrun(shape: Shape, command: Sequence[Text], options: Options) -> tuple[str | Text, ...]:
+    start, program, python = own_agent.module(command, "torch.distributed.run")
+    words: list[str | Text] = [
+        f"--nnodes={shape.nodes}",
+        f"--nproc-per-node={shape.ranks_per_node}",
+        f"--max-restarts={options.max_restarts}",
+    ]
+    if options.rendezvous == "static":
+        words += [
+            Text.of("--node-rank=", protocol.NODE_RANK),
+            Text.of("--master-addr=", protocol.MASTER_ADDR),
+            Text.of("--master-port=", protocol.MASTER_PORT),
+        ]
+    else:
+        # Every node compares the end point's name with its own to find the host: say it outright
+        # (pytorch#73656: sites whose fabric names differ from host names never agree).
+        words += [
+            "--rdzv-backend=c10d",
+            Text.of("--rdzv-endpoint=", protocol.MASTER_ADDR, ":", protocol.MASTER_PORT),
+            Text.of("--rdzv-id=", protocol.RUN_ID),
+            Text.of("--rdzv-conf=is_host=", Shell("$(( DLRUN_NODE_RANK == 0 ))")),
+        ]
+    return (*start, *words, *options.agent_arguments, *([] if python else ["--no-python"]), *program)

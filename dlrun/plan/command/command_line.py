@@ -1,0 +1,104 @@
+"""The training command: what `{{ }}` in it may name, and what is said at each point of a sweep."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from dlrun.frameworks.protocol import Shape
+from dlrun.model.plan import DataPlan, Point, RolePlan
+from dlrun.model.record import record
+from dlrun.model.spec import Spec
+from dlrun.model.text import Shell, Text
+from dlrun.plan.command import expressions
+from dlrun.plan.decisions import Ledger
+from dlrun.plan.resources import Layout
+from dlrun.plan.roles import Choice
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Known:
+    """What the values are made from; `threads` is None where only the node knows them."""
+
+    spec: Spec
+    layout: Layout
+    threads: int | None
+    data: Sequence[DataPlan]
+
+
+def global_batch(spec: Spec, layout: Layout) -> int | None:
+    """Samples of a step over all ranks."""
+    return spec.batch_per_rank * layout.ranks if spec.batch_per_rank is not None else None
+
+
+_VALUES: Mapping[str, Callable[[Known], Any]] = {
+    "name": lambda known: known.spec.name,
+    "nodes": lambda known: known.layout.nodes,
+    "ranks_per_node": lambda known: known.layout.ranks_per_node,
+    "world_size": lambda known: known.layout.ranks,
+    "gpus_per_node": lambda known: known.layout.gpus_per_node,
+    "rank": lambda _: Shell("$DLRUN_RANK"),
+    "local_rank": lambda _: Shell("$DLRUN_LOCAL_RANK"),
+    "node_rank": lambda _: Shell("$DLRUN_NODE_RANK"),
+    "host": lambda _: Shell("$DLRUN_HOST"),
+    "job_dir": lambda _: Shell("$DLRUN_JOB_DIR"),
+    "run_dir": lambda _: Shell("$DLRUN_RUN_DIR"),
+    "threads": lambda known: Shell("$DLRUN_THREADS") if known.threads is None else known.threads,
+    "data": lambda known: {one.name: one.path for one in known.data},
+    "results": lambda known: Shell("$DLRUN_RESULTS") if known.spec.results else None,
+    "batch_per_rank": lambda known: known.spec.batch_per_rank,
+    "global_batch": lambda known: global_batch(known.spec, known.layout),
+}
+"""Every name that `{{ }}` has besides the parameters of a sweep; None: this job does not have it."""
+
+RESERVED = frozenset(_VALUES)
+"""Names that are the same at every point of a sweep, and so can be none of its parameters."""
+
+
+def commands(known: Known, sweep: Sequence[Mapping[str, str]], ledger: Ledger) -> list[tuple[Text, ...]]:
+    """The command with its `{{ }}` filled in, at each point of a sweep; without one, the one command."""
+    found = ((name, of(known)) for name, of in _VALUES.items())
+    names = {name: value for name, value in found if value is not None}
+    return [_fill(known.spec, {**names, **point}, ledger) for point in sweep or [{}]]
+
+
+def _fill(spec: Spec, names: Mapping[str, Any], ledger: Ledger) -> tuple[Text, ...]:
+    words = []
+    for index, argument in enumerate(spec.command):
+        try:
+            words.append(expressions.substitute(argument, names))
+        except expressions.ExpressionError as error:
+            hint = error.help
+            if error.name in ("batch_per_rank", "global_batch"):
+                hint = f"give `batch_per_rank:` to have it; {hint}"
+            ledger.problem("DLR029", str(error), f"command.{index}", "command", help=hint)
+    return tuple(words) or (Text.of(""),)
+
+
+def points(
+    sweep: Sequence[Mapping[str, str]],
+    commands: Sequence[tuple[Text, ...]],
+    role_plans: Sequence[RolePlan],
+    choice: Choice,
+    shape: Shape,
+) -> tuple[Point, ...]:
+    """The sweep's points, each with what the training role then runs.
+
+    Most frameworks start the command as it stands; where one does not, it is asked anew for each point.
+    """
+    main = next((role for role in role_plans if not role.service), None)
+    if not sweep or main is None:
+        return ()
+    size = len(commands[0])
+    plain = main.argv[-size:] == commands[0]
+
+    def argv(command: tuple[Text, ...]) -> tuple[Text, ...]:
+        if plain:
+            return (*main.argv[:-size], *command)
+        roles = choice.framework.roles(shape, command, choice.options)
+        return next(role.argv for role in roles if role.name == main.name)
+
+    return tuple(
+        Point(index=index, parameters=point, argv=argv(command))
+        for index, (point, command) in enumerate(zip(sweep, commands, strict=True))
+    )

@@ -1,0 +1,91 @@
+"""What a job has on the storage of its nodes: data sets, the venv and results, and what it asks for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal
+
+from dlrun.model.measured import Measured
+from dlrun.model.plan import DataPlan, ResultsPlan
+from dlrun.model.record import record
+from dlrun.model.site import NodeLocal, Site
+from dlrun.model.spec import Spec
+from dlrun.model.text import Text
+from dlrun.model.units import Bytes
+from dlrun.plan.data.sets import place_data, place_environment, place_results, stage_directory
+from dlrun.plan.decisions import Ledger
+from dlrun.plan.resources import Layout, usable_memory
+from dlrun.plan.roles import Choice, stage_keep, stage_launch
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """The decisions; `asking` and `lines` go to the scheduler, `launch` starts one process on each node (empty: none).
+
+    `keep` starts beside the training what waits for the job's end (empty: it can be started when that comes).
+    """
+
+    data: tuple[DataPlan, ...]
+    venv: DataPlan | None
+    results: ResultsPlan | None
+    asking: tuple[str, ...]
+    lines: tuple[str, ...]
+    directory: Text | None
+    launch: tuple[Text, ...]
+    keep: tuple[Text, ...]
+    scope: Literal["node", "job"]
+    quota: Bytes | None
+
+    @property
+    def stages_data(self) -> bool:
+        """Is any data set brought to the nodes?"""
+        return any(one.strategy != "in_place" for one in self.data)
+
+
+def decide(
+    spec: Spec, site: Site, layout: Layout, choice: Choice, measured: Mapping[str, Measured], ledger: Ledger
+) -> Storage:
+    """All of it, in the order in which one decision rests on another."""
+    local = site.storage.node_local
+    data = place_data(spec, site, layout.nodes, measured, ledger, memory=usable_memory(layout))
+    venv = place_environment(spec, site, data, ledger)
+    results = place_results(spec, site, layout.walltime, ledger)
+    sets = (*data, *filter(None, (venv,)))
+    asking, lines = _ask_for_storage(spec, local, layout.nodes, ledger)
+    directory = stage_directory(site, sets, results)
+    return Storage(
+        data=data,
+        venv=venv,
+        results=results,
+        asking=asking,
+        lines=lines,
+        directory=directory,
+        launch=stage_launch(site, layout, choice) if directory is not None else (),
+        keep=stage_keep(site, layout, choice) if directory is not None else (),
+        scope=local.scope if local else "node",
+        quota=local.quota if local and directory is not None else None,
+    )
+
+
+def _ask_for_storage(
+    spec: Spec, local: NodeLocal | None, nodes: int, ledger: Ledger
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The directives and the script's other lines by which a job asks for node-local storage."""
+    wanted = spec.resources.node_local
+    if local is None or not (wanted or spec.data or spec.results or spec.environment.stage):
+        return (), ()
+    texts = ([local.request] if local.request else [], list(local.lines))
+    if wanted is None and any("{gb}" in text for kind in texts for text in kind):
+        ledger.problem(
+            "DLR096",
+            "the site's node-local storage is made for each job, and the spec does not say how large",
+            "resources.node_local",
+            "data",
+            "resources",
+            help="give `resources: {node_local: 200GB}`, the space on each node",
+        )
+        return (), ()
+    total = (wanted or 0) * (nodes if local.scope == "job" else 1)
+    gigabytes = str(-(-total // 10**9))
+    directives, lines = (tuple(text.replace("{gb}", gigabytes) for text in kind) for kind in texts)
+    return directives, lines

@@ -1,0 +1,253 @@
+"""What cannot work, found before anything is submitted: the request against the site's limits."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+from dlrun.model.nearest import nearest
+from dlrun.model.site import Partition, Site
+from dlrun.model.spec import Spec
+from dlrun.model.units import Bytes, Duration
+from dlrun.plan.decisions import Ledger
+from dlrun.plan.resources import Layout
+
+
+def check(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
+    """Note every contradiction between spec, layout and site."""
+    _partition(spec, site, layout, ledger)
+    _limits(site, layout, ledger)
+    _node(spec, layout, ledger)
+    _share(spec, site, layout, ledger)
+    _options(spec, site, layout, ledger)
+    _batch(spec, layout, ledger)
+    if site.scheduler.type == "local" and layout.nodes > 1:
+        ledger.problem(
+            "DLR010",
+            f"site `{site.name}` is one machine, and the job wants {layout.nodes} nodes",
+            "resources.nodes",
+            help="use `nodes: 1`, or name a cluster with `--site`",
+        )
+
+
+def _near(name: str, known: Iterable[str], otherwise: str) -> str:
+    close = nearest(name, known)
+    return f"the nearest is `{close}`" if close else otherwise
+
+
+def _partition(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
+    wanted = spec.resources
+    if wanted.partition is not None and site.partitions and layout.partition is None:
+        known = ", ".join(f"`{n}`" for n in site.partitions)
+        ledger.problem(
+            "DLR012",
+            f"site `{site.name}` has no partition `{wanted.partition}`",
+            "resources.partition",
+            help=f"{_near(wanted.partition, site.partitions, 'none is near')}; it has {known}",
+        )
+    if wanted.node_type is not None and layout.node_type is None:
+        ledger.problem(
+            "DLR013",
+            f"site `{site.name}` has no node type `{wanted.node_type}`",
+            "resources.node_type",
+            help=_near(wanted.node_type, site.node_types, "`dlrun site show` lists them"),
+        )
+
+
+def _limits(site: Site, layout: Layout, ledger: Ledger) -> None:
+    partition, name = layout.partition, layout.partition_name
+    if partition is None:
+        return
+    other = _another(site, layout)
+    for code, key, message, way_out in _exceeded(partition, name, layout):
+        ledger.problem(code, message, key, help=f"{way_out}, or {other}")
+
+
+def _exceeded(partition: Partition, name: str | None, layout: Layout) -> Iterator[tuple[str, str, str, str]]:
+    """Code, spec key, message and way out of each limit of the partition that the job is beyond."""
+    nodes, walltime = layout.nodes, layout.walltime
+    least, most = partition.min_walltime, partition.max_walltime
+    if most is not None and walltime is not None and walltime > most:
+        yield (
+            "DLR014",
+            "resources.walltime",
+            f"walltime {walltime} is over the {most} of partition `{name}`",
+            f"ask for at most `{most}`, set `chain: true`",
+        )
+    if least is not None and walltime is not None and walltime < least:
+        yield (
+            "DLR014",
+            "resources.walltime",
+            f"walltime {walltime} is under the {least} of partition `{name}`",
+            f"ask for at least `{least}`",
+        )
+    if partition.max_nodes is not None and nodes > partition.max_nodes:
+        yield (
+            "DLR015",
+            "resources.nodes",
+            f"{nodes} nodes are over the {partition.max_nodes} of partition `{name}`",
+            f"ask for at most {partition.max_nodes}",
+        )
+    if partition.min_nodes is not None and nodes < partition.min_nodes:
+        yield (
+            "DLR015",
+            "resources.nodes",
+            f"partition `{name}` starts at {partition.min_nodes} nodes, and the job asks for {nodes}",
+            f"ask for at least {partition.min_nodes}",
+        )
+    together = partition.max_node_hours
+    if together is not None and walltime is not None and nodes * walltime > together * 3600:
+        yield (
+            "DLR015",
+            "resources.walltime",
+            f"{nodes} × {walltime} are {nodes * walltime / 3600:g} node-hours, over the {together:g} of partition `{name}`",
+            f"ask for at most `{Duration(int(together * 3600 / nodes))}` on {nodes} {'node' if nodes == 1 else 'nodes'}",
+        )
+
+
+def _another(site: Site, layout: Layout) -> str:
+    """Partitions of the same nodes that would take the job."""
+    fitting = [
+        f"`{name}`"
+        for name, one in site.partitions.items()
+        if one.node_type == layout.node_type_name and not any(_exceeded(one, name, layout))
+    ]
+    return f"use partition {' or '.join(fitting)}, which takes it" if fitting else "name another partition"
+
+
+def _node(spec: Spec, layout: Layout, ledger: Ledger) -> None:
+    """What one node must hold."""
+    topology, wanted = layout.topology, spec.resources
+    if layout.gpus_per_node and layout.ranks_per_node > layout.gpus_per_node:
+        ledger.problem(
+            "DLR016",
+            f"{layout.ranks_per_node} ranks share {layout.gpus_per_node} GPUs on each node",
+            "resources.ranks_per_node",
+            "resources.gpus_per_node",
+            help="one rank a GPU is what frameworks expect: use `ranks_per_node: auto`",
+            warning=True,
+        )
+    elif layout.gpus_per_node % layout.ranks_per_node:
+        ledger.problem(
+            "DLR016",
+            f"{layout.gpus_per_node} GPUs cannot be divided over {layout.ranks_per_node} ranks on each node",
+            "resources.ranks_per_node",
+            "resources.gpus_per_node",
+            help="use a divisor, or `ranks_per_node: auto` for one rank a GPU",
+        )
+    memory = layout.node_type.memory if layout.node_type else None
+    if memory is not None and isinstance(layout.memory, Bytes) and layout.memory > memory:
+        ledger.problem(
+            "DLR017",
+            f"{layout.memory} of memory on each node, and jobs there can use {memory}",
+            "resources.memory_per_node",
+            help=f"ask for at most `{memory}`, or for `all`",
+        )
+    if topology is None:
+        return
+    if layout.gpus_per_node > len(topology.gpus):
+        ledger.problem(
+            "DLR018",
+            f"{layout.gpus_per_node} GPUs on each node, and `{layout.node_type_name or 'this machine'}` has {len(topology.gpus)}",
+            "resources.gpus_per_node",
+            help=f"ask for at most {len(topology.gpus)}, or another node type or partition",
+        )
+    cores, cpus = len(topology.cores), wanted.cpus_per_rank
+    if cpus != "auto" and cpus * layout.ranks_per_node > cores:
+        ledger.problem(
+            "DLR019",
+            f"{layout.ranks_per_node} ranks of {cpus} cores need {cpus * layout.ranks_per_node}, and a node has {cores}",
+            "resources.cpus_per_rank",
+            "resources.ranks_per_node",
+            help=f"use at most `cpus_per_rank: {max(1, cores // layout.ranks_per_node)}`, or `auto`",
+        )
+
+
+def _share(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
+    """On a shared node a scheduler grants what is asked for, and one core a rank where nothing is."""
+    whole = layout.exclusive or site.scheduler.type == "local"
+    raw = (*spec.resources.options, *site.scheduler.directives)
+    if layout.cpus_per_rank is None and not whole and not any("cpus" in option for option in raw):
+        ledger.problem(
+            "DLR068",
+            "nothing says how many cores a rank needs, and on shared nodes it gets the scheduler's default: mostly one",
+            "resources.ranks_per_node",
+            "resources",
+            help="give `cpus_per_rank: 8` (or so), or `exclusive: true` for whole nodes, or describe the site's nodes "
+            "under `node_types`",
+            warning=True,
+        )
+
+
+def _options(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
+    """What this site's scheduler demands and refuses."""
+    wanted, rules = spec.resources, site.scheduler
+    qos = wanted.qos or (layout.partition.qos if layout.partition else None)
+    constraint = wanted.constraint or (layout.partition.constraint if layout.partition else None)
+    given = {
+        "account": wanted.account,
+        "partition": layout.partition_name,
+        "qos": qos,
+        "constraint": constraint,
+        "walltime": layout.walltime,
+        "memory": wanted.memory_per_node if wanted.memory_per_node != "auto" else None,
+        "exclusive": wanted.exclusive if wanted.exclusive != "auto" else None,
+        "gpus": wanted.gpus_per_node if wanted.gpus_per_node != "auto" else None,
+        "reservation": wanted.reservation,
+        "nodes": wanted.nodes,
+        "array": spec.sweep.grid or spec.sweep.zip or spec.sweep.list or None,
+    }
+    spelled = {"memory": "memory_per_node", "gpus": "gpus_per_node"}
+    for option in rules.required:
+        if given[option] is None:
+            key = spelled.get(option, option)
+            why = (
+                rules.account.help
+                if option == "account" and rules.account.help
+                else "say it once in ~/.config/dlrun/settings.yaml if it is always the same"
+            )
+            ledger.problem(
+                "DLR020", f"site `{site.name}` wants `{key}`, and the spec gives none", "resources",
+                help=f"add `{key}:` under `resources:`; {why}",
+            )  # fmt: skip
+    if "array" in rules.forbidden and given["array"]:
+        ledger.problem(
+            "DLR021", f"site `{site.name}` takes no job arrays, and the points of a `sweep` are one", "sweep",
+            help="submit the points one by one, with `--set`",
+        )  # fmt: skip
+    for option in rules.forbidden:
+        key = spelled.get(option, option)
+        if given[option] is not None and ledger.given(f"resources.{key}"):
+            ledger.problem(
+                "DLR021", f"site `{site.name}` refuses jobs that give `{key}`", f"resources.{key}",
+                help="remove it: the site sets it by itself",
+            )  # fmt: skip
+    for name, meaning in rules.mandatory.items():
+        if name not in wanted.options:
+            ledger.problem(
+                "DLR022", f"site `{site.name}` wants the scheduler option `{name}`: {meaning}", "resources.options", "resources",
+                help=f"add `options: {{{name}: …}}` under `resources:`",
+            )  # fmt: skip
+    account = rules.account.pattern
+    if account and wanted.account and not re.fullmatch(account, wanted.account):
+        ledger.problem(
+            "DLR023", f"`{wanted.account}` is not an account of `{site.name}`", "resources.account",
+            help=rules.account.help or f"accounts there match `{account}`",
+        )  # fmt: skip
+
+
+LARGE_BATCH = 8192
+"""Global batch from which plain SGD with a linearly scaled rate stops working without warm-up and more
+(Goyal et al. 2017, arXiv:1706.02677, figure 1)."""
+
+
+def _batch(spec: Spec, layout: Layout, ledger: Ledger) -> None:
+    if spec.batch_per_rank is not None and spec.batch_per_rank * layout.ranks > LARGE_BATCH:
+        total = spec.batch_per_rank * layout.ranks
+        ledger.problem(
+            "DLR030",
+            f"the global batch is {total} ({spec.batch_per_rank} × {layout.ranks} ranks), beyond {LARGE_BATCH}",
+            "batch_per_rank",
+            help="scale the learning rate with warm-up and check convergence, or use LARS/LAMB or fewer ranks",
+            warning=True,
+        )

@@ -1,0 +1,182 @@
+"""Metrics read from a log: the numbers that it has, those that count, and the one that stands for them."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from statistics import fmean, median
+
+from dlrun.model.record import record
+from dlrun.model.spec import Metric
+from dlrun.plan.metrics.spec import THROUGHPUT
+from dlrun.plan.metrics.trainers import JSON_KEYS, TRAINERS
+
+_LONGEST = 20_000
+"""Characters of a line that are looked at: a dump of binary data is no metric."""
+
+_SCALES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, None: 1.0}
+_SPEED = re.compile(r"/s|sec|/it|step|iteration|bandwidth|throughput|^Epoch", re.IGNORECASE)
+"""What every line of a known trainer has: the others are passed over quickly."""
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """A metric of one run: all numbers in the order printed, how many of the first do not count, and the result.
+
+    `by` is what found them. A throughput is that of the whole job, in samples (or what else is counted) a second.
+    """
+
+    name: str
+    values: tuple[float, ...]
+    skipped: int
+    value: float
+    unit: str
+    by: str
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What turns the number of a rank or a step into that of the job: ranks, and samples of a step (None: unknown)."""
+
+    ranks: int
+    global_batch: int | None
+
+
+def read(name: str, metric: Metric, lines: Iterable[str], shape: Shape) -> Reading | None:
+    """A metric of a log; None if the log has no such number."""
+    found = _find(metric)
+    if found is None:
+        return _known(name, metric, lines, shape)
+    numbers = [n for line in _split(lines) if (n := found(line)) is not None and math.isfinite(n)]
+    factor, unit = _factor(metric.of, shape, metric.unit)
+    if metric.of == "step_time":
+        numbers = [1 / n for n in numbers if n > 0]
+    return _reading(
+        name, metric, [n * factor for n in numbers], unit, "the spec's pattern" if metric.pattern else "JSON"
+    )
+
+
+def _find(metric: Metric) -> Callable[[str], float | None] | None:
+    """How a metric's number is found in a line; None if the spec does not say."""
+    if metric.json is not None:
+        path = metric.json.split(".")
+        return lambda line: _in_json(line, path)
+    if metric.pattern is None:
+        return None
+    pattern = re.compile(metric.pattern)
+    group = "value" if "value" in pattern.groupindex else 1
+
+    def find(line: str) -> float | None:
+        match = pattern.search(line)
+        return _number(match[group]) if match else None
+
+    return find
+
+
+def _known(name: str, metric: Metric, lines: Iterable[str], shape: Shape) -> Reading | None:
+    """The speed as one of the known trainers prints it."""
+    found: dict[int, list[float]] = {}
+    counted: dict[int, str] = {}
+    for line in _split(lines):
+        if not _SPEED.search(line):
+            continue
+        for key in JSON_KEYS if line.lstrip().startswith("{") else ():
+            if (number := _in_json(line, [key])) is not None:
+                found.setdefault(-1, []).append(number)
+                break
+        for index, printed in enumerate(TRAINERS):
+            if (match := printed.pattern.search(line)) and (rate := _rate(match.groupdict())) is not None:
+                found.setdefault(index, []).append(rate)
+                if unit := match.groupdict().get("unit"):
+                    counted[index] = f"{unit}/s"
+                break
+    if not found:
+        return None
+    index = min(found)
+    if index < 0:
+        return _reading(name, metric, found[index], metric.unit or "samples/s", "JSON")
+    printed = TRAINERS[index]
+    factor, unit = _factor(printed.of, shape, metric.unit or counted.get(index, printed.unit))
+    return _reading(name, metric, [n * factor for n in found[index]], unit, printed.name)
+
+
+def _rate(groups: Mapping[str, str | None]) -> float | None:
+    """The rate that a trainer's line says: as such, or by the time that one takes."""
+    value = groups.get("value")
+    if value is not None:
+        rate = _number(value)
+    else:
+        seconds = (_number(groups.get("time") or "") or 0.0) * _SCALES[groups.get("scale")]
+        rate = 1 / seconds if seconds > 0 else None
+    batch = groups.get("batch")
+    return rate * int(batch) if rate is not None and batch else rate
+
+
+def _factor(of: str, shape: Shape, unit: str | None) -> tuple[float, str]:
+    """What makes a printed number one of the whole job, and its unit then."""
+    if of == "rank":
+        return shape.ranks, unit or ""
+    if of in ("steps", "step_time"):
+        if shape.global_batch is None:
+            return 1.0, "steps/s"
+        return shape.global_batch, unit if unit and unit != "steps/s" else "samples/s"
+    return 1.0, unit or ""
+
+
+def _reading(name: str, metric: Metric, values: list[float], unit: str, by: str) -> Reading | None:
+    if not values:
+        return None
+    skipped = min(_skip(name, metric, len(values)), len(values) - 1)
+    counted = values[skipped:]
+    take = metric.take if metric.take != "auto" else "median" if name == THROUGHPUT else "last"
+    how: dict[str, Callable[[list[float]], float]] = {
+        "last": lambda found: found[-1], "median": median, "mean": fmean, "min": min, "max": max,
+    }  # fmt: skip
+    return Reading(
+        name=name, values=tuple(values), skipped=skipped, value=how[take](counted), unit=unit, by=by
+    )
+
+
+def _skip(name: str, metric: Metric, count: int) -> int:
+    """How many of the first numbers do not count."""
+    if metric.skip != "auto":
+        return metric.skip
+    if name != THROUGHPUT or count < 3:
+        return 0
+    return max(1, count // 10)
+
+
+def _split(lines: Iterable[str]) -> Iterable[str]:
+    """Lines, and the states of a progress bar that one line has."""
+    for line in lines:
+        for part in line[:_LONGEST].split("\r") if "\r" in line else (line[:_LONGEST],):
+            yield part.rstrip("\n")
+
+
+def _in_json(line: str, path: list[str]) -> float | None:
+    """The number at a path of a line that is a JSON object, if it is one and has it."""
+    start = line.find("{")
+    if start < 0 or path[0] not in line:
+        return None
+    try:
+        found = json.loads(line[start:])
+    except (ValueError, RecursionError):
+        return None
+    for name in path:
+        found = found.get(name) if isinstance(found, dict) else None
+    if isinstance(found, str):
+        return _number(found)
+    if isinstance(found, bool) or not isinstance(found, int | float):
+        return None
+    number = float(found) if abs(found) < 1e300 else math.inf
+    return number if math.isfinite(number) else None
+
+
+def _number(text: str) -> float | None:
+    try:
+        number = float(text.replace(",", ""))
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None

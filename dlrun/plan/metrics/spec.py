@@ -1,0 +1,55 @@
+"""The metrics of a spec: whether each says how to find its number."""
+
+from __future__ import annotations
+
+import re
+
+from dlrun.model.spec import Metric, Spec
+from dlrun.plan.decisions import Ledger
+
+THROUGHPUT = "throughput"
+"""The metric that a scaling study is about; the usual trainers' ways to print it are known."""
+
+
+def check(spec: Spec, ledger: Ledger) -> None:
+    """Note every metric that cannot be read."""
+    for name, metric in spec.metrics.items():
+        key = f"metrics.{name}"
+        if fault := _fault(name, metric):
+            ledger.problem("DLR085", f"metric `{name}`: {fault[0]}", f"{key}.pattern", key, help=fault[1])
+        if metric.of in ("steps", "step_time") and spec.batch_per_rank is None:
+            ledger.problem(
+                "DLR086",
+                f"metric `{name}` counts {'steps' if metric.of == 'steps' else 'seconds a step'}, and nobody says how "
+                "many samples a step has",
+                f"{key}.of",
+                key,
+                help="add `batch_per_rank:`",
+            )
+
+
+def _fault(name: str, metric: Metric) -> tuple[str, str] | None:
+    """What is wrong with it, and the way out."""
+    if metric.pattern is not None and metric.json is not None:
+        return "`pattern` and `json` are both given", "give one of them"
+    if metric.pattern is None:
+        if metric.json is None and name != THROUGHPUT:
+            return (
+                "nothing says how it is printed",
+                f"write `{name}: '{name} ([0-9.]+)'`, or `{name}: {{json: KEY}}`",
+            )
+        return None
+    try:
+        compiled = re.compile(metric.pattern)
+    except (re.error, RecursionError, OverflowError) as error:
+        return (
+            f"`{metric.pattern}` is no regular expression: {error}",
+            "single quotes keep backslashes as they are",
+        )
+    if compiled.groups != 1 and "value" not in compiled.groupindex:
+        count = "no group" if not compiled.groups else f"{compiled.groups} groups"
+        return (
+            f"`{metric.pattern}` has {count}",
+            "put parentheses around the number, or `(?P<value>…)` among others",
+        )
+    return None

@@ -1,0 +1,22 @@
+"""Open MPI's rankfile, in hwloc's logical core numbers: what its `slot=` means, whatever the OS ids are."""
+
+from __future__ import annotations
+
+from dlrun.model.cpuset import format_list
+from dlrun.model.placement import Placement
+from dlrun.model.topology import Topology
+from dlrun.render.affinity.formats.logical import numbers
+from dlrun.render.affinity.settings import Job
+
+NOTE = (
+    "for one node: repeat the lines with the next ranks and `+n1`, `+n2`, ... for more; use as "
+    "`mpirun --rankfile FILE`, and `--format wrapper` or `env` for memory policy, GPUs and threads"
+)
+
+
+def emit(placement: Placement, topology: Topology, _job: Job) -> str:
+    """One line a rank; binding to a core is binding to all its hardware threads."""
+    return "".join(
+        f"rank {rank.rank}=+n0 slot={format_list(numbers(topology, rank.cores))}\n"
+        for rank in placement.ranks
+    )

@@ -1,0 +1,35 @@
+"""A placement as options or variables of each tool that can apply it.
+
+A format is a module with `NOTE` (what to know when using it) and `emit`. The tests read each text back and compare it with
+the placement (`tests/affinity_formats.py`).
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Protocol, cast
+
+from dlrun.errors import Invalid
+from dlrun.model.placement import Placement
+from dlrun.model.topology import Topology
+from dlrun.render.affinity.settings import Job
+
+
+class Format(Protocol):
+    """What a module of this package must have to be a format."""
+
+    NOTE: str
+
+    def emit(self, placement: Placement, topology: Topology, job: Job, /) -> str:
+        """The text, ending in a newline; raises Invalid if the tool cannot say this placement."""
+
+
+FORMATS = ("env", "wrapper", "srun", "openmpi", "rankfile", "intelmpi", "hydra", "numactl", "json")
+"""Names of the formats, as `tune-affinity --format` takes them; each is a module `as_NAME`."""
+
+
+def find(name: str) -> Format:
+    """The format of a name; raises Invalid if there is none."""
+    if name not in FORMATS:
+        raise Invalid(f"no format `{name}`", help=f"formats are {', '.join(FORMATS)}")
+    return cast("Format", import_module(f"dlrun.render.affinity.formats.registry.as_{name}"))

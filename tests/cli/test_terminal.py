@@ -1,0 +1,105 @@
+"""What commands draw on a terminal: tables that fit its width, in colour unless that is refused, and rich only there."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+
+import pytest
+
+STYLE = re.compile(r"\x1b\[[0-9;]*m")
+PROGRAM = (
+    "import json, sys\nfrom dlrun.cli.main import run\nrun(sys.argv[2:])\n"
+    "open(sys.argv[1], 'w').write(json.dumps(sorted(sys.modules)))"
+)
+SWEEP = """\
+name: sweep
+site: workstation
+command: [bash, -c, "echo 'speed: {{ lr }}'; exit $(( {{ lr }} == 2 ))"]
+sweep: {lr: [1, 2]}
+metrics: {speed: 'speed: ([0-9.]+)'}
+resources: {nodes: 1, ranks_per_node: 1, walltime: 5m}
+"""
+
+
+@pytest.fixture
+def on_terminal(tmp_path):
+    """Run dlrun on a terminal of a width; what it drew, and the modules that it imported."""
+
+    def run(*arguments: str, width: int = 80, **environment: str) -> tuple[str, set[str]]:
+        ours, theirs = pty.openpty()
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
+        clean = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "FORCE_COLOR", "COLUMNS")}
+        modules = tmp_path / "modules"
+        process = subprocess.Popen(
+            [sys.executable, "-c", PROGRAM, str(modules), *arguments],
+            stdin=theirs, stdout=theirs, stderr=theirs, cwd=tmp_path, start_new_session=True,
+            env={**clean, "TERM": "xterm-256color", "HOME": str(tmp_path), **environment},
+        )  # fmt: skip
+        os.close(theirs)
+        drawn = b""
+        while True:
+            try:
+                part = os.read(ours, 65536)
+            except OSError:  # the terminal's other end is closed
+                break
+            if not part:
+                break
+            drawn += part
+        process.wait()
+        os.close(ours)
+        return drawn.decode().replace("\r\n", "\n"), set(json.loads(modules.read_text()))
+
+    return run
+
+
+def test_a_table_fits_the_terminal_and_names_the_columns_that_it_leaves_out(on_terminal):
+    narrow, modules = on_terminal("site", "list")
+    lines = [STYLE.sub("", line) for line in narrow.splitlines()]
+    assert "rich" in modules
+    assert max(map(len, lines)) <= 80
+    assert lines[0].split()[:2] == ["NAME", "SCHEDULER"]
+    assert lines[-1] == "not shown at this width: CENTRE"
+    wide = STYLE.sub("", on_terminal("site", "list", width=200)[0])
+    assert "CENTRE" in wide.splitlines()[0]
+    assert "not shown" not in wide
+
+
+def test_a_state_has_its_colour_and_a_user_can_refuse_it(on_terminal, tmp_path):
+    (tmp_path / "spec.yaml").write_text(SWEEP)
+    on_terminal("submit", "spec.yaml", "--wait")
+    drawn, _ = on_terminal("results", width=120)
+    assert "\x1b[32mcompleted" in drawn
+    assert "\x1b[31mfailed" in drawn
+    for refused in (on_terminal("results", NO_COLOR="1"), on_terminal("--color", "never", "results")):
+        assert "\x1b[3" not in refused[0]
+        assert re.search(r"^1 +2 +failed ", STYLE.sub("", refused[0]), re.MULTILINE)
+    dumb, modules = on_terminal("results", TERM="dumb")
+    assert "\x1b" not in dumb
+    assert "rich" not in modules
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("--help",), ("submit", "spec.yaml", "--dry-run"), ("site", "list", "--json"), ("list", "--json")],
+)
+def test_rich_is_not_imported_where_nothing_is_drawn(on_terminal, tmp_path, arguments):
+    (tmp_path / "spec.yaml").write_text(SWEEP)
+    assert "rich" not in on_terminal(*arguments)[1]
+
+
+def test_a_control_character_of_a_users_does_not_reach_the_terminal(on_terminal, tmp_path):
+    (tmp_path / "spec.yaml").write_text(
+        SWEEP.replace("lr: [1, 2]", 'lr: ["\\e[2J"]').replace("$(( {{ lr }} == 2 ))", "0")
+    )
+    on_terminal("submit", "spec.yaml", "--wait")
+    drawn, _ = on_terminal("results", width=200)
+    assert "\\x1b[2J" in drawn
+    assert "\x1b[2J" not in drawn

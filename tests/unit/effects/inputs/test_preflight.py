@@ -1,0 +1,98 @@
+"""Files that a spec names, looked for on the submitting host where its file system is visible."""
+
+from __future__ import annotations
+
+import pytest
+
+from dlrun.effects.inputs.preflight import check
+from dlrun.model.origin import Layer, Origin
+from dlrun.model.spec import Container, DataSet, Environment, Secret, Spec
+
+PLACE = Origin(layer=Layer.SPEC, name="spec.yaml", line=1, column=1)
+
+
+def found(place, *command: str, **more) -> list[tuple[str, str]]:
+    spec = Spec(name="a", command=command or ("true",), **more)
+    origins = {"command": PLACE, "data.a": PLACE, "environment.venv": PLACE, "secrets.A": PLACE}
+    problems = check(spec, place, origins)
+    assert all(p.origin is PLACE and p.help for p in problems)
+    return [(p.code, p.message) for p in problems]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("python", "train.py"),
+        ("python3.11", "-u", "train.py", "missing.py"),
+        ("/usr/bin/python3", "sub/../train.py"),
+        ("bash", "train.py"),
+        ("python", "-m", "missing"),
+        ("python", "-c", "missing"),
+        ("python", "{{ data.a }}/missing.py"),
+        ("./missing", "x"),
+        ("pythonic", "missing.py"),
+        ("python",),
+        ("python", "-W", "error", "-X", "dev", "train.py"),
+        ("bash", "-lc", "cd missing && ./train"),
+        ("bash", "-o", "pipefail", "train.py"),
+        ("julia", "-t", "4", "missing.jl"),
+        ("python", "/lustre-that-is-not-here/project/train.py"),
+    ],
+)
+def test_no_fault(tmp_path, command):
+    (tmp_path / "train.py").touch()
+    (tmp_path / "sub").mkdir()
+    assert found(tmp_path, *command) == []
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("python", "missing.py"),
+        ("python3", "-u", "-O", "missing.py"),
+        ("python3", "-X", "dev", "missing.py"),
+        ("bash", "/tmp/x/missing.sh"),
+    ],
+)
+def test_a_missing_script(tmp_path, command):
+    ((code, message),) = found(tmp_path, *command)
+    assert code == "DLR032"
+    assert message == f"script `{command[-1]}` does not exist"
+
+
+def test_a_script_in_a_container_cannot_be_seen(tmp_path):
+    environment = Environment(container=Container(image="x.sif"))
+    assert found(tmp_path, "python", "missing.py", environment=environment) == []
+
+
+def test_the_spec_s_own_directory_is_where_paths_start(tmp_path):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "there" / "train.py").touch()
+    assert found(tmp_path, "python", "train.py", directory="there") == []
+    assert found(tmp_path, "python", "train.py", directory=str(tmp_path / "there")) == []
+
+
+def test_virtual_environments(tmp_path):
+    ((code, message),) = found(tmp_path, environment=Environment(venv="env"))
+    assert (code, message) == ("DLR033", "no virtual environment at `env`")
+    (tmp_path / "env" / "bin").mkdir(parents=True)
+    (tmp_path / "env" / "bin" / "activate").touch()
+    assert found(tmp_path, environment=Environment(venv="env")) == []
+
+
+@pytest.mark.parametrize(
+    ("source", "faults"),
+    [("set", 0), ("missing", 1), ("missing/*.tar", 0), ("/not-mounted-here/a", 0), ("/tmp/missing/a", 1)],
+)
+def test_data(tmp_path, source, faults):
+    (tmp_path / "set").mkdir()
+    assert [code for code, _ in found(tmp_path, data={"a": DataSet(source=source)})] == ["DLR034"] * faults
+
+
+@pytest.mark.parametrize(("mode", "faults"), [(0o600, 0), (0o400, 0), (0o640, 1), (0o604, 1), (None, 1)])
+def test_files_of_secrets(tmp_path, mode, faults):
+    path = tmp_path / "token"
+    if mode is not None:
+        path.touch()
+        path.chmod(mode)
+    assert [code for code, _ in found(tmp_path, secrets={"A": Secret(file=str(path))})] == ["DLR035"] * faults

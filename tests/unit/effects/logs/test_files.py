@@ -1,0 +1,102 @@
+"""Log files: which a word means, and following them while they grow."""
+
+from __future__ import annotations
+
+import pytest
+
+from dlrun.effects.logs import files as log_files
+from dlrun.errors import Invalid
+
+
+@pytest.fixture
+def run(tmp_path):
+    (tmp_path / "logs").mkdir()
+    for name in ("job", "rank-0", "rank-1", "rank-2", "rank-10", "server-0", "server-1", "not.a.log"):
+        (tmp_path / "logs" / f"{name}.log").touch()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("wanted", "labels"),
+    [
+        ("job", ["job"]),
+        ("first", ["job", "rank 0", "server 0"]),
+        ("all", ["job", "rank 0", "rank 1", "rank 2", "rank 10", "server 0", "server 1"]),
+        ("1", ["rank 1", "server 1"]),
+        ("1-2,10", ["rank 1", "rank 2", "rank 10", "server 1"]),
+        ("7", []),
+    ],
+)
+def test_which_logs_a_word_means(run, wanted, labels):
+    assert [log.label for log in log_files.find(run, wanted)] == labels
+
+
+@pytest.mark.parametrize("wanted", ["", "x", "-1", "1-", "0-9999999", "1,,2", "first,1"])
+def test_words_that_name_no_ranks(run, wanted):
+    with pytest.raises(Invalid, match="names no ranks"):
+        log_files.find(run, wanted)
+
+
+def test_following_gives_whole_lines_of_files_that_appear(run):
+    path, late = run / "logs" / "rank-0.log", run / "logs" / "rank-3.log"
+    steps = iter(
+        [
+            lambda: path.write_bytes(b"one\ntw"),
+            lambda: path.write_bytes(b"one\ntwo\r\n\xff"),
+            lambda: late.write_bytes(b"late\n"),
+            lambda: path.write_bytes(b"one\ntwo\r\n\xffend"),
+        ]
+    )
+    ended = []
+
+    def over() -> bool:
+        step = next(steps, None)
+        if step is None:
+            ended.append(True)
+        else:
+            step()
+        return bool(ended)
+
+    followed = log_files.follow(lambda: log_files.find(run, "0,3"), over, interval=0.0)
+    assert [(log.label, line) for log, line in followed] == [
+        ("rank 0", b"one\n"),
+        ("rank 0", b"two\r\n"),
+        ("rank 3", b"late\n"),
+        ("rank 0", b"\xffend\n"),
+    ]
+
+
+def test_what_is_written_between_the_last_look_and_the_end_is_not_lost(run):
+    path = run / "logs" / "rank-0.log"
+
+    def over() -> bool:
+        path.write_bytes(b"last words\n")
+        return True
+
+    assert [line for _, line in log_files.follow(lambda: log_files.find(run, "0"), over)] == [b"last words\n"]
+
+
+def test_a_log_longer_than_a_chunk(run):
+    text = b"".join(b"%d\n" % i for i in range(50_000))
+    (run / "logs" / "rank-0.log").write_bytes(text)
+    assert (
+        b"".join(line for _, line in log_files.follow(lambda: log_files.find(run, "0"), lambda: True)) == text
+    )
+
+
+def test_a_log_that_is_gone_is_passed_over(run):
+    found = log_files.find(run, "0")
+    (run / "logs" / "rank-0.log").unlink()
+    assert [line for log, line in log_files.follow(lambda: found, lambda: True) if log.role == "rank"] == []
+
+
+def test_the_last_run_of_a_log_is_what_was_said_since_it_began(tmp_path):
+    log = tmp_path / "rank-0.log"
+    assert log_files.last_run(log, 100) == ""
+    log.write_bytes(b"epoch 1 \xff\n")
+    assert log_files.last_run(log, 100) == "epoch 1 \ufffd\n"
+    log.write_text("epoch 1\ndlrun: run 2\nepoch 2\ndlrun: run 3\nepoch 3\n")
+    assert log_files.last_run(log, 100).splitlines()[1:] == ["epoch 3"]
+    assert log_files.last_run(log, 8) == "epoch 3\n"
+    log.write_text("dlrun: job 7 starts; rank 0 is on n1\nold\ndlrun: job 7 starts; rank 0 is on n1\nnew\n")
+    assert log_files.last_run(log, 1000).splitlines()[1:] == ["new"]
