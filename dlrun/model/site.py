@@ -23,10 +23,10 @@ Option = Literal[
     "nodes",
     "array",
 ]
-"""Parts of a resource request that a site may demand or refuse."""
+"""Parts of a resource request that a site may require or forbid."""
 
 Transport = Literal["ib", "roce", "efa", "cxi", "psm2", "psm3", "opx", "tcp"]
-"""What a communication library can talk over."""
+"""Transports of communication libraries."""
 
 
 OVERRIDES = (
@@ -40,24 +40,24 @@ OVERRIDES = (
     "billing",
     "node_checks",
 )
-"""Parts of a profile that a node type or a partition may give otherwise, under `overrides:`."""
+"""Parts of a profile that a node type or partition can override, under `overrides:`."""
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class Source:
-    """Where values of the profile come from."""
+    """The source of values of the profile."""
 
     covers: tuple[str, ...] = key(
-        "keys (dotted paths) that this source is for; empty: the whole profile", default=()
+        "keys (dotted paths) that this source covers; empty: the whole profile", default=()
     )
-    cite: str = key("URL, or repository:path@commit, or who said so")
-    date: str | None = key("when it was read (YYYY-MM or YYYY-MM-DD)", default=None)
-    note: str | None = key("what is inferred rather than read", default=None)
+    cite: str = key("URL, repository:path@commit, or person")
+    date: str | None = key("date of access (YYYY-MM or YYYY-MM-DD)", default=None)
+    note: str | None = key("what is inferred and not stated by the source", default=None)
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class Recognise:
-    """How dlrun knows that it stands on this cluster."""
+    """How dlrun recognises that it runs on this cluster."""
 
     cluster_name: str | None = key("Slurm's ClusterName", default=None)
     pbs_server: str | None = key("PBS server name", default=None)
@@ -68,60 +68,63 @@ class Recognise:
 class Login:
     """The login node, for submission from elsewhere."""
 
-    host: str = key("host name, as ssh knows it", pattern=PLAIN)
-    transport: Literal["openssh", "paramiko"] = key("how to reach it", default="openssh")
+    host: str = key("host name or alias, as in `ssh HOST`", pattern=PLAIN)
+    transport: Literal["openssh", "paramiko"] = key("ssh implementation to use", default="openssh")
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class Account:
-    """How the paying project is named."""
+    """How the account (project) to charge is given."""
 
-    option: str = key("the option as the scheduler spells it: --account, -A, -P, -W group_list", default="")
-    pattern: str | None = key("regular expression that accounts here match", default=None)
-    help: str | None = key("how a user finds theirs", default=None)
+    option: str = key("scheduler option: --account, -A, -P, -W group_list", default="")
+    pattern: str | None = key("regular expression that valid account names match", default=None)
+    help: str | None = key("how users find their accounts", default=None)
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class SchedulerSite:
-    """The scheduler and this site's dialect of it."""
+    """The scheduler and its configuration at this site."""
 
     type: str = key("slurm, openpbs, torque or local", pattern=BACK_END)
-    version: str | None = key("its version, such as 23.11", default=None)
-    account: Account = key("how the paying project is named", factory=Account)
-    required: tuple[Option, ...] = key("what every request must give", default=())
-    forbidden: tuple[Option, ...] = key("what no request may give", default=())
+    version: str | None = key("version, such as 23.11", default=None)
+    account: Account = key("how the account to charge is given", factory=Account)
+    required: tuple[Option, ...] = key("options that every job must set", default=())
+    forbidden: tuple[Option, ...] = key("options that no job may set", default=())
     mandatory: Mapping[str, str] = key(
-        "further options that a user must give under resources.options, with what they mean", factory=dict
+        "other options that users must set under resources.options, each with its meaning", factory=dict
     )
     directives: tuple[str, ...] = key(
-        "directives of every job, as they stand after the prefix", default=(), pattern=PLAIN, lone="text"
+        "directives of every job, as written after `#SBATCH` or `#PBS`",
+        default=(),
+        pattern=PLAIN,
+        lone="text",
     )
     arithmetic: Literal["per_node", "whole_job"] = key(
-        "PBS: resources per chunk, or totals of the job", default="per_node"
+        "PBS: resources are requested per chunk, or as totals of the job", default="per_node"
     )
     gpus: Literal["gpus_per_node", "gres", "gpus_per_task", "ngpus", "none"] = key(
-        "how GPUs are asked for; none: they come with the node", default="gpus_per_node"
+        "how GPUs are requested; none: they are allocated with the node", default="gpus_per_node"
     )
     gpu_type: str | None = key("type name in a GPU request (gpu:TYPE:n)", default=None)
     cpus: Literal["cores", "threads", "none"] = key(
-        "what the scheduler counts as a CPU; none: never ask", default="cores"
+        "what the scheduler counts as a CPU; none: do not request CPUs", default="cores"
     )
     memory: Literal["ask", "all", "none"] = key(
-        "memory when the spec says auto: ask what the node type has, all (--mem=0), or never ask",
+        "memory request where the spec has `auto`: the node type's memory (ask), all of the node (--mem=0), or none",
         default="none",
     )
-    exclusive: bool = key("jobs get whole nodes", default=False)
-    place: str = key("PBS: the place statement", default="scatter", pattern=PLAIN)
-    start: Literal["submit_directory", "home"] = key("PBS: where jobs start", default="home")
+    exclusive: bool = key("jobs are allocated whole nodes", default=False)
+    place: str = key("PBS: the `place` statement", default="scatter", pattern=PLAIN)
+    start: Literal["submit_directory", "home"] = key("PBS: working directory of job scripts", default="home")
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class Billing:
-    """What jobs cost: hours × what is counted × the factor."""
+    """What jobs cost: hours × nodes, GPUs or cores × the factor."""
 
     unit: str = key("name of the unit, such as node-hours or GPU-hours", default="node-hours", pattern=PLAIN)
     per: Literal["node", "gpu", "core"] = key("what is counted", default="node")
-    factor: float = key("units that one of these costs in an hour", default=1.0)
+    factor: float = key("units charged per hour for one of these", default=1.0)
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -129,143 +132,144 @@ class Partition:
     """A partition or queue with its limits."""
 
     queue: str | None = key(
-        "its name for the scheduler; default: this key; `-` means never name it", default=None
+        "name in the scheduler; default: this key; `-`: request no partition", default=None
     )
-    qos: str | None = key("QOS that goes with it", default=None)
-    default: bool = key("used when the spec names none", default=False)
-    node_type: str | None = key("node type of its nodes", default=None)
-    constraint: str | None = key("constraint that goes with it", default=None)
+    qos: str | None = key("QOS to request with it", default=None)
+    default: bool = key("default partition of specs that name none", default=False)
+    node_type: str | None = key("node type", default=None)
+    constraint: str | None = key("constraint to request with it", default=None)
     max_walltime: Duration | None = key("longest walltime", default=None)
     min_walltime: Duration | None = key("shortest walltime", default=None)
-    default_walltime: Duration | None = key("walltime when none is given", default=None)
-    min_nodes: int | None = key("fewest nodes of a job", default=None, minimum=1)
-    max_nodes: int | None = key("most nodes of a job", default=None, minimum=1)
-    max_node_hours: float | None = key("most nodes × walltime of a job, in node-hours", default=None)
-    exclusive: bool | None = key("jobs get whole nodes here; default: the scheduler's rule", default=None)
-    cpus_per_gpu: int | None = key("CPUs that must go with each GPU", default=None, minimum=1)
-    billing: Billing | None = key("what jobs cost here; default: the site's rule", default=None)
-    preemptable: bool = key("jobs here may be stopped for others", default=False)
+    default_walltime: Duration | None = key("walltime of jobs that request none", default=None)
+    min_nodes: int | None = key("minimum number of nodes of a job", default=None, minimum=1)
+    max_nodes: int | None = key("maximum number of nodes of a job", default=None, minimum=1)
+    max_node_hours: float | None = key("maximum of nodes × walltime of a job, in node-hours", default=None)
+    exclusive: bool | None = key(
+        "jobs are allocated whole nodes; default: `scheduler.exclusive`", default=None
+    )
+    cpus_per_gpu: int | None = key("CPUs that must be requested with each GPU", default=None, minimum=1)
+    billing: Billing | None = key("billing; default: the site's", default=None)
+    preemptable: bool = key("jobs can be preempted", default=False)
     overrides: Mapping[str, Any] = key(
-        "parts of the profile that differ in this partition, written as for the whole site: such as `fabric`, `storage`, "
-        "`environment`; they win over those of the node type",
+        "parts of the profile that differ in this partition, such as `fabric`, `storage` or `environment`, in the same form; "
+        "they win over those of the node type",
         factory=dict,
     )
-    note: str | None = key("what users should know", default=None)
+    note: str | None = key("note for users", default=None)
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class NodeType:
     """A kind of node."""
 
-    count: int | None = key("how many there are", default=None, minimum=1)
-    memory: Bytes | None = key("memory that jobs can use", default=None)
-    topology: ShortTopology | None = key("packages, cores, GPUs and NICs by numbers", default=None)
+    count: int | None = key("number of nodes", default=None, minimum=1)
+    memory: Bytes | None = key("memory available to jobs", default=None)
+    topology: ShortTopology | None = key("packages, cores, GPUs and NICs in numbers", default=None)
     capture: str | None = key(
-        "file beside the profile that says what a node is made of: `tune-affinity --capture`, the facts that "
-        "`site detect --probe` wrote, `lstopo` XML, `lscpu -p`, or a copy of /sys and /proc",
+        "file next to the profile with the node's topology: written by `tune-affinity --capture` or `site detect --probe`, "
+        "`lstopo` XML, `lscpu -p`, or a copy of /sys and /proc",
         default=None,
     )
     constraint: str | None = key("constraint that selects these nodes", default=None)
     overrides: Mapping[str, Any] = key(
-        "parts of the profile that differ on these nodes, written as for the whole site: such as `fabric`, `storage`, "
-        "`environment`",
+        "parts of the profile that differ on these nodes, such as `fabric`, `storage` or `environment`, in the same form",
         factory=dict,
     )
-    note: str | None = key("what users should know", default=None)
+    note: str | None = key("note for users", default=None)
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class LauncherSite:
-    """How ranks start here."""
+    """How ranks are started."""
 
     name: str = key("srun, openmpi, hydra, intelmpi, pals, ibrun, ssh or local", pattern=BACK_END)
-    program: str | None = key("program name, where it is not the usual one", default=None)
-    arguments: tuple[str, ...] = key("arguments of every launch", default=(), lone="never")
-    mpi: str | None = key("srun --mpi=", default=None)
+    program: str | None = key("program, if not the launcher's usual one", default=None)
+    arguments: tuple[str, ...] = key("additional arguments of every launch", default=(), lone="never")
+    mpi: str | None = key("value of `srun --mpi=`", default=None)
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class FabricSite:
-    """The network that ranks talk over."""
+    """The network between nodes."""
 
     name: str = key("infiniband, omni-path, slingshot, roce, efa or ethernet", pattern=BACK_END)
-    generation: str | None = key("its product name", default=None)
-    interfaces: tuple[str, ...] = key("IP interface names on compute nodes, fastest first", default=())
-    versions: Mapping[str, str] = key("library versions that matter, such as nccl: 2.21", factory=dict)
+    generation: str | None = key("product name", default=None)
+    interfaces: tuple[str, ...] = key("IP interfaces on compute nodes, fastest first", default=())
+    versions: Mapping[str, str] = key(
+        "library versions that settings depend on, such as nccl: 2.21", factory=dict
+    )
     libraries: tuple[str, ...] = key(
-        "libraries present here that settings depend on, such as aws-ofi-nccl or cray-mpich", default=()
+        "installed libraries that settings depend on, such as aws-ofi-nccl or cray-mpich", default=()
     )
-    settings: Mapping[str, str] = key(
-        "fabric variables that this site sets", factory=dict, names=VARIABLE_NAME
-    )
+    settings: Mapping[str, str] = key("fabric variables to set", factory=dict, names=VARIABLE_NAME)
     multi_node: Mapping[str, str] = key(
-        "fabric variables that this site sets in jobs of several nodes only",
+        "fabric variables to set only in jobs of several nodes",
         factory=dict,
         names=VARIABLE_NAME,
     )
-    drop: tuple[str, ...] = key("fabric variables never to set here", default=())
+    drop: tuple[str, ...] = key("fabric variables that dlrun must not set", default=())
     expect: tuple[Transport, ...] = key(
-        "transports that libraries choose here when all is well; default: by the fabric's name", default=()
+        "transports that libraries should select; default: by the fabric's name", default=()
     )
-    advice: str | None = key("what users should do when a library falls back to another", default=None)
+    advice: str | None = key("advice for users if a library falls back to another transport", default=None)
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class Rendezvous:
-    """The address at which ranks meet: rank 0's node, by this site's rule."""
+    """The rendezvous address and ports: rank 0's node, by this site's rule."""
 
     address: Literal["hostname", "fqdn", "ip", "interface", "loopback"] = key(
-        "hostname: as the scheduler names the first node; fqdn; ip: `hostname -i`; interface: the address "
-        "of `interface`; loopback: one machine only",
+        "hostname: the first node's name in the scheduler; fqdn; ip: `hostname -i`; interface: the address "
+        "of `interface`; loopback: single-node jobs only",
         default="hostname",
     )
     suffix: str = key("appended to the host name", default="", pattern=r"[A-Za-z0-9.-]*")
     interface: str | None = key("interface whose address is used", default=None, pattern=r"[A-Za-z0-9_.:-]+")
-    ports: tuple[int, int] = key("first and last port to use", default=(20000, 29999))
+    ports: tuple[int, int] = key("first and last port of the range", default=(20000, 29999))
 
 
 SCRIPT_LINE = r"#(?!SBATCH|PBS)[A-Za-z]+ [^\x00-\x1f\x7f]+"
-"""A line of a job script that another program than the scheduler's own parser reads."""
+"""A line of a job script for another program than the scheduler, such as `#DW` or `#BB`."""
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class NodeLocal:
-    """Fast storage on each node, or one that a job's nodes share while it runs."""
+    """Node-local storage, or storage that the nodes of a job share while it runs."""
 
-    path: str = key("its path; `$NAME` expands on the node", pattern=PLAIN)
-    size: Bytes | None = key("space that a job can use", default=None)
-    kind: Literal["ssd", "disk", "memory"] = key("what it is", default="ssd")
+    path: str = key("path; `$NAME` expands on the node", pattern=PLAIN)
+    size: Bytes | None = key("space available to a job", default=None)
+    kind: Literal["ssd", "disk", "memory"] = key("kind of storage", default="ssd")
     quota: Bytes | None = key(
-        "what all data sets of a user may fill on a node, also those kept for later jobs; unused longest goes first",
+        "limit for all data sets of a user on a node, including cached ones; the least recently used is evicted first",
         default=None,
     )
     scope: Literal["node", "job"] = key(
-        "node: each node has its own; job: one file system that all nodes of a job share, and no other job, such as BeeOND "
-        "or a burst buffer",
+        "node: each node has its own; job: one file system, such as BeeOND or a burst buffer, that is created for a job and "
+        "shared by its nodes",
         default="node",
     )
     request: str | None = key(
-        "directive that asks for it, as it stands after the prefix; `{gb}` in it is `resources.node_local` in GB, of all "
-        "nodes together where they share it",
+        "directive that requests it, as written after the prefix; `{gb}` becomes `resources.node_local` in GB (the total of "
+        "all nodes if they share it)",
         default=None,
         pattern=PLAIN,
     )
     lines: tuple[str, ...] = key(
-        "lines of the job script that ask for it and are no directives of the scheduler, such as "
+        "job script lines that request it but are not scheduler directives, such as "
         "`#DW jobdw type=scratch access_mode=striped capacity={gb}GB`",
         default=(),
         pattern=SCRIPT_LINE,
-        expected="one line that begins with `#` and a word that is not the scheduler's own prefix",
+        expected="one line that begins with `#` and a word other than the scheduler's prefix",
         lone="text",
     )
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class Storage:
-    """Where data can lie."""
+    """Where data can be stored."""
 
-    node_local: NodeLocal | None = key("fast storage on each node", default=None)
-    shared: tuple[str, ...] = key("mount points that every node sees", default=())
+    node_local: NodeLocal | None = key("node-local storage", default=None)
+    shared: tuple[str, ...] = key("mount points of shared file systems", default=())
     REMOVED: ClassVar[Mapping[str, str]] = {
         "mover": "delete it: dlrun itself copies data from node to node, with one read of the source"
     }
@@ -273,82 +277,90 @@ class Storage:
 
 @record(frozen=True, slots=True, kw_only=True)
 class SiteEnvironment:
-    """What every job's environment needs here."""
+    """The environment of every job at this site."""
 
     setup: tuple[str, ...] = key(
-        "shell lines before modules are loaded, as they stand", default=(), lone="text"
+        "shell lines to run before modules are loaded, copied unchanged", default=(), lone="text"
     )
-    modules: tuple[str, ...] = key("modules of every job", default=())
-    hygiene: Literal["keep", "reset", "purge"] = key("what to do with modules already loaded", default="keep")
+    modules: tuple[str, ...] = key("modules to load in every job", default=())
+    hygiene: Literal["keep", "reset", "purge"] = key(
+        "modules that are already loaded: keep, reset (`module reset`) or purge", default="keep"
+    )
     variables: Mapping[str, str] = key(
-        "environment variables of every job", factory=dict, names=VARIABLE_NAME
+        "environment variables to set in every job", factory=dict, names=VARIABLE_NAME
     )
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class GpuBinding:
-    """Which GPUs a rank sees."""
+    """Which GPUs are visible to a rank."""
 
     policy: Literal["visible", "all", "scheduler"] = key(
-        "visible: dlrun sets the visible devices of each rank; all: every rank sees all; "
-        "scheduler: it isolates them",
+        "visible: dlrun sets the visible devices of each rank; all: every rank sees all GPUs; "
+        "scheduler: the scheduler isolates them",
         default="all",
     )
-    variable: str | None = key("visibility variable; default: by the GPUs' kind", default=None)
+    variable: str | None = key("variable for visible devices; default: by the kind of GPU", default=None)
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class FailurePattern:
-    """What a failure that is known here looks like in a log."""
+    """A failure known at this site, recognised by a log line."""
 
     pattern: str = key(
-        "regular expression over one line; `{1}` in the texts is its first group", pattern=PLAIN
+        "regular expression for one line; `{1}` in the texts is its first group", pattern=PLAIN
     )
-    means: str = key("what it means, in one sentence", pattern=PLAIN)
-    next: str = key("what users should do", pattern=PLAIN)
-    consequence: bool = key("believe it only where no log shows another cause", default=False)
+    means: str = key("cause, in one sentence", pattern=PLAIN)
+    next: str = key("advice for users", pattern=PLAIN)
+    consequence: bool = key(
+        "it may be the consequence of another failure: reported only if no log shows another cause",
+        default=False,
+    )
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class Site:
-    """A site profile: one cluster as its admins describe it. Unknown stays out of the file."""
+    """A site profile: the description of one cluster by its admins. What is unknown is left out."""
 
-    name: str = key("name of the site, as `--site` takes it", pattern=r"[A-Za-z0-9][A-Za-z0-9._-]*")
-    title: str | None = key("its proper name", default=None)
-    centre: str | None = key("who runs it", default=None)
+    name: str = key("name of the site for `--site`", pattern=r"[A-Za-z0-9][A-Za-z0-9._-]*")
+    title: str | None = key("full name", default=None)
+    centre: str | None = key("computing centre that operates it", default=None)
     status: Literal["production", "retired", "generic"] = key(
         "production, retired, or generic (a starting point)", default="production"
     )
-    confidence: Literal["high", "medium", "low"] | None = key(
-        "how well the profile is known to be right", default=None
+    confidence: Literal["high", "medium", "low"] | None = key("how certain the values are", default=None)
+    note: str | None = key("note for users", default=None)
+    extends: str | None = key(
+        "profile whose values this one inherits and overrides", default=None, pattern=PLAIN
     )
-    note: str | None = key("what users should know", default=None)
-    extends: str | None = key("profile that this one is built on", default=None, pattern=PLAIN)
-    sources: tuple[Source, ...] = key("where the values come from", default=())
-    recognise: Recognise = key("how to know this cluster", factory=Recognise)
+    sources: tuple[Source, ...] = key("sources of the values", default=())
+    recognise: Recognise = key("how dlrun recognises this cluster", factory=Recognise)
     login: Login | None = key("the login node", default=None)
-    scheduler: SchedulerSite = key("the scheduler and its dialect here")
-    launcher: LauncherSite = key("how ranks start")
-    partitions: Mapping[str, Partition] = key("partitions, by the name that specs use", factory=dict)
-    node_types: Mapping[str, NodeType] = key("kinds of node, by name", factory=dict)
+    scheduler: SchedulerSite = key("the scheduler and its configuration")
+    launcher: LauncherSite = key("how ranks are started")
+    partitions: Mapping[str, Partition] = key("partitions, by their name in specs", factory=dict)
+    node_types: Mapping[str, NodeType] = key("node types, by name", factory=dict)
     fabric: FabricSite | None = key("the network between nodes", default=None)
-    rendezvous: Rendezvous = key("the address at which ranks meet", factory=Rendezvous)
-    storage: Storage = key("where data can lie", factory=Storage)
-    environment: SiteEnvironment = key("what every job's environment needs", factory=SiteEnvironment)
-    gpu_binding: GpuBinding = key("which GPUs a rank sees", factory=GpuBinding)
+    rendezvous: Rendezvous = key("rendezvous address and ports of the ranks", factory=Rendezvous)
+    storage: Storage = key("node-local and shared storage", factory=Storage)
+    environment: SiteEnvironment = key(
+        "modules, variables and shell setup of every job", factory=SiteEnvironment
+    )
+    gpu_binding: GpuBinding = key("which GPUs are visible to a rank", factory=GpuBinding)
     billing: Billing = key("what jobs cost", factory=Billing)
     node_checks: tuple[str, ...] = key(
-        "shell lines that tell a bad node, where `spare_nodes` are asked for: an exit code other than 0, and why as the "
+        "shell lines that detect a bad node in jobs with `spare_nodes`: exit code other than 0, and the reason as the "
         "last line of output",
         default=(),
         lone="text",
     )
     bad_nodes_for: Duration = key(
-        "how long a node that failed its checks is left out of a job's further runs", default=Duration(86400)
+        "time for which a node that failed its checks is excluded from a job's later runs",
+        default=Duration(86400),
     )
     failures: Mapping[str, FailurePattern] = key(
-        "failures that are known here, by a short name: `dlrun why` looks for them before those it knows itself",
+        "known failures, by a short name: `dlrun why` tries them before its own patterns",
         factory=dict,
         names=r"[a-z][a-z0-9-]*",
     )
-    defaults: Mapping[str, Any] = key("spec keys with this site's defaults", factory=dict)
+    defaults: Mapping[str, Any] = key("default values for keys of specs", factory=dict)

@@ -1,4 +1,4 @@
-"""The training spec: what a researcher wants trained. One frozen dataclass a mapping of the file."""
+"""The training spec, one frozen dataclass for each mapping of the file."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from dlrun.model.units import Bytes, Duration
 
 Auto: TypeAlias = Literal["auto"]
 Policy: TypeAlias = Literal["requeue", "stop"]
-"""What follows an end: another run of the same job, or nothing."""
+"""After a job ends: requeue it, or stop."""
 Watch: TypeAlias = Literal["off", "warn", "fail"]
-"""What a check in the job does: nothing, say what it found, or end the job."""
+"""A check in the job: off, log what it finds, or end the job on a finding."""
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class Resources:
-    """What to ask the scheduler for."""
+    """The resources to request from the scheduler."""
 
-    nodes: int = key("how many nodes", default=1, minimum=1)
+    nodes: int = key("number of nodes", default=1, minimum=1)
     spare_nodes: int = key(
-        "further nodes to ask for: all are checked before the training, which runs on the best `nodes` of them",
+        "extra nodes to request; all nodes are checked before the training starts on the best `nodes` of them",
         default=0,
         minimum=0,
     )
@@ -30,7 +30,7 @@ class Resources:
         "ranks on each node; auto: one per GPU, else one per NUMA node", default="auto", minimum=1
     )
     ranks: int | Auto = key(
-        "ranks in all, when that is not nodes × ranks_per_node; the last node then has fewer",
+        "total number of ranks, where it is not nodes × ranks_per_node; the last node then has fewer",
         default="auto",
         minimum=1,
     )
@@ -38,32 +38,34 @@ class Resources:
         "cores of each rank; auto: an equal share of the node", default="auto", minimum=1
     )
     gpus_per_node: int | Auto = key(
-        "GPUs on each node; auto: all that the node type has", default="auto", minimum=0
+        "GPUs on each node; auto: all GPUs of the node type", default="auto", minimum=0
     )
     memory_per_node: Bytes | Literal["auto", "all"] = key(
-        "memory on each node; auto: the site's rule, all: the whole node", default="auto"
+        "memory on each node; auto: the site's rule; all: the whole node", default="auto"
     )
-    walltime: Duration | None = key("the longest the job may run", default=None, minimum=1)
-    partition: str | None = key("partition (a PBS queue)", default=None, pattern=PLAIN)
-    account: str | None = key("project that pays", default=None, pattern=PLAIN)
+    walltime: Duration | None = key("walltime limit of the job", default=None, minimum=1)
+    partition: str | None = key("partition (Slurm) or queue (PBS)", default=None, pattern=PLAIN)
+    account: str | None = key("account (project) to charge", default=None, pattern=PLAIN)
     qos: str | None = key("quality of service", default=None, pattern=PLAIN)
-    constraint: str | None = key("node features, in the scheduler's own syntax", default=None, pattern=PLAIN)
-    reservation: str | None = key("reservation to run in", default=None, pattern=PLAIN)
+    constraint: str | None = key(
+        "required node features, in the scheduler's syntax", default=None, pattern=PLAIN
+    )
+    reservation: str | None = key("reservation to use", default=None, pattern=PLAIN)
     node_type: str | None = key(
         "node type of the site profile; default: the partition's", default=None, pattern=PLAIN
     )
-    exclusive: bool | Auto = key("whole nodes for this job alone; auto: the site's rule", default="auto")
+    exclusive: bool | Auto = key("allocate whole nodes to this job; auto: the site's rule", default="auto")
     hosts: tuple[str, ...] = key(
-        "run on exactly these hosts (a list, or folded: n[01-04])", default=(), pattern=PLAIN
+        "run on exactly these hosts (a list, or a range: n[01-04])", default=(), pattern=PLAIN
     )
     exclude: tuple[str, ...] = key(
-        "never on these hosts; PBS cannot be told so: give `spare_nodes` too, and the job leaves them out by itself",
+        "do not run on these hosts; PBS has no such option: there, request `spare_nodes`, and the job leaves these hosts out",
         default=(),
         pattern=PLAIN,
     )
-    node_local: Bytes | None = key("node-local storage that the job needs", default=None)
+    node_local: Bytes | None = key("node-local storage to request on each node", default=None)
     options: Mapping[str, str] = key(
-        "other scheduler options by name, such as a site's mandatory `filesystems`",
+        "other scheduler options by name, such as `filesystems` where a site requires it",
         factory=dict,
         pattern=PLAIN,
         names=OPTION_NAME,
@@ -72,115 +74,130 @@ class Resources:
 
 @record(frozen=True, slots=True, kw_only=True)
 class PlacementOptions:
-    """How ranks are put on cores; the defaults suit synchronous data-parallel training."""
+    """CPU, memory and GPU binding of ranks; the defaults suit synchronous data-parallel training."""
 
     bind: Literal["auto", "plan", "job", "scheduler", "none"] = key(
-        "who binds ranks: plan (the plan's table), job (equal parts of what the job was granted), "
+        "what binds the ranks: plan (the table in the plan), job (equal shares of the granted cores), "
         "scheduler, or none; auto: plan on whole nodes of known topology, else job",
         default="auto",
     )
     threads: int | Auto = key(
-        "compute threads of each rank (OMP_NUM_THREADS); auto: its compute cores", default="auto", minimum=1
+        "compute threads of each rank (OMP_NUM_THREADS); auto: one per compute core",
+        default="auto",
+        minimum=1,
     )
     comm_cores: int | Auto = key(
-        "cores of each rank kept for communication; auto: what the framework needs", default="auto", minimum=0
+        "cores of each rank reserved for communication threads; auto: as many as the framework needs",
+        default="auto",
+        minimum=0,
     )
-    loader_cores: int = key("cores of each rank kept for data loading", default=0, minimum=0)
+    loader_cores: int = key("cores of each rank reserved for data-loading processes", default=0, minimum=0)
     comm_policy: Literal["own", "spread"] = key(
-        "communication cores from the rank's own package, or spread over all", default="own"
+        "own: communication cores in the rank's own package; spread: distributed over all packages",
+        default="own",
     )
-    smt: Literal["one", "all"] = key("hardware threads of a core to compute on", default="one")
+    smt: Literal["one", "all"] = key("hardware threads of each core to use: one or all", default="one")
     rank_order: Literal["gpu", "numa"] = key(
-        "local ranks follow the GPUs' index order or the NUMA nodes'", default="gpu"
+        "order of local ranks: by GPU index or by NUMA node", default="gpu"
     )
     memory: Literal["strict", "preferred", "none"] = key(
         "NUMA memory policy of each rank", default="preferred"
     )
     reserve: str = key(
-        "cores that no rank uses, besides those that the site reserves: a CPU list, `first-core-per-l3` or `N-per-node`",
+        "cores to leave idle in addition to those the site reserves: a CPU list, `first-core-per-l3` or `N-per-node`",
         default="none",
         pattern=r"none|first-core-per-l3|[0-9]+-per-node|[0-9]+(-[0-9]+)?(:[0-9]+)?(,[0-9]+(-[0-9]+)?(:[0-9]+)?)*",
         expected="a CPU list such as `0,64-71`, `first-core-per-l3`, `N-per-node` or `none`",
     )
     locality: Literal["strict", "balance"] = key(
-        "strict: a GPU's rank stays on the cores next to it, even if others stay idle; balance: all cores are used, some "
-        "further from their GPU",
+        "strict: ranks use only cores local to their GPU, even if other cores stay idle; balance: all cores are used, "
+        "some of them further from the rank's GPU",
         default="strict",
     )
     l3_borders: Literal["free", "strict"] = key(
-        "free: a rank may straddle two last-level caches where that gives every rank a further core; strict: never where "
-        "whole caches can be given out",
+        "free: a rank may span two last-level caches where that gives every rank one more core; strict: never, where "
+        "whole caches can be assigned",
         default="free",
     )
-    oversubscribe: bool = key("let ranks share cores where there are fewer cores than ranks", default=False)
+    oversubscribe: bool = key("allow ranks to share cores if there are fewer cores than ranks", default=False)
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class Container:
-    """An image that the ranks run in."""
+    """The container image that the ranks run in."""
 
     image: str = key("path or URI of the image", pattern=PLAIN)
     runtime: Literal["apptainer", "enroot"] = key(
         "apptainer (or singularity), or enroot through pyxis", default="apptainer"
     )
-    binds: tuple[str, ...] = key("host paths to mount (`/path` or `/host:/inside`)", default=())
-    arguments: tuple[str, ...] = key("further arguments of the runtime", default=(), lone="never")
+    binds: tuple[str, ...] = key("host paths to bind-mount (`/path` or `/host:/inside`)", default=())
+    arguments: tuple[str, ...] = key(
+        "additional arguments of the container runtime", default=(), lone="never"
+    )
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class Environment:
-    """What the training command finds when it starts."""
+    """The environment of the training command."""
 
     modules: tuple[str, ...] = key("environment modules to load, in order", default=())
     venv: str | None = key("Python virtual environment to activate", default=None, pattern=PLAIN)
     stage: bool = key(
-        "bring the venv to each node's own storage first: a thousand ranks that import from a shared file system "
-        "make millions of calls to its metadata server",
+        "copy the venv to node-local storage first: importing Python packages on a thousand ranks from a shared file system "
+        "makes millions of metadata requests",
         default=False,
     )
     conda: str | None = key("conda environment (name or path) to activate", default=None, pattern=PLAIN)
-    container: Container | None = key("container to run in", default=None)
+    container: Container | None = key("container that the ranks run in", default=None)
     variables: Mapping[str, str] = key(
         "environment variables of every rank", factory=dict, names=VARIABLE_NAME
     )
     drop: tuple[str, ...] = key(
-        "variables that stay unset, whether dlrun, the site or a module would set them",
+        "variables to leave unset, even if dlrun, the site or a module would set them",
         default=(),
         pattern=VARIABLE_NAME,
     )
-    setup: tuple[str, ...] = key("shell lines to run before launch, as they stand", default=(), lone="text")
+    setup: tuple[str, ...] = key(
+        "shell lines to run before the launch, copied unchanged", default=(), lone="text"
+    )
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class DataSet:
-    """One data set that the training reads."""
+    """A data set that the training reads."""
 
     source: str = key("directory, file or glob on the shared file system", pattern=PLAIN)
-    strategy: Literal["auto", "copy", "shard", "in_place", "pack"] = key("how nodes get it", default="auto")
+    strategy: Literal["auto", "copy", "shard", "in_place", "pack"] = key(
+        "copy to every node, shard across nodes, pack into one tar file, or read in place; auto: by size and space",
+        default="auto",
+    )
     size: Bytes | None = key(
-        "its expected size; a source whose size differs by more than a tenth is refused", default=None
+        "expected size; a source that differs by more than 10 % is rejected", default=None
     )
     reads: int | None = key(
-        "how often the training reads all of it (its epochs); once is not worth a copy on one node",
+        "how often the training reads the whole data set (epochs); for a single read, one node does not copy it",
         default=None,
         minimum=1,
     )
     keep: Literal["job", "cache"] = key(
-        "remove node-local copies with the job, or keep them for the next", default="job"
+        "job: remove the node-local copy when the job ends; cache: keep it for later jobs", default="job"
     )
-    include: tuple[str, ...] = key("only names that match one of these patterns", default=())
-    exclude: tuple[str, ...] = key("not the names that match one of these patterns", default=())
+    include: tuple[str, ...] = key("copy only names that match one of these patterns", default=())
+    exclude: tuple[str, ...] = key("skip names that match one of these patterns", default=())
     readers: int = key(
-        "so many nodes read a part of the source each; the others get it from them", default=1, minimum=1
+        "number of nodes that read from the source, each one part; the other nodes receive the data from them",
+        default=1,
+        minimum=1,
     )
     shape: Literal["auto", "chain", "tree"] = key(
-        "how nodes pass it on: each to one other, each to two, or as a model of the time says", default="auto"
+        "how nodes relay the data: chain (each to one other), tree (each to two); auto: the one estimated to be faster",
+        default="auto",
     )
     rate: Bytes | None = key(
-        "read at most so much a second, to spare the shared file system", default=None, minimum=1
+        "limit of the read rate in bytes per second, to spare the shared file system", default=None, minimum=1
     )
-    low_priority: bool = key("copy below everything else on the node", default=False)
-    verify: bool = key("read every copy back before the training starts", default=False)
+    low_priority: bool = key("copy with the lowest CPU and I/O priority", default=False)
+    verify: bool = key("read every copy back and compare it before the training starts", default=False)
 
     @classmethod
     def from_scalar(cls, text: str) -> DataSet:
@@ -190,38 +207,40 @@ class DataSet:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Results:
-    """Results that the program writes to node-local storage (`{{ results }}`) and that are brought away at the end."""
+    """Results that the program writes to node-local storage (`{{ results }}`), copied to shared storage at the end."""
 
     to: str = key(
-        "directory on the shared file system; every node's files come together in it", pattern=PLAIN
+        "directory on the shared file system; the files of all nodes are merged into it", pattern=PLAIN
     )
     when: Literal["always", "ok"] = key(
-        "also when the job fails, or only when all went well", default="always"
+        "always: also if the job fails; ok: only if it succeeds", default="always"
     )
     before_end: Duration = key(
-        "how long before the walltime ends the ranks are ended, so that there is time to bring the results",
+        "time before the end of the walltime at which ranks are stopped, so that results can be copied",
         default=Duration(300),
         minimum=1,
     )
 
     @classmethod
     def from_scalar(cls, text: str) -> Results:
-        """`results: /scratch/run17` is short for where they go."""
+        """`results: /scratch/run17` is short for `to`."""
         return cls(to=text)
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class Checkpoint:
-    """The early signal that tells the training to save its state."""
+    """The early signal that makes the training save its state."""
 
     signal: Literal["USR1", "USR2", "TERM", "HUP", "INT"] = key(
-        "signal that the training handles", default="USR1"
+        "signal that the training program handles", default="USR1"
     )
-    before_end: Duration = key("how long before the walltime ends", default=Duration(120))
-    to: Literal["first", "all"] = key("rank 0 alone, or all ranks", default="all")
+    before_end: Duration = key(
+        "time before the end of the walltime at which the signal is sent", default=Duration(120)
+    )
+    to: Literal["first", "all"] = key("first: send it to rank 0 only; all: to every rank", default="all")
     path: str | None = key(
-        "where checkpoints appear, a file or a directory (it may use `{{ run_dir }}`); a run that left no newer "
-        "one there than it found is not started again",
+        "file or directory of the checkpoints (may use `{{ run_dir }}`); a run that wrote no newer checkpoint there "
+        "is not restarted",
         default=None,
         pattern=PLAIN,
     )
@@ -229,32 +248,34 @@ class Checkpoint:
 
 @record(frozen=True, slots=True, kw_only=True)
 class OnFailure:
-    """What to do when the job does not end well."""
+    """What to do when the job fails."""
 
-    requeue: int = key("put the job back into the queue at most this often", default=0, minimum=0)
-    timed_out: Policy = key("when the walltime is over", default="requeue")
-    preempted: Policy = key("when another job takes its nodes", default="requeue")
-    node_failed: Policy = key("when a node dies", default="requeue")
-    out_of_memory: Policy = key("when a process was ended because memory ran out", default="stop")
-    hang: Policy = key("when `hang` found no progress", default="requeue")
-    user_error: Policy = key("when the program itself fails", default="stop")
+    requeue: int = key("maximum number of requeues", default=0, minimum=0)
+    timed_out: Policy = key("after the walltime limit", default="requeue")
+    preempted: Policy = key("after preemption", default="requeue")
+    node_failed: Policy = key("after a node failure", default="requeue")
+    out_of_memory: Policy = key("after a process was killed because memory ran out", default="stop")
+    hang: Policy = key("after `hang` detected no progress", default="requeue")
+    user_error: Policy = key("after a failure of the program itself", default="stop")
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class Secret:
-    """A value that is named here and read when the job runs: exactly one of the three."""
+    """Where a secret is read from when the job runs: exactly one of the three."""
 
-    env: str | None = key("variable of the submitting shell", default=None, pattern=VARIABLE_NAME)
-    file: str | None = key("file that only you can read", default=None, pattern=PLAIN)
-    command: tuple[str, ...] = key("command that prints it", default=(), lone="never")
+    env: str | None = key("environment variable of the submitting shell", default=None, pattern=VARIABLE_NAME)
+    file: str | None = key("file that only you can read (mode 0600)", default=None, pattern=PLAIN)
+    command: tuple[str, ...] = key("command that prints the secret", default=(), lone="never")
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class After:
-    """A job that must end first."""
+    """A job that must end before this one starts."""
 
     job: str = key("scheduler id, or a dlrun job's name or directory", pattern=PLAIN)
-    when: Literal["ok", "any", "not_ok"] = key("how it must have ended", default="ok")
+    when: Literal["ok", "any", "not_ok"] = key(
+        "ok: it must succeed; not_ok: it must fail; any: it must end", default="ok"
+    )
 
     @classmethod
     def from_scalar(cls, text: str) -> After:
@@ -264,31 +285,35 @@ class After:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Sweep:
-    """Parameters with their values, one run a point; a key that is none of these is a parameter of `grid`.
+    """Parameters and their values, one run per point; any other key is a parameter of `grid`.
 
-    Where several forms are given, every combination of theirs is a point, the last one varying fastest.
+    Where several forms are given, every combination of them is a point; the last form varies fastest.
     """
 
     OTHERS: ClassVar[str] = "grid"
-    """The key that a mapping's other names belong to (`dlrun.config.decode`)."""
+    """The key that unknown names of the mapping belong to (`dlrun.config.decode`)."""
 
     list: tuple[Mapping[str, str], ...] = key(
-        "points one by one, each a mapping of all its parameters to their values",
+        "explicit points, each a mapping of all parameters to values",
         default=(),
         names=VARIABLE_NAME,
         lone="never",
     )
     zip: Mapping[str, tuple[str, ...]] = key(
-        "parameters that change together: the first value of each, the second of each, …",
+        "parameters that vary together: all first values, all second values, …",
         factory=dict,
         names=VARIABLE_NAME,
         lone="text",
         minimum=1,
     )
     grid: Mapping[str, tuple[str, ...]] = key(
-        "parameters in every combination", factory=dict, names=VARIABLE_NAME, lone="text", minimum=1
+        "parameters whose values are combined in every way",
+        factory=dict,
+        names=VARIABLE_NAME,
+        lone="text",
+        minimum=1,
     )
-    at_once: int | None = key("at most so many points run at the same time", default=None, minimum=1)
+    at_once: int | None = key("maximum number of points that run at the same time", default=None, minimum=1)
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -296,26 +321,26 @@ class Metric:
     """A number that the program prints, for the tables of `dlrun results` and `dlrun scale`."""
 
     pattern: str | None = key(
-        "regular expression of the line, with the number as its group (named `value` where there are more)",
+        "regular expression for the line, with the number as its group (named `value` if there are several)",
         default=None,
         pattern=PLAIN,
     )
     json: str | None = key(
-        "key of the number in lines that are JSON objects; dots lead into nested ones",
+        "key of the number in log lines that are JSON objects; dots separate nested keys",
         default=None,
         pattern=PLAIN,
     )
-    unit: str | None = key("unit to show, such as images/s", default=None, pattern=PLAIN)
+    unit: str | None = key("unit for tables, such as images/s", default=None, pattern=PLAIN)
     of: Literal["job", "rank", "steps", "step_time"] = key(
-        "what one number stands for: samples a second of the whole job, or of one rank; steps a second, or seconds "
-        "a step (these two need `batch_per_rank`)",
+        "what the number measures: samples per second of the whole job or of one rank; steps per second, or seconds "
+        "per step (these two need `batch_per_rank`)",
         default="job",
     )
     take: Literal["auto", "last", "median", "mean", "min", "max"] = key(
-        "which of the numbers counts; auto: the median for `throughput`, else the last", default="auto"
+        "how the numbers are combined; auto: the median for `throughput`, else the last", default="auto"
     )
     skip: int | Auto = key(
-        "numbers at the beginning that do not count (warm-up); auto: for `throughput` the first tenth, at least "
+        "number of values to skip at the beginning (warm-up); auto: for `throughput` the first tenth, at least "
         "one if there are three, else none",
         default="auto",
         minimum=0,
@@ -329,68 +354,78 @@ class Metric:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Spec:
-    """A training spec: what to train, on how much, with what. `dlrun submit` turns it into a job."""
+    """A training spec: the command, its resources, environment and data. `dlrun submit` turns it into a job."""
 
     name: str = key(
         "name of the job", pattern=r"[^\x00-\x1f\x7f]{1,128}", expected="one line of at most 128 characters"
     )
     command: tuple[str, ...] = key(
-        "the training command, one argument an item; `{{ }}` names plan values", lone="never", minimum=1
+        "training command as a list of arguments; `{{ }}` inserts values of the plan", lone="never", minimum=1
     )
-    framework: str = key("who tells the ranks about one another", default="torch", pattern=BACK_END)
-    launcher: str = key("who starts the ranks; auto: the site's launcher", default="auto", pattern=BACK_END)
-    site: str | None = key("site profile, by name or file", default=None, pattern=PLAIN)
+    framework: str = key(
+        "how ranks find one another: torch, horovod, mpi, …", default="torch", pattern=BACK_END
+    )
+    launcher: str = key(
+        "what starts the ranks: srun, openmpi, ssh, …; auto: the site's launcher",
+        default="auto",
+        pattern=BACK_END,
+    )
+    site: str | None = key("site profile, a name or a file", default=None, pattern=PLAIN)
     directory: str | None = key(
-        "directory the command runs in; default: where you submit", default=None, pattern=PLAIN
+        "working directory of the command; default: the directory of the submission",
+        default=None,
+        pattern=PLAIN,
     )
     files: tuple[str, ...] = key(
-        "files and directories of the working tree that the job needs: a submission to a login node sends them",
+        "files and directories that a remote submission copies to the login node",
         default=(),
         pattern=PLAIN,
     )
     batch_per_rank: int | None = key(
-        "samples a rank takes in a step; gives `{{ global_batch }}`", default=None, minimum=1
+        "samples per rank and step; defines `{{ global_batch }}`", default=None, minimum=1
     )
-    resources: Resources = key("what to ask the scheduler for", factory=Resources)
-    placement: PlacementOptions = key("how ranks are put on cores", factory=PlacementOptions)
-    environment: Environment = key("what the command finds when it starts", factory=Environment)
+    resources: Resources = key("resources to request from the scheduler", factory=Resources)
+    placement: PlacementOptions = key("CPU, memory and GPU binding of the ranks", factory=PlacementOptions)
+    environment: Environment = key(
+        "environment of the command: modules, venv, container, variables", factory=Environment
+    )
     data: Mapping[str, DataSet] = key("data sets, by name", factory=dict, names=VARIABLE_NAME)
-    results: Results | None = key("results to bring from node-local storage when the job ends", default=None)
-    checkpoint: Checkpoint | None = key("early signal before the walltime ends", default=None)
-    on_failure: OnFailure = key("what to do when the job fails", factory=OnFailure)
+    results: Results | None = key("results to copy from node-local storage when the job ends", default=None)
+    checkpoint: Checkpoint | None = key("signal to the training before the walltime ends", default=None)
+    on_failure: OnFailure = key("when to requeue a failed job", factory=OnFailure)
     hang: Duration | None = key(
-        "end the job if no rank writes or computes anything for so long, and keep where each of them stood",
+        "end the job if no rank writes output or uses CPU for this long, and save the stack of each rank",
         default=None,
         minimum=1,
     )
     verify: Watch = key(
-        "look before the training starts whether each rank has the cores, memory policy and GPUs of the plan: "
-        "one line a node in the job's log; fail: end the job if not",
+        "before the training starts, check that each rank has the planned cores, memory policy and GPUs, with "
+        "one log line per node; fail: end the job on a difference",
         default="off",
     )
     fabric_check: Watch = key(
-        "read in the logs which transport NCCL, RCCL, oneCCL, Intel MPI or UCX really chose, and compare it with the "
-        "site's fabric; fail: end a job that fell back to sockets",
+        "read from the logs which transport NCCL, RCCL, oneCCL, Intel MPI or UCX selected, and compare it with the "
+        "site's fabric; fail: end a job that falls back to sockets",
         default="off",
     )
-    after: tuple[After, ...] = key("jobs that must end first", default=())
+    after: tuple[After, ...] = key("jobs that must end before this one starts", default=())
     chain: bool = key(
-        "split a walltime that is over the partition's limit into runs, each going on where the last one stopped",
+        "split a walltime over the partition's limit into several runs, each of which resumes the last",
         default=False,
     )
-    hold: bool = key("submit held; `scontrol release` or `qrls` lets it go", default=False)
+    hold: bool = key("submit in held state; `dlrun release` releases it", default=False)
     secrets: Mapping[str, Secret] = key(
-        "variables whose values are read when the job runs", factory=dict, names=VARIABLE_NAME
+        "environment variables whose values are read when the job runs", factory=dict, names=VARIABLE_NAME
     )
     sweep: Sweep = key(
-        "parameters with their values: a job array with a run for each point, each `{{ NAME }}` in the command",
+        "parameters and their values, `{{ NAME }}` in the command: a job array with one run per point",
         factory=Sweep,
     )
     metrics: Mapping[str, Metric] = key(
-        "numbers to read from the log, by name; `throughput` is found by itself for common trainers",
+        "numbers to read from the log, by name; `throughput` of common trainers is found automatically",
         factory=dict,
         names=VARIABLE_NAME,
     )
     options: Mapping[str, Any] = key(
-        "the framework's own options (written under the framework's name)", factory=dict
+        "options of the framework (written under the framework's name)", factory=dict
     )

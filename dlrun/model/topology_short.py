@@ -1,6 +1,6 @@
-"""A node type in a few numbers, as an admin writes it into a site profile.
+"""A node topology in a few numbers, as written in site profiles.
 
-`dlrun.config.topology.short.build` turns it into a full topology.
+`dlrun.config.topology.short.build` makes a full topology of it.
 """
 
 from __future__ import annotations
@@ -19,21 +19,25 @@ CPUS = r"[0-9,:-]*"
 class ShortMemory:
     """A NUMA node without cores."""
 
-    node: int = key("its NUMA node id", minimum=0)
-    kind: MemoryKind = key("what it is: hbm (MCDRAM too), cxl, gpu or dram", default="hbm")
-    near: tuple[int, ...] = key("NUMA nodes with cores that it is closest to", default=())
-    memory: Bytes | None = key("its size", default=None)
+    node: int = key("NUMA node id", minimum=0)
+    kind: MemoryKind = key("kind of memory: hbm (also MCDRAM), cxl, gpu or dram", default="hbm")
+    near: tuple[int, ...] = key("closest NUMA nodes that have cores", default=())
+    memory: Bytes | None = key("size", default=None)
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class ShortGpus:
     """The GPUs of the node."""
 
-    count: int | None = key("how many; default: as many as `numa` or `cpus` lists", default=None, minimum=0)
-    kind: GpuKind = key("runtime that numbers them: cuda, rocm or ze", default="cuda")
+    count: int | None = key(
+        "number of GPUs; default: the number of entries of `numa` or `cpus`", default=None, minimum=0
+    )
+    kind: GpuKind = key("GPU runtime: cuda, rocm or ze", default="cuda")
     name: str = key("model", default="")
-    numa: tuple[int, ...] = key("NUMA node of each, in device-index order; one value is for all", default=())
-    cpus: tuple[str, ...] = key("local CPU list of each, where that is finer than a NUMA node", default=())
+    numa: tuple[int, ...] = key(
+        "NUMA node of each GPU, in order of device index; a single value applies to all", default=()
+    )
+    cpus: tuple[str, ...] = key("local CPU list of each GPU, if finer than a NUMA node", default=())
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -41,17 +45,17 @@ class ShortNic:
     """One network adapter."""
 
     name: str = key("device name, such as mlx5_0, hsi0 or hfi1_0")
-    numa: int | None = key("its NUMA node", default=None, minimum=0)
+    numa: int | None = key("NUMA node", default=None, minimum=0)
 
     @classmethod
     def from_scalar(cls, text: str) -> ShortNic:
-        """`nics: [mlx5_0]` names one of unknown locality."""
+        """`nics: [mlx5_0]`: an adapter of unknown locality."""
         return cls(name=text)
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class ShortTopology:
-    """Packages, cores, GPUs and NICs of a node by numbers.
+    """Packages, cores, GPUs and NICs of a node in numbers.
 
     `numbering` is how the operating system numbers PUs: `block` (package 0 first, hardware threads of all
     cores after the first ones), `even-odd` (packages in turn), `dell` (even-odd, with core ids outside-in),
@@ -68,26 +72,26 @@ class ShortTopology:
     interleaved: bool = key("memory is interleaved: one NUMA node, 0, for all packages", default=False)
     numa_ids: tuple[int, ...] = key("NUMA node ids in package order; default: counted from 0", default=())
     cores_per_numa: tuple[int, ...] = key(
-        "cores of each NUMA node where they differ, in package order", default=()
+        "cores of each NUMA node, if they differ, in package order", default=()
     )
     l3_per_package: int | None = key(
-        "groups of cores with a last-level cache of their own in each package; default: one per NUMA node",
+        "last-level caches of each package; default: one per NUMA node",
         default=None,
         minimum=1,
     )
     pus: tuple[str, ...] = key(
-        "numbering `explicit`: CPU list of each NUMA node, all first hardware threads before the second",
+        "numbering `explicit`: CPU list of each NUMA node, first hardware threads of all cores before second ones",
         default=(),
     )
     core_ids: tuple[str, ...] = key(
         "numbering `explicit`: the firmware's core ids of each NUMA node; default: counted from 0", default=()
     )
-    memory: Bytes | None = key("memory of each NUMA node that has cores", default=None)
+    memory: Bytes | None = key("memory of each NUMA node with cores", default=None)
     memory_kind: MemoryKind = key("kind of that memory", default="dram")
     memory_only: tuple[ShortMemory, ...] = key("NUMA nodes without cores", default=())
     gpus: ShortGpus | None = key("GPUs", default=None)
     nics: tuple[ShortNic, ...] = key("network adapters", default=())
     reserved: str = key(
-        "cores kept for the system: a CPU list, `first-core-per-l3` or `N-per-node`", default="none"
+        "cores reserved for the system: a CPU list, `first-core-per-l3` or `N-per-node`", default="none"
     )
-    name: str = key("what this node type is called", default="")
+    name: str = key("name of the node type", default="")

@@ -1,4 +1,4 @@
-"""What each problem code means and what to do: `dlrun explain DLR012`, and the reference page."""
+"""The problem codes, for `dlrun explain DLR012` and the reference page."""
 
 from __future__ import annotations
 
@@ -6,171 +6,177 @@ from __future__ import annotations
 CODES: dict[str, tuple[str, str]] = {
     "DLR001": (
         "a secret as a plain value",
-        "A variable whose name looks like a secret has its value in the spec. Everything in a spec ends up in the job "
-        "directory, so name the source instead: `secrets: {HF_TOKEN: {env: HF_TOKEN}}`, `{file: ~/.hf-token}` (mode 0600), "
+        "The value of a variable whose name looks like a secret is written in the spec, and the spec is copied into the job "
+        "directory. Name the source instead: `secrets: {HF_TOKEN: {env: HF_TOKEN}}`, `{file: ~/.hf-token}` (mode 0600), "
         "or `{command: [pass, hf-token]}`. The value is read by each rank when it starts, and is never written or printed.",
     ),
     "DLR002": (
         "a secret needs exactly one source",
-        "Give one of `env` (a variable of the submitting shell), `file` (readable by you alone), `command` (prints it).",
+        "Give exactly one of `env` (a variable of the submitting shell), `file` (readable by you alone) and `command` (prints it).",
     ),
     "DLR010": (
         "several nodes on one machine",
-        "The `workstation` site is this machine alone. Several nodes need a cluster's site profile.",
+        "The `workstation` site is the local machine. Several nodes need the site profile of a cluster.",
     ),
     "DLR011": (
         "ranks do not fill the nodes",
-        "With `ranks` given, every node but the last has `ranks_per_node` ranks and the last has at least one.",
+        "With `ranks`, every node except the last has `ranks_per_node` ranks, and the last has at least one.",
     ),
     "DLR012": (
         "no such partition",
-        "`dlrun site show SITE` lists the partitions that the site profile describes.",
+        "`dlrun site show SITE` lists the partitions of the site profile.",
     ),
     "DLR013": (
         "no such node type",
-        "`dlrun site show SITE` lists the node types that the site profile describes.",
+        "`dlrun site show SITE` lists the node types of the site profile.",
     ),
     "DLR014": (
         "walltime outside the limits",
-        "The partition's `min_walltime` and `max_walltime` in the site profile bound a job's walltime.",
+        "`min_walltime` and `max_walltime` of the partition, in the site profile, limit the walltime of a job.",
     ),
     "DLR015": (
         "number of nodes outside the limits",
-        "The partition's `min_nodes` and `max_nodes` bound a job's nodes, `max_node_hours` its nodes × walltime.",
+        "`min_nodes` and `max_nodes` of the partition limit the nodes of a job, `max_node_hours` its nodes × walltime.",
     ),
     "DLR016": (
         "GPUs and ranks do not match",
-        "Frameworks expect one GPU a rank, and every rank the same number. `ranks_per_node: auto` gives one rank a GPU.",
+        "Frameworks expect one GPU per rank, or the same number for every rank. `ranks_per_node: auto` is one rank per GPU.",
     ),
     "DLR017": (
-        "memory over the node's",
-        "The node type's `memory` is what jobs can use; the system keeps the rest.",
+        "more memory than a node has",
+        "`memory` of the node type is what jobs can use; the rest is reserved for the system.",
     ),
-    "DLR018": ("more GPUs than a node has", "The node type's topology says how many GPUs it has."),
+    "DLR018": ("more GPUs than a node has", "The topology of the node type gives its number of GPUs."),
     "DLR019": (
         "more cores than a node has",
-        "`cpus_per_rank` × `ranks_per_node` must not exceed the cores of the node.",
+        "`cpus_per_rank` × `ranks_per_node` must not exceed the usable cores of the node.",
     ),
-    "DLR020": ("a required option is missing", "The site's scheduler accepts no job without it."),
+    "DLR020": (
+        "a required option is missing",
+        "The site requires this option in every job (`scheduler.required`).",
+    ),
     "DLR021": (
-        "a refused option is given",
-        "The site's scheduler rejects jobs that give it: it is set by the site itself.",
+        "a forbidden option is set",
+        "The site's scheduler rejects jobs that set this option (`scheduler.forbidden`).",
     ),
     "DLR022": (
         "a mandatory scheduler option is missing",
-        "The site wants it with every job; give it under `resources.options`.",
+        "The site requires it in every job: set it under `resources.options`.",
     ),
-    "DLR023": ("not an account of this site", "The site profile says what its accounts look like."),
+    "DLR023": (
+        "not an account of this site",
+        "`scheduler.account.pattern` of the site profile describes valid account names.",
+    ),
     "DLR024": (
-        "binding by plan needs a topology",
-        "Only a node type whose topology is known can be planned core by core.",
+        "`bind: plan` needs a topology",
+        "Ranks can be bound to planned cores only if the topology of the node type is known.",
     ),
     "DLR025": (
         "ranks do not fit on the node's cores",
-        "Every rank needs at least one compute core besides its communication and loader cores. `dlrun tune-affinity` tries layouts.",
+        "Every rank needs at least one compute core in addition to its communication and loader cores. `dlrun tune-affinity` shows layouts.",
     ),
     "DLR026": (
         "placement warning",
-        "The placement works but wastes something: idle cores, or a GPU or NIC on the other package.",
+        "The placement is valid but not ideal: cores stay idle, or a rank's GPU or NIC is on another package.",
     ),
     "DLR027": (
         "no node-local storage",
-        "Copying data to nodes needs `storage.node_local` in the site profile.",
+        "Data can be copied to nodes only if the site profile has `storage.node_local`.",
     ),
     "DLR028": (
-        "launcher and framework or site do not go together",
-        "Leave `launcher:` out to use the site's own.",
+        "the launcher does not suit the framework or the site",
+        "Leave out `launcher:` to use the launcher of the site.",
     ),
     "DLR029": (
         "an expression cannot be evaluated",
-        "`{{ }}` holds arithmetic over named plan values; the message lists the names.",
+        "`{{ }}` may contain arithmetic with values of the plan; the message lists their names.",
     ),
     "DLR030": (
         "a large global batch",
-        "Beyond 8,192 samples a step, plain SGD with a linearly scaled learning rate loses accuracy "
+        "Above 8,192 samples per step, plain SGD with a linearly scaled learning rate loses accuracy "
         "(Goyal et al. 2017, arXiv:1706.02677). Use a longer warm-up, LARS or LAMB, or fewer ranks.",
     ),
     "DLR031": (
-        "container and launcher do not go together",
-        "enroot images are started by srun's pyxis plug-in; apptainer works with every launcher.",
+        "the container runtime does not suit the launcher",
+        "enroot containers are started by the pyxis plug-in of srun; apptainer works with every launcher.",
     ),
     "DLR032": (
         "the script does not exist",
-        "The training script was looked for on the submitting host, from the job's directory.",
+        "The training script is not on the submitting host (relative paths start at the job's directory).",
     ),
     "DLR033": (
         "no virtual environment there",
-        "`environment.venv` names the directory that holds `bin/activate`.",
+        "`environment.venv` is the directory that contains `bin/activate`.",
     ),
     "DLR034": (
         "the data does not exist",
-        "The source was looked for on the submitting host, whose file system it is on.",
+        "The data source is not on the submitting host, although its file system is mounted there.",
     ),
     "DLR035": (
         "a secret's file is missing or open to others",
-        "A file that holds a secret must exist and have mode 0600.",
+        "The file of a secret must exist and have mode 0600.",
     ),
     "DLR040": (
         "Gloo on the loopback interface",
-        "`GLOO_SOCKET_IFNAME=lo` makes every rank announce 127.0.0.1: other nodes cannot connect.",
+        "With `GLOO_SOCKET_IFNAME=lo` every rank announces 127.0.0.1, to which other nodes cannot connect.",
     ),
     "DLR041": (
-        "options of an agent that is not started",
-        "`agent_arguments`, and torch's `rendezvous` and `max_restarts`, belong to the framework's own agent (`torchrun`, "
-        "`deepspeed`, `accelerate launch`, `paddle.distributed.launch`, `horovodrun`), which `agent: true` beside them "
-        "starts. Paddle's starts collective training only.",
+        "agent options without `agent: true`",
+        "`agent_arguments`, and `rendezvous` and `max_restarts` of torch, are options of the framework's own launcher (`torchrun`, "
+        "`deepspeed`, `accelerate launch`, `paddle.distributed.launch`, `horovodrun`), which is started only with "
+        "`agent: true`. Paddle's launcher starts collective training only.",
     ),
     "DLR050": (
-        "a partition of an unknown node type",
-        "A partition's `node_type` must be one of the profile's `node_types`.",
+        "a partition with an unknown node type",
+        "`node_type` of a partition must be one of the profile's `node_types`.",
     ),
     "DLR051": (
         "two default partitions",
-        "Only one partition can be used when a spec names none.",
+        "Only one partition can be the default for specs that name none.",
     ),
     "DLR052": (
-        "limits of a partition that exclude one another",
-        "The fewest nodes of a job cannot be more than the most, nor the usual walltime longer than the longest.",
+        "contradictory limits of a partition",
+        "`min_nodes` must not exceed `max_nodes`, nor `default_walltime` `max_walltime`.",
     ),
     "DLR053": (
-        "an option that is required and forbidden",
-        "No job could be submitted: take it out of `scheduler.required` or of `scheduler.forbidden`.",
+        "an option that is both required and forbidden",
+        "No job could be submitted: remove it from `scheduler.required` or from `scheduler.forbidden`.",
     ),
     "DLR054": (
-        "no rendezvous is possible",
-        "Ranks meet at an address by `rendezvous.address` (with `interface`, name the interface too) and a port from `ports`.",
+        "an incomplete rendezvous rule",
+        "`rendezvous.address: interface` also needs `interface`, and `ports` is the first and last port of a range.",
     ),
     "DLR055": (
-        "a pattern that is no regular expression",
-        "`scheduler.account.pattern` is in the syntax of Python's `re`; put it into single quotes.",
+        "an invalid regular expression",
+        "Patterns have the syntax of Python's `re`; put them into single quotes, which keep backslashes.",
     ),
     "DLR056": (
-        "a profile under another name",
-        "Sites are found by file name, so a profile's `name` and its file should agree.",
+        "file name and profile name differ",
+        "Sites are found by file name, so `name` and the name of the file should be the same.",
     ),
     "DLR057": (
         "a profile without sources",
-        "`sources` says who said what and when, so that others can check the values and renew them.",
+        "`sources` lists the sources of the values with their dates, so that others can check and update them.",
     ),
     "DLR058": (
-        "a profile leaves something open",
-        "What is not known stays out of a profile; the finding says what dlrun cannot do without it.",
+        "an incomplete profile",
+        "Unknown values are left out of a profile; the message says what dlrun cannot do without this one.",
     ),
     "DLR059": (
-        "a value of a profile that does not fit",
-        "A key is unknown, or its value is none that it can have; numbers of a node that contradict one another count too. "
-        "`dlrun schema site` and [the keys of a profile](site.md) say what fits.",
+        "an invalid key or value in a profile",
+        "A key is unknown or was removed, a value is not valid for its key, or numbers of a node contradict one another. "
+        "`dlrun schema site` and [the keys of a profile](site.md) list the valid ones.",
     ),
     "DLR094": (
-        "ranks that an agent starts by ssh are out of reach",
-        "`horovodrun` starts ranks by ssh, outside of what the scheduler and dlrun know: no container, no early signal and no "
-        "secret from a variable reaches them. Without `agent: true` dlrun starts the ranks, and all of these do.",
+        "features that do not work with `horovodrun`",
+        "`horovodrun` starts ranks by ssh, outside the control of the scheduler and dlrun: containers, early signals and "
+        "secrets from variables do not reach them. Without `agent: true` dlrun starts the ranks, and all of these work.",
     ),
     "DLR042": (
         "a launcher as the command",
-        "dlrun starts the command once for each rank and tells it who it is: `torchrun`, `horovodrun`, `deepspeed`, "
-        "`accelerate launch`, `mpirun` and their like are not needed, and would start ranks of ranks. Give the training "
-        "program itself as the command; `agent: true` under the framework's key has dlrun start the framework's own.",
+        "dlrun itself starts the command once per rank and sets rank and world size. `torchrun`, `horovodrun`, `deepspeed`, "
+        "`accelerate launch`, `mpirun` and similar launchers would start further processes in every rank. Give the training "
+        "program itself as the command; with `agent: true` under the framework's key, dlrun starts the framework's launcher.",
     ),
     "DLR043": (
         "MXNet 1.x with NumPy 1.24 or later",
@@ -180,174 +186,174 @@ CODES: dict[str, tuple[str, str]] = {
     "DLR036": (
         "Keras 3 under MultiWorkerMirroredStrategy",
         "`model.fit` of Keras 3 raises a TypeError there (PerReplica values). Use the legacy Keras (`tf_keras` with "
-        "`TF_USE_LEGACY_KERAS=1`, which `framework: keras` sets), a training loop of your own, or another back end.",
+        "`TF_USE_LEGACY_KERAS=1`, which `framework: keras` sets), a custom training loop, or another back end.",
     ),
     "DLR037": (
-        "PaddlePaddle without its parameter server",
-        "Wheels of PaddlePaddle lack the parameter server (`libpaddle has no attribute DistFleetWrapper`): it needs a build "
-        "with WITH_PSCORE=ON. Collective training works with every wheel.",
+        "PaddlePaddle without parameter server",
+        "PaddlePaddle wheels do not contain the parameter server (`libpaddle has no attribute DistFleetWrapper`); it needs a "
+        "build with WITH_PSCORE=ON. Collective training works with every wheel.",
     ),
     "DLR046": (
         "`accelerate launch --cpu`",
-        "With `--cpu` and several processes Accelerate 1.15 trains one separate copy in each, and says nothing. "
-        "`framework: accelerate` sets what `Accelerator()` reads, so the program itself can be the command.",
+        "With `--cpu` and several processes, Accelerate 1.15 trains a separate model in each of them, without a warning. "
+        "`framework: accelerate` sets the variables that `Accelerator()` reads, so the program itself can be the command.",
     ),
     "DLR047": (
-        "a lock left of a compilation",
-        "DeepSpeed compiles operators on first use. Killed in the middle it leaves its lock behind, and every later rank "
-        "waits for it for ever. Remove the file if nothing is compiling.",
+        "a stale compilation lock",
+        "DeepSpeed compiles operators on first use. If it is killed while it compiles, its lock file remains, and later ranks "
+        "wait for it forever. Remove the file if nothing is compiling.",
     ),
     "DLR044": (
         "no time before the early signal",
-        "`checkpoint.before_end` is how long before the end the program is told to save its state; it must be shorter than "
-        "the walltime.",
+        "`checkpoint.before_end` must be shorter than the walltime: so long before the end the program receives the signal to "
+        "save its state.",
     ),
     "DLR045": (
-        "two policies for one event",
-        "A scheduler that may start jobs again does so after preemption and after a node's failure alike, so "
-        "`on_failure.preempted` and `on_failure.node_failed` must say the same.",
+        "different policies for preemption and node failure",
+        "A scheduler that requeues jobs does so both after preemption and after a node failure, so "
+        "`on_failure.preempted` and `on_failure.node_failed` must be the same.",
     ),
     "DLR048": (
-        "communication without cores of its own",
-        "MLSL's servers (Intel Caffe) and oneCCL's workers should each have a core that no OpenMP thread uses; only a plan "
-        "that binds ranks (whole nodes of known topology) can give them one.",
+        "no cores for communication threads",
+        "Servers of MLSL (Intel Caffe) and workers of oneCCL should each have a core that no OpenMP thread uses. This needs "
+        "ranks bound by the plan: whole nodes of known topology.",
     ),
     "DLR038": (
-        "JAX cannot tell which process it is",
-        "Slurm and Open MPI tell JAX the number of processes and which one this is; other launchers do not. Pass "
-        "`{{ rank }}` and `{{ world_size }}` to the program, and on to `jax.distributed.initialize`.",
+        "JAX cannot find its process id",
+        "JAX reads the number of processes and its process id from Slurm and Open MPI, not from other launchers. Pass "
+        "`{{ rank }}` and `{{ world_size }}` to the program, and from there to `jax.distributed.initialize`.",
     ),
     "DLR039": (
         "uneven nodes",
-        "Some frameworks want the same number of ranks on every node: with `resources.ranks` the last node has fewer.",
+        "Some frameworks need the same number of ranks on every node; with `resources.ranks` the last node has fewer.",
     ),
     "DLR049": (
         "MLSL message priority",
-        "MLSL implements prioritised all-reduce for numbers of ranks that are powers of two.",
+        "MLSL implements prioritised all-reduce only for numbers of ranks that are powers of two.",
     ),
     "DLR060": (
         "a harmful setting",
-        "This variable is known to be wrong or slow on this fabric when it is set blindly. `dlrun explain VARIABLE` says what "
-        "is known of it, with sources. Leave it out unless you measured that it helps.",
+        "This variable is known to cause errors or to slow down training on this fabric. `dlrun explain VARIABLE` prints "
+        "the details, with sources. Remove it unless you measured that it helps.",
     ),
     "DLR061": (
         "a deprecated setting",
-        "The variable was renamed or removed, or was right for old versions only. The message names what replaced it. Where "
-        "your site really has the old version, say so under `fabric.versions` of its profile.",
+        "The variable was renamed or removed, or applies to old versions only. The message names its replacement. If your "
+        "site has the old version, set it under `fabric.versions` in the site profile.",
     ),
     "DLR062": (
-        "a setting that is refused",
-        "The job would deadlock or abort: this is documented by who makes or runs the fabric, and `dlrun explain VARIABLE` cites them.",
+        "a setting that breaks the job",
+        "The job would deadlock or abort, according to the vendor or operator of the fabric; `dlrun explain VARIABLE` cites the source.",
     ),
     "DLR063": (
-        "half of a pair",
-        "Some variables are only right together with an option of the scheduler or launcher: Slingshot's "
+        "a setting without its counterpart",
+        "Some variables are valid only together with an option of the scheduler or launcher, such as Slingshot's "
         "`FI_CXI_RDZV_PROTO=alt_read` with `disable_rdzv_get`. Give both, or neither.",
     ),
     "DLR064": (
-        "a part of a profile without a source",
-        "`sources` says for each part of a profile, by `covers`, who said so and when.",
+        "part of a profile has no source",
+        "Each entry of `sources` gives source and date for the keys under `covers`.",
     ),
     "DLR065": (
-        "a unit taken apart",
-        "Some settings are only right together, so `fabric.drop` of one drops all of them: Omni-Path's `NCCL_PROTO`, "
+        "settings that belong together",
+        "Some settings are valid only together, so `fabric.drop` of one drops all of them: Omni-Path's `NCCL_PROTO`, "
         "`NCCL_NET_GDR_READ` and `NCCL_CUMEM_ENABLE`.",
     ),
     "DLR066": (
-        "an environment that the container hides",
-        "A container has a `PATH` and a file system of its own: a venv or conda environment that was activated outside is "
-        "not found inside. Install what is missing into the image, or leave the container out.",
+        "a venv or conda environment outside the container",
+        "A container has its own `PATH` and file system, so an environment that is activated outside is not found inside. "
+        "Install the packages into the image, or leave out the container.",
     ),
     "DLR067": (
-        "a path that a container cannot mount",
-        "The job directory, the directory that the job runs in and the data sets are mounted at the same paths inside. "
-        "Container runtimes read a colon or a comma in such a path as the end of it.",
+        "a path that cannot be mounted in the container",
+        "The job directory, the working directory and the data sets are mounted at the same paths inside the container. "
+        "Container runtimes treat a colon or a comma as the end of a path.",
     ),
     "DLR069": (
-        "a variable that is dropped and set",
-        "`environment.drop` leaves a variable unset whoever else sets it; `RANK`, `MASTER_ADDR` and the like, by which ranks "
-        "find one another, cannot be left unset.",
+        "a variable that is both dropped and set",
+        "`environment.drop` unsets a variable, whatever sets it. `RANK`, `MASTER_ADDR` and other variables of the rendezvous "
+        "cannot be dropped.",
     ),
     "DLR068": (
-        "a rank's share of a shared node is not known",
-        "Where other jobs run on the same nodes, a scheduler grants only the cores that a job asks for, and mostly one for "
-        "each rank if it asks for none: the training then runs on one core, with its data loaders. Give `cpus_per_rank`, ask "
-        "for whole nodes (`exclusive: true`), or describe the nodes in the site profile (`node_types: {gpu: {topology: …}}` "
-        "and the partition's `node_type`): `auto` is then an equal share.",
+        "cores per rank are not set on shared nodes",
+        "On shared nodes a job is granted only the cores that it requests, by default usually one per rank: training and data "
+        "loaders then share a single core. Set `cpus_per_rank`, request whole nodes (`exclusive: true`), or describe the "
+        "nodes in the site profile (`node_types: {gpu: {topology: …}}` and `node_type` of the partition), so that `auto` is "
+        "an equal share.",
     ),
     "DLR070": (
-        "partitions other than the scheduler's",
-        "On the cluster itself, `dlrun site check` compares the names in the profile (partitions, the default one, QOS, "
-        "features) with the scheduler's.",
+        "partitions differ from the scheduler's",
+        "On the cluster, `dlrun site check` compares partitions, default partition, QOS and features of the profile with those "
+        "of the scheduler.",
     ),
     "DLR071": (
-        "limits other than the scheduler's",
-        "The profile lets jobs through that the scheduler will refuse, or knows no limit where there is one.",
+        "limits differ from the scheduler's",
+        "A limit is missing in the profile or is higher than the scheduler's, so that the scheduler rejects jobs that dlrun accepts.",
     ),
     "DLR072": (
-        "nodes other than the scheduler's",
-        "No node of the cluster has the packages, cores, memory or GPUs, or there are not as many nodes, as a node type says.",
+        "node types differ from the scheduler's",
+        "No node of the cluster has the packages, cores, memory or GPUs of a node type, or the number of nodes differs.",
     ),
     "DLR073": (
-        "a scheduler other than the profile's",
-        "The scheduler did not answer, or is of another kind or version than the profile says.",
+        "the scheduler differs from the profile's",
+        "The scheduler did not answer, or it is not of the type or version in the profile.",
     ),
     "DLR080": (
         "zipped parameters of unequal length",
-        "`sweep.zip` takes the first value of each parameter for the first point, the second for the second, and so on.",
+        "`sweep.zip` uses the first value of each parameter for the first point, the second for the second, and so on.",
     ),
     "DLR081": (
         "a parameter of a sweep in two places",
-        "A parameter stands in one of `list`, `zip` and `grid` (or directly under `sweep:`, which is the grid).",
+        "A parameter must be in only one of `list`, `zip` and `grid` (directly under `sweep:` means `grid`).",
     ),
     "DLR082": (
         "points with different parameters",
-        "Each point of `sweep.list` gives a value to every parameter, since one command serves all of them.",
+        "Each point of `sweep.list` must give a value to every parameter, because all points run the same command.",
     ),
     "DLR083": (
-        "a parameter with a name of the plan's",
-        "`{{ nodes }}`, `{{ world_size }}`, `{{ global_batch }}` and the like are worked out from the plan, which is the "
-        "same for all points of a sweep: they are one job array. `dlrun scale` measures a job at several sizes.",
+        "a sweep parameter with a reserved name",
+        "`{{ nodes }}`, `{{ world_size }}`, `{{ global_batch }}` and others are values of the plan, which is the same for all "
+        "points of a sweep (one job array). To run a job at several sizes, use `dlrun scale`.",
     ),
     "DLR084": (
         "too many points in a sweep",
-        "Every point has a directory of its own with its logs. For more points than this, use a search that chooses "
+        "Every point has its own directory with logs. For more points, use a search algorithm that selects "
         "them: docs/guide/sweeps.md.",
     ),
     "DLR085": (
-        "a metric that cannot be found",
+        "an incomplete metric",
         "A metric has a `pattern` (a regular expression with the number as its one group, or as the group `value`) or a "
-        "`json` key of lines that are JSON objects. Only `throughput` may have neither: dlrun knows how common trainers "
-        "print it.",
+        "`json` key of lines that are JSON objects. Only `throughput` may have neither: dlrun knows the log formats "
+        "of common trainers.",
     ),
     "DLR086": (
         "a metric in steps without a batch size",
-        "Steps a second become samples a second by the global batch, which is `batch_per_rank` times the ranks.",
+        "Steps per second are converted into samples per second with the global batch: `batch_per_rank` × ranks.",
     ),
     "DLR091": (
-        "a launcher that uses every node",
-        "With `spare_nodes` the job is granted more nodes than it uses, so its launcher must be told on which to start ranks. "
-        "srun, Open MPI, hydra, Intel MPI and ssh are.",
+        "the launcher does not support `spare_nodes`",
+        "With `spare_nodes` a job is granted more nodes than it uses, so its launcher must accept a list of hosts: "
+        "srun, Open MPI, hydra, Intel MPI and ssh do.",
     ),
     "DLR096": (
-        "node-local storage of no size",
-        "The site makes node-local storage for each job (BeeOND, a burst buffer) as large as the job asks, so the spec has "
-        "to say how much it needs on each node: `resources: {node_local: 200GB}`.",
+        "node-local storage without a size",
+        "The site creates node-local storage for each job (BeeOND, a burst buffer) with the requested size, so the spec must "
+        "set the size per node: `resources: {node_local: 200GB}`.",
     ),
     "DLR093": (
-        "no time to bring the results",
-        "`results.before_end` is kept free at the end of the walltime, so that results on the nodes are not lost with "
-        "the job. It may take half of the walltime at most.",
+        "no time to copy the results",
+        "`results.before_end` is the time reserved at the end of the walltime to copy results from the nodes. It must not "
+        "exceed half of the walltime.",
     ),
     "DLR092": (
         "an environment that cannot be staged",
-        "`environment.stage` brings the virtual environment of `environment.venv` to each node under the name "
-        "`environment`; conda environments and containers are found elsewhere.",
+        "`environment.stage` copies the virtual environment of `environment.venv` to each node, as a data set with the name "
+        "`environment`. Conda environments and containers cannot be staged this way.",
     ),
     "DLR090": (
-        "a fabric check that sees nothing",
-        "`fabric_check` compares what libraries print with what the site's fabric offers. It needs a fabric that dlrun knows "
-        "(or `fabric.expect` in the profile), and libraries that may say what they choose: NCCL with `NCCL_DEBUG=INFO`.",
+        "a fabric check without information",
+        "`fabric_check` compares the transports that libraries log with those of the site's fabric. It needs a fabric that "
+        "dlrun knows (or `fabric.expect` in the profile) and logging by the library, such as `NCCL_DEBUG=INFO`.",
     ),
 }
 """Code -> title, explanation."""
