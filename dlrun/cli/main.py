@@ -14,6 +14,7 @@ from dlrun.errors import DlrunError
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Run": {
         "submit": ("submit", "Submit a job from a training spec."),
+        "import": ("import_script", "Turn a batch script into a training spec."),
         "plan": ("plan", "Show what would be submitted, and what it would cost."),
         "render": ("render", "Print the job script, or write the whole job directory."),
         "resubmit": ("resubmit", "Submit a job again, or only its failed sweep points."),

@@ -234,3 +234,21 @@ def test_an_interrupt_is_130(dlrun):
     assert "the job goes on" in stderr
     assert dlrun.alive()
     dlrun("cancel", "latest")
+
+
+def test_import_writes_a_spec_that_plans(dlrun, tmp_path):
+    script = tmp_path / "train.sbatch"
+    script.write_text(
+        "#!/bin/bash\n#SBATCH -N 2 -t 60 -p gpu\nset -e\nsrun torchrun --nproc_per_node 4 train.py\n", "utf-8"
+    )
+    (tmp_path / "train.py").touch()
+    spec = tmp_path / "train.yaml"
+    done = dlrun("import", str(script), "--site", "generic-slurm", "-o", str(spec))
+    assert done.stdout == ""
+    assert "line 3: set -e: the job script has modes of its own" in done.stderr
+    assert "2 nodes" in dlrun("plan", str(spec)).stdout
+    again = dlrun("import", str(script), "-o", str(spec), code=2)
+    assert "is already there" in again.stderr
+    empty = tmp_path / "empty.sh"
+    empty.write_text("#!/bin/bash\necho hello\n", "utf-8")
+    assert "no line that starts a training" in dlrun("import", str(empty), code=2).stderr

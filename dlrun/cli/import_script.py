@@ -1,0 +1,59 @@
+"""`dlrun import`: a training spec from somebody's batch script."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from dlrun.cli.options import json_option, say
+
+
+@click.command(epilog="Example: dlrun import train.sbatch --site perlmutter -o train.yaml")
+@click.argument("script", type=click.Path(path_type=Path))
+@click.option("--site", metavar="NAME|FILE", help="Site profile to name in the spec.")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="Write the spec here instead of printing it."
+)
+@json_option
+def command(script: Path, site: str | None, output: Path | None, as_json: bool) -> int:
+    """Turn a batch script of Slurm or PBS into a training spec.
+
+    Directives, modules, environments, variables and the line that starts the training become keys of the spec. What dlrun
+    does by itself, and what it cannot take over, is listed by line.
+    """
+    from dlrun.config.batch_script import read
+    from dlrun.config.batch_script.text import spec_text
+    from dlrun.effects.inputs.profiles import read_text
+    from dlrun.errors import Invalid
+    from dlrun.model.origin import Layer
+
+    draft = read(read_text(script, Layer.SPEC), script.name)
+    if not draft.get("command"):
+        raise Invalid(
+            f"`{script}` has no line that starts a training",
+            help="dlrun looks for srun, mpirun, torchrun and their like, or python; write the spec with `command:` by hand",
+        )
+    text = spec_text(draft, script.name, site)
+    if as_json:
+        from dlrun.cli.output.json import emit
+
+        left = [{"line": one.line, "text": one.text, "because": one.because} for one in draft.left_out]
+        emit("import", {"spec": text, "values": draft.values, "left_out": left})
+    elif output is None:
+        click.echo(text, nl=False)
+    else:
+        try:
+            with output.open("x", encoding="utf-8") as file:
+                file.write(text)
+        except FileExistsError:
+            raise Invalid(
+                f"`{output}` is already there", help="name another file, or remove it first"
+            ) from None
+        except OSError as error:
+            raise Invalid(f"cannot write `{output}`: {(error.strerror or str(error)).lower()}") from None
+    if output is not None:
+        for one in draft.left_out:
+            say(f"line {one.line}: {one.text.splitlines()[0]}: {one.because}")
+        say(f"wrote {output}; `dlrun plan {output}` shows what becomes of it")
+    return 0

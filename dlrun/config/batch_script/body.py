@@ -1,0 +1,273 @@
+"""What each command of a batch script becomes: a key of the spec, a line of `environment.setup`, or nothing."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from dataclasses import replace
+
+from dlrun.config.batch_script import constants, launch
+from dlrun.config.batch_script.draft import Draft
+from dlrun.config.batch_script.launch import DECIDED, TOLD
+from dlrun.config.batch_script.shell import Command, names_used
+
+_PRINTS = {"echo", "printf", "date", "hostname", "pwd", "nvidia-smi", "rocm-smi", "env", "printenv", "lscpu", "which", "ls",
+           "scontrol", "cat", "squeue", "sacct", "free", "df"}  # fmt: skip
+_SUBMIT_DIRECTORY = re.compile(r"\"?\$\{?(?:SLURM_SUBMIT_DIR|PBS_O_WORKDIR)\}?\"?")
+_EXPORT = re.compile(r"export\s+([A-Za-z_]\w*)=(.*)", re.DOTALL)
+_ASSIGN = re.compile(r"([A-Za-z_]\w*)(?:\[[^]]*\])?\+?=(.*)", re.DOTALL)
+_NOT_TAKEN = "dlrun runs nothing after the training"
+
+
+def take(found: list[Command], draft: Draft) -> None:
+    """Turn the commands of a script's body into the spec."""
+    values = constants.known(found, draft.counts)
+    found = [c if c.block else _with_numbers(c, values) for c in found]
+    chosen = _training(found)
+    before = found if chosen is None else [c for c in found if c.line < chosen.line]
+    needed = set().union(*(names_used(c.text) for c in found)) if found else set()
+    body = _Preamble(draft, needed)
+    for command in before:
+        body.take(command)
+    body.finish(names_used(chosen.text) if chosen else set())
+    if chosen is None:
+        return
+    for command in found:
+        if command.line > chosen.line:
+            words = _words(command)
+            again = words is not None and launch.is_launch(words)
+            prints = words is not None and words[0] in _PRINTS | {"wait", "exit", "fi", "done"}
+            if not prints:
+                why = "a second launch: give it a spec of its own, with `after:`" if again else _NOT_TAKEN
+                draft.leave(command.line, command.text, why)
+    _launch(chosen, draft)
+
+
+def _with_numbers(command: Command, values: Mapping[str, str]) -> Command:
+    """A launch line with the variables that are known; any other command as it stands."""
+    text = constants.expanded(command.text, values)
+    split = launch.words_of(text) if text != command.text else None
+    return (
+        replace(command, text=text)
+        if split is not None and split[0] and launch.is_launch(split[0])
+        else command
+    )
+
+
+def _words(command: Command) -> list[str] | None:
+    """Words of a command without the assignments before it; None for a block or what cannot be split."""
+    split = None if command.block else launch.words_of(command.text)
+    if split is None:
+        return None
+    words = split[0]
+    while words and re.fullmatch(r"[A-Za-z_]\w*=.*", words[0]):
+        words = words[1:]
+    return words or None
+
+
+def _training(found: list[Command]) -> Command | None:
+    """The line that starts the training: by a launcher if there is one, the one that runs Python if there are several."""
+    simple = [(c, words) for c in found if (words := _words(c)) is not None]
+    launched = [(c, words) for c, words in simple if launch.is_launch(words)]
+    candidates = launched or [(c, words) for c, words in simple if launch.is_program(words)]
+    python = [c for c, words in candidates if any(re.fullmatch(r"python[\d.]*|.*\.py", w) for w in words)]
+    agents = [
+        c
+        for c, words in candidates
+        if any(launch.program(w) in {"torchrun", "deepspeed", "accelerate"} for w in words)
+    ]
+    chosen = agents or python or [c for c, _ in candidates]
+    return chosen[0] if chosen else None
+
+
+class _Preamble:
+    """Commands before the training. Keys of the spec have an order of their own (modules, conda, venv, lines of set-up,
+    variables); once a line does not fit into it, that line and what depends on order stays a line of set-up."""
+
+    def __init__(self, draft: Draft, needed: set[str]) -> None:
+        self.draft = draft
+        self.needed = needed
+        self.lines: list[Command] = []
+        self.exports: list[tuple[Command, str, str]] = []
+
+    def take(self, command: Command) -> None:
+        """Take over one command."""
+        words = None if command.block else _split(command.text)
+        if not words:
+            self.lines.append(command)
+        elif words[0] == "set" and len(words) > 1 and words[1][:1] in "-+":
+            self.draft.leave(command.line, command.text, "the job script has modes of its own")
+        elif words[0] == "cd" and len(words) == 2:
+            self._cd(command, words[1])
+        elif words[0] in {"module", "ml"}:
+            self._module(command, words)
+        elif words[0] in {"source", "."} and len(words) == 2 and words[1].endswith("/bin/activate"):
+            self._activate(command, "venv", words[1].removesuffix("/bin/activate"))
+        elif (
+            words[:2] in (["conda", "activate"], ["source", "activate"], ["mamba", "activate"])
+            and len(words) == 3
+        ):
+            self._activate(command, "conda", words[2])
+        elif words[0] == "eval" and "conda" in command.text:
+            pass  # dlrun does it where the spec names a conda environment
+        elif match := _EXPORT.fullmatch(command.text):
+            self._export(command, match[1], match[2])
+        elif words[0] in _PRINTS:
+            self.draft.leave(command.line, command.text, "it only prints")
+        elif (match := _ASSIGN.fullmatch(command.text)) and match[1] in TOLD | DECIDED:
+            self._export(command, match[1], match[2])
+        else:
+            self.lines.append(command)
+
+    def _cd(self, command: Command, to: str) -> None:
+        if _SUBMIT_DIRECTORY.fullmatch(to):
+            return  # where a job of dlrun starts anyhow
+        if "$" in to.replace("$HOME", "") or "`" in to:
+            self.lines.append(command)
+        else:
+            self.draft.put("directory", to.replace("${HOME}", "~").replace("$HOME", "~"))
+
+    def _module(self, command: Command, words: list[str]) -> None:
+        if (
+            words[1:] in (["purge"], ["reset"])
+            and not self.lines
+            and not self.draft.get("environment.modules")
+        ):
+            because = "the site profile's `environment.hygiene` says what becomes of modules that are already loaded"
+            self.draft.leave(command.line, command.text, because)
+            return
+        names = words[2:] if words[1:2] in (["load"], ["add"]) else words[1:] if words[0] == "ml" else []
+        plain = bool(names) and not any(n.startswith("-") or "$" in n for n in names)
+        if (
+            plain
+            and not self.lines
+            and names[0] not in {"purge", "use", "reset", "restore", "swap", "unload"}
+        ):
+            self.draft.add("environment.modules", *names)
+        else:
+            self.lines.append(command)
+
+    def _activate(self, command: Command, kind: str, what: str) -> None:
+        path = what.replace("${HOME}", "~").replace("$HOME", "~")
+        taken = self.draft.get("environment.conda") or self.draft.get("environment.venv")
+        if "$" in path or taken or any(not _ASSIGN.fullmatch(c.text) for c in self.lines):
+            self.lines.append(command)
+        else:
+            self.draft.put(f"environment.{kind}", path)
+
+    def _export(self, command: Command, name: str, value: str) -> None:
+        if name in TOLD:
+            self.draft.leave(command.line, command.text, "dlrun sets it for each rank")
+        elif name in DECIDED:
+            self.draft.leave(command.line, command.text, "dlrun derives it from the placement of the ranks")
+        else:
+            self.exports.append((command, name, value))
+            self.lines.append(command)
+
+    def finish(self, used_by_command: set[str]) -> None:
+        """Write what is left as set-up lines, but for variables that nothing reads but the training, and what nothing reads."""
+        lines = self.lines
+        while True:
+            read = used_by_command.union(*(names_used(c.text) for c in lines)) if lines else used_by_command
+            unread = [c for c in lines if (m := _ASSIGN.fullmatch(c.text)) and m[1] not in read]
+            if not unread:
+                break
+            for command in unread:
+                self.draft.leave(command.line, command.text, "only what dlrun sets by itself needs it")
+            lines = [c for c in lines if c not in unread]
+        for command, name, value in self.exports:
+            others = set().union(*(names_used(c.text) for c in lines if c is not command)) if lines else set()
+            literal = _literal(value)
+            if literal is not None and name not in others | used_by_command:
+                self.draft.put(f"environment.variables.{name}", literal)
+                lines = [c for c in lines if c is not command]
+        if lines:
+            self.draft.add("environment.setup", *(_for_ranks(c.text, used_by_command) for c in lines))
+
+
+def _for_ranks(text: str, used: set[str]) -> str:
+    """A set-up line; an assignment that the training reads is exported, for ranks are other processes."""
+    match = _ASSIGN.fullmatch(text)
+    return f"export {text}" if match and match[1] in used and "[" not in text.partition("=")[0] else text
+
+
+def _split(text: str) -> list[str] | None:
+    try:
+        return shlex.split(text, comments=True)
+    except ValueError:
+        return None
+
+
+def _literal(value: str) -> str | None:
+    """The text of a value that the shell expands nothing in; None for any other."""
+    if "$" in value or "`" in value:
+        return None
+    words = _split(value)
+    return (
+        (words[0] if words else "")
+        if words is not None and len(words) <= 1 and not value.startswith("~")
+        else None
+    )
+
+
+def _launch(chosen: Command, draft: Draft) -> None:
+    split = launch.words_of(chosen.text)
+    assert split is not None  # noqa: S101 - it was split to be chosen
+    words, behind = split
+    while words and (match := re.fullmatch(r"([A-Za-z_]\w*)=(.*)", words[0])):
+        if match[1] not in TOLD | DECIDED:
+            draft.put(f"environment.variables.{match[1]}", match[2])
+        words = words[1:]
+    found = launch.strip(words, draft)
+    if found.image:
+        draft.put(
+            "environment.container",
+            {"image": found.image, **({"binds": list(found.binds)} if found.binds else {})},
+        )
+    for option in found.left:
+        draft.leave(chosen.line, option, "dlrun starts and places ranks by itself")
+    if behind:
+        after = "".join(chosen.text.partition(behind[0])[1:]) or " ".join(behind)
+        output = behind[0][0] in ">|" and behind[0] != "||"
+        why = "each rank's output is in its own log: `dlrun logs`" if output else _NOT_TAKEN
+        draft.leave(chosen.line, after, why)
+    command = found.command
+    if names := sorted(set().union(*map(names_used, command)) if command else ()):
+        command = ("bash", "-c", f"exec {_shell(command, chosen.text)}")
+        draft.comments["command"] = (
+            f"run by bash, which expands {', '.join(f'${name}' for name in names)} on the node"
+        )
+    draft.put("command", list(command))
+    draft.put("framework", *_framework(found, draft))
+
+
+def _shell(words: tuple[str, ...], source: str) -> str:
+    """Words as shell text in which variables expand, split where the script lets them be split."""
+    expanding = {
+        word: word if f'"{word}"' not in source and '"' not in word else f'"{word}"'
+        for word in words
+        if "$" in word
+    }
+    return " ".join(expanding.get(word, shlex.quote(word)) for word in words)
+
+
+def _framework(found: launch.Launch, draft: Draft) -> tuple[str, str]:
+    """How ranks find one another, and how that is known."""
+    if found.framework:
+        return found.framework, f"the batch script starts it with {found.launchers[-1]}"
+    told = any("MASTER_ADDR" in left.text for left in draft.left_out)
+    everything = " ".join([*map(str, draft.get("environment.modules") or ()), *found.command]).lower()
+    if "horovod" in everything:
+        return "horovod", "the batch script names it"
+    if told or "torch" in everything or (found.launchers == () and "python" in found.command[:1]):
+        return (
+            "torch",
+            "the batch script sets MASTER_ADDR"
+            if told
+            else "check this: `mpi` for a program that uses MPI itself",
+        )
+    return (
+        "mpi",
+        "check this: `torch`, `horovod` … for a program that asks a framework (`dlrun schema spec` lists them)",
+    )

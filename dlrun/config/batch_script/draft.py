@@ -1,0 +1,61 @@
+"""The spec in the making: values by dotted key, what was left out and why."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """A line of the batch script that the spec does not have, with the reason."""
+
+    line: int
+    text: str
+    because: str
+
+
+@dataclass(slots=True)
+class Draft:
+    """Values as a spec nests them; `counts` are numbers of the script that become keys once all are known."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    comments: dict[str, str] = field(default_factory=dict)
+    left_out: list[LeftOut] = field(default_factory=list)
+    counts: dict[str, int] = field(default_factory=dict)
+
+    def put(self, key: str, value: Any, comment: str = "") -> None:
+        """Set a dotted key, unless an earlier line did: directives come before the body."""
+        *path, last = key.split(".")
+        place = self.values
+        for name in path:
+            place = place.setdefault(name, {})
+        place.setdefault(last, value)
+        if comment:
+            self.comments.setdefault(key, comment)
+
+    def add(self, key: str, *items: str) -> None:
+        """Append to the list under a dotted key."""
+        *path, last = key.split(".")
+        place = self.values
+        for name in path:
+            place = place.setdefault(name, {})
+        place.setdefault(last, []).extend(items)
+
+    def get(self, key: str) -> Any:
+        """The value under a dotted key, or None."""
+        place: Any = self.values
+        for name in key.split("."):
+            place = place.get(name) if isinstance(place, dict) else None
+        return place
+
+    def leave(self, line: int, text: str, because: str) -> None:
+        """Note a line, or a part of one, that is left out."""
+        self.left_out.append(LeftOut(line, text, because))
+
+    def count(self, name: str, text: str) -> bool:
+        """Note a number; False if the text is not one."""
+        if not text.isdigit():
+            return False
+        self.counts.setdefault(name, int(text))
+        return True

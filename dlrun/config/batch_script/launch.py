@@ -1,0 +1,246 @@
+"""The line that starts the training: launchers and agents are taken off, and tell the framework and the number of ranks.
+
+Options: srun(1) of Slurm 25.05, mpirun(1) of Open MPI 4.1 and 5.0, mpiexec of MPICH 4 and Intel MPI 2021, torchrun of
+PyTorch 2.9, horovodrun of Horovod 0.28, `accelerate launch` of Accelerate 1.15, deepspeed 0.17.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import PurePosixPath
+
+from dlrun.config.batch_script.directives import slurm_options
+from dlrun.config.batch_script.draft import Draft
+from dlrun.model.record import record
+
+TOLD = {
+    "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "LOCAL_WORLD_SIZE", "NNODES",
+    "NPROC_PER_NODE",
+}  # fmt: skip
+"""Variables that dlrun sets for each rank: how ranks find one another."""
+
+DECIDED = {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_PLACES", "OMP_PROC_BIND", "KMP_AFFINITY", "GOMP_CPU_AFFINITY",
+            "CUDA_VISIBLE_DEVICES", "SRUN_CPUS_PER_TASK", "SLURM_CPU_BIND"}  # fmt: skip
+"""Variables that dlrun derives from the placement."""
+
+_SRUN_FLAGS = {
+    "exclusive", "exact", "overlap", "label", "unbuffered", "pty", "kill-on-bad-exit", "no-kill", "verbose", "quiet",
+    "multi-prog", "disable-status", "contiguous", "overcommit", "oversubscribe", "wait-all-nodes", "cpu-bind", "l", "u", "K",
+    "v", "Q", "O", "s", "E", "X",
+}  # fmt: skip
+_MPI_VALUES = {
+    "-np": 1, "-n": 1, "-N": 1, "-ppn": 1, "-perhost": 1, "--ppn": 1, "-npernode": 1, "--npernode": 1, "--map-by": 1,
+    "-map-by": 1, "--bind-to": 1, "-bind-to": 1, "-x": 1, "-H": 1, "-host": 1, "--host": 1, "-hosts": 1, "-hostfile": 1,
+    "--hostfile": 1, "-machinefile": 1, "--machinefile": 1, "-f": 1, "-genv": 2, "--genv": 2, "-env": 2, "-mca": 2,
+    "--mca": 2, "--cpu-bind": 1, "--depth": 1, "-d": 1, "--rank-by": 1, "-rank-by": 1, "--env": 2, "-genvlist": 1,
+    "--prefix": 1, "-wdir": 1, "--wdir": 1, "-rr": 0, "-o": 1, "--pmi": 1, "--hosts": 1, "--np": 1, "--oversubscribe": 0,
+    "--mem-bind": 1, "--gpu-bind": 1, "-cc": 1, "-j": 1, "-S": 1, "-iface": 1, "-bootstrap": 1,
+}  # fmt: skip
+_ENVIRONMENT = {"-genv", "--genv", "-env", "--env"}
+_MPI_COUNTS = {
+    **dict.fromkeys(("-np", "-n", "--np"), "ranks"),
+    **dict.fromkeys(("-ppn", "--ppn", "-npernode", "--npernode", "-N", "-perhost"), "ranks_per_node"),
+}
+_AGENT_FLAGS = {
+    "--standalone", "--no-python", "--no_python", "--multi-gpu", "--multi_gpu", "--use-env", "--use_env", "--cpu", "--gpu",
+    "--use_deepspeed", "--use_fsdp", "--verbose", "--gloo", "--mpi", "--no-local-rank", "--debug", "-m", "--module",
+    "--same_network", "--enable_elastic_training", "--no_local_rank",
+}  # fmt: skip
+_PER_NODE = {"--nproc_per_node", "--nproc-per-node", "--num_gpus", "--gpus-per-node"}
+_NODES = {"--nnodes", "--num_nodes", "--num_machines"}
+_RANKS = {"--num_processes", "-np", "--num-proc"}
+_LAUNCHERS = {
+    "srun",
+    "mpirun",
+    "mpiexec",
+    "mpiexec.hydra",
+    "mpiexec.slurm",
+    "aprun",
+    "ibrun",
+    "orterun",
+    "prun",
+    "jsrun",
+    "flux",
+}
+_AGENTS = {"torchrun": "torch", "accelerate": "accelerate", "deepspeed": "deepspeed", "horovodrun": "horovod"}
+_MODULES = {
+    "torch.distributed.run": "torch", "torch.distributed.launch": "torch", "accelerate.commands.launch": "accelerate",
+}  # fmt: skip
+_PROGRAMS = re.compile(
+    r"(?:.*/)?(?:python[\d.]*|bash|sh|time|apptainer|singularity|nohup|numactl)|\.{0,2}/\S+"
+)
+_OPERATORS = {"|", "||", "&", "&&", ";", ">", ">>", "<", "2>", "2>&1", "&>", ">&", "|&"}
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Launch:
+    """What a launch line comes to: the training command and what runs around it."""
+
+    command: tuple[str, ...]
+    framework: str | None
+    launchers: tuple[str, ...]
+    image: str | None = None
+    binds: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+
+def words_of(text: str) -> tuple[list[str], list[str]] | None:
+    """The words of a simple command, and what is behind it (redirections, pipes); None if it cannot be split."""
+    lexer = shlex.shlex(text, posix=True, punctuation_chars="|&;<>")
+    lexer.whitespace_split = True
+    lexer.commenters = "#"
+    try:
+        words = list(lexer)
+    except ValueError:
+        return None
+    end = next(
+        (i for i, word in enumerate(words) if word in _OPERATORS or set(word) <= set("|&;<>")), len(words)
+    )
+    if 0 < end < len(words) and words[end][0] in "<>" and words[end - 1] in {"1", "2"}:
+        end -= 1
+    return words[:end], words[end:]
+
+
+def program(word: str) -> str:
+    """The name of a program without its path."""
+    return PurePosixPath(word).name
+
+
+def is_launch(words: list[str]) -> bool:
+    """Whether a command starts processes of a job: by a launcher, or a framework's own agent."""
+    first = program(words[0])
+    return first in _LAUNCHERS or first in _AGENTS or _agent_module(words) is not None
+
+
+def is_program(words: list[str]) -> bool:
+    """Whether a command can be a training without a launcher."""
+    return bool(_PROGRAMS.fullmatch(words[0]))
+
+
+def strip(words: list[str], draft: Draft) -> Launch:
+    """The training command of a launch line; the numbers of its launchers go to the draft."""
+    launchers: list[str] = []
+    framework = image = None
+    binds: list[str] = []
+    left: list[str] = []
+    while words:
+        first = program(words[0])
+        module = _agent_module(words)
+        if first in _LAUNCHERS:
+            launchers.append(first)
+            words = (_srun if first == "srun" else _mpirun)(words[1:], draft, left)
+        elif first in _AGENTS or module is not None:
+            framework = module or _AGENTS[first]
+            launchers.append(first if module is None else f"python -m {words[2]}")
+            skip = 3 if module else 2 if first == "accelerate" else 1
+            words = _agent(words[skip:], draft, left)
+        elif first in {"apptainer", "singularity"} and len(words) > 2 and words[1] in {"exec", "run"}:
+            image, words = _container(words[2:], binds, left)
+        elif first in {"time", "nohup", "numactl", "env"} and len(words) > 1:
+            left.append(first)
+            words = [
+                w
+                for i, w in enumerate(words[1:])
+                if not (first == "numactl" and _before_program(words[1:], i))
+            ]
+        else:
+            break
+    return Launch(
+        command=tuple(words),
+        framework=framework,
+        launchers=tuple(launchers),
+        image=image,
+        binds=tuple(binds),
+        left=tuple(left),
+    )
+
+
+def _before_program(words: list[str], index: int) -> bool:
+    return all(word.startswith("-") for word in words[: index + 1])
+
+
+def _agent_module(words: list[str]) -> str | None:
+    """The framework whose agent `python -m MODULE` is."""
+    if len(words) > 2 and re.fullmatch(r"python[\d.]*", program(words[0])) and words[1] == "-m":
+        return _MODULES.get(words[2])
+    return None
+
+
+def _srun(words: list[str], draft: Draft, left: list[str]) -> list[str]:
+    options: list[str] = []
+    while words and words[0].startswith("-") and words[0] != "-":
+        word = words.pop(0)
+        options.append(word)
+        name = word.lstrip("-")
+        attached = "=" in word or (not word.startswith("--") and len(word) > 2)
+        if not attached and name not in _SRUN_FLAGS and words:
+            options.append(words.pop(0))
+    counts = {"nodes": "nodes", "ntasks": "ranks", "ntasks-per-node": "ranks_per_node", "cpus-per-task": "cpus_per_rank",
+              "gpus-per-task": "gpus_per_rank", "gpus-per-node": "gpus_per_node"}  # fmt: skip
+    for name, value in slurm_options(options):
+        if not (name in counts and draft.count(counts[name], value)):
+            left.append(f"--{name}{f'={value}' if value else ''}" if len(name) > 1 else f"-{name}")
+    return words
+
+
+def _mpirun(words: list[str], draft: Draft, left: list[str]) -> list[str]:
+    while words and words[0].startswith("-"):
+        name, equals, attached = words.pop(0).partition("=")
+        arity = 0 if equals else _MPI_VALUES.get(name, 0)
+        if name in _ENVIRONMENT and words and "=" in words[0]:
+            arity = 1  # NAME=VALUE of PALS, where MPICH takes two words
+        values = [attached] if equals else [words.pop(0) for _ in range(min(arity, len(words)))]
+        if name in _ENVIRONMENT and values:
+            variable, value = values if len(values) == 2 else values[0].partition("=")[::2]
+            _variable(variable, value, draft, left)
+        elif (
+            not (name in _MPI_COUNTS and values and draft.count(_MPI_COUNTS[name], values[0]))
+            and name != "-x"
+        ):
+            left.append(" ".join([name, *values]))
+    return words
+
+
+def _variable(name: str, value: str, draft: Draft, left: list[str]) -> None:
+    if name in TOLD | DECIDED or "$" in value:
+        left.append(f"{name}={value}")
+    else:
+        draft.put(f"environment.variables.{name}", value)
+
+
+def _agent(words: list[str], draft: Draft, left: list[str]) -> list[str]:
+    module = False
+    while words and words[0].startswith("-"):
+        name, _, attached = words.pop(0).partition("=")
+        if name in {"-m", "--module"}:
+            module = True
+        if name in _AGENT_FLAGS:
+            continue
+        value = attached or (words.pop(0) if words else "")
+        kind = (
+            "agent_per_node"
+            if name in _PER_NODE
+            else "nodes"
+            if name in _NODES
+            else "ranks"
+            if name in _RANKS
+            else None
+        )
+        if kind is None or not draft.count(kind, value):
+            left.append(f"{name} {value}".strip())
+    if module:
+        return ["python", "-m", *words]
+    return ["python", *words] if words and words[0].endswith(".py") else words
+
+
+def _container(words: list[str], binds: list[str], left: list[str]) -> tuple[str | None, list[str]]:
+    while words and words[0].startswith("-"):
+        name, _, attached = words.pop(0).partition("=")
+        if name in {"-B", "--bind"}:
+            binds.extend((attached or words.pop(0)).split(","))
+        elif name in {"--env", "--pwd", "-H", "--home", "--overlay", "--writable-tmpfs", "-W", "--workdir"}:
+            left.append(f"{name} {attached or words.pop(0)}")
+        elif name not in {"--nv", "--rocm"}:
+            left.append(name)
+    return (words[0], words[1:]) if words else (None, [])

@@ -1,0 +1,23 @@
+"""The imported spec as YAML, with what is left to do by hand."""
+
+from __future__ import annotations
+
+from dlrun.config.batch_script.draft import Draft
+from dlrun.config.block_text import block
+
+
+def spec_text(draft: Draft, file: str, site: str | None = None) -> str:
+    """The spec of a batch script; what could not be taken over is listed at its end, by line."""
+    values = dict(draft.values)
+    if site:
+        values = {"name": values.pop("name"), "site": site, **values}
+    lines = [
+        f"# From {file}. `dlrun plan` shows what becomes of it, `dlrun explain KEY` why.",
+        *block(values, draft.comments),
+    ]
+    if draft.left_out:
+        lines += ["", f"# Not taken over from {file}:"]
+        for left in draft.left_out:
+            first, *more = left.text.splitlines()
+            lines.append(f"#   line {left.line}: {first}{' …' if more else ''} -- {left.because}")
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,64 @@
+"""Nested values as YAML text that a person goes on editing, with a comment above any key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from dlrun.config.say import yaml_text
+
+_WIDTH = 110
+
+
+def block(
+    values: Mapping[str, Any], comments: Mapping[str, str], path: tuple[str, ...] = ()
+) -> Iterator[str]:
+    """Lines of a mapping; `comments` are by dotted path. Mappings and lists at the top have a blank line before them."""
+    pad = "  " * len(path)
+    for key, value in values.items():
+        here = (*path, key)
+        if not path and isinstance(value, dict | list) and value:
+            yield ""
+        if comment := comments.get(".".join(here)):
+            yield from (f"{pad}# {line}" for line in comment.splitlines())
+        if isinstance(value, Mapping) and value:
+            yield f"{pad}{yaml_text(key)}:"
+            yield from block(value, comments, here)
+        elif isinstance(value, list) and _is_long(value, len(pad) + len(key)):
+            yield f"{pad}{yaml_text(key)}:"
+            for item in value:
+                yield from _item(item, pad)
+        else:
+            yield f"{pad}{yaml_text(key)}: {_flow(value)}"
+
+
+def _is_long(items: Sequence[Any], before: int) -> bool:
+    """Whether a list is better read with an item a line."""
+    return bool(items) and (
+        isinstance(items[0], Mapping)
+        or any(isinstance(item, str) and "\n" in item for item in items)
+        or before + len(_flow(items)) > _WIDTH
+    )
+
+
+def _item(item: Any, pad: str) -> Iterator[str]:
+    text = item if isinstance(item, str) else ""
+    lines = text.split("\n")
+    if len(lines) > 1 and lines[0][:1].strip() and all(line.isprintable() for line in lines):
+        yield f"{pad}  - |-"
+        yield from (f"{pad}      {line}".rstrip() for line in lines)
+    else:
+        yield f"{pad}  - {_flow(item)}"
+
+
+def _flow(value: Any) -> str:
+    """A value on one line."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{yaml_text(k)}: {_flow(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_flow, value)) + "]"
+    return yaml_text(str(value))
