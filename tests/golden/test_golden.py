@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from dlrun import __version__, backends
-from dlrun.effects.jobs import read_plan
+from dlrun.effects.records.jobs import read_plan
 from dlrun.render.script import plan_json
 from tests.making import plan_in, scripts_of
 

@@ -17,6 +17,7 @@ import pytest
 
 from dlrun import backends
 from dlrun.config.hints import keys
+from dlrun.plan.roles import can_start
 from tests.making import plan_in, scripts_of
 
 HERE = Path(__file__).parent
@@ -41,8 +42,10 @@ def row_plan(row: str, site: str, *more: str):
     sets = [f"site={HERE}/sites/{site}.yaml", *more]
     framework = backends.framework(framework_of(EXAMPLES / row))
     usual = {"slurm": "srun", "openpbs": "ssh", "local": "local"}[site]
-    if framework.LAUNCHERS and usual not in framework.LAUNCHERS:
-        sets.append(f"launcher={next(name for name in LAUNCHER[site] if name in framework.LAUNCHERS)}")
+    if not can_start(backends.launcher(usual), framework):
+        sets.append(
+            f"launcher={next(name for name in LAUNCHER[site] if can_start(backends.launcher(name), framework))}"
+        )
     if site == "local":
         sets.append("resources.nodes=1")
     return plan_in(EXAMPLES / row, sets=sets)
