@@ -51,7 +51,7 @@ def command(job: str, follow: bool, wanted: str | None, merge: bool, first_failu
     which = wanted or ("all" if merge or first_failure else "first")
     selected = select(job, jobs.home())
     found, runs = selected.job, selected.runs
-    if not follow:
+    if not follow and not first_failure:
         with log_copies.of(found, which) as refresh:
             refresh(True)
     files = [log for run in runs for log in log_files.find(run, which)]
@@ -86,6 +86,7 @@ def command(job: str, follow: bool, wanted: str | None, merge: bool, first_failu
 def _first_failure(job: Job, runs: Sequence[Path]) -> list[Log]:
     """The log of the process that failed first, in each run that has one."""
     from dlrun.effects.diagnosis import why
+    from dlrun.effects.logs import copies as log_copies
     from dlrun.effects.logs import files as log_files
 
     found = []
@@ -96,6 +97,8 @@ def _first_failure(job: Job, runs: Sequence[Path]) -> list[Log]:
         say(
             f"{first.role} {first.rank} on {first.host} failed first, at {why.clock(first.time)}, exit code {first.code}"
         )
+        with log_copies.of(job, str(first.rank)) as refresh:
+            refresh(True)
         found += [
             log for log in log_files.find(run, "all") if (log.role, log.rank) == (first.role, first.rank)
         ]

@@ -15,15 +15,15 @@ from pathlib import Path
 from dlrun.effects.diagnosis.patterns import EXCEPTION, PATTERNS, Evidence, Pattern
 from dlrun.effects.logs import files as log_files
 
-_TAIL = 256 * 1024
+TAIL = 256 * 1024
 """Bytes at the end of the job's log, and of those of the first processes that failed, that are read."""
-_SHORT = 32 * 1024
+SHORT = 32 * 1024
 """Bytes of any other: a second's work for dozens of logs."""
-_FULL = 4
+FULL = 4
 """Processes whose logs are read at length."""
 _LONGEST = 2000
 """Characters of a line that are looked at, half of them at its end: a line may be the whole of a model's keys."""
-_MOST = 64
+MOST = 64
 """Logs that are looked through before giving up: a job may have thousands."""
 _NEAR = 50
 """Lines within which what follows an exception is its consequence."""
@@ -85,9 +85,9 @@ def search(run: Path, own: Sequence[Pattern] = (), since: float | None = None) -
     every = {(log.role, log.rank): log for log in log_files.find(run, "all") if _last_written(log) >= least}
     patterns = sorted((*own, *PATTERNS), key=lambda pattern: pattern.consequence)
     first, evidence = (failed[0] if failed else None), None
-    for number, note in enumerate(failed[:_MOST]):
+    for number, note in enumerate(failed[:MOST]):
         log = every.get((note.role, note.rank))
-        found = verdict(tail(log, _TAIL if number < _FULL else _SHORT), patterns, log) if log else None
+        found = verdict(tail(log, TAIL if number < FULL else SHORT), patterns, log) if log else None
         if note.reason or found is None or not found.pattern.consequence:
             first, evidence = note, found
             break
@@ -112,7 +112,7 @@ def _elsewhere(
     Where a process has failed, what others say in passing explains nothing.
     """
     ordered = sorted(rest, key=lambda log: log.role is None)
-    chosen = ((log, _SHORT if log.role else _TAIL) for log in (*ordered[:_MOST], *ordered[_MOST:][-1:]))
+    chosen = ((log, SHORT if log.role else TAIL) for log in (*ordered[:MOST], *ordered[MOST:][-1:]))
     found = [verdict(tail(log, most), patterns, log) for log, most in chosen]
     known = [one for one in found if one is not None and not (first and one.pattern.passing)]
     best = min(known, key=lambda one: _grade(one.pattern), default=None)
@@ -182,7 +182,7 @@ def own_words(run: Path) -> str | None:
     """The last that the job's script said before it ended: why it gave up, if no process failed."""
     lines = [
         line
-        for line in log_files.last_run(run / "logs" / "job.log", _TAIL).splitlines()
+        for line in log_files.last_run(run / "logs" / "job.log", TAIL).splitlines()
         if line.startswith("dlrun: ")
     ]
     said = [plain(line.removeprefix("dlrun: ")) for line in lines]

@@ -19,6 +19,7 @@ from dlrun.effects.logs import files as log_files
 from dlrun.effects.queue import status
 from dlrun.effects.records import outcome
 from dlrun.effects.records.jobs import Job, read_json
+from dlrun.effects.transport.protocol import TransportFailed
 from dlrun.model.cpuset import format_list
 from dlrun.model.job import JobStatus, State
 from dlrun.node import transport_lines
@@ -53,19 +54,47 @@ def explain(
     without `unasked` that raises OperationFailed.
     """
     statuses = status.of([job], unasked=unasked)[job.directory]
-    runs = zip(statuses, job.run_directories(), strict=False)
-    answers = [answer(job, one, path) for one, path in runs if tasks is None or one.task in tasks]
+    runs = [
+        (one, path)
+        for one, path in zip(statuses, job.run_directories(), strict=False)
+        if tasks is None or one.task in tasks
+    ]
+    places = evidence_of(job, [path for one, path in runs if _searched(one)], unasked)
+    answers = [answer(job, one, path, places.get(path)) for one, path in runs]
     bad = [a for a in answers if a.cause not in ("none", "open")]
     return bad or answers[:1]
 
 
-def answer(job: Job, one: JobStatus, run: Path) -> Answer:
-    """Why one run ended."""
+def evidence_of(
+    job: Job, runs: Sequence[Path], unasked: Callable[[str], None] | None = None
+) -> Mapping[Path, Path]:
+    """Where the notes and logs of runs can be read: the runs themselves, or copies of those on a login node."""
+    if job.remote is None or not runs:
+        return {}
+    from dlrun.effects.diagnosis import remote_evidence  # noqa: PLC0415 - only for jobs that are elsewhere
+
+    try:
+        return remote_evidence.fetch(job, runs)
+    except TransportFailed as error:
+        if unasked is None:
+            raise
+        unasked(f"the logs on `{job.remote.host}` could not be read: {error}")
+        return {}
+
+
+def _searched(one: JobStatus) -> bool:
+    """True for a run whose notes and logs may tell why it failed."""
+    return (one.state.final and one.state is not State.COMPLETED) or one.state is State.UNKNOWN
+
+
+def answer(job: Job, one: JobStatus, run: Path, copy: Path | None = None) -> Answer:
+    """Why one run ended; `copy` is where its notes and logs are, if not in its own directory."""
+    own, run = run, copy or run
     record = read_json(run / outcome.STATE) or {}
     restarts = record.get("restarts", one.restarts)
     ended_badly = one.state.final and one.state is not State.COMPLETED
     found = Findings()
-    if ended_badly or one.state is State.UNKNOWN:
+    if _searched(one):
         found = why_evidence.search(run, _own(job), record.get("started") if restarts else None)
     cause, means, step, evidence = _cause(one, run, found, record)
     first = found.first
@@ -84,7 +113,7 @@ def answer(job: Job, one: JobStatus, run: Path) -> Answer:
         next=re.sub(r"\bJOB\b", lambda _: name, step)
         .replace("{rank}", rank)
         .replace("{log}", log)
-        .replace("{stacks}", str(run / "stacks")),
+        .replace("{stacks}", _there(job, own, "stacks")),
         first=first,
         later=found.later,
         log=evidence.log if evidence else None,
@@ -194,7 +223,15 @@ def _slow_network(job: Job, run: Path) -> str:
 
 def first_failure(job: Job, run: Path) -> First | None:
     """The process of a run that failed first, and not only because another one had."""
-    return why_evidence.search(run, _own(job)).first
+    return why_evidence.search(evidence_of(job, [run]).get(run, run), _own(job)).first
+
+
+def _there(job: Job, run: Path, name: str) -> str:
+    """A file of a run as a user finds it, on the login node or here."""
+    if job.remote is None:
+        return str(run / name)
+    below = (run / name).relative_to(job.directory).as_posix()
+    return f"{job.remote.host}:{job.remote.directory}/{below}"
 
 
 def signal_name(code: int) -> str | None:

@@ -46,8 +46,8 @@ def fetch_states(jobs: Sequence[Job], *, prompt: bool = True) -> None:
                 return directory, name[len(place) + 1 :]
         return None
 
-    with _pulling(transport, "/", (), whole, {}) as session:
-        _poll(session, local)
+    with pulling(transport, "/", (), whole, {}) as session:
+        poll(session, local)
 
 
 class Logs:
@@ -79,7 +79,7 @@ class Logs:
         try:
             if self._session is None:
                 self._session = self._begin()
-            _poll(self._session, self._local)
+            poll(self._session, self._local)
         except TransportFailed as error:
             self.close()
             self._absence.bear(error)
@@ -103,7 +103,7 @@ class Logs:
         copies = [path for run in self._job.run_directories() for path in (run / "logs").glob("*.log")]
         at = {path.relative_to(here).as_posix(): path.stat().st_size for path in copies}
         transport = transport_of(self._remote.host, self._remote.transport)
-        return _pulling(transport, self._remote.directory, self._patterns, (), at)
+        return pulling(transport, self._remote.directory, self._patterns, (), at)
 
 
 def _patterns(wanted: str, *, array: bool) -> list[str]:
@@ -120,13 +120,17 @@ def _patterns(wanted: str, *, array: bool) -> list[str]:
     return [f"{runs}/{name}" for name in names]
 
 
-def _pulling(
+def pulling(
     transport: Transport, directory: str, growing: Sequence[str], whole: Sequence[str], at: Mapping[str, int]
 ) -> Session:
+    """A session whose script gives what is new in a job's files each time that `poll` asks.
+
+    `growing` and `whole` are patterns below `directory`, `at` the bytes of each growing file that are known already.
+    """
     return Session(transport, script("pull", directory=directory, growing=growing, whole=whole, at=at))
 
 
-def _poll(session: Session, local: Callable[[str], tuple[Path, str] | None]) -> None:
+def poll(session: Session, local: Callable[[str], tuple[Path, str] | None]) -> None:
     """Ask once for what is new, and write it into the copies; `local` knows the record and the name there of each.
 
     Raises OperationFailed for an answer that has not its form, or names what was not asked for.

@@ -70,7 +70,7 @@ def fetch(job: Job, names: Sequence[str], to: Path | None) -> Fetched:
         there, here = job.plan().directory, to or job.directory / FILES
     _check_names(names)
     transport = transport_of(remote.host, remote.transport)
-    found = _list(transport, there, [f"./{name}" for name in names] or ["."])
+    found = listing(transport, there, [f"./{name}" for name in names] or ["."])
     wanted = [one for one in found if _asked(one.name, names)] if names else _written_there(found, job)
     try:
         with Confined(here) as place:
@@ -110,7 +110,8 @@ def _check_names(names: Iterable[str]) -> None:
             )
 
 
-def _list(transport: Transport, directory: str, patterns: Sequence[str]) -> list[Found]:
+def listing(transport: Transport, directory: str, patterns: Sequence[str]) -> list[Found]:
+    """The files that the patterns name below a directory of the login node; raises OperationFailed if it is gone."""
     answer = run(transport, script("list", directory=directory, names=patterns))
     if answer.returncode == 66:
         raise OperationFailed(f"`{directory}` on `{transport.host}` is gone")

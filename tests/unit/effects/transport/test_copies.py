@@ -8,6 +8,7 @@ import os
 import pytest
 
 from dlrun.effects.clusters import login
+from dlrun.effects.diagnosis import why
 from dlrun.effects.logs import copies as log_copies
 from dlrun.effects.queue import status
 from dlrun.effects.remote import copies as remote_copies
@@ -118,6 +119,30 @@ def test_status_of_a_host_that_is_away(job, monkeypatch):
         status.of([job])
     (run,) = status.of([job], prompt=False, unasked=print)[job.directory]
     assert run.state is State.UNKNOWN
+
+
+def fail(there, rank, when, code, *lines):
+    (there / "failures").mkdir(exist_ok=True)
+    (there / f"failures/rank-{rank}").write_text(f"{when} rank {rank} n{rank} {code}\n")
+    (there / f"logs/rank-{rank}.log").write_text("\n".join(["x" * 99] * 20_000 + [*lines, ""]))
+
+
+def test_why_reads_the_ends_of_the_logs_there(far, job, there):
+    """A few hundred kilobytes of logs of megabytes; the victim is not named, and the copies of logs stay as they were."""
+    (far.home / "calls").write_text("")
+    record = {"version": 1, "state": "ended", "job_id": "1", "host": "n7", "exit_code": 1, "restarts": 0}
+    (there / "state.json").write_text(json.dumps(record))
+    fail(there, 0, 10**18, 1, "RuntimeError: Connection closed by peer")
+    fail(there, 1, 10**18 + 5, 1, "ModuleNotFoundError: No module named 'nowhere'")
+    (there / "logs/job.log").write_text("dlrun: job 1 starts; nodes: n0\n")
+    (found,) = why.explain(job)
+    assert (found.cause, found.first.rank, found.log) == ("missing-module", 1, "logs/rank-1.log")
+    assert not (job.directory / "logs/rank-1.log").exists()
+    fetched = sum(path.stat().st_size for path in (job.directory / ".why").rglob("*") if path.is_file())
+    assert 100_000 < fetched < 600_000
+    assert why.first_failure(job, job.directory).rank == 1
+    fail(there, 2, 10**18 - 5, 3, "PermissionError: [Errno 13] Permission denied")
+    assert why.explain(job)[0].first.rank == 2
 
 
 def results(there, **files):
