@@ -44,6 +44,6 @@ def listen(where: Address, port: int) -> socket.socket:
         listener.close()
         message = "cannot listen on {} port {}: {}".format(where[1], port, fault.strerror)
         raise NodeError(message, "give another --port, or this node's own address with --bind") from None
-    listener.listen(64)
+    listener.listen(1024)  # strangers may connect by the hundred
     listener.setblocking(False)
     return listener

@@ -7,6 +7,7 @@ beat, and who hears nothing for too long takes the other for dead.
 import asyncio
 import contextlib
 import json
+import math
 import socket
 import struct
 from typing import Any, Dict, Tuple
@@ -17,7 +18,7 @@ from .hosts import Address
 
 _SIZES = struct.Struct("<QQ")  # bytes of JSON, bytes of the rest
 MOST_JSON = 64 << 20
-PROOF_TIME = 5.0  # seconds in which a proof must come
+MOST_INTRODUCTION = 1 << 12  # bytes of what a caller says of itself
 
 Message = Dict[str, Any]
 
@@ -44,14 +45,14 @@ class Link:
             self._sent += 1
             await self._loop.sock_sendall(self.socket, head + text + blob + tag)
 
-    async def receive(self, patience: float) -> Tuple[Message, bytes]:
+    async def receive(self, patience: float, most: int = MOST_JSON) -> Tuple[Message, bytes]:
         """The next message; OSError when the connection ends or nothing comes for `patience` seconds.
 
         Raises Damaged when the message is not the other side's next one.
         """
         head = await self._exactly(_SIZES.size, patience)
         length, rest = _SIZES.unpack(head)
-        if length > MOST_JSON:
+        if length > most:
             raise Damaged("an impossible message arrived")
         text = await self._exactly(length, patience)
         blob = await self._exactly(rest, patience)
@@ -72,19 +73,17 @@ class Link:
 
     def release(self) -> None:
         """Let go of the connection, which another process goes on with."""
-        if self.socket.fileno() >= 0:
-            self._loop.remove_reader(self.socket)  # Python 3.6 keeps it when a wait was given up
-            self._loop.remove_writer(self.socket)
-            self.socket.close()
+        _drop(self.socket)
 
 
-async def exactly(connection: socket.socket, count: int, patience: float) -> bytes:
-    """Exactly `count` bytes; ConnectionError when they do not come."""
+async def exactly(connection: socket.socket, count: int, patience: float = math.inf) -> bytes:
+    """Exactly `count` bytes; ConnectionError when nothing comes for `patience` seconds, or the connection ends."""
+    wait = None if patience == math.inf else patience
     loop = asyncio.get_event_loop()
     parts = []
     while count:
         try:
-            part = await asyncio.wait_for(loop.sock_recv(connection, min(count, 1 << 20)), patience)
+            part = await asyncio.wait_for(loop.sock_recv(connection, min(count, 1 << 20)), wait)
         except asyncio.TimeoutError:
             message = "nothing came for {:.0f} s".format(patience)
             raise ConnectionAbortedError(message) from None
@@ -107,46 +106,71 @@ def _open(where: Address) -> socket.socket:
     return connection
 
 
-async def call(where: Address, port: int, secret: bytes, introduction: Message, patience: float) -> Link:
-    """Call a node and prove the secret both ways; OSError when it does not answer, Damaged when it does not know."""
-    loop = asyncio.get_event_loop()
+async def call(
+    where: Address, port: int, secret: bytes, introduction: Message, patience: float, source: str = ""
+) -> Link:
+    """Call a node and prove the secret both ways within `patience` seconds, from this node's address `source` if given.
+
+    OSError when it does not answer, Damaged when it does not know the secret.
+    """
     connection = _open(where)
     try:
-        await asyncio.wait_for(loop.sock_connect(connection, (where[1], port)), patience)
-        proof = wire.Handshake(secret)
-        await loop.sock_sendall(connection, wire.HELLO + proof.mine)
-        theirs = await exactly(connection, wire.NONCE, patience)
-        shown = await exactly(connection, wire.PROOF, patience)
-        _insist(proof.check(b"listener", theirs, shown), "what listens there does not know the job's secret")
-        await loop.sock_sendall(connection, proof.proof(b"caller", theirs))
-        link = Link(connection, proof.key(proof.mine, theirs), caller=True)
-        await link.send(introduction)
+        if source:
+            connection.bind((source, 0))
+        return await asyncio.wait_for(_introduce(connection, where, port, secret, introduction), patience)
     except asyncio.TimeoutError:
-        connection.close()
+        _drop(connection)
         message = "no answer in {:.0f} s".format(patience)
         raise ConnectionAbortedError(message) from None
     except BaseException:
-        connection.close()
+        _drop(connection)
         raise
+
+
+async def _introduce(
+    connection: socket.socket, where: Address, port: int, secret: bytes, introduction: Message
+) -> Link:
+    loop = asyncio.get_event_loop()
+    await loop.sock_connect(connection, (where[1], port))
+    proof = wire.Handshake(secret)
+    await loop.sock_sendall(connection, wire.HELLO + proof.mine)
+    theirs = await exactly(connection, wire.NONCE)
+    shown = await exactly(connection, wire.PROOF)
+    _insist(proof.check(b"listener", theirs, shown), "what listens there does not know the job's secret")
+    await loop.sock_sendall(connection, proof.proof(b"caller", theirs))
+    link = Link(connection, proof.key(proof.mine, theirs), caller=True)
+    await link.send(introduction)
     return link
 
 
 async def answer(connection: socket.socket, secret: bytes) -> Link:
-    """Answer a caller; its introduction is the link's `peer`. OSError or Damaged when it proves nothing."""
+    """Answer a caller; its introduction is the link's `peer`. OSError or Damaged when it proves nothing.
+
+    There is no deadline: whoever calls this sets one for the whole.
+    """
     loop = asyncio.get_event_loop()
-    connection.setblocking(False)
-    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
-        hello = await exactly(connection, len(wire.HELLO) + wire.NONCE, PROOF_TIME)
+        connection.setblocking(False)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        hello = await exactly(connection, len(wire.HELLO) + wire.NONCE)
         theirs = hello[len(wire.HELLO) :]
         proof = wire.Handshake(secret)
         _insist(hello.startswith(wire.HELLO), "a caller that is no node program")
         await loop.sock_sendall(connection, proof.mine + proof.proof(b"listener", theirs))
-        shown = await exactly(connection, wire.PROOF, PROOF_TIME)
+        shown = await exactly(connection, wire.PROOF)
         _insist(proof.check(b"caller", theirs, shown), "a caller that does not know the job's secret")
         link = Link(connection, proof.key(theirs, proof.mine), caller=False)
-        link.peer, _ = await link.receive(PROOF_TIME)
+        link.peer, _ = await link.receive(math.inf, MOST_INTRODUCTION)
     except BaseException:
-        connection.close()
+        _drop(connection)
         raise
     return link
+
+
+def _drop(connection: socket.socket) -> None:
+    """Close a connection that may be waited for: Python 3.6 keeps what waits."""
+    if connection.fileno() >= 0:
+        loop = asyncio.get_event_loop()
+        loop.remove_reader(connection)
+        loop.remove_writer(connection)
+        connection.close()

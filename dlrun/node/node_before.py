@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import json
-import socket
 import time
 from typing import TYPE_CHECKING, List, Optional
 
@@ -11,6 +10,7 @@ from . import hosts, lead
 from . import link as links
 from .errors import Damaged
 from .facts import FACTS, READY, Fact
+from .listener import Listener
 from .manifest import unpack
 from .threads import in_thread
 
@@ -25,27 +25,18 @@ class NodeBefore:
         self.member = member
         self.path: List[int] = []
         self._bind = bind or member.names[member.index]
-        self._listener: Optional[socket.socket] = None
+        self._listener: Optional[Listener] = None
         self._link: Optional[links.Link] = None
         self._node = -1
         self._heard = False
 
     def listen(self) -> None:
         """Begin to listen."""
-        self._listener = hosts.listen(hosts.address(self._bind), self.member.port)
-        self.member.spawn(self._accept(self._listener))
+        member = self.member
+        self._listener = Listener(hosts.listen(hosts.address(self._bind), member.port), member.secret)
+        member.spawn(self._listener.serve(lambda link: member.spawn(self._answer(link))))
 
-    async def _accept(self, listener: socket.socket) -> None:
-        loop = asyncio.get_event_loop()
-        while True:
-            connection, _ = await loop.sock_accept(listener)
-            self.member.spawn(self._answer(connection))
-
-    async def _answer(self, connection: socket.socket) -> None:
-        try:
-            link = await links.answer(connection, self.member.secret)
-        except (OSError, Damaged):
-            return  # a stranger, or a node that gave up
+    async def _answer(self, link: links.Link) -> None:
         caller, member = link.peer, self.member
         if caller["set"] != member.stage.given.name or caller["count"] != len(member.names):
             refusal = "other"
@@ -176,6 +167,5 @@ class NodeBefore:
             self._link.close()
             self._link = None
         if self._listener is not None:
-            asyncio.get_event_loop().remove_reader(self._listener)
             self._listener.close()
             self._listener = None

@@ -7,7 +7,9 @@ What to check is `node_checks` of the job's plan.json. Reports lie in `nodes/HOS
 directory; bad nodes in `bad-nodes` of the job's, one a line: host, until when (seconds since 1970), why.
 """
 
+import contextlib
 import json
+import math
 import os
 import shutil
 import socket
@@ -207,30 +209,33 @@ def pace() -> float:
 
 
 def answer(server: socket.socket) -> None:
-    """Tell whoever connects the time."""
-    while True:
+    """Tell whoever connects the time, whatever becomes of a connection."""
+    while server.fileno() >= 0:
         try:
             connection, _ = server.accept()
-            connection.sendall("{:32.6f}".format(time.time()).encode())
-            connection.close()
-        except OSError:
-            return
+        except OSError:  # it is gone again, or there is no descriptor for it just now
+            time.sleep(0.05)
+            continue
+        with connection, contextlib.suppress(OSError):
+            connection.setblocking(False)
+            connection.send("{:32.6f}".format(time.time()).encode())
 
 
 def reach(host: str, port: int) -> Optional[float]:
     """How far a peer's clock is ahead of ours, in seconds; None if it cannot be reached."""
     try:
         with socket.create_connection((host, port), timeout=5.0) as connection:
-            connection.settimeout(5.0)
-            said = b""
+            deadline, said = time.monotonic() + 5.0, b""
             while len(said) < 32:
+                connection.settimeout(max(0.01, deadline - time.monotonic()))
                 part = connection.recv(32 - len(said))
                 if not part:
                     return None
                 said += part
-    except OSError:
+        ahead = float(said) - time.time()
+    except (OSError, ValueError):
         return None
-    return float(said) - time.time()
+    return ahead if math.isfinite(ahead) else None
 
 
 def peers(host: str, suffix: str) -> Dict[str, Optional[float]]:
@@ -239,7 +244,7 @@ def peers(host: str, suffix: str) -> Dict[str, Optional[float]]:
         hosts = stream.read().split()
     server = socket.socket()
     server.bind(("", 0))
-    server.listen(128)
+    server.listen(1024)
     threading.Thread(target=answer, args=(server,), daemon=True).start()
     write(place(host, "port"), str(server.getsockname()[1]))
     at = hosts.index(host)
