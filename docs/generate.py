@@ -20,10 +20,10 @@ import click
 from dlrun import backends
 from dlrun.cli import main as cli
 from dlrun.cli import topics
-from dlrun.config.hints import Hint, Key, describe, keys
+from dlrun.config.hints import Key, keys
+from dlrun.config.key_paths import accepted, default, nested_schema
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
-from dlrun.model.units import Bytes, Duration
 from dlrun.plan.codes import CODES
 from docs.settings_page import settings_page, site_pages
 
@@ -78,45 +78,18 @@ def sections(schema: type, title: str, path: str = "", *, leave_out: set[str] = 
             yield from sections(nested, f"`{below}`", f"{below}.")
 
 
-def nested_schema(hint: Hint) -> tuple[type | None, str]:
-    """The dataclass that a key's value, or each of its values, is decoded to; and how that is written."""
-    if hint.schema is not None:
-        return hint.schema, ""
-    if hint.values is not None:
-        return hint.values.schema, ".NAME"
-    if hint.items:
-        return hint.items[0].schema, "[]"
-    return None, ""
-
-
 def table_of_keys(known: Mapping[str, Key]) -> str:
     """Keys with what they are for, what fits and what holds when they are left out."""
-    rows = [(f"`{key.name}`", key.doc, accepted(key), default(key)) for key in known.values()]
+    rows = [
+        (
+            f"`{key.name}`",
+            key.doc,
+            accepted(key),
+            f"`{text}`" if (text := default(key)) not in {"", "required"} else text,
+        )
+        for key in known.values()
+    ]
     return table(("key", "meaning", "value", "default"), rows)
-
-
-def accepted(key: Key) -> str:
-    """What fits, in words."""
-    hint = key.hint
-    if hint.anything or (hint.values is not None and hint.values.anything):
-        return "anything" if hint.anything else "a mapping"
-    if hint.values is not None and hint.values.schema is None:
-        return f"a mapping of names to {describe(hint.values).replace('text', 'texts')}"
-    return describe(hint, key)
-
-
-def default(key: Key) -> str:
-    """The default as YAML; `required` where there is none, nothing where it is nothing."""
-    value = key.default
-    if key.required:
-        return "required"
-    if isinstance(value, bool):
-        return f"`{str(value).lower()}`"
-    if isinstance(value, Bytes | Duration | int | float | str) and value != "":
-        return f"`{value}`"
-    if isinstance(value, tuple) and value:
-        return f"`[{', '.join(map(str, value))}]`"
-    return ""
 
 
 # --- Commands, codes, variables ---------------------------------------------------------------------------------

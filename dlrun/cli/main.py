@@ -42,6 +42,7 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     },
     "Admin": {
         "site": ("site", "List, show, check, detect and write site profiles."),
+        "keys": ("keys", "List the keys of training specs or site profiles."),
         "schema": ("schema", "Print the JSON Schema of training specs or site profiles."),
         "completion": ("completion", "Print the shell completion script."),
         "help": ("topics", "Explain exit codes and environment variables."),

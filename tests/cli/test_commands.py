@@ -252,3 +252,21 @@ def test_import_writes_a_spec_that_plans(dlrun, tmp_path):
     empty = tmp_path / "empty.sh"
     empty.write_text("#!/bin/bash\necho hello\n", "utf-8")
     assert "no line that starts a training" in dlrun("import", str(empty), code=2).stderr
+
+
+def test_keys_lists_what_may_be_written(dlrun):
+    top = dlrun("keys").stdout
+    assert re.search(r"^resources … +a mapping +resources to request", top, re.MULTILINE)
+    assert "options" not in top.split()
+    assert re.search(r"^walltime +a time with its unit +\S", dlrun("keys", "resources").stdout, re.MULTILINE)
+    assert re.search(r"^source +text +required +", dlrun("keys", "data.imagenet").stdout, re.MULTILINE)
+    assert re.search(r"^agent +`true` or `false` +false +", dlrun("keys", "torch").stdout, re.MULTILINE)
+    assert re.search(r"^max_nodes +a whole", dlrun("keys", "--profile", "partitions").stdout, re.MULTILINE)
+    (row,) = json.loads(dlrun("keys", "resources.nodes", "--json").stdout)["keys"]
+    assert row == {
+        "key": "nodes",
+        "value": "a whole number from 1 up",
+        "default": "1",
+        "meaning": "number of nodes",
+    }
+    assert "the nearest is `resources.nodes`" in dlrun("keys", "resources.node", code=2).stderr

@@ -1,0 +1,54 @@
+"""`dlrun keys`: what may be written in a spec or a site profile."""
+
+from __future__ import annotations
+
+import click
+
+from dlrun.cli.options import json_option
+
+
+@click.command(epilog="Examples: dlrun keys resources; dlrun keys torch; dlrun keys --profile partitions")
+@click.argument("path", default="")
+@click.option("--profile", is_flag=True, help="Keys of a site profile instead of a training spec.")
+@json_option
+def command(path: str, profile: bool, as_json: bool) -> None:
+    """List the keys of a training spec, or those below PATH, with type, default and one line each."""
+    from dlrun import backends
+    from dlrun.config.hints import keys
+    from dlrun.config.key_paths import accepted, default, find, nested_schema
+    from dlrun.errors import Invalid
+    from dlrun.model.problem import Problem
+    from dlrun.model.site import Site
+    from dlrun.model.spec import Spec
+
+    options = {} if profile else {name: backends.framework(name).Options for name in backends.FRAMEWORKS}
+    place = find(Site if profile else Spec, path, options)
+    if isinstance(place, Problem):
+        raise Invalid(place.message, help=place.help)
+    listed = (
+        list(keys(place.schema).values()) if place.schema is not None else [place.key] if place.key else []
+    )
+    rows = [
+        (key.name, accepted(key).partition(", such as")[0], default(key), key.doc)
+        for key in listed
+        if key.name != "options" or path
+    ]
+    if as_json:
+        from dlrun.cli.output.json import emit
+
+        emit("keys", [dict(zip(("key", "value", "default", "meaning"), row, strict=True)) for row in rows])
+        return
+    from dlrun.cli.output.table import Column, show
+
+    columns = (
+        Column(title="key"),
+        Column(title="value", drop=2),
+        Column(title="default", drop=1),
+        Column(title="meaning"),
+    )
+    marked = {key.name for key in listed if nested_schema(key.hint)[0] is not None}
+    show(columns, [(f"{name} …" if name in marked and place.schema else name, *rest) for name, *rest in rows])
+    if not path and not profile:
+        click.echo(
+            f"Options of a framework: `dlrun keys NAME`, of {', '.join(backends.FRAMEWORKS)}.", err=True
+        )

@@ -1,0 +1,88 @@
+"""The keys of specs and profiles by dotted path, and how each is described to a reader."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from dlrun.config.hints import Hint, Key, describe, keys
+from dlrun.model.nearest import nearest
+from dlrun.model.problem import Problem
+from dlrun.model.record import record
+from dlrun.model.units import Bytes, Duration
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Place:
+    """What a path leads to: a key (None at the top), and the mapping that it holds (None if it holds none)."""
+
+    path: str
+    key: Key | None
+    schema: type | None
+
+
+def nested_schema(hint: Hint) -> tuple[type | None, str]:
+    """The dataclass that a key's value, or each of its values, is decoded to; and how that is written."""
+    if hint.schema is not None:
+        return hint.schema, ""
+    if hint.values is not None:
+        return hint.values.schema, ".NAME"
+    if hint.items:
+        return hint.items[0].schema, "[]"
+    return None, ""
+
+
+def accepted(key: Key) -> str:
+    """What fits, in words."""
+    hint = key.hint
+    if hint.anything or (hint.values is not None and hint.values.anything):
+        return "anything" if hint.anything else "a mapping"
+    if hint.values is not None and hint.values.schema is None:
+        return f"a mapping of names to {describe(hint.values).replace('text', 'texts')}"
+    return describe(hint, key)
+
+
+def default(key: Key) -> str:
+    """The default as YAML; `required` where there is none, nothing where it is nothing."""
+    value = key.default
+    if key.required:
+        return "required"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, Bytes | Duration | int | float | str) and value != "":
+        return str(value)
+    if isinstance(value, tuple) and value:
+        return f"[{', '.join(map(str, value))}]"
+    return ""
+
+
+def find(schema: type, path: str, others: Mapping[str, type]) -> Place | Problem:
+    """What a dotted path leads to; `others` are further mappings at the top (the frameworks' options).
+
+    A name that the user chooses may stand in the path or be left out: `data.imagenet.source`, `data.source`.
+    """
+    place, named = Place(path="", key=None, schema=schema), False
+    for name in filter(None, path.split(".")):
+        known = keys(place.schema) if place.schema is not None else {}
+        if not place.path and name in others:
+            place = Place(path=name, key=None, schema=others[name])
+        elif name in known:
+            below, step = nested_schema(known[name].hint)
+            place = Place(path=f"{place.path}.{name}".lstrip("."), key=known[name], schema=below)
+            named = step == ".NAME"
+            continue
+        elif place.key is not None and named:
+            place = Place(path=f"{place.path}.{name}", key=place.key, schema=place.schema)
+        else:
+            return _unknown(
+                place, name, [*known] if place.path else [*(k for k in known if k != "options"), *others]
+            )
+        named = False
+    return place
+
+
+def _unknown(place: Place, name: str, known: list[str]) -> Problem:
+    wanted = f"{place.path}.{name}".lstrip(".")
+    near = nearest(name, known)
+    hint = f"the nearest is `{f'{place.path}.{near}'.lstrip('.')}`; " if near else ""
+    listing = f"dlrun keys {place.path}".rstrip()
+    return Problem(message=f"there is no key `{wanted}`", help=f"{hint}`{listing}` lists the keys there")
