@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.preloaded import Server
+
 DLRUN = (sys.executable, "-c", "from dlrun.cli.main import main; main()")
 
 
@@ -30,8 +32,8 @@ class Ran:
 class Dlrun:
     """Runs dlrun in `place`; whatever it starts carries a mark by which it is found again."""
 
-    def __init__(self, place: Path) -> None:
-        self.place = place
+    def __init__(self, place: Path, server: Server) -> None:
+        self.place, self.server = place, server
         self.jobs = Path(os.environ["DLRUN_JOBS"])
         self.mark = f"MARK_{uuid.uuid4().hex}"
 
@@ -52,11 +54,16 @@ class Dlrun:
     def __call__(
         self, *arguments: str | Path, code: int | None = 0, env: dict | None = None, **options
     ) -> Ran:
-        with self.start(*arguments, env=env, **options) as process:
-            stdout, stderr = process.communicate(timeout=300)
+        if options:
+            with self.start(*arguments, env=env, **options) as process:
+                stdout, stderr = process.communicate(timeout=300)
+                status = process.returncode
+        else:
+            words, variables = list(map(str, arguments)), self.environment(**(env or {}))
+            status, stdout, stderr = self.server.run(words, self.place, variables, 300)
         assert "Traceback" not in (stderr or "")
-        assert code in (None, process.returncode), f"exit code {process.returncode}\n{stdout}\n{stderr}"
-        return Ran(process.returncode, stdout, stderr)
+        assert code in (None, status), f"exit code {status}\n{stdout}\n{stderr}"
+        return Ran(status, stdout, stderr)
 
     def spec(self, text: str, name: str = "spec.yaml") -> str:
         """Write a spec; without a site it is one for this machine, without a name it is `run`."""
@@ -100,10 +107,18 @@ def wait_for(condition: Callable[[], object], seconds: float = 120) -> object:
     return result
 
 
+@pytest.fixture(scope="session")
+def preloaded() -> Iterator[Server]:
+    """One server for all runs of this process."""
+    server = Server()
+    yield server
+    server.stop()
+
+
 @pytest.fixture
-def dlrun(tmp_path) -> Iterator[Dlrun]:
+def dlrun(tmp_path, preloaded) -> Iterator[Dlrun]:
     """dlrun in an empty directory; nothing that it started outlives the test."""
-    running = Dlrun(tmp_path)
+    running = Dlrun(tmp_path, preloaded)
     yield running
     for line in running.alive():
         with suppress(ProcessLookupError):

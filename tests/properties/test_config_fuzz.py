@@ -14,10 +14,11 @@ from dlrun.effects.inputs.profiles import Here
 from dlrun.effects.inputs.spec import load_spec
 from dlrun.effects.site import check as site_check
 from dlrun.model.problem import InvalidFile
+from tests.examples import examples
 from tests.properties.mutations import SITE, SPEC, mutate
 
 ROUNDS = 10
-EACH = 1000
+EACH = examples(1000)
 
 
 @pytest.mark.parametrize("seed", range(ROUNDS))
