@@ -6,14 +6,34 @@ GET, PUT and DELETE of `/SCOPE/KEY`, as Horovod 0.28's `horovod/runner/http/http
 scopes `global`, `local_nodeN` and `cross_LOCAL_RANK` have known sizes: a rank that is done with one sends DELETE,
 and once all its ranks have, it is emptied, so that `hvd.init()` works again. Any other scope (process sets have
 their own) loses the key at once.
+
+Horovod's client proves nothing, so the server listens on the rendezvous address alone (DLRUN_MASTER_ADDR), hears only
+the job's hosts (DLRUN_HOSTS), and keeps no more than ranks may need.
 """
 
+import contextlib
+import fcntl
+import os
 import re
+import resource
+import socket
+import struct
 import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from socketserver import ThreadingMixIn
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
+
+MOST_NAME = 1024  # bytes of a request's path
+MOST_VALUE = 16 << 20  # bytes of a value: Gloo's is about 140 bytes for each rank
+SILENCE = 10.0  # seconds in which a request must come
+AGAIN = 5.0  # seconds before names that had no address are looked up again
+SIOCGIFADDR, SIOCGIFNETMASK = 0x8915, 0x891B  # linux/sockios.h
+
+
+class Full(Exception):
+    """No rank puts so much."""
 
 
 class Store:
@@ -21,6 +41,12 @@ class Store:
 
     def __init__(self, world: int, per_node: int) -> None:
         self.world, self.per_node = world, per_node
+        self.keys = (
+            1 << 16
+        ) + 64 * world  # each rank puts one into three scopes, and so for each process set
+        self.bytes = (
+            256 << 20
+        ) + 512 * world * world  # each rank's value has an address for every other rank
         self.scopes: Dict[str, Dict[str, bytes]] = {}
         self.done: Dict[str, List[str]] = {}
         self.lock = threading.Lock()
@@ -43,21 +69,34 @@ class Store:
             return self.scopes.get(scope, {}).get(key)
 
     def put(self, scope: str, key: str, value: bytes) -> None:
-        """Keep a key's value."""
+        """Keep a key's value; raises Full if there are too many."""
         with self.lock:
+            old = self.scopes.get(scope, {}).get(key)
+            self._take(int(old is None), len(value) - len(old or b""))
             self.scopes.setdefault(scope, {})[key] = value
+
+    def _take(self, keys: int, size: int) -> None:
+        if keys > self.keys or size > self.bytes:
+            raise Full
+        self.keys -= keys
+        self.bytes -= size
+
+    def _drop(self, values: Iterable[bytes]) -> None:
+        for value in values:
+            self._take(-1, -len(value))
 
     def leave(self, scope: str, key: str) -> None:
         """Rank `key` of a scope is done with it."""
         size = self.size(scope)
         with self.lock:
             if not size:
-                self.scopes.get(scope, {}).pop(key, None)
+                gone = self.scopes.get(scope, {}).pop(key, None)
+                self._drop([] if gone is None else [gone])
                 return
             done = self.done.setdefault(scope, [])
             done.append(key)
             if len(done) >= size:
-                self.scopes.pop(scope, None)
+                self._drop(self.scopes.pop(scope, {}).values())
                 self.done.pop(scope, None)
 
 
@@ -65,13 +104,24 @@ class Handler(BaseHTTPRequestHandler):
     """One request; `server.store` has the keys."""
 
     server: Any
+    timeout = SILENCE
 
     def handle_one_request(self) -> None:
         """Whatever scans ports is told that this is no request of Horovod's; nobody reads a traceback."""
         try:
             BaseHTTPRequestHandler.handle_one_request(self)
+        except Full:
+            self.send_error(507)
         except (ValueError, TypeError):
             self.send_error(400)
+
+    def parse_request(self) -> bool:
+        """Whether the request is one that is answered; names are short."""
+        parsed = BaseHTTPRequestHandler.parse_request(self)
+        if parsed and len(self.path) > MOST_NAME:
+            self.send_error(414)
+            return False
+        return parsed
 
     def do_GET(self) -> None:
         """Answer with a key's value, or 404."""
@@ -80,9 +130,18 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_PUT(self) -> None:
         """Take a key's value."""
-        value = self.rfile.read(int(self.headers["Content-Length"]))
-        self.server.store.put(*self.place(), value)
-        self.answer(200)
+        length = self.headers["Content-Length"] or ""
+        if not re.match("[0-9]{1,18}$", length, re.ASCII):
+            self.answer(400)
+            return
+        if int(length) > MOST_VALUE:
+            self.answer(413)
+            return
+        scope, key = self.place()
+        value = self.rfile.read(int(length))
+        if len(value) == int(length):
+            self.server.store.put(scope, key, value)
+            self.answer(200)
 
     def do_DELETE(self) -> None:
         """A rank is done."""
@@ -105,19 +164,166 @@ class Handler(BaseHTTPRequestHandler):
         """Requests are not logged: every rank polls."""
 
 
+class Hosts:
+    """The addresses of the job's hosts. `own` is the one that the server listens on, `suffix` what names end with there."""
+
+    def __init__(self, names: List[str], suffix: str, own: str) -> None:
+        self._own, self._lock, self._looked = own, threading.Lock(), 0.0
+        self._names = {name + end for name in names for end in ("", suffix)}
+        self._addresses: Set[str] = set()
+        self._told: Set[str] = set()
+        self._look()
+
+    def _look(self) -> None:
+        self._looked = time.monotonic()
+        for name in sorted(self._names):
+            with contextlib.suppress(OSError, UnicodeError):
+                self._addresses |= {
+                    str(found[4][0]) for found in socket.getaddrinfo(name, None, socket.AF_INET)
+                }
+                self._names.discard(name)
+
+    def __contains__(self, address: str) -> bool:
+        """Whether a rank may call from this address."""
+        with self._lock:
+            if address not in self._addresses and self._names and time.monotonic() > self._looked + AGAIN:
+                self._look()
+            return address in self._addresses or self._beside(address)
+
+    def _beside(self, address: str) -> bool:
+        """In the network that the server listens on, where that is not the one that the hosts' names are of."""
+        network = network_of(self._own)
+        others = self._addresses - {self._own}
+        return (
+            network is not None and within(address, network) and not any(within(o, network) for o in others)
+        )
+
+    def refuse(self, address: str) -> None:
+        """Report, once each, the first addresses that are refused."""
+        with self._lock:
+            if address in self._told or len(self._told) >= 8:
+                return
+            self._told.add(address)
+        sys.stderr.write("refused a connection from {}: it is not one of the job's hosts\n".format(address))
+        sys.stderr.flush()
+
+
+def network_of(own: str) -> Optional[Tuple[int, int]]:
+    """Network and mask of the interface with an address; None if none has it, or it is that of the node alone."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        for _, name in socket.if_nameindex():
+            request = struct.pack("256s", name.encode()[:15])
+            with contextlib.suppress(OSError):
+                address = fcntl.ioctl(asking.fileno(), SIOCGIFADDR, request)[20:24]
+                if socket.inet_ntoa(address) == own and not own.startswith("127."):
+                    mask = struct.unpack("!I", fcntl.ioctl(asking.fileno(), SIOCGIFNETMASK, request)[20:24])[
+                        0
+                    ]
+                    return struct.unpack("!I", address)[0] & mask, mask
+    return None
+
+
+def within(address: str, network: Tuple[int, int]) -> bool:
+    """Whether an IPv4 address is of a network."""
+    return bool(struct.unpack("!I", socket.inet_aton(address))[0] & network[1] == network[0])
+
+
 class Server(ThreadingMixIn, HTTPServer):
-    """A thread for each request; a thousand ranks may connect at once."""
+    """A thread for each request; a thousand ranks may connect at once. Who has been silent longest makes room."""
 
     daemon_threads = True
     request_queue_size = 1024
+    store: Store
+    hosts: Hosts
+
+    def __init__(self, where: Tuple[str, int], handler: Any, most: int = 1024) -> None:
+        self._most = most
+        self._open: Dict[socket.socket, None] = {}
+        self._lock = threading.Lock()
+        HTTPServer.__init__(self, where, handler)
+
+    def get_request(self) -> Tuple[socket.socket, Any]:
+        """The next connection; where the kernel has no descriptor for one just now, the caller asks again."""
+        try:
+            return HTTPServer.get_request(self)
+        except OSError:
+            time.sleep(0.05)
+            raise
+
+    def verify_request(self, request: Any, client_address: Any) -> bool:
+        """Whether it comes from a host of the job: from this one, if both ends have the same address."""
+        try:
+            known = request.getsockname()[0] == client_address[0] or client_address[0] in self.hosts
+        except OSError:
+            return False
+        if not known:
+            self.hosts.refuse(client_address[0])
+        return known
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Begin to answer."""
+        with self._lock:
+            if len(self._open) >= self._most:
+                oldest = next(iter(self._open))
+                del self._open[oldest]
+                with contextlib.suppress(OSError):
+                    oldest.shutdown(socket.SHUT_RDWR)
+            self._open[request] = None
+        try:
+            ThreadingMixIn.process_request(self, request, client_address)
+        except RuntimeError:  # no thread can be started just now
+            self.shutdown_request(request)
+
+    def shutdown_request(self, request: Any) -> None:
+        """Let go of a connection."""
+        with self._lock:
+            self._open.pop(request, None)
+        HTTPServer.shutdown_request(self, request)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A connection that broke is the caller's affair."""
+
+
+def server(port: int, world: int, per_node: int) -> Server:
+    """The server of a job, which listens."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        soft = hard
+    with open(os.environ["DLRUN_HOSTS"], encoding="utf-8") as file:
+        names = file.read().split()
+    meet = os.environ["DLRUN_MASTER_ADDR"]
+    suffix = next((meet[len(name) :] for name in names[:1] if meet.startswith(name)), "")
+    most = max(16, min(64 + 4 * world, soft - 32 if soft > 0 else 1 << 20))
+    made = _bound(_address(meet, alone=len(names) == 1), port, most)
+    made.store = Store(world, per_node)
+    made.hosts = Hosts(names, suffix, str(made.server_address[0]))
+    return made
+
+
+def _address(name: str, *, alone: bool) -> str:
+    """Where to listen: the rendezvous address, unless no other node reaches what its name means on this one."""
+    try:
+        found = socket.gethostbyname(name)
+    except OSError:
+        return ""
+    return "" if found.startswith("127.") and not alone and found != name else found
+
+
+def _bound(address: str, port: int, most: int) -> Server:
+    try:
+        return Server((address, port), Handler, most)
+    except OSError:
+        if not address:
+            raise
+    sys.stderr.write("{} is not an address of this node: listening on all\n".format(address))
+    return Server(("", port), Handler, most)
 
 
 def main(arguments: List[str]) -> None:
     """Serve until killed."""
     port, world, per_node = map(int, arguments)
-    server = Server(("", port), Handler)
-    server.store = Store(world, per_node)  # type: ignore[attr-defined]
-    server.serve_forever()
+    server(port, world, per_node).serve_forever()
 
 
 if __name__ == "__main__":

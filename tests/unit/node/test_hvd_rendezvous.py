@@ -6,7 +6,7 @@ import threading
 from http.client import HTTPConnection
 
 import pytest
-from dlrun.node.hvd_rendezvous import Handler, Server, Store
+from dlrun.node.hvd_rendezvous import Handler, Hosts, Server, Store
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -51,7 +51,7 @@ def test_a_scope_of_unknown_size_loses_keys_one_by_one():
 @pytest.fixture
 def ask():
     server = Server(("127.0.0.1", 0), Handler)
-    server.store = Store(2, 1)
+    server.store, server.hosts = Store(2, 1), Hosts(["127.0.0.1"], "", "127.0.0.1")
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
 
