@@ -6,7 +6,7 @@ import os
 import signal
 import time
 
-from dlrun.node.topology import HOP
+from dlrun.node.relay.shapes import HOP
 
 from . import sbcast
 from .bench import installed
@@ -28,7 +28,7 @@ class Cast:
         for k in range(len(hosts.names)):
             words = bench.node(
                 "stage", "--source", source, "--to", bench.target / "nodes" / str(k), "--name", "set", "--hosts",
-                bench.root / "hosts", "--index", k, "--port", 29411, "--secret", secret, "--json", "--lanes", 1,
+                bench.root / "hosts", "--index", k, "--port", 29411, "--secret", secret, "--json", "--workers", 1,
                 "--dead-after", "20s", "--shape", "chain",
             )  # fmt: skip
             running.append(hosts.start(k, words))
@@ -142,7 +142,7 @@ def relay(bench):
 
 def model(bench):
     """The cost model for many nodes."""
-    part, hop, how = TCP, HOP, "TCP's own part and the hop of `dlrun.node.topology`"
+    part, hop, how = TCP, HOP, "TCP's own part and the hop of `dlrun.node.relay.shapes`"
     if len({count for count, _, _ in bench.measured}) > 1:
         part, hop = fit(bench.measured)
         how = "fitted to the rows of one file above"

@@ -102,7 +102,7 @@ def _trip(report: Mapping[str, Any]) -> str:
 
 def _library(report: Mapping[str, Any]) -> str:
     """`NCCL: InfiniBand verbs`, or what is known of it."""
-    from dlrun.node.transport_lines import NAMES
+    from dlrun.node.checks.transport_lines import NAMES
 
     said, chosen = report.get("library") or {}, report.get("transport")
     if "failed" in said:

@@ -63,7 +63,7 @@ TRANSPORTS = {
     "efa": ("efa",),
     "ethernet": ("tcp", "roce", "psm3"),
 }
-"""What a library can choose on each fabric without falling back, in the words of `dlrun/node/transport_lines.py`.
+"""What a library can choose on each fabric without falling back, in the words of `dlrun/node/checks/transport_lines.py`.
 
 Omni-Path's verbs are what NCCL uses without a plugin for psm2 (Cornelis, Omni-Path Fabric Performance Tuning Guide).
 """

@@ -5,20 +5,31 @@ import importlib
 import sys
 from typing import List, Optional
 
-GARBAGE = 100_000, 50, 100  # objects and rounds between collections: manifests of millions are no garbage
+GARBAGE = (
+    100_000,
+    50,
+    100,
+)  # objects and rounds between collections: a manifest of millions of entries is not garbage
 COMMANDS = {
-    "stage": ("stage:main", "bring a data set to this node, or to all nodes of a job"),
-    "out": ("out:main", "bring results from this node to a shared file system"),
-    "list": ("cache_commands:list_sets", "the data sets of this node"),
-    "evict": ("cache_commands:evict", "remove data sets that no running job uses"),
-    "clean": ("cache_commands:clean", "remove what dead or ended jobs left"),
-    "mend": ("mend:main", "make a staged Python environment start its own interpreter"),
-    "results": ("results:main", "make or remove the directory for a job's results on this node"),
-    "check-rank": ("check_rank:main", "say what this rank is, and whether it reaches the others"),
-    "verify": ("cache_commands:verify", "read a data set back and check its hashes"),
+    "stage": ("commands.stage:main", "copy a data set to this node, or to all nodes of a job"),
+    "stage-out": ("commands.stage_out:main", "copy results from this node to a shared file system"),
+    "list": ("commands.cache:list_sets", "the data sets of this node"),
+    "evict": ("commands.cache:evict", "remove data sets that no running job uses"),
+    "clean": ("commands.cache:clean", "remove what ended jobs left"),
+    "fix-venv": (
+        "commands.venv_scripts:main",
+        "make the scripts of a staged Python environment start its own interpreter",
+    ),
+    "results": ("commands.results:main", "make or remove the directory for a job's results on this node"),
+    "check-rank": (
+        "checks.check_rank:main",
+        "report the rank, its binding, and whether it reaches the others",
+    ),
+    "verify": ("commands.cache:verify", "read a data set back and check its hashes"),
 }
-GOES_ON = {"stage": "what was copied and checked so far stays; the same command goes on from there"}
-"""What a command that was interrupted leaves, and how it is resumed."""
+OLD_NAMES = {"out": "stage-out", "mend": "fix-venv"}  # accepted for one version
+RESUME_HINTS = {"stage": "what was copied and checked so far stays; the same command resumes from there"}
+"""What an interrupted command leaves, and how it is resumed."""
 
 
 def usage() -> str:
@@ -29,12 +40,13 @@ def usage() -> str:
 
 def main(argv: Optional[List[str]] = None) -> int:
     """Run one command; its exit status."""
-    words = sys.argv[1:] if argv is None else argv
+    words = list(sys.argv[1:] if argv is None else argv)
+    words[:1] = [OLD_NAMES.get(word, word) for word in words[:1]]
     if not words or words[0] not in COMMANDS:
         wants_help = bool(words) and words[0] in ("-h", "--help", "help")
         (sys.stdout if wants_help else sys.stderr).write(usage())
         return 0 if wants_help else 2
-    from .errors import Interrupted, NodeError
+    from .common.errors import Interrupted, NodeError
 
     gc.set_threshold(*GARBAGE)
     module, _, function = COMMANDS[words[0]][0].partition(":")
@@ -43,7 +55,7 @@ def main(argv: Optional[List[str]] = None) -> int:
     except NodeError as caught:
         fault = caught
     except KeyboardInterrupt:
-        fault = Interrupted("interrupted", GOES_ON.get(words[0]))
+        fault = Interrupted("interrupted", RESUME_HINTS.get(words[0]))
     sys.stderr.write(fault.report())
     return fault.exit_code
 

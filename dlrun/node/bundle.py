@@ -18,14 +18,16 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same bytes from the same sources
 
 
 def sources() -> Dict[str, bytes]:
-    """The node programs by name, in order."""
+    """The node programs and their packages by path below this directory, in order."""
     here = os.path.dirname(os.path.abspath(__file__))
     found = {}
-    for name in sorted(os.listdir(here)):
-        if name.endswith(".py"):
-            with open(os.path.join(here, name), "rb") as file:
-                found[name] = file.read()
-    return found
+    for directory, _, names in os.walk(here):
+        for name in names:
+            path = os.path.join(directory, name)
+            if name.endswith(".py"):
+                with open(path, "rb") as file:
+                    found[os.path.relpath(path, here)] = file.read()
+    return dict(sorted(found.items()))
 
 
 def archive(programs: Optional[Dict[str, bytes]] = None) -> bytes:

@@ -22,7 +22,7 @@ from dlrun.effects.records.jobs import Job, read_json
 from dlrun.effects.transport.protocol import TransportFailed
 from dlrun.model.cpuset import format_list
 from dlrun.model.job import JobStatus, State
-from dlrun.node import transport_lines
+from dlrun.node.checks import transport_lines
 
 _HEAD = 5000
 """Lines at its beginning in which libraries say what they chose."""

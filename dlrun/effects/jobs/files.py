@@ -26,7 +26,8 @@ def files(plan: Plan, inputs: Inputs | None, directory: Path) -> dict[str, str]:
     of_roles = [name for role in plan.roles for name in role.files]
     wanted = dict.fromkeys([*of_roles, *programs(plan)])
     for name in (name for name in wanted if name != BUNDLE):
-        made[name] = (_NODE / name).read_text(encoding="utf-8")
+        checks = _NODE / "checks" / name
+        made[name] = (checks if checks.exists() else _NODE / name).read_text(encoding="utf-8")
     if "stage.sh" in made or BUNDLE in wanted:
         from dlrun.effects.jobs import node_archive  # noqa: PLC0415 - zipfile and its kin, for staged data alone
 

@@ -1,4 +1,4 @@
-"""What one compute node showed of itself (`dlrun.node.describe`), as parts of a site profile."""
+"""What one compute node showed of itself (`dlrun.node.checks.describe`), as parts of a site profile."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class NodeFacts:
 
 
 def read_facts(text: str) -> NodeFacts:
-    """The facts in what `dlrun.node.describe` printed; raises ValueError for anything else."""
+    """The facts in what `dlrun.node.checks.describe` printed; raises ValueError for anything else."""
     # A site's login scripts may print lines of their own before it.
     start = text.find('{"version"')
     try:

@@ -27,7 +27,7 @@ MINUTES = 5
 POLL = 1.0
 """Seconds between looks at a PBS job."""
 
-PROGRAM = Path(node.__file__).parent / "describe.py"
+PROGRAM = Path(node.__file__).parent / "checks" / "describe.py"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +75,7 @@ def this_node() -> NodeFacts:
     """The facts of the machine that this runs on."""
     import json  # noqa: PLC0415 - together with the program that only this needs
 
-    from dlrun.node import describe  # noqa: PLC0415
+    from dlrun.node.checks import describe  # noqa: PLC0415
 
     return read_facts(json.dumps(describe.facts()))
 

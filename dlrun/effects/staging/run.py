@@ -21,7 +21,7 @@ from dlrun.errors import Interrupted, OperationFailed
 from dlrun.model.plan import DataPlan
 from dlrun.model.text import Shell, Text
 from dlrun.node import bundle
-from dlrun.node.__main__ import GOES_ON
+from dlrun.node.__main__ import RESUME_HINTS
 from dlrun.plan.data.stage_arguments import stage_words
 
 EVENTS = "stage-0.jsonl"
@@ -146,7 +146,7 @@ def in_allocation(
         except KeyboardInterrupt:
             process.terminate()
             process.wait()
-            raise Interrupted("interrupted", help=GOES_ON["stage"]) from None
+            raise Interrupted("interrupted", help=RESUME_HINTS["stage"]) from None
     if process.returncode:
         last = log.read_text(encoding="utf-8", errors="replace").splitlines()[-12:]
         raise OperationFailed(

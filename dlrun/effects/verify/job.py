@@ -23,7 +23,7 @@ from dlrun.fabrics.libraries import OF_FRAMEWORK
 from dlrun.model.plan import FabricCheck, Plan
 from dlrun.model.spec import OnFailure, Spec, Sweep
 from dlrun.model.units import Duration
-from dlrun.node import transport_lines
+from dlrun.node.checks import transport_lines
 from dlrun.plan.runtime_checks import TALKATIVE, expected
 
 LONGEST = Duration(600)

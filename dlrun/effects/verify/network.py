@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from dlrun.effects.verify.report import Difference, Report
 from dlrun.model.plan import FabricCheck, Plan
-from dlrun.node.node_checks import SKEW
-from dlrun.node.transport_lines import NAMES, TCP
+from dlrun.node.checks.node_checks import SKEW
+from dlrun.node.checks.transport_lines import NAMES, TCP
 
 _LOCKED = 64 << 20
 """Bytes of memory that a rank must be able to lock for a network adapter: less is a system's default."""

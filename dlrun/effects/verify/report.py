@@ -9,7 +9,7 @@ from typing import Any
 from dlrun.model.cpuset import format_list
 
 Report = Mapping[str, Any]
-"""What a rank printed of itself (`dlrun/node/check_rank.py`)."""
+"""What a rank printed of itself (`dlrun/node/checks/check_rank.py`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -66,7 +66,7 @@ class Campaign:
             status = 1
             try:
                 status = node.main(
-                    ["stage", "--source", str(self.source), "--to", str(self.local), "--name", "set", "--lanes", "2",
+                    ["stage", "--source", str(self.source), "--to", str(self.local), "--name", "set", "--workers", "2",
                      "--recheck", "all", "--lock-timeout", "60s"]
                 )  # fmt: skip
             finally:

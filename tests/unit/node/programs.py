@@ -21,19 +21,19 @@ def command(*arguments):
 
 HELD_READER = """
 import mmap, os, time
-from dlrun.node.gather import Gather
-real, begun = Gather._one, mmap.mmap(-1, 1)
+from dlrun.node.transfer.read_blocks import BlockReaders
+real, begun = BlockReaders._one, mmap.mmap(-1, 1)
 def one(self, *arguments):
     held, begun[0] = begun[0] >= 2, begun[0] + 1
     while held and not os.path.exists({gate!r}):
         time.sleep(0.01)
     return real(self, *arguments)
-Gather._one = one
+BlockReaders._one = one
 """  # a node reads two blocks, in however many processes, and the rest once the gate is open; what it sends again is not held
 
 HELD_DISK = """
 import os, time
-from dlrun.node.writing import Writer
+from dlrun.node.blocks.writer import Writer
 real = Writer.write
 def write(self, block, view):
     while not os.path.exists({gate!r}):

@@ -15,25 +15,17 @@ from types import SimpleNamespace
 
 import dlrun.node
 import pytest
-from dlrun.node import (
-    board,
-    bundle,
-    facts,
-    gather,
-    hashing,
-    journal,
-    options,
-    pace,
-    source,
-    store,
-    task,
-    text,
-    walk,
-)
-from dlrun.node.area import Area
-from dlrun.node.errors import SourceFault, Usage
-from dlrun.node.source import Chooser
-from dlrun.node.width import MOST, Width
+from dlrun.node import bundle
+from dlrun.node.blocks import hashing, journal, progress_board
+from dlrun.node.commands import options
+from dlrun.node.common import text
+from dlrun.node.common.concurrency import MOST, Concurrency
+from dlrun.node.common.errors import SourceFault, Usage
+from dlrun.node.relay import messages
+from dlrun.node.source import selection, walk
+from dlrun.node.source.selection import Chooser
+from dlrun.node.store.area import Area
+from dlrun.node.transfer import rate_limit, read_blocks, task, write_blocks
 
 from .programs import ROOT
 from .trees import odd, snapshot, write
@@ -66,8 +58,8 @@ def test_a_torn_journal_is_believed_up_to_the_tear(tmp_path):
 
 def test_the_disk_is_behind_while_anything_waits_for_it(monkeypatch):
     counted, clock = [], iter([1.0, 2.0, 4.0, 10.0, 11.0])
-    monkeypatch.setattr(store.time, "perf_counter", lambda: next(clock))
-    backlog = store.Backlog(lambda _, amount: counted.append(amount / 1e9))
+    monkeypatch.setattr(write_blocks.time, "perf_counter", lambda: next(clock))
+    backlog = write_blocks.Backlog(lambda _, amount: counted.append(amount / 1e9))
     backlog.begin()  # at 1
     backlog.begin()
     backlog.end()  # at 2
@@ -99,27 +91,27 @@ def unready(fail):
     manifest = SimpleNamespace(size=lambda: 0, sizes=[])
     blocks = SimpleNamespace(large=[])
     return SimpleNamespace(
-        form=Unready(fail), sync=False, source=-1, follow=False, hasher=hashing.hasher("sha1"), rate=0.0, slow=False,
-        manifest=manifest, blocks=blocks, board=SimpleNamespace(lanes=1),
+        layout=Unready(fail), sync=False, source=-1, follow=False, hasher=hashing.hasher("sha1"), rate=0.0, slow=False,
+        manifest=manifest, blocks=blocks, board=SimpleNamespace(worker_count=1),
     )  # fmt: skip
 
 
 def test_a_disk_that_fails_before_the_first_block_is_told():
     told = queue.Queue()
-    store.Store(unready("writer"), None, 1, lambda *_: None, None, told.put)
+    write_blocks.BlockWriters(unready("writer"), None, 1, lambda *_: None, None, told.put)
     assert told.get(timeout=60).errno == errno.EIO
 
 
 @pytest.mark.parametrize("fail", ["reader", "writer"])
 def test_a_reader_that_cannot_begin_ends_the_reading(fail):
     pool = SimpleNamespace(allow=lambda _: None)
-    reading = gather.Gather(unready(fail), task.Tokens(), None, pool, None, None, None)
+    reading = read_blocks.BlockReaders(unready(fail), task.Tokens(), None, pool, None, None, None)
     with pytest.raises(OSError, match="the disk is gone"):
         reading.run()
 
 
 def report(node, disk=0.0, seconds=10.0, starved=0.0, held=0.0):
-    return facts.Report(node, "copy", 0, seconds, starved, held, disk)
+    return messages.Report(node, "copy", 0, seconds, starved, held, disk)
 
 
 @pytest.mark.parametrize(
@@ -134,7 +126,7 @@ def report(node, disk=0.0, seconds=10.0, starved=0.0, held=0.0):
 )
 def test_the_slowest_node_is_the_one_that_stands_out(reports, found):
     sent_to = {report.node: [report.node + 1] for report in reports}
-    assert facts.slowest({report.node: report for report in reports}, sent_to) == found
+    assert messages.slowest({report.node: report for report in reports}, sent_to) == found
 
 
 def served(width, latency, cores, seconds=3.0):
@@ -147,24 +139,24 @@ def served(width, latency, cores, seconds=3.0):
 
 
 def test_the_width_grows_with_latency_and_stays_one_without():
-    assert served(Width(), latency=0.002, cores=1) == MOST
-    assert served(Width(), latency=0.0, cores=1) == 1
-    assert served(Width(start=16), latency=0.0, cores=1) == 1
+    assert served(Concurrency(), latency=0.002, cores=1) == MOST
+    assert served(Concurrency(), latency=0.0, cores=1) == 1
+    assert served(Concurrency(start=16), latency=0.0, cores=1) == 1
 
 
 def test_the_width_goes_back_when_more_brings_nothing():
-    width = Width()
+    width = Concurrency()
     for _ in range(100):  # a disk that gives 100 units a second however many ask
         width.step(5.0, 0.05, 0.001, 0.0)
     assert width.target <= 2
 
 
 def test_the_width_stays_where_threads_wait_for_cores():
-    width = Width()
+    width = Concurrency()
     for _ in range(100):  # half of the time others have the core
         width.step(5.0, 0.05, 0.025, 0.02)
         assert width.target == 1
-    wide = Width(start=16)
+    wide = Concurrency(start=16)
     wide.step(5.0, 0.05, 0.02, 0.1)  # two of sixteen threads wait for a core, the others for the source
     assert wide.target == 32
 
@@ -172,7 +164,7 @@ def test_the_width_stays_where_threads_wait_for_cores():
 BESIDE = """
 import os, signal, sys, time
 sys.path.insert(0, sys.argv[1])
-from dlrun.node.system import waited_for_cores
+from dlrun.node.common.system import waited_for_cores
 os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
 other = os.fork()
 while not other:  # on the same core
@@ -195,32 +187,34 @@ def test_the_time_that_a_process_waits_for_a_core_is_counted():
     assert float(done.stdout) >= 0.1
 
 
-def a_copy(lengths, lanes):
+def a_copy(lengths, worker_count):
     """A copy of blocks of these lengths, as far as dealing looks at it."""
     blocks = [SimpleNamespace(length=length) for length in lengths]
     nothing = task.Task._make([None] * len(task.Task._fields))
-    return nothing._replace(blocks=blocks, board=board.Board(len(blocks), lanes))
+    return nothing._replace(blocks=blocks, board=progress_board.ProgressBoard(len(blocks), worker_count))
 
 
-def dealt(lengths, numbers, lanes, stretch=32 << 20):
+def dealt(lengths, numbers, worker_count, stretch=32 << 20):
     """The runs in which some of the blocks of these lengths are dealt, so many bytes at a time."""
-    return a_copy(lengths, lanes).runs(numbers, stretch)
+    return a_copy(lengths, worker_count).runs(numbers, stretch)
 
 
 def test_each_lane_gets_neighbours_and_at_the_end_few():
-    runs = dealt([1 << 20] * 1000, range(1000), lanes=2)
+    runs = dealt([1 << 20] * 1000, range(1000), worker_count=2)
     assert [number for first, last in runs for number in range(first, last + 1)] == list(range(1000))
     lengths = [last - first + 1 for first, last in runs]
     assert lengths[0] == 32  # MiB
     assert lengths == sorted(lengths, reverse=True)
     assert lengths[-1] == 1
-    assert dealt([1 << 20] * 10, range(10), lanes=2, stretch=0) == [(number, number) for number in range(10)]
+    assert dealt([1 << 20] * 10, range(10), worker_count=2, stretch=0) == [
+        (number, number) for number in range(10)
+    ]
 
 
 def test_a_run_goes_over_what_is_here_and_the_tokens_fit_the_pipe():
-    assert dealt([1] * 100, [3, 4, 50], lanes=1) == [(3, 3), (4, 4), (50, 50)]
-    assert dealt([1] * 100, [*range(40), *range(60, 100)], lanes=1)[1] == (20, 34)
-    many = dealt([4 << 20] * 200_000, range(200_000), lanes=4)
+    assert dealt([1] * 100, [3, 4, 50], worker_count=1) == [(3, 3), (4, 4), (50, 50)]
+    assert dealt([1] * 100, [*range(40), *range(60, 100)], worker_count=1)[1] == (20, 34)
+    many = dealt([4 << 20] * 200_000, range(200_000), worker_count=4)
     assert len(many) <= 8000
 
 
@@ -244,18 +238,18 @@ def test_a_walk_of_a_slow_source_is_wide(tmp_path, monkeypatch):
         asking.pop()
         return real(path, **more)
 
-    forked, parts = walk.Forked, []
+    forked, parts = walk.ForkedCall, []
     monkeypatch.setattr(os, "lstat", slow)
     monkeypatch.setattr(walk, "usable_cores", lambda: 3)
     monkeypatch.setattr(walk, "MANY", 10)
-    monkeypatch.setattr(walk, "Forked", lambda *words: parts.append(words) or forked(*words))
-    wide = walk.Walk(source.parse(str(tmp_path / "tree")), walk.Options())
+    monkeypatch.setattr(walk, "ForkedCall", lambda *words: parts.append(words) or forked(*words))
+    wide = walk.Walk(selection.parse(str(tmp_path / "tree")), walk.Options())
     wide.run()
     monkeypatch.undo()
     assert len(parts) == 2, "for each further core one process"
     assert max(most) >= 4, "so many calls were under way at once in one of them"
     assert wide.findings.slow, "the copy begins wide as well"
-    narrow = walk.Walk(source.parse(str(tmp_path / "tree")), walk.Options())
+    narrow = walk.Walk(selection.parse(str(tmp_path / "tree")), walk.Options())
     narrow.run()
     assert sorted(wide.listings) == sorted(narrow.listings)
     for directory, listing in narrow.listings.items():
@@ -270,7 +264,7 @@ def test_a_walk_of_a_slow_source_is_wide(tmp_path, monkeypatch):
 def test_a_glob_selects_by_component_and_takes_all_below(tmp_path):
     for path in ("v1/train/a", "v1/test/a", "v2/train/b/c", "v2/other", "x[1]/f"):
         write(os.fsencode(tmp_path / path))
-    found = source.parse(str(tmp_path / "v*" / "train"))
+    found = selection.parse(str(tmp_path / "v*" / "train"))
     chooser = Chooser(found)
     assert found.root == os.fsencode(tmp_path)
     assert chooser.enter(b"v1")
@@ -278,14 +272,14 @@ def test_a_glob_selects_by_component_and_takes_all_below(tmp_path):
     assert not chooser.enter(b"v1/test")
     assert chooser.take(b"v2/train/b/c")
     assert not chooser.take(b"v2/other")
-    assert source.only_file(source.parse(str(tmp_path / "x[1]" / "f"))) == b"f"
+    assert selection.only_file(selection.parse(str(tmp_path / "x[1]" / "f"))) == b"f"
     write(os.fsencode(tmp_path / "odd*[name]?"))
-    odd_name = source.parse(str(tmp_path / "odd*[name]?"))
-    assert source.only_file(odd_name) == b"odd*[name]?"
+    odd_name = selection.parse(str(tmp_path / "odd*[name]?"))
+    assert selection.only_file(odd_name) == b"odd*[name]?"
     assert Chooser(odd_name).take(b"odd*[name]?")
     assert not Chooser(odd_name).take(b"oddXn?")
     with pytest.raises(SourceFault, match="does not exist"):
-        source.parse(str(tmp_path / "nothing" / "*.h5"))
+        selection.parse(str(tmp_path / "nothing" / "*.h5"))
 
 
 def test_hashes_by_name():
@@ -322,7 +316,7 @@ def test_odd_names_are_shown_on_one_line():
 
 
 def test_a_pace_spreads_what_it_lets_through():
-    held = pace.Pace(1_000_000)
+    held = rate_limit.RateLimit(1_000_000)
     began = time.monotonic()
     for _ in range(10):
         held.take(50_000)
@@ -330,7 +324,7 @@ def test_a_pace_spreads_what_it_lets_through():
 
 
 def test_low_priority_is_taken(tmp_path):
-    code = "import os; from dlrun.node import pace; pace.step_back(); print(os.nice(0))"
+    code = "import os; from dlrun.node.transfer import rate_limit; rate_limit.lower_priority(); print(os.nice(0))"
     found = subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,
@@ -414,12 +408,10 @@ def test_the_one_file_is_the_same_every_time():
 
 def test_the_python_that_made_the_one_file_compiles_nothing(tmp_path):
     bundle.write(str(tmp_path / "node.pyz"))
-    code = (
-        "import sys; sys.path.insert(0, sys.argv[1]); from dlrun_node import member; print(member.__file__)"
-    )
+    code = "import sys; sys.path.insert(0, sys.argv[1]); from dlrun_node.relay import member; print(member.__file__)"
     words = [sys.executable, "-c", code, tmp_path / "node.pyz"]
     found = subprocess.run(words, capture_output=True, text=True, check=True)
-    assert found.stdout.strip().endswith("dlrun_node/member.pyc")
+    assert found.stdout.strip().endswith("dlrun_node/relay/member.pyc")
 
 
 def test_only_the_standard_library_and_the_syntax_of_3_6():

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from dlrun.effects.diagnosis.evidence import notes
-from dlrun.node.node_checks import SKEW
+from dlrun.node.checks.node_checks import SKEW
 from tests.unit.render.test_following import BY_SSH, function, run
 
 HOUR = 3600.0

@@ -21,7 +21,7 @@ from dlrun.effects.site.facts import Cluster, Nodes, Queue
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.topology import NumaNode, Topology
 from dlrun.model.topology_short import ShortGpus, ShortMemory, ShortNic, ShortTopology
-from dlrun.node import describe
+from dlrun.node.checks import describe
 
 CPU = "sys/devices/system/cpu"
 NODE = "sys/devices/system/node"

@@ -1,0 +1,91 @@
+"""Cut a data set into blocks, the unit that is read, sent, written, hashed, resumed and sent again.
+
+Every node cuts the same manifest the same way, so a block is known by its number alone: a run of small files
+of one or several directories, one middling file, or a chunk of a large one.
+"""
+
+from array import array
+from typing import Iterator, List, NamedTuple, Tuple
+
+from ..source.manifest import CHUNK, FILE, Manifest
+
+SMALL = 1 << 20  # bytes of small files in a block: fits a core's cache, 20 ms on a link of 400 Mbit/s
+FEW = 64  # files in a block, so that many calls are in flight on a slow source
+
+
+class Block(NamedTuple):
+    """The files [first, first + many) of the manifest, or `length` bytes at `offset` of the file `first`."""
+
+    first: int
+    many: int
+    offset: int
+    length: int
+
+
+def is_chunk(block: Block, manifest: Manifest) -> bool:
+    """Whether a block is a part of a file, not one or several whole files."""
+    return block.length < manifest.sizes[block.first] or block.offset > 0
+
+
+def places(block: Block, manifest: Manifest) -> Iterator[Tuple[int, int, int]]:
+    """(entry, start, end) of each file of a block that is no chunk: where its bytes stand in the block."""
+    start = 0
+    for entry in range(block.first, block.first + block.many):
+        end = start + manifest.sizes[entry]
+        yield entry, start, end
+        start = end
+
+
+class Blocks:
+    """All blocks of a manifest, in its order; `large` are the files that were cut into chunks.
+
+    few: the most files of one block.
+    """
+
+    def __init__(self, manifest: Manifest, few: int = FEW) -> None:
+        self._few = few
+        self._first, self._count = array("I"), array("I")
+        self._offset, self._length = array("q"), array("q")
+        self.large: List[int] = []
+        self._cut(manifest)
+
+    def __len__(self) -> int:
+        return len(self._first)
+
+    def __getitem__(self, number: int) -> Block:
+        return Block(self._first[number], self._count[number], self._offset[number], self._length[number])
+
+    def __iter__(self) -> Iterator[Block]:
+        return (self[number] for number in range(len(self)))
+
+    def _add(self, first: int, count: int, offset: int, length: int) -> None:
+        self._first.append(first)
+        self._count.append(count)
+        self._offset.append(offset)
+        self._length.append(length)
+
+    def _cut(self, manifest: Manifest) -> None:
+        first, length = 0, 0
+        for entry, (kind, size) in enumerate(zip(manifest.kinds, manifest.sizes)):
+            fits = kind == FILE and size <= SMALL and length + size <= SMALL and entry - first < self._few
+            if fits:
+                length += size
+                continue
+            if entry > first:
+                self._add(first, entry - first, 0, length)
+            first, length = entry, 0
+            if kind != FILE:
+                first = entry + 1
+            elif size > SMALL:
+                first = entry + 1
+                self._chunks(entry, size)
+            else:
+                length = size
+        if len(manifest.kinds) > first:
+            self._add(first, len(manifest.kinds) - first, 0, length)
+
+    def _chunks(self, entry: int, size: int) -> None:
+        if size > CHUNK:
+            self.large.append(entry)
+        for offset in range(0, size, CHUNK):
+            self._add(entry, 1, offset, min(CHUNK, size - offset))

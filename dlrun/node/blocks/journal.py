@@ -1,0 +1,90 @@
+"""Which blocks are on disk, with their hashes: appended as they are written, read again after a kill.
+
+A record is written by one call after its block's files, so a killed process leaves at most a torn last record,
+which is not believed. Each process appends to its own file; the name holds the manifest that it belongs to.
+"""
+
+import os
+import struct
+import zlib
+from typing import Dict, List
+
+from ..common.safety import opened
+
+_RECORD = struct.Struct("<III")  # block, bytes of hashes, crc32 of both and the hashes
+_PREFIX = b"journal."
+
+
+def _name(identity: str, writer: str) -> bytes:
+    return _PREFIX + "{}.{}".format(identity[:32], writer).encode("ascii")
+
+
+def _packed(block: int, digests: bytes) -> bytes:
+    check = zlib.crc32(digests, zlib.crc32(struct.pack("<II", block, len(digests))))
+    return _RECORD.pack(block, len(digests), check) + digests
+
+
+class Journal:
+    """One process's file of finished blocks, made when the first is finished."""
+
+    def __init__(self, directory: int, identity: str, writer: str) -> None:
+        self._directory, self._name = directory, _name(identity, writer)
+        self._descriptor = -1
+
+    def add(self, block: int, digests: bytes) -> None:
+        """Note that a block is on disk."""
+        if self._descriptor < 0:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
+            self._descriptor = os.open(self._name, flags, 0o600, dir_fd=self._directory)
+        record = _packed(block, digests)
+        if os.write(self._descriptor, record) != len(record):
+            raise OSError(28, os.strerror(28))
+
+
+def read(directory: int, identity: str) -> Dict[int, bytes]:
+    """The hashes of every finished block of a manifest, from all journals in a directory."""
+    found: Dict[int, bytes] = {}
+    for name in _journals(directory):
+        if name.startswith(_name(identity, "")):
+            descriptor = opened(directory, name, os.O_RDONLY)
+            if descriptor is not None:
+                with os.fdopen(descriptor, "rb") as file:
+                    _records(file.read(), found)
+    return found
+
+
+def _records(data: bytes, found: Dict[int, bytes]) -> None:
+    place = 0
+    while place + _RECORD.size <= len(data):
+        block, length, check = _RECORD.unpack_from(data, place)
+        digests = data[place + _RECORD.size : place + _RECORD.size + length]
+        if len(digests) != length or check != zlib.crc32(
+            digests, zlib.crc32(struct.pack("<II", block, length))
+        ):
+            return
+        found[block] = digests
+        place += _RECORD.size + length
+
+
+def replace(directory: int, identity: str, digests: Dict[int, bytes]) -> None:
+    """Make one journal of these blocks the only one in a directory."""
+    temporary, final = b"new-journal", _name(identity, "kept")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(temporary, flags, 0o600, dir_fd=directory)
+    with os.fdopen(descriptor, "wb") as file:
+        for block, found in digests.items():
+            file.write(_packed(block, found))
+    os.rename(temporary, final, src_dir_fd=directory, dst_dir_fd=directory)
+    for name in _journals(directory):
+        if name != final:
+            os.unlink(name, dir_fd=directory)
+
+
+def remove(directory: int) -> None:
+    """Remove every journal of a directory."""
+    for name in _journals(directory):
+        os.unlink(name, dir_fd=directory)
+
+
+def _journals(directory: int) -> List[bytes]:
+    return [n for n in map(os.fsencode, os.listdir(directory)) if n.startswith(_PREFIX)]

@@ -1,0 +1,130 @@
+"""Read blocks into a buffer, hash them, and notice a source that is not what the manifest says."""
+
+import os
+from typing import List
+
+from ..common import text
+from ..common.errors import SourceFault
+from ..common.safety import Directories
+from ..source.manifest import Manifest
+from .blocks import Block, is_chunk, places
+from .hashing import Hasher
+
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe planted in a file's place must not make us wait
+
+
+class Reader:
+    """One thread's reader of a tree that a manifest describes: the source, or a copy that is complete.
+
+    follow: the tree may reach its files through symbolic links (a source that is copied with links followed);
+    timed: the files must have the manifest's times (all but our own half-written large files); slow: each call
+    takes long, so that nothing is read ahead: FUSE reads a file that it was late to read ahead in several calls.
+    """
+
+    def __init__(
+        self,
+        root: int,
+        manifest: Manifest,
+        hasher: Hasher,
+        follow: bool = False,
+        timed: bool = True,
+        slow: bool = False,
+    ) -> None:
+        self._manifest, self._digest = manifest, hasher.digest
+        self._timed, self._slow = timed, slow
+        self._flags = _READ if follow else _READ | os.O_NOFOLLOW
+        self._directory = Directories(root)
+        self._large = -1
+        self._descriptor = -1
+
+    def read(self, block: Block, view: memoryview) -> bytes:
+        """Fill `view` with a block's bytes and return its hashes, one a file or one for the chunk.
+
+        `view` must be at least one byte longer than the block. Raises SourceFault when a file is missing,
+        unreadable, longer, shorter or younger than the manifest says.
+        """
+        if is_chunk(block, self._manifest):
+            return self._chunk(block, view)
+        return self._files(block, view)
+
+    def _files(self, block: Block, view: memoryview) -> bytes:
+        found, digest, flags, timed = self._manifest, self._digest, self._flags, self._timed
+        names, parents, mtimes, dirs = found.names, found.parents, found.mtimes, found.dirs
+        digests: List[bytes] = []
+        entry = block.first
+        try:
+            for entry, start, end in places(block, found):
+                directory = self._directory(dirs[parents[entry]])
+                descriptor = os.open(names[entry], flags, dir_fd=directory)
+                try:
+                    if self._slow:
+                        os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+                    got = os.readv(descriptor, (view[start : end + 1],))
+                    if got < end - start:
+                        got += _rest(descriptor, view[start + got : end + 1])
+                    status = os.fstat(descriptor)
+                finally:
+                    os.close(descriptor)
+                whole = got == end - start == status.st_size
+                if not whole or (timed and status.st_mtime_ns != mtimes[entry]):
+                    raise self._changed(entry, status)
+                digests.append(digest(view[start:end]))
+        except OSError as fault:
+            raise self._unreadable(entry, fault) from None
+        return b"".join(digests)
+
+    def _chunk(self, block: Block, view: memoryview) -> bytes:
+        entry = block.first
+        try:
+            if self._large != entry:
+                self.close_file()
+                directory = self._directory(self._manifest.dirs[self._manifest.parents[entry]])
+                self._descriptor = os.open(self._manifest.names[entry], self._flags, dir_fd=directory)
+                self._large = entry
+            os.lseek(self._descriptor, block.offset, os.SEEK_SET)
+            got = _rest(self._descriptor, view[: block.length])
+            status = os.fstat(self._descriptor)
+        except OSError as fault:
+            raise self._unreadable(entry, fault) from None
+        found = self._manifest
+        late = self._timed and status.st_mtime_ns != found.mtimes[entry]
+        if got != block.length or status.st_size != found.sizes[entry] or late:
+            raise self._changed(entry, status)
+        return self._digest(view[: block.length])
+
+    def _changed(self, entry: int, status: os.stat_result) -> SourceFault:
+        size = self._manifest.sizes[entry]
+        how = "was written to"
+        if status.st_size != size:
+            how = "{} from {} to {} bytes".format(
+                "grew" if status.st_size > size else "shrank", size, status.st_size
+            )
+        return SourceFault("`{}` {}".format(text.name(self._manifest.path(entry)), how))
+
+    def _unreadable(self, entry: int, fault: OSError) -> SourceFault:
+        how = "cannot be read: {}".format(os.strerror(fault.errno or 0))
+        if isinstance(fault, FileNotFoundError):
+            how = "vanished"
+        return SourceFault("`{}` {}".format(text.name(self._manifest.path(entry)), how))
+
+    def close_file(self) -> None:
+        """Close the large file that is kept open between its chunks."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor = self._large = -1
+
+    def close(self) -> None:
+        """Close every descriptor."""
+        self.close_file()
+        self._directory.close()
+
+
+def _rest(descriptor: int, view: memoryview) -> int:
+    """Read until the view is full or the file ends; the bytes read."""
+    total = 0
+    while total < len(view):
+        got = os.readv(descriptor, (view[total:],))
+        if not got:
+            break
+        total += got
+    return total

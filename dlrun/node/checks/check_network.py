@@ -1,0 +1,222 @@
+"""Do the ranks of a job reach one another over plain TCP? What `dlrun verify` tries before any library.
+
+At the job's rendezvous address all add up a number with rank 0 and compare clocks; over the interface that the plan
+names, a mebibyte goes to rank 0 and back. Rank 0 listens on every address of its node: it hears only those who know
+the secret that it has left in the run's directory, which nobody but the user can read.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import os
+import socket
+import struct
+import time
+from typing import Any, Awaitable, Callable, Dict, List, Optional, Tuple
+
+from ..common.errors import NodeError
+from ..network import hosts
+from ..network import link as links
+from ..network.listener import Listener
+
+PATIENCE = 60.0
+"""Seconds that ranks wait for one another."""
+SIZE = 1 << 20
+SIOCGIFADDR = 0x8915  # linux/sockios.h
+BULK, NUMBER = "bulk", "number"
+"""What a rank wants of rank 0."""
+
+Place = Tuple[str, int, bytes]
+"""Where rank 0 listens: address, port, secret."""
+
+
+def number(name: str) -> int:
+    """A variable of the framework's agent (`RANK`), or the job's own (`DLRUN_RANK`)."""
+    return int(os.environ.get(name, os.environ["DLRUN_" + name]))
+
+
+def publish(name: str, *words: object) -> None:
+    """Tell the other ranks of this very run, by a file of the run's directory that is the user's alone."""
+    path = os.path.join(os.environ["DLRUN_RUN_DIR"], name)
+    with open(path + ".new", "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as stream:
+        stream.write(" ".join(map(str, (os.environ["DLRUN_RUN_ID"], *words))))
+    os.rename(path + ".new", path)
+
+
+def published(name: str, patience: float) -> List[str]:
+    """What rank 0 of this very run has told; OSError if it has not in so many seconds."""
+    path = os.path.join(os.environ["DLRUN_RUN_DIR"], name)
+    deadline = time.time() + patience
+    while time.time() < deadline:
+        try:
+            with open(path) as stream:
+                run, *words = stream.read().split()
+            if run == os.environ["DLRUN_RUN_ID"]:
+                return words
+        except (OSError, ValueError):
+            pass
+        time.sleep(0.1)
+    raise OSError("rank 0 never said where it listens")
+
+
+def addresses() -> Dict[str, str]:
+    """The IPv4 address of each network interface that has one."""
+    found = {}
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
+        for _, name in socket.if_nameindex():
+            try:
+                answer = fcntl.ioctl(asking.fileno(), SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
+            except OSError:  # it has none
+                continue
+            found[name] = socket.inet_ntoa(answer[20:24])
+    return found
+
+
+def planned(over: List[str]) -> str:
+    """This node's address on the first planned interface that has one; empty if none has."""
+    have = addresses()
+    return next((have[name] for name in over if name in have), "")
+
+
+def in_words(error: Exception) -> str:
+    """What is wrong, without the number."""
+    return getattr(error, "strerror", None) or str(error)
+
+
+def listen() -> socket.socket:
+    """A socket on the job's own port; on another one where an agent of the framework has that."""
+    server = socket.socket()
+    server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        server.bind(("", int(os.environ["DLRUN_MASTER_PORT"])))
+    except OSError:
+        server.bind(("", 0))
+    server.listen(1024)
+    return server
+
+
+def first(world: int, over: List[str]) -> int:
+    """Rank 0: send bytes back, add up what the others bring, tell all the sum; OSError if one does not come."""
+    server, secret = listen(), os.urandom(32)
+    publish("check-port", server.getsockname()[1], planned(over) or "-", secret.hex())
+    return int(_run(_add_up(server, secret, world)))
+
+
+def _run(work: Awaitable[Any]) -> Any:
+    """Run it in a loop of its own; what it has begun ends with it."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        return loop.run_until_complete(work)
+    finally:
+        loop.set_exception_handler(lambda *_: None)
+        loop.close()
+
+
+async def _add_up(server: socket.socket, secret: bytes, world: int) -> int:
+    listener = Listener(server, secret)
+    numbers: Dict[int, Tuple[int, links.Link]] = {}
+    all_came = asyncio.get_event_loop().create_future()
+    tasks = []
+
+    def take(link: links.Link) -> None:
+        if link.peer["wants"] == BULK:
+            tasks.append(asyncio.ensure_future(_send_back(link)))
+            return
+        numbers[link.peer["rank"]] = (link.peer["number"], link)
+        if len(numbers) == world - 1 and not all_came.done():
+            all_came.set_result(None)
+
+    tasks.append(asyncio.ensure_future(listener.serve(take)))  # kept, or it would be collected
+    try:
+        if world > 1:
+            await asyncio.wait_for(all_came, PATIENCE)
+        total = 1 + sum(number for number, _ in numbers.values())
+        for _, link in numbers.values():
+            with contextlib.suppress(OSError):  # it reports that itself
+                await link.send({"sum": total, "time": time.time()})
+    except asyncio.TimeoutError:
+        missing = [str(rank) for rank in range(1, world) if rank not in numbers]
+        message = "rank {} did not come in {:.0f} s".format(", ".join(missing[:8]), PATIENCE)
+        raise OSError(message) from None
+    finally:
+        listener.close()
+        for _, link in numbers.values():
+            link.close()
+    return total
+
+
+async def _send_back(link: links.Link) -> None:
+    loop = asyncio.get_event_loop()
+    try:
+        data = await links.exactly(link.socket, SIZE, PATIENCE)
+        await loop.sock_sendall(link.socket, data)
+    except OSError:
+        pass  # the other side tells of it
+    finally:
+        link.release()
+
+
+async def _with_rank_0(
+    place: Place, wants: Dict[str, Any], source: str, do: Callable[[links.Link], Awaitable[Any]]
+) -> Any:
+    """Do something over a connection to rank 0; one that ends before its proof is made again: strangers crowd there."""
+    where, deadline = hosts.address(place[0]), time.monotonic() + PATIENCE
+    link = None  # type: Optional[links.Link]
+    while link is None:
+        left = deadline - time.monotonic()
+        try:
+            link = await links.call(where, place[1], place[2], wants, left, source)
+        except (ConnectionResetError, ConnectionAbortedError, BrokenPipeError):
+            if left < 1.0:
+                raise
+            await asyncio.sleep(0.1)
+    try:
+        return await do(link)
+    finally:
+        link.close()
+
+
+async def _bulk(link: links.Link) -> Tuple[float, str, str]:
+    begun = time.time()
+    await asyncio.get_event_loop().sock_sendall(link.socket, b"x" * SIZE)
+    await links.exactly(link.socket, SIZE, PATIENCE)
+    taken = time.time() - begun
+    return taken, link.socket.getsockname()[0], link.socket.getpeername()[0]
+
+
+def bulk(place: Place, source: str) -> Dict[str, Any]:
+    """A mebibyte there and back: the seconds, and the interface used (`lo` inside a node); or why it did not arrive."""
+    try:
+        taken, mine, other = _run(_with_rank_0(place, {"wants": BULK}, source, _bulk))
+    except (OSError, NodeError) as error:
+        return {"unsent": in_words(error), "unsent_to": place[0]}
+    names = {address: name for name, address in addresses().items()}
+    return {"round_trip": taken, "interface": "lo" if mine == other else names.get(mine)}
+
+
+def another(rank: int, over: List[str]) -> Dict[str, Any]:
+    """Any other rank: what came of the mebibyte, how far its clock is ahead of rank 0's, and the sum of all."""
+    port, fabric, secret = published("check-port", PATIENCE)
+    rendezvous = os.environ["DLRUN_MASTER_ADDR"]
+    place = (fabric if fabric != "-" else rendezvous, int(port), bytes.fromhex(secret))
+    found = bulk(place, planned(over) if fabric != "-" else "")
+    wants = {"wants": NUMBER, "rank": rank, "number": rank + 1}
+
+    async def hear(link: links.Link) -> None:
+        answer, _ = await link.receive(PATIENCE)
+        found.update(clock=time.time() - answer["time"], sum=answer["sum"])
+
+    meet = (rendezvous, int(port), bytes.fromhex(secret))
+    _run(_with_rank_0(meet, wants, "", hear))
+    return found
+
+
+def exchange(rank: int, world: int, over: List[str]) -> Dict[str, Optional[Any]]:
+    """Everything for one rank; `unreached` says why rank 0's rendezvous was not reached, or who did not come."""
+    try:
+        if rank == 0:
+            return {"sum": first(world, over), "clock": 0.0}
+        return another(rank, over)
+    except (OSError, NodeError) as error:
+        return {"unreached": in_words(error), "rendezvous": os.environ["DLRUN_MASTER_ADDR"]}

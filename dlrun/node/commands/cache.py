@@ -1,0 +1,129 @@
+"""`list`, `evict`, `clean` and `verify`: look after the data sets of a node by hand or from a script."""
+
+import json
+import os
+import sys
+import time
+from typing import List
+
+from ..blocks import hashing
+from ..blocks.blocks import Blocks
+from ..common import text
+from ..common.errors import NodeError, Usage
+from ..common.safety import LIST
+from ..store import eviction, space, warm
+from ..store.area import Area, set_name
+from ..store.layout import layout_of
+from ..store.read_back import verify as read_back
+from .options import Parser, place, size
+
+
+def list_sets(argv: List[str]) -> None:
+    """The data sets of a staging directory, the next to be evicted first."""
+    parser = Parser("list", "List the data sets of a node, the next to be evicted first.")
+    place(parser)
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+    given = parser.parse_args(argv)
+    area = Area(given.to, make=False)
+    found = eviction.entries(area)
+    if given.json:
+        sets = [
+            dict(entry._asdict(), name=entry.name.decode("ascii"), path=area.place(entry.name))
+            for entry in found
+        ]
+        sys.stdout.write(
+            json.dumps({"version": 1, "free": space.free(area.directory), "sets": sets}, sort_keys=True)
+            + "\n"
+        )
+        return
+    now = time.time()
+    for entry in found:
+        used = (
+            "used by " + ", ".join(entry.users)
+            if entry.users
+            else "unused for " + text.seconds(max(0.0, now - entry.used))
+        )
+        line = (
+            entry.name.decode("ascii"),
+            text.size(entry.bytes),
+            text.count(entry.files, "file"),
+            used,
+            entry.source,
+        )
+        sys.stdout.write("{:<24} {:>9} {:>16}  {:<24} {}\n".format(*line))
+
+
+def evict(argv: List[str]) -> None:
+    """Remove one set, or the least recently used ones until a bound holds."""
+    parser = Parser("evict", "Remove data sets that no running job uses, the one used longest ago first.")
+    place(parser)
+    parser.add_argument("--name", help="this set")
+    parser.add_argument(
+        "--quota", type=size, metavar="SIZE", help="until all sets together take at most SIZE"
+    )
+    parser.add_argument("--free", type=size, metavar="SIZE", help="until SIZE is free on the disk")
+    given = parser.parse_args(argv)
+    if [given.name, given.quota, given.free].count(None) != 2:
+        raise Usage("give one of --name, --quota and --free")
+    area = Area(given.to, make=False)
+    if given.name is not None:
+        if area.published(set_name(given.name)) is None:
+            message = "there is no data set `{}` in `{}`".format(given.name, given.to)
+            raise NodeError(message, "`dlrun stage-data --list` names those that are there")
+        if not eviction.remove(area, set_name(given.name)):
+            message = "`{}` is in use or being copied".format(given.name)
+            raise NodeError(message, "`dlrun stage-data --list` says by whom")
+        gone = [set_name(given.name)]
+    elif given.quota is not None:
+        gone = [e.name for e in eviction.make_room(area, given.quota, 0, 0, b"")]
+    else:
+        gone = [e.name for e in eviction.evict(area, lambda: space.free(area.directory) >= given.free)]
+        if space.free(area.directory) < given.free:
+            _say(gone)
+            message = "{} are free, not {}".format(
+                text.size(space.free(area.directory)), text.size(given.free)
+            )
+            raise NodeError(message)
+    _say(gone)
+
+
+def clean(argv: List[str]) -> None:
+    """Remove what dead or ended jobs left, or everything that is not in use."""
+    parser = Parser("clean", "Remove what dead jobs left; run it when a job ends, and before one begins.")
+    place(parser)
+    parser.add_argument(
+        "--job", metavar="ID", help="this job is over: end its uses, remove what was kept for it alone"
+    )
+    parser.add_argument("--all", action="store_true", help="every set that no running job uses")
+    given = parser.parse_args(argv)
+    if not os.path.isdir(given.to):
+        return
+    area = Area(given.to, make=False)
+    gone = eviction.end_job(area, given.job) if given.job else []
+    _say(gone + (eviction.drop_all(area) if given.all else eviction.tidy(area)))
+
+
+def verify(argv: List[str]) -> None:
+    """Read a published set back and compare it with its manifest."""
+    parser = Parser("verify", "Read a data set back and compare it with the hashes of its manifest.")
+    place(parser)
+    parser.add_argument("--name", required=True, help="of the data set")
+    given = parser.parse_args(argv)
+    area, name = Area(given.to, make=False), set_name(given.name)
+    found = warm.load(area, name)
+    if found is None:
+        message = "there is no data set `{}` in `{}`".format(given.name, given.to)
+        raise NodeError(message)
+    tree, blocks = os.open(warm.tree_path(area, name), LIST), Blocks(found)
+    shape = layout_of(found.info["strategy"], tree, found, blocks, name)
+    read_back(shape, found, blocks, hashing.hasher(found.info["hash"]))
+    sys.stdout.write(
+        "{}: {}, {}, as its manifest says\n".format(
+            given.name, text.count(found.files(), "file"), text.size(found.size())
+        )
+    )
+
+
+def _say(names: List[bytes]) -> None:
+    for name in names:
+        sys.stdout.write("removed {}\n".format(name.decode("ascii")))

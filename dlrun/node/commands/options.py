@@ -1,0 +1,176 @@
+"""The arguments of `stage`, the same on every node of a job but for --index."""
+
+import argparse
+import re
+from typing import List, NoReturn
+
+from ..common.errors import Usage
+from ..relay.shapes import SHAPES
+from ..source.subset import BALANCES
+from ..store.warm import CHECKS
+
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15}
+_SPANS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def _quantity(given: str, units: "dict[str, int]", pattern: str, what: str) -> float:
+    match = re.match(pattern, given.strip().lower())
+    if not match:
+        message = "`{}` is not {}".format(given, what)
+        raise Usage(message)
+    return float(match.group(1)) * units[match.group(2)]
+
+
+def size(given: str) -> int:
+    """Bytes from `500M`, `2.5GB`, `1000`; decimal units."""
+    return int(_quantity(given, _UNITS, r"([0-9]+(?:\.[0-9]+)?)([kmgtp]?)b?\Z", "a size like 500M or 2GB"))
+
+
+def span(given: str) -> float:
+    """Seconds from `90`, `90s`, `15m`, `4h`, `1d`."""
+    return _quantity(given, _SPANS, r"([0-9]+(?:\.[0-9]+)?)([smhd]?)\Z", "a time like 90s, 15m or 4h")
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser whose faults are Usage errors, and which takes no abbreviations."""
+
+    def __init__(self, command: str, description: str) -> None:
+        super().__init__(prog="node.pyz " + command, description=description, allow_abbrev=False)
+
+    def error(self, message: str) -> NoReturn:
+        """Raise Usage where argparse would end the process."""
+        raise Usage(message, "`{} --help` lists the arguments".format(self.prog))
+
+
+def place(parser: Parser) -> None:
+    """Where data sets are on a node."""
+    parser.add_argument(
+        "--to", required=True, metavar="DIR", help="the staging directory on every node, ours alone"
+    )
+    parser.add_argument(
+        "--shared", action="store_true", help="let other users of the node read the data sets"
+    )
+
+
+def report(parser: Parser) -> None:
+    """How a command reports."""
+    parser.add_argument("--json", action="store_true", help="JSON lines on stdout instead of text")
+    parser.add_argument("--quiet", action="store_true", help="no progress")
+    parser.add_argument(
+        "--interval", type=span, default=10.0, metavar="TIME", help="between progress lines (10s)"
+    )
+
+
+def what(parser: Parser) -> None:
+    """What is copied, and how it is treated."""
+    parser.add_argument("--source", required=True, metavar="PATH", help="directory, file or glob")
+    parser.add_argument("--name", required=True, help="of the data set: DIR/NAME/data")
+    parser.add_argument(
+        "--include", action="append", default=[], metavar="GLOB", help="only files that match; repeat"
+    )
+    parser.add_argument(
+        "--exclude", action="append", default=[], metavar="GLOB", help="not what matches; repeat"
+    )
+    parser.add_argument("--links", choices=("keep", "follow"), default="keep", help="symbolic links (keep)")
+    parser.add_argument(
+        "--skip-special", action="store_true", help="leave out devices and pipes, strip setuid bits"
+    )
+    parser.add_argument("--no-xattrs", action="store_true", help="do not look for extended attributes")
+
+
+def strategy(parser: Parser) -> None:
+    """In which form, and how much of it, every node gets the data."""
+    parser.add_argument(
+        "--strategy", choices=("copy", "shard", "pack"), default="copy",
+        help="all files on every node, each node its part, or all in one indexed tar file (copy)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--shard", metavar="K/N", help="with strategy shard and no --hosts: part K, from 0, of N"
+    )
+    parser.add_argument(
+        "--expect", type=size, metavar="SIZE", help="refuse a source whose size differs by more than a tenth"
+    )
+    parser.add_argument(
+        "--else-in-place", metavar="FILE", help="where it does not fit a node: say why in FILE, and succeed"
+    )
+    parser.add_argument(
+        "--balance", choices=BALANCES, default="files", help="equal shards by files or bytes (files)"
+    )
+
+
+def how(parser: Parser) -> None:
+    """How it is copied."""
+    parser.add_argument(
+        "--hash", default="auto", help="auto (xxh3, else sha1), xxh3, sha1, sha256, crc32, none"
+    )
+    parser.add_argument("--verify", action="store_true", help="read the copy back before it is published")
+    parser.add_argument(
+        "--recheck", choices=CHECKS, default="sample", help="how a warm set is checked (sample)"
+    )
+    parser.add_argument(
+        "--sync", choices=("none", "set", "file"), default="none", help="wait for the disk (none)"
+    )
+    parser.add_argument(
+        "--workers",
+        "--lanes",
+        type=int,
+        default=0,
+        dest="worker_count",
+        metavar="N",
+        help="copying processes (by cores, at most 4)",
+    )
+    parser.add_argument("--rate", type=size, default=0, metavar="SIZE", help="read at most SIZE a second")
+    parser.add_argument("--low-priority", action="store_true", help="run below everything else on the node")
+    parser.add_argument("--quota", type=size, metavar="SIZE", help="evict unused sets beyond this")
+    parser.add_argument(
+        "--lock-timeout", type=span, default=3600.0, metavar="TIME", help="wait for another job (1h)"
+    )
+    parser.add_argument(
+        "--keep", choices=("cache", "job"), default="cache", help="after the job's end (cache)"
+    )
+    parser.add_argument("--job", default="", metavar="ID", help="the job that uses the set")
+    parser.add_argument(
+        "--lasting", type=span, default=0.0, metavar="TIME", help="the job's walltime that is left"
+    )
+
+
+def together(parser: Parser) -> None:
+    """The other nodes: one call a node, with the same arguments but for --index."""
+    parser.add_argument(
+        "--hosts", metavar="FILE", help="one host a line; the first reads, all others get it from it"
+    )
+    parser.add_argument("--index", type=int, default=0, metavar="K", help="this node's line, from 0")
+    parser.add_argument("--port", type=int, default=0, help="the port that every node listens on")
+    parser.add_argument(
+        "--secret", default="", metavar="FILE", help="the job's secret: a file that only we can read"
+    )
+    parser.add_argument(
+        "--bind", default="", metavar="ADDRESS", help="listen here (the address of this node's line)"
+    )
+    parser.add_argument(
+        "--shape", choices=SHAPES, default="auto", help="chain, tree, or the faster one (auto)"
+    )
+    parser.add_argument(
+        "--readers", type=int, default=1, metavar="N", help="as many chains, each with a reader (1)"
+    )
+    parser.add_argument(
+        "--join-timeout", type=span, default=300.0, metavar="TIME", help="for all nodes to start (5m)"
+    )
+    parser.add_argument("--dead-after", type=span, default=10.0, metavar="TIME", help="of silence (10s)")
+
+
+def stage(argv: List[str]) -> argparse.Namespace:
+    """The arguments of `stage`; Usage when they are not valid."""
+    parser = Parser("stage", "Copy a data set to this node, or with --hosts to all nodes of a job at once.")
+    what(parser)
+    place(parser)
+    strategy(parser)
+    how(parser)
+    together(parser)
+    report(parser)
+    found = parser.parse_args(argv)
+    if found.worker_count < 0 or found.worker_count > 64:
+        raise Usage("--workers is between 1 and 64")
+    if found.hosts is not None and (not 0 < found.port < 65536 or not found.secret):
+        raise Usage("--hosts needs --port and --secret", "the same on every node")
+    return found

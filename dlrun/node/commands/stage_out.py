@@ -1,0 +1,217 @@
+"""`out`: results from this node's own storage to the shared file system, with the promises of `stage`.
+
+A new destination appears in one step, complete. An existing one (`--update`) gets each new or changed file in
+one step; what it has besides stays. A file that is being written is left for the next time, and told.
+"""
+
+import argparse
+import os
+import sys
+import time
+from typing import List, Optional
+
+from ..blocks import hashing, journal
+from ..blocks.blocks import FEW, Blocks
+from ..blocks.progress_board import ProgressBoard
+from ..common import text
+from ..common.errors import NodeError, SourceFault
+from ..common.progress import Progress, Totals
+from ..common.safety import LIST
+from ..common.system import usable_cores
+from ..source import survey
+from ..source.manifest import FILE, Manifest
+from ..source.selection import parse
+from ..source.subset import subset
+from ..source.walk import Options
+from ..store import tree
+from ..store.build import Build
+from ..store.destination import Destination
+from ..store.finish import finish
+from ..store.merge import merge, there_already
+from ..transfer import local, rate_limit
+from ..transfer.staging import MOST_WORKERS
+from ..transfer.task import Task
+from .options import Parser, report, size, span
+
+
+def arguments(argv: List[str]) -> argparse.Namespace:
+    """The arguments of `out`."""
+    parser = Parser(
+        "out", "Bring results from this node's own storage to a directory of the shared file system."
+    )
+    parser.add_argument(
+        "--source", required=True, metavar="PATH", help="directory, file or glob on this node"
+    )
+    parser.add_argument("--to", required=True, metavar="DIR", help="the directory that they become")
+    parser.add_argument(
+        "--update", action="store_true", help="DIR may be there: bring what is new or changed"
+    )
+    parser.add_argument(
+        "--include", action="append", default=[], metavar="GLOB", help="only files that match; repeat"
+    )
+    parser.add_argument(
+        "--exclude", action="append", default=[], metavar="GLOB", help="not what matches; repeat"
+    )
+    parser.add_argument(
+        "--skip-special", action="store_true", help="leave out devices and pipes, strip setuid bits"
+    )
+    parser.add_argument("--no-xattrs", action="store_true", help="do not look for extended attributes")
+    parser.add_argument(
+        "--hash", default="auto", help="auto (xxh3, else sha1), xxh3, sha1, sha256, crc32, none"
+    )
+    parser.add_argument(
+        "--sync", choices=("none", "set", "file"), default="file", help="wait for the disk (file)"
+    )
+    parser.add_argument(
+        "--workers",
+        "--lanes",
+        type=int,
+        default=0,
+        dest="worker_count",
+        metavar="N",
+        help="copying processes (by cores, at most 4)",
+    )
+    parser.add_argument("--rate", type=size, default=0, metavar="SIZE", help="read at most SIZE a second")
+    parser.add_argument("--low-priority", action="store_true", help="run below everything else on the node")
+    parser.add_argument(
+        "--deadline", type=span, metavar="TIME", help="stop after TIME; what is whole by then is kept"
+    )
+    report(parser)
+    return parser.parse_args(argv)
+
+
+class Out:
+    """One `out` command."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        self.given = given
+        self.source = parse(given.source, given.include, given.exclude)
+        self.walk = Options(False, given.skip_special, not given.no_xattrs)
+        self.hasher = hashing.hasher(given.hash)
+        self.worker_count = given.worker_count or max(1, min(MOST_WORKERS, usable_cores()))
+        self.end = time.monotonic() + given.deadline if given.deadline is not None else None
+        self.place = Destination(given.to)
+        self.progress = Progress(os.fsdecode(self.place.name), given.json, given.quiet, given.interval)
+        self.notes: List[str] = []
+        self.copied = 0
+
+    def run(self) -> None:
+        """Bring everything; SourceFault names what changed meanwhile, NodeError what the deadline cut off."""
+        if self.place.exists() and not self.given.update:
+            message = "`{}` is there already".format(self.given.to)
+            raise NodeError(message, "--update brings what is new or changed into it")
+        if self.given.low_priority:
+            rate_limit.lower_priority()
+        fault = self._round(FEW)
+        if isinstance(fault, SourceFault) and self.given.update:
+            fault = self._round(1)  # file by file: one that is being written keeps no other back
+        if fault is not None:
+            raise fault
+        self._done()
+
+    def _round(self, few: int) -> Optional[NodeError]:
+        """Copy what the destination has not; what could not be copied."""
+        manifest, findings = survey.survey(self.source, self.walk)
+        self.notes = survey.not_kept(findings, self.walk)
+        root = self._existing()
+        if root is not None:
+            there = there_already(root, manifest)
+            manifest = subset(manifest, lambda entry: entry not in there)
+        blocks = Blocks(manifest, few)
+        build = Build(self.place, self.place.name, manifest, blocks, self.hasher)
+        build.require_space(self.place.path)
+        build.begin()
+        fault = self._copy(build)
+        if fault is None:
+            build.take_hashes()
+            self.notes += build.complete()
+        elif not self.given.update:
+            return fault
+        else:
+            manifest = _whole(build)
+        if self.given.sync != "none":
+            self.place.sync()
+        if root is None and not self.given.update:
+            build.publish(sync=False)
+        else:
+            merge(build.tree, root if root is not None else self._make(manifest), manifest)
+            build.abandon()
+        return fault
+
+    def _existing(self) -> Optional[int]:
+        if not self.place.exists():
+            return None
+        try:
+            return os.open(self.place.name, LIST, dir_fd=self.place.directory)
+        except OSError as fault:
+            message = "`{}` is no directory that can be written: {}".format(self.given.to, fault.strerror)
+            raise NodeError(message) from None
+
+    def _make(self, manifest: Manifest) -> int:
+        os.mkdir(self.place.name, manifest.dir_modes[0] | 0o700, dir_fd=self.place.directory)
+        return os.open(self.place.name, LIST, dir_fd=self.place.directory)
+
+    def _copy(self, build: Build) -> Optional[NodeError]:
+        board = ProgressBoard(len(build.blocks), self.worker_count)
+        build.mark(board)
+        missing, files = build.missing(), build.manifest.files()
+        source = os.open(self.source.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        task = Task(
+            build.manifest,
+            build.blocks,
+            build.identity,
+            self.hasher,
+            board,
+            source,
+            build.layout,
+            build.directory,
+            sync=self.given.sync == "file",
+            rate=float(self.given.rate),
+        )
+
+        def totals() -> Totals:
+            return Totals(missing, files, board.total("bytes"), board.total("files"))
+
+        try:
+            local.copy(task, self.worker_count, lambda: self.progress.look(totals), self.end)
+        except (SourceFault, local.DeadlineExceeded) as fault:
+            return fault
+        finally:
+            self.copied += board.total("bytes")
+        return None
+
+    def _done(self) -> None:
+        self.place.close()
+        for note in self.notes:
+            self.progress.say(note)
+        seconds = self.progress.seconds()
+        self.progress.event(
+            "done",
+            path=os.fsdecode(self.place.path),
+            copied=self.copied,
+            seconds=round(seconds, 3),
+            notes=self.notes,
+        )
+        self.progress.say("{} in {}".format(text.size(self.copied), text.seconds(seconds)))
+        if not self.given.json:
+            sys.stdout.write(os.fsdecode(self.place.path) + "\n")
+
+
+def _whole(build: Build) -> Manifest:
+    """The part of a half-done copy that is whole, as a data set; what is not whole is removed."""
+    finished = journal.read(build.directory, build.identity)
+    pieces: "dict[int, int]" = {}
+    for number, block in enumerate(build.blocks):
+        for entry in range(block.first, block.first + block.many):
+            pieces[entry] = pieces.get(entry, 0) + (number not in finished)
+    whole = subset(build.manifest, lambda entry: pieces.get(entry, 0) == 0)
+    tree.sweep(build.tree, whole, {e for e, k in enumerate(whole.kinds) if k == FILE})
+    finish(build.tree, whole, Blocks(whole).large)
+    return whole
+
+
+def main(argv: List[str]) -> None:
+    """Run `out`."""
+    given = arguments(argv)
+    os.umask(0)
+    Out(given).run()

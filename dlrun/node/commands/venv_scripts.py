@@ -1,0 +1,105 @@
+"""`mend`: scripts of a staged Python environment that would start the interpreter of the original, made to start ours.
+
+A virtual environment finds itself by `pyvenv.cfg` beside its interpreter, so a copy of it works where it lies; only
+the scripts in `bin` name their interpreter by its full path. They are written anew beside the data set, which itself
+stays as its manifest says: DIR/NAME/bin is to come before DIR/NAME/data/bin on PATH.
+"""
+
+import contextlib
+import os
+import re
+import stat
+import sys
+from typing import List, Set
+
+from ..common.errors import NodeError
+from ..common.safety import LIST, below
+from ..store.area import Area, set_name
+from ..store.warm import tree_path
+from .options import Parser, place
+
+BIN = b"bin"
+MOST = 1 << 20  # bytes of a script; larger ones are programs
+_LINES = 3  # lines in which a script names its interpreter: `#!`, or `#!/bin/sh` and an `exec` of it
+_ACTIVATE = re.compile(rb"""^\s*(?:export )?VIRTUAL_ENV=["']?([^"'\n]+?)["']?\s*$""", re.MULTILINE)
+
+
+def fixed_script(script: bytes, olds: "Set[bytes]", new: bytes) -> bytes:
+    """A script that starts the interpreter of `new` where it started that of one of the `olds`; else as it was."""
+    if not script.startswith(b"#!"):
+        return script
+    lines = script.split(b"\n", _LINES)
+    head, rest = lines[:_LINES], lines[_LINES:]
+    for old in sorted(olds, key=len, reverse=True):
+        head = [line.replace(old + b"/bin/", new + b"/bin/") for line in head]
+    return b"\n".join(head + rest)
+
+
+def _olds(root: bytes, source: str) -> "Set[bytes]":
+    """The paths by which scripts may name the original environment."""
+    found = {os.path.abspath(os.fsencode(source)), os.path.realpath(os.fsencode(source))}
+    with contextlib.suppress(OSError), open(root + b"/bin/activate", "rb") as file:
+        found.update(_ACTIVATE.findall(file.read(MOST)))
+    return {path for path in found if path.startswith(b"/")}
+
+
+def fix_scripts(area: Area, name: bytes, source: str) -> int:
+    """Write the scripts; how many needed it. NodeError when the set is not there or is no Python environment."""
+    directory = area.published(name)
+    if directory is None:
+        message = "there is no data set `{}`".format(name.decode("ascii"))
+        raise NodeError(message)
+    root = tree_path(area, name)
+    try:
+        scripts = below(directory, b"data/bin", LIST)
+    except OSError:
+        message = "`{}` is no Python environment: it has no `bin`".format(os.fsdecode(root))
+        raise NodeError(message) from None
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(BIN, 0o755 if area.shared else 0o700, dir_fd=directory)
+    target = os.open(BIN, LIST, dir_fd=directory)
+    olds, count = _olds(root, source), 0
+    for script in _files(scripts):
+        content = _read(scripts, script)
+        better = fixed_script(content, olds, root)
+        if better != content:
+            _write(target, script, better)
+            count += 1
+    return count
+
+
+def _files(directory: int) -> List[bytes]:
+    found = []
+    for name in map(os.fsencode, os.listdir(directory)):
+        status = os.lstat(name, dir_fd=directory)
+        if stat.S_ISREG(status.st_mode) and status.st_size <= MOST:
+            found.append(name)
+    return found
+
+
+def _read(directory: int, name: bytes) -> bytes:
+    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(name, flags, dir_fd=directory), "rb") as file:
+        return file.read()
+
+
+def _write(directory: int, name: bytes, content: bytes) -> None:
+    temporary = b".new." + str(os.getpid()).encode("ascii")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    with os.fdopen(os.open(temporary, flags, 0o755, dir_fd=directory), "wb") as file:
+        file.write(content)
+    os.chmod(temporary, 0o755, dir_fd=directory)  # noqa: S103 - the directory above is ours alone
+    os.rename(temporary, name, src_dir_fd=directory, dst_dir_fd=directory)
+
+
+def main(argv: List[str]) -> None:
+    """Run `mend`."""
+    parser = Parser("mend", "Make the scripts of a staged Python environment start its own interpreter.")
+    place(parser)
+    parser.add_argument("--name", required=True, help="of the data set")
+    parser.add_argument(
+        "--source", required=True, metavar="PATH", help="the environment that it is a copy of"
+    )
+    given = parser.parse_args(argv)
+    count = fix_scripts(Area(given.to, make=False, shared=given.shared), set_name(given.name), given.source)
+    sys.stdout.write("{} scripts start the copy's own interpreter\n".format(count))

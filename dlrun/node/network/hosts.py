@@ -1,0 +1,49 @@
+"""The nodes of a job and their addresses, from the file that every node is given."""
+
+import socket
+from typing import List, Tuple
+
+from ..common.errors import NodeError, Usage
+
+Address = Tuple[int, str]  # address family, numeric address
+
+
+def read(path: str) -> List[str]:
+    """The hosts of a file, one a line; empty lines and what follows `#` are left out."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = [line.partition("#")[0].strip() for line in file]
+    except OSError as fault:
+        message = "the host list `{}` cannot be read: {}".format(path, fault.strerror)
+        raise Usage(message) from None
+    found = [line for line in lines if line]
+    if len(set(found)) != len(found):
+        message = "the host list `{}` names a host twice".format(path)
+        raise Usage(message, "one line a node; a node runs one node program")
+    return found
+
+
+def address(host: str) -> Address:
+    """A host's numeric address, IPv4 first; NodeError when it has none."""
+    try:
+        found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
+    except OSError as fault:
+        message = "the host `{}` has no address here: {}".format(host, fault)
+        raise NodeError(message, "name it in the host list as the other nodes reach it") from None
+    family, _, _, _, where = min(found, key=lambda entry: entry[0] != socket.AF_INET)
+    return int(family), str(where[0])
+
+
+def listen(where: Address, port: int) -> socket.socket:
+    """A listening socket on one address; NodeError when the port is taken or the address is not this node's."""
+    listener = socket.socket(where[0], socket.SOCK_STREAM)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((where[1], port))
+    except OSError as fault:
+        listener.close()
+        message = "cannot listen on {} port {}: {}".format(where[1], port, fault.strerror)
+        raise NodeError(message, "give another --port, or this node's own address with --bind") from None
+    listener.listen(1024)  # strangers may connect by the hundred
+    listener.setblocking(False)
+    return listener

@@ -1,0 +1,71 @@
+"""A port of the job on a network where anyone can connect: only those who prove the job's secret are handed on.
+
+Nothing that others do ends it or fills it: an `accept` that fails is tried again, a proof has one deadline as a
+whole, and few connections may be without one. The next one takes the place of the oldest of whoever has most.
+"""
+
+import asyncio
+import contextlib
+import socket
+from collections import Counter
+from typing import Callable, Dict, Optional
+
+from ..common.errors import Damaged
+from . import link as links
+
+MOST = 64  # connections that have not proven the secret
+PROOF_TIME = 5.0  # seconds from the connection to the proof
+PAUSE = 0.05  # seconds before accepting again, where the kernel had no descriptor or memory for a connection
+
+
+class Listener:
+    """Accepts on a listening socket until it is closed."""
+
+    def __init__(self, listener: socket.socket, secret: bytes) -> None:
+        self._socket, self._secret = listener, secret
+        self._unproven: "Dict[asyncio.Future[None], str]" = {}
+        listener.setblocking(False)
+
+    async def serve(self, take: Callable[[links.Link], None]) -> None:
+        """Hand each proven connection to `take`, which may not block."""
+        loop = asyncio.get_event_loop()
+        while self._socket.fileno() >= 0:
+            try:
+                connection, address = await loop.sock_accept(self._socket)
+            except OSError:
+                await asyncio.sleep(PAUSE)
+                continue
+            self._make_room()
+            proof = asyncio.ensure_future(self._prove(connection, take))
+            self._unproven[proof] = str(address[0])
+            proof.add_done_callback(self._forget)
+            await asyncio.sleep(0)  # a connection that waits is accepted at once: let the others be closed
+
+    def _make_room(self) -> None:
+        if len(self._unproven) >= MOST:
+            most = Counter(self._unproven.values()).most_common(1)[0][0]
+            oldest = next(proof for proof, address in self._unproven.items() if address == most)
+            del self._unproven[oldest]
+            oldest.cancel()
+
+    async def _prove(self, connection: socket.socket, take: Callable[[links.Link], None]) -> None:
+        link: Optional[links.Link] = None
+        with contextlib.suppress(
+            OSError, Damaged, asyncio.TimeoutError
+        ):  # a stranger, or a node that gave up
+            link = await asyncio.wait_for(links.answer(connection, self._secret), PROOF_TIME)
+        if link is not None:
+            take(link)
+
+    def _forget(self, proof: "asyncio.Future[None]") -> None:
+        self._unproven.pop(proof, None)
+        if not proof.cancelled():
+            proof.exception()  # whatever a stranger sent, it is no fault of the job
+
+    def close(self) -> None:
+        """Accept no more, and let go of those who have proven nothing."""
+        for proof in list(self._unproven):
+            proof.cancel()
+        if self._socket.fileno() >= 0:
+            asyncio.get_event_loop().remove_reader(self._socket)
+            self._socket.close()

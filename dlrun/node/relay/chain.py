@@ -1,0 +1,29 @@
+"""A copy by all nodes of the host list together: this node's part in the chain, from the first call to the report."""
+
+import asyncio
+
+from ..transfer.staging import RELAY, Staging
+from .member import Member
+
+
+def run(staging: Staging) -> None:
+    """Stage together with the other nodes of the host list."""
+    loop = asyncio.new_event_loop()
+    asyncio.set_event_loop(loop)
+    member = Member(staging)
+    try:
+        loop.run_until_complete(member.run())
+    finally:
+        member.close()
+        loop.set_exception_handler(
+            lambda _, __: None
+        )  # tasks that are cancelled at the end are not worth a message
+        loop.run_until_complete(asyncio.sleep(0))
+    staged = member.staged
+    if staged is None:
+        return
+    if staged.prepared.how == RELAY:  # out of the chain: nobody waits for us while we wait for the other job
+        staging.lock()
+        staging.copy_here(staged.manifest, **staged.more)
+    else:
+        staging.done(staged.manifest, staged.prepared, **staged.more)

@@ -1,0 +1,176 @@
+"""One node after this one: called, told what is known, heard, called again, and left behind when it is dead."""
+
+import asyncio
+import time
+from typing import Callable, Dict, Optional
+
+from ..common.errors import Damaged
+from ..network import hosts
+from ..network import link as links
+from .messages import DONE, inflate_need, unpack_status
+from .state import Neighbour, State
+
+GRACE = 1.0  # seconds for a node that should have been there long ago
+RETRY = 0.1  # seconds between calls to a node that does not answer yet
+MOST_BREAKS = 5  # times that a node's data connections may break while the node itself answers
+
+
+class Downstream(Neighbour):
+    """The connection to one node after this one.
+
+    `on_lost` is called with the node and the reason when it is dead; `on_bypassed` when the others went on without
+    this node.
+    """
+
+    def __init__(
+        self,
+        state: State,
+        node: int,
+        on_lost: Callable[[int, str], None],
+        on_bypassed: Callable[[], None],
+    ) -> None:
+        super().__init__()
+        self.state, self.node = state, node
+        self._on_lost, self._on_bypassed = on_lost, on_bypassed
+        self._link: Optional[links.Link] = None
+        self._breaks = 0
+        self._attempts: Dict[int, int] = {}
+        self._attached = False
+
+    async def serve(self) -> None:
+        """Stay connected until the node and all after it are done, or it is dead."""
+        end = max(self.state.join_end, time.monotonic() + GRACE)
+        known, over = False, False
+        why = "it did not answer"
+        while not over:
+            try:
+                why = await self._converse(await self._call())
+                known, end = True, time.monotonic() + self.state.dead_after
+            except ConnectionRefusedError:
+                why = "its node program has ended" if known else "no node program listens there"
+                over = known
+            except (OSError, Damaged) as fault:
+                why = str(fault)
+            if self.gone or self.status.phase == DONE or self.abort_sent:
+                return
+            over = over or time.monotonic() > end
+            if not over:
+                await asyncio.sleep(RETRY)
+        self.gone = True
+        self._on_lost(self.node, self.state.failures.get(self.node, why))
+
+    def dismiss(self) -> None:
+        """End the connection: another node is before that one now."""
+        self.gone = True
+        if self._link is not None:
+            self._link.close()
+
+    async def _call(self, role: str = "control", worker: int = 0, attempt: int = 0) -> links.Link:
+        state = self.state
+        where = hosts.address(state.names[self.node])
+        link = await links.call(
+            where, state.port, state.secret, state.introduction(role, worker, attempt), state.dead_after
+        )
+        if role == "worker":
+            return link
+        answer, _ = await link.receive(state.dead_after)
+        if answer["do"] != "welcome":
+            link.close()
+            if answer["why"] == "bypassed" and not self.gone:
+                self._on_bypassed()
+            message = (
+                "it works on another data set"
+                if answer["why"] == "other"
+                else "it has another node before it"
+            )
+            raise ConnectionAbortedError(message)
+        return link
+
+    async def _converse(self, link: links.Link) -> str:
+        """Tell and hear until the connection ends; why it ended."""
+        if self.gone:
+            link.close()
+            return "another node is before it"
+        self._link, self._attached = link, False
+        tasks = [asyncio.ensure_future(work(link)) for work in (self._tell, self._hear, self._beat)]
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        why = "the connection ended"
+        for task in tasks:
+            task.cancel()
+            try:
+                await task
+            except asyncio.CancelledError:
+                pass
+            except (OSError, Damaged) as fault:
+                why = str(fault)
+        self._link = None
+        link.close()
+        self.state.signal.notify()
+        return why
+
+    async def _tell(self, link: links.Link) -> None:
+        state = self.state
+        told = 0
+        while True:
+            while told < len(state.announcements):
+                announcement = state.announcements[told]
+                await link.send(announcement.message, announcement.blob)
+                told += 1
+                if announcement.message["do"] == "abort":
+                    self.abort_sent = True
+                    return
+            if state.workers is not None and not self._attached and not state.staging.part:
+                self._attached = True
+                for worker in range(len(state.workers.channels)):
+                    await self._attach(worker)
+            await state.signal.wait(state.beat)
+
+    async def _beat(self, link: links.Link) -> None:
+        while True:
+            await link.send({"do": "beat", "path": self.state.path()})
+            await asyncio.sleep(self.state.beat)
+
+    async def _hear(self, link: links.Link) -> None:
+        state = self.state
+        while self.status.phase != DONE:
+            message, blob = await link.receive(state.dead_after)
+            if message["do"] == "status":
+                self.status = unpack_status(message)
+                if blob:
+                    state.needs[self.node] = inflate_need(blob)
+                state.signal.notify()
+            elif message["do"] == "failed":
+                state.failures[self.node] = message["why"]
+            elif message["do"] == "again":
+                self.broken(message["worker"], message["attempt"])
+
+    async def _attach(self, worker: int) -> None:
+        """Connect a worker to the node's worker and hand the connection over."""
+        attempt = self._attempts[worker] = self._attempts.get(worker, 0) + 1
+        link = await self._call("worker", worker, attempt)
+        if self.state.workers is not None:
+            order = {"do": "down", "node": self.node, "attempt": attempt}
+            self.state.workers.send(worker, order, (link.socket.fileno(),))
+        link.release()
+
+    def broken(self, worker: int, attempt: int) -> None:
+        """A data connection broke, as one of its ends says: connect it again while the node answers."""
+        old = attempt != self._attempts.get(worker)
+        if old or self._link is None or self.gone or self.status.phase == DONE:
+            return
+        self._attempts[worker] = attempt + 1  # the other end says the same: once is enough
+        self._breaks += 1
+        self.state.spawn(self._reattach(worker))
+
+    async def _reattach(self, worker: int) -> None:
+        await asyncio.sleep(RETRY)
+        link, workers = self._link, self.state.workers
+        if link is None or workers is None:
+            return
+        workers.send(worker, {"do": "drop", "node": self.node})
+        try:
+            if self._breaks > MOST_BREAKS:
+                raise ConnectionAbortedError
+            await self._attach(worker)
+        except (OSError, Damaged):
+            link.close()

@@ -1,0 +1,104 @@
+"""Lead a chain: say what is copied, wait until every node has made room, read it, and say that it is all."""
+
+import os
+import zlib
+
+from ..blocks.hashing import hasher
+from ..blocks.progress_board import SEEN
+from ..common.errors import NodeError, SourceFault
+from ..common.threads import in_thread
+from ..source.manifest import Manifest
+from ..transfer.local import source_changed
+from . import shapes
+from .messages import JOINED, READY, Announcement
+from .state import State
+
+LINK_RATE = 1.25e9  # bytes a second of a node's network, for the choice between chain and tree: 10 Gbit/s
+
+
+async def lead(state: State) -> None:
+    """Lead from wherever the chain stands: from the beginning, or on from where the leader before died."""
+    state.leading = True
+    if not state.session:
+        await _begin(state)
+    after = state.downstream
+    await state.until(lambda: state.phase >= READY and all(n.settled >= READY for n in after.values()))
+    cannot = state.status().cannot
+    if cannot:
+        why = "; ".join(why for _, why in sorted(cannot.items()))
+        _abort(state, why, full=set(cannot) == set(state.status().full))
+        return
+    state.announce(Announcement({"do": "go"}))
+    await state.until(lambda: state.workers is not None)
+    if state.announced("final") is not None:
+        return
+    try:
+        await read(state)
+    except SourceFault as fault:
+        _abort(state, fault.message, fault.help or "")
+        return
+    if state.prepared is not None and state.prepared.build is not None and not state.staging.part:
+        await state.until(lambda: state.digest is not None)
+    state.announce(Announcement({"do": "final", "digest": state.digest if not state.staging.part else None}))
+
+
+async def _begin(state: State) -> None:
+    staging, after = state.staging, state.downstream
+    staging.try_lock()
+    try:
+        manifest = await in_thread(lambda: staging.find(whole=True))
+    except NodeError as fault:
+        _abort(state, fault.message, fault.help or "")
+        return
+    await state.until(lambda: all(n.settled >= JOINED for n in after.values()))
+    shape = staging.given.shape
+    if shape == "auto":
+        shape = shapes.choose(len(state.names), manifest.size(), LINK_RATE)
+    session = {
+        "do": "session",
+        "id": os.urandom(16).hex(),
+        "hash": _hash(state),
+        "workers": staging.worker_count,
+        "shape": shape,
+    }
+    state.manifest = manifest
+    state.announce(Announcement(session, await in_thread(lambda: zlib.compress(_plain(manifest), 1))))
+
+
+def _plain(manifest: Manifest) -> bytes:
+    """The manifest without hashes: every node takes those that come with the data."""
+    digests, size = manifest.digests, manifest.digest_size
+    manifest.digests, manifest.digest_size = b"", 0
+    try:
+        return manifest.pack()
+    finally:
+        manifest.digests, manifest.digest_size = digests, size
+
+
+def _hash(state: State) -> str:
+    """The hash function of the session: as asked, or the best that every node has."""
+    asked = state.staging.given.hash
+    return state.status().hashes[0] if asked == "auto" else hasher(asked).name
+
+
+def _abort(state: State, why: str, help: str = "", full: bool = False) -> None:
+    """End the session everywhere; `full`: for want of space alone."""
+    state.announce(Announcement({"do": "abort", "why": why, "help": help or None, "full": full}))
+
+
+async def read(state: State) -> None:
+    """Read what is wanted and has not come through here yet; a source that has changed ends the session."""
+    workers, prepared = state.workers, state.prepared
+    if workers is None or prepared is None or state.dealt:
+        return
+    state.dealt = True
+    worker_count = len(workers.channels)
+    workers.send_all({"do": "alone"})
+    await state.until(lambda: state.worker_events.count("alone") >= worker_count)
+    board, blocks = prepared.task.board, len(prepared.task.blocks)
+    seen, wanted = board.plane(SEEN), state.need().to_bytes(blocks, "little")
+    state.tokens.deal(prepared.task, [n for n in range(blocks) if wanted[n] and not seen[n]])
+    workers.send_all({"do": "read"})
+    await state.until(lambda: state.worker_events.count("read") >= worker_count)
+    if state.faults:
+        raise source_changed(state.faults)

@@ -1,0 +1,266 @@
+"""A node's part in a chain: the steps from the session to the published set.
+
+The node before announces the session; this node prepares, reports that, copies what arrives, and publishes. What it
+knows is in `state`; `leader`, `upstream` and `downstream` are the roles and connections.
+"""
+
+import asyncio
+import hashlib
+import time
+from typing import Any, Dict, NamedTuple, Optional
+
+from ..blocks.hashing import hasher
+from ..blocks.progress_board import DONE as HERE
+from ..common import text
+from ..common.errors import Damaged, NodeError, NoSpace
+from ..common.progress import Totals
+from ..common.threads import in_thread
+from ..network.wire import session_key
+from ..source.manifest import Manifest
+from ..transfer.local import disk_failed
+from ..transfer.staging import COPY, Prepared, Staging, shard_of
+from ..transfer.workers import Workers
+from . import leader, shapes
+from .downstream import Downstream
+from .messages import DONE, READY, slowest
+from .state import State
+from .upstream import Upstream
+
+TICK, NEAR = (
+    0.02,
+    0.002,
+)  # seconds between looks at the progress board, and where only the last blocks are missing
+LAST = 4  # blocks that count as the last ones
+LOCK_TIME = 1.0  # seconds to wait for another job's lock before the data is passed on only
+FAREWELL = 2.0  # seconds in which an abort must reach the next nodes
+
+
+class Staged(NamedTuple):
+    """A node's part when every node has done its own: the data set, how it came here, and more for the report."""
+
+    manifest: Manifest
+    prepared: Prepared
+    more: Dict[str, Any]
+
+
+class Member:
+    """One node of a chain: it prepares, copies what arrives, publishes, and keeps its connections to the next nodes."""
+
+    def __init__(self, staging: Staging) -> None:
+        state = self.state = State(staging)
+        staging.part = shard_of(staging.given, state.index, len(state.names))
+        self.staging = staging
+        self.staged: Optional[Staged] = None
+        self.upstream = Upstream(state, staging.given.bind, lambda: leader.lead(state))
+
+    def _connect(self, node: int) -> None:
+        """Connect to a node as one after this one."""
+        state = self.state
+        if node not in state.downstream:
+            found = state.downstream[node] = Downstream(state, node, self._leave, self._bypassed)
+            state.spawn(found.serve())
+
+    def _leave(self, node: int, why: str) -> None:
+        """Continue without a node: those after it are now after this one."""
+        state = self.state
+        state.lost[node] = why
+        self.staging.progress.say("node {} ({}) is lost: {}".format(node, state.names[node], why))
+        self.staging.progress.event("lost", node=node, host=state.names[node], why=why)
+        if state.workers:
+            state.workers.send_all({"do": "drop", "node": node})
+        for further in shapes.children(node, len(state.names), state.session.get("shape", "chain")):
+            self._connect(further)
+        state.signal.notify()
+
+    async def _arrange(self) -> None:
+        """Connect to the nodes that the session's shape puts after this one, and to no others."""
+        state = self.state
+        await state.until(lambda: bool(state.session))
+        wanted = shapes.children(state.index, len(state.names), state.session["shape"])
+        for node in [n for n in state.downstream if n not in wanted and n not in state.lost]:
+            if state.session["shape"] != "chain":
+                state.downstream.pop(node).dismiss()
+        for node in wanted:
+            self._connect(node)
+
+    def _bypassed(self) -> None:
+        """The others have continued without this node: it reads what it is missing by itself."""
+        state = self.state
+        self.staging.progress.say("the other nodes continued without this one; it reads the rest by itself")
+        for node in state.downstream.values():
+            node.gone = True
+        state.signal.notify()
+        if not state.leading:
+            state.spawn(leader.lead(state))
+
+    async def run(self) -> None:
+        """Everything, until the set is published here and on every node after this one, or until it cannot be."""
+        state = self.state
+        self.upstream.listen()
+        for node in shapes.children(state.index, len(state.names), "chain"):
+            self._connect(node)
+        state.spawn(self._arrange())
+        if state.index == 0:
+            state.spawn(leader.lead(state))
+        else:
+            state.spawn(self.upstream.expect())
+        state.spawn(self._take_part())
+        state.spawn(self._obey_abort())
+        try:
+            await state.outcome
+        except NodeError as fault:
+            await self.upstream.fail(fault.message)
+            raise
+
+    async def _obey_abort(self) -> None:
+        state = self.state
+        await state.until(lambda: state.announced("abort") is not None)
+        await state.until(lambda: all(n.abort_sent or n.gone for n in state.downstream.values()), FAREWELL)
+        abort = state.announced("abort")
+        if abort and not state.outcome.done():
+            kind = NoSpace if abort.message["full"] else NodeError
+            state.outcome.set_exception(kind(abort.message["why"], abort.message.get("help")))
+
+    async def _take_part(self) -> None:
+        state = self.state
+        staging = self.staging
+        await state.until(lambda: bool(state.session) and state.manifest is not None)
+        whole = state.manifest
+        if whole is None:
+            return
+        manifest = await in_thread(lambda: staging.part_of(whole))
+        end = time.monotonic() + LOCK_TIME
+        while not staging.try_lock() and time.monotonic() < end:
+            await asyncio.sleep(LOCK_TIME / 10)
+        try:
+            staging.hasher, staging.worker_count = hasher(state.session["hash"]), state.session["workers"]
+            state.prepared = await in_thread(lambda: staging.prepare(manifest))
+        except NodeError as fault:
+            state.cannot, state.full = fault.message, isinstance(fault, NoSpace)
+        self._start_workers()
+        state.phase = READY
+        state.signal.notify()
+        await state.until(lambda: state.announced("go") is not None and state.prepared is not None)
+        state.began = time.monotonic()
+        if staging.part and not state.leading:
+            await leader.read(state)
+        await self._blocks_here()
+        await state.until(lambda: state.announced("final") is not None)
+        await self._publish(manifest)
+
+    def _start_workers(self) -> None:
+        """Start the workers, which are connected while other nodes still prepare: nothing moves before `go`."""
+        state = self.state
+        if state.prepared is None:
+            return
+        key = session_key(state.secret, state.session["id"])
+        state.workers = Workers(state.prepared.task, state.tokens, state.session["workers"], key)
+        loop = asyncio.get_event_loop()
+        for number, channel in enumerate(state.workers.channels):
+            loop.add_reader(channel, self._worker_reports, number)
+        state.signal.notify()
+
+    def _worker_reports(self, number: int) -> None:
+        state = self.state
+        if state.workers is None:
+            return
+        try:
+            message = state.workers.receive(number)
+        except NodeError as fault:
+            asyncio.get_event_loop().remove_reader(state.workers.channels[number])
+            if not state.outcome.done():
+                state.outcome.set_exception(fault)
+            return
+        event = message["event"]
+        if event == "failed" and not state.outcome.done():
+            state.outcome.set_exception(disk_failed(message["message"], message["full"]))
+        elif event == "faulty":
+            state.faults.append(message["message"])
+        elif event == "lost-down" and message["node"] in state.downstream:
+            state.downstream[message["node"]].broken(number, message["attempt"])
+        elif event == "lost-up":
+            state.spawn(self.upstream.again(number, message["attempt"]))
+        else:
+            state.worker_events.append(event)
+        state.signal.notify()
+
+    async def _blocks_here(self) -> None:
+        """Until every block that this node keeps is on its disk; then its hashes are known."""
+        state = self.state
+        prepared = state.prepared
+        if prepared is None:
+            return
+        board = prepared.task.board
+        files = prepared.task.manifest.files()
+
+        def totals() -> Totals:
+            return Totals(prepared.missing, files, board.total("bytes"), board.total("files"))
+
+        missing = len(prepared.task.blocks) if prepared.how == COPY else 0
+        while missing:
+            if state.leading:
+                self.staging.progress.look(totals)
+            missing = board.plane(HERE).count(0)
+            await asyncio.sleep(TICK if missing > LAST else NEAR)
+        if prepared.build is not None:
+            await in_thread(prepared.build.take_hashes)
+            state.digest = hashlib.sha256(prepared.build.manifest.digests).hexdigest()
+        state.signal.notify()
+
+    async def _publish(self, manifest: Manifest) -> None:
+        state = self.state
+        staging, prepared, final = self.staging, state.prepared, state.announced("final")
+        if prepared is None or final is None:
+            return
+        if prepared.build is not None:
+            build, digest = prepared.build, final.message["digest"]
+            if digest is not None and digest != state.digest:
+                build.abandon()
+                # A published version may have given this copy the wrong blocks.
+                staging.area.discard(staging.area.directory, staging.name)
+                raise Damaged(
+                    "the copy that an earlier run left here is not what the source holds now",
+                    "it was removed; run again",
+                )
+            await in_thread(lambda: staging.publish(build))
+        state.phase = DONE
+        state.signal.notify()
+        await state.until(lambda: all(node.settled == DONE for node in state.downstream.values()))
+        await self.upstream.goodbye()
+        self.staged = Staged(manifest, prepared, self._end())
+        if not state.outcome.done():
+            state.outcome.set_result(None)
+
+    def _end(self) -> Dict[str, Any]:
+        """What the report of the end says besides what every copy says."""
+        state = self.state
+        status = state.status()
+        more: Dict[str, Any] = {"node": state.index, "nodes": len(status.nodes)}
+        if state.leading:
+            shape = state.session["shape"]
+            sent_to = {n: shapes.children(n, len(state.names), shape) for n in status.nodes}
+            slow = slowest(status.reports, sent_to)
+            more["lost"] = {state.names[node]: why for node, why in sorted(status.lost.items())}
+            more["reports"] = [report.pack() for _, report in sorted(status.reports.items())]
+            more["shape"] = shape
+            if slow:
+                node, why, part = slow
+                more["slow"] = {"host": state.names[node], "why": why, "part": part}
+                self.staging.notes.append(
+                    "the slowest node was {} ({}, {:.0f} % of the time)".format(
+                        state.names[node], why, part * 100
+                    )
+                )
+            self.staging.progress.say("on {}".format(text.count(len(status.nodes), "node")))
+        return more
+
+    def close(self) -> None:
+        """End the workers and every connection."""
+        state = self.state
+        state.close()
+        self.upstream.close()
+        if state.workers:
+            workers, state.workers = state.workers, None
+            for channel in workers.channels:
+                asyncio.get_event_loop().remove_reader(channel)
+            workers.__exit__()

@@ -1,0 +1,184 @@
+"""What one node of a chain knows and reports: announcements going down, the status of its part of the chain going up.
+
+`leader`, `upstream` and `downstream` see this and not the member, all in one asyncio loop.
+"""
+
+import asyncio
+import math
+import time
+from typing import Any, Callable, Coroutine, Dict, List, Optional
+
+from ..blocks.hashing import usable
+from ..blocks.progress_board import DONE as HERE
+from ..common.errors import NodeError
+from ..common.safety import read_secret
+from ..network import hosts
+from ..network.link import Message
+from ..source.manifest import Manifest
+from ..transfer.staging import COPY, Prepared, Staging
+from ..transfer.task import Tokens
+from ..transfer.workers import Workers
+from .messages import DONE, JOINED, Announcement, Report, Signal, Status
+from .shapes import group
+
+LOOK = 60.0  # seconds after which a condition is checked again, though nothing was signalled
+
+
+class Neighbour:
+    """A node after this one: the status that it reported last, and whether it is still part of the chain."""
+
+    def __init__(self) -> None:
+        self.status = Status()
+        self.gone = False
+        self.abort_sent = False
+
+    @property
+    def settled(self) -> int:
+        """The phase that the nodes from here on have reached; a node that is gone does not hold up the others."""
+        return DONE if self.gone else self.status.phase
+
+    def dismiss(self) -> None:
+        """End the connection: another node is before that one now."""
+        raise NotImplementedError
+
+    def broken(self, worker: int, attempt: int) -> None:
+        """A data connection broke, as one of its ends reports: connect it again while the node answers."""
+        raise NotImplementedError
+
+
+class State:
+    """One node's view of its chain. What is public here is read and changed by the other modules of this package."""
+
+    def __init__(self, staging: Staging) -> None:
+        given = staging.given
+        self.names, self.index = group(hosts.read(given.hosts), given.index, given.readers)
+        self.staging, self.port, self.secret = staging, given.port, read_secret(given.secret)
+        self.join_time, self.dead_after = given.join_timeout, given.dead_after
+        self.join_end = time.monotonic() + self.join_time
+        self.beat = min(1.0, self.dead_after / 5)
+        self.signal = Signal()
+        self.announcements: List[Announcement] = []
+        self.downstream: Dict[int, Neighbour] = {}
+        self.upstream_path: List[int] = []
+        self.needs: Dict[int, int] = {}
+        self.lost: Dict[int, str] = {}
+        self.failures: Dict[int, str] = {}
+        self.cannot: Optional[str] = None
+        self.full = False
+        self.phase = JOINED
+        self.manifest: Optional[Manifest] = None
+        self.prepared: Optional[Prepared] = None
+        self.workers: Optional[Workers] = None
+        self.tokens = Tokens()
+        self.digest: Optional[str] = None
+        self.faults: List[str] = []
+        self.worker_events: List[str] = []
+        self.leading = False
+        self.dealt = False
+        self.began = time.monotonic()
+        self._tasks: List["asyncio.Future[None]"] = []
+        self.outcome: "asyncio.Future[None]" = asyncio.get_event_loop().create_future()
+
+    def announced(self, what: str) -> Optional[Announcement]:
+        """The session, go, final or abort, when it is known here."""
+        return next((known for known in self.announcements if known.message["do"] == what), None)
+
+    def announce(self, announcement: Announcement) -> None:
+        """Take note of an announcement; it is passed on to the next nodes."""
+        if self.announced(announcement.message["do"]) is None:
+            self.announcements.append(announcement)
+            self.signal.notify()
+
+    @property
+    def session(self) -> Message:
+        """What all nodes of this chain have agreed on; empty before."""
+        known = self.announced("session")
+        return known.message if known else {}
+
+    def introduction(self, role: str, worker: int = 0, attempt: int = 0) -> Message:
+        """The first message to a node that is called."""
+        return {
+            "role": role,
+            "node": self.index,
+            "worker": worker,
+            "attempt": attempt,
+            "set": self.staging.given.name,
+            "count": len(self.names),
+            "session": self.session.get("id"),
+        }
+
+    def path(self) -> List[int]:
+        """This node and those before it, the leading one first; empty while they are not known."""
+        if self.leading or self.index == 0:
+            return [self.index]
+        return [*self.upstream_path, self.index] if self.upstream_path else []
+
+    async def until(self, ready: Callable[[], bool], patience: float = math.inf) -> bool:
+        """Wait for a condition, but at most `patience` seconds; whether it holds."""
+        end = time.monotonic() + patience
+        while not ready():
+            left = end - time.monotonic()
+            if left <= 0:
+                return False
+            await self.signal.wait(min(left, LOOK))
+        return True
+
+    def status(self) -> Status:
+        """The status of this node and all after it."""
+        found = Status()
+        after = [node for node in self.downstream.values() if not node.gone]
+        found.phase = min([self.phase, *(node.status.phase for node in after)])
+        found.nodes = [self.index]
+        found.hashes = usable()
+        found.lost = dict(self.lost)
+        if self.cannot:
+            found.cannot[self.index] = self.cannot
+            found.full += [self.index] * self.full
+        found.reports[self.index] = self.report()
+        for node in after:
+            found.nodes += node.status.nodes
+            if node.status.hashes:
+                found.hashes = [name for name in found.hashes if name in node.status.hashes]
+            found.lost.update(node.status.lost)
+            found.cannot.update(node.status.cannot)
+            found.full += node.status.full
+            found.reports.update(node.status.reports)
+        return found
+
+    def report(self) -> Report:
+        """This node's own figures."""
+        seconds = time.monotonic() - self.began
+        if self.prepared is None:
+            return Report(self.index, "", 0, seconds, 0.0, 0.0, 0.0)
+        board, how = self.prepared.task.board, self.prepared.how
+        whole = max(1e-9, seconds * board.worker_count * 1e9)
+        waits = [round(board.total(name) / whole, 3) for name in ("starved", "held")]
+        disk = round(board.most("disk") / max(1e-9, seconds * 1e9), 3)
+        return Report(self.index, how, board.total("bytes"), round(seconds, 3), waits[0], waits[1], disk)
+
+    def need(self) -> int:
+        """The blocks that this node or one after it does not have, one byte a block, as one number."""
+        wanted = 0
+        if self.prepared is not None and self.prepared.how == COPY:
+            here = self.prepared.task.board.plane(HERE)
+            wanted = int.from_bytes(here.translate(bytes([1, 0]) + bytes(254)), "little")
+        for node, needed in self.needs.items():
+            if node in self.downstream and not self.downstream[node].gone and not self.staging.part:
+                wanted |= needed
+        return wanted
+
+    def spawn(self, work: "Coroutine[Any, Any, None]") -> None:
+        """Run a part of the program; its failure ends the program."""
+
+        def ended(task: "asyncio.Future[None]") -> None:
+            if not task.cancelled() and task.exception() and not self.outcome.done():
+                self.outcome.set_exception(task.exception() or NodeError("unknown"))
+
+        task = asyncio.ensure_future(work)
+        task.add_done_callback(ended)
+        self._tasks = [other for other in self._tasks if not other.done()] + [task]
+
+    def close(self) -> None:
+        """End every part of the program."""
+        for task in self._tasks:
+            task.cancel()

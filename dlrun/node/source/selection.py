@@ -1,0 +1,106 @@
+"""What to copy: a directory, one file or a glob, with include and exclude patterns.
+
+Every source has one root directory; a file or a glob is a selection inside its root. A data set's paths are
+relative to the root, so `/a/b/*.h5` gives `x.h5` and `/a/*/train` gives `v1/train/...`.
+"""
+
+import fnmatch
+import os
+import re
+from typing import Any, Dict, List, NamedTuple, Optional, Pattern, Sequence, Tuple
+
+from ..common import text
+from ..common.errors import SourceFault, Usage
+
+_WILD = re.compile(rb"[*?\[]")
+
+
+def _glob(pattern: bytes) -> Pattern[bytes]:
+    return re.compile(
+        fnmatch.translate(pattern.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape"),
+        re.DOTALL,
+    )
+
+
+class Source(NamedTuple):
+    """The root directory, the selection below it by path component, and the patterns of the filter.
+
+    A pattern with a slash is matched against the path in the data set, one without against the last name; an
+    excluded directory is not entered. With include patterns only files that match one are taken.
+    """
+
+    root: bytes
+    parts: Tuple[bytes, ...] = ()
+    include: Tuple[bytes, ...] = ()
+    exclude: Tuple[bytes, ...] = ()
+
+    def describe(self) -> Dict[str, Any]:
+        """What a manifest's `info` keeps of it, to see whether a data set came from the same place."""
+        return {
+            "root": text.name(self.root),
+            "parts": [text.name(p) for p in self.parts],
+            "include": [text.name(p) for p in self.include],
+            "exclude": [text.name(p) for p in self.exclude],
+        }
+
+
+class Chooser:
+    """Decides, while a source is walked, which directories to enter and which entries to take."""
+
+    def __init__(self, source: Source) -> None:
+        self._parts = [_glob(p) for p in source.parts]
+        self._include = [(b"/" in p, _glob(p.lstrip(b"/"))) for p in source.include]
+        self._exclude = [(b"/" in p, _glob(p.strip(b"/"))) for p in source.exclude]
+        self.everything = not (self._parts or self._include or self._exclude)
+
+    def _selected(self, path: bytes, is_directory: bool) -> bool:
+        names = path.split(b"/")
+        deep_enough = is_directory or len(names) >= len(self._parts)
+        return deep_enough and all(part.match(n) for part, n in zip(self._parts, names))
+
+    @staticmethod
+    def _any(patterns: "List[Tuple[bool, Pattern[bytes]]]", path: bytes) -> bool:
+        leaf = path.rpartition(b"/")[2]
+        return any(pattern.match(path if whole else leaf) for whole, pattern in patterns)
+
+    def enter(self, path: bytes) -> bool:
+        """Whether a directory belongs to the data set."""
+        return self.everything or (self._selected(path, True) and not self._any(self._exclude, path))
+
+    def take(self, path: bytes) -> bool:
+        """Whether a file or link belongs to the data set."""
+        if self.everything:
+            return True
+        if not self._selected(path, False) or self._any(self._exclude, path):
+            return False
+        return not self._include or self._any(self._include, path)
+
+
+def parse(given: str, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> Source:
+    """The source that a user named; SourceFault when it is not there, Usage when it cannot be one."""
+    if not given:
+        raise Usage("the source is empty")
+    path = os.path.abspath(os.fsencode(given))
+    filters = tuple(os.fsencode(p) for p in include), tuple(os.fsencode(p) for p in exclude)
+    if os.path.isdir(path):
+        return Source(os.path.realpath(path), (), *filters)
+    if os.path.exists(path):
+        root, leaf = os.path.split(os.path.realpath(path))
+        return Source(root, (re.sub(rb"([*?\[])", rb"[\1]", leaf),), *filters)
+    parts = path.split(b"/")
+    wild = next((i for i, part in enumerate(parts) if _WILD.search(part)), None)
+    if wild is None:
+        message = "the source `{}` does not exist".format(text.name(path))
+        raise SourceFault(message, "seen from {}".format(os.uname().nodename))
+    root = os.path.realpath(b"/".join(parts[:wild]) or b"/")
+    if not os.path.isdir(root):
+        message = "the source's directory `{}` does not exist".format(text.name(root))
+        raise SourceFault(message)
+    return Source(root, tuple(parts[wild:]), *filters)
+
+
+def only_file(source: Source) -> Optional[bytes]:
+    """The name inside the data set when the source is one named file, else None."""
+    if len(source.parts) != 1 or _WILD.search(re.sub(rb"\[[*?\[]\]", b"", source.parts[0])):
+        return None
+    return re.sub(rb"\[([*?\[])\]", rb"\1", source.parts[0])

@@ -1,0 +1,165 @@
+"""From a walk to a manifest: what is copied, what is refused, and the order in which it stands."""
+
+import os
+import stat
+from typing import Dict, List, Tuple
+
+from ..common import text
+from ..common.errors import SourceFault
+from .listing import BLOCKS, DEVICE, INODE, MODE, MTIME, NLINK, SIZE, Findings, Listing, Status
+from .manifest import FILE, HARD, LINK, Manifest
+from .selection import Source
+from .walk import Options, Walk, join
+
+_BLOCK = 512  # bytes that one unit of st_blocks stands for, whatever the file system's own block
+
+
+def survey(source: Source, options: Options) -> Tuple[Manifest, Findings]:
+    """The manifest of a source, without hashes, and what the report must say was not kept.
+
+    Raises SourceFault when a part cannot be read, when the source holds devices, pipes, sockets or privileged
+    modes and the options do not say to leave them out, and when nothing is selected.
+    """
+    walk = Walk(source, options)
+    try:
+        walk.run()
+    except OSError as fault:
+        message = "the source `{}` cannot be read: {}".format(text.name(source.root), fault.strerror)
+        raise SourceFault(message, "seen from {}".format(os.uname().nodename)) from None
+    made = _columns(walk)
+    _refuse(walk.findings, options)
+    if not made.names and (source.parts or source.include or source.exclude):
+        message = "nothing in `{}` is selected".format(text.name(source.root))
+        raise SourceFault(message, "check the glob and the filter")
+    made.info["source"] = source.describe()
+    return made, walk.findings
+
+
+def _refuse(findings: Findings, options: Options) -> None:
+    if findings.unreadable:
+        first = findings.unreadable[0]
+        message = "{} cannot be read: {} ({})".format(
+            text.count(len(findings.unreadable), "entry of the source").replace("sources", "source"),
+            text.some([path for path, _ in findings.unreadable]),
+            first[1],
+        )
+        raise SourceFault(
+            message,
+            "mend it, or leave it out with --exclude",
+        )
+    if options.skip_special:
+        return
+    for paths, what in (
+        (findings.special, "devices, pipes or sockets"),
+        (findings.privileged, "set-user-id, set-group-id or sticky modes"),
+    ):
+        if paths:
+            message = "the source holds {}: {}".format(what, text.some(paths))
+            raise SourceFault(
+                message,
+                "leave them out with `exclude` (--exclude)",
+            )
+
+
+def _columns(walk: Walk) -> Manifest:
+    made = Manifest()
+    inodes: Dict[Tuple[int, int], int] = {}
+    made.dirs = sorted(walk.listings)
+    for number, directory in enumerate(made.dirs):
+        listing = walk.listings[directory]
+        listing.sort()
+        made.dir_modes.append(listing.status[MODE] & 0o777)
+        made.dir_mtimes.append(listing.status[MTIME])
+        _attributes(made, walk, -1 - number, directory)
+        if _plain(listing) and not walk.xattrs:
+            _add_plain(made, number, listing)
+        else:
+            for name, status in zip(listing.names, listing.statuses):
+                _add_entry(made, walk, number, name, status, inodes)
+    return made
+
+
+def _plain(listing: Listing) -> bool:
+    """Whether a directory holds nothing but ordinary files with one name and no holes: nearly all do."""
+    statuses = listing.statuses
+    return (
+        {s[MODE] & ~0o777 for s in statuses} <= {stat.S_IFREG}
+        and {s[NLINK] for s in statuses} <= {1}
+        and not any(s[BLOCKS] * _BLOCK < s[SIZE] for s in statuses)
+    )
+
+
+def _add_plain(made: Manifest, number: int, listing: Listing) -> None:
+    count = len(listing.names)
+    made.names += listing.names
+    made.kinds += bytes((FILE,)) * count
+    made.parents.extend([number] * count)
+    made.modes.extend([s[MODE] & 0o777 for s in listing.statuses])
+    made.sizes.extend([s[SIZE] for s in listing.statuses])
+    made.mtimes.extend([s[MTIME] for s in listing.statuses])
+
+
+def _add_entry(
+    made: Manifest,
+    walk: Walk,
+    number: int,
+    name: bytes,
+    status: Status,
+    inodes: Dict[Tuple[int, int], int],
+) -> None:
+    path = join(made.dirs[number], name)
+    mode, size, entry = status[MODE], status[SIZE], len(made.names)
+    kind = FILE
+    if stat.S_ISLNK(mode):
+        kind, size = LINK, 0
+        made.links.append(walk.targets[path])
+        if _leads_outside(made.dirs[number], walk.targets[path]):
+            walk.findings.outside.append(path)
+    elif not stat.S_ISREG(mode):
+        walk.findings.special.append(path)
+        return
+    else:
+        if mode & 0o7000:
+            walk.findings.privileged.append(path)
+        first = inodes.setdefault((status[DEVICE], status[INODE]), entry) if status[NLINK] > 1 else entry
+        if first != entry:
+            kind, size = HARD, 0
+            made.hard.append(first)
+        elif status[BLOCKS] * _BLOCK < size:
+            made.sparse.append(entry)
+        if kind == FILE:
+            _attributes(made, walk, entry, path)
+    made.names.append(name)
+    made.kinds.append(kind)
+    made.parents.append(number)
+    made.modes.append(mode & 0o777)
+    made.sizes.append(size)
+    made.mtimes.append(status[MTIME])
+
+
+def _attributes(made: Manifest, walk: Walk, entry: int, path: bytes) -> None:
+    if walk.xattrs:
+        made.xattrs += [(entry, key, value) for key, value in walk.xattrs.get(path, ())]
+
+
+def _leads_outside(directory: bytes, target: bytes) -> bool:
+    if target.startswith(b"/"):
+        return True
+    landed = os.path.normpath(b"/".join((directory or b".", target)))
+    return landed == b".." or landed.startswith(b"../")
+
+
+def not_kept(findings: Findings, options: Options) -> List[str]:
+    """One line for each kind of thing that the copy does not have as the source has it."""
+    lines: List[str] = []
+    if findings.special:
+        lines.append("left out, neither file nor link: " + text.some(findings.special))
+    if findings.privileged:
+        lines.append("set-user-id, set-group-id and sticky bits stripped: " + text.some(findings.privileged))
+    if findings.outside:
+        lines.append("links that lead out of the data set, kept as they are: " + text.some(findings.outside))
+    if findings.attributes:
+        lines.append("attributes not copied: " + text.some(sorted(findings.attributes)))
+    if not options.xattrs:
+        lines.append("extended attributes: not looked at")
+    return lines

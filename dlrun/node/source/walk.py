@@ -1,0 +1,279 @@
+"""Walk a source once, with as many calls in flight as its metadata server is slow, and give its manifest.
+
+A local disk answers in a microsecond, and more than one thread only costs. A parallel file system answers in a
+millisecond, and only width helps. The walk measures which it is, and shares what is left with further processes, one
+a core, for a process's threads compute in turns.
+"""
+
+import os
+import stat
+import threading
+import time
+from typing import Any, Dict, List, NamedTuple, Optional, Set, Tuple
+
+from ..common.fork import ForkedCall
+from ..common.system import usable_cores
+from .listing import MODE, Findings, Listing, Status, kept
+from .selection import Chooser, Source
+
+BATCH = 64  # names between two looks at the clock
+PIECE = 16  # names that one thread of a wide walk asks about
+SHARE = 4096  # names of one directory that are asked about before others may be
+MOST_HELPERS = 3  # processes besides this one
+SPREAD = 7919  # jobs between two that are drawn one after the other
+WIDE = 64  # calls in flight, of all processes, once the source is seen to be slow
+PROBE = 0.02  # seconds of walking after which the source is judged
+MANY = 64  # jobs for each further process from which on a wide walk is shared
+IDLE = 0.5  # a walk that computes for less than this part of its time is waiting for the source
+
+
+class Options(NamedTuple):
+    """How links, special files and extended attributes are treated.
+
+    follow: copy what a symbolic link points to; skip_special: leave out devices, sockets and pipes and strip
+    set-user-id bits instead of refusing; xattrs: ask every file for its user attributes.
+    """
+
+    follow: bool = False
+    skip_special: bool = False
+    xattrs: bool = True
+
+
+_Job = Tuple[bytes, Optional[List[bytes]]]  # a directory to list, or names inside it to look at
+
+
+def join(directory: bytes, name: bytes) -> bytes:
+    """The path of a name in a directory, both relative to the data set."""
+    return directory + b"/" + name if directory else name
+
+
+def _pieces(directory: bytes, names: List[bytes], size: int) -> List[_Job]:
+    """The names of a directory as jobs for several threads or processes."""
+    return [(directory, names[k : k + size]) for k in range(0, len(names), size)]
+
+
+class Walk:
+    """One walk: `run`, then `listings` by directory, `targets` of links, `xattrs` by path, and `findings`."""
+
+    def __init__(self, source: Source, options: Options) -> None:
+        self.listings: Dict[bytes, Listing] = {}
+        self.targets: Dict[bytes, bytes] = {}
+        self.xattrs: Dict[bytes, List[Tuple[bytes, bytes]]] = {}
+        self.findings = Findings()
+        self.options = options
+        self._root, self._chooser = source.root, Chooser(source)
+        self._jobs: List[_Job] = []
+        self._drawn = 0
+        self._busy = 0
+        self._wide = False
+        self._helpers = max(0, min(MOST_HELPERS, usable_cores() - 1))
+        self._threads = WIDE
+        self._enough = False  # whether the threads have found enough jobs to share
+        self._failure: Optional[BaseException] = None
+        self._changed = threading.Condition()
+        self._started = time.perf_counter(), time.process_time()
+
+    def run(self) -> None:
+        """Walk everything; OSError when the root itself cannot be read."""
+        os.stat(self._root)
+        self._work_off([(b"", None)])
+
+    def _work_off(self, jobs: List[_Job]) -> None:
+        self._jobs = jobs
+        while self._jobs and not self._failure:
+            if self._enough or self._shareable():
+                self._share()
+            elif self._wide:
+                self._ask_widely()
+            else:
+                self._step(self._jobs.pop())
+        if self._failure:
+            raise self._failure
+
+    def _shareable(self) -> bool:
+        """Whether further processes should walk their part of the jobs: they do not come back for more."""
+        least = self._helpers * (MANY if self._wide else 1)
+        return len(self._jobs) > least > 0 and time.perf_counter() - self._started[0] > PROBE
+
+    def _ask_widely(self) -> None:
+        """Work the jobs off with many calls in flight, or until there are enough to share: a process forks without threads."""
+        helpers = [threading.Thread(target=self._help, daemon=True) for _ in range(self._threads)]
+        for helper in helpers:
+            helper.start()
+        for helper in helpers:
+            helper.join()
+
+    def _share(self) -> None:
+        """Let further processes walk their part of what is left, while this one walks its own."""
+        count, jobs = self._helpers + 1, self._jobs
+        self._helpers, self._threads, self._enough = 0, max(1, WIDE // count), False
+        parts = [jobs[k::count] for k in range(1, count)]
+        helpers = [ForkedCall(self._found_below, part) for part in parts]
+        self._work_off(jobs[::count])
+        for helper, part in zip(helpers, parts):
+            found = helper.result()
+            if found is None:  # it was killed
+                self._work_off(part)
+            else:
+                self._take(*found)
+
+    def _found_below(self, jobs: List[_Job]) -> Tuple[Any, ...]:
+        """In a process of its own: what is found by some of the jobs, for `_take`."""
+        known = self.listings
+        self.listings = {d: Listing(known[d].status) for d, names in jobs if names is not None}
+        self.targets, self.xattrs, self.findings = {}, {}, Findings()
+        self._started = time.perf_counter(), time.process_time()
+        self._work_off(jobs)
+        listings = [(d, found.status, found.names, found.statuses) for d, found in self.listings.items()]
+        found = self.findings
+        return listings, self.targets, self.xattrs, found.unreadable, found.attributes, found.slow
+
+    def _take(
+        self,
+        listings: List[Tuple[bytes, Status, List[bytes], List[Status]]],
+        targets: Dict[bytes, bytes],
+        xattrs: Dict[bytes, List[Tuple[bytes, bytes]]],
+        unreadable: List[Tuple[bytes, str]],
+        attributes: Set[bytes],
+        slow: bool,
+    ) -> None:
+        """Add what another process found."""
+        for directory, status, names, statuses in listings:
+            listing = self.listings.setdefault(directory, Listing(status))
+            listing.names += names
+            listing.statuses += statuses
+        self.targets.update(targets)
+        self.xattrs.update(xattrs)
+        self.findings.unreadable += unreadable
+        self.findings.attributes |= attributes
+        self.findings.slow |= slow
+
+    def _path(self, relative: bytes) -> bytes:
+        return self._root + b"/" + relative if relative else self._root
+
+    def _help(self) -> None:
+        while True:
+            with self._changed:
+                while not self._jobs and self._busy and not self._failure:
+                    self._changed.wait()
+                self._enough = self._enough or self._shareable()
+                if not self._jobs or self._failure or self._enough:
+                    self._changed.notify_all()
+                    return
+                job = self._draw()
+                self._busy += 1
+            try:
+                self._step(job)
+            except BaseException as fault:  # noqa: BLE001 - carried to the thread that asked for the walk
+                self._failure = fault
+            with self._changed:
+                self._busy -= 1
+                self._changed.notify_all()
+
+    def _draw(self) -> _Job:
+        """A job from anywhere: many threads in one directory would wait for that directory."""
+        self._drawn = (self._drawn + SPREAD) % len(self._jobs)
+        jobs = self._jobs
+        jobs[self._drawn], jobs[-1] = jobs[-1], jobs[self._drawn]
+        return jobs.pop()
+
+    def _step(self, job: _Job) -> None:
+        directory, names = job
+        try:
+            if names is None:
+                self._list(directory)
+            else:
+                self._look(directory, names)
+        except OSError as fault:
+            self.findings.unreadable.append((directory, os.strerror(fault.errno or 0)))
+
+    def _list(self, directory: bytes) -> None:
+        path = self._path(directory)
+        self.listings[directory] = Listing(kept(os.lstat(path)))
+        if self.options.xattrs:
+            self._attributes(directory)
+        chooser, everything = self._chooser, self._chooser.everything
+        names: List[bytes] = []
+        below: List[_Job] = []
+        with os.scandir(path) as entries:
+            for entry in entries:
+                name = entry.name
+                if entry.is_dir(follow_symlinks=False):
+                    if everything or chooser.enter(join(directory, name)):
+                        below.append((join(directory, name), None))
+                elif everything or chooser.take(join(directory, name)):
+                    names.append(name)
+        names.sort()
+        size = PIECE if self._wide else SHARE
+        if len(names) > size:
+            below += _pieces(directory, names[size:], size)
+            names = names[:size]
+        self._add(below)
+        self._look(directory, names)
+
+    def _add(self, jobs: List[_Job]) -> None:
+        if jobs:
+            with self._changed:
+                self._jobs.extend(jobs)
+                self._changed.notify_all()
+
+    def _look(self, directory: bytes, names: List[bytes]) -> None:
+        prefix = self._path(directory) + b"/"
+        status_of = os.stat if self.options.follow else os.lstat
+        for start in range(0, len(names), BATCH):
+            part = names[start : start + BATCH]
+            try:
+                statuses = [kept(status_of(prefix + name)) for name in part]
+            except OSError:
+                part, statuses = self._those_readable(directory, part)
+            self._keep(directory, part, statuses)
+            if not self._wide and self._is_slow():
+                rest = names[start + BATCH :]
+                self._wide = self.findings.slow = True
+                self._add(_pieces(directory, rest, PIECE))
+                return
+
+    def _those_readable(self, directory: bytes, names: List[bytes]) -> Tuple[List[bytes], List[Status]]:
+        status_of = os.stat if self.options.follow else os.lstat
+        readable: List[bytes] = []
+        statuses: List[Status] = []
+        for name in names:
+            try:
+                statuses.append(kept(status_of(self._path(join(directory, name)))))
+                readable.append(name)
+            except OSError as fault:
+                self.findings.unreadable.append((join(directory, name), os.strerror(fault.errno or 0)))
+        return readable, statuses
+
+    def _keep(self, directory: bytes, names: List[bytes], statuses: List[Status]) -> None:
+        kinds = {stat.S_IFMT(s[MODE]) for s in statuses}
+        if kinds - {stat.S_IFREG}:
+            for name, status in zip(names, statuses):
+                if stat.S_ISLNK(status[MODE]):
+                    self.targets[join(directory, name)] = os.readlink(self._path(join(directory, name)))
+        if self.options.xattrs:
+            for name, status in zip(names, statuses):
+                if stat.S_ISREG(status[MODE]):
+                    self._attributes(join(directory, name))
+        listing = self.listings[directory]
+        with self._changed:
+            listing.names += names
+            listing.statuses += statuses
+
+    def _is_slow(self) -> bool:
+        wall = time.perf_counter() - self._started[0]
+        return wall > PROBE and time.process_time() - self._started[1] < IDLE * wall
+
+    def _attributes(self, relative: bytes) -> None:
+        path = self._path(relative)
+        try:
+            listed = os.listxattr(path, follow_symlinks=self.options.follow)
+        except OSError:  # the file system has none
+            return
+        for key in listed:
+            raw = os.fsencode(key)
+            if raw.startswith(b"user."):
+                value = os.getxattr(path, key, follow_symlinks=self.options.follow)
+                self.xattrs.setdefault(relative, []).append((raw, value))
+            else:
+                self.findings.attributes.add(raw)

@@ -1,0 +1,170 @@
+"""Keep the published sets of a node within bounds: what is there, who uses it, what goes first when space is short.
+
+Evicted is the set that was used longest ago; never one that a running job uses or that is being copied.
+"""
+
+import contextlib
+import os
+import stat
+from typing import Any, Callable, Dict, List, NamedTuple, Optional
+
+from ..common import text
+from ..common.errors import Damaged, NodeError, NoSpace
+from ..common.safety import opened
+from ..source.manifest import head
+from . import space, uses
+from .area import Area, set_name
+from .resume import MANIFEST
+
+HEAD = 1 << 20  # bytes in which a manifest's line of JSON ends
+STALE = 86400.0  # seconds after which what a killed copy left is no longer kept for the next one
+
+
+class Entry(NamedTuple):
+    """A published set: bytes and files of its data, when it was used last, by whom now, and where it came from."""
+
+    name: bytes
+    bytes: int
+    files: int
+    used: float
+    users: List[str]
+    source: str
+
+
+def entries(area: Area) -> List[Entry]:
+    """The published sets, the one used longest ago first; what is no data set of ours is left out."""
+    found = []
+    for name in area.names():
+        try:
+            directory = area.published(name)
+        except NodeError:
+            continue
+        if directory is None:
+            continue
+        try:
+            line = _head(directory)
+        except Damaged:
+            continue
+        finally:
+            os.close(directory)
+        root = str(line["info"].get("source", {}).get("root", ""))
+        found.append(
+            Entry(name, line["bytes"], line["files"], uses.last(area, name), uses.users(area, name), root)
+        )
+    return sorted(found, key=lambda entry: (entry.used, entry.name))
+
+
+def _head(directory: int) -> Dict[str, Any]:
+    descriptor = opened(directory, MANIFEST, os.O_RDONLY)
+    if descriptor is None:
+        raise Damaged("a set without a manifest")
+    with os.fdopen(descriptor, "rb") as file:
+        return head(file.read(HEAD))[0]
+
+
+def remove(area: Area, name: bytes) -> bool:
+    """Remove a set that nobody uses or copies; whether that was so."""
+    lock = area.try_lock(name)
+    if lock is None:
+        return False
+    try:
+        if uses.users(area, name):
+            return False
+        area.discard(area.directory, name)
+        for record in (b"used.", b"part."):
+            area.discard(area.control, record + name)
+        return True
+    finally:
+        lock.close()
+
+
+def evict(area: Area, enough: Callable[[], bool], but: bytes = b"") -> List[Entry]:
+    """Remove sets, the one used longest ago first, until it is enough or none is left that may go."""
+    gone: List[Entry] = []
+    for entry in entries(area):
+        if enough():
+            break
+        if entry.name != but and not entry.users and remove(area, entry.name):
+            gone.append(entry)
+    return gone
+
+
+def evictable(area: Area, but: bytes) -> int:
+    """Bytes of the sets that no running job uses, without the set `but`."""
+    return sum(entry.bytes for entry in entries(area) if entry.name != but and not entry.users)
+
+
+def make_room(area: Area, quota: Optional[int], need: int, size: int, but: bytes) -> List[Entry]:
+    """Evict until `need` more bytes fit the disk and all sets with one of `size` the quota; NoSpace for the quota.
+
+    `but` is the set that is being copied. A disk that stays too full is left to the check of space.
+    """
+
+    def total() -> int:
+        return size + sum(entry.bytes for entry in entries(area) if entry.name != but)
+
+    if space.free(area.directory) + evictable(area, but) < need:
+        return []  # all of them would be too few
+    gone = evict(
+        area, lambda: space.free(area.directory) >= need and (quota is None or total() <= quota), but
+    )
+    if quota is not None and total() > quota:
+        message = "the quota of {} does not hold {} more besides the sets in use".format(
+            text.size(quota), text.size(size)
+        )
+        raise NoSpace(message, "raise --quota, or wait until the jobs that use other sets end")
+    return gone
+
+
+def tidy(area: Area) -> List[bytes]:
+    """Remove what dead jobs left: sets kept for their job only, half-built sets of yesterday, and what was being
+    removed. The names of the sets removed."""
+    removed = []
+    noted = uses.all_uses(area)
+    for use in noted:
+        if use.live:
+            continue
+        uses.release(area, use)
+        others = [other for other in noted if other.name == use.name and other.job != use.job]
+        if use.keep == "job" and not others and remove(area, use.name):
+            removed.append(use.name)
+    for rest in area.controls(b"trash."):
+        area.discard(area.control, b"trash." + rest)
+    parts = area.controls(b"part.")
+    now = area.clock() if parts else 0.0
+    for name in parts:
+        if _age(area, b"part." + name, now) > STALE:
+            _drop_part(area, name)
+    return removed
+
+
+def _age(area: Area, name: bytes, now: float) -> float:
+    with contextlib.suppress(OSError):
+        return now - os.stat(name, dir_fd=area.control, follow_symlinks=False)[stat.ST_MTIME]
+    return 0.0
+
+
+def _drop_part(area: Area, name: bytes) -> None:
+    lock = area.try_lock(name)
+    if lock is not None:
+        area.discard(area.control, b"part." + name)
+        lock.close()
+
+
+def end_job(area: Area, job: str) -> List[bytes]:
+    """A job is over: its uses end, and the sets kept for it alone go. The names of the sets removed."""
+    set_name(job)
+    removed = []
+    for use in [use for use in uses.all_uses(area) if use.job == job]:
+        uses.release(area, use)
+        if use.keep == "job" and remove(area, use.name):
+            removed.append(use.name)
+    return removed
+
+
+def drop_all(area: Area) -> List[bytes]:
+    """Remove every set that no running job uses, and every half-built one. The names of the sets removed."""
+    removed = tidy(area) + [entry.name for entry in evict(area, lambda: False)]
+    for name in area.controls(b"part."):
+        _drop_part(area, name)
+    return removed

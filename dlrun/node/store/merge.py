@@ -1,0 +1,41 @@
+"""Bring a finished tree into a directory that is there: each file in one step, what is there besides stays."""
+
+import contextlib
+import os
+from typing import Set
+
+from ..common import text
+from ..common.errors import NodeError
+from ..common.safety import Directories
+from ..source.manifest import FILE, Manifest
+from .tree import present
+
+
+def there_already(root: int, manifest: Manifest) -> Set[int]:
+    """The files that a directory has with the same size and time; those of several names never count as there."""
+    files = {entry for entry, kind in enumerate(manifest.kinds) if kind == FILE}
+    return present(root, manifest, files - set(manifest.hard), set())
+
+
+def merge(tree: int, root: int, manifest: Manifest) -> None:
+    """Move everything that a manifest names from `tree` to the directory `root`, following no link in either.
+
+    Raises NodeError when a directory is in the place of a file, or the reverse.
+    """
+    source, target = Directories(tree), Directories(root)
+    for number, path in enumerate(manifest.dirs):
+        if path:
+            parent, _, leaf = path.rpartition(b"/")
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(leaf, manifest.dir_modes[number] | 0o700, dir_fd=target(parent))
+    for entry, name in enumerate(manifest.names):
+        path = manifest.dirs[manifest.parents[entry]]
+        try:
+            os.rename(name, name, src_dir_fd=source(path), dst_dir_fd=target(path))
+        except OSError as fault:
+            message = "`{}` cannot be put in its place: {}".format(
+                text.name(manifest.path(entry)), fault.strerror
+            )
+            raise NodeError(message) from None
+    source.close()
+    target.close()

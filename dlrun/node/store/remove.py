@@ -1,0 +1,37 @@
+"""Remove a tree by descriptors, following no link, read-only directories included.
+
+Another job of the same user may be removing the same tree: what is gone meanwhile is removed.
+"""
+
+import contextlib
+import os
+import stat
+
+from ..common.safety import LIST
+
+
+def remove_tree(parent: int, name: bytes) -> None:
+    """Remove a file or a whole directory below an open directory; nothing happens when it is not there."""
+    with contextlib.suppress(FileNotFoundError):
+        status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        if not stat.S_ISDIR(status.st_mode):
+            os.unlink(name, dir_fd=parent)
+            return
+        if status.st_mode & 0o700 != 0o700:
+            os.chmod(name, 0o700, dir_fd=parent)
+        directory = os.open(name, LIST, dir_fd=parent)
+        try:
+            for entry in os.listdir(directory):
+                _remove_entry(directory, os.fsencode(entry))
+        finally:
+            os.close(directory)
+        os.rmdir(name, dir_fd=parent)
+
+
+def _remove_entry(directory: int, name: bytes) -> None:
+    try:
+        os.unlink(name, dir_fd=directory)
+    except FileNotFoundError:
+        pass
+    except (IsADirectoryError, PermissionError):
+        remove_tree(directory, name)

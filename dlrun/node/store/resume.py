@@ -1,0 +1,125 @@
+"""What an earlier run left that is still good: found by its manifest and journals, checked against the disk.
+
+The earlier tree may belong to a killed run or be the published data set of a source that has changed since. A
+file is kept when the source has it with the same size and time, the tree has it with the same size and time,
+and its hash is known; after a crash of the machine it must also still have that hash.
+"""
+
+import os
+from typing import Dict, Iterator, Optional, Tuple
+
+from ..blocks import journal
+from ..blocks.blocks import Block, Blocks, is_chunk
+from ..blocks.hashing import Hasher
+from ..common.errors import Damaged, SourceFault
+from ..common.safety import opened
+from ..source.manifest import FILE, Manifest, unpack
+from .layout import Layout
+
+MANIFEST = b"manifest"
+TREE = b"data"
+
+
+class Earlier:
+    """An earlier run's directory: its manifest, and whether it had finished."""
+
+    def __init__(self, directory: int, manifest: Manifest, hasher: Hasher) -> None:
+        self.directory, self.manifest, self.hasher = directory, manifest, hasher
+        self.complete = bool(manifest.digests) or bool(manifest.info.get("complete"))
+
+    def units(self) -> Dict[Tuple[int, int], bytes]:
+        """The hash of everything that was finished, by (entry, offset)."""
+        blocks, size = Blocks(self.manifest), self.hasher.size
+        finished = split(self.manifest, blocks, size) if self.complete else self._journal()
+        found: Dict[Tuple[int, int], bytes] = {}
+        for number, digests in finished.items():
+            block = blocks[number]
+            if is_chunk(block, self.manifest):
+                found[block.first, block.offset] = digests
+            else:
+                for k in range(block.many):
+                    found[block.first + k, 0] = digests[k * size : (k + 1) * size]
+        return found
+
+    def _journal(self) -> Dict[int, bytes]:
+        return journal.read(self.directory, self.manifest.id())
+
+
+def split(manifest: Manifest, blocks: Blocks, size: int) -> Dict[int, bytes]:
+    """A complete manifest's hashes by block, as a journal has them."""
+    found, place = {}, 0
+    for number, block in enumerate(blocks):
+        length = size if is_chunk(block, manifest) else size * block.many
+        found[number] = manifest.digests[place : place + length]
+        place += length
+    return found
+
+
+def load(directory: int, hasher: Hasher) -> Optional[Earlier]:
+    """What an earlier run left in a directory, or None when that is nothing that can be used."""
+    descriptor = opened(directory, MANIFEST, os.O_RDONLY)
+    if descriptor is None:
+        return None
+    with os.fdopen(descriptor, "rb") as file:
+        blob = file.read()
+    try:
+        found = unpack(blob)
+    except Damaged:
+        return None
+    return Earlier(directory, found, hasher) if found.info.get("hash") == hasher.name else None
+
+
+def keep(earlier: Earlier, layout: Layout, new: Manifest, blocks: Blocks, verify: bool) -> Dict[int, bytes]:
+    """The hashes of the new manifest's blocks that need no copying; `verify` also reads them back.
+
+    `form` is that of the tree which the earlier run left.
+    """
+    units, origin = earlier.units(), _origin(earlier.manifest, new)
+    found: Dict[int, bytes] = {}
+    for number, block in enumerate(blocks):
+        keys = [(origin.get(entry, -1), block.offset) for entry in _entries(block)]
+        if all(key in units for key in keys):
+            found[number] = b"".join(units[key] for key in keys)
+    good = layout.present({entry for number in found for entry in _entries(blocks[number])}, earlier.complete)
+    found = {number: d for number, d in found.items() if all(e in good for e in _entries(blocks[number]))}
+    return _unharmed(earlier.hasher, layout, blocks, found) if verify else found
+
+
+def _entries(block: Block) -> Iterator[int]:
+    return iter(range(block.first, block.first + block.many))
+
+
+def _origin(old: Manifest, new: Manifest) -> Dict[int, int]:
+    """For each file of the new manifest the same file in the old one, when nothing about it has changed."""
+    if old.id() == new.id():
+        return {entry: entry for entry in range(len(new.names))}
+    if old.xattrs or new.xattrs:  # seldom: not worth comparing
+        return {}
+    places = {old.path(entry): entry for entry, kind in enumerate(old.kinds) if kind == FILE}
+    found: Dict[int, int] = {}
+    for entry, kind in enumerate(new.kinds):
+        before = places.get(new.path(entry)) if kind == FILE else None
+        if before is not None and _facts(old, before) == _facts(new, entry):
+            found[entry] = before
+    return found
+
+
+def _facts(manifest: Manifest, entry: int) -> Tuple[int, int, int]:
+    return manifest.sizes[entry], manifest.mtimes[entry], manifest.modes[entry]
+
+
+def _unharmed(hasher: Hasher, layout: Layout, blocks: Blocks, found: Dict[int, bytes]) -> Dict[int, bytes]:
+    """Those of the blocks that still have their hash when they are read back; none when there are no hashes."""
+    good: Dict[int, bytes] = {}
+    if not hasher.size:
+        return good
+    view = memoryview(bytearray(max((blocks[n].length for n in found), default=0) + 1))
+    reader = layout.reader(hasher)
+    for number, digests in found.items():
+        try:
+            if reader.read(blocks[number], view) == digests:
+                good[number] = digests
+        except SourceFault:
+            continue
+    reader.close()
+    return good

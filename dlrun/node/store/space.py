@@ -1,0 +1,69 @@
+"""Whether a data set fits the disk, asked before its first byte."""
+
+import os
+from typing import Optional
+
+from ..common import text
+from ..common.errors import NoSpace
+from ..source.manifest import Manifest
+from . import memory
+
+MEMORY_MARGIN = 0.1  # part of the free memory that is left: the training is still to start
+_CLUSTER = 4096  # bytes that a file's last piece and a directory take at least
+MARGIN = 0.01  # part of the disk that is left free: file systems slow down, and estimates are estimates
+
+
+def needed(manifest: Manifest, missing: int) -> int:
+    """Bytes of disk that `missing` bytes of a data set take, with what its files and directories take besides."""
+    total = max(1, manifest.size())
+    files, directories = manifest.files(), len(manifest.dirs)
+    sparse = sum(manifest.sizes[entry] for entry in manifest.sparse)
+    share = min(1.0, missing / total)
+    return int(missing - sparse * share + share * _CLUSTER * (files // 2 + directories))
+
+
+def free(descriptor: int) -> int:
+    """Bytes that we may still write to a descriptor's disk, or to memory where that is one."""
+    status = os.fstatvfs(descriptor)
+    disk = max(0, status.f_bavail * status.f_frsize - int(status.f_blocks * status.f_frsize * MARGIN))
+    left = memory.free() if in_memory(descriptor) else None
+    return disk if left is None else min(disk, int(left * (1 - MEMORY_MARGIN)))
+
+
+def in_memory(descriptor: int) -> bool:
+    """Whether what a descriptor names is memory."""
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
+            return memory.backed(os.fstat(descriptor).st_dev, file.read())
+    except OSError:
+        return False
+
+
+def free_files(descriptor: int) -> Optional[int]:
+    """Files that a descriptor's file system can still take; None where it has no bound."""
+    status = os.fstatvfs(descriptor)
+    return status.f_favail if status.f_files else None
+
+
+def require(descriptor: int, wanted: int, count: int, where: bytes) -> None:
+    """NoSpace when a disk has not so many bytes, or not so many files, left for us."""
+    there = free(descriptor)
+    node = os.uname().nodename
+    if wanted > there:
+        message = "node {}: `{}` needs {} and has {} free{}".format(
+            node,
+            text.name(where),
+            text.size(wanted),
+            text.size(there),
+            " of memory, which it is" if in_memory(descriptor) else "",
+        )
+        raise NoSpace(
+            message,
+            "remove sets with `dlrun stage-data --evict NAME`, stage to another disk, or take strategy shard or in_place",
+        )
+    left = free_files(descriptor)
+    if left is not None and left < count:
+        message = "node {}: `{}` can take {} more files, and the data set needs {}".format(
+            node, text.name(where), left, count
+        )
+        raise NoSpace(message, "strategy pack stages one file")

@@ -1,0 +1,153 @@
+"""The worker's readers: take a token, read its blocks, write them here, hand them on; several threads at once."""
+
+import contextlib
+import threading
+import time
+from typing import Callable, List, Optional, Tuple
+
+from ..blocks.buffer import SLACK, BlockBuffer, BufferPool
+from ..blocks.journal import Journal
+from ..blocks.progress_board import DONE, FAULTY, SEEN, WANTED
+from ..blocks.reader import Reader
+from ..common.concurrency import Concurrency
+from ..common.errors import SourceFault
+from ..common.system import waited_for_cores
+from ..store.layout import AnyReader, AnyWriter
+from .rate_limit import RateLimit
+from .task import Task, Tokens
+
+STEP = 0.05  # seconds between two judgements of the width
+HELD = 0.5  # part of a thread's time without a buffer from which on more threads cannot help
+FILE_WORTH = 1 << 15  # bytes that one more file counts for when the rate is judged
+SLOW_START = 16  # threads at a source that the walk found slow
+LARGE_START = 2  # threads where most bytes are in large files: one reads and hashes, the other has the disk
+
+
+def _start(task: Task) -> int:
+    """The threads to begin with; how many there are in the end is measured."""
+    if task.slow:
+        return SLOW_START
+    large = sum(task.manifest.sizes[entry] for entry in task.blocks.large)
+    return LARGE_START if 2 * large > task.manifest.size() else 1
+
+
+class BlockReaders:
+    """Reads on as many threads as pay, until the tokens are used up.
+
+    `outlet` is given each buffer after it is written here; `complain` is told of each block that the source
+    does not give; `count` takes a counter's name and an amount.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        tokens: Tokens,
+        journal: Journal,
+        pool: BufferPool,
+        count: Callable[[str, int], None],
+        outlet: Callable[[BlockBuffer], None],
+        complain: Callable[[SourceFault], None],
+    ) -> None:
+        self._task, self._tokens, self._journal, self._pool = task, tokens, journal, pool
+        self._count, self._outlet, self._complain = count, outlet, complain
+        self._rate_limit = RateLimit(task.rate / task.board.worker_count)
+        self._concurrency = Concurrency(start=_start(task))
+        self._threads: List[threading.Thread] = []
+        self._changed = threading.Condition()
+        self._working = 0
+        self._work = 0.0
+        self._held = 0.0  # seconds that threads have waited for a buffer: those after this node are behind
+        self._empty = False
+        self.failure: Optional[BaseException] = None
+
+    def run(self) -> None:
+        """Work until all tokens are used up; raises what a thread could not do, an OSError of the disk first."""
+        self._widen()
+        before = self._spent()
+        with self._changed:
+            while self._working and not self.failure:
+                self._changed.wait(STEP)
+                now = self._spent()
+                elapsed, computed, waited, work, held = (n - b for n, b in zip(now, before))
+                if elapsed >= STEP:
+                    if held < HELD * elapsed:
+                        self._concurrency.step(work, elapsed, computed, waited)
+                    before = now
+                    self._widen()
+                    self._changed.notify_all()
+        if self.failure:
+            raise self.failure
+
+    def _spent(self) -> Tuple[float, ...]:
+        """The time; of it computed, and waited for a core; what was done; what threads waited for buffers."""
+        return time.perf_counter(), time.process_time(), waited_for_cores(), self._work, self._held
+
+    def _widen(self) -> None:
+        self._pool.allow(self._concurrency.target + 2)
+        while len(self._threads) < self._concurrency.target and not self._empty:
+            thread = threading.Thread(target=self._thread, args=(len(self._threads),), daemon=True)
+            self._threads.append(thread)
+            self._working += 1
+            thread.start()
+
+    def _thread(self, index: int) -> None:
+        task = self._task
+        try:
+            with contextlib.ExitStack() as opened:
+                source = Reader(task.source, task.manifest, task.hasher, task.follow, slow=task.slow)
+                opened.callback(source.close)
+                own = task.layout.reader(task.hasher)
+                opened.callback(own.close)
+                writer = task.layout.writer(task.sync)
+                opened.callback(writer.close)
+                self._work_off(index, source, own, writer)
+        except BaseException as fault:  # noqa: BLE001 - raised again by `run`
+            self.failure = fault
+        finally:
+            with self._changed:
+                self._working -= 1
+                self._changed.notify_all()
+
+    def _work_off(self, index: int, source: Reader, own: AnyReader, writer: AnyWriter) -> None:
+        board = self._task.board
+        while not self.failure:
+            with self._changed:
+                while index >= self._concurrency.target and not self._empty and not self.failure:
+                    self._changed.wait()
+            block = self._tokens.next()
+            if block is None:
+                self._empty = True
+                return
+            if board.has(block, WANTED) and not board.has(block, SEEN):
+                self._one(block, source, own, writer)
+
+    def _one(self, number: int, source: Reader, own: AnyReader, writer: AnyWriter) -> None:
+        task, board = self._task, self._task.board
+        block, here = task.blocks[number], board.has(number, DONE)
+        began = time.perf_counter()
+        buffer = BlockBuffer(self._pool, number, block.length)
+        self._held += time.perf_counter() - began
+        view = buffer.view[: block.length + SLACK]
+        try:
+            if here:
+                buffer.digests = own.read(block, view)
+            else:
+                self._rate_limit.take(block.length)
+                buffer.digests = source.read(block, view)
+                self._count("read", block.length)
+                if task.write:
+                    writer.write(block, view[: block.length])
+                    self._journal.add(number, buffer.digests)
+                    board.mark(number, DONE)
+                    self._count("blocks", 1)
+                    self._count("bytes", block.length)
+                    self._count("files", 0 if block.offset else block.many)
+            board.mark(number, SEEN)
+            buffer.fill(block.length)
+            self._outlet(buffer)
+        except SourceFault as fault:
+            board.mark(number, FAULTY)
+            self._complain(fault)
+        finally:
+            buffer.release()
+        self._work += block.length + FILE_WORTH * block.many

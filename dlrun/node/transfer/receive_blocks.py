@@ -1,0 +1,145 @@
+"""Take blocks from the node before this one, handing each on while it still arrives."""
+
+import contextlib
+import socket
+import threading
+import time
+from typing import Callable, Optional
+
+from ..blocks.buffer import BlockBuffer, BufferPool
+from ..blocks.progress_board import SEEN, TAKEN
+from ..common.errors import Damaged
+from ..network import wire
+from .stride import Stride
+from .task import Task
+
+AGAIN = 0.005  # seconds between looks at a block that another worker is receiving
+_WHOLE, _ABORTED, _ENDED = range(3)
+
+
+class Receiver:
+    """One worker's connection from the node before, with a thread of its own.
+
+    `claim` says whether a block is this worker's to take; `arriving` is given each such buffer as soon as its head
+    is there and must hold it; `arrived` when it is complete; `lost` is called when the connection ends, unless
+    `close` ended it; `count` takes a counter's name and an amount.
+    """
+
+    def __init__(
+        self,
+        peer: socket.socket,
+        key: bytes,
+        task: Task,
+        pool: BufferPool,
+        claim: Callable[[int], bool],
+        arriving: Callable[[BlockBuffer], None],
+        arrived: Callable[[BlockBuffer], None],
+        lost: Callable[[], None],
+        count: Callable[[str, int], None],
+    ) -> None:
+        self._peer, self._key, self._task, self._pool = peer, key, task, pool
+        self._claim, self._arriving, self._arrived = claim, arriving, arrived
+        self._lost, self._count = lost, count
+        self._open = True
+        self._stride = Stride()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """End the connection; returns when nothing more will arrive by it."""
+        self._open = False
+        self.break_off()
+        self._thread.join()
+
+    def break_off(self) -> None:
+        """Break the connection, as if the network had."""
+        with contextlib.suppress(OSError):  # it may be gone already
+            self._peer.shutdown(socket.SHUT_RDWR)
+
+    def _run(self) -> None:
+        try:
+            while self._open:
+                began = time.perf_counter()
+                head = wire.receive_head(self._peer, self._key)
+                self._count("starved", int((time.perf_counter() - began) * 1e9))
+                if head is None:
+                    break
+                self._check(head)
+                if not self._block(head):
+                    break
+        except (OSError, Damaged):
+            pass  # what is missing is sent again
+        self._peer.close()
+        if self._open:
+            self._lost()
+
+    def _check(self, head: wire.Head) -> None:
+        task = self._task
+        if head.number >= len(task.blocks) or head.length != task.blocks[head.number].length:
+            raise Damaged("a block that does not fit the manifest arrived")
+        if len(head.digests) != task.digests_length(head.number):
+            raise Damaged("a block arrived without its hashes")
+
+    def _block(self, head: wire.Head) -> bool:
+        """Receive one block; whether the connection goes on."""
+        board = self._task.board
+        wanted = self._mine(head.number)
+        buffer = BlockBuffer(self._pool, head.number, head.length, head.digests)
+        outcome = _ENDED
+        try:
+            if wanted:
+                self._arriving(buffer)
+            outcome = self._payload(buffer)
+        finally:
+            if wanted and outcome == _WHOLE:
+                board.mark(head.number, SEEN)
+                self._count("received", head.length)
+                self._arrived(buffer)
+            elif wanted:
+                buffer.fail()
+                board.mark(head.number, TAKEN, False)
+            buffer.release()
+        return outcome != _ENDED
+
+    def _mine(self, number: int) -> bool:
+        """Whether this worker is to take the block: not when it was seen, after a wait when another worker has it."""
+        while not self._claim(number):
+            if self._task.board.has(number, SEEN):
+                return False
+            time.sleep(AGAIN)
+        return True
+
+    def _payload(self, buffer: BlockBuffer) -> int:
+        done, length = 0, buffer.length
+        size = self._segment() if length else 0
+        while done < length:
+            if size is None:
+                return _ENDED
+            if size == wire.ABORT:
+                return _ABORTED
+            if not 0 < size <= length - done:
+                raise Damaged("a segment with an impossible length arrived")
+            more = wire.SEGMENT.size if done + size < length else 0
+            if not self._strides(buffer, done, size, more):
+                return _ENDED
+            done += size
+            if more:
+                size = int(wire.SEGMENT.unpack_from(buffer.view, done)[0])
+        return _WHOLE
+
+    def _strides(self, buffer: BlockBuffer, done: int, size: int, more: int) -> bool:
+        """Receive a segment and `more` bytes after it, telling of each stride; whether the connection lasted."""
+        place, end = done, done + size + more
+        while place < end:
+            amount = min(self._stride.size, end - place)
+            began = time.perf_counter()
+            if not wire.fill(self._peer, buffer.view[place : place + amount]):
+                return False
+            self._stride.judge(amount, time.perf_counter() - began)
+            place += amount
+            buffer.fill(min(place, done + size))
+        return True
+
+    def _segment(self) -> Optional[int]:
+        raw = wire.exactly(self._peer, wire.SEGMENT.size)
+        return None if raw is None else int(wire.SEGMENT.unpack(raw)[0])

@@ -1,0 +1,305 @@
+"""`stage`: bring one data set to this node, or with a host list to every node, complete and checked."""
+
+import argparse
+import os
+import re
+import sys
+from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+
+from ..blocks import hashing
+from ..blocks.blocks import Blocks
+from ..blocks.progress_board import DONE, ProgressBoard
+from ..common import text
+from ..common.errors import Damaged, NodeError, NoSpace, SourceFault, Usage
+from ..common.progress import Progress, Totals
+from ..common.safety import LIST
+from ..common.system import usable_cores
+from ..source import survey
+from ..source.manifest import Manifest
+from ..source.selection import Source, parse
+from ..source.subset import shard
+from ..source.walk import Options
+from ..store import eviction, space, uses, warm
+from ..store.area import Area, Lock, set_name
+from ..store.build import Build
+from ..store.layout import layout_of
+from ..store.read_back import verify
+from . import local, rate_limit
+from .task import Task
+
+MOST_WORKERS = 4  # two carry 25 Gbit/s; more only take cores from the job's own start
+TOLERANCE = 0.1  # part by which a source may be larger or smaller than was said
+WARM, COPY, RELAY = "warm", "copy", "relay"
+
+
+def shard_of(given: argparse.Namespace, index: int, count: int) -> Optional[Tuple[int, int, str]]:
+    """A node's shard: its number, the number of shards, the balance; None when every node gets all."""
+    if given.strategy != "shard":
+        return None
+    if given.hosts is not None:
+        return index, count, given.balance
+    match = re.match(r"([0-9]+)/([0-9]+)\Z", given.shard or "")
+    if not match or not int(match.group(1)) < int(match.group(2)):
+        raise Usage("--strategy shard needs --hosts, or --shard K/N with K less than N")
+    return int(match.group(1)), int(match.group(2)), given.balance
+
+
+class Prepared(NamedTuple):
+    """How this node takes part: it has the set already, copies it, or passes it on while another job copies it.
+
+    missing: bytes still to come; build: the set that is built, for `copy` only.
+    """
+
+    how: str
+    task: Task
+    missing: int
+    build: Optional[Build] = None
+
+
+class Staging:
+    """One `stage` command on one node: its arguments made into what the steps need."""
+
+    def __init__(self, given: argparse.Namespace) -> None:
+        self.given = given
+        self.name = set_name(given.name)
+        self.hasher = hashing.hasher(given.hash)
+        self.walk = Options(given.links == "follow", given.skip_special, not given.no_xattrs)
+        self.progress = Progress(given.name, given.json, given.quiet, given.interval)
+        self.area = Area(given.to, shared=given.shared)
+        self.worker_count = given.worker_count or max(1, min(MOST_WORKERS, usable_cores()))
+        self.layout_name = "pack" if given.strategy == "pack" else "copy"
+        self.notes: List[str] = []
+        self.slow = False  # whether the walk found the source slow
+        eviction.tidy(self.area)
+        self.part: Optional[Tuple[int, int, str]] = None
+        self._lock: Optional[Lock] = None
+
+    def source(self) -> Source:
+        """The source as this node sees it; SourceFault when it does not."""
+        return parse(self.given.source, self.given.include, self.given.exclude)
+
+    def wanted(self, source: Source) -> Dict[str, Any]:
+        """What the manifest of a set must say for the set to be this one."""
+        return {
+            "source": source.describe(),
+            "follow": self.walk.follow,
+            "xattrs": self.walk.xattrs,
+            "strategy": self.layout_name,
+            "shard": list(self.part) if self.part else None,
+        }
+
+    def lock(self) -> None:
+        """Wait for the right to build this set here."""
+        self._lock = self.area.lock(self.name, self.given.lock_timeout, self._waiting)
+
+    def try_lock(self) -> bool:
+        """Take the right to build this set here, if no other job has it."""
+        self._lock = self._lock or self.area.try_lock(self.name)
+        return self._lock is not None
+
+    def _waiting(self) -> None:
+        self.progress.say("another job is copying it; waiting")
+        self.progress.event("waiting")
+
+    def find(self, whole: bool = False) -> Manifest:
+        """The manifest of the source: of the published set when that is still the same, else by a walk.
+
+        whole: of the whole source, also where this node takes a shard of it.
+        """
+        source = self.source()
+        wanted = self.wanted(source)
+        if not (whole and self.part):
+            found = warm.is_warm(self.area, self.name, wanted, source.root, self.given.recheck)
+            if found is not None:
+                self._expected(found.size())
+                return found
+        manifest, findings = survey.survey(source, self.walk)
+        self.slow = findings.slow
+        manifest.info.update(wanted)
+        self._expected(manifest.size())
+        self.notes += survey.not_kept(findings, self.walk)
+        return manifest if whole else self.part_of(manifest)
+
+    def _expected(self, found: int) -> None:
+        """SourceFault when the whole source is not about as large as it should be."""
+        wanted = self.given.expect
+        if wanted is not None and not self.part and abs(found - wanted) > wanted * TOLERANCE:
+            message = "the source `{}` has {}, not the {} that were expected".format(
+                self.given.source, text.size(found), text.size(wanted)
+            )
+            raise SourceFault(message, "is it complete? else mend the size that is given")
+
+    def part_of(self, manifest: Manifest) -> Manifest:
+        """This node's shard of a data set, or all of it."""
+        return shard(manifest, *self.part) if self.part else manifest
+
+    def prepare(self, manifest: Manifest) -> Prepared:
+        """Look what is here already and begin the rest; NoSpace when that does not fit."""
+        blocks = Blocks(manifest)
+        board = ProgressBoard(len(blocks), self.worker_count)
+        if not self._lock:
+            return Prepared(RELAY, self.task(manifest, blocks, board), 0)
+        if self._is_warm(manifest):
+            for number in range(len(blocks)):
+                board.mark(number, DONE)
+            return Prepared(WARM, self.task(manifest, blocks, board), 0)
+        if self.given.low_priority:
+            rate_limit.lower_priority()
+        build = self._begin(manifest, blocks)
+        build.mark(board)
+        return Prepared(COPY, self.task(manifest, blocks, board, build), build.missing(), build)
+
+    def _is_warm(self, manifest: Manifest) -> bool:
+        found = warm.load(self.area, self.name)
+        if found is None or not warm.alike(found, {"hash": self.hasher.name, "strategy": self.layout_name}):
+            return False
+        check = self.given.recheck
+        return found.id() == manifest.id() and warm.copy_unchanged(
+            self.area, self.name, manifest, self.layout_name, check
+        )
+
+    def _begin(self, manifest: Manifest, blocks: Blocks) -> Build:
+        self.check_unused()
+        build = Build(self.area, self.name, manifest, blocks, self.hasher, self.layout_name)
+        try:
+            try:
+                self._room(build)
+            except NoSpace:
+                if not self._make_way(build):
+                    raise
+                self._room(build)
+            build.begin()
+        except NoSpace:
+            build.abandon()
+            raise
+        return build
+
+    def _room(self, build: Build) -> None:
+        """Evict other sets until what is missing fits; NoSpace when it does not."""
+        size, needed = build.manifest.size(), space.needed(build.manifest, build.missing())
+        gone = eviction.make_room(self.area, self.given.quota, needed, size, self.name)
+        self.notes += ["evicted `{}`".format(entry.name.decode("ascii")) for entry in gone]
+        build.require_space(self.area.path)
+
+    def _make_way(self, build: Build) -> bool:
+        """Remove the published version, which is out of date, if that makes the new one fit; whether it was removed."""
+        old = warm.load(self.area, self.name)
+        if old is None:
+            return False
+        (size, count), (freed, files) = build.needs(), build.frees(old)
+        left = space.free_files(build.tree)
+        if space.free(build.tree) + freed + eviction.evictable(self.area, self.name) < size:
+            return False
+        if left is not None and left + files < count:
+            return False
+        self.area.discard(self.area.directory, self.name)
+        self.notes.append("the previous version was removed first: the disk does not hold both")
+        return True
+
+    def check_unused(self) -> None:
+        """NodeError when another job uses the published version of this set, which is out of date."""
+        others = uses.users(self.area, self.name, self.given.job)
+        if others:
+            message = "`{}` is out of date and in use by job {}".format(self.given.name, ", ".join(others))
+            raise NodeError(message, "stage the new version under another name")
+
+    def task(
+        self, manifest: Manifest, blocks: Blocks, board: ProgressBoard, build: Optional[Build] = None
+    ) -> Task:
+        """What the workers are to do: copy into the build, or without one only pass on."""
+        directory, tree = self.area.control, -1
+        relay = build is None and board.plane(DONE).count(1) < len(blocks)
+        if build is not None:
+            directory = build.directory
+        elif not relay:
+            tree = os.open(warm.tree_path(self.area, self.name), LIST)
+        return Task(
+            manifest,
+            blocks,
+            build.identity if build else manifest.id(),
+            self.hasher,
+            board,
+            self._source_root(),
+            build.layout if build else layout_of(self.layout_name, tree, manifest, blocks, self.name),
+            directory,
+            follow=self.walk.follow,
+            sync=self.given.sync == "file",
+            rate=float(self.given.rate),
+            slow=self.slow,
+            write=not relay,
+        )
+
+    def _source_root(self) -> int:
+        """A descriptor of the source, or -1 where this node does not see it (only a reader needs it)."""
+        try:
+            return os.open(self.source().root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except (SourceFault, OSError):
+            return -1
+
+    def publish(self, build: Build) -> None:
+        """Complete the set, check it if asked, and give it its name; a copy found damaged is removed."""
+        try:
+            self.notes += build.complete()
+            if self.given.verify:
+                verify(build.layout, build.manifest, build.blocks, self.hasher)
+        except Damaged:
+            build.abandon()  # the next run would believe its journal
+            raise
+        build.publish(self.given.sync != "none")
+
+    def alone(self) -> None:
+        """Stage on this node alone."""
+        self.part = shard_of(self.given, 0, 1)
+        self.lock()
+        self.copy_here(self.find())
+
+    def copy_here(self, manifest: Manifest, **more: Any) -> None:
+        """Copy what is missing straight from the source, publish it, and say so."""
+        prepared = self.prepare(manifest)
+        board, missing, files = prepared.task.board, prepared.missing, manifest.files()
+        if prepared.build is not None:
+
+            def totals() -> Totals:
+                return Totals(missing, files, board.total("bytes"), board.total("files"))
+
+            try:
+                local.copy(prepared.task, self.worker_count, lambda: self.progress.look(totals))
+            except NoSpace:
+                prepared.build.abandon()
+                raise
+            prepared.build.take_hashes()
+            self.publish(prepared.build)
+        self.done(manifest, prepared, **more)
+
+    def done(self, manifest: Manifest, prepared: Prepared, **more: Any) -> None:
+        """Note the use and tell where the set is."""
+        given, board = self.given, prepared.task.board
+        if given.job:
+            uses.note(self.area, self.name, given.job, given.lasting, given.keep)
+        else:
+            uses.touch(self.area, self.name)
+        place, seconds = self.area.place(self.name), self.progress.seconds()
+        for note in self.notes:
+            self.progress.say(note)
+        details = {
+            "path": place,
+            "how": prepared.how if prepared.how != COPY else "copied",
+            "bytes": manifest.size(),
+            "files": manifest.files(),
+            "copied": board.total("bytes"),
+            "read": board.total("read"),
+            "seconds": round(seconds, 3),
+            "hash": self.hasher.name,
+            "notes": self.notes,
+        }
+        self.progress.event("done", **dict(details, **more))
+        self.progress.say(
+            "{} in {}: {}, {}".format(
+                details["how"],
+                text.seconds(seconds),
+                text.count(manifest.files(), "file"),
+                text.size(manifest.size()),
+            )
+        )
+        if not given.json:
+            sys.stdout.write(place + "\n")

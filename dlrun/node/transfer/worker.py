@@ -1,0 +1,271 @@
+"""One of a node's copying processes: it reads or receives blocks, writes them, and passes them on.
+
+The process that forked it tells it what to do over a socket, and hands it its connections there:
+`read` the blocks of the tokens; `up` take blocks from this connection, `alone` from none any more; `down` send to
+this one what it has not; `drop` a node. It reports what it cannot do. When that process dies, so does the worker.
+"""
+
+import array
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import signal
+import socket
+import threading
+import time
+from typing import Any, Callable, Dict, List, Optional, Tuple
+
+from ..blocks.buffer import SLACK, BlockBuffer, BufferPool
+from ..blocks.journal import Journal
+from ..blocks.progress_board import DONE, SEEN, TAKEN
+from ..blocks.reader import Reader
+from ..common.errors import Damaged, SourceFault
+from ..network import wire
+from .read_blocks import BlockReaders
+from .receive_blocks import Receiver
+from .send_blocks import Sender
+from .task import Task, Tokens
+from .write_blocks import BlockWriters
+
+MESSAGE = 1 << 16  # bytes of one message on the channel
+WINDOW = 12  # blocks that may be on their way through a worker
+WRITERS = 2  # threads that write what arrives
+
+
+class Worker:
+    """The worker's state: its connections, the blocks it has handled, and the threads that work on them."""
+
+    def __init__(self, task: Task, number: int, tokens: Tokens, channel: socket.socket, key: bytes) -> None:
+        self.task, self.number, self.tokens, self.channel, self.key = task, number, tokens, channel, key
+        self.pool, self.spare = BufferPool(WINDOW), BufferPool(WINDOW)
+        self.journal = Journal(task.directory, task.identity, "{}".format(os.getpid()))
+        self.senders: Dict[int, Sender] = {}
+        self.coming: Dict[int, socket.socket] = {}
+        self.handled: List[int] = []
+        self.receiver: Optional[Receiver] = None
+        self.solitary = False
+        self.store: Optional[BlockWriters] = None
+        self.lock, self.receiving = threading.Lock(), threading.Lock()
+        self.claims = os.open(b".", os.O_RDONLY | os.O_CLOEXEC, dir_fd=task.directory)
+
+    def run(self) -> None:
+        """Obey until nobody is there to tell."""
+        while True:
+            message, descriptors = receive_message(self.channel)
+            if message is None:
+                return
+            what = message["do"]
+            if what == "read":
+                aside(self.read)
+            elif what == "alone":
+                aside(self.alone)
+            elif what == "up":
+                aside(self.take_from, socket.socket(fileno=descriptors[0]), message["attempt"])
+            elif what == "down":
+                peer = socket.socket(fileno=descriptors[0])
+                self.coming[message["node"]] = peer
+                aside(self.send_to, message["node"], message["attempt"], peer)
+            elif what == "drop":
+                self.drop(message["node"])
+
+    def say(self, what: str, **details: Any) -> None:
+        """Report to the process that forked this one."""
+        try:
+            send_message(self.channel, dict(details, worker=self.number, event=what))
+        except OSError:
+            os._exit(1)
+
+    def failed(self, fault: BaseException) -> None:
+        """Report what ends this node's part."""
+        if isinstance(fault, OSError):
+            full = fault.errno in (errno.ENOSPC, errno.EDQUOT)
+            self.say("failed", message=os.strerror(fault.errno or 0), full=full)
+        else:
+            self.say("failed", message=str(fault) or type(fault).__name__, full=False)
+
+    def count(self, counter: str, amount: int) -> None:
+        """Count for the progress report."""
+        with self.lock:
+            self.task.board.add(self.number, counter, amount)
+
+    def read(self) -> None:
+        """Read the tokens' blocks until there are none left."""
+
+        def complain(fault: SourceFault) -> None:
+            self.say("faulty", message=fault.message)
+
+        try:
+            BlockReaders(
+                self.task, self.tokens, self.journal, self.pool, self.count, self.pass_on, complain
+            ).run()
+        except BaseException as fault:  # noqa: BLE001 - reported to the process that decides
+            self.failed(fault)
+        else:
+            self.say("read")
+
+    def pass_on(self, buffer: BlockBuffer) -> None:
+        """Give a buffer to every node after this one."""
+        with self.lock:
+            self.handled.append(buffer.number)
+            for sender in self.senders.values():
+                sender.put(buffer)
+
+    def alone(self) -> None:
+        """Receive from nobody any more."""
+        with self.receiving:
+            self.solitary = True
+            if self.receiver:
+                self.receiver.close()
+        self.say("alone")
+
+    def take_from(self, peer: socket.socket, attempt: int) -> None:
+        """Receive from a new node before this one, after telling it what is not needed again."""
+        with self.receiving:
+            if self.receiver:
+                self.receiver.close()
+            if self.solitary:
+                peer.close()
+                return
+            if not self.store:
+                self.store = BlockWriters(
+                    self.task, self.journal, WRITERS, self.count, self.damaged, self.failed
+                )
+            prepare(peer)
+            with contextlib.suppress(OSError):  # the receiver will find it broken
+                peer.sendall(self.task.board.plane(SEEN))
+
+            def lost() -> None:
+                self.say("lost-up", attempt=attempt)
+
+            self.receiver = Receiver(
+                peer,
+                self.key,
+                self.task,
+                self.pool,
+                self.claim,
+                self.pass_on,
+                self.store.put,
+                lost,
+                self.count,
+            )
+
+    def damaged(self, fault: Damaged) -> None:
+        """Break a connection that brought damaged data; the node before connects again and sends it again."""
+        self.say("damaged", message=fault.message)
+        receiver = self.receiver
+        if receiver:
+            receiver.break_off()
+
+    def claim(self, number: int) -> bool:
+        """Whether a block is free for this worker to receive; then it is this worker's."""
+        board = self.task.board
+        fcntl.flock(self.claims, fcntl.LOCK_EX)
+        try:
+            if board.has(number, SEEN) or board.has(number, TAKEN):
+                return False
+            board.mark(number, TAKEN)
+            return True
+        finally:
+            fcntl.flock(self.claims, fcntl.LOCK_UN)
+
+    def send_to(self, node: int, attempt: int, peer: socket.socket) -> None:
+        """Send to a node after this one, first what it has missed of what was handled here."""
+        prepare(peer)
+        try:
+            seen = wire.exactly(peer, len(self.task.blocks))
+        except OSError:
+            seen = None
+        if seen is None:
+            peer.close()
+            self.say("lost-down", node=node, attempt=attempt)
+            return
+        with self.lock:
+            if self.coming.pop(node, None) is not peer:
+                peer.close()  # dropped meanwhile
+                return
+            missed = [number for number in self.handled if not seen[number]]
+
+            def lost() -> None:
+                self.say("lost-down", node=node, attempt=attempt)
+
+            self.senders[node] = Sender(peer, self.key, missed, self.again, self.count, lost)
+
+    def drop(self, node: int) -> None:
+        """Send nothing to a node any more."""
+        with self.lock:
+            peer, sender = self.coming.pop(node, None), self.senders.pop(node, None)
+        if sender is not None:
+            sender.close()
+        if peer is not None:
+            with contextlib.suppress(OSError):
+                peer.shutdown(socket.SHUT_RDWR)
+
+    def again(self, number: int) -> BlockBuffer:
+        """A block that was handled before, read from this node's copy, or from the source where it keeps none."""
+        task = self.task
+        while task.write and not task.board.has(number, DONE):
+            time.sleep(0.005)
+        source = Reader(task.source, task.manifest, task.hasher, task.follow)
+        reader = task.layout.reader(task.hasher) if task.write else source
+        block = task.blocks[number]
+        buffer = BlockBuffer(self.spare, number, block.length)
+        try:
+            buffer.digests = reader.read(block, buffer.view[: block.length + SLACK])
+        except SourceFault:
+            buffer.release()
+            raise
+        finally:
+            reader.close()
+        buffer.fill(block.length)
+        return buffer
+
+
+def aside(work: Callable[..., None], *arguments: Any) -> None:
+    """Do something that may have to wait for another node, while the worker goes on listening."""
+    threading.Thread(target=work, args=arguments, daemon=True).start()
+
+
+def prepare(peer: socket.socket) -> None:
+    """Make a handed-over connection a blocking one that sends at once."""
+    peer.setblocking(True)
+    peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+
+def send_message(channel: socket.socket, message: Dict[str, Any], descriptors: Tuple[int, ...] = ()) -> None:
+    """Send one message, and open files with it."""
+    rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
+    channel.sendmsg([json.dumps(message).encode("ascii")], rights)
+
+
+def receive_message(channel: socket.socket) -> "Tuple[Optional[Dict[str, Any]], List[int]]":
+    """The next message and the files that came with it; None when the other side is gone."""
+    data, rights, _, _ = channel.recvmsg(MESSAGE, socket.CMSG_SPACE(4))
+    descriptors = array.array("i")
+    for level, kind, content in rights:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            descriptors.frombytes(content[: len(content) - len(content) % descriptors.itemsize])
+    return (json.loads(data.decode("ascii")) if data else None), list(descriptors)
+
+
+def start(
+    task: Task, number: int, tokens: Tokens, key: bytes, others: List[socket.socket]
+) -> Tuple[int, socket.socket]:
+    """Fork a worker; its process id and the channel to it. `others` are closed in it."""
+    mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    pid = os.fork()
+    if pid:
+        its.close()
+        return pid, mine
+    status = 1
+    try:
+        for other in [*others, mine]:
+            other.close()
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        tokens.only_read()
+        Worker(task, number, tokens, its, key).run()
+        status = 0
+    finally:
+        os._exit(status)

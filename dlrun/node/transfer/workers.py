@@ -1,0 +1,59 @@
+"""The workers of a node, seen from the process that leads them: started, told what to do, heard, ended."""
+
+import os
+import select
+import signal
+import socket
+from typing import Any, Dict, List, Tuple
+
+from ..common.errors import NodeError
+from . import worker
+from .task import Task, Tokens
+
+_KILLED = ("a copying process was killed", "look for memory limits of the job")
+
+
+class Workers:
+    """The forked workers of one copy. Use it in a `with` statement: nothing that it started outlives it."""
+
+    def __init__(self, task: Task, tokens: Tokens, worker_count: int, key: bytes = b"") -> None:
+        self.channels: List[socket.socket] = []
+        self._pids: List[int] = []
+        for number in range(worker_count):
+            pid, channel = worker.start(task, number, tokens, key, self.channels)
+            self._pids.append(pid)
+            self.channels.append(channel)
+
+    def __enter__(self) -> "Workers":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        for channel in self.channels:
+            channel.close()
+        for pid in self._pids:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+    def send(self, number: int, message: Dict[str, Any], descriptors: Tuple[int, ...] = ()) -> None:
+        """Send one worker a message; NodeError when it has died."""
+        try:
+            worker.send_message(self.channels[number], message, descriptors)
+        except OSError:
+            raise NodeError(*_KILLED) from None
+
+    def send_all(self, message: Dict[str, Any]) -> None:
+        """Send every worker a message."""
+        for number in range(len(self.channels)):
+            self.send(number, message)
+
+    def receive(self, number: int) -> Dict[str, Any]:
+        """One worker's next message; NodeError when it has died."""
+        message, _ = worker.receive_message(self.channels[number])
+        if message is None:
+            raise NodeError(*_KILLED)
+        return message
+
+    def wait(self, timeout: float) -> List[Dict[str, Any]]:
+        """The messages that are there within `timeout` seconds."""
+        ready, _, _ = select.select(self.channels, [], [], timeout)
+        return [self.receive(self.channels.index(channel)) for channel in ready]

@@ -1,0 +1,100 @@
+"""Write what arrives: check its hashes, write it, note it; several threads when the disk is slow to answer."""
+
+import queue
+import threading
+import time
+from typing import Callable
+
+from ..blocks.buffer import BlockBuffer
+from ..blocks.journal import Journal
+from ..blocks.progress_board import DONE, SEEN, TAKEN
+from ..blocks.writer import verify
+from ..common.errors import Damaged
+from ..store.layout import AnyWriter
+from .task import Task
+
+
+class Backlog:
+    """Counts the time in which something waits for the disk or is being written, however many threads write."""
+
+    def __init__(self, count: Callable[[str, int], None]) -> None:
+        self._count = count
+        self._lock = threading.Lock()
+        self._waiting = 0
+        self._counted = 0.0  # up to when
+
+    def begin(self) -> None:
+        """One more block waits."""
+        with self._lock:
+            if not self._waiting:
+                self._counted = time.perf_counter()
+            self._waiting += 1
+
+    def end(self) -> None:
+        """One block is written."""
+        with self._lock:
+            self._waiting -= 1
+            now = time.perf_counter()
+            self._count("disk", int((now - self._counted) * 1e9))
+            self._counted = now
+
+
+class BlockWriters:
+    """A worker's writers. `broken` is told of a block that arrived damaged, `failed` of a disk that fails.
+
+    `count` takes a counter's name and an amount. With `write` off, what arrives is checked and passed on only.
+    """
+
+    def __init__(
+        self,
+        task: Task,
+        journal: Journal,
+        threads: int,
+        count: Callable[[str, int], None],
+        damaged: Callable[[Damaged], None],
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self._task, self._journal = task, journal
+        self._count, self._damaged, self._failed = count, damaged, failed
+        self._queue: queue.Queue[BlockBuffer] = queue.Queue()
+        self._backlog = Backlog(count)
+        for _ in range(threads):
+            threading.Thread(target=self._run, daemon=True).start()
+
+    def put(self, buffer: BlockBuffer) -> None:
+        """Write a complete buffer; it is held until that is done."""
+        buffer.retain()
+        self._backlog.begin()
+        self._queue.put(buffer)
+
+    def _run(self) -> None:
+        try:
+            writer = self._task.layout.writer(self._task.sync)
+            while True:
+                self._next(writer)
+        except BaseException as fault:  # noqa: BLE001 - the worker ends with it
+            self._failed(fault)
+
+    def _next(self, writer: AnyWriter) -> None:
+        buffer = self._queue.get()
+        try:
+            self._one(buffer, writer)
+        except Damaged as fault:
+            self._task.board.mark(buffer.number, SEEN, False)
+            self._task.board.mark(buffer.number, TAKEN, False)
+            self._damaged(fault)
+        finally:
+            self._backlog.end()
+            buffer.release()
+
+    def _one(self, buffer: BlockBuffer, writer: AnyWriter) -> None:
+        task, number = self._task, buffer.number
+        block, view = task.blocks[number], buffer.view[: buffer.length]
+        verify(block, view, buffer.digests, task.manifest, task.hasher)
+        if task.write and not task.board.has(number, DONE):
+            writer.write(block, view)
+            self._journal.add(number, buffer.digests)
+            task.board.mark(number, DONE)
+            self._count("blocks", 1)
+            self._count("bytes", block.length)
+            self._count("files", block.many if not block.offset else 0)

@@ -1,0 +1,222 @@
+"""The data sets of a node are kept within bounds, and never taken from a job that runs."""
+
+import json
+import os
+import shutil
+import time
+
+import pytest
+from dlrun.node.common.errors import NoSpace
+from dlrun.node.store import eviction, uses
+from dlrun.node.store.area import Area
+from dlrun.node.store.remove import remove_tree
+
+from tests.unit.node.programs import run
+from tests.unit.node.trees import write
+
+
+@pytest.fixture
+def node(tmp_path):
+    """Three sets of 100 kB, `a` used longest ago."""
+    for name in ("a", "b", "c"):
+        write(os.fsencode(tmp_path / name / "f"), os.urandom(100_000))
+        assert (
+            run("stage", "--source", tmp_path / name, "--to", tmp_path / "node", "--name", name).status == 0
+        )
+        time.sleep(0.01)
+    return tmp_path / "node"
+
+
+def names(node):
+    found = json.loads(run("list", "--to", node, "--json").out)
+    assert found["version"] == 1
+    return [entry["name"] for entry in found["sets"]]
+
+
+def test_the_list_names_the_next_to_go_first(tmp_path, node):
+    assert names(node) == ["a", "b", "c"]
+    assert run("stage", "--source", tmp_path / "a", "--to", node, "--name", "a").status == 0
+    assert names(node) == ["b", "c", "a"]
+    first = json.loads(run("list", "--to", node, "--json").out)["sets"][0]
+    assert (first["bytes"], first["files"], first["users"], first["path"]) == (
+        100_000,
+        1,
+        [],
+        str(node / "b" / "data"),
+    )
+    assert "100 kB" in run("list", "--to", node).out
+
+
+def test_a_quota_evicts_the_least_recently_used(tmp_path, node):
+    write(os.fsencode(tmp_path / "d" / "f"), os.urandom(100_000))
+    found = run(
+        "stage", "--source", tmp_path / "d", "--to", node, "--name", "d", "--quota", "250k", "--json"
+    ).done()
+    assert found["notes"] == ["evicted `a`", "evicted `b`"]
+    assert names(node) == ["c", "d"]
+
+
+def test_a_set_in_use_is_never_evicted(tmp_path, node):
+    run("stage", "--source", tmp_path / "a", "--to", node, "--name", "a", "--job", "5", "--lasting", "1h")
+    assert names(node) == ["b", "c", "a"]
+    run("stage", "--source", tmp_path / "b", "--to", node, "--name", "b", "--job", "6", "--lasting", "1h")
+    refused = run("evict", "--to", node, "--name", "a")
+    assert (refused.status, "in use" in refused.err) == (1, True)
+    full = run("evict", "--to", node, "--quota", "0")
+    assert (full.status, "does not hold" in full.err) == (1, True)
+    assert names(node) == ["a", "b"]
+    assert "used by 5" in run("list", "--to", node).out
+    assert run("clean", "--to", node, "--job", "5").status == 0
+    assert run("evict", "--to", node, "--name", "a").out == "removed a\n"
+    assert names(node) == ["b"]
+
+
+def test_a_set_that_is_being_copied_is_not_evicted(node):
+    area = Area(str(node))
+    lock = area.try_lock(b"a")
+    assert not eviction.remove(area, b"a")
+    lock.close()
+    assert eviction.remove(area, b"a")
+    assert not (node / "a").exists()
+
+
+def test_room_on_the_disk_is_made_by_eviction_but_not_in_vain(node, monkeypatch):
+    area = Area(str(node))
+    full = 1000
+    monkeypatch.setattr(
+        "dlrun.node.store.space.free", lambda _: full + 100_000 * (3 - len(eviction.entries(area)))
+    )
+    assert [entry.name for entry in eviction.make_room(area, None, 900_000, 900_000, b"new")] == []
+    assert names(node) == ["a", "b", "c"], "all of them would be too few"
+    assert [entry.name for entry in eviction.make_room(area, None, 150_000, 150_000, b"new")] == [b"a", b"b"]
+    with pytest.raises(NoSpace, match="quota"):
+        eviction.make_room(area, 50_000, 1, 60_000, b"new")
+
+
+def test_what_a_dead_job_kept_for_itself_goes_when_the_next_one_comes(tmp_path, node):
+    common = ("--to", node, "--keep", "job", "--lasting")
+    run("stage", "--source", tmp_path / "a", "--name", "a", *common, "0.2s", "--job", "dead")
+    run("stage", "--source", tmp_path / "b", "--name", "b", *common, "1h", "--job", "alive")
+    area = Area(str(node))
+    uses.note(area, b"c", "rebooted", 3600, "job")
+    record = area.read_record(b"use.c@rebooted")
+    area.write_record(b"use.c@rebooted", dict(record, boot="an earlier boot"))
+    time.sleep(0.3)
+    run("stage", "--source", tmp_path / "b", "--to", node, "--name", "b")
+    assert names(node) == ["b"]
+    assert [use.job for use in uses.all_uses(area)] == ["alive"]
+
+
+def test_the_end_of_a_job_removes_what_it_kept_for_itself(tmp_path, node):
+    run("stage", "--source", tmp_path / "a", "--to", node, "--name", "a", "--keep", "job", "--job", "1")
+    run("stage", "--source", tmp_path / "b", "--to", node, "--name", "b", "--keep", "cache", "--job", "1")
+    run("stage", "--source", tmp_path / "c", "--to", node, "--name", "c", "--keep", "job", "--job", "1")
+    run("stage", "--source", tmp_path / "c", "--to", node, "--name", "c", "--keep", "job", "--job", "2")
+    assert run("clean", "--to", node, "--job", "1").out == "removed a\n"
+    assert names(node) == ["b", "c"]
+    assert run("clean", "--to", node, "--job", "2").out == "removed c\n"
+    assert run("clean", "--to", node, "--all").out == "removed b\n"
+    assert run("clean", "--to", tmp_path / "never-made", "--job", "2").status == 0
+    assert not (tmp_path / "never-made").exists()
+
+
+def test_half_built_sets_and_rubbish_are_cleaned_up(node):
+    control = node / ".dlrun"
+    for name in ("part.old", "part.young", "part.busy", "trash.9.9"):
+        (control / name / "data").mkdir(parents=True)
+        os.chmod(control / name / "data", 0o500)
+    for name in ("part.old", "part.busy"):
+        os.utime(control / name, (time.time() - 2 * eviction.STALE,) * 2)
+    lock = Area(str(node)).try_lock(b"busy")
+    assert run("clean", "--to", node).status == 0
+    assert sorted(path.name for path in control.glob("*.*") if path.is_dir()) == ["part.busy", "part.young"]
+    lock.close()
+    assert run("clean", "--to", node, "--all").status == 0
+    assert [path for path in control.iterdir() if path.is_dir()] == []
+    assert names(node) == []
+
+
+@pytest.fixture
+def wrong(monkeypatch):
+    """Sets this node's clock so many hours ahead, or behind."""
+    real = time.time
+
+    def by(hours):
+        monkeypatch.setattr(time, "time", lambda: real() + hours * 3600)
+
+    return by
+
+
+@pytest.mark.parametrize("hours", [-30, -5, 5, 30])
+def test_a_clock_that_is_wrong_or_put_right_ends_no_use(node, wrong, hours):
+    area = Area(str(node))
+    uses.note(area, b"a", "5", 3600.0, "job")
+    wrong(hours)
+    uses.note(area, b"b", "6", 3600.0, "job")
+    assert eviction.tidy(area) == []
+    assert (uses.users(area, b"a"), uses.users(area, b"b")) == (["5"], ["6"])
+    assert not eviction.remove(area, b"a")
+    wrong(0)
+    assert eviction.tidy(area) == []
+    assert [entry.name for entry in eviction.evict(area, lambda: False)] == [b"c"]
+
+
+@pytest.mark.parametrize("hours", [-30, 30])
+def test_what_was_used_last_goes_last_whatever_the_clock_says(node, wrong, hours):
+    area = Area(str(node))
+    wrong(hours)
+    uses.touch(area, b"a")
+    wrong(0)
+    uses.touch(area, b"b")
+    wrong(-hours)
+    uses.touch(area, b"c")
+    assert names(node) == ["a", "b", "c"]
+    uses.touch(area, b"a")
+    assert names(node) == ["b", "c", "a"]
+
+
+@pytest.mark.parametrize("hours", [-60, 60])
+def test_the_age_of_what_was_left_is_that_of_the_storage(node, wrong, hours):
+    area = Area(str(node))
+    for name in ("part.set", "buffer.set@7", "pack.set@7"):
+        (node / ".dlrun" / name).mkdir()
+    wrong(hours)
+    eviction.tidy(area)
+    left = {path.name for path in (node / ".dlrun").iterdir() if path.is_dir()}
+    assert left == {"part.set", "buffer.set@7", "pack.set@7"}
+
+
+def test_verify_finds_what_was_damaged_later(node):
+    assert run("verify", "--to", node, "--name", "a").status == 0
+    path = node / "a" / "data" / "f"
+    before = path.stat()
+    data = bytearray(path.read_bytes())
+    data[5000] ^= 1
+    path.write_bytes(data)
+    os.utime(path, ns=(before.st_mtime_ns, before.st_mtime_ns))
+    found = run("verify", "--to", node, "--name", "a")
+    assert (found.status, "`f`" in found.err) == (1, True)
+    assert run("verify", "--to", node, "--name", "none").status == 1
+
+
+@pytest.mark.parametrize("after", ["stat", "open", "listdir"])
+@pytest.mark.parametrize("other", ["removes", "takes over"])
+def test_rubbish_that_another_job_removes_at_the_same_time_goes(tmp_path, after, other):
+    """Jobs that end together clean one node together, and each takes what it finds for left behind."""
+    area = Area(str(tmp_path / "node"))
+    rubbish = tmp_path / "node/.dlrun/trash.1.0"
+    write(os.fsencode(rubbish / "sub" / "f"), b"x")
+    real, meanwhile = getattr(os, after), pytest.MonkeyPatch()
+
+    def then(*words, **more):
+        meanwhile.undo()  # once is enough
+        found = real(*words, **more)
+        taken = rubbish.rename(tmp_path / "taken")
+        if other == "removes":
+            shutil.rmtree(taken)
+        return found
+
+    meanwhile.setattr(os, after, then)
+    remove_tree(area.control, b"trash.1.0")
+    assert not rubbish.exists()
+    assert not (tmp_path / "taken/sub/f").exists() or after != "listdir"

@@ -1,0 +1,136 @@
+"""What is done for a source whose calls take long: many are under way, in many directories, and none is wasted."""
+
+import math
+import os
+import subprocess
+from collections import Counter
+from itertools import groupby
+
+import pytest
+from dlrun.node.blocks import hashing, reader
+from dlrun.node.blocks.blocks import Blocks
+from dlrun.node.blocks.reader import Reader
+from dlrun.node.source import selection, survey, walk
+
+from tests.unit.node.programs import command, environment, prepared
+from tests.unit.node.trees import snapshot, write
+
+FILES = 64  # in each directory
+
+
+def filled(tree, directories):
+    """Directories that are alike, so that the order in which the file system lists them does not matter."""
+    for directory in range(directories):
+        for number in range(FILES):
+            write(os.fsencode(tree / f"d{directory}" / f"{number:03}"), b"%d" % number)
+    return tree
+
+
+@pytest.fixture
+def many(tmp_path):
+    """A tree of enough directories to be anywhere in."""
+    return filled(tmp_path / "tree", 24)
+
+
+@pytest.fixture
+def tree(tmp_path):
+    """A small tree."""
+    return filled(tmp_path / "tree", 2)
+
+
+def judged(monkeypatch, slow):
+    """The walk finds its source slow at the first look at the clock, or never."""
+    monkeypatch.setattr(walk, "PROBE", math.inf)  # no clock
+    monkeypatch.setattr(walk.Walk, "_is_slow", lambda _: slow)
+
+
+def asked(monkeypatch, tree):
+    """Walk the tree with one thread of one process; the files in the order in which they were asked about."""
+    names, real = [], os.lstat
+    monkeypatch.setattr(walk, "WIDE", 1)
+    monkeypatch.setattr(walk, "MOST_HELPERS", 0)
+    monkeypatch.setattr(
+        os, "lstat", lambda path, **more: names.append(os.fsdecode(path)) or real(path, **more)
+    )
+    walk.Walk(selection.parse(str(tree)), walk.Options(xattrs=False)).run()
+    monkeypatch.undo()
+    return [os.path.relpath(name, tree) for name in names if not os.path.isdir(name)]
+
+
+def stretches(names):
+    """How often a directory was gone to."""
+    return len(list(groupby(names, os.path.dirname)))
+
+
+def test_a_walk_of_a_slow_source_is_spread_over_its_directories(many, monkeypatch):
+    judged(monkeypatch, slow=True)
+    names = asked(monkeypatch, many)
+    assert Counter(names).most_common(1)[0][1] == 1, "none is asked about twice"
+    assert len(names) == 24 * FILES
+    wide = names[FILES:]  # the first directory is asked about before the source is judged
+    assert stretches(wide) > 0.8 * len(wide) / walk.PIECE, (
+        "after a piece of one directory comes one of another"
+    )
+
+
+def test_a_walk_of_a_fast_source_finishes_a_directory_before_the_next(many, monkeypatch):
+    judged(monkeypatch, slow=False)
+    names = asked(monkeypatch, many)
+    assert len(names) == 24 * FILES
+    assert stretches(names) == 24
+
+
+def calls(tree, monkeypatch, slow):
+    """What a reader does with every file of the tree, in order."""
+    found, _ = survey.survey(selection.parse(str(tree)), walk.Options())
+    made, advise, readv = [], os.posix_fadvise, os.readv
+
+    def noted(name, call):
+        return lambda *words: made.append((name, words[1:] if name == "advise" else ())) or call(*words)
+
+    root = os.open(tree, os.O_RDONLY)
+    monkeypatch.setattr(reader.os, "posix_fadvise", noted("advise", advise))
+    monkeypatch.setattr(reader.os, "readv", noted("read", readv))
+    source = Reader(root, found, hashing.hasher("sha1"), slow=slow)
+    view = memoryview(bytearray(1 << 20))
+    for block in Blocks(found):
+        source.read(block, view)
+    monkeypatch.undo()
+    source.close()
+    os.close(root)
+    return made
+
+
+def test_of_a_slow_source_nothing_is_read_ahead(tree, monkeypatch):
+    made = calls(tree, monkeypatch, slow=True)
+    advised = ("advise", (0, 0, os.POSIX_FADV_RANDOM))
+    assert made == [advised, ("read", ())] * (2 * FILES), "before the first byte of each file"
+
+
+def test_a_fast_source_is_read_as_the_system_thinks_best(tree, monkeypatch):
+    assert calls(tree, monkeypatch, slow=False) == [("read", ())] * (2 * FILES)
+
+
+NOTED = """
+import math, os
+from dlrun.node.source import walk
+walk.PROBE, walk.Walk._is_slow = math.inf, lambda walk: {slow}
+log, real = os.open({log!r}, os.O_WRONLY | os.O_CREAT | os.O_APPEND), os.posix_fadvise
+def advise(descriptor, *words):
+    os.write(log, os.fsencode(os.readlink("/proc/self/fd/%d" % descriptor)) + b"\\n")
+    real(descriptor, *words)
+os.posix_fadvise = advise
+"""  # the walk judges its source as it is told to; which files are advised, by whatever process
+
+
+@pytest.mark.parametrize("slow", [True, False])
+def test_what_the_walk_found_is_what_the_copy_acts_on(tree, tmp_path, slow):
+    words = command("stage", "--source", tree, "--to", tmp_path / "to", "--name", "set")
+    prelude = NOTED.format(slow=slow, log=str(tmp_path / "log"))
+    done = subprocess.run(
+        prepared(words, prelude), env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    advised = [name for name in (tmp_path / "log").read_text().splitlines() if name.startswith(f"{tree}/")]
+    assert sorted(advised) == sorted(str(path) for path in tree.rglob("*") if path.is_file() and slow)
+    assert snapshot(tmp_path / "to" / "set" / "data") == snapshot(tree)

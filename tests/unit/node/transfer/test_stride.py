@@ -1,0 +1,70 @@
+"""What is passed on before all of it has come."""
+
+import queue
+import socket
+import time
+from types import SimpleNamespace
+
+from dlrun.node.blocks.blocks import Block
+from dlrun.node.blocks.buffer import BufferPool
+from dlrun.node.blocks.progress_board import ProgressBoard
+from dlrun.node.network import wire
+from dlrun.node.transfer.receive_blocks import Receiver
+from dlrun.node.transfer.stride import LAG, LEAST, MOST, Stride
+
+
+def test_a_stride_grows_on_a_fast_link_and_shrinks_on_a_slow_one():
+    stride = Stride()
+    for _ in range(10):
+        stride.judge(stride.size, LAG / 10)
+    assert stride.size == MOST
+    stride.judge(LEAST, LAG / 10)
+    stride.judge(stride.size, LAG)
+    assert stride.size == MOST, "neither a short one nor one in good time says anything"
+    for _ in range(10):
+        stride.judge(stride.size, LAG * 10)
+    assert stride.size == LEAST
+
+
+def test_a_size_is_found_for_every_link_and_kept():
+    for rate, size in ((12.5e6, 64), (25e6, 128), (50e6, 256), (125e6, 512), (1.25e9, 1024)):
+        stride, sizes = Stride(), []
+        for _ in range(20):
+            stride.judge(stride.size, stride.size / rate)
+            sizes.append(stride.size >> 10)
+        assert sizes[10:] == [size] * 10
+        assert size in (LEAST >> 10, MOST >> 10) or LAG / 2 < (size << 10) / rate < 2 * LAG
+
+
+def test_what_arrives_is_told_of_before_its_segment_is_complete():
+    """A chain starts in the time of N strides, not of N segments."""
+    ours, theirs = socket.socketpair()
+    key, length = bytes(32), 1 << 20
+    task = SimpleNamespace(
+        board=ProgressBoard(1, 1), blocks=[Block(0, 1, 0, length)], digests_length=lambda _: 0
+    )
+    arriving = queue.Queue()
+
+    def take(buffer):
+        buffer.retain()
+        arriving.put(buffer)
+
+    def nothing(*_):
+        pass
+
+    receiver = Receiver(theirs, key, task, BufferPool(2), lambda _: True, take, nothing, nothing, nothing)
+    ours.sendall(wire.Head(0, length, b"").pack(key) + wire.SEGMENT.pack(length) + bytes(LEAST))
+    buffer = arriving.get(timeout=60)
+    until(lambda: buffer.filled == LEAST)
+    ours.sendall(bytes(length - LEAST))
+    until(lambda: buffer.filled == length)
+    receiver.close()
+    ours.close()
+
+
+def until(so):
+    """Wait until something is so."""
+    end = time.monotonic() + 60
+    while not so():
+        assert time.monotonic() < end
+        time.sleep(0.005)
