@@ -20,6 +20,8 @@ from dlrun.model.text import Text
 NAME = "jax"
 TITLE = "JAX"
 LAUNCHERS: tuple[str, ...] = ()
+_READ = ("$SLURM_PROCID", "$OMPI_COMM_WORLD_RANK")
+"""Ranks that JAX reads by itself (jax/_src/clusters: slurm_cluster.py, ompi_cluster.py)."""
 ports = defaults.one_port
 comm_cores = defaults.no_comm_cores
 _SOURCE = "JAX 0.10, jax/_src/distributed.py"
@@ -43,7 +45,7 @@ def problems(
     installed: Installed,
 ) -> Sequence[Problem]:
     """A command that cannot know which process it is, where no scheduler tells JAX."""
-    tells = shape.launcher in ("srun", "openmpi") or protocol.RANK in (p for w in command for p in w.parts)
+    tells = shape.rank.code in _READ or protocol.RANK in (p for w in command for p in w.parts)
     if tells or shape.world_size == 1:
         return ()
     problem = Problem(

@@ -16,6 +16,9 @@ from dlrun.model.problem import Problem
 from dlrun.model.record import record
 from dlrun.model.text import Shell, Text
 
+ANY_MPI = "any MPI's"
+"""In `LAUNCHERS`: every launcher under which MPI_Init finds the other ranks."""
+
 RANK = Shell("$DLRUN_RANK")
 LOCAL_RANK = Shell("$DLRUN_LOCAL_RANK")
 LOCAL_SIZE = Shell("$DLRUN_LOCAL_SIZE")
@@ -55,7 +58,8 @@ def endpoints(offset: int, per_node: int, count: int, *, quoted: bool = False) -
 class Shape:
     """What a framework may know of the job: numbers, names, no addresses (those are shell expansions).
 
-    `ranks` is the placement of one node's ranks, empty where the plan does not bind them.
+    `ranks` is the placement of one node's ranks, empty where the plan does not bind them. `mpi` and `rank` are the
+    launcher's: whether MPI_Init works under it (None: if that MPI was built for it), and where it puts a process's rank.
     """
 
     nodes: int
@@ -68,6 +72,8 @@ class Shape:
     interface: str | None
     fabric: str | None
     launcher: str
+    mpi: bool | None
+    rank: Shell
     scheduler: str
 
 
@@ -114,7 +120,7 @@ class Framework(Protocol):
     TITLE: str
     Options: type
     LAUNCHERS: tuple[str, ...]
-    """Launchers that can start it; empty: all."""
+    """Launchers that can start it; empty: all; `ANY_MPI` stands for those under which MPI_Init works."""
 
     def roles(self, shape: Shape, command: Sequence[Text], options: Any) -> Sequence[Role]:
         """Every kind of process of the job; the one that is no service is the training itself."""

@@ -14,6 +14,11 @@ NAME = "hydra"
 IDENTITY = Identity(rank=Shell("$PMI_RANK"), local_rank=Shell("$MPI_LOCALRANKID"))
 UNSET: tuple[str, ...] = ("SLURM_EXPORT_ENV",)
 PLACE: Literal["allocation"] = "allocation"
+MPI = True
+STEPS = True
+CHOOSES_NODES = True
+ONE_LAYOUT = False
+ENROOT = False
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:

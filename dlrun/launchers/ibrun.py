@@ -20,6 +20,11 @@ NAME = "ibrun"
 IDENTITY = hydra.IDENTITY
 UNSET = ()
 PLACE: Literal["allocation"] = "allocation"
+MPI = True
+STEPS = True
+CHOOSES_NODES = False
+ONE_LAYOUT = True
+ENROOT = False
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:

@@ -20,6 +20,11 @@ NAME = "intelmpi"
 IDENTITY = hydra.IDENTITY
 UNSET = (*hydra.UNSET, "I_MPI_PIN_DOMAIN", "I_MPI_PIN_PROCESSOR_LIST")
 PLACE: Literal["allocation"] = "allocation"
+MPI = True
+STEPS = True
+CHOOSES_NODES = True
+ONE_LAYOUT = False
+ENROOT = False
 _REFERENCE = "Intel MPI Library Developer Reference"
 
 UNPINNED = Variable(

@@ -14,6 +14,11 @@ NAME = "local"
 IDENTITY = Identity(rank=Shell("$DLRUN_RANK"), local_rank=Shell("$DLRUN_LOCAL_RANK"))
 UNSET = ()
 PLACE: Literal["machine"] = "machine"
+MPI = False
+STEPS = False
+CHOOSES_NODES = False
+ONE_LAYOUT = False
+ENROOT = False
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:

@@ -18,6 +18,11 @@ NAME = "openmpi"
 IDENTITY = Identity(rank=Shell("$OMPI_COMM_WORLD_RANK"), local_rank=Shell("$OMPI_COMM_WORLD_LOCAL_RANK"))
 UNSET: tuple[str, ...] = ("SLURM_EXPORT_ENV",)
 PLACE: Literal["allocation"] = "allocation"
+MPI = True
+STEPS = True
+CHOOSES_NODES = True
+ONE_LAYOUT = False
+ENROOT = False
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:

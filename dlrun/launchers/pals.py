@@ -18,6 +18,11 @@ NAME = "pals"
 IDENTITY = Identity(rank=Shell("$PMI_RANK"), local_rank=Shell("${PALS_LOCAL_RANKID:-$PMI_LOCAL_RANK}"))
 UNSET = ()
 PLACE: Literal["allocation"] = "allocation"
+MPI = True
+STEPS = True
+CHOOSES_NODES = False
+ONE_LAYOUT = False
+ENROOT = False
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:

@@ -17,7 +17,8 @@ class Step:
 
     `beside` is true if other steps run at the same time; `bound` if the launcher itself must bind,
     giving each process `cores` cores, which are `cpus` as the scheduler counts (None: not known). With `chosen`
-    more nodes were granted than are to be used.
+    more nodes were granted than are to be used. Processes that `wait` are there for the job's end: they take no
+    memory from those beside them.
     """
 
     nodes: int
@@ -30,6 +31,7 @@ class Step:
     cores: int | None = None
     cpus: int | None = None
     chosen: bool = False
+    wait: bool = False
 
 
 class Launcher(Protocol):
@@ -41,6 +43,16 @@ class Launcher(Protocol):
     """Variables inherited from the batch job that would change what the launcher does."""
     PLACE: Literal["allocation", "machine"]
     """Where it can start ranks: on every granted node, or on this machine alone."""
+    MPI: bool | None
+    """True if MPI_Init finds the other ranks; None: if that MPI was built for it; False: it does not."""
+    STEPS: bool
+    """True if its processes, or the agents that start them, are steps of the scheduler."""
+    CHOOSES_NODES: bool
+    """True if it can start ranks on some of the granted nodes alone."""
+    ONE_LAYOUT: bool
+    """True if it knows one layout, the ranks': fewer processes fill the first nodes."""
+    ENROOT: bool
+    """True if it starts containers of `runtime: enroot` (srun's plug-in pyxis)."""
 
     def start(self, step: Step, site: LauncherSite) -> Sequence[Text]:
         """The launcher's arguments, up to the program that it starts."""

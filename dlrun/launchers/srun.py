@@ -26,6 +26,11 @@ UNSET = (
     "SLURM_EXPORT_ENV",
 )
 PLACE: Literal["allocation"] = "allocation"
+MPI: bool | None = None  # with the PMI plug-in that the MPI was built for
+STEPS = True
+CHOOSES_NODES = True
+ONE_LAYOUT = False
+ENROOT = True
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:
@@ -49,7 +54,8 @@ def start(step: Step, site: LauncherSite) -> Sequence[Text]:
     placed = [Text.of("--nodelist=", Shell("$first_host"))] if step.first_only else []
     if step.chosen and not step.first_only:
         placed = [Text.of("--nodelist=", Shell("$chosen_hosts"))]
-    return (*map(Text.of, words), *placed, *map(Text.of, site.arguments))
+    waiting = ("--overlap", "--mem=0") if step.wait else ()
+    return (*map(Text.of, words), *placed, *map(Text.of, (*site.arguments, *waiting)))
 
 
 def variables(site: LauncherSite) -> Sequence[Variable]:

@@ -17,6 +17,11 @@ NAME = "ssh"
 IDENTITY = Identity(rank=Shell("$DLRUN_RANK"), local_rank=Shell("$DLRUN_LOCAL_RANK"))
 UNSET = ()
 PLACE: Literal["allocation"] = "allocation"
+MPI = False
+STEPS = False
+CHOOSES_NODES = True
+ONE_LAYOUT = False
+ENROOT = False
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dlrun import backends
 from dlrun.errors import DlrunError, Invalid
 from dlrun.model.placement import Placement, PlacementRequest, Reserve
 from dlrun.model.plan import Binding
@@ -19,7 +20,7 @@ def bind(options: PlacementOptions, comm_cores: int, site: Site, layout: Layout,
         ledger.take("placement.bind", options.bind)
         _without_effect(f"`placement.bind` is `{options.bind}`", ledger)
         return Binding(mode=options.bind, because="as the spec says")
-    whole = layout.exclusive or site.scheduler.type == "local"
+    whole = layout.exclusive or backends.scheduler(site.scheduler.type).ON_THIS_MACHINE
     if options.bind == "auto" and not whole:
         because = (
             "nodes are shared with other jobs: which cores are granted is known only when the job starts"

@@ -89,7 +89,7 @@ def build(inputs: Inputs) -> Plan:
     known = command_line.Known(spec=spec, layout=layout, threads=threads, data=stored.data)
     commands = command_line.commands(known, points, ledger)
     _ask_framework(choice, shape, commands[0], inputs, ledger)
-    container = contain(spec, site, layout, inputs.directory, stored.data, choice.launcher.NAME, ledger)
+    container = contain(spec, site, layout, inputs.directory, stored.data, choice.launcher, ledger)
     of_fabric, of_nodes, of_check = _fabric_and_checks(spec, site, layout, choice.launcher, ledger)
     _stop(ledger, inputs)
     role_plans = roles.plan_roles(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dlrun.launchers.protocol import Launcher
 from dlrun.model.plan import ContainerPlan, DataPlan, Variable
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
@@ -31,17 +32,17 @@ def contain(
     layout: Layout,
     directory: str,
     data: Sequence[DataPlan],
-    launcher: str,
+    launcher: Launcher,
     ledger: Ledger,
 ) -> ContainerPlan | None:
     """The container's plan, None without one; the job directory, the work directory and all data are mounted."""
     wanted = spec.environment.container
     if wanted is None:
         return None
-    if wanted.runtime == "enroot" and launcher != "srun":
+    if wanted.runtime == "enroot" and not launcher.ENROOT:
         ledger.problem(
             "DLR031",
-            f"`runtime: enroot` is started by srun's pyxis plug-in, and the launcher is `{launcher}`",
+            f"`runtime: enroot` is started by srun's pyxis plug-in, and the launcher is `{launcher.NAME}`",
             "environment.container.runtime",
             "environment.container",
             help="use `runtime: apptainer`",

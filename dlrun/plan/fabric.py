@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from dlrun import backends
 from dlrun.fabrics import libraries, rules
 from dlrun.fabrics.rules import Choice, Job, Selection
 from dlrun.fabrics.table import Rule
@@ -155,7 +156,7 @@ def _lacking(unit: str, flag: str, spec: Spec, site: Site, ledger: Ledger) -> No
     keys = (f"environment.variables.{asks.name}",) if by_user else ("site",)
     way_out = (
         f"add `options: {{network: {flag}}}` under `resources:`"
-        if site.scheduler.type == "slurm"
+        if backends.scheduler(site.scheduler.type).NETWORK
         else f"add `--{flag}` to `launcher.arguments` of the site profile"
     )
     ledger.problem(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from dlrun import backends
 from dlrun.model.nearest import nearest
 from dlrun.model.site import Partition, Site
 from dlrun.model.spec import Spec
@@ -21,7 +22,7 @@ def check(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
     _share(spec, site, layout, ledger)
     _options(spec, site, layout, ledger)
     _batch(spec, layout, ledger)
-    if site.scheduler.type == "local" and layout.nodes > 1:
+    if layout.nodes > 1 and backends.scheduler(site.scheduler.type).ON_THIS_MACHINE:
         ledger.problem(
             "DLR010",
             f"site `{site.name}` is one machine, and the job wants {layout.nodes} nodes",
@@ -165,7 +166,7 @@ def _node(spec: Spec, layout: Layout, ledger: Ledger) -> None:
 
 def _share(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
     """On a shared node a scheduler grants what is asked for, and one core a rank where nothing is."""
-    whole = layout.exclusive or site.scheduler.type == "local"
+    whole = layout.exclusive or backends.scheduler(site.scheduler.type).ON_THIS_MACHINE
     raw = (*spec.resources.options, *site.scheduler.directives)
     if layout.cpus_per_rank is None and not whole and not any("cpus" in option for option in raw):
         ledger.problem(

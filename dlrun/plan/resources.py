@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Literal
 
+from dlrun import backends
 from dlrun.model.record import record
 from dlrun.model.site import NodeType, Partition, Site
 from dlrun.model.spec import Resources
@@ -203,7 +204,7 @@ def _memory(wanted: Resources, site: Site, node_type: NodeType | None, ledger: L
     if wanted.memory_per_node != "auto":
         return ledger.take(key, wanted.memory_per_node)
     match site.scheduler.memory:
-        case "all" if site.scheduler.type == "slurm":
+        case "all" if backends.scheduler(site.scheduler.type).WHOLE_MEMORY:
             return ledger.decide(
                 key, "all", "site-rule", f"{site.name}: jobs ask for the whole node's memory"
             )

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from dlrun import backends
 from dlrun.errors import Invalid
-from dlrun.frameworks.protocol import Framework, Role, Setting, Shape
+from dlrun.frameworks.protocol import ANY_MPI, Framework, Role, Setting, Shape
 from dlrun.launchers.protocol import Launcher, Step
 from dlrun.model.plan import Binding, LaunchPlan, RolePlan, Variable
 from dlrun.model.problem import InvalidFile, Problem
@@ -50,8 +50,8 @@ def choose(spec: Spec, site: Site, ledger: Ledger) -> Choice:
         ledger.decide("launcher", name, "site-launcher", f"the launcher of {site.name}")
     else:
         ledger.take("launcher", name)
-    if framework.LAUNCHERS and name not in framework.LAUNCHERS:
-        known = ", ".join(f"`{n}`" for n in framework.LAUNCHERS)
+    if not can_start(launcher, framework):
+        known = ", ".join(f"`{n}`" for n in backends.LAUNCHERS if can_start(backends.launcher(n), framework))
         ledger.problem(
             "DLR028",
             f"framework `{spec.framework}` cannot be started by launcher `{name}`",
@@ -59,7 +59,7 @@ def choose(spec: Spec, site: Site, ledger: Ledger) -> Choice:
             "framework",
             help=f"use one of {known} with `launcher:`",
         )
-    if launcher.PLACE == "machine" and site.scheduler.type != "local":
+    if launcher.PLACE == "machine" and not backends.scheduler(site.scheduler.type).ON_THIS_MACHINE:
         ledger.problem(
             "DLR028",
             f"launcher `{name}` starts ranks on one machine, and site `{site.name}` is a cluster",
@@ -67,6 +67,12 @@ def choose(spec: Spec, site: Site, ledger: Ledger) -> Choice:
             help="leave `launcher:` out to use the site's own",
         )
     return Choice(framework=framework, options=options, launcher=launcher)
+
+
+def can_start(launcher: Launcher, framework: Framework) -> bool:
+    """True if a launcher starts what a framework needs."""
+    known = framework.LAUNCHERS
+    return not known or launcher.NAME in known or (ANY_MPI in known and launcher.MPI is not False)
 
 
 def shape_of(site: Site, layout: Layout, choice: Choice, binding: Binding, threads: int | None) -> Shape:
@@ -84,6 +90,8 @@ def shape_of(site: Site, layout: Layout, choice: Choice, binding: Binding, threa
         interface=fabric.interfaces[0] if fabric and fabric.interfaces else None,
         fabric=fabric.name if fabric else None,
         launcher=choice.launcher.NAME,
+        mpi=choice.launcher.MPI,
+        rank=choice.launcher.IDENTITY.rank,
         scheduler=site.scheduler.type,
     )
 
@@ -107,15 +115,15 @@ def stage_launch(site: Site, layout: Layout, choice: Choice) -> tuple[Text, ...]
 def stage_keep(site: Site, layout: Layout, choice: Choice) -> tuple[Text, ...]:
     """The launch line, beside the training, of one process on each node that waits for the job's end; empty: none.
 
-    Once Slurm has been asked to end a job it starts no step any more, and MPI's launchers start their agents as steps.
-    So this one is a step of Slurm's own whatever starts the ranks; it takes no memory from theirs.
+    Once a scheduler with steps (Slurm) has been asked to end a job it starts none any more, and MPI's launchers start
+    their agents as steps. So this one is a step of the scheduler's own whatever starts the ranks.
     """
-    if site.scheduler.type != "slurm" or choice.launcher.NAME in ("ssh", "local"):
+    steps = backends.scheduler(site.scheduler.type).STEPS
+    if steps is None or not choice.launcher.STEPS:
         return ()
-    own = choice.launcher.NAME == "srun"
-    settings = site.launcher if own else LauncherSite(name="srun")
-    more = (*(() if own else ("--mpi=none",)), "--overlap", "--mem=0")
-    return (*backends.launcher("srun").start(_one_each(site, layout), settings), *map(Text.of, more))
+    own = steps == choice.launcher.NAME
+    settings = site.launcher if own else LauncherSite(name=steps, mpi="none")
+    return tuple(backends.launcher(steps).start(replace(_one_each(site, layout), wait=True), settings))
 
 
 def _one_each(site: Site, layout: Layout) -> Step:
@@ -126,16 +134,12 @@ def _one_each(site: Site, layout: Layout) -> Step:
     )  # fmt: skip
 
 
-_RANKS_ALONE = ("ibrun",)
-"""Launchers that know one layout, the ranks': fewer processes fill the first nodes (dlrun.launchers.ibrun)."""
-
-
 def check_layout(
     plans: Sequence[RolePlan], layout: Layout, choice: Choice, ledger: Ledger, *, staged: bool
 ) -> None:
     """Note what is to run otherwise often on each node than ranks do, where the launcher cannot lay that out."""
     name, ranks = choice.launcher.NAME, layout.ranks_per_node
-    if name not in _RANKS_ALONE or layout.nodes == 1:
+    if not choice.launcher.ONE_LAYOUT or layout.nodes == 1:
         return
     others = {
         f"`{role.name}`": role.per_node for role in plans if role.nodes == "all" and role.per_node != ranks

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dlrun import backends
 from dlrun.fabrics import libraries
 from dlrun.launchers.protocol import Launcher, Step
 from dlrun.model.hostlist import expand
@@ -21,18 +22,6 @@ TRANSPORT_LINES = "transport_lines.py"
 """The node program that reads what communication libraries say of themselves."""
 NODE_CHECKS = "node_checks.py"
 """The node program that checks nodes and chooses among them."""
-_CHOOSE = ("srun", "openmpi", "hydra", "intelmpi", "ssh")
-"""Launchers that are told the hosts."""
-
-NO_EXCLUDE = {
-    "openpbs": "PBS selects nodes by what they have and cannot be told which ones to avoid (OpenPBS's design proposal for it, "
-    "`node_filter`, rests), so the job itself leaves such a node out of those that it is granted",
-    "torque": "Torque selects nodes by what they have and cannot be told which ones to avoid, so the job itself leaves such "
-    "a node out of those that it is granted",
-}
-"""Schedulers without an exclude list, and what is done instead. OpenPBS: pbs_resources(7B), `select`; project wiki, pages
-51249415 and 52108208 (\"users submit jobs with a node-filter\"; stalled). Torque: qsub(1B), `-l nodes`."""
-
 TALKATIVE = {
     "gloo": (("GLOO_LOG_LEVEL", "INFO"),),
     "nccl": (("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "INIT,NET")),
@@ -121,11 +110,12 @@ def node_checks(
         return None
     ledger.take("resources.spare_nodes", layout.spare_nodes)
     leave_out: tuple[str, ...] = ()
-    if spec.resources.exclude and site.scheduler.type in NO_EXCLUDE:
+    scheduler = backends.scheduler(site.scheduler.type)
+    if spec.resources.exclude and scheduler.NO_EXCLUDE:
         leave_out = _hosts(spec.resources.exclude, ledger)
-        ledger.decide("resources.exclude", leave_out, "left-out-in-the-job", NO_EXCLUDE[site.scheduler.type],
+        ledger.decide("resources.exclude", leave_out, "left-out-in-the-job", scheduler.NO_EXCLUDE,
                       origin=ledger.origin("resources.exclude"))  # fmt: skip
-    if launcher.NAME not in _CHOOSE:
+    if not launcher.CHOOSES_NODES:
         ledger.problem(
             "DLR091",
             f"launcher `{launcher.NAME}` starts ranks on every granted node, and spare ones are to be left out",

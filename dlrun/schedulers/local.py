@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Literal
 
 from dlrun.model.job import JobStatus
 from dlrun.model.origin import Origin
@@ -24,6 +25,16 @@ SIGNALS_EARLY = False
 IDS_NAME_CLUSTER = True
 WRITES_IN_PLACE = True
 TELLS_OF_LOST_NODES = True  # there is one node
+ON_THIS_MACHINE = True
+STEPS = None
+LAUNCHER = "local"
+CLUSTER_KEY: Literal["pbs_server"] = "pbs_server"
+GPUS: Literal["ngpus"] = "ngpus"
+WHOLE_MEMORY = False
+NETWORK = None
+EXCLUDE = None
+NO_EXCLUDE = ""
+ALLOCATION = None
 
 
 def directives(

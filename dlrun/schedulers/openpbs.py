@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Literal
 
 from dlrun.errors import Invalid
 from dlrun.model.job import JobStatus, State
@@ -24,6 +25,7 @@ from dlrun.schedulers.pbs_clients import (
 )
 from dlrun.schedulers.pbs_directives import PREFIX
 from dlrun.schedulers.pbs_states import job_status
+from dlrun.schedulers.protocol import Allocation
 from dlrun.schedulers.refusals import find, says_only
 
 __all__ = [
@@ -52,6 +54,20 @@ SIGNALS_EARLY = False
 IDS_NAME_CLUSTER = True
 WRITES_IN_PLACE = True
 TELLS_OF_LOST_NODES = False
+ON_THIS_MACHINE = False
+STEPS = None
+LAUNCHER = "ssh"
+CLUSTER_KEY: Literal["pbs_server"] = "pbs_server"
+GPUS: Literal["ngpus"] = "ngpus"
+WHOLE_MEMORY = False
+NETWORK = None
+EXCLUDE = None
+ALLOCATION = Allocation(start="qsub -I", job_id="PBS_JOBID", hosts="PBS_NODEFILE")
+NO_EXCLUDE = (
+    "PBS selects nodes by what they have and cannot be told which ones to avoid (OpenPBS's design proposal for it, "
+    "`node_filter`, rests), so the job itself leaves such a node out of those that it is granted"
+)
+"""pbs_resources(7B), `select`; project wiki, pages 51249415 and 52108208 ("users submit jobs with a node-filter"; stalled)."""
 
 _NODE_LOST = (State.NODE_FAILED, "PBS lost the connection to a node")
 _NODE_RESTARTED = (State.NODE_FAILED, "PBS was restarted on the node")

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import Literal, Protocol
 
 from dlrun.model.job import JobStatus
 from dlrun.model.origin import Origin
 from dlrun.model.plan import Directive, Request
+from dlrun.model.record import record
 from dlrun.model.site import SchedulerSite
 from dlrun.model.text import Shell
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Allocation:
+    """How a shell gets an allocation (`start`), and which variables name it there: the job's id, and its nodes.
+
+    The latter as a number (`nodes`) or as a file with their names (`hosts`).
+    """
+
+    start: str
+    job_id: str
+    nodes: str | None = None
+    hosts: str | None = None
 
 
 class Scheduler(Protocol):
@@ -43,6 +57,26 @@ class Scheduler(Protocol):
     """True if the log asked for is there, and grows, while the job runs; else only the job script can do that."""
     TELLS_OF_LOST_NODES: bool
     """True if a job hears from the scheduler that a node of it died; else it asks each, after a failure, by ssh."""
+    ON_THIS_MACHINE: bool
+    """True if jobs are processes of this machine under dlrun's supervisor: one node, all of it the job's, no clients."""
+    STEPS: str | None
+    """The launcher whose processes are steps of the scheduler's own; None if it starts none."""
+    LAUNCHER: str
+    """The usual launcher of its sites."""
+    CLUSTER_KEY: Literal["cluster_name", "pbs_server"]
+    """The key of `recognise:` that has its cluster's name."""
+    GPUS: Literal["gpus_per_node", "ngpus"]
+    """How its sites usually ask for GPUs (`scheduler.gpus`)."""
+    WHOLE_MEMORY: bool
+    """True if a job can ask for all memory of its nodes, however much that is."""
+    NETWORK: str | None
+    """The option for the network's own settings, up to their names; None if it has none."""
+    EXCLUDE: str | None
+    """The option that keeps nodes from a job, up to their names; None if there is none."""
+    NO_EXCLUDE: str
+    """Why there is none, and what is done instead."""
+    ALLOCATION: Allocation | None
+    """Allocations in which a shell can run a job; None if there are none."""
 
     def directives(
         self,

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import Literal
 
 from dlrun.errors import OperationFailed
 from dlrun.model.text import Shell
+from dlrun.schedulers.protocol import Allocation
 from dlrun.schedulers.refusals import find, says_only
 from dlrun.schedulers.slurm_directives import PREFIX, array, directives
 from dlrun.schedulers.slurm_refusals import INVALID_ACCOUNT, REFUSALS
@@ -28,6 +30,16 @@ SIGNALS_EARLY = True
 IDS_NAME_CLUSTER = False
 WRITES_IN_PLACE = True
 TELLS_OF_LOST_NODES = True
+ON_THIS_MACHINE = False
+STEPS = "srun"
+LAUNCHER = "srun"
+CLUSTER_KEY: Literal["cluster_name"] = "cluster_name"
+GPUS: Literal["gpus_per_node"] = "gpus_per_node"
+WHOLE_MEMORY = True
+NETWORK = "--network="
+EXCLUDE = "--exclude="
+NO_EXCLUDE = ""
+ALLOCATION = Allocation(start="salloc", job_id="SLURM_JOB_ID", nodes="SLURM_JOB_NUM_NODES")
 
 
 def submit(script: str, *, check: bool = False) -> Sequence[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from dlrun.model.job import JobStatus, State
 from dlrun.model.text import Shell
@@ -21,6 +22,7 @@ from dlrun.schedulers.pbs_clients import (
 )
 from dlrun.schedulers.pbs_directives import PREFIX
 from dlrun.schedulers.pbs_states import job_status
+from dlrun.schedulers.protocol import Allocation
 from dlrun.schedulers.refusals import says_only
 from dlrun.schedulers.torque_directives import array, directives
 
@@ -54,6 +56,20 @@ SIGNALS_EARLY = False
 IDS_NAME_CLUSTER = True
 WRITES_IN_PLACE = False
 TELLS_OF_LOST_NODES = False
+ON_THIS_MACHINE = False
+STEPS = None
+LAUNCHER = "ssh"
+CLUSTER_KEY: Literal["pbs_server"] = "pbs_server"
+GPUS: Literal["ngpus"] = "ngpus"
+WHOLE_MEMORY = False
+NETWORK = None
+EXCLUDE = None
+ALLOCATION = Allocation(start="qsub -I", job_id="PBS_JOBID", hosts="PBS_NODEFILE")
+NO_EXCLUDE = (
+    "Torque selects nodes by what they have and cannot be told which ones to avoid, so the job itself leaves such a "
+    "node out of those that it is granted"
+)
+"""qsub(1B), `-l nodes`."""
 
 _CODES = {
     -1: (State.FAILED, "it could not be started"),

@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from dlrun import backends
 from dlrun.model.hostlist import expand, fold
 from dlrun.model.plan import Directive, Plan
-from dlrun.plan.runtime_checks import NO_EXCLUDE
 
 FILE = "bad-nodes"
-_OPTION = "--exclude="
 
 
 def read(directory: Path, now: float | None = None) -> dict[str, str]:
@@ -30,10 +29,11 @@ def read(directory: Path, now: float | None = None) -> dict[str, str]:
 
 
 def leave_out(plan: Plan, bad: Mapping[str, str]) -> Plan:
-    """The same plan without these nodes: the scheduler is told so (Slurm), or the job leaves them out by itself."""
+    """The same plan without these nodes: the scheduler is told so (if it can be), or the job leaves them out by itself."""
     if not bad:
         return plan
-    if plan.scheduler != "slurm":
+    option = backends.scheduler(plan.scheduler).EXCLUDE
+    if option is None:
         if plan.node_checks is None:
             return plan
         known = tuple(dict.fromkeys([*plan.node_checks.leave_out, *bad]))
@@ -41,13 +41,13 @@ def leave_out(plan: Plan, bad: Mapping[str, str]) -> Plan:
     request = replace(plan.request, exclude=tuple(dict.fromkeys([*plan.request.exclude, *bad])))
     because = f"they failed this job's checks: {'; '.join(f'{host} {why}' for host, why in bad.items())}"
     new = Directive(
-        text=f"{_OPTION}{fold(h for name in request.exclude for h in expand(name))}", because=because
+        text=f"{option}{fold(h for name in request.exclude for h in expand(name))}", because=because
     )
-    others = tuple(d for d in plan.directives if not d.text.startswith(_OPTION))
+    others = tuple(d for d in plan.directives if not d.text.startswith(option))
     return replace(plan, request=request, directives=(*others, new))
 
 
 def how(plan: Plan) -> str:
     """What to add where nodes are said to be left out: nothing if the scheduler can be told so."""
-    because = NO_EXCLUDE.get(plan.scheduler)
+    because = backends.scheduler(plan.scheduler).NO_EXCLUDE
     return f" ({because})" if because else ""

@@ -26,17 +26,31 @@ def open_transport(host: str, kind: str | None = None, *, prompt: bool | None = 
             f"`{host}` is no host name", help="name the login node as ssh knows it, such as `me@login`"
         )
     asking = may_prompt() if prompt is None else prompt and may_prompt()
-    if kind == "local":
-        from dlrun.effects.transport.local import LocalTransport  # noqa: PLC0415
+    made = _KINDS.get(kind or "", _openssh)
+    if made is _openssh and shutil.which("ssh") is None:
+        made = _paramiko
+    return made(host, asking)
 
-        return LocalTransport(host)
-    if kind == "paramiko" or shutil.which("ssh") is None:
-        from dlrun.effects.transport.paramiko import ParamikoTransport  # noqa: PLC0415 - half a second
 
-        return ParamikoTransport(host, prompt=asking)
+def _local(host: str, _: bool) -> Transport:
+    from dlrun.effects.transport.local import LocalTransport  # noqa: PLC0415
+
+    return LocalTransport(host)
+
+
+def _openssh(host: str, prompt: bool) -> Transport:
     from dlrun.effects.transport.openssh import OpenSshTransport  # noqa: PLC0415
 
-    return OpenSshTransport(host, prompt=asking)
+    return OpenSshTransport(host, prompt=prompt)
+
+
+def _paramiko(host: str, prompt: bool) -> Transport:
+    from dlrun.effects.transport.paramiko import ParamikoTransport  # noqa: PLC0415 - half a second
+
+    return ParamikoTransport(host, prompt=prompt)
+
+
+_KINDS = {"local": _local, "openssh": _openssh, "paramiko": _paramiko}
 
 
 def may_prompt(environment: Mapping[str, str] = os.environ) -> bool:

@@ -10,9 +10,6 @@ from dlrun.model.installed import Installed
 from dlrun.model.problem import Problem
 from dlrun.model.text import Shell, Text
 
-MPI_LAUNCHERS = ("srun", "openmpi", "hydra", "intelmpi", "pals", "ibrun")
-"""Launchers under which MPI_Init finds the other ranks."""
-
 
 def settings(source: str, *said: tuple[str, str | Shell | Text, str]) -> tuple[Setting, ...]:
     """Variables from (name, value, because), all by the same source."""

@@ -30,6 +30,11 @@ _MODULES = {
     "paddle.distributed.launch": "paddle.distributed.launch",
 }
 
+_SEPARATE = {"accelerate": "--cpu"}
+"""Options of launchers by which each process trains a copy of its own."""
+_SUBCOMMANDS = {"accelerate": "launch"}
+"""Programs that launch by one of several subcommands."""
+
 
 def problems(shape: Shape, command: Sequence[Text]) -> Sequence[Problem]:
     """A command that is itself a launcher; with one rank a node it may be meant, so that is a warning."""
@@ -40,7 +45,7 @@ def problems(shape: Shape, command: Sequence[Text]) -> Sequence[Problem]:
     if python is not None and len(rest) > 1 and rest[0].literal == "-m":
         name = _MODULES.get(rest[1].literal or "", "")
         arguments = [word.literal or "" for word in rest[2:]]
-    if name == "accelerate" and "--cpu" in _before_script(arguments):
+    if (alone := _SEPARATE.get(name)) and alone in _before_script(arguments):
         problem = Problem(
             code="DLR046",
             message="`accelerate launch --cpu` trains one separate copy in each process, without a word",
@@ -48,9 +53,8 @@ def problems(shape: Shape, command: Sequence[Text]) -> Sequence[Problem]:
         )
         return (problem,)
     way_out = _PROGRAMS.get(name)
-    if way_out is None or (
-        name == "accelerate" and words[0].endswith("accelerate") and "launch" not in words
-    ):
+    launching = _SUBCOMMANDS.get(name)
+    if way_out is None or (launching and words[0].endswith(name) and launching not in words):
         return ()
     problem = Problem(
         code="DLR042",

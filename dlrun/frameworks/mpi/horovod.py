@@ -115,7 +115,7 @@ def problems(
 ) -> Sequence[Problem]:
     """An MPI controller where no MPI starts the ranks, and options of horovodrun without it."""
     found = own_agent.problems(shape, options, program="horovodrun", even=False)
-    if options.controller == "mpi" and not options.agent and shape.launcher not in defaults.MPI_LAUNCHERS:
+    if options.controller == "mpi" and not options.agent and shape.mpi is False:
         message = f"`horovod.controller: mpi` needs an MPI's launcher, and `{shape.launcher}` is none"
         way_out = "leave `controller:` out, or use `launcher: openmpi` or another MPI's"
         found.append(Problem(code="DLR028", message=message, help=way_out))
@@ -147,10 +147,10 @@ def _agent(
 
 
 def _controller(shape: Shape, options: Options) -> str:
-    """Plain srun starts MPI programs only with the right PMI plug-in: there, Gloo always works."""
+    """Gloo always works; MPI does where the launcher is its own (plain srun needs the right PMI plug-in)."""
     if options.controller != "auto":
         return options.controller
-    return "mpi" if shape.launcher in defaults.MPI_LAUNCHERS and shape.launcher != "srun" else "gloo"
+    return "mpi" if shape.mpi else "gloo"
 
 
 def _gloo(shape: Shape) -> tuple[Setting, ...]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dlrun.frameworks import protocol
 from dlrun.frameworks.common import defaults
 from dlrun.frameworks.protocol import Role, Shape
 from dlrun.model.keys import key
@@ -15,7 +16,7 @@ from dlrun.model.text import Text
 
 NAME = "ibm_ddl"
 TITLE = "IBM Distributed Deep Learning"
-LAUNCHERS = defaults.MPI_LAUNCHERS
+LAUNCHERS = (protocol.ANY_MPI,)
 ports = defaults.no_ports
 comm_cores = defaults.no_comm_cores
 problems = defaults.no_problems

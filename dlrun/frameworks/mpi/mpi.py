@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from dlrun.frameworks import protocol
 from dlrun.frameworks.common import defaults
 from dlrun.frameworks.protocol import Role, Shape
 from dlrun.model.text import Text
 
 NAME = "mpi"
 TITLE = "MPI program"
-LAUNCHERS = defaults.MPI_LAUNCHERS
+LAUNCHERS = (protocol.ANY_MPI,)
 ports = defaults.no_ports
 comm_cores = defaults.no_comm_cores
 problems = defaults.no_problems

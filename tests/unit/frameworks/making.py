@@ -6,6 +6,7 @@ import os
 import subprocess
 from pathlib import Path
 
+from dlrun import backends
 from dlrun.frameworks.protocol import Shape
 from dlrun.model.installed import Installed
 from dlrun.model.placement import RankPlacement
@@ -25,7 +26,9 @@ def shape(**changes) -> Shape:
         "nodes": 2, "ranks_per_node": 2, "world_size": 4, "gpus_per_node": 0, "threads": 8, "cores_per_node": 16,
         "ranks": (), "interface": None, "fabric": None, "launcher": "ssh", "scheduler": "openpbs",
     }  # fmt: skip
-    return Shape(**usual | changes)
+    usual |= changes
+    launcher = backends.launcher(usual["launcher"])
+    return Shape(**{"mpi": launcher.MPI, "rank": launcher.IDENTITY.rank} | usual)
 
 
 def placed(*comm: tuple[int, ...], cores=((0, 1), (4, 5)), siblings=()) -> tuple[RankPlacement, ...]:

@@ -32,4 +32,4 @@ def find(name: str) -> Format:
     """The format of a name; raises Invalid if there is none."""
     if name not in FORMATS:
         raise Invalid(f"no format `{name}`", help=f"formats are {', '.join(FORMATS)}")
-    return cast("Format", import_module(f"dlrun.render.affinity.formats.registry.as_{name}"))
+    return cast("Format", import_module(f"dlrun.render.affinity.formats.as_{name}"))
