@@ -87,12 +87,6 @@ class TrailingCommand(click.Command):
     "--gpus-per-rank", type=click.IntRange(min=0), help="Default: share all GPUs out; 0: a CPU job."
 )
 @click.option(
-    "--gpu-binding",
-    type=click.Choice(["visible", "all", "scheduler"]),
-    help="Which GPUs a rank sees: its own alone (set by a variable), all, or what the scheduler shows it; default: the "
-    "site's `gpu_binding`, else visible.",
-)
-@click.option(
     "--locality", type=click.Choice(["strict", "balance"]), help="Stay by the GPU, or use all cores."
 )
 @click.option("--l3-borders", type=click.Choice(["free", "strict"]), help="May a rank straddle two caches?")

@@ -30,7 +30,7 @@ from dlrun.model.text import Text
 from dlrun.model.topology import Topology
 from dlrun.model.units import Duration
 from dlrun.plan import binding as bindings
-from dlrun.plan import cost, endings, environment, fabric, roles
+from dlrun.plan import cost, endings, environment, fabric, likely_mistakes, roles
 from dlrun.plan.command import command_line, sweep
 from dlrun.plan.container import contain, gpu_variables, launch_arguments
 from dlrun.plan.data import storage
@@ -92,6 +92,7 @@ def build(inputs: Inputs) -> Plan:
     container = contain(spec, site, layout, inputs.directory, stored.data, choice.launcher, ledger)
     of_fabric, of_nodes, of_check = _fabric_and_checks(spec, site, layout, choice.launcher, ledger)
     _stop(ledger, inputs)
+    likely_mistakes.check(spec, layout, binding, points, ledger)
     role_plans = roles.plan_roles(
         shape, commands[0], site, layout, choice, binding, launch_arguments(container, inputs.directory),
         given={*spec.environment.variables, *site.environment.variables, *(v.name for v in of_fabric)},

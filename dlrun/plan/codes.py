@@ -355,5 +355,29 @@ CODES: dict[str, tuple[str, str]] = {
         "`fabric_check` compares the transports that libraries log with those of the site's fabric. It needs a fabric that "
         "dlrun knows (or `fabric.expect` in the profile) and logging by the library, such as `NCCL_DEBUG=INFO`.",
     ),
+    "DLR100": (
+        "shell text where no shell reads it",
+        "`command` is a list of arguments that the program gets exactly as written, and values of `environment.variables` are "
+        "set exactly as written: `$NAME`, `~`, pipes and redirections mean nothing there. Let bash read the command "
+        '(`[bash, -c, "…"]`), or set a variable by a line of `environment.setup`.',
+    ),
+    "DLR101": (
+        "a sweep parameter that nothing uses",
+        "Each point of a sweep differs from the others only by what `{{ NAME }}` in the command becomes. A parameter that is not "
+        "in the command multiplies the number of runs without changing them.",
+    ),
+    "DLR102": (
+        "two Python environments",
+        "`environment.conda` is activated first, then `environment.venv`, whose Python is then first on `PATH`.",
+    ),
+    "DLR103": (
+        "GPUs that nobody uses",
+        "Whole nodes are charged with their GPUs, whether the job requests them or not.",
+    ),
+    "DLR104": (
+        "more or fewer cores requested than used",
+        "Where the plan binds ranks, their number of cores follows from the node's topology and `placement`. "
+        "`cpus_per_rank` then only changes what the scheduler is asked for.",
+    ),
 }
 """Code -> title, explanation."""

@@ -155,6 +155,6 @@ def test_explain_tells_what_a_key_that_nobody_wrote_is_for(tmp_path, monkeypatch
     assert cli.run(["explain", "placement.locality", "spec.yaml"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("placement.locality = strict\n")
-    assert "nobody set it: strict: a GPU's rank stays on the cores next to it" in shown
+    assert "nobody set it: strict: ranks use only cores local to their GPU" in shown
     assert cli.run(["explain", "placement.localty", "spec.yaml"]) == 2
     assert "nothing is known of `placement.localty`" in capsys.readouterr().err
