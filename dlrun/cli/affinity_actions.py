@@ -20,8 +20,7 @@ from dlrun.effects.affinity.inputs import Start, as_a_rank, on_this_machine, sta
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.cpuset import format_list
 from dlrun.model.local_rank import local_rank
-from dlrun.model.placement import Placement, PlacementRequest
-from dlrun.model.spec import PlacementOptions
+from dlrun.model.placement import Placement, PlacementOptions, PlacementRequest
 from dlrun.plan.affinity import place
 from dlrun.plan.affinity.presets import PRESETS, Preset, default_comm_cores, preset
 from dlrun.plan.binding import PLANNED, request_of

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from dlrun.model.keys import BACK_END, OPTION_NAME, PLAIN, VARIABLE_NAME, key
+from dlrun.model.placement import PlacementOptions
 from dlrun.model.record import record
 from dlrun.model.units import Bytes, Duration
 
@@ -70,56 +71,6 @@ class Resources:
         pattern=PLAIN,
         names=OPTION_NAME,
     )
-
-
-@record(frozen=True, slots=True, kw_only=True)
-class PlacementOptions:
-    """CPU, memory and GPU binding of ranks; the defaults suit synchronous data-parallel training."""
-
-    bind: Literal["auto", "plan", "job", "scheduler", "none"] = key(
-        "what binds the ranks: plan (the table in the plan), job (equal shares of the granted cores), "
-        "scheduler, or none; auto: plan on whole nodes of known topology, else job",
-        default="auto",
-    )
-    threads: int | Auto = key(
-        "compute threads of each rank (OMP_NUM_THREADS); auto: one per compute core",
-        default="auto",
-        minimum=1,
-    )
-    comm_cores: int | Auto = key(
-        "cores of each rank reserved for communication threads; auto: as many as the framework needs",
-        default="auto",
-        minimum=0,
-    )
-    loader_cores: int = key("cores of each rank reserved for data-loading processes", default=0, minimum=0)
-    comm_policy: Literal["own", "spread"] = key(
-        "own: communication cores in the rank's own package; spread: distributed over all packages",
-        default="own",
-    )
-    smt: Literal["one", "all"] = key("hardware threads of each core to use: one or all", default="one")
-    rank_order: Literal["gpu", "numa"] = key(
-        "order of local ranks: by GPU index or by NUMA node", default="gpu"
-    )
-    memory: Literal["strict", "preferred", "none"] = key(
-        "NUMA memory policy of each rank", default="preferred"
-    )
-    reserve: str = key(
-        "cores to leave idle in addition to those the site reserves: a CPU list, `first-core-per-l3` or `N-per-node`",
-        default="none",
-        pattern=r"none|first-core-per-l3|[0-9]+-per-node|[0-9]+(-[0-9]+)?(:[0-9]+)?(,[0-9]+(-[0-9]+)?(:[0-9]+)?)*",
-        expected="a CPU list such as `0,64-71`, `first-core-per-l3`, `N-per-node` or `none`",
-    )
-    locality: Literal["strict", "balance"] = key(
-        "strict: ranks use only cores local to their GPU, even if other cores stay idle; balance: all cores are used, "
-        "some of them further from the rank's GPU",
-        default="strict",
-    )
-    l3_borders: Literal["free", "strict"] = key(
-        "free: a rank may span two last-level caches where that gives every rank one more core; strict: never, where "
-        "whole caches can be assigned",
-        default="free",
-    )
-    oversubscribe: bool = key("allow ranks to share cores if there are fewer cores than ranks", default=False)
 
 
 @record(frozen=True, slots=True, kw_only=True)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dlrun import backends
 from dlrun.errors import DlrunError, Invalid
-from dlrun.model.placement import Placement, PlacementRequest, Reserve
+from dlrun.model.placement import Placement, PlacementOptions, PlacementRequest, Reserve
 from dlrun.model.plan import Binding
 from dlrun.model.site import GpuBinding, Site
-from dlrun.model.spec import PlacementOptions
 from dlrun.model.topology import Topology
 from dlrun.model.units import many
 from dlrun.plan.decisions import Ledger

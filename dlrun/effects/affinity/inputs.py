@@ -11,7 +11,7 @@ from dlrun import backends
 from dlrun.effects.affinity.bind import launcher_cpus
 from dlrun.effects.inputs.topology import DirectoryTree, granted_cpus, live_topology, topology_from
 from dlrun.errors import Invalid
-from dlrun.model.spec import PlacementOptions
+from dlrun.model.placement import PlacementOptions
 from dlrun.model.topology import Topology
 from dlrun.model.units import many
 

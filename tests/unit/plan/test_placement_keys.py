@@ -9,8 +9,8 @@ from dlrun.cli import main as cli
 from dlrun.cli.affinity_actions import KEYS
 from dlrun.cli.tune_affinity import command
 from dlrun.config.hints import keys
+from dlrun.model.placement import PlacementOptions
 from dlrun.model.problem import InvalidFile
-from dlrun.model.spec import PlacementOptions
 from tests.making import decided, plan_of
 
 SITE = """\
