@@ -59,6 +59,8 @@ def show_jobs(rows: list[tuple[str, ...]]) -> None:
 
 def rows_of(job: Job, states: list[JobStatus]) -> list[tuple[str, ...]]:
     """A job's lines of the table, one a run; a point of a sweep has its index after the id."""
+    if job.damage is not None:
+        return [(job.directory.name, "-", job.site, f"damaged: {job.damage}", "-", "-", "-", "-")]
     if not states:
         return [(job.directory.name, "-", job.site, "not submitted", "-", "-", "-", "-")]
     return [_row(job, one) for one in states]

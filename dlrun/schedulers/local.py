@@ -16,6 +16,7 @@ NAME = "local"
 PREFIX = ""
 CLIENT = "bash"
 JOB_ID = Shell("${DLRUN_LOCAL_JOB:-$$}")
+ID = r"[1-9][0-9]{0,9}\.[0-9]{1,20}"
 ARRAY_INDEX = Shell("${DLRUN_LOCAL_INDEX:-}")
 RESTARTS = Shell("${DLRUN_LOCAL_RESTART:-0}")
 HOSTS = "printf '%s\\n' \"$host\""

@@ -12,6 +12,7 @@ from dlrun.model.text import Shell
 from dlrun.schedulers import qstat
 from dlrun.schedulers.openpbs_directives import array, directives
 from dlrun.schedulers.pbs_clients import (
+    ID,
     REFUSALS,
     cancel,
     cluster,
@@ -29,6 +30,7 @@ from dlrun.schedulers.protocol import Allocation
 from dlrun.schedulers.refusals import find, says_only
 
 __all__ = [
+    "ID",
     "PREFIX",
     "array",
     "cancel",

@@ -54,10 +54,14 @@ REFUSALS = {
 """Regular expressions for what the clients print, with advice; from pbs_messages.c and qsub.c of OpenPBS 23.06."""
 
 
+ID = r"[0-9]{1,12}(?:\[\])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,253}[A-Za-z0-9])?)?"
+"""Regular expression of job ids: `123.server`, `123[].server`."""
+
+
 def submitted(stdout: str) -> str:
     """The job id that qsub printed (`123.server`, `123[].server`), among whatever a site prints around it."""
     for line in reversed(stdout.splitlines()):
-        if re.fullmatch(r"\d+(\[\])?(\.[\w.-]+)?", line.strip()):
+        if re.fullmatch(ID, line.strip()):
             return line.strip()
     message = "qsub printed no job id"
     raise OperationFailed(message, help="`qstat -u $USER` shows whether the job is there")

@@ -39,6 +39,8 @@ class Scheduler(Protocol):
     """The program that submits, for the message when it is not installed."""
     JOB_ID: Shell
     """The job's id as it was submitted, inside the job; tasks of an array share it."""
+    ID: str
+    """Regular expression of the ids that it gives; a record with another is not believed."""
     ARRAY_INDEX: Shell
     """The array task's index inside the job, or the empty string."""
     RESTARTS: Shell

@@ -19,6 +19,7 @@ __all__ = ["PREFIX", "array", "directives", "parse_history", "parse_queue"]
 NAME = "slurm"
 CLIENT = "sbatch"
 JOB_ID = Shell("${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}")
+ID = "[0-9]{1,12}"
 ARRAY_INDEX = Shell("${SLURM_ARRAY_TASK_ID:-}")
 RESTARTS = Shell("${SLURM_RESTART_COUNT:-0}")
 HOSTS = 'scontrol show hostnames "$SLURM_JOB_NODELIST"'

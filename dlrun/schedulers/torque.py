@@ -10,6 +10,7 @@ from dlrun.model.text import Shell
 from dlrun.schedulers import qstat
 from dlrun.schedulers.openpbs import HOSTS, accounts, advice, estimate, submit
 from dlrun.schedulers.pbs_clients import (
+    ID,
     cancel,
     cluster,
     hold,
@@ -28,6 +29,7 @@ from dlrun.schedulers.torque_directives import array, directives
 
 __all__ = [
     "HOSTS",
+    "ID",
     "PREFIX",
     "accounts",
     "advice",

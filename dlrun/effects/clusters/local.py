@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import dlrun.node
-from dlrun.effects.records.jobs import Job, read_json
+from dlrun.effects.records.belief import read_json
+from dlrun.effects.records.jobs import Job
 from dlrun.errors import OperationFailed
 from dlrun.model.job import JobStatus, State
 
@@ -81,6 +82,19 @@ def alive(job_id: str) -> bool:
     return pid.isdigit() and started != "" and _start_time(int(pid)) == started
 
 
+def supervises(job_id: str, directory: Path) -> bool:
+    """True while it runs, and is the supervisor of the job in this directory: no other process is ever ended."""
+    process = Path("/proc") / job_id.partition(".")[0]
+    if not alive(job_id):
+        return False
+    try:
+        words = (process / "cmdline").read_bytes().split(b"\0")
+        same = (process / "cwd").samefile(directory)
+    except OSError:
+        return False
+    return same and len(words) > 3 and Path(os.fsdecode(words[3])).name == _SUPERVISOR.name
+
+
 def status(job: Job) -> list[JobStatus]:
     """The state of each run, from the process table and the job directory alone."""
     if job.job_id is None:
@@ -95,7 +109,7 @@ def cancel(job: Job, tasks: Sequence[int] | None = None, *, patience: float = 40
     A supervisor that does not obey within `patience` seconds raises OperationFailed.
     """
     job_id = str(job.job_id)
-    if not alive(job_id):
+    if not supervises(job_id, job.directory):
         return False
     pid = int(job_id.partition(".")[0])
     if tasks is None:

@@ -18,7 +18,8 @@ from dlrun.effects.diagnosis.patterns import BY_NOTE, BY_STATE, SIGNALS, Evidenc
 from dlrun.effects.logs import files as log_files
 from dlrun.effects.queue import status
 from dlrun.effects.records import outcome
-from dlrun.effects.records.jobs import Job, read_json
+from dlrun.effects.records.belief import read_json
+from dlrun.effects.records.jobs import Job
 from dlrun.effects.transport.protocol import TransportFailed
 from dlrun.model.cpuset import format_list
 from dlrun.model.job import JobStatus, State

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from dlrun.effects.jobs.submit import submit
 from dlrun.effects.queue import status
-from dlrun.effects.records import jobs
-from dlrun.effects.records.jobs import EARLIER, LATER, Job, read_json, write_json
+from dlrun.effects.records import belief, jobs
+from dlrun.effects.records.belief import read_json
+from dlrun.effects.records.jobs import EARLIER, LATER, Job, write_json
 from dlrun.errors import Invalid
 from dlrun.model.job import JobStatus, State
 from dlrun.plan.command.sweep import subset
@@ -20,12 +21,21 @@ from dlrun.plan.command.sweep import subset
 
 def later(job: Job) -> list[tuple[Job, tuple[int, ...]]]:
     """The jobs that ran points of this one again, oldest first, each with those points."""
-    found = []
-    for entry in (read_json(job.directory / LATER) or {}).get("jobs", ()):
-        other = jobs.load(Path(entry["directory"]))
-        if other is not None:
-            found.append((other, tuple(entry["points"])))
-    return found
+    entries = (read_json(job.directory / LATER) or {}).get("jobs")
+    found = (_noted(entry, job.array or 1) for entry in (entries if isinstance(entries, list) else ()))
+    return [one for one in found if one is not None]
+
+
+def _noted(entry: object, count: int) -> tuple[Job, tuple[int, ...]] | None:
+    """The job of a note and the points of a sweep of `count` that it has; None if there is no such job."""
+    try:
+        if isinstance(entry, dict) and (place := belief.text(entry, "directory")):
+            other = jobs.load(Path(place))
+            if other is not None and other.damage is None:
+                return other, belief.indices(entry.get("points"), count)
+    except belief.Damaged:
+        pass
+    return None
 
 
 def statuses(job: Job) -> list[tuple[Job, int | None, JobStatus]]:
@@ -74,8 +84,8 @@ def run_again(job: Job, points: Sequence[int], say: Callable[[str], None]) -> Jo
 
 def _root(job: Job, points: Sequence[int]) -> tuple[Job, tuple[int, ...]]:
     """The sweep that these points belong to at first, and their numbers there."""
-    record = read_json(job.directory / EARLIER)
-    root = jobs.load(Path(record["directory"])) if record else None
-    if record is None or root is None:
+    found = _noted(read_json(job.directory / EARLIER), 1 << 30)
+    if found is None or max(points, default=-1) >= len(found[1]):
         return job, tuple(points)
-    return root, tuple(record["points"][point] for point in points)
+    root, numbers = found
+    return root, tuple(numbers[point] for point in points)

@@ -11,7 +11,8 @@ from pathlib import Path
 from dlrun.effects.logs import copies as log_copies
 from dlrun.effects.logs import files as log_files
 from dlrun.effects.queue import rerun
-from dlrun.effects.records.jobs import Job, read_json
+from dlrun.effects.records.belief import read_json
+from dlrun.effects.records.jobs import Job
 from dlrun.effects.records.outcome import STATE
 from dlrun.model.job import JobStatus, State
 from dlrun.model.plain import from_plain

@@ -13,12 +13,16 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from dlrun.effects.records import belief
+from dlrun.effects.records.belief import read_bytes, read_json
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.plain import from_plain
 from dlrun.model.plan import Plan
 from dlrun.model.record import record
 
 SUBMISSION = "submission.json"
+_ID = "job-id"
+_FOREIGN = "belongs to"
 LATER = "again.json"
 """In a sweep's directory: the jobs that ran points of it again."""
 EARLIER = "again-of.json"
@@ -45,7 +49,8 @@ class Job:
     """One job directory. `job_id` is the scheduler's, None if it was never submitted.
 
     `cluster` is where this id is valid (None in older records), `host` where the job was submitted.
-    With `remote` it is the record of a job on a login node, and its files are copies.
+    With `remote` it is the record of a job on a login node, and its files are copies. `damage` is why the record is
+    not believed; then it has no id, and nothing can be done with the job.
     """
 
     directory: Path
@@ -58,6 +63,7 @@ class Job:
     host: str | None = None
     remote: Remote | None = None
     cluster: str | None = None
+    damage: str | None = None
 
     def run_directories(self) -> list[Path]:
         """The directory of each run: the job's own, or one for each point of a sweep."""
@@ -125,19 +131,10 @@ def write_json(path: Path, data: Mapping[str, Any]) -> None:
     temporary.rename(path)
 
 
-def read_json(path: Path) -> dict[str, Any] | None:
-    """A record, or None if there is none or it is not one."""
-    try:
-        data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return data if isinstance(data, dict) else None
-
-
 def read_plan(path: Path) -> Plan:
     """A plan from its file; raises Invalid if it is not one."""
     try:
-        return from_plain(Plan, json.loads(path.read_text(encoding="utf-8")))
+        return from_plain(Plan, json.loads(read_bytes(path).decode("utf-8")))
     except FileNotFoundError:
         raise Invalid(f"cannot read plan `{path}`: there is no such file") from None
     except OSError as error:
@@ -150,44 +147,79 @@ def read_plan(path: Path) -> Plan:
 
 
 def load(directory: Path) -> Job | None:
-    """The job of a directory, or None if it is not a job directory."""
+    """The job of a directory, or None if it is not a job directory; one that is not believed has its `damage`."""
     plan = read_json(directory / "plan.json")
-    if plan is None or "scheduler" not in plan:
+    if plan is None and not (directory / SUBMISSION).exists():
         return None
-    submission = read_json(directory / SUBMISSION) or {}
-    if not submission and (directory / ".submission").is_dir():
-        return None  # sent from elsewhere, by somebody who sees this directory and has the record
+    if plan is not None and "scheduler" not in plan:
+        return None
+    try:
+        belief.owner(directory, directory / "plan.json", directory / SUBMISSION, directory / _ID)
+        return _believed(directory, plan)
+    except belief.Damaged as damage:
+        name = (plan or {}).get("name")
+        return Job(
+            directory=directory,
+            name=name if isinstance(name, str) else directory.name,
+            site="-",
+            scheduler="local",
+            job_id=None,
+            submitted=None,
+            array=None,
+            damage=str(damage),
+        )
+
+
+def _believed(directory: Path, plan: Mapping[str, Any] | None) -> Job | None:
+    submission = read_json(directory / SUBMISSION)
+    if plan is None:
+        raise belief.Damaged("`plan.json` cannot be read")
+    if submission is None:
+        if (directory / SUBMISSION).exists():
+            raise belief.Damaged(f"`{SUBMISSION}` cannot be read")
+        if (directory / ".submission").is_dir():
+            return None  # sent from elsewhere, by somebody who sees this directory and has the record
+        submission = {}
+    points = plan.get("points")
+    if not isinstance(points, list | None):
+        raise belief.Damaged(f"`points` is {belief.shown(points)}")
+    scheduler = belief.scheduler(plan.get("scheduler"))
     return Job(
         directory=directory,
-        name=str(plan.get("name")),
-        site=str(plan.get("site")),
-        scheduler=str(plan.get("scheduler")),
-        job_id=_resubmitted(directory) or submission.get("job_id"),
-        submitted=submission.get("submitted"),
-        array=len(plan.get("points") or ()) or None,
-        host=submission.get("host"),
+        name=belief.text(plan, "name") or "",
+        site=belief.text(plan, "site") or "",
+        scheduler=scheduler,
+        job_id=belief.job_id(_resubmitted(directory) or submission.get("job_id"), scheduler),
+        submitted=belief.number(submission, "submitted"),
+        array=len(points or ()) or None,
+        host=belief.text(submission, "host"),
         remote=_remote(submission),
-        cluster=submission.get("cluster"),
+        cluster=belief.text(submission, "cluster"),
     )
 
 
 def _resubmitted(directory: Path) -> str | None:
     """The id under which the job goes on, where it had to submit itself again."""
     try:
-        return (directory / "job-id").read_text(encoding="utf-8").split()[-1]
-    except (OSError, IndexError):
+        return read_bytes(directory / _ID, 1 << 20).decode("ascii").split()[-1]
+    except (FileNotFoundError, IndexError):
         return None
+    except (OSError, ValueError):
+        raise belief.Damaged(f"`{_ID}` cannot be read") from None
 
 
 def _remote(submission: Mapping[str, Any]) -> Remote | None:
-    directory = submission.get("remote_directory")
+    directory = belief.text(submission, "remote_directory")
     if directory is None:
         return None
+    transport = submission.get("transport")
+    if transport not in belief.TRANSPORTS or not directory.startswith("/"):
+        raise belief.Damaged(f"`transport` or `remote_directory` is {belief.shown((transport, directory))}")
     return Remote(
-        host=str(submission.get("host")),
-        transport=submission.get("transport"),
-        directory=str(directory),
-        unwanted=tuple(submission.get("unwanted") or ()),
+        host=belief.host(submission),
+        transport=transport,
+        directory=directory,
+        unwanted=belief.names(submission.get("unwanted") or []),
     )
 
 
@@ -203,7 +235,7 @@ def all_jobs(base: Path) -> Iterator[Job]:
         return
     for entry in names:
         job = load(Path(entry.path))
-        if job is not None:
+        if job is not None and not (job.damage or "").startswith(_FOREIGN):
             yield job
 
 
@@ -213,30 +245,46 @@ def is_job(path: Path) -> bool:
 
 
 def find(word: str, base: Path) -> Job:
-    """The job that a user means: a directory, a directory's name, a scheduler id, a unique beginning, `latest`.
+    """The job that a user means: a directory's name, a scheduler id, a unique beginning, `latest`, or a directory.
 
-    Raises Invalid if there is none or more than one.
+    Jobs come first, whatever lies in the working directory. Raises Invalid if there is none or more than one, or if
+    its record is damaged or another user's.
     """
-    path = Path(word)
-    if path.is_dir() and (job := load(path.resolve())):
-        return job
-    if os.sep not in word and (job := load(base / word)):
-        return job
-    jobs = list(all_jobs(base))
-    if word == "latest" and jobs:
-        return jobs[0]
-    same_id = [job for job in jobs if job.job_id == word or (job.job_id or "").split(".")[0] == word]
-    matches = same_id or [job for job in jobs if job.directory.name.startswith(word)]
-    if len(matches) > 1 and len({m.name for m in matches}) == 1 and matches[0].name == word:
-        matches = matches[:1]  # a job's plain name means its newest
+    job = _find(word, base)
+    if job.damage is not None:
+        raise belief.refusal(job.directory.name, job.damage)
+    return job
+
+
+def _find(word: str, base: Path) -> Job:
+    matches = _named(word, base) if word and os.sep not in word else []
     if len(matches) == 1:
         return matches[0]
     if matches:
         names = ", ".join(f"`{m.directory.name}`" for m in matches[:4])
         raise Invalid(f"`{word}` could be any of {len(matches)} jobs: {names}", help="write more of its name")
+    try:
+        if word and Path(word).is_dir() and (job := load(Path(word).resolve())):
+            return job
+    except (OSError, ValueError):  # a name that none can have
+        pass
     raise Invalid(
         f"no job `{word}` under `{base}`", help="`dlrun list` shows the jobs; a job directory works too"
     )
+
+
+def _named(word: str, base: Path) -> list[Job]:
+    """The jobs that a word names: one by its directory, else by id, else by the beginning of the name."""
+    if word not in (".", "..") and len(os.fsencode(word)) < 256 and (job := load(base / word)):
+        return [job]
+    jobs = list(all_jobs(base))
+    if word == "latest":
+        return jobs[:1]
+    same_id = [job for job in jobs if job.job_id == word or (job.job_id or "").split(".")[0] == word]
+    matches = same_id or [job for job in jobs if job.directory.name.startswith(word)]
+    if len(matches) > 1 and len({m.name for m in matches}) == 1 and matches[0].name == word:
+        return matches[:1]  # a job's plain name means its newest
+    return matches
 
 
 def _made(entry: os.DirEntry[str]) -> float:

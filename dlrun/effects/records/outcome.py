@@ -8,7 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TypeGuard
 
-from dlrun.effects.records.jobs import Job, read_json, write_json
+from dlrun.effects.records.belief import read_json
+from dlrun.effects.records.jobs import Job, write_json
 from dlrun.model.job import JobStatus, State
 from dlrun.model.plain import from_plain, to_plain
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from dlrun.effects.records import jobs
+from dlrun.effects.records.belief import read_json
 from dlrun.effects.records.jobs import Job, Remote
 from dlrun.model.plan import Plan
 
@@ -68,12 +69,12 @@ def pending(host: str) -> Iterator[Job]:
 
 def token(directory: Path) -> str:
     """The token of a record."""
-    return str((jobs.read_json(directory / SENT) or {}).get("token"))
+    return str((read_json(directory / SENT) or {}).get("token"))
 
 
 def files(directory: Path) -> list[list[Any]]:
     """What was sent by a record: name below `files/`, size, time of change (ns), mode, link."""
-    return list((jobs.read_json(directory / SENT) or {}).get("files") or ())
+    return list((read_json(directory / SENT) or {}).get("files") or ())
 
 
 def settle(directory: Path, plan: Plan, remote: Remote, job_id: str, cluster: str | None) -> Job:

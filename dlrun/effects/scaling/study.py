@@ -20,7 +20,8 @@ from dlrun.effects.clusters import local
 from dlrun.effects.queue import results
 from dlrun.effects.queue.results import Result
 from dlrun.effects.records import jobs
-from dlrun.effects.records.jobs import Job, read_json, write_json
+from dlrun.effects.records.belief import read_json
+from dlrun.effects.records.jobs import Job, write_json
 from dlrun.effects.records.outcome import STATE
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.job import State

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dlrun.effects.records import jobs
+from dlrun.effects.records.belief import read_json
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.render.script import plan_json
 from tests.making import LOCAL, plan_of
@@ -24,7 +25,7 @@ def mode(path: Path) -> int:
 def make(base: Path, directory: str, job_id: str | None = None, name: str = "a", age: int = 0) -> Path:
     path = base / directory
     jobs.create(
-        path, {**FILES, "plan.json": json.dumps({"name": name, "site": "s", "scheduler": "slurm"})}, None
+        path, {**FILES, "plan.json": json.dumps({"name": name, "site": "s", "scheduler": "openpbs"})}, None
     )
     if job_id:
         jobs.write_json(path / jobs.SUBMISSION, {"job_id": job_id, "submitted": 1.0})
@@ -175,6 +176,6 @@ def test_a_record_is_never_half_written(tmp_path, monkeypatch):
     monkeypatch.setattr(Path, "rename", killed)
     with pytest.raises(KeyboardInterrupt):
         jobs.write_json(tmp_path / "record", {"a": 2})
-    assert jobs.read_json(tmp_path / "record") == {"a": 1}
+    assert read_json(tmp_path / "record") == {"a": 1}
     (tmp_path / "record").write_text("[1]")
-    assert jobs.read_json(tmp_path / "record") is None
+    assert read_json(tmp_path / "record") is None

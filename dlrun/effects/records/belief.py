@@ -1,0 +1,153 @@
+"""What of a job directory is believed: files of the user's own, and values that dlrun could have written.
+
+A record decides which processes and jobs `cancel` ends and which host is logged in to, and anyone can write a
+directory that looks like a job's.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import stat
+from collections.abc import Iterable, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from dlrun import backends
+from dlrun.errors import DlrunError, Invalid
+
+MOST = 256 << 20
+"""Bytes of a record: the plan of a sweep of 10,000 points has 20 MB."""
+
+_ANY_ID = r"[A-Za-z0-9][A-Za-z0-9._@\[\]:-]{0,255}"
+"""Ids of a third party's back end that names no form of its own."""
+
+_HOST = re.compile(r"(?!-)[^\s\x00-\x1f\x7f]{1,255}")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+TRANSPORTS = (None, "openssh", "paramiko", "local")
+
+
+class Damaged(Exception):
+    """A record is not what dlrun wrote; its text says what is wrong."""
+
+
+def owner(*paths: Path) -> None:
+    """Raise Damaged if somebody else owns one of these; what is not there is nobody's."""
+    for path in paths:
+        try:
+            uid = path.stat().st_uid
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            raise Damaged(f"`{path.name}` cannot be read: {error.strerror}") from None
+        if uid != os.geteuid():
+            raise Foreign(f"belongs to another user (uid {uid})")
+
+
+class Foreign(Damaged):
+    """A record is another user's."""
+
+
+def read_bytes(path: Path, most: int = MOST) -> bytes:
+    """A regular file's content; OSError for anything else, at once, and for one that is larger."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(22, "it is not a regular file")
+        data = file.read(most + 1)
+    if len(data) > most:
+        raise OSError(27, f"it has more than {most >> 20} MiB")
+    return data
+
+
+def read_json(path: Path) -> dict[str, Any] | None:
+    """A record, or None if there is none or it is not one."""
+    try:
+        data = json.loads(read_bytes(path).decode("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return data if isinstance(data, dict) else None
+
+
+def scheduler(value: object) -> str:
+    """The name of a scheduler that dlrun knows."""
+    try:
+        if isinstance(value, str) and value:
+            backends.scheduler(value)
+            return value
+    except Invalid:
+        pass
+    raise Damaged(f"`scheduler` is {shown(value)}")
+
+
+@cache
+def _ids(name: str) -> re.Pattern[str]:
+    return re.compile(getattr(backends.scheduler(name), "ID", _ANY_ID))
+
+
+def job_id(value: object, scheduler: str) -> str | None:
+    """An id that this scheduler could have given; None if there is none yet."""
+    if value is None:
+        return None
+    if isinstance(value, str) and _ids(scheduler).fullmatch(value):
+        return value
+    raise Damaged(f"`job_id` is {shown(value)}, not an id of {scheduler}")
+
+
+def text(record: Mapping[str, Any], key: str) -> str | None:
+    """A text that may be missing."""
+    value = record.get(key)
+    if value is None or (isinstance(value, str) and "\0" not in value):
+        return value
+    raise Damaged(f"`{key}` is {shown(value)}")
+
+
+def number(record: Mapping[str, Any], key: str) -> float | None:
+    """A number that may be missing."""
+    value = record.get(key)
+    if value is None or (isinstance(value, int | float) and math.isfinite(value)):
+        return value
+    raise Damaged(f"`{key}` is {shown(value)}")
+
+
+def host(record: Mapping[str, Any]) -> str:
+    """A login node that ssh would not take for an option."""
+    value = record.get("host")
+    if isinstance(value, str) and _HOST.fullmatch(value):
+        return value
+    raise Damaged(f"`host` is {shown(value)}")
+
+
+def names(value: object) -> tuple[str, ...]:
+    """Names of variables."""
+    if isinstance(value, list) and all(isinstance(one, str) and _NAME.fullmatch(one) for one in value):
+        return tuple(value)
+    raise Damaged(f"`unwanted` is {shown(value)}")
+
+
+def indices(value: object, count: int) -> tuple[int, ...]:
+    """Numbers of points of a sweep that has `count`."""
+    if isinstance(value, Iterable) and not isinstance(value, str):
+        found = tuple(value)
+        if all(type(one) is int and 0 <= one < count for one in found):
+            return found
+    raise Damaged(f"`points` is {shown(value)}")
+
+
+def shown(value: object) -> str:
+    """A value in a message: short, and harmless to a terminal."""
+    words = repr(value)
+    return f"`{words if len(words) < 60 else words[:59] + '…'}`"
+
+
+def refusal(name: str, damage: str) -> DlrunError:
+    """The error for a job whose record is not believed."""
+    if damage.startswith("belongs to"):
+        return Invalid(f"`{name}` {damage}", help="dlrun acts on your own jobs only")
+    return Invalid(
+        f"the record of `{name}` is damaged: {damage}",
+        help="put the file back as it was, or remove the directory once the scheduler has no such job",
+    )
