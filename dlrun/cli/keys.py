@@ -38,7 +38,8 @@ def command(path: str, profile: bool, as_json: bool) -> None:
 
         emit("keys", [dict(zip(("key", "value", "default", "meaning"), row, strict=True)) for row in rows])
         return
-    from dlrun.cli.output.table import Column, show
+    from dlrun.cli.output.column import Column
+    from dlrun.cli.output.table import show
 
     columns = (
         Column(title="key"),

@@ -42,7 +42,8 @@ def command(job: str, sort: str | None, as_csv: bool, as_json: bool) -> None:
     if as_csv:
         click.echo(_csv(header, rows), nl=False)
         return
-    from dlrun.cli.output.table import Column, show
+    from dlrun.cli.output.column import Column
+    from dlrun.cli.output.table import show
 
     drops = {"SECONDS": 3, "NODE-HOURS": 2}  # what was asked for, parameters and metrics, stays
     columns = [Column(title=title, state=title == "STATE", drop=drops.get(title, 0)) for title in header]

@@ -10,7 +10,8 @@ from typing import Any, Literal
 import click
 
 from dlrun.cli.options import say
-from dlrun.cli.output.table import Column, show
+from dlrun.cli.output.column import Column
+from dlrun.cli.output.table import show
 from dlrun.effects.scaling.study import Measured, Study, measure
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.plain import to_plain

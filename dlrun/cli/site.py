@@ -49,7 +49,8 @@ def list_sites(as_json: bool) -> None:
 
         emit("sites", rows)
         return
-    from dlrun.cli.output.table import Column, show
+    from dlrun.cli.output.column import Column
+    from dlrun.cli.output.table import show
 
     drops = {"name": 0, "centre": 4, "scheduler": 0, "nodes": 2, "fabric": 1, "confidence": 5, "status": 3}
     cells = [[str(row[c] if row[c] is not None else "-") for c in drops] for row in rows]

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import click
 
-from dlrun.backends import FABRICS, LAUNCHERS, SCHEDULERS
+from dlrun.backends import FABRICS, LAUNCHERS, SCHEDULERS, scheduler
 from dlrun.model.units import Duration
 
 Answer = TypeVar("Answer")
@@ -25,11 +25,13 @@ def ask(given: Mapping[str, Any]) -> dict[str, Any]:
 
     click.echo("Press Enter for what you do not know; it can be added to the file later.", err=True)
     put("scheduler", f"Scheduler ({', '.join(SCHEDULERS)}) [slurm]", _one_of(SCHEDULERS))
-    if found["scheduler"] != "local":
+    named = found["scheduler"]
+    queues = named is None or not scheduler(named).ON_THIS_MACHINE
+    if queues:
         put("version", "Its version, such as 23.11", str)
         put("cluster_name", "What it calls this cluster: Slurm's ClusterName, or the PBS server", str)
     put("launcher", f"What starts ranks ({', '.join(LAUNCHERS)}) [the scheduler's usual]", _one_of(LAUNCHERS))
-    if found["scheduler"] != "local":
+    if queues:
         put("partition", "Default partition or queue", str)
         if found["partition"]:
             put("max_walltime", "Its longest walltime, such as 24h", _walltime)
@@ -40,7 +42,7 @@ def ask(given: Mapping[str, Any]) -> dict[str, Any]:
     put("gpus", "GPUs of a node [0]", _number(0))
     if found["gpus"]:
         put("gpu_kind", "Their runtime (cuda, rocm, ze) [cuda]", _one_of(("cuda", "rocm", "ze")))
-    if found["scheduler"] != "local":
+    if queues:
         put("fabric", f"Fabric ({', '.join(FABRICS)})", _one_of(FABRICS))
         if found["fabric"]:
             put("interface", "Its IP interface on compute nodes, such as ib0", str)

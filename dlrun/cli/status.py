@@ -49,7 +49,8 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
 
 def show_jobs(rows: list[tuple[str, ...]]) -> None:
     """Print jobs as a table; nothing if there are none."""
-    from dlrun.cli.output.table import Column, show
+    from dlrun.cli.output.column import Column
+    from dlrun.cli.output.table import show
 
     if rows:
         drops = {"JOB": 0, "ID": 0, "SITE": 3, "STATE": 0, "EXIT": 2, "NODES": 5, "STARTED": 1, "ENDED": 4}

@@ -39,7 +39,8 @@ def command(spec: Path, site: str | None, sets: tuple[str, ...], here: bool, as_
         where = {"directory": str(done.job.directory), "job_id": done.job.job_id}
         emit("verify", {**where, "ranks": to_plain(done.ranks), "network": to_plain(done.network)})
         return 1 if wrong else 0
-    from dlrun.cli.output.table import Column, show
+    from dlrun.cli.output.column import Column
+    from dlrun.cli.output.table import show
     from dlrun.effects.verify.report import gathered
 
     header, rows = table_of(done.ranks)

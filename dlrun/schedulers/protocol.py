@@ -69,6 +69,10 @@ class Scheduler(Protocol):
     """The key of `recognise:` that has its cluster's name."""
     GPUS: Literal["gpus_per_node", "ngpus"]
     """How its sites usually ask for GPUs (`scheduler.gpus`)."""
+    ACCOUNT_OPTION: str | None
+    """The option that its sites usually name an account with, where it is not the scheduler's first; for new profiles."""
+    FEATURES: bool
+    """True if jobs ask for nodes by the features that these have (`constraint`)."""
     WHOLE_MEMORY: bool
     """True if a job can ask for all memory of its nodes, however much that is."""
     NETWORK: str | None

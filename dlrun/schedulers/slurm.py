@@ -36,6 +36,8 @@ STEPS = "srun"
 LAUNCHER = "srun"
 CLUSTER_KEY: Literal["cluster_name"] = "cluster_name"
 GPUS: Literal["gpus_per_node"] = "gpus_per_node"
+ACCOUNT_OPTION = None
+FEATURES = True
 WHOLE_MEMORY = True
 NETWORK = "--network="
 EXCLUDE = "--exclude="

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import click
 
 from dlrun.cli.output import table
+from dlrun.cli.output.column import Column, Rows
 from dlrun.cli.output.cost import at_most
-from dlrun.cli.output.table import Column
 from dlrun.model.cpuset import format_list
 from dlrun.model.plan import Plan
 from dlrun.render.affinity.table import compact
@@ -98,7 +98,7 @@ def _data(plan: Plan) -> None:
     )
 
 
-def _section(titles: tuple[str, ...], rows: table.Rows) -> None:
+def _section(titles: tuple[str, ...], rows: Rows) -> None:
     if rows:
         click.echo()
         table.show([Column(title=title) for title in titles], rows, indent="  ")

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from dlrun.cli.output.colour import coloured
-from dlrun.cli.output.table import Column, Rows
+from dlrun.cli.output.column import Column, Rows
 
 _GAP = 2
 _PIPE = 1000

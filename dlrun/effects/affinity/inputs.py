@@ -67,24 +67,25 @@ def _of_spec(spec: Path, site: str | None, topology: Path | None, shell: dict[st
     node = topology_from(topology) if topology is not None else topology_for_spec(prepared.inputs)
     options, request = prepared.inputs.spec.placement, prepared.plan.request
     planned = prepared.plan.binding.placement
-    if node is None and prepared.plan.scheduler == "local":
+    here = backends.scheduler(prepared.plan.scheduler).ON_THIS_MACHINE
+    if node is None and here:
         node = live_topology()
     if node is None:
         raise _not_described(prepared.plan.site)
     framework, chosen = backends.framework(prepared.plan.framework), prepared.inputs.spec.options
     auto = framework.comm_cores(chosen)
-    ccl = prepared.plan.framework == "horovod" and getattr(chosen, "cpu_operations", "") == "ccl"
+    ccl = getattr(chosen, "cpu_operations", "") == "ccl"
     return Start(
         topology=node,
         where=f"the nodes of `{spec}` on site `{prepared.plan.site}`",
-        live=prepared.plan.scheduler == "local",
+        live=here,
         asked=Asked(
             options=options,
             ranks_per_node=request.ranks_per_node,
             comm_cores=auto if options.comm_cores == "auto" else options.comm_cores,
             gpus_per_rank=len(planned.ranks[0].gpus) if planned else None,
         ),
-        framework="horovod-ccl" if ccl else prepared.plan.framework,
+        framework=f"{prepared.plan.framework}-ccl" if ccl else prepared.plan.framework,
         given={**shell, **prepared.inputs.spec.environment.variables},
     )
 

@@ -26,7 +26,7 @@ def of(job: Job) -> str | None:
     """The cluster of a job: Slurm's ClusterName, the PBS server, a machine; None in a record that does not have it."""
     if job.cluster is not None:
         return job.cluster
-    if job.scheduler == "local":
+    if job.on_this_machine:
         return job.host
     return backends.scheduler(job.scheduler).cluster(job.job_id or "")
 
@@ -36,7 +36,7 @@ def answering(job: Job, runner: Runner | None = None) -> str | None:
 
     Raises OperationFailed if nobody answers.
     """
-    if job.scheduler == "local":  # one that runs is here, whatever the machine is called now
+    if job.on_this_machine:  # one that runs is here, whatever the machine is called now
         return of(job) if local.alive(job.job_id or "") else platform.node()
     place = clients.place(job)
     if place not in _answering:
@@ -98,7 +98,7 @@ def require(jobs: Iterable[Job], word: str) -> None:
 
 
 def _way_out(job: Job, own: str, word: str) -> str:
-    if job.scheduler == "local":
+    if job.on_this_machine:
         return f"run `dlrun {word} {job.directory.name}` on `{own}`"
     if job.remote is not None:
         return f"`{job.remote.host}` led to `{own}` when the job was submitted: see your ssh configuration"
@@ -108,7 +108,8 @@ def _way_out(job: Job, own: str, word: str) -> str:
 
 def _described(site: Site) -> str | None:
     rule = site.recognise
-    return rule.cluster_name if site.scheduler.type == "slurm" else rule.pbs_server
+    named: str | None = getattr(rule, backends.scheduler(site.scheduler.type).CLUSTER_KEY)
+    return named
 
 
 def mismatch(site: Site, there: str | None) -> str | None:

@@ -10,13 +10,13 @@ from dlrun.model.spec import Spec
 
 
 def look(spec: Spec, directory: Path) -> Installed:
-    """Packages of the spec's `venv` (or `conda` by path), and DeepSpeed's compilation locks."""
+    """Packages of the spec's `venv` (or `conda` by path), and locks of compiled extensions (DeepSpeed waits for them)."""
     base = Path(spec.directory).expanduser() if spec.directory else directory
     prefix = spec.environment.venv
     if prefix is None and "/" in (spec.environment.conda or ""):
         prefix = spec.environment.conda
     packages = None if prefix is None else _packages(base / Path(prefix).expanduser())
-    return Installed(packages=packages, locks=_locks(spec) if spec.framework == "deepspeed" else ())
+    return Installed(packages=packages, locks=_locks(spec))
 
 
 def _packages(prefix: Path) -> dict[str, str] | None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dlrun import backends
 from dlrun.config.secrets import hide
 from dlrun.effects.inputs.profiles import LoadedSite, expanded
 from dlrun.errors import Invalid, OperationFailed
@@ -21,7 +22,7 @@ def topology_for_site(loaded: LoadedSite, node_type: str | None) -> Topology | N
     contradict one another or its capture file cannot be read.
     """
     if node_type is None:
-        return _here() if loaded.site.scheduler.type == "local" else None
+        return _here() if backends.scheduler(loaded.site.scheduler.type).ON_THIS_MACHINE else None
     kind = loaded.site.node_types.get(node_type)
     if kind is None:
         return None

@@ -80,7 +80,7 @@ def check_with_scheduler(plan: Plan, inputs: Inputs | None) -> str:
     Raises OperationFailed with its words if it would not, Invalid if it cannot be asked.
     """
     scheduler = backends.scheduler(plan.scheduler)
-    if plan.scheduler == "local":
+    if scheduler.ON_THIS_MACHINE:
         return "at once, on this machine"
     arguments = scheduler.submit("job.sh", check=True)
     _check_client(plan)
@@ -98,8 +98,6 @@ def _cluster(plan: Plan, inputs: Inputs | None, say: Callable[[str], None]) -> s
 
     None where nobody says, and where the job's id will.
     """
-    if plan.scheduler == "local":
-        return platform.node()
     site = inputs.site if inputs is not None else None
     if backends.scheduler(plan.scheduler).IDS_NAME_CLUSTER and not identity.expected(plan, site):
         return None
@@ -117,9 +115,11 @@ def _hand_over(plan: Plan, target: Path, environment: dict[str, str]) -> tuple[s
     """
     scheduler = backends.scheduler(plan.scheduler)
     try:
-        if plan.scheduler == "local":
+        if scheduler.ON_THIS_MACHINE:
             walltime, points = plan.request.walltime, len(plan.points) or None
-            return local.submit(target, walltime=walltime, points=points, environment=environment), None
+            return local.submit(
+                target, walltime=walltime, points=points, environment=environment
+            ), platform.node()
         done = run(scheduler.submit("job.sh"), environment=environment, directory=target)
         if done.returncode != 0:
             raise _refused(scheduler, done, plan)
@@ -138,7 +138,7 @@ def _refused(scheduler: Scheduler, done: Completed, plan: Plan) -> OperationFail
 
 def _check_client(plan: Plan) -> None:
     client = backends.scheduler(plan.scheduler).CLIENT
-    if plan.scheduler != "local" and shutil.which(client) is None:
+    if shutil.which(client) is None:
         message = f"`{client}` is not installed here, and site `{plan.site}` needs it to submit"
         raise Invalid(
             message, help="submit on the cluster's login node; `dlrun render` and `--dry-run` work anywhere"

@@ -17,10 +17,10 @@ def cancel(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
     """Cancel each, reporting what happened to it; raises OperationFailed if a scheduler refuses, or is another cluster's."""
     identity.require((one.job for one in chosen), "cancel")
     for one in chosen:
-        if one.job.scheduler == "local" and one.job.job_id is not None:
+        if one.job.on_this_machine and one.job.job_id is not None:
             yield one, "cancelled" if local.cancel(one.job, one.tasks) else "had ended already"
     yield from _request(
-        [one for one in chosen if one.job.scheduler != "local"],
+        [one for one in chosen if not one.job.on_this_machine],
         "cancel",
         lambda back_end, ids: back_end.cancel(ids),
     )
@@ -39,7 +39,7 @@ def release(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
 def _queued(chosen: Sequence[Selection], word: str) -> Sequence[Selection]:
     identity.require((one.job for one in chosen), word)
     for one in chosen:
-        if one.job.scheduler == "local":
+        if one.job.on_this_machine:
             raise Invalid(
                 f"job `{one.job.directory.name}` runs on this machine, where no job waits",
                 help="`dlrun cancel` ends it",

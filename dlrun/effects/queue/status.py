@@ -44,7 +44,7 @@ def of(
     for job in jobs:
         if job.job_id is None:
             found[job.directory] = []
-        elif job.scheduler == "local" and identity.elsewhere(job, identity.answering(job)) is None:
+        elif job.on_this_machine and identity.elsewhere(job, identity.answering(job)) is None:
             found[job.directory] = local.status(job)
         elif (known := outcome.read(job)) is not None:
             found[job.directory] = known

@@ -26,7 +26,7 @@ class Watcher:
         self._states: list[JobStatus] = []
         self._next = 0.0
         self._absence = Absence()
-        self._pause = 0.2 if job.scheduler == "local" else _FIRST
+        self._pause, self._longest = (0.2, 0.2) if job.on_this_machine else (_FIRST, _LONGEST)
 
     def ended(self) -> bool:
         """True once every run of the job is in a final state."""
@@ -37,15 +37,14 @@ class Watcher:
             except OperationFailed as error:  # the login node, or the scheduler
                 self._absence.bear(error)
                 self._report(f"unknown ({error})")
-            if self._job.scheduler != "local":
-                self._pause = min(self._pause * 1.5, _LONGEST)
+            self._pause = min(self._pause * 1.5, self._longest)
             self._next = time.monotonic() + self._pause
             self._say_why()
         return bool(self._states) and all(s.state.final for s in self._states)
 
     def _say_why(self) -> None:
         waiting = [s for s in self._states if s.state in (State.PENDING, State.HELD)]
-        if self._job.scheduler != "local" and waiting and len(waiting) == len(self._states):
+        if waiting and not self._job.on_this_machine and len(waiting) == len(self._states):
             reason = f" ({waiting[0].reason})" if waiting[0].reason else ""
             self._report(f"{waiting[0].state}{reason}")
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from dlrun import backends
 from dlrun.effects.records import belief
 from dlrun.effects.records.belief import read_bytes, read_json
 from dlrun.errors import Invalid, OperationFailed
@@ -64,6 +65,11 @@ class Job:
     remote: Remote | None = None
     cluster: str | None = None
     damage: str | None = None
+
+    @property
+    def on_this_machine(self) -> bool:
+        """True if the job's processes are of the machine that submitted it, under dlrun's supervisor."""
+        return backends.scheduler(self.scheduler).ON_THIS_MACHINE
 
     def run_directories(self) -> list[Path]:
         """The directory of each run: the job's own, or one for each point of a sweep."""

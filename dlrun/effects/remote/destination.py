@@ -35,7 +35,7 @@ class Destination:
 def login_of(inputs: Inputs | None) -> Destination | None:
     """Where a job goes when nobody said: to the site's login node, unless its client is on this machine."""
     login = inputs.site.login if inputs else None
-    if inputs is None or login is None or inputs.site.scheduler.type == "local":
+    if inputs is None or login is None:
         return None
     if shutil.which(backends.scheduler(inputs.site.scheduler.type).CLIENT) is not None:
         return None

@@ -125,7 +125,7 @@ def plan(drafted: Draft, home: str, directory: str, host: str) -> Plan:
     """Decide everything for a job directory on a login node whose home directory is `home`."""
     inputs = drafted.inputs
     spec = at_home(inputs.spec, home)
-    if inputs.site.scheduler.type == "local":
+    if backends.scheduler(inputs.site.scheduler.type).ON_THIS_MACHINE:
         raise Invalid(
             f"site `{inputs.site.name}` runs jobs on the machine that submits, and `{host}` is another",
             help="name a cluster's site with `--site`",

@@ -132,9 +132,8 @@ def begin(path: Path, to: Destination, sets: Sequence[str], site: str | None) ->
 
 def ask(transport: Transport, draft: Draft, path: Path, sets: Sequence[str]) -> tuple[Draft, Facts]:
     """Ask the login node about itself, and which site it is if nobody has said."""
-    scheduler = draft.inputs.site.scheduler.type
-    own = () if scheduler == "local" else (backends.scheduler(scheduler).CLIENT,)
-    clients = tuple(dict.fromkeys((*remote_site.CLIENTS, *own)))
+    own = backends.scheduler(draft.inputs.site.scheduler.type).CLIENT
+    clients = tuple(dict.fromkeys((*remote_site.CLIENTS, own)))
     facts = remote_steps.probe(transport, clients, remote_plan.paths(draft.inputs.spec))
     if not draft.named:
         draft = remote_plan.on_site(draft, path, sets, remote_site.site_of(facts, transport.host))

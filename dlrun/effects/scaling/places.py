@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
+from dlrun import backends
 from dlrun.effects.clusters.login import transport_of
 from dlrun.effects.jobs.files import files
 from dlrun.effects.jobs.prepare import prepare, read
@@ -52,7 +53,7 @@ class Here:
     def __init__(self, study: Study) -> None:
         self._study = study
         inputs = read(study.spec, sets=study.sets, site=study.site)
-        self.local = inputs is not None and inputs.site.scheduler.type == "local"
+        self.local = inputs is not None and backends.scheduler(inputs.site.scheduler.type).ON_THIS_MACHINE
 
     def plan(self, sets: Sequence[str], like: Job | None = None) -> Plan:  # noqa: ARG002 - the place is the same
         """The plan."""

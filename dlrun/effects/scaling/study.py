@@ -204,7 +204,7 @@ def settle(study: Study) -> None:
     for _, job in jobs_of(study):
         if job.job_id is not None or job.remote is not None:
             continue
-        job_id = local.supervisor(job.directory) if job.scheduler == "local" else None
+        job_id = local.supervisor(job.directory) if job.on_this_machine else None
         for run in job.run_directories():
             job_id = job_id or (read_json(run / STATE) or {}).get("job_id")
         if job_id is None:

@@ -173,7 +173,7 @@ def _open(runs: Sequence[Measured]) -> list[Job]:
 def _see(waiting: Sequence[Job], say: Callable[[str], None]) -> None:
     """Wait for jobs to end, saying so of each."""
     left = list(waiting)
-    pause = 0.2 if all(job.scheduler == "local" for job in left) else _FIRST
+    pause = 0.2 if all(job.on_this_machine for job in left) else _FIRST
     absence = Absence()
     while left:
         states: Mapping[Path, Sequence[JobStatus]] = {}

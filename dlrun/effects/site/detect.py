@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from typing import Any
 
+from dlrun import backends
 from dlrun.config.topology.shorten import shorten
 from dlrun.effects.inputs.profiles import Here
 from dlrun.effects.site import node as site_node
@@ -45,7 +46,7 @@ def kind_here(cluster: Cluster, here: Here) -> str | None:
 
 def detect(name: str, cluster: Cluster, seen: Seen) -> Draft:
     """The draft of a profile, with what could not be seen."""
-    key = "cluster_name" if cluster.scheduler == "slurm" else "pbs_server"
+    key = backends.scheduler(cluster.scheduler).CLUSTER_KEY
     values: dict[str, Any] = {
         "name": name,
         **({"recognise": {key: cluster.name}} if cluster.name else {}),
@@ -66,14 +67,19 @@ def detect(name: str, cluster: Cluster, seen: Seen) -> Draft:
     return draft
 
 
+_GPUS = {"slurm": "gres"}
+"""What the live scheduler lists GPUs as, where that is not how its sites usually ask for them."""
+
+
 def _scheduler(cluster: Cluster, seen: Seen) -> dict[str, Any]:
     found: dict[str, Any] = {"type": cluster.scheduler}
     if cluster.version:
         found["version"] = cluster.version
-    if cluster.scheduler in ("openpbs", "torque"):
-        found["account"] = {"option": "-A"}
+    back_end = backends.scheduler(cluster.scheduler)
+    if back_end.ACCOUNT_OPTION:
+        found["account"] = {"option": back_end.ACCOUNT_OPTION}
     if any(kind.gpus for kind in cluster.nodes):
-        found["gpus"] = "gres" if cluster.scheduler == "slurm" else "ngpus"
+        found["gpus"] = _GPUS.get(cluster.scheduler, back_end.GPUS)
     if counts := cluster.counts or _counts(cluster, seen):
         found["cpus"] = counts
     if cluster.queues and all(queue.exclusive for queue in cluster.queues):
@@ -182,11 +188,11 @@ def _file(seen: Seen, kind: Nodes) -> str:
 
 
 def _launcher(cluster: Cluster, seen: Seen, draft: Draft) -> dict[str, Any]:
-    """Slurm brings srun; elsewhere only a node can say which MPI starts ranks there."""
+    """A scheduler with steps brings a launcher; elsewhere only a node can say which MPI starts ranks there."""
     found = {name: site_node.launcher(facts, cluster.scheduler) for name, facts in seen.nodes.items()}
     known = [name for name in found.values() if name]
-    if cluster.scheduler == "slurm":
-        return {"name": "srun"} | ({"mpi": cluster.mpi} if cluster.mpi else {})
+    if own := backends.scheduler(cluster.scheduler).STEPS:
+        return {"name": own} | ({"mpi": cluster.mpi} if cluster.mpi else {})
     if not known:
         draft.unseen.append(
             "launcher: which MPI starts ranks on compute nodes; `ssh` needs none"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
+from dlrun import backends
 from dlrun.config.sites import recognised
 from dlrun.effects.inputs.profiles import Here, surroundings
 from dlrun.effects.process import Runner, run
@@ -107,7 +108,7 @@ def _names(site: Site, cluster: Cluster, origins: Origins) -> Iterator[Problem]:
             listed = ", ".join(f"`{one}`" for one in sorted(cluster.qos)) or "none"
             yield _problem("DLR070", f"partitions.{name}.qos", f"the scheduler has no QOS `{partition.qos}`", origins,
                            f"it has {listed}")  # fmt: skip
-    if cluster.scheduler != "slurm":
+    if not backends.scheduler(cluster.scheduler).FEATURES:
         return
     constraints = {f"partitions.{name}": one.constraint for name, one in site.partitions.items()}
     constraints |= {f"node_types.{name}": one.constraint for name, one in site.node_types.items()}

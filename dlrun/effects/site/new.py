@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Any
 
+from dlrun import backends
 from dlrun.effects.site.yaml_text import Draft
 from dlrun.errors import Invalid
 from dlrun.model.units import Duration
@@ -32,7 +33,6 @@ class Answers:
     interface: str | None = None
 
 
-_LAUNCHERS = {"slurm": "srun", "openpbs": "ssh", "torque": "ssh", "local": "local"}
 _COMMENTS = {
     "recognise": "How dlrun knows that it stands here: Slurm's ClusterName, the PBS server, or login host names.",
     "scheduler": "required, forbidden, mandatory and account say what your jobs must or must not give.",
@@ -49,17 +49,17 @@ _COMMENTS = {
 def draft(answers: Answers) -> Draft:
     """The profile of these answers, with comments on what to fill in; raises Invalid for one that cannot be."""
     _check(answers)
-    slurm = answers.scheduler == "slurm"
+    back_end = backends.scheduler(answers.scheduler)
     scheduler: dict[str, Any] = {"type": answers.scheduler}
     if answers.version:
         scheduler["version"] = answers.version
     if answers.gpus:
-        scheduler["gpus"] = "gpus_per_node" if slurm else "ngpus"
+        scheduler["gpus"] = back_end.GPUS
     values: dict[str, Any] = {"name": answers.name, "status": "production", "confidence": "low"}
     if answers.cluster_name:
-        values["recognise"] = {"cluster_name" if slurm else "pbs_server": answers.cluster_name}
+        values["recognise"] = {back_end.CLUSTER_KEY: answers.cluster_name}
     values["scheduler"] = scheduler
-    values["launcher"] = {"name": answers.launcher or _LAUNCHERS.get(answers.scheduler, "ssh")}
+    values["launcher"] = {"name": answers.launcher or back_end.LAUNCHER}
     if answers.partition:
         limits = {"max_walltime": answers.max_walltime} if answers.max_walltime else {}
         node_type = {"node_type": "node"} if answers.cores else {}
@@ -74,7 +74,7 @@ def draft(answers: Answers) -> Draft:
     if answers.fabric:
         names = {"interfaces": [answers.interface]} if answers.interface else {}
         values["fabric"] = {"name": answers.fabric, **names}
-    values["rendezvous"] = {"address": "loopback" if answers.scheduler == "local" else "hostname"}
+    values["rendezvous"] = {"address": "loopback" if back_end.ON_THIS_MACHINE else "hostname"}
     values["sources"] = [{"cite": "the admins of this cluster", "date": date.today().isoformat()}]  # noqa: DTZ011
     unseen = [key for key in ("recognise", "partitions", "node_types", "fabric") if key not in values]
     return Draft(

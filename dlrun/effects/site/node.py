@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from dlrun import backends
 from dlrun.config.topology.sysfs import read_sysfs
 from dlrun.config.topology.tree import MappingTree
 from dlrun.model.cpuset import format_list
@@ -156,8 +157,9 @@ def _job_directory(facts: NodeFacts, below: str) -> str:
 
 def launcher(facts: NodeFacts, scheduler: str) -> str | None:
     """The launcher whose program is there: Slurm's own, else what the version lines say."""
-    if scheduler == "slurm" and "srun" in facts.starters:
-        return "srun"
+    own = backends.scheduler(scheduler).STEPS
+    if own in facts.starters:
+        return own
     for name, says, programs in LAUNCHERS:
         if any(re.search(says, facts.starters[program]) for program in programs if program in facts.starters):
             return name

@@ -13,7 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dlrun import node
+from dlrun import backends, node
 from dlrun.effects.inputs.profiles import Here
 from dlrun.effects.process import Runner, run
 from dlrun.effects.site.facts import Cluster, Nodes
@@ -55,7 +55,9 @@ def probe(cluster: Cluster, here: Here, ask: Ask) -> Probed:
         ask.tell(f"probing `{kind.name}`: waiting up to {ask.wait} s for one of {kind.count}")
         try:
             text = (
-                _slurm(kind, cluster, ask) if cluster.scheduler == "slurm" else pbs(kind, cluster, here, ask)
+                _slurm(kind, cluster, ask)
+                if backends.scheduler(cluster.scheduler).STEPS
+                else pbs(kind, cluster, here, ask)
             )
             return read_facts(text)
         except DlrunError as error:
@@ -115,13 +117,21 @@ def _slurm(kind: Nodes, cluster: Cluster, ask: Ask) -> str:
     return done.stdout
 
 
+def _torque_node(host: str | None, _: Nodes) -> str:
+    return f"nodes={host or 1}:ppn=1"
+
+
+def _openpbs_node(host: str | None, kind: Nodes) -> str:
+    return "select=1:ncpus=1" + (":ngpus=1" if kind.gpus else "") + (f":host={host}" if host else "")
+
+
+_ONE_NODE = {"torque": _torque_node}
+
+
 def qsub(kind: Nodes, cluster: Cluster, ask: Ask, script: Path) -> list[str]:
     """The command that submits a script to one node of a kind."""
     host = kind.hosts[0].split(".")[0] if len(cluster.nodes) > 1 else None
-    if cluster.scheduler == "torque":
-        what = f"nodes={host or 1}:ppn=1"
-    else:
-        what = "select=1:ncpus=1" + (":ngpus=1" if kind.gpus else "") + (f":host={host}" if host else "")
+    what = _ONE_NODE.get(cluster.scheduler, _openpbs_node)(host, kind)
     return ["qsub", "-N", "dlrun-probe", "-j", "oe", "-o", str(script.parent / "log"), "-l", what,
             "-l", f"walltime=00:{MINUTES:02}:00", *ask.options, str(script)]  # fmt: skip
 

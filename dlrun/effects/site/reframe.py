@@ -10,6 +10,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from dlrun import backends
 from dlrun.effects.inputs.profiles import read_text
 from dlrun.effects.site.yaml_text import Draft
 from dlrun.errors import Invalid
@@ -74,9 +75,15 @@ def _literal(text: str, path: Path) -> Any:
     raise Invalid(f"`{path}` sets no `site_configuration`")
 
 
+def _here(partition: Mapping[str, Any]) -> bool:
+    """True if jobs of a partition run on the host that ReFrame runs on."""
+    name = _SCHEDULERS.get(str(partition.get("scheduler")))
+    return name is not None and backends.scheduler(name).ON_THIS_MACHINE
+
+
 def _draft(system: Mapping[str, Any], path: Path) -> Draft:
     every = [p for p in system.get("partitions") or [] if isinstance(p, dict) and p.get("name")]
-    mine = [p for p in every if p.get("scheduler") != "local"] or every
+    mine = [p for p in every if not _here(p)] or every
     if not mine:
         raise Invalid(f"system `{system['name']}` has no partition")
     first = mine[0]
@@ -94,7 +101,7 @@ def _draft(system: Mapping[str, Any], path: Path) -> Draft:
         values["recognise"] = {"hosts": [f"{h}*" for h in plain]}
     values["scheduler"] = {"type": _SCHEDULERS[scheduler]}
     if any(_gpus(p) for p in mine):
-        values["scheduler"]["gpus"] = "gpus_per_node" if _SCHEDULERS[scheduler] == "slurm" else "ngpus"
+        values["scheduler"]["gpus"] = backends.scheduler(_SCHEDULERS[scheduler]).GPUS
     values["launcher"] = {"name": _LAUNCHERS.get(str(first.get("launcher")), "ssh")}
     values["partitions"] = {str(p["name"]): _partition(p) for p in mine}
     values["node_types"] = {str(p["name"]): _node_type(p) for p in mine}

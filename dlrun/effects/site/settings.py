@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from dlrun import backends
 from dlrun.config.nodes import MapNode, ScalarNode
 from dlrun.fabrics import rules
 from dlrun.fabrics.libraries import in_play
@@ -102,8 +103,9 @@ def _pair(name: str, value: str, site: Site, job: Job, origin: Origin | None) ->
         if rule.act == "asks" and rules.matches(rule, value) and job.fabric in rule.fabrics:
             missing = [c.partition(":")[2] for c in rule.when if c.startswith("flag:")]
             for flag in set(missing) - job.flags:
-                place = "scheduler.directives" if site.scheduler.type == "slurm" else "launcher.arguments"
-                spelled = f"--network={flag}" if site.scheduler.type == "slurm" else f"--{flag}"
+                option = backends.scheduler(site.scheduler.type).NETWORK
+                place = "scheduler.directives" if option else "launcher.arguments"
+                spelled = f"{option or '--'}{flag}"
                 yield Problem(
                     code="DLR063",
                     message=f"`{name}={value}` stands or falls with the option `{flag}`, which jobs here do not have",

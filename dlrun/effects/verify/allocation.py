@@ -7,6 +7,7 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from dlrun import backends
 from dlrun.effects.jobs.files import files
 from dlrun.effects.process import run as run_program
 from dlrun.effects.records import jobs
@@ -14,23 +15,24 @@ from dlrun.effects.records.jobs import Job
 from dlrun.errors import Invalid
 from dlrun.model.plan import Plan
 from dlrun.plan.runtime_checks import granted
+from dlrun.schedulers.protocol import Allocation
 
-_JOB_ID = {"slurm": "SLURM_JOB_ID", "openpbs": "PBS_JOBID", "torque": "PBS_JOBID"}
-_START = {"slurm": "salloc", "openpbs": "qsub -I", "torque": "qsub -I"}
 _PATIENCE = 900.0
 """Seconds that the check may take."""
 
 
 def run(plan: Plan) -> Job:
     """Run the plan's script to its end; raises Invalid if this shell has no allocation of the plan's size."""
-    job_id = os.environ.get(_JOB_ID.get(plan.scheduler, ""))
-    start = _START.get(plan.scheduler)
-    if start is None:
+    allocation = backends.scheduler(plan.scheduler).ALLOCATION
+    if allocation is None:
         raise Invalid(f"`{plan.scheduler}` has no allocations to run in", help="leave out `--here`")
+    job_id = os.environ.get(allocation.job_id)
     if not job_id:
         message = f"this shell is in no allocation of {plan.scheduler}"
-        raise Invalid(message, help=f"get one with `{start}`, or leave out `--here`: then a job is submitted")
-    has, wants = _nodes(plan.scheduler, os.environ), granted(plan.request).nodes
+        raise Invalid(
+            message, help=f"get one with `{allocation.start}`, or leave out `--here`: then a job is submitted"
+        )
+    has, wants = _nodes(allocation, os.environ), granted(plan.request).nodes
     if has != wants:
         message = f"allocation {job_id} has {has} nodes, and the plan wants {wants}"
         raise Invalid(message, help="ask for as many, or give `--set resources.nodes=…`")
@@ -45,12 +47,12 @@ def run(plan: Plan) -> Job:
     )  # fmt: skip
 
 
-def _nodes(scheduler: str, environment: Mapping[str, str]) -> int:
+def _nodes(allocation: Allocation, environment: Mapping[str, str]) -> int:
     """How many nodes the allocation has, as its own variables tell."""
-    if scheduler == "slurm":
-        return int(environment.get("SLURM_JOB_NUM_NODES", "0"))
+    if allocation.nodes:
+        return int(environment.get(allocation.nodes, "0"))
     try:
-        lines = Path(environment.get("PBS_NODEFILE", "")).read_text(encoding="utf-8").split()
+        lines = Path(environment.get(allocation.hosts or "", "")).read_text(encoding="utf-8").split()
     except OSError:
         return 0
     return len(set(lines))
