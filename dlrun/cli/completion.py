@@ -8,7 +8,7 @@ import click
 @click.command(epilog='Example: eval "$(dlrun completion bash)"')
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """Print the completion script of SHELL, to be evaluated in its start-up file."""
+    """Print the completion script for SHELL, to be evaluated in the shell's start-up file."""
     from click.shell_completion import get_completion_class
 
     from dlrun.cli.main import group

@@ -1,4 +1,4 @@
-"""Problems as people and editors read them: with the source line and a caret, on one line, or as JSON."""
+"""Problems as text: with the source line and a caret, on one line, or as JSON."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from dlrun.config.source import LINE_BREAK
 from dlrun.model.problem import MAX_PROBLEMS, InvalidFile, Problem
 
 _WINDOW = 100
-"""How much of a long source line is shown."""
+"""Characters of a long source line that are shown."""
 
 _TOKEN = re.compile(r"\"[^\"]*\"|'[^']*'|[^\s,:{}\[\]\"']+")
-"""What is underlined where only the place is known: the word or quoted text there."""
+"""The word or quoted text to underline where only its start is known."""
 
 _COLOURS = {"error": "1;31", "warning": "1;33", "frame": "1;34", "help": "1;36", "bold": "1"}
 

@@ -1,4 +1,4 @@
-"""`dlrun explain`: why a value is what it is."""
+"""`dlrun explain`: where a value comes from, and why."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.command(
     epilog="Examples: dlrun explain OMP_NUM_THREADS spec.yaml; dlrun explain --partition spec.yaml",
-    context_settings={"ignore_unknown_options": True},  # a directive is called as it is written
+    context_settings={"ignore_unknown_options": True},  # a directive may be given as written
 )
 @click.argument("what")
 @click.argument("spec", required=False, metavar="[SPEC|JOB]")
@@ -24,7 +24,10 @@ if TYPE_CHECKING:
 @click.option("--site", metavar="NAME|FILE", help="Site profile.")
 @json_option
 def command(what: str, spec: str | None, sets: tuple[str, ...], site: str | None, as_json: bool) -> None:
-    """Say where WHAT comes from and why: a key (walltime), a variable, a directive, or a code (DLR012)."""
+    """Explain WHAT: a key (walltime), an environment variable, a scheduler directive, or a problem code (DLR012).
+
+    With a SPEC or JOB, the origin of its value and the reason for it are shown.
+    """
     if what.upper().startswith("DLR") and what[3:].isdigit():
         _code(what.upper(), as_json)
         return
@@ -61,7 +64,7 @@ def _code(code: str, as_json: bool) -> None:
 
     if code not in CODES:
         raise Invalid(
-            f"there is no problem code `{code}`", help=f"codes run from {min(CODES)} to {max(CODES)}"
+            f"there is no problem code `{code}`", help=f"codes range from {min(CODES)} to {max(CODES)}"
         )
     title, text = CODES[code]
     if as_json:
@@ -82,10 +85,10 @@ def _prepared(what: str, spec: str | None, sets: tuple[str, ...], site: str | No
         from dlrun.effects.explain import nearest_variable
 
         if near := nearest_variable(what):
-            raise Invalid(f"no table of settings knows `{what}`", help=f"the nearest is `{near}`")
+            raise Invalid(f"unknown setting `{what}`", help=f"the nearest is `{near}`")
         raise Invalid(
-            "explain needs a spec or a job to look into",
-            help="`dlrun explain WHAT spec.yaml`, or a code such as DLR012",
+            f"`{what}` needs a spec or a job",
+            help="use `dlrun explain WHAT spec.yaml`; only settings and problem codes such as DLR012 need none",
         )
     if Path(spec).is_file():
         return prepare(Path(spec), sets=sets, site=site)

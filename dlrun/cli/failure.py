@@ -1,4 +1,4 @@
-"""The error boundary's other half: what a user sees when something went wrong."""
+"""The error boundary: how exceptions are shown to users."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BUG = 3
 
 
 def report(error: Exception, arguments: Sequence[str]) -> int:
-    """Print the error on stderr and return the exit code; an unexpected one goes to a log file."""
+    """Print an error on stderr and return the exit code; the traceback of an unexpected one goes to a log file."""
     if isinstance(error, InvalidFile):
         form = _option(arguments, "--error-format", "text")
         click.echo(
@@ -53,7 +53,7 @@ def _say(message: str, help: str | None, colour: bool) -> None:
 
 
 def _bug(error: Exception, arguments: Sequence[str]) -> int:
-    """Write what a developer needs to a log that only the user can read, and say where it is."""
+    """Write the traceback to a log that only the user can read, and name it."""
     log = Path(os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()) / "dlrun" / "bug.log"
     text = (
         f"dlrun {__version__}, Python {platform.python_version()}, {platform.platform()}, "
@@ -76,7 +76,7 @@ def _bug(error: Exception, arguments: Sequence[str]) -> int:
 
 
 def _option(arguments: Sequence[str], name: str, default: str) -> str:
-    """A global option's value, read by hand: the context is gone when an error arrives here."""
+    """The value of a global option, from the arguments: click's context is gone when an error arrives here."""
     for position, argument in enumerate(arguments):
         if argument == name and position + 1 < len(arguments):
             return arguments[position + 1]
@@ -90,7 +90,7 @@ def _colour(arguments: Sequence[str]) -> bool:
 
 
 def _click_words(error: click.ClickException) -> tuple[str, str | None]:
-    """What click complains of and the way out, as dlrun says such things."""
+    """click's message and the way out, in the form of dlrun's own errors."""
     listed = None
     if isinstance(error, click.UsageError) and error.ctx:
         listed = f"`{error.ctx.command_path} --help` shows the options"

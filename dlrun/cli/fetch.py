@@ -1,4 +1,4 @@
-"""`dlrun fetch`: bring back what a job on a login node has written."""
+"""`dlrun fetch`: copy the files of a remote job from its login node."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from dlrun.cli.options import json_option, say
     "--to",
     type=click.Path(path_type=Path, file_okay=False),
     metavar="DIRECTORY",
-    help="Where to put the files; default: the job's own record here.",
+    help="Destination; default: the local job directory.",
 )
 @json_option
 def command(job: str, names: tuple[str, ...], to: Path | None, as_json: bool) -> int:
-    """Fetch the files of JOB from its login node: what is new, going on where an earlier fetch stopped.
+    """Copy the files of JOB from its login node; unchanged files are skipped, an interrupted copy is resumed.
 
-    NAME is a file, a directory or a pattern in the directory that the job runs in; default: everything that
-    the job has written to its job directory.
+    NAME is a file, directory or pattern relative to the working directory of the job; default: everything in its
+    job directory.
     """
     from dlrun.effects.records import jobs
     from dlrun.effects.remote.fetch import fetch
@@ -31,7 +31,7 @@ def command(job: str, names: tuple[str, ...], to: Path | None, as_json: bool) ->
 
     done = fetch(jobs.find(job, jobs.home()), names, to)
     for name in done.refused:
-        say(f"left out {name}: it is a link out of the job, or leads through one")
+        say(f"skipped {name}: it is, or is below, a symbolic link out of the job directory")
     if as_json:
         from dlrun.cli.output.json import emit
 
@@ -43,6 +43,6 @@ def command(job: str, names: tuple[str, ...], to: Path | None, as_json: bool) ->
         }
         emit("fetched", data)
     else:
-        say(f"{done.files} files fetched ({Bytes(done.size)}), {done.already} were here")
+        say(f"{done.files} files copied ({Bytes(done.size)}), {done.already} unchanged")
         click.echo(str(done.directory))
     return 0

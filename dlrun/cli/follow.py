@@ -1,4 +1,4 @@
-"""Follow a job to its end, for `submit --wait` and `logs -f`."""
+"""Follow the logs of a job to its end, for `submit --wait` and `logs -f`."""
 
 from __future__ import annotations
 
@@ -22,9 +22,8 @@ def to_the_end(job: Job, *, quiet: bool, wanted: str = "first", runs: Sequence[P
     try:
         show(job, wanted, runs=runs, ended=watcher.ended, quiet=quiet)
     except KeyboardInterrupt:
-        say(
-            f"\nthe job goes on; `dlrun logs -f {job.directory.name}` follows it, `dlrun cancel {job.directory.name}` ends it"
-        )
+        name = job.directory.name
+        say(f"\nthe job is not cancelled; `dlrun logs -f {name}` follows it, `dlrun cancel {name}` ends it")
         return 130
     final = watcher.final()
     _say_used(job, watcher.states)
@@ -42,7 +41,7 @@ def show(
     ended: Callable[[], bool] = lambda: True,
     quiet: bool = False,
 ) -> None:
-    """Print the lines of the chosen logs (of these runs, else of all); several processes' are marked with who wrote them."""
+    """Print the lines of the selected logs (of these runs, else of all), with the rank where there are several."""
     with log_copies.of(job, wanted) as refresh:
         _print(job, wanted, runs, lambda: ended() and refresh(True), refresh, quiet=quiet)
 
@@ -82,11 +81,11 @@ def _say_used(job: Job, states: Sequence[JobStatus]) -> None:
 
 
 def mark(job: Job, log: log_files.Log) -> bytes:
-    """Who wrote a line, before it: `[rank 3] `, with the point of a sweep."""
+    """The prefix of a log line: `[rank 3] `, in a sweep with the point."""
     return f"[{label(job, log)}] ".encode()
 
 
 def label(job: Job, log: log_files.Log) -> str:
-    """Whose log it is: `rank 3`, in a sweep `2/rank 3`."""
+    """The process that wrote a log: `rank 3`, in a sweep `2/rank 3`."""
     point = f"{log.path.parent.parent.name}/" if job.array is not None else ""
     return f"{point}{log.label}"

@@ -8,11 +8,17 @@ from dlrun.cli.options import json_option, say
 
 
 @click.command(epilog="Example: dlrun list --limit 5")
-@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most this many.")
-@click.option("--site", help="Only jobs of this site.")
+@click.option(
+    "--limit",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    help="Maximum number of jobs to list.",
+)
+@click.option("--site", help="List only jobs of this site.")
 @json_option
 def command(limit: int, site: str | None, as_json: bool) -> None:
-    """List jobs that were submitted from here, newest first."""
+    """List the jobs submitted from this machine, newest first."""
     from itertools import islice
 
     from dlrun.cli.status import as_data, row_of, show_jobs
@@ -31,5 +37,5 @@ def command(limit: int, site: str | None, as_json: bool) -> None:
         say(
             f"no job of site `{site}`; `dlrun list` shows all"
             if site
-            else "no jobs yet; `dlrun submit SPEC` makes one"
+            else "no jobs yet; `dlrun submit SPEC` submits one"
         )

@@ -1,4 +1,4 @@
-"""`dlrun logs`: what a job printed."""
+"""`dlrun logs`: show or follow the logs of a job."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     epilog="Examples: dlrun logs latest -f --rank 0,3-5; dlrun logs latest --merge; dlrun logs latest --first-failure"
 )
 @click.argument("job")
-@click.option("-f", "--follow", is_flag=True, help="Go on until the job ends.")
+@click.option("-f", "--follow", is_flag=True, help="Follow the logs until the job ends.")
 @click.option(
     "--rank",
     "wanted",
     default=None,
     metavar="WHICH",
-    help="first (the job's own and rank 0's; the default), all, job, or ranks such as 0,3-5.",
+    help="Logs to show: first (job script and rank 0, the default), all, job, or ranks such as 0,3-5.",
 )
 @click.option(
     "--merge",
     is_flag=True,
-    help="All ranks (or those of --rank) as one log, in the order of the times in their lines.",
+    help="Merge the logs of all ranks (or those of --rank) by the timestamps in their lines.",
 )
-@click.option("--first-failure", is_flag=True, help="The log of the process that failed first.")
-@click.option("--paths", is_flag=True, help="Print the log files' names instead.")
+@click.option("--first-failure", is_flag=True, help="Show the log of the process that failed first.")
+@click.option("--paths", is_flag=True, help="Print the paths of the log files instead.")
 def command(job: str, follow: bool, wanted: str | None, merge: bool, first_failure: bool, paths: bool) -> int:
     """Show the logs of JOB (directory, name, scheduler id or `latest`); `JOB:3` or `JOB:0-2,7` are points of a sweep."""
     from dlrun.cli.follow import show, to_the_end
@@ -47,7 +47,7 @@ def command(job: str, follow: bool, wanted: str | None, merge: bool, first_failu
     from dlrun.errors import Invalid
 
     if first_failure and (follow or merge or wanted):
-        raise Invalid("`--first-failure` is one log by itself", help="leave out -f, --merge and --rank")
+        raise Invalid("`--first-failure` selects a log by itself", help="leave out -f, --merge and --rank")
     which = wanted or ("all" if merge or first_failure else "first")
     selected = select(job, jobs.home())
     found, runs = selected.job, selected.runs
@@ -59,7 +59,7 @@ def command(job: str, follow: bool, wanted: str | None, merge: bool, first_failu
         files = _first_failure(found, runs)
         if not files:
             say(
-                f"no process of {found.directory.name} has failed by itself; `dlrun why {found.directory.name}` says more"
+                f"no process of {found.directory.name} failed by itself; see `dlrun why {found.directory.name}`"
             )
             return 1
     if not files and not follow:
@@ -70,7 +70,7 @@ def command(job: str, follow: bool, wanted: str | None, merge: bool, first_failu
     if paths:
         for log in files:
             click.echo(str(log.path))
-    elif follow:  # lines come in the order in which they are written
+    elif follow:  # lines in the order in which they are written
         to_the_end(found, quiet=False, wanted=which, runs=runs)
     elif first_failure:
         for log in files:
@@ -106,7 +106,7 @@ def _first_failure(job: Job, runs: Sequence[Path]) -> list[Log]:
 
 
 def _name_absent(which: str, files: Sequence[Log]) -> None:
-    """Say which of the ranks that were asked for have no log."""
+    """Report requested ranks that have no log."""
     from dlrun.effects.logs.files import parse_ranks
     from dlrun.model.cpuset import format_list
 
@@ -121,7 +121,7 @@ def _merge(job: Job, files: Sequence[Log]) -> None:
     bare = without_times(files)
     if bare:
         names = ", ".join(label(job, log) for log in bare[:8]) + (", …" if len(bare) > 8 else "")
-        say(f"no line of these carries a time, so they come first: {names}")
+        say(f"logs without timestamps are shown first: {names}")
     out = sys.stdout.buffer
     for log, line in merged(files):
         out.write(mark(job, log) + line)

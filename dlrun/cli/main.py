@@ -54,7 +54,7 @@ COMMANDS = {name: row for rows in GROUPS.values() for name, row in rows.items()}
 
 
 class LazyGroup(click.Group):
-    """A group that imports a command's module only when that command runs or shows its help."""
+    """A group that imports the module of a command only when the command runs or shows its help."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The commands in the order of the table."""
@@ -72,7 +72,7 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find a command; an unknown one is an error that names the nearest."""
+        """Find a command; the error for an unknown one names the nearest."""
         name = args[0]
         if name not in COMMANDS and not name.startswith("-"):
             from dlrun.model.nearest import nearest
@@ -88,7 +88,7 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command; click itself would call a broken pipe a failure."""
+        """Run the command; click itself treats a broken pipe as a failure."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
@@ -103,7 +103,7 @@ class LazyGroup(click.Group):
 
 
 class UsageError(DlrunError):
-    """A command line that cannot be understood."""
+    """An invalid command line."""
 
     exit_code = 2
 
@@ -115,13 +115,13 @@ class UsageError(DlrunError):
 )
 @click.version_option(__version__, "--version", message="dlrun %(version)s")
 @click.option(
-    "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour the output."
+    "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour of the output."
 )
 @click.option(
     "--error-format",
     type=click.Choice(["text", "concise", "json"]),
     default="text",
-    help="How problems in files are shown.",
+    help="Format of problems in files.",
 )
 @click.pass_context
 def group(ctx: click.Context, color: str, error_format: str) -> None:
@@ -133,12 +133,12 @@ def group(ctx: click.Context, color: str, error_format: str) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Run the program and exit with a code that means something (see `dlrun help exit-codes`)."""
+    """Run the program and exit with its exit code (see `dlrun help exit-codes`)."""
     sys.exit(run(sys.argv[1:] if arguments is None else arguments))
 
 
 def run(arguments: list[str]) -> int:
-    """Run one command line; every error becomes a message on stderr and an exit code."""
+    """Run one command line and return its exit code; every error becomes a message on stderr."""
     try:
         result = group.main(arguments, prog_name="dlrun", standalone_mode=False, terminal_width=_help_width())
         sys.stdout.flush()
@@ -157,13 +157,13 @@ def run(arguments: list[str]) -> int:
 
 
 def _reader_left() -> int:
-    """The reader of our output went away (`dlrun list | head`): nothing is wrong."""
+    """The reader of the output was closed (`dlrun list | head`); this is not an error."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
 def _help_width() -> int:
-    """Columns of help pages; to find them, click imports `shutil` and with it three compression libraries."""
+    """Width of help pages. click would import `shutil` for it, and with that three compression libraries."""
     try:
         columns = int(os.environ.get("COLUMNS") or 0) or os.get_terminal_size().columns
     except (OSError, ValueError):

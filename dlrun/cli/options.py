@@ -12,17 +12,19 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def spec_options(function: F) -> F:
-    """SPEC, `--site` and `--set`: where a plan begins."""
+    """SPEC, `--site` and `--set`: the inputs of a plan."""
     for option in (
         click.option(
             "--set",
             "sets",
             multiple=True,
             metavar="KEY=VALUE",
-            help="Set a key of the spec; `+=` appends to a list.",
+            help="Set a key of the spec; `+=` appends to a list. Repeatable.",
         ),
         click.option(
-            "--site", metavar="NAME|FILE", help="Site profile; default: the spec's, else this cluster's."
+            "--site",
+            metavar="NAME|FILE",
+            help="Site profile; default: the one in the spec, else the one of this cluster.",
         ),
         click.argument("spec", type=click.Path(path_type=Path)),
     ):
@@ -31,17 +33,17 @@ def spec_options(function: F) -> F:
 
 
 def login_options(function: F) -> F:
-    """`--host` and `--transport`: where a job is submitted, if not here."""
+    """`--host` and `--transport`: the login node of a remote submission."""
     for option in (
         click.option(
             "--transport",
             type=click.Choice(["openssh", "paramiko", "local"]),
-            help="How to reach the login node; default: the site's way, else ssh if it is installed.",
+            help="ssh implementation; default: the site's, else OpenSSH if it is installed, else paramiko.",
         ),
         click.option(
             "--host",
             metavar="LOGIN",
-            help="Submit on this login node over ssh; default: the site's, if its scheduler's client is not here.",
+            help="Login node to submit from, over ssh; default: the site's, if its scheduler is not installed here.",
         ),
     ):
         function = option(function)
@@ -49,10 +51,10 @@ def login_options(function: F) -> F:
 
 
 def json_option(function: F) -> F:
-    """`--json`: one document for machines on stdout, nothing else there."""
+    """`--json`: one JSON document on stdout, and nothing else there."""
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
 
 
 def say(text: str) -> None:
-    """A line for people, on stderr: stdout carries the answer only."""
+    """Print a message on stderr; stdout is for results only."""
     click.echo(text, err=True)

@@ -1,4 +1,4 @@
-"""`dlrun plan`: what would be submitted, for people to read or to save."""
+"""`dlrun plan`: show or save what would be submitted."""
 
 from __future__ import annotations
 
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     "-o",
     "--output",
     type=click.Path(path_type=Path),
-    help="Save the plan; `dlrun submit FILE.json` submits exactly it.",
+    help="Save the plan as JSON, for `dlrun submit FILE.json`.",
 )
-@click.option("--cost", is_flag=True, help="Only what it can cost at most, in the site's billing units.")
+@click.option("--cost", is_flag=True, help="Show only the maximum cost, in the site's billing units.")
 @json_option
 def command(
     spec: Path, site: str | None, sets: tuple[str, ...], output: Path | None, cost: bool, as_json: bool
 ) -> None:
-    """Show what SPEC would become: layout, placement, variables with their reasons, cost."""
+    """Show the plan of SPEC: layout, binding of the ranks, environment variables with reasons, data, cost."""
     from dlrun.effects.jobs.prepare import prepare
     from dlrun.errors import Invalid, OperationFailed
     from dlrun.render.script import plan_json
 
     if output is not None and output.suffix != ".json":
         raise Invalid(
-            f"`{output}` does not end in .json", help="`dlrun submit` knows a saved plan by that ending"
+            f"`{output}` does not end in .json", help="`dlrun submit` recognises a saved plan by this suffix"
         )
     plan = prepare(spec, sets=sets, site=site).plan
     if output is not None:
@@ -41,7 +41,7 @@ def command(
             output.write_text(plan_json(plan), encoding="utf-8")
         except OSError as error:
             raise OperationFailed(f"cannot write `{output}`: {error.strerror}") from None
-        say(f"saved; `dlrun submit {output}` submits exactly this")
+        say(f"saved; `dlrun submit {output}` submits this plan")
     if cost:
         _print_cost(plan, as_json=as_json)
     elif as_json:
@@ -56,7 +56,7 @@ def command(
 
 
 def _print_cost(plan: Plan, *, as_json: bool) -> None:
-    """What the job can cost at most."""
+    """Print the maximum cost of the job."""
     if as_json:
         from dlrun.cli.output.json import emit
         from dlrun.model.plain import to_plain
@@ -67,7 +67,5 @@ def _print_cost(plan: Plan, *, as_json: bool) -> None:
     from dlrun.errors import Invalid
 
     if plan.cost is None:
-        raise Invalid(
-            "without a walltime nobody can say what it costs", help="add `walltime:` under `resources:`"
-        )
+        raise Invalid("the cost is unknown without a walltime", help="add `walltime:` under `resources:`")
     click.echo(at_most(plan.cost))

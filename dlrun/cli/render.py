@@ -1,4 +1,4 @@
-"""`dlrun render`: the scripts, as a submission would write them."""
+"""`dlrun render`: print or write the scripts of a job."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from dlrun.cli.options import json_option, say, spec_options
 @click.command(epilog="Example: dlrun render spec.yaml --site perlmutter > job.sh")
 @spec_options
 @click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="Write the whole job directory here instead."
+    "-o", "--output", type=click.Path(path_type=Path), help="Write the whole job directory to this path."
 )
-@click.option("--rank", is_flag=True, help="Print rank.sh, what each process runs, instead of job.sh.")
+@click.option("--rank", is_flag=True, help="Print rank.sh, which each rank runs, instead of job.sh.")
 @click.option(
     "--check",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Exit with 1 if FILE differs from what would be rendered.",
+    help="Compare FILE with the rendered script; exit 1 if they differ.",
 )
 @json_option
 def command(
@@ -31,7 +31,7 @@ def command(
     check: Path | None,
     as_json: bool,
 ) -> int:
-    """Print the job script of SPEC; it runs with only bash and the scheduler present."""
+    """Print the job script of SPEC. It needs only bash and the scheduler to run."""
     from dlrun.effects.jobs.files import files
     from dlrun.effects.jobs.prepare import prepare
     from dlrun.effects.records import jobs
@@ -49,7 +49,7 @@ def command(
             same = check.read_text(encoding="utf-8") == script
         except (OSError, UnicodeDecodeError) as error:
             raise Invalid(f"cannot read `{check}`: {error}") from None
-        say(f"{check} is {'up to date' if same else 'not what would be rendered'}")
+        say(f"{check} {'is up to date' if same else 'differs from the rendered script'}")
         return 0 if same else 1
     elif as_json:
         from dlrun.cli.output.json import emit
@@ -61,5 +61,5 @@ def command(
 
 
 def _job_directory(script: Path | None) -> Path | None:
-    """The job directory that a script lies in; None for a script on its own."""
+    """The job directory of a script; None for a script elsewhere."""
     return script.parent if script is not None and (script.parent / "plan.json").is_file() else None

@@ -1,4 +1,4 @@
-"""`dlrun resubmit`: the same plan once more, whole or only some points of its sweep."""
+"""`dlrun resubmit`: submit the plan of a job again, or of some points of its sweep."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dlrun.cli.options import json_option, say
 
 @click.command(epilog="Example: dlrun resubmit latest --failed --wait")
 @click.argument("job", metavar="JOB[:POINTS]")
-@click.option("--failed", is_flag=True, help="Only the runs that did not end well.")
+@click.option("--failed", is_flag=True, help="Only the points of a sweep that failed.")
 @click.option("--wait", is_flag=True, help="Follow the job's log and exit with the job's exit code.")
 @json_option
 def command(job: str, failed: bool, wait: bool, as_json: bool) -> int:
-    """Submit the plan of JOB again, exactly, as a new job with a directory of its own.
+    """Submit the plan of JOB again, unchanged, as a new job with its own directory.
 
-    Of a sweep, POINTS (such as `latest:3,7-9`) or `--failed` choose what runs again: as one array of these points
-    alone. `dlrun results JOB` then shows how they ended.
+    For a sweep, POINTS (such as `latest:3,7-9`) or `--failed` select the points to run again, as one job array.
+    `dlrun results JOB` then shows their new results.
     """
     from dlrun.cli.submit import answer
     from dlrun.effects.clusters import identity
@@ -44,7 +44,7 @@ def command(job: str, failed: bool, wait: bool, as_json: bool) -> int:
         unfit = bad_nodes.read(found.directory)
         if unfit:
             say(
-                f"left out, since they failed this job's checks: {', '.join(unfit)}{bad_nodes.how(found.plan())}"
+                f"nodes excluded because they failed the checks of this job: {', '.join(unfit)}{bad_nodes.how(found.plan())}"
             )
         new = submit(bad_nodes.leave_out(found.plan(), unfit), None, keep=found.directory, say=say).job
     return answer(new, wait=wait, parsable=False, as_json=as_json)

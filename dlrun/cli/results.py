@@ -1,4 +1,4 @@
-"""`dlrun results`: what each run of a job gave."""
+"""`dlrun results`: a table of a job's runs with their metrics."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
 
 @click.command(epilog="Example: dlrun results latest --sort accuracy")
 @click.argument("job", default="latest", metavar="[JOB]")
-@click.option("--sort", metavar="COLUMN", help="Sort by a parameter or metric, the largest first.")
+@click.option("--sort", metavar="COLUMN", help="Sort by this parameter or metric, largest first.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 @json_option
 def command(job: str, sort: str | None, as_csv: bool, as_json: bool) -> None:
-    """Show a table of the runs of JOB: a sweep's parameters, state, time, cost and the metrics in their logs.
+    """Tabulate the runs of JOB: sweep parameters, state, time, cost and metrics from the logs.
 
-    A spec says under `metrics:` what to read; the throughput of common trainers is found by itself. Points that
-    `dlrun resubmit --failed` ran again are shown as they ended last. Files that a spec's `results:` brings from the
-    nodes are not listed: they are at the place that it names.
+    `metrics:` in the spec defines what to read; the throughput of common trainers is found automatically. Points that
+    `dlrun resubmit --failed` ran again are shown with their latest result. Files copied by `results:` of the spec are
+    not listed.
     """
     from dlrun.effects.queue.results import of
     from dlrun.effects.records import jobs
@@ -53,12 +53,12 @@ def command(job: str, sort: str | None, as_csv: bool, as_json: bool) -> None:
 
 
 def _names(results: Sequence[Result]) -> list[str]:
-    """Every metric that a run has, in the order first seen."""
+    """All metrics, in the order first seen."""
     return list(dict.fromkeys(name for result in results for name in result.metrics))
 
 
 def _table(results: Sequence[Result], unit: str | None) -> tuple[list[str], list[list[str]]]:
-    """The header and the cells as text; an empty cell is not known."""
+    """The header and the cells as text; an unknown value is an empty cell."""
     parameters = list(results[0].parameters) if results else []
     names = _names(results)
     header = [*(["POINT"] if parameters else []), *parameters, "STATE", "SECONDS", "NODE-HOURS"]
@@ -96,17 +96,17 @@ def _csv(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def _notes(results: Sequence[Result], unit: str | None) -> list[str]:
-    """What the table cannot say: where the numbers come from, what did not end well, what was used."""
+    """Notes below the table: sources of the numbers, failed runs, resources used."""
     notes = []
     for name in _names(results):
         readings = [r.metrics[name] for r in results if name in r.metrics]
         skipped = max(reading.skipped for reading in readings)
-        first = f", the first {skipped} left out" if skipped else ""
+        first = f", first {skipped} skipped" if skipped else ""
         notes.append(f"{name}: from {' and '.join(dict.fromkeys(r.by for r in readings))}{first}")
     failed = [r for r in results if r.state.final and r.state != "completed"]
     if failed:
-        how = "`dlrun resubmit JOB --failed` runs them again, alone"
-        notes.append(f"{len(failed)} of {len(results)} runs did not end well; {how}")
+        how = "`dlrun resubmit JOB --failed` runs only these again"
+        notes.append(f"{len(failed)} of {len(results)} runs failed; {how}")
     used = sum(r.node_hours or 0 for r in results)
     units = sum(r.units or 0 for r in results)
     billed = f" = {units:.3g} {unit}" if unit is not None and unit != "node-hours" else ""
@@ -120,7 +120,7 @@ def _sorted(results: Sequence[Result], column: str) -> list[Result]:
     known = {*_names(results), *(results[0].parameters if results else ())}
     if column not in known:
         listed = ", ".join(f"`{name}`" for name in sorted(known)) or "none"
-        raise Invalid(f"no run has `{column}`", help=f"there are {listed}")
+        raise Invalid(f"no run has a column `{column}`", help=f"columns are {listed}")
 
     def key(result: Result) -> tuple[int, float, str]:
         if column in result.metrics:

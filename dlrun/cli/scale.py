@@ -1,4 +1,4 @@
-"""`dlrun scale`: throughput, speed-up and efficiency against nodes and ranks."""
+"""`dlrun scale`: scaling studies, with throughput, speed-up and efficiency over nodes and ranks."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ FORMATS = ("text", "markdown", "latex", "csv")
 
 
 class StudyGroup(click.Group):
-    """A group whose first word is a spec, if it is none of its commands: `dlrun scale spec.yaml`."""
+    """A group whose first argument is a spec if it is not one of its commands: `dlrun scale spec.yaml`."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """A command of the group; else the one that runs a study, for which the word is the spec."""
+        """A command of the group, else `run`, whose argument is the spec."""
         return super().get_command(ctx, cmd_name) or (None if cmd_name.startswith("-") else run)
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Leave a spec among the arguments of the command that it is for."""
+        """Keep a spec among the arguments of `run`."""
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             from difflib import get_close_matches
 
@@ -40,7 +40,7 @@ class StudyGroup(click.Group):
 
 @click.group(cls=StudyGroup, epilog="Example: dlrun scale spec.yaml --nodes 1,2,4,8 --repeat 3")
 def command() -> None:
-    """Measure how a training scales, and show, compare and estimate what was measured.
+    """Measure how a training scales; show, compare and extrapolate the measurements.
 
     `dlrun scale SPEC …` is short for `dlrun scale run SPEC …`.
     """
@@ -51,7 +51,7 @@ def _numbers(_context: click.Context, parameter: click.Parameter, text: str | No
     found = []
     for part in (text or "").split(",") if text is not None else ():
         if not part.strip().isdigit() or not 1 <= int(part) <= 1_000_000:
-            raise click.BadParameter(f"`{text}` is no list of numbers such as 1,2,4", param=parameter)
+            raise click.BadParameter(f"`{text}` is not a list of numbers such as 1,2,4", param=parameter)
         found.append(int(part))
     return tuple(found)
 
@@ -65,26 +65,30 @@ def _samples(_context: click.Context, parameter: click.Parameter, text: str | No
     except ValueError:
         value = 0.0
     if not 0 < value < 1e300:
-        raise click.BadParameter(f"`{text}` is no number of samples", param=parameter)
+        raise click.BadParameter(f"`{text}` is not a number of samples", param=parameter)
     return value
 
 
 def _output_options(function: Any) -> Any:
     for option in (
         click.option(
-            "--format", "form", type=click.Choice(FORMATS), default="text", help="How the table is printed."
+            "--format", "form", type=click.Choice(FORMATS), default="text", help="Format of the table."
         ),
-        click.option("--picture", type=click.Path(path_type=Path), help="Draw it too, as .svg or .png."),
+        click.option(
+            "--picture",
+            type=click.Path(path_type=Path),
+            help="Also plot it, as .svg or .png (needs matplotlib).",
+        ),
         click.option(
             "--estimate",
             callback=_numbers,
             metavar="NODES",
-            help="Estimate these numbers of nodes from those measured.",
+            help="Extrapolate to these numbers of nodes.",
         ),
         click.option(
             "--model",
             type=click.Choice(["ring", "tree"]),
-            help="All-reduce of the estimate; default: the one that fits better.",
+            help="All-reduce algorithm of the extrapolation; default: the better fit.",
         ),
         json_option,
     ):
@@ -98,28 +102,35 @@ def _output_options(function: Any) -> Any:
     "--nodes",
     callback=_numbers,
     metavar="LIST",
-    help="Numbers of nodes, such as 1,2,4,8; default: the spec's.",
+    help="Numbers of nodes, such as 1,2,4,8; default: the number in the spec.",
 )
 @click.option(
     "--ranks-per-node",
     callback=_numbers,
     metavar="LIST",
-    help="Ranks on each node; default: as the spec says.",
+    help="Ranks on each node; default: as in the spec.",
 )
-@click.option("--repeat", type=click.IntRange(1, 1000), help="Runs of each size.  [default: 3]")
-@click.option("--weak", "mode", flag_value="weak", help="Each rank keeps its batch (the default).")
+@click.option("--repeat", type=click.IntRange(1, 1000), help="Number of runs of each size.  [default: 3]")
 @click.option(
-    "--strong", "mode", flag_value="strong", help="All ranks together keep the batch of the smallest size."
+    "--weak", "mode", flag_value="weak", help="Weak scaling: constant batch per rank (the default)."
 )
 @click.option(
-    "--samples", callback=_samples, metavar="N", help="Samples of a whole training, for the time to train."
+    "--strong",
+    "mode",
+    flag_value="strong",
+    help="Strong scaling: constant global batch, that of the smallest size.",
 )
-@click.option("--bound", type=click.FloatRange(0, 1), help="Efficiency that is still good.  [default: 0.8]")
-@click.option("--out", type=click.Path(path_type=Path), help="The study's directory; default: NAME-scaling.")
+@click.option(
+    "--samples", callback=_samples, metavar="N", help="Samples in a complete training, for the time to train."
+)
+@click.option("--bound", type=click.FloatRange(0, 1), help="Lowest acceptable efficiency.  [default: 0.8]")
+@click.option("--out", type=click.Path(path_type=Path), help="Directory of the study; default: NAME-scaling.")
 @login_options
-@click.option("--at-once", is_flag=True, help="In a queue, do not let each size wait for the one before.")
 @click.option(
-    "--no-wait", is_flag=True, help="Submit to the queue and come back; the same command goes on later."
+    "--at-once", is_flag=True, help="Let the sizes run at the same time instead of one after the other."
+)
+@click.option(
+    "--no-wait", is_flag=True, help="Submit the jobs and return; the same command resumes the study later."
 )
 @_output_options
 def run(
@@ -139,12 +150,12 @@ def run(
     no_wait: bool,
     **output: Any,
 ) -> int:
-    """Run SPEC at several sizes, several times each, and print the table of speed-up and efficiency.
+    """Run SPEC at several sizes, several times each, and print a table of speed-up and efficiency.
 
-    The throughput is read from the program's log: common trainers are known, `metrics: {throughput: …}` in the spec
-    says it for others. Each size is one array of runs, one after the other. The same command goes on with a study
-    that was interrupted, runs again what failed, and adds sizes; nothing that is done runs twice. On this machine
-    there is one node, and `--ranks-per-node 1,2,4` is what varies.
+    The throughput is read from the program's log: automatically for common trainers, else as in
+    `metrics: {throughput: …}` of the spec. Each size is one job array whose runs follow one another. The same command
+    resumes an interrupted study, repeats failed runs and adds sizes; completed runs are not repeated. On a single
+    machine, vary `--ranks-per-node 1,2,4` instead of the nodes.
     """
     from dlrun.effects.scaling import study as studies
     from dlrun.effects.scaling import submit as scaling_submit
@@ -166,7 +177,7 @@ def run(
             scaling_submit.carry_out(study, place, at_once=at_once, wait=not no_wait, say=say)
     except KeyboardInterrupt:
         say(
-            f"\nwhat is submitted goes on; the same command goes on with the rest, `dlrun scale cancel {study.directory}` ends it"
+            f"\nsubmitted jobs keep running; the same command resumes, `dlrun scale cancel {study.directory}` ends them"
         )
         return 130
     return _show(study, files=not no_wait, **output)
@@ -181,7 +192,7 @@ def _study(
     ranks: tuple[int, ...],
     given: dict[str, Any],
 ) -> Any:
-    """The study to go on with, else a new one."""
+    """The study to resume, else a new one."""
     from dataclasses import replace
 
     from dlrun.effects.jobs.prepare import read
@@ -191,7 +202,9 @@ def _study(
 
     inputs = read(spec, sets=sets, site=site)
     if inputs is None:
-        raise Invalid(f"`{spec}` is a saved plan of one size", help="give the spec that it was made from")
+        raise Invalid(
+            f"`{spec}` is a saved plan, which has only one size", help="give the spec that it was made from"
+        )
     safe = "".join(c if c.isalnum() or c in "._-" else "-" for c in inputs.spec.name).strip(".-") or "study"
     directory = (out or Path(f"{safe}-scaling")).absolute()
     known = studies.load(directory)
@@ -201,7 +214,7 @@ def _study(
     if known is None:
         if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
             raise Invalid(
-                f"`{directory}` is there already, and is no study", help="name another with `--out`"
+                f"`{directory}` exists and is not a study", help="choose another directory with `--out`"
             )
         login = login_of(inputs) if "host" not in new else None
         if login is not None:
@@ -213,11 +226,11 @@ def _study(
         )  # fmt: skip
     if "mode" in new and new["mode"] != known.mode:
         raise Invalid(
-            f"the study in `{directory}` is one of {known.mode} scaling", help="begin another with `--out`"
+            f"the study in `{directory}` is one of {known.mode} scaling", help="start another with `--out`"
         )
     if "host" in new and new["host"] != known.host:
         where = f"on `{known.host}`" if known.host else "from this machine"
-        raise Invalid(f"the study in `{directory}` is submitted {where}", help="begin another with `--out`")
+        raise Invalid(f"the study in `{directory}` is submitted {where}", help="start another with `--out`")
     study = replace(known, spec=spec.absolute(), site=site, sets=sets, metrics=inputs.spec.metrics, **new)
     return studies.with_sizes(study, sizes)
 
@@ -225,12 +238,12 @@ def _study(
 @command.command("show", epilog="Example: dlrun scale show resnet50-scaling --format latex")
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
 @click.option(
-    "--samples", callback=_samples, metavar="N", help="Samples of a whole training, for the time to train."
+    "--samples", callback=_samples, metavar="N", help="Samples in a complete training, for the time to train."
 )
-@click.option("--bound", type=click.FloatRange(0, 1), help="Efficiency that is still good.")
+@click.option("--bound", type=click.FloatRange(0, 1), help="Lowest acceptable efficiency.")
 @_output_options
 def show(directory: Path, samples: float | None, bound: float | None, **output: Any) -> int:
-    """Print the table of a study as far as it is; nothing is submitted."""
+    """Print the table of a study, complete or not; nothing is submitted."""
     from dataclasses import replace
 
     from dlrun.effects.scaling import study as studies
@@ -243,7 +256,7 @@ def show(directory: Path, samples: float | None, bound: float | None, **output: 
 @command.command("cancel", epilog="Example: dlrun scale cancel resnet50-scaling")
 @click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
 def cancel(directory: Path) -> None:
-    """End the jobs of a study that have not ended. What is measured stays, and `dlrun scale SPEC` goes on from there."""
+    """Cancel the jobs of a study. Measurements are kept, and `dlrun scale SPEC` resumes the study."""
     from dlrun.effects.queue import control
     from dlrun.effects.queue.selection import Selection
     from dlrun.effects.scaling import study as studies
@@ -253,10 +266,10 @@ def cancel(directory: Path) -> None:
     for _, job in studies.jobs_of(study):
         if job.job_id is None and job.remote is not None:
             say(
-                f"{job.directory.name}: its submission broke off; `dlrun scale SPEC` brings it to its end, then cancel it"
+                f"{job.directory.name}: its submission was interrupted; complete it with `dlrun scale SPEC`, then cancel it"
             )
     if not left:
-        say("no job of the study is left")
+        say("the study has no pending or running jobs")
         return
     for selection, said in control.cancel([Selection(job=job) for job in left.values()]):
         click.echo(f"{selection}: {said}")
@@ -267,7 +280,7 @@ def cancel(directory: Path) -> None:
 @click.argument("second", type=click.Path(path_type=Path), metavar="B")
 @json_option
 def compare(first: Path, second: Path, as_json: bool) -> None:
-    """Put two studies side by side: throughput of B over A at each size that both have, with the spread of all runs."""
+    """Compare two studies: throughput of B relative to A at each common size, with the spread of all runs."""
     from dlrun.cli.scale_output import print_ratios
     from dlrun.effects.scaling import study as studies
     from dlrun.errors import Invalid
@@ -278,7 +291,7 @@ def compare(first: Path, second: Path, as_json: bool) -> None:
         found = [run.as_run for run in studies.measure(studies.find(word))]
         runs.append([one for one in found if one is not None])
         if not runs[-1]:
-            raise Invalid(f"the study `{word}` has measured nothing", help=f"`dlrun scale show {word}`")
+            raise Invalid(f"the study `{word}` has no measurements", help=f"see `dlrun scale show {word}`")
     try:
         ratios = comparing.compare(*runs)
     except ValueError as error:

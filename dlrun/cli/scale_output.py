@@ -25,7 +25,7 @@ from dlrun.render.scaling.picture import KINDS, draw
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """What the user asked for; `files`: also write every form into the study's directory."""
+    """The requested output; `files`: also write all formats into the directory of the study."""
 
     form: str
     picture: Path | None
@@ -38,12 +38,14 @@ class Wanted:
 def print_study(study: Study, wanted: Wanted) -> int:
     """Print a study; returns 1 if a run of it failed or shows no throughput, else 0."""
     if wanted.picture is not None and wanted.picture.suffix[1:] not in KINDS:
-        raise Invalid(f"`{wanted.picture}` is no picture", help="its name ends in .svg or .png")
+        raise Invalid(
+            f"`{wanted.picture}` is not the name of a picture", help="use a name that ends in .svg or .png"
+        )
     runs = measure(study)
     try:
         table = tabulate((r for run in runs if (r := run.as_run)), samples=study.samples, bound=study.bound)
     except ValueError as error:
-        raise Invalid(f"the runs of `{study.directory}` cannot be put into one table: {error}") from None
+        raise Invalid(f"the runs of `{study.directory}` cannot be tabulated: {error}") from None
     found, no_estimate = _estimate(table, study, wanted)
     if wanted.as_json:
         from dlrun.cli.output.json import emit
@@ -62,8 +64,8 @@ def print_study(study: Study, wanted: Wanted) -> int:
             _write(study, table, found, runs)
         if wanted.picture is not None:
             _save(wanted.picture, _picture(wanted.picture.suffix[1:], study, table, found))
-            say(f"drew {wanted.picture}")
-    if no_estimate is not None:  # what is measured is shown and kept all the same
+            say(f"wrote {wanted.picture}")
+    if no_estimate is not None:  # after the measurements were shown and saved
         raise no_estimate
     return 0 if good else 1
 
@@ -89,14 +91,14 @@ def _show(table: Table, study: Study) -> None:
 
 
 def _estimate(table: Table, study: Study, wanted: Wanted) -> tuple[Estimate | None, Invalid | None]:
-    """What the user wants estimated, or why it cannot be."""
+    """The requested extrapolation, or why it is impossible."""
     if not wanted.estimate:
         return None, None
     measured = {row.nodes for row in table.rows}
     nodes = [count for count in wanted.estimate if count not in measured]
     if not nodes:
         return None, Invalid(
-            "all these sizes are measured", help="`--estimate` is for sizes that were not run"
+            "all these sizes were measured", help="give sizes to `--estimate` that were not run"
         )
     try:
         return estimating.estimate(table, nodes, study.mode, wanted.model), None
@@ -118,8 +120,8 @@ def _show_estimate(table: Table, found: Estimate) -> None:
             )
         )  # fmt: skip
     click.echo(
-        f"\nnot measured, estimated ({found.algorithm} all-reduce fitted to {len(table.rows)} sizes; "
-        f"error {100 * found.error:.1f} % at sizes it had not seen):"
+        f"\nextrapolated, not measured ({found.algorithm} all-reduce fitted to {len(table.rows)} sizes; "
+        f"error {100 * found.error:.1f} % at sizes left out of the fit):"
     )
     titles = ("NODES", "RANKS", "ESTIMATE", "RANGE", "SPEED-UP", "EFFICIENCY")
     show([Column(title=title) for title in titles], rows, indent="  ")
@@ -129,7 +131,7 @@ def _show_estimate(table: Table, found: Estimate) -> None:
 
 
 def _notes(study: Study, runs: Sequence[Measured], table: Table) -> bool:
-    """Say what the table cannot; False if a run failed, or has no throughput."""
+    """Print notes below the table; False if a run failed or has no throughput."""
     readings = [run.reading for run in runs if run.reading is not None]
     if readings:
         by = " and ".join(dict.fromkeys(reading.by for reading in readings))
@@ -137,35 +139,35 @@ def _notes(study: Study, runs: Sequence[Measured], table: Table) -> bool:
         left = (
             f"the first {'-'.join(map(str, (skipped[0], skipped[-1])[: len(skipped)]))} of each run"
             if skipped[-1]
-            else "no number"
+            else "no values"
         )
-        say(f"throughput: the median of each run's numbers (read from {by}); {left} left out")
-        of = f"for {study.samples:g} samples" if study.samples else "what a run took"
+        say(f"throughput: median of the values of each run (from {by}); {left} skipped")
+        of = f"for {study.samples:g} samples" if study.samples else "duration of a run"
         say(f"time to train: {of}; used {_used(runs)}")
     bad = [
         run for run in runs if run.result.state.final and run.reading is None and _latest(run, runs, study)
     ]
     for run in bad[:5]:
-        said = "shows no throughput" if run.result.state == "completed" else str(run.result.state)
+        said = "no throughput in its log" if run.result.state == "completed" else str(run.result.state)
         say(f"{run.size.words}: {said}: {run.result.directory}")
     if any(run.result.state == "completed" for run in bad):
         say(
-            "   = help: say how the program prints it: `metrics: {throughput: '([0-9.]+) images/s'}` in the spec"
+            "   = help: describe how the program prints it: `metrics: {throughput: '([0-9.]+) images/s'}` in the spec"
         )
     if bad:
         say(
-            f"{len(bad)} run{'s' if len(bad) > 1 else ''} without a result; the same command runs what failed again"
+            f"{len(bad)} run{'s' if len(bad) > 1 else ''} without a result; the same command repeats failed runs"
         )
     open_ = sum(not run.result.state.final for run in runs)
     if open_:
         say(f"{open_} run{'s have' if open_ > 1 else ' has'} not ended")
     if not table.rows and not bad and not open_:
-        say("nothing is measured yet")
+        say("no measurements yet")
     return not bad
 
 
 def _used(runs: Sequence[Measured]) -> str:
-    """What all runs have used, in the site's units too if those are others."""
+    """What all runs have used, also in the billing units of the site."""
     hours = sum(run.result.node_hours or 0 for run in runs)
     cost = runs[0].job.plan().cost
     billed = f" = {sum(r.result.units or 0 for r in runs):.3g} {cost.unit}" if cost else ""
@@ -173,12 +175,12 @@ def _used(runs: Sequence[Measured]) -> str:
 
 
 def _latest(run: Measured, runs: Sequence[Measured], study: Study) -> bool:
-    """False if a failed run's size has since got all its runs."""
+    """False if the size of a failed run has all its runs by now."""
     return sum(other.reading is not None for other in runs if other.size == run.size) < study.repeat
 
 
 def _write(study: Study, table: Table, found: Estimate | None, runs: Sequence[Measured]) -> None:
-    """Every form of the table into the study's directory, and the pictures if matplotlib is there."""
+    """Write all formats of the table into the directory of the study, and plots if matplotlib is installed."""
     import json
 
     made = {f"table.{ending}": _text(table, study, form).encode()
@@ -188,7 +190,7 @@ def _write(study: Study, table: Table, found: Estimate | None, runs: Sequence[Me
         for kind in KINDS:
             made[f"scaling.{kind}"] = _picture(kind, study, table, found)
     except Invalid as error:
-        say(f"no picture: {error.message}\n   = help: {error.help}")
+        say(f"no plot: {error.message}\n   = help: {error.help}")
     for name, content in made.items():
         _save(study.directory / name, content)
     say(f"wrote {', '.join(made)} in {study.directory}")
@@ -209,7 +211,7 @@ def _save(path: Path, content: bytes) -> None:
 
 
 def _data(study: Study, runs: Sequence[Measured], table: Table, found: Estimate | None) -> dict[str, Any]:
-    """A study for programs; what is estimated stands apart."""
+    """A study, for `--json`; the extrapolation is separate."""
     return {
         "directory": str(study.directory),
         "name": study.name,
@@ -240,7 +242,7 @@ def _data(study: Study, runs: Sequence[Measured], table: Table, found: Estimate 
 
 
 def print_ratios(ratios: Sequence[Ratio], first: str, second: str, unit: str, *, as_json: bool) -> None:
-    """Two studies side by side."""
+    """Print the ratios of two studies."""
     if as_json:
         from dlrun.cli.output.json import emit
 

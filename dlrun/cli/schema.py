@@ -1,4 +1,4 @@
-"""`dlrun schema`: the JSON Schema of specs and site profiles, for editors and for CI."""
+"""`dlrun schema`: the JSON Schema of specs and site profiles, for editors and CI."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import click
 def command(document: str) -> None:
     """Print the JSON Schema of a training spec or of a site profile.
 
-    Editors check a file that begins with `# yaml-language-server: $schema=spec.schema.json`.
+    Editors with YAML support check files that begin with `# yaml-language-server: $schema=spec.schema.json`.
     """
     click.echo(text(document), nl=False)
 
 
 def text(document: str) -> str:
-    """The schema as it is printed, and as it lies in `docs/reference`."""
+    """The schema as printed, and as stored in `docs/reference`."""
     import json
 
     from dlrun import backends

@@ -1,4 +1,4 @@
-"""`dlrun site`: the site profiles that dlrun finds, what is in them, and what is wrong with them."""
+"""`dlrun site`: list, show, check and write site profiles."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @click.group()
 def command() -> None:
-    """List, show and check site profiles."""
+    """List, show, check, detect and write site profiles."""
 
 
 @command.command("list", epilog="Example: dlrun site list --json")
@@ -30,7 +30,7 @@ def command() -> None:
 def list_sites(as_json: bool) -> None:
     """List the sites on the search path.
 
-    It is $DLRUN_SITE_PATH, ~/.config/dlrun/sites, /etc/dlrun/sites, and what comes with dlrun.
+    It consists of $DLRUN_SITE_PATH, ~/.config/dlrun/sites, /etc/dlrun/sites and the profiles that come with dlrun.
     """
     from dlrun.effects.inputs import profiles
     from dlrun.model.problem import InvalidFile
@@ -81,9 +81,9 @@ def _row(name: str, path: str, profile: Profile | None) -> dict[str, Any]:
 @click.argument("site", metavar="[NAME|FILE]", required=False)
 @json_option
 def show(site: str | None, as_json: bool) -> None:
-    """Print a profile with all that it extends, each value with its place.
+    """Print a profile including those that it extends, with file and line of each value.
 
-    Without a name, it is this cluster's.
+    The default is the profile of this cluster.
     """
     from dlrun.effects.inputs import profiles
 
@@ -101,7 +101,7 @@ def show(site: str | None, as_json: bool) -> None:
         emit("site", {"path": str(loaded.path), "profile": to_plain(loaded.site), "origins": origins})
         return
     if because is not None:
-        say(f"this machine's site: {because}")
+        say(f"site of this machine: {because}")
     assert root is not None  # noqa: S101 - a profile that loads has a tree
     lines = list(_yaml(root, 0))
     width = min(60, max(len(text) for text, _ in lines))
@@ -110,7 +110,7 @@ def show(site: str | None, as_json: bool) -> None:
 
 
 def _yaml(node: Node, depth: int) -> Iterator[tuple[str, str]]:
-    """Lines of YAML, each with the place that its value comes from."""
+    """Lines of YAML, each with file and line of its value."""
     from dlrun.config.nodes import MapNode
     from dlrun.config.say import yaml_text
 
@@ -137,17 +137,17 @@ def _flow(node: Node) -> str:
 
 
 def _is_bare(text: str) -> bool:
-    """Numbers, booleans and null keep their look: quotes would turn them into texts."""
+    """Numbers, booleans and null are not quoted: they would become texts."""
     return text in {"true", "false", "null", "~"} or text.replace(".", "", 1).lstrip("+-").isdigit()
 
 
 @command.command("check", epilog="Example: dlrun site check ./mycluster.yaml --strict")
 @click.argument("sites", metavar="NAME|FILE...", nargs=-1, required=True)
-@click.option("--strict", is_flag=True, help="Count warnings as errors.")
+@click.option("--strict", is_flag=True, help="Treat warnings as errors.")
 @json_option
 @click.pass_context
 def check(context: click.Context, sites: tuple[str, ...], strict: bool, as_json: bool) -> int:
-    """Say what is wrong with profiles, and what their authors left open."""
+    """Check profiles for errors and missing values; on the cluster itself, also against its scheduler."""
     from dlrun.cli.diagnostics import report_problems
     from dlrun.cli.output.colour import wanted
     from dlrun.effects.site import check as site_check
@@ -177,7 +177,7 @@ def check(context: click.Context, sites: tuple[str, ...], strict: bool, as_json:
 
 
 def _hand_over(draft: Draft, head: list[str], output: str | None) -> None:
-    """The profile on stdout, or into a file that did not exist, with what belongs beside it."""
+    """Print the profile, or write it and the files that belong to it to new files."""
     from pathlib import Path
 
     from dlrun.effects.site.yaml_text import text
@@ -188,11 +188,11 @@ def _hand_over(draft: Draft, head: list[str], output: str | None) -> None:
     else:
         for name, content in {output: written, **_beside(draft, Path(output))}.items():
             _write_new(Path(name), content)
-        say(f"wrote {output}; `dlrun site check {output}` says what is open")
+        say(f"wrote {output}; `dlrun site check {output}` lists what is missing")
         for path in _beside(draft, Path(output)):
-            say(f"wrote {path}: what the node showed")
+            say(f"wrote {path}: facts of the node")
     for line in draft.unseen:
-        say(f"not seen: {line}")
+        say(f"not detected: {line}")
 
 
 def _beside(draft: Draft, output: Path) -> dict[str, str]:
@@ -206,7 +206,9 @@ def _write_new(path: Path, content: str) -> None:
         with path.open("x", encoding="utf-8") as file:
             file.write(content)
     except FileExistsError:
-        raise OperationFailed(f"`{path}` exists already", help="name another file with `--output`") from None
+        raise OperationFailed(
+            f"`{path}` already exists", help="choose another file with `--output`"
+        ) from None
     except OSError as error:
         raise OperationFailed(f"cannot write `{path}`: {error.strerror}") from None
 
@@ -220,24 +222,26 @@ _OUTPUT = click.option(
     "new", epilog="Example: dlrun site new crag --scheduler slurm --partition gpu --cores 32 --gpus 4"
 )
 @click.argument("name")
-@click.option("--scheduler", type=click.Choice(tuple(SCHEDULERS)), help="What grants nodes.")
-@click.option("--version", metavar="VERSION", help="The scheduler's version, such as 23.11.")
+@click.option("--scheduler", type=click.Choice(tuple(SCHEDULERS)), help="Scheduler.")
+@click.option("--version", metavar="VERSION", help="Version of the scheduler, such as 23.11.")
 @click.option(
-    "--cluster-name", metavar="NAME", help="Slurm's ClusterName, or the PBS server: what tells this cluster."
+    "--cluster-name",
+    metavar="NAME",
+    help="Slurm's ClusterName or the PBS server, by which dlrun recognises the cluster.",
 )
-@click.option("--launcher", type=click.Choice(tuple(LAUNCHERS)), help="What starts ranks.")
-@click.option("--partition", metavar="NAME", help="The partition that jobs go to by default.")
-@click.option("--max-walltime", metavar="TIME", help="Its longest walltime, such as 24h.")
+@click.option("--launcher", type=click.Choice(tuple(LAUNCHERS)), help="Launcher that starts the ranks.")
+@click.option("--partition", metavar="NAME", help="Default partition.")
+@click.option("--max-walltime", metavar="TIME", help="Longest walltime of that partition, such as 24h.")
 @click.option("--packages", type=click.IntRange(1), help="Packages (sockets) of a node.")
 @click.option("--cores", type=click.IntRange(1), help="Cores of each package.")
 @click.option("--smt", type=click.IntRange(1), help="Hardware threads of each core.")
 @click.option("--gpus", type=click.IntRange(0), help="GPUs of a node.")
-@click.option("--gpu-kind", type=click.Choice(["cuda", "rocm", "ze"]), help="Their runtime.")
-@click.option("--fabric", type=click.Choice(FABRICS), help="The network between nodes.")
+@click.option("--gpu-kind", type=click.Choice(["cuda", "rocm", "ze"]), help="GPU runtime.")
+@click.option("--fabric", type=click.Choice(FABRICS), help="Network between the nodes.")
 @click.option("--interface", metavar="NAME", help="IP interface of that network on compute nodes.")
 @_OUTPUT
 def new(name: str, output: str | None, **given: Any) -> None:
-    """Write a commented profile from flags; on a terminal, what is not given is asked."""
+    """Write a commented profile from options; on a terminal, ask for those not given."""
     from dlrun.effects.site import new as site_new
 
     if sys.stdin.isatty() and sys.stderr.isatty():
@@ -246,19 +250,21 @@ def new(name: str, output: str | None, **given: Any) -> None:
         given = ask(given)
     chosen = {key: value for key, value in given.items() if value is not None}
     answers = site_new.Answers(name=name, **chosen)
-    head = [f"Profile of {name}. `dlrun site check` says what is open."]
+    head = [f"Profile of {name}. `dlrun site check` lists what is missing."]
     _hand_over(site_new.draft(answers), head, output)
 
 
 @command.command("detect", epilog="Example: dlrun site detect --name crag --probe --output crag.yaml")
-@click.option("--name", metavar="NAME", help="Name of the site; default: the cluster's own.")
-@click.option("--probe", is_flag=True, help="Run a short job on each kind of node, and let it look.")
+@click.option("--name", metavar="NAME", help="Name of the site; default: the name of the cluster.")
+@click.option(
+    "--probe", is_flag=True, help="Run a short job on each kind of node to detect its hardware and software."
+)
 @click.option(
     "--probe-option",
     "options",
     multiple=True,
     metavar="OPTION",
-    help="What probe jobs need here, as srun or qsub spells it: --account=abc. May be repeated.",
+    help="Option of srun or qsub for the probe jobs, such as --account=abc. Repeatable.",
 )
 @click.option(
     "--probe-wait",
@@ -266,14 +272,14 @@ def new(name: str, output: str | None, **given: Any) -> None:
     default="10m",
     show_default=True,
     metavar="TIME",
-    help="How long a probe may queue.",
+    help="Maximum queue time of a probe job.",
 )
 @_OUTPUT
 def detect(name: str | None, probe: bool, options: tuple[str, ...], wait: str, output: str | None) -> None:
-    """Draft a profile of the cluster that this is, from its scheduler, and say what could not be seen.
+    """Draft a profile of this cluster from its scheduler, and list what could not be detected.
 
-    Of compute nodes only they themselves know NUMA nodes, numbering, GPUs' places, adapters, disks and MPI: `--probe`
-    asks them, and so does running this inside a job. What a login node shows is never taken for theirs.
+    NUMA nodes, CPU numbering, GPUs, adapters, disks and MPI can be detected only on compute nodes: use `--probe`, or
+    run this command inside a job. The hardware of the login node is not used.
     """
     from pathlib import Path
 
@@ -310,10 +316,10 @@ def detect(name: str | None, probe: bool, options: tuple[str, ...], wait: str, o
 
 @command.command("import", epilog="Example: dlrun site import settings.py --system daint --output daint.yaml")
 @click.argument("config", metavar="FILE")
-@click.option("--system", metavar="NAME", help="Which system of the file; needed if it has several.")
+@click.option("--system", metavar="NAME", help="System in the file; needed if there are several.")
 @_OUTPUT
 def import_(config: str, system: str | None, output: str | None) -> None:
-    """Draft a profile from a ReFrame system configuration (JSON, or Python that writes it out; nothing is run)."""
+    """Draft a profile from a ReFrame configuration (JSON, or Python with literal values; it is not executed)."""
     from pathlib import Path
 
     from dlrun.effects.site.reframe import import_reframe

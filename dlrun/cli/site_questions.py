@@ -1,4 +1,4 @@
-"""What `dlrun site new` asks on a terminal: one question for each flag that was not given."""
+"""The questions of `dlrun site new` on a terminal, one for each option that was not given."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Answer = TypeVar("Answer")
 
 
 def ask(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The flags with what the user answered; an empty answer leaves one out. Answers that do not fit are asked again."""
+    """The options with the user's answers; an empty answer leaves one out, an invalid one is asked again."""
     found = dict(given)
 
     def put(key: str, question: str, read: Callable[[str], Answer]) -> None:
@@ -23,29 +23,29 @@ def ask(given: Mapping[str, Any]) -> dict[str, Any]:
                 question, default="", show_default=False, err=True, value_proc=lambda text: _read(text, read)
             )
 
-    click.echo("Press Enter for what you do not know; it can be added to the file later.", err=True)
+    click.echo("Press Enter to skip a question; values can be added to the file later.", err=True)
     put("scheduler", f"Scheduler ({', '.join(SCHEDULERS)}) [slurm]", _one_of(SCHEDULERS))
     named = found["scheduler"]
     queues = named is None or not scheduler(named).ON_THIS_MACHINE
     if queues:
-        put("version", "Its version, such as 23.11", str)
-        put("cluster_name", "What it calls this cluster: Slurm's ClusterName, or the PBS server", str)
-    put("launcher", f"What starts ranks ({', '.join(LAUNCHERS)}) [the scheduler's usual]", _one_of(LAUNCHERS))
+        put("version", "Version, such as 23.11", str)
+        put("cluster_name", "Slurm's ClusterName, or the PBS server", str)
+    put("launcher", f"Launcher ({', '.join(LAUNCHERS)}) [the scheduler's default]", _one_of(LAUNCHERS))
     if queues:
         put("partition", "Default partition or queue", str)
         if found["partition"]:
-            put("max_walltime", "Its longest walltime, such as 24h", _walltime)
-    put("cores", "Cores of each package (socket) of a node", _number(1))
+            put("max_walltime", "Longest walltime, such as 24h", _walltime)
+    put("cores", "Cores per package (socket)", _number(1))
     if found["cores"]:
-        put("packages", "Packages of a node [1]", _number(1))
-        put("smt", "Hardware threads of each core [1]", _number(1))
-    put("gpus", "GPUs of a node [0]", _number(0))
+        put("packages", "Packages (sockets) per node [1]", _number(1))
+        put("smt", "Hardware threads per core [1]", _number(1))
+    put("gpus", "GPUs per node [0]", _number(0))
     if found["gpus"]:
-        put("gpu_kind", "Their runtime (cuda, rocm, ze) [cuda]", _one_of(("cuda", "rocm", "ze")))
+        put("gpu_kind", "GPU runtime (cuda, rocm, ze) [cuda]", _one_of(("cuda", "rocm", "ze")))
     if queues:
         put("fabric", f"Fabric ({', '.join(FABRICS)})", _one_of(FABRICS))
         if found["fabric"]:
-            put("interface", "Its IP interface on compute nodes, such as ib0", str)
+            put("interface", "IP interface of the fabric on compute nodes, such as ib0", str)
     return found
 
 

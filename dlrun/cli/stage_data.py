@@ -1,4 +1,4 @@
-"""`dlrun stage-data`: bring data sets to nodes before, or without, a training job; look after what is there."""
+"""`dlrun stage-data`: copy data sets to node-local storage without a training job; list and remove them."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ if TYPE_CHECKING:
 @click.option(
     "--to",
     metavar="PATH",
-    help="Directory on each node, yours alone; default: the site's node-local storage.",
+    help="Directory on each node, owned by you; default: the site's node-local storage.",
 )
-@click.option("--name", help="Name of the data set; default: the source's last name.")
+@click.option("--name", help="Name of the data set; default: the last component of the source.")
 @click.option(
     "--nodes",
     metavar="N|HOSTS",
-    help="Submit a job that brings the data to so many nodes, or to these hosts.",
+    help="Submit a job that copies the data to this number of nodes, or to these hosts.",
 )
 @click.option(
     "--submit",
     "as_job",
     is_flag=True,
-    help="Submit a job that brings the data to the spec's number of nodes.",
+    help="Submit a job that copies the data to the spec's number of nodes.",
 )
-@click.option("--wait", is_flag=True, help="Wait for the submitted job, and exit with its exit code.")
+@click.option("--wait", is_flag=True, help="Wait for the submitted job and exit with its exit code.")
 @click.option(
     "--strategy",
     type=click.Choice(["auto", "copy", "shard", "in_place", "pack"]),
-    help="How nodes get it; default: the spec's, else auto.",
+    help="How nodes get the data; default: the spec's, else auto.",
 )
-@click.option("--include", multiple=True, metavar="GLOB", help="Only files that match; repeat.")
-@click.option("--exclude", multiple=True, metavar="GLOB", help="Not what matches; repeat.")
-@click.option("--rate", metavar="SIZE", help="Read at most so much a second, such as 500MB.")
-@click.option("--low-priority", is_flag=True, help="Copy below everything else on the node.")
-@click.option("--verify", is_flag=True, help="Read every copy back before it counts.")
+@click.option("--include", multiple=True, metavar="GLOB", help="Copy only files that match. Repeatable.")
+@click.option("--exclude", multiple=True, metavar="GLOB", help="Skip what matches. Repeatable.")
+@click.option("--rate", metavar="SIZE", help="Limit of the read rate per second, such as 500MB.")
+@click.option("--low-priority", is_flag=True, help="Copy with the lowest CPU and I/O priority.")
+@click.option("--verify", is_flag=True, help="Read every copy back and compare it.")
 @click.option(
     "--quota",
     metavar="SIZE",
-    help="Evict sets unused longest beyond this much in all, on each node; default: the site's.",
+    help="Limit for all data sets on a node; the least recently used are evicted; default: the site's.",
 )
 @click.option("--site", metavar="NAME|FILE", help="Site profile; default: the spec's, else this cluster's.")
 @click.option(
@@ -57,21 +57,21 @@ if TYPE_CHECKING:
     "sets",
     multiple=True,
     metavar="KEY=VALUE",
-    help="Set a key of the spec, such as resources.partition.",
+    help="Set a key of the spec, such as resources.partition. Repeatable.",
 )
 @click.option(
     "--list",
     "listing",
     is_flag=True,
-    help="Show the data sets on this machine, the next to be evicted first.",
+    help="List the data sets on this machine, in order of eviction.",
 )
 @click.option(
-    "--evict", multiple=True, metavar="NAME", help="Remove this data set from this machine; repeat."
+    "--evict", multiple=True, metavar="NAME", help="Remove this data set from this machine. Repeatable."
 )
 @click.option(
-    "--clean", is_flag=True, help="Remove every data set from this machine that no running job uses."
+    "--clean", is_flag=True, help="Remove all data sets that no running job uses from this machine."
 )
-@click.option("--json", "as_json", is_flag=True, help="Print JSON lines: progress, and last what there is.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON lines: progress events, then the result.")
 def command(
     what: tuple[str, ...],
     to: str | None,
@@ -93,10 +93,10 @@ def command(
     clean: bool,
     as_json: bool,
 ) -> int:
-    """Bring the data sets of SPEC, or SOURCE itself (a directory, file or glob), to node-local storage, complete and checked.
+    """Copy the data sets of SPEC, or SOURCE (a directory, file or glob), to node-local storage, with checksums.
 
-    Without --nodes and --submit they come to this machine, or inside an allocation to all of its nodes. A set that
-    is there already is recognised and not copied again. The place of each set is printed: PATH/NAME/data.
+    Without --nodes and --submit they are copied to this machine, or inside an allocation to all of its nodes. A data
+    set that is already there and unchanged is not copied again. The path of each is printed: PATH/NAME/data.
     """
     from dlrun.effects.staging.plan import Asked, allocation, here, staging
 
@@ -109,11 +109,11 @@ def command(
             raise click.UsageError("--list, --evict and --clean take no SPEC or SOURCE")
         return _look_after(here(asked), listing=listing, evict=evict, clean=clean, as_json=as_json)
     if not what:
-        raise click.UsageError("name a spec or a source; `dlrun stage-data --help` has examples")
+        raise click.UsageError("give a spec or a source; see the examples of `dlrun stage-data --help`")
     granted = allocation()
     if granted is not None and (as_job or nodes):
         raise click.UsageError(
-            "this shell is in an allocation: without --nodes and --submit all of its nodes get the data"
+            "this shell is in an allocation: leave out --nodes and --submit to copy to all of its nodes"
         )
     from dlrun.effects.staging import run as staging_run
 
@@ -127,7 +127,7 @@ def command(
 
 
 def _print(event: dict[str, Any]) -> None:
-    """One event as a JSON line."""
+    """Print an event as a JSON line."""
     import json
 
     click.echo(json.dumps(event, sort_keys=True))
@@ -154,7 +154,7 @@ def _submit(planned: Staging, *, wait: bool, as_json: bool) -> int:
     for data in planned.plan.data:
         say(f"{data.name}: {data.strategy.replace('_', ' ')}: {data.because}")
     if all(data.strategy == "in_place" for data in planned.plan.data):
-        say("nothing is to be copied: no job was submitted")
+        say("nothing to copy: no job was submitted")
         if as_json:
             from dlrun.effects.staging.run import summary
 
@@ -167,7 +167,7 @@ def _submit(planned: Staging, *, wait: bool, as_json: bool) -> int:
 
 
 def _wait(planned: Staging, job: Job) -> int:
-    """Hand on the job's events as JSON lines until its end, and then what there is."""
+    """Print the events of the job as JSON lines until it ends, and then the result."""
     from threading import Event, Thread
 
     from dlrun.cli.follow import to_the_end
@@ -188,7 +188,7 @@ def _wait(planned: Staging, job: Job) -> int:
 
 
 def _tell(found: dict[str, Any], as_json: bool) -> int:
-    """Where each set is, once all nodes have it."""
+    """Print the path of each data set, once all nodes have it."""
     if as_json:
         from dlrun.cli.output.json import emit
 

@@ -1,4 +1,4 @@
-"""`dlrun status`: what has become of jobs."""
+"""`dlrun status`: the state of jobs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.argument("jobs", nargs=-1, metavar="[JOB]...")
 @json_option
 def command(jobs: tuple[str, ...], as_json: bool) -> None:
-    """Show the state of each JOB (directory, name, scheduler id or `latest`; default: all that have not ended)."""
+    """Show the state of each JOB: a directory, name, scheduler id or `latest`; default: all jobs that have not ended."""
     from dlrun.effects.queue import status
     from dlrun.effects.records import jobs as store
 
@@ -37,7 +37,7 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
         return
     show_jobs([row for job in chosen for row in rows_of(job, states[job.directory])])
     if not chosen:
-        say("no job waits or runs; `dlrun list` shows all")
+        say("no pending or running jobs; `dlrun list` shows all")
     for job in chosen if jobs else ():
         if states[job.directory] and all(one.state.final for one in states[job.directory]):
             from dlrun.cli.output.cost import used
@@ -59,7 +59,7 @@ def show_jobs(rows: list[tuple[str, ...]]) -> None:
 
 
 def rows_of(job: Job, states: list[JobStatus]) -> list[tuple[str, ...]]:
-    """A job's lines of the table, one a run; a point of a sweep has its index after the id."""
+    """The table rows of a job, one per run; the index of a sweep point follows the id."""
     if job.damage is not None:
         return [(job.directory.name, "-", job.site, f"damaged: {job.damage}", "-", "-", "-", "-")]
     if not states:
@@ -68,7 +68,7 @@ def rows_of(job: Job, states: list[JobStatus]) -> list[tuple[str, ...]]:
 
 
 def row_of(job: Job, states: list[JobStatus]) -> tuple[str, ...]:
-    """A job in one line of the table: of a sweep, how many points are in each state."""
+    """The table row of a job: for a sweep, the number of points in each state."""
     if len(states) < 2:
         return rows_of(job, states)[0]
     counts = Counter(one.state for one in states)
@@ -107,7 +107,7 @@ def as_data(job: Job, states: list[JobStatus]) -> dict[str, Any]:
 
 
 def _cost(job: Job, states: list[JobStatus]) -> dict[str, Any]:
-    """What a job was given at most and has used so far, for `--json`."""
+    """The requested maximum and what a job has used so far, for `--json`."""
     from dlrun.effects.queue.results import usage
     from dlrun.model.plain import to_plain
 

@@ -1,4 +1,4 @@
-"""`dlrun submit`: decide, render, hand over, and with `--wait` follow to the end."""
+"""`dlrun submit`: plan, render and submit a job, and with `--wait` follow it to the end."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ if TYPE_CHECKING:
 
 @click.command(epilog="Example: dlrun submit spec.yaml --wait --set resources.nodes=8")
 @spec_options
-@click.option("--dry-run", is_flag=True, help="Print the job script that would be submitted, and stop.")
+@click.option("--dry-run", is_flag=True, help="Print the job script without submitting it.")
 @click.option(
     "--check",
     is_flag=True,
-    help="Ask the scheduler whether it would accept the job, and when it would start.",
+    help="Ask the scheduler whether it would accept the job and when the job would start; do not submit.",
 )
 @click.option("--wait", is_flag=True, help="Follow the job's log and exit with the job's exit code.")
 @login_options
 @click.option(
     "--job-dir",
     type=click.Path(path_type=Path),
-    help="Job directory to make (on the login node, if there is one); default: a new one under DLRUN_JOBS.",
+    help="Job directory to create (on the login node for a remote submission); default: a new one in $DLRUN_JOBS.",
 )
-@click.option("--parsable", is_flag=True, help="Print the job id alone.")
+@click.option("--parsable", is_flag=True, help="Print only the job id.")
 @json_option
 def command(
     spec: Path,
@@ -44,7 +44,7 @@ def command(
     parsable: bool,
     as_json: bool,
 ) -> int:
-    """Submit the job that SPEC describes (a training spec, or a plan saved by `dlrun plan -o`)."""
+    """Submit a job. SPEC is a training spec, or a plan saved with `dlrun plan -o`."""
     from dlrun.effects.jobs.prepare import prepare, read
     from dlrun.effects.remote.destination import Destination, login_of
 
@@ -80,19 +80,19 @@ def command(
 
 
 def _accepted(start: str, as_json: bool) -> int:
-    """Say that a job that was asked about would be taken, and when it would start."""
+    """Report that the scheduler would accept the job, and when it would start."""
     if as_json:
         from dlrun.cli.output.json import emit
 
         emit("check", {"accepted": True, "start": start})
         return 0
-    say("the job would be accepted (nothing was submitted); its start:")
+    say("the scheduler would accept the job (not submitted); expected start:")
     click.echo(start)
     return 0
 
 
 def answer(job: Job, *, wait: bool, parsable: bool, as_json: bool) -> int:
-    """Say that the job is submitted, and with `wait` follow it; returns the exit code."""
+    """Report the submitted job, and with `wait` follow it; returns the exit code."""
     if as_json:
         from dlrun.cli.output.json import emit
 
@@ -111,7 +111,7 @@ def answer(job: Job, *, wait: bool, parsable: bool, as_json: bool) -> int:
 
 
 def described(job: Job) -> dict[str, str | None]:
-    """A submitted job for machines."""
+    """A submitted job, for `--json`."""
     where = {"host": job.remote.host, "remote_directory": job.remote.directory} if job.remote else {}
     data = {"job_id": job.job_id, "name": job.name, "site": job.site, "directory": str(job.directory)}
     return data | where
@@ -124,12 +124,12 @@ def _preview(spec: Path, to: Destination, sets: tuple[str, ...], site: str | Non
     for warning in load.plan.warnings:
         say(f"warning: {warning}")
     for one in load.sent:
-        say(f"would send {one.name}")
+        say(f"would copy {one.name} to the login node")
     return _show(load.texts, as_json)
 
 
 def _show(texts: dict[str, str], as_json: bool) -> int:
-    """Print what would be submitted: the very text that a submission writes."""
+    """Print what would be submitted, exactly as a submission writes it."""
     if as_json:
         from dlrun.cli.output.json import emit
 

@@ -1,4 +1,4 @@
-"""`dlrun help`: what belongs to no single command."""
+"""`dlrun help`: topics that concern several commands."""
 
 from __future__ import annotations
 
@@ -6,42 +6,42 @@ import click
 
 TOPICS = {
     "exit-codes": """\
-  0  done
-  1  the operation failed: a scheduler refused, a copy or a check failed
-  2  the spec, the site profile or the command line is not valid; nothing was done
+  0  success
+  1  the operation failed: the scheduler rejected it, or a copy or a check failed
+  2  the spec, the site profile or the command line is invalid; nothing was done
   3  a bug in dlrun; a log was written
-  4  a login node wants authentication
+  4  authentication at a login node failed
 130  interrupted
-With `submit --wait`, the job's own exit code.""",
+With `submit --wait`: the exit code of the job.""",
     "environment": """\
-DLRUN_SITE          site profile to use when the spec and `--site` name none
+DLRUN_SITE          site profile, if neither the spec nor `--site` names one
 DLRUN_SITE_PATH     directories with site profiles, separated by colons
-DLRUN_SET_A__B=c    sets the key `a.b` of every spec; two underscores stand for the dot
-DLRUN_JOBS          where job directories are made (default: $XDG_STATE_HOME/dlrun/jobs)
-NO_COLOR            no colour (any value); FORCE_COLOR: colour also where the output is no terminal
+DLRUN_SET_A__B=c    sets the key `a.b` of every spec (two underscores for a dot)
+DLRUN_JOBS          parent of the job directories (default: $XDG_STATE_HOME/dlrun/jobs)
+NO_COLOR            disables colour (any value); FORCE_COLOR enables it also if the output is not a terminal
 
 Inside a job:
-DLRUN_JOB_DIR, DLRUN_RUN_DIR    the job's directory, and this run's (the same unless it is a sweep)
-DLRUN_JOB_ID, DLRUN_RUN_ID      the scheduler's id, and one that changes with every start
-DLRUN_RESTART, DLRUN_POINT      how often it was started again, and which point of the sweep it is
-DLRUN_REPLACED, DLRUN_SECONDS   how often a node that died was replaced, and the seconds of the job until then
-DLRUN_LAUNCHED                  when the ranks were started, in ns by the clock of the node that runs job.sh
-DLRUN_ROLE, DLRUN_RANK, DLRUN_LOCAL_RANK, DLRUN_NODE_RANK, DLRUN_HOST   which process this is, and where
-DLRUN_WORLD_SIZE, DLRUN_LOCAL_SIZE, DLRUN_NODES, DLRUN_THREADS          how many processes, nodes and threads
-DLRUN_ALLOWED                   with `verify`: the CPUs that the rank was started with, before it was bound
-DLRUN_COMM_CPUS, DLRUN_LOADER_CPUS   CPUs that the placement keeps for communication and for data loading
-DLRUN_HOSTS                     a file with the nodes, the first one first
-DLRUN_MASTER_ADDR, DLRUN_MASTER_IP, DLRUN_MASTER_PORT                   where ranks meet
+DLRUN_JOB_DIR, DLRUN_RUN_DIR    directory of the job, and of this run (the same except in a sweep)
+DLRUN_JOB_ID, DLRUN_RUN_ID      id in the scheduler, and an id that changes with every restart
+DLRUN_RESTART, DLRUN_POINT      number of restarts, and index of the sweep point
+DLRUN_REPLACED, DLRUN_SECONDS   number of failed nodes replaced, and seconds that the job had run by then
+DLRUN_LAUNCHED                  start time of the ranks in ns, by the clock of the node that runs job.sh
+DLRUN_ROLE, DLRUN_RANK, DLRUN_LOCAL_RANK, DLRUN_NODE_RANK, DLRUN_HOST   role, indexes and host of this process
+DLRUN_WORLD_SIZE, DLRUN_LOCAL_SIZE, DLRUN_NODES, DLRUN_THREADS          number of ranks, local ranks, nodes, threads per rank
+DLRUN_ALLOWED                   with `verify`: CPUs of the rank before it was bound
+DLRUN_COMM_CPUS, DLRUN_LOADER_CPUS   CPUs reserved for communication and for data loading
+DLRUN_HOSTS                     file with the host names of the nodes, in order of node index
+DLRUN_MASTER_ADDR, DLRUN_MASTER_IP, DLRUN_MASTER_PORT                   rendezvous address and port
 DLRUN_DATA_<NAME>               path of a data set
-DLRUN_STAGE, DLRUN_STAGE_PORT   where staged data sets lie on each node, and the port that brings them
-DLRUN_STAGE_EVENTS              a file with what staging does on this node, one JSON object a line
-DLRUN_RESULTS                   directory on each node whose content is brought away at the end (`results:`)
-DLRUN_USER, DLRUN_PROCESS       who runs the job; a mark on all processes that a rank starts""",
+DLRUN_STAGE, DLRUN_STAGE_PORT   directory of staged data sets on each node, and port of the relay between nodes
+DLRUN_STAGE_EVENTS              file for staging events of this node (JSON lines)
+DLRUN_RESULTS                   directory on each node for results, copied to shared storage at the end (`results:`)
+DLRUN_USER, DLRUN_PROCESS       user who runs the job; marks all processes started by a rank""",
 }
 
 
 def about_variable(name: str) -> str | None:
-    """What dlrun's own environment variable of this name is for; None if it has none."""
+    """The description of dlrun's environment variable of this name; None if there is none."""
     for line in TOPICS["environment"].splitlines():
         names, _, text = line.partition("  ")
         if name in names.split(", "):
@@ -53,7 +53,7 @@ def about_variable(name: str) -> str | None:
 @click.argument("topic", required=False, metavar="[TOPIC]", type=click.Choice(list(TOPICS)))
 @click.pass_context
 def command(ctx: click.Context, topic: str | None) -> None:
-    """Explain TOPIC; without one, show dlrun's own help."""
+    """Explain TOPIC; without it, show the help of dlrun and the list of topics."""
     if topic is not None:
         click.echo(TOPICS[topic])
     elif ctx.parent is not None:

@@ -1,4 +1,4 @@
-"""`dlrun tune-affinity`: place ranks on a node, say it in any tool's words, prove it, measure it."""
+"""`dlrun tune-affinity`: bind ranks on a node; print the binding for any tool, verify and measure it."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ FORMATS = (
 
 
 class TrailingCommand(click.Command):
-    """A command whose arguments after `--`, or after `--exec`, are another program's, left as they are."""
+    """A command that passes arguments after `--` or `--exec` unchanged to another program."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Set the other program's arguments aside before options are looked for."""
+        """Set aside the arguments of the other program before options are parsed."""
         rest: list[str] = []
         for i, word in enumerate(args):
             if word in ("--", "--exec"):
@@ -33,7 +33,7 @@ class TrailingCommand(click.Command):
         return super().parse_args(ctx, args)
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
-        """The usage line names the trailing command too."""
+        """The usage line, with the trailing command."""
         return [*super().collect_usage_pieces(ctx), "[-- COMMAND...]"]
 
 
@@ -43,38 +43,46 @@ class TrailingCommand(click.Command):
     "dlrun tune-affinity --site lumi-g --format srun; dlrun tune-affinity --exec python train.py",
 )
 @click.argument("spec", required=False, type=click.Path(path_type=Path))
-@click.option("--site", metavar="NAME|FILE", help="Site profile whose node type to place on.")
+@click.option("--site", metavar="NAME|FILE", help="Site profile with the node type.")
 @click.option("--node-type", metavar="NAME", help="Node type of the site.")
 @click.option(
     "--topology",
     type=click.Path(path_type=Path),
     metavar="FILE|DIR",
-    help="Topology: from --capture, `lstopo --of xml`, `lscpu -p`, a copy of /sys and /proc, or .yaml with the keys of "
-    "a profile's `topology:`.",
+    help="Topology file: from --capture, `lstopo --of xml` or `lscpu -p`, a copy of /sys and /proc, or YAML with the keys of "
+    "`topology:` in site profiles.",
 )
 @click.option(
-    "--ranks-per-node", type=click.IntRange(min=1), help="Default: one a GPU, else one a NUMA node."
+    "--ranks-per-node",
+    type=click.IntRange(min=1),
+    help="Ranks on the node; default: one per GPU, else one per NUMA node.",
 )
 @click.option(
-    "--framework", metavar="NAME", help="What runs: sets OpenMP runtime, communication library and cores."
+    "--framework",
+    metavar="NAME",
+    help="Framework; sets the OpenMP runtime, the communication library and its cores.",
 )
 @click.option(
     "--openmp",
     type=click.Choice(["gomp", "gomp-old", "iomp", "iomp-list", "none"]),
-    help="Bind OpenMP threads one by one: GNU's, GNU's of GCC 4.8 and older, Intel's by its order, Intel's by a "
-    "list, none; default: by the framework, and GNU's in `--format env` alone.",
+    help="OpenMP runtime whose threads are bound one by one: GNU, GNU of GCC 4.8 and older, Intel by order, Intel by list, "
+    "or none; default: by the framework, GNU only with `--format env`.",
 )
 @click.option("--comm-cores", type=click.IntRange(min=0), help="Communication cores of each rank.")
 @click.option(
-    "--comm-policy", type=click.Choice(["own", "spread"]), help="From the rank's own package, or all."
+    "--comm-policy",
+    type=click.Choice(["own", "spread"]),
+    help="Communication cores in the rank's own package, or spread over all.",
 )
 @click.option("--loader-cores", type=click.IntRange(min=0), help="Data-loading cores of each rank.")
-@click.option("--smt", type=click.Choice(["one", "all"]), help="Hardware threads of a core to compute on.")
+@click.option("--smt", type=click.Choice(["one", "all"]), help="Hardware threads of each core to use.")
 @click.option(
-    "--reserve", metavar="CPUS|RULE", help="Keep free: a CPU list, first-core-per-l3, N-per-node, none."
+    "--reserve",
+    metavar="CPUS|RULE",
+    help="Cores to leave idle: a CPU list, first-core-per-l3, N-per-node or none.",
 )
 @click.option(
-    "--rank-order", type=click.Choice(["gpu", "numa"]), help="Ranks follow GPU indexes or NUMA nodes."
+    "--rank-order", type=click.Choice(["gpu", "numa"]), help="Order of ranks: by GPU index or by NUMA node."
 )
 @click.option(
     "--memory",
@@ -84,32 +92,53 @@ class TrailingCommand(click.Command):
     help="NUMA memory policy.",
 )
 @click.option(
-    "--gpus-per-rank", type=click.IntRange(min=0), help="Default: share all GPUs out; 0: a CPU job."
+    "--gpus-per-rank",
+    type=click.IntRange(min=0),
+    help="GPUs of each rank; default: an equal share of all; 0: CPU only.",
 )
 @click.option(
-    "--locality", type=click.Choice(["strict", "balance"]), help="Stay by the GPU, or use all cores."
+    "--locality",
+    type=click.Choice(["strict", "balance"]),
+    help="Use only cores local to the GPU, or all cores.",
 )
-@click.option("--l3-borders", type=click.Choice(["free", "strict"]), help="May a rank straddle two caches?")
 @click.option(
-    "--oversubscribe", is_flag=True, default=None, help="Let ranks share cores if there are too few."
+    "--l3-borders",
+    type=click.Choice(["free", "strict"]),
+    help="Whether a rank may span two last-level caches.",
 )
-@click.option("--format", "form", type=click.Choice(FORMATS), default="table", help="What to print.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write to a file; .svg is a picture.")
-@click.option("--explain", is_flag=True, help="Say which rules gave this placement.")
-@click.option("--capture", is_flag=True, help="Print the topology itself, for a site profile.")
-@click.option("--verify", is_flag=True, help="Start the ranks here (or be one) and read back where they run.")
-@click.option("--measure", is_flag=True, help="Time what the rules leave open, here; with -- COMMAND, that.")
+@click.option(
+    "--oversubscribe", is_flag=True, default=None, help="Allow ranks to share cores if there are too few."
+)
+@click.option("--format", "form", type=click.Choice(FORMATS), default="table", help="Output format.")
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    help="Output file; a name that ends in .svg gives a picture.",
+)
+@click.option("--explain", is_flag=True, help="Show the rules behind this placement.")
+@click.option("--capture", is_flag=True, help="Print the topology, for a site profile.")
+@click.option(
+    "--verify",
+    is_flag=True,
+    help="Start the ranks on this machine (or be one) and compare their binding with the plan.",
+)
+@click.option(
+    "--measure",
+    is_flag=True,
+    help="Measure the alternatives on this machine, with COMMAND if given after --.",
+)
 @click.option(
     "--write",
     type=click.Path(path_type=Path),
-    help="With --measure: put the winner into this spec or override.",
+    help="With --measure: write the best result into this spec or site override.",
 )
 @click.option(
-    "--exec", "execute", is_flag=True, help="Bind and run the command that follows on this node now."
+    "--exec", "execute", is_flag=True, help="Run the command that follows on this node, with each rank bound."
 )
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> None:
-    """Place ranks on the cores, memory, GPUs and NICs of a node: SPEC's nodes, a site's, a file's, or this machine's."""
+    """Bind ranks to cores, memory, GPUs and NICs of a node: of SPEC, a site, a topology file, or this machine."""
     from dlrun.cli import affinity_actions as actions
 
     options["command"] = ctx.meta["command"]
@@ -128,7 +157,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
 
 
 def _out(task: Task, text: str) -> None:
-    """Answer on stdout, or in the file that was asked for."""
+    """Print the result, or write it to the output file."""
     from dlrun.cli import affinity_actions as actions
 
     path = task.options["output"]
@@ -137,4 +166,4 @@ def _out(task: Task, text: str) -> None:
         sys.stdout.flush()
     else:
         actions.save(text, path)
-        say(f"written to {path}")
+        say(f"wrote {path}")

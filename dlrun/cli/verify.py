@@ -1,4 +1,4 @@
-"""`dlrun verify`: do ranks run as planned on the real nodes?"""
+"""`dlrun verify`: run a short job that compares ranks and network with the plan."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 @click.option(
     "--here",
     is_flag=True,
-    help="Run inside the allocation that this shell has (salloc, qsub -I); submit nothing.",
+    help="Run in the allocation of this shell (salloc, qsub -I) instead of submitting a job.",
 )
 @json_option
 def command(spec: Path, site: str | None, sets: tuple[str, ...], here: bool, as_json: bool) -> int:
-    """Run a short job with SPEC's plan in which each rank says what it is, and compare: exit 1 on any difference.
+    """Run a short job with the plan of SPEC, in which each rank reports its binding; exit 1 on any difference.
 
-    Ranks try the network and, over several nodes, the communication library: what that talks over is held against the
+    Ranks also test the network and, on several nodes, the communication library, whose transport is compared with the
     site's fabric. Each difference is printed with its likely cause.
     """
     from dlrun.effects.verify import job as verify_job
@@ -49,13 +49,13 @@ def command(spec: Path, site: str | None, sets: tuple[str, ...], here: bool, as_
     for who, difference in gathered(done.ranks):
         click.echo(f"{who}: {difference.what}; likely: {difference.cause}")
     if done.network.unseen:
-        say(f"the library's transport was not compared: {done.network.unseen}")
+        say(f"the library's transport could not be compared: {done.network.unseen}")
     say(f"{len(done.ranks) - len(wrong)} of {len(done.ranks)} ranks are as planned")
     return 1 if wrong else 0
 
 
 def table_of(ranks: Sequence[Checked]) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
-    """Header and rows; GPUs and adapters have a column where the plan has some."""
+    """Header and rows; there are columns for GPUs and adapters if the plan has any."""
     from dlrun.model.cpuset import format_list
 
     with_gpus = any(one.planned.gpus or (one.report or {}).get("gpus") for one in ranks)

@@ -1,4 +1,4 @@
-"""`dlrun why`: why a job ended, in at most five lines."""
+"""`dlrun why`: the cause of a job's failure, in at most five lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from dlrun.effects.records.jobs import Job
 
 _WIDEST = 160
-"""Columns of a log's line that are shown."""
+"""Characters of a log line that are shown."""
 _GROUPS = 3
 """Groups of processes whose exit codes are shown."""
 
@@ -24,9 +24,9 @@ _GROUPS = 3
 @click.argument("job", default="latest", metavar="[JOB[:POINTS]]")
 @json_option
 def command(job: str, as_json: bool) -> None:
-    """Say why JOB (default: the latest) ended: the cause, the process that failed first, its node, the next step.
+    """Show why JOB (default: the latest) ended: cause, first failed process and its node, next step.
 
-    Of a sweep, POINTS (such as `latest:3,7-9`) are shown, else the first that did not end well.
+    For a sweep, POINTS (such as `latest:3,7-9`) are shown, by default the first that failed.
     """
     from dlrun.effects.diagnosis.why import explain
     from dlrun.effects.queue.selection import select

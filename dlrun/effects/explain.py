@@ -55,8 +55,8 @@ def explain(what: str, prepared: Prepared) -> list[Explanation]:
         return [unwritten]
     short = {name.rpartition(".")[2]: name for name in known}
     near = nearest(what, known, cutoff=0.75) or short.get(nearest(what, short, cutoff=0.75) or "")
-    hint = f"the nearest is `{near}`" if near else "`dlrun plan` shows what was decided"
-    raise Invalid(f"nothing is known of `{what}` in this plan", help=hint)
+    hint = f"the nearest is `{near}`" if near else "`dlrun plan` shows its values"
+    raise Invalid(f"this plan has no `{what}`", help=hint)
 
 
 def _known_names(prepared: Prepared) -> set[str]:
@@ -80,7 +80,7 @@ def _unwritten(what: str) -> Explanation | None:
         if i == len(parts) - 1 and key.hint.schema is None:
             value = key.default
             shown = str(value).lower() if isinstance(value, bool) else str(value or "")
-            return Explanation(key=what, value=shown, because=f"nobody set it: {key.doc}", rule="default")
+            return Explanation(key=what, value=shown, because=f"not set; {key.doc}", rule="default")
         schema = key.hint.schema
     return None
 

@@ -1,4 +1,4 @@
-"""How a job ends and goes on: the early signal, what may start it again, where its progress shows."""
+"""The end of a job: early signal, requeue, checkpoints."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHELL = re.compile(r"(.*/)?(ba|da|k|z|c|tc|fi)?sh")
 
 
 def carrier(signal: str) -> str:
-    """The signal by which the warning reaches each rank's script: never the one that the program handles.
+    """The signal that carries the warning to the rank scripts: never the one that the program handles.
 
     Every launcher passes both user signals on (srun(1), mpirun(1)) and none of the others.
     """
@@ -27,20 +27,18 @@ def carrier(signal: str) -> str:
 
 
 def chain(spec: Spec, layout: Layout, ledger: Ledger) -> tuple[Layout, int]:
-    """With `chain`, a walltime over the partition's limit as the limit, and how many runs make it up."""
+    """With `chain`, replace a walltime over the partition's limit by the limit; also returns the number of runs."""
     limit = layout.partition.max_walltime if layout.partition else None
     if not spec.chain or layout.walltime is None or limit is None or layout.walltime <= limit:
         return layout, 1
     links = -(-layout.walltime // limit)
-    because = (
-        f"{layout.walltime} in runs of {limit}, the most that partition `{layout.partition_name}` allows"
-    )
+    because = f"{layout.walltime} in runs of {limit}, the limit of partition `{layout.partition_name}`"
     ledger.decide("chain", links, "walltime-over-limit", because, origin=ledger.origin("chain"))
     return replace(layout, walltime=limit), links
 
 
 def causes(policy: OnFailure, links: int, *, watched: bool = False) -> tuple[Cause, ...]:
-    """The causes after which the job is started again, none if it may not be; a chain always goes on in time.
+    """The causes after which the job is requeued; a chain is always requeued at its walltime limit.
 
     Only a job that is `watched` knows that it hangs.
     """
@@ -57,7 +55,7 @@ def causes(policy: OnFailure, links: int, *, watched: bool = False) -> tuple[Cau
 def checkpoint(
     spec: Spec, roles: Sequence[RolePlan], command: Sequence[Text], path: Text | None
 ) -> CheckpointPlan | None:
-    """The early signal's way, if the spec wants one; `path` is where checkpoints appear.
+    """How the early signal is delivered, if the spec has one; `path` is the path of the checkpoints.
 
     A shell cannot trap what was ignored when it started (bash(1), "trap"), so a command that is a shell
     starts with the default action. Only the user signals are ever ignored: others also end programs.
@@ -80,23 +78,23 @@ def checkpoint(
 
 
 def check(spec: Spec, walltime: Duration | None, ledger: Ledger) -> Text | None:
-    """Note what contradicts itself about the end of the job; returns where checkpoints appear."""
+    """Add problems of contradictory settings; returns the path of the checkpoints."""
     wanted, policy = spec.checkpoint, spec.on_failure
     if wanted is not None and walltime is not None and wanted.before_end >= walltime:
         ledger.problem(
             "DLR044",
-            f"the early signal is to come {wanted.before_end} before the end, and the walltime is {walltime}",
+            f"the early signal is due {wanted.before_end} before the end, but the walltime is {walltime}",
             "checkpoint.before_end",
             "resources.walltime",
-            help="give the job more time, or the checkpoint less",
+            help="increase the walltime, or decrease `before_end`",
         )
     if policy.requeue and policy.preempted != policy.node_failed:
         ledger.problem(
             "DLR045",
-            "schedulers start jobs again after preemption and after a node's failure alike",
+            "schedulers requeue jobs after preemption and node failure alike",
             "on_failure.preempted",
             "on_failure.node_failed",
-            help="say the same for `preempted` and `node_failed`",
+            help="use the same policy for `preempted` and `node_failed`",
         )
     return _path(wanted.path, spec.name, ledger) if wanted is not None and wanted.path is not None else None
 

@@ -1,4 +1,4 @@
-"""What cannot work, found before anything is submitted: the request against the site's limits."""
+"""The request against the limits of the site, before anything is submitted."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dlrun.plan.resources import Layout
 
 
 def check(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
-    """Note every contradiction between spec, layout and site."""
+    """Add a problem for each conflict between spec, layout and site."""
     _partition(spec, site, layout, ledger)
     _limits(site, layout, ledger)
     _node(spec, layout, ledger)
@@ -25,9 +25,9 @@ def check(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
     if layout.nodes > 1 and backends.scheduler(site.scheduler.type).ON_THIS_MACHINE:
         ledger.problem(
             "DLR010",
-            f"site `{site.name}` is one machine, and the job wants {layout.nodes} nodes",
+            f"site `{site.name}` is a single machine, but the job requests {layout.nodes} nodes",
             "resources.nodes",
-            help="use `nodes: 1`, or name a cluster with `--site`",
+            help="use `nodes: 1`, or select a cluster with `--site`",
         )
 
 
@@ -65,59 +65,59 @@ def _limits(site: Site, layout: Layout, ledger: Ledger) -> None:
 
 
 def _exceeded(partition: Partition, name: str | None, layout: Layout) -> Iterator[tuple[str, str, str, str]]:
-    """Code, spec key, message and way out of each limit of the partition that the job is beyond."""
+    """Code, spec key, message and way out for each limit of the partition that the job exceeds."""
     nodes, walltime = layout.nodes, layout.walltime
     least, most = partition.min_walltime, partition.max_walltime
     if most is not None and walltime is not None and walltime > most:
         yield (
             "DLR014",
             "resources.walltime",
-            f"walltime {walltime} is over the {most} of partition `{name}`",
-            f"ask for at most `{most}`, set `chain: true`",
+            f"walltime {walltime} exceeds the limit of partition `{name}`, {most}",
+            f"request at most `{most}`, set `chain: true`",
         )
     if least is not None and walltime is not None and walltime < least:
         yield (
             "DLR014",
             "resources.walltime",
-            f"walltime {walltime} is under the {least} of partition `{name}`",
-            f"ask for at least `{least}`",
+            f"walltime {walltime} is below the minimum of partition `{name}`, {least}",
+            f"request at least `{least}`",
         )
     if partition.max_nodes is not None and nodes > partition.max_nodes:
         yield (
             "DLR015",
             "resources.nodes",
-            f"{nodes} nodes are over the {partition.max_nodes} of partition `{name}`",
-            f"ask for at most {partition.max_nodes}",
+            f"{nodes} nodes exceed the limit of partition `{name}`, {partition.max_nodes}",
+            f"request at most {partition.max_nodes}",
         )
     if partition.min_nodes is not None and nodes < partition.min_nodes:
         yield (
             "DLR015",
             "resources.nodes",
-            f"partition `{name}` starts at {partition.min_nodes} nodes, and the job asks for {nodes}",
-            f"ask for at least {partition.min_nodes}",
+            f"partition `{name}` requires at least {partition.min_nodes} nodes, but the job requests {nodes}",
+            f"request at least {partition.min_nodes}",
         )
     together = partition.max_node_hours
     if together is not None and walltime is not None and nodes * walltime > together * 3600:
         yield (
             "DLR015",
             "resources.walltime",
-            f"{nodes} × {walltime} are {nodes * walltime / 3600:g} node-hours, over the {together:g} of partition `{name}`",
-            f"ask for at most `{Duration(int(together * 3600 / nodes))}` on {nodes} {'node' if nodes == 1 else 'nodes'}",
+            f"{nodes} × {walltime} are {nodes * walltime / 3600:g} node-hours; the limit of partition `{name}` is {together:g}",
+            f"request at most `{Duration(int(together * 3600 / nodes))}` on {nodes} {'node' if nodes == 1 else 'nodes'}",
         )
 
 
 def _another(site: Site, layout: Layout) -> str:
-    """Partitions of the same nodes that would take the job."""
+    """Partitions with the same nodes that would accept the job."""
     fitting = [
         f"`{name}`"
         for name, one in site.partitions.items()
         if one.node_type == layout.node_type_name and not any(_exceeded(one, name, layout))
     ]
-    return f"use partition {' or '.join(fitting)}, which takes it" if fitting else "name another partition"
+    return f"use partition {' or '.join(fitting)}, which accepts it" if fitting else "use another partition"
 
 
 def _node(spec: Spec, layout: Layout, ledger: Ledger) -> None:
-    """What one node must hold."""
+    """Memory, GPUs and cores of one node."""
     topology, wanted = layout.topology, spec.resources
     if layout.gpus_per_node and layout.ranks_per_node > layout.gpus_per_node:
         ledger.problem(
@@ -125,39 +125,39 @@ def _node(spec: Spec, layout: Layout, ledger: Ledger) -> None:
             f"{layout.ranks_per_node} ranks share {layout.gpus_per_node} GPUs on each node",
             "resources.ranks_per_node",
             "resources.gpus_per_node",
-            help="one rank a GPU is what frameworks expect: use `ranks_per_node: auto`",
+            help="frameworks expect one rank per GPU: use `ranks_per_node: auto`",
             warning=True,
         )
     elif layout.gpus_per_node % layout.ranks_per_node:
         ledger.problem(
             "DLR016",
-            f"{layout.gpus_per_node} GPUs cannot be divided over {layout.ranks_per_node} ranks on each node",
+            f"{layout.gpus_per_node} GPUs cannot be divided evenly among {layout.ranks_per_node} ranks on each node",
             "resources.ranks_per_node",
             "resources.gpus_per_node",
-            help="use a divisor, or `ranks_per_node: auto` for one rank a GPU",
+            help="use a divisor, or `ranks_per_node: auto` for one rank per GPU",
         )
     memory = layout.node_type.memory if layout.node_type else None
     if memory is not None and isinstance(layout.memory, Bytes) and layout.memory > memory:
         ledger.problem(
             "DLR017",
-            f"{layout.memory} of memory on each node, and jobs there can use {memory}",
+            f"{layout.memory} of memory is requested on each node, but jobs can use only {memory}",
             "resources.memory_per_node",
-            help=f"ask for at most `{memory}`, or for `all`",
+            help=f"request at most `{memory}`, or for `all`",
         )
     if topology is None:
         return
     if layout.gpus_per_node > len(topology.gpus):
         ledger.problem(
             "DLR018",
-            f"{layout.gpus_per_node} GPUs on each node, and `{layout.node_type_name or 'this machine'}` has {len(topology.gpus)}",
+            f"{layout.gpus_per_node} GPUs per node, but `{layout.node_type_name or 'this machine'}` has {len(topology.gpus)}",
             "resources.gpus_per_node",
-            help=f"ask for at most {len(topology.gpus)}, or another node type or partition",
+            help=f"request at most {len(topology.gpus)}, or another node type or partition",
         )
     cores, cpus = len(topology.cores), wanted.cpus_per_rank
     if cpus != "auto" and cpus * layout.ranks_per_node > cores:
         ledger.problem(
             "DLR019",
-            f"{layout.ranks_per_node} ranks of {cpus} cores need {cpus * layout.ranks_per_node}, and a node has {cores}",
+            f"{layout.ranks_per_node} ranks of {cpus} cores need {cpus * layout.ranks_per_node}, but a node has {cores}",
             "resources.cpus_per_rank",
             "resources.ranks_per_node",
             help=f"use at most `cpus_per_rank: {max(1, cores // layout.ranks_per_node)}`, or `auto`",
@@ -165,23 +165,23 @@ def _node(spec: Spec, layout: Layout, ledger: Ledger) -> None:
 
 
 def _share(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
-    """On a shared node a scheduler grants what is asked for, and one core a rank where nothing is."""
+    """On shared nodes a scheduler grants only the requested cores, by default one per rank."""
     whole = layout.exclusive or backends.scheduler(site.scheduler.type).ON_THIS_MACHINE
     raw = (*spec.resources.options, *site.scheduler.directives)
     if layout.cpus_per_rank is None and not whole and not any("cpus" in option for option in raw):
         ledger.problem(
             "DLR068",
-            "nothing says how many cores a rank needs, and on shared nodes it gets the scheduler's default: mostly one",
+            "cores per rank are not set; on shared nodes each rank gets the scheduler's default, usually one core",
             "resources.ranks_per_node",
             "resources",
-            help="give `cpus_per_rank: 8` (or so), or `exclusive: true` for whole nodes, or describe the site's nodes "
-            "under `node_types`",
+            help="set `cpus_per_rank`, or `exclusive: true` for whole nodes, or describe the nodes under `node_types` of "
+            "the site profile",
             warning=True,
         )
 
 
 def _options(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
-    """What this site's scheduler demands and refuses."""
+    """Options that the site requires or forbids."""
     wanted, rules = spec.resources, site.scheduler
     qos = wanted.qos or (layout.partition.qos if layout.partition else None)
     constraint = wanted.constraint or (layout.partition.constraint if layout.partition else None)
@@ -205,40 +205,41 @@ def _options(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
             why = (
                 rules.account.help
                 if option == "account" and rules.account.help
-                else "say it once in ~/.config/dlrun/settings.yaml if it is always the same"
+                else "a value that is always the same can be set in ~/.config/dlrun/settings.yaml"
             )
             ledger.problem(
-                "DLR020", f"site `{site.name}` wants `{key}`, and the spec gives none", "resources",
+                "DLR020", f"site `{site.name}` requires `{key}`, which the spec does not set", "resources",
                 help=f"add `{key}:` under `resources:`; {why}",
             )  # fmt: skip
     if "array" in rules.forbidden and given["array"]:
         ledger.problem(
-            "DLR021", f"site `{site.name}` takes no job arrays, and the points of a `sweep` are one", "sweep",
-            help="submit the points one by one, with `--set`",
+            "DLR021", f"site `{site.name}` does not allow job arrays, which `sweep` needs", "sweep",
+            help="submit the points one by one with `--set`",
         )  # fmt: skip
     for option in rules.forbidden:
         key = spelled.get(option, option)
         if given[option] is not None and ledger.given(f"resources.{key}"):
             ledger.problem(
-                "DLR021", f"site `{site.name}` refuses jobs that give `{key}`", f"resources.{key}",
-                help="remove it: the site sets it by itself",
+                "DLR021", f"site `{site.name}` does not allow jobs to set `{key}`", f"resources.{key}",
+                help="remove it: the site sets it",
             )  # fmt: skip
     for name, meaning in rules.mandatory.items():
         if name not in wanted.options:
             ledger.problem(
-                "DLR022", f"site `{site.name}` wants the scheduler option `{name}`: {meaning}", "resources.options", "resources",
+                "DLR022", f"site `{site.name}` requires the scheduler option `{name}`: {meaning}", "resources.options",
+                "resources",
                 help=f"add `options: {{{name}: …}}` under `resources:`",
             )  # fmt: skip
     account = rules.account.pattern
     if account and wanted.account and not re.fullmatch(account, wanted.account):
         ledger.problem(
             "DLR023", f"`{wanted.account}` is not an account of `{site.name}`", "resources.account",
-            help=rules.account.help or f"accounts there match `{account}`",
+            help=rules.account.help or f"accounts of the site match `{account}`",
         )  # fmt: skip
 
 
 LARGE_BATCH = 8192
-"""Global batch from which plain SGD with a linearly scaled rate stops working without warm-up and more
+"""Global batch above which plain SGD with a linearly scaled learning rate loses accuracy
 (Goyal et al. 2017, arXiv:1706.02677, figure 1)."""
 
 
@@ -247,7 +248,7 @@ def _batch(spec: Spec, layout: Layout, ledger: Ledger) -> None:
         total = spec.batch_per_rank * layout.ranks
         ledger.problem(
             "DLR030",
-            f"the global batch is {total} ({spec.batch_per_rank} × {layout.ranks} ranks), beyond {LARGE_BATCH}",
+            f"the global batch is {total} ({spec.batch_per_rank} × {layout.ranks} ranks), more than {LARGE_BATCH}",
             "batch_per_rank",
             help="scale the learning rate with warm-up and check convergence, or use LARS/LAMB or fewer ranks",
             warning=True,

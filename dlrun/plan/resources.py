@@ -1,4 +1,4 @@
-"""How much of the cluster: partition, nodes, ranks, cores, GPUs, memory, time."""
+"""The resources of a job: partition, nodes, ranks, cores, GPUs, memory, walltime."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Memory = Bytes | Literal["all"] | None
 
 @record(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """The size and shape of the job; None means that nobody knows or nobody asks."""
+    """The size and shape of the job; None: unknown or not requested."""
 
     nodes: int
     ranks_per_node: int
@@ -37,7 +37,7 @@ class Layout:
 
     @property
     def granted(self) -> Layout:
-        """The same with the spare nodes among the others: what the scheduler is asked for."""
+        """The same including the spare nodes, as requested from the scheduler."""
         more = {
             "nodes": self.nodes + self.spare_nodes,
             "ranks": self.ranks + self.spare_nodes * self.ranks_per_node,
@@ -46,7 +46,7 @@ class Layout:
 
 
 def partition_of(wanted: Resources, site: Site) -> tuple[str | None, Partition | None]:
-    """The partition's name for specs, and its description: the one named, else the site's default."""
+    """Name and description of the partition: the one in the spec, else the site's default."""
     if wanted.partition is not None:
         return wanted.partition, site.partitions.get(wanted.partition)
     for name, partition in site.partitions.items():
@@ -56,7 +56,7 @@ def partition_of(wanted: Resources, site: Site) -> tuple[str | None, Partition |
 
 
 def node_type_of(wanted: Resources, site: Site) -> tuple[str | None, NodeType | None]:
-    """The node type: the one named, else the partition's, else the only one there is."""
+    """The node type: the one in the spec, else the partition's, else the only one."""
     partition = partition_of(wanted, site)[1]
     name = wanted.node_type or (partition.node_type if partition else None)
     if name is None and len(site.node_types) == 1:
@@ -65,7 +65,7 @@ def node_type_of(wanted: Resources, site: Site) -> tuple[str | None, NodeType | 
 
 
 def counted_cpus(site: Site, layout: Layout) -> int | None:
-    """CPUs of each rank as the scheduler counts them: cores, or hardware threads; None: it is not told."""
+    """CPUs of each rank as the scheduler counts them: cores or hardware threads; None: not requested."""
     if site.scheduler.cpus == "none" or layout.cpus_per_rank is None:
         return None
     smt = layout.topology.smt() if layout.topology and site.scheduler.cpus == "threads" else 1
@@ -73,7 +73,7 @@ def counted_cpus(site: Site, layout: Layout) -> int | None:
 
 
 def lay_out(wanted: Resources, site: Site, topology: Topology | None, ledger: Ledger) -> Layout:
-    """Decide every number of the request, noting why."""
+    """Decide every number of the request, with its reason."""
     partition_name, partition = partition_of(wanted, site)
     node_type_name, node_type = node_type_of(wanted, site)
     if partition_name and wanted.partition is None:
@@ -108,10 +108,10 @@ def _gpus(wanted: Resources, topology: Topology | None, ledger: Ledger) -> int:
         return ledger.take(key, wanted.gpus_per_node)
     if topology is None:
         return ledger.decide(
-            key, 0, "gpus-unknown", "the site does not say what its nodes have, and the spec asks for none"
+            key, 0, "gpus-unknown", "the GPUs of the nodes are unknown, and the spec requests none"
         )
     return ledger.decide(
-        key, len(topology.gpus), "all-gpus", f"every GPU of the node ({topology.name or topology.source})"
+        key, len(topology.gpus), "all-gpus", f"all GPUs of the node ({topology.name or topology.source})"
     )
 
 
@@ -127,7 +127,7 @@ def _exclusive(wanted: Resources, site: Site, partition: Partition | None, ledge
 def _ranks(
     wanted: Resources, nodes: int, gpus: int, topology: Topology | None, ledger: Ledger
 ) -> tuple[int, int]:
-    """Ranks on a node and in all."""
+    """Ranks per node and in total."""
     key = "resources.ranks_per_node"
     if wanted.ranks_per_node != "auto":
         per_node = ledger.take(key, wanted.ranks_per_node)
@@ -139,13 +139,13 @@ def _ranks(
             f"{many(wanted.ranks, 'rank')} over {many(nodes, 'node')}",
         )
     elif gpus:
-        per_node = ledger.decide(key, gpus, "rank-per-gpu", "one rank for each GPU")
+        per_node = ledger.decide(key, gpus, "rank-per-gpu", "one rank per GPU")
     elif topology is not None:
         per_node = ledger.decide(
-            key, len(topology.cpu_nodes()), "rank-per-numa-node", "one rank for each NUMA node with cores"
+            key, len(topology.cpu_nodes()), "rank-per-numa-node", "one rank per NUMA node with cores"
         )
     else:
-        per_node = ledger.decide(key, 1, "rank-per-node", "nothing is known of the nodes: one rank on each")
+        per_node = ledger.decide(key, 1, "rank-per-node", "the nodes' hardware is unknown: one rank per node")
     if wanted.ranks == "auto":
         total = per_node * nodes
         return per_node, ledger.decide(
@@ -159,7 +159,7 @@ def _ranks(
             f"{total} ranks do not fill {nodes} nodes with {per_node} on each",
             "resources.ranks",
             "resources.ranks_per_node",
-            help=f"{low} to {high} ranks do; or change nodes or ranks_per_node",
+            help=f"{low} to {high} ranks would; or change `nodes` or `ranks_per_node`",
         )
     return per_node, total
 
@@ -173,14 +173,14 @@ def _cpus(
     exclusive: bool,
     ledger: Ledger,
 ) -> int | None:
-    """Cores of each rank, all purposes together."""
+    """Cores of each rank, for all purposes."""
     key = "resources.cpus_per_rank"
     if wanted.cpus_per_rank != "auto":
         return ledger.take(key, wanted.cpus_per_rank)
     if partition is not None and partition.cpus_per_gpu and gpus and not exclusive:
         cpus = max(1, partition.cpus_per_gpu * gpus // per_node)
         return ledger.decide(
-            key, cpus, "cpus-per-gpu", f"this partition gives {partition.cpus_per_gpu} CPUs with each GPU"
+            key, cpus, "cpus-per-gpu", f"this partition allocates {partition.cpus_per_gpu} CPUs per GPU"
         )
     if topology is None:
         return None
@@ -188,12 +188,12 @@ def _cpus(
     share, of = cores, many(cores, "core")
     if gpus and not exclusive and gpus < len(topology.gpus):
         share = max(1, cores * gpus // len(topology.gpus))
-        of = f"{share} cores that go with {gpus} of {len(topology.gpus)} GPUs"
+        of = f"{share} cores for {gpus} of {len(topology.gpus)} GPUs"
     return ledger.decide(key, max(1, share // per_node), "equal-share", f"{of} / {many(per_node, 'rank')}")
 
 
 def usable_memory(layout: Layout) -> Bytes | None:
-    """What the job may use of a node's memory: what it asks for, else all that its node type has."""
+    """The memory that the job may use on a node: its request, else all memory of the node type."""
     if isinstance(layout.memory, Bytes):
         return layout.memory
     return layout.node_type.memory if layout.node_type is not None else None
@@ -205,12 +205,10 @@ def _memory(wanted: Resources, site: Site, node_type: NodeType | None, ledger: L
         return ledger.take(key, wanted.memory_per_node)
     match site.scheduler.memory:
         case "all" if backends.scheduler(site.scheduler.type).WHOLE_MEMORY:
-            return ledger.decide(
-                key, "all", "site-rule", f"{site.name}: jobs ask for the whole node's memory"
-            )
+            return ledger.decide(key, "all", "site-rule", f"{site.name}: jobs request all memory of a node")
         case "ask" | "all" if node_type is not None and node_type.memory is not None:
             return ledger.decide(
-                key, node_type.memory, "site-rule", f"{site.name}: what its nodes have for jobs"
+                key, node_type.memory, "site-rule", f"{site.name}: the memory available to jobs"
             )
     return None
 

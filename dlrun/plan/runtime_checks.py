@@ -1,4 +1,4 @@
-"""What a job looks at by itself while it runs: placement, the fabric, progress."""
+"""The checks of a running job: binding, fabric, nodes, progress."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from dlrun.plan.fabric import job_of
 from dlrun.plan.resources import Layout
 
 TRANSPORT_LINES = "transport_lines.py"
-"""The node program that reads what communication libraries say of themselves."""
+"""The node program that reads the selected transport from the logs of communication libraries."""
 NODE_CHECKS = "node_checks.py"
-"""The node program that checks nodes and chooses among them."""
+"""The node program that checks nodes and selects the best."""
 TALKATIVE = {
     "gloo": (("GLOO_LOG_LEVEL", "INFO"),),
     "nccl": (("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "INIT,NET")),
@@ -30,42 +30,42 @@ TALKATIVE = {
     "openmpi": (("OMPI_MCA_btl_base_verbose", "1"), ("OMPI_MCA_mtl_base_verbose", "1")),
     "ucx": (("UCX_LOG_LEVEL", "info"),),
 }
-"""What makes each library say by what it talks: NCCL, oneCCL, Intel MPI and UCX documentation, environment variables;
-Gloo's own source (gloo/common/logging.cc; releases before 2025 speak without it); for Open MPI, which without UCX or
-libfabric falls back to sockets in silence, the least level at which 4.1 names the transport to each peer."""
+"""Variables that make each library log the transport it selected. Sources: environment variables in the documentation of
+NCCL, oneCCL, Intel MPI and UCX; gloo/common/logging.cc (Gloo before 2025 logs it anyway). Open MPI falls back to sockets
+without a message; its value is the lowest level at which 4.1 logs the transport to each peer."""
 _ALSO = {"mpi-program": ("intel-mpi", "openmpi", "ucx"), "mpich": ("ucx",)}
-"""What may be behind a program of any MPI, and what MPICH can be built on (ch4:ucx)."""
+"""Libraries that an MPI program of unknown MPI may use, and that MPICH can be built on (ch4:ucx)."""
 
 
 def placement_check(spec: Spec, ledger: Ledger) -> Watch:
-    """What the check of placement does in each rank, before the training."""
+    """What the binding check in each rank does before the training."""
     if spec.verify != "off":
         ledger.take("verify", spec.verify)
     return spec.verify
 
 
 def fabric_check(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> FabricCheck | None:
-    """What the transport that libraries choose is held against; None if it is not asked for, or nothing can differ."""
+    """The expected transports; None if `fabric_check` is off, or there is nothing to compare."""
     if spec.fabric_check == "off":
         return None
     if layout.nodes == 1:
-        ledger.decide("fabric_check", "off", "one-node", "a job of one node talks over no fabric")
+        ledger.decide("fabric_check", "off", "one-node", "a job on one node does not use the fabric")
         return None
     ledger.take("fabric_check", spec.fabric_check)
     found = expected(site, spec.fabric_check)
     if found is None:
         ledger.problem(
             "DLR090",
-            f"`fabric_check` has nothing to compare with: site `{site.name}` names no fabric that dlrun knows",
+            f"`fabric_check` is not possible: the transports of the fabric of site `{site.name}` are unknown",
             "fabric_check",
-            help="give `fabric.name`, or `fabric.expect`, in the site profile",
+            help="set `fabric.name` or `fabric.expect` in the site profile",
             warning=True,
         )
     return found
 
 
 def expected(site: Site, action: Watch) -> FabricCheck | None:
-    """What libraries can choose on the site's fabric without falling back; None if dlrun does not know that."""
+    """The transports that libraries can select on the site's fabric without a fallback; None if unknown."""
     fabric = site.fabric
     expect = (fabric.expect or libraries.TRANSPORTS.get(fabric.name, ())) if fabric is not None else ()
     if fabric is None or not expect:
@@ -76,7 +76,7 @@ def expected(site: Site, action: Watch) -> FabricCheck | None:
 def talkative(
     check: FabricCheck | None, spec: Spec, site: Site, layout: Layout, launcher: str, ledger: Ledger
 ) -> tuple[Variable, ...]:
-    """The variables by which the libraries in play say what they chose; a user's own stay, with a warning."""
+    """Variables that make the libraries of the job log their transport; a user's own are kept, with a warning."""
     if check is None:
         return ()
     given = {**site.environment.variables, **spec.environment.variables}
@@ -86,17 +86,17 @@ def talkative(
     for library in sorted((named | behind) & TALKATIVE.keys()):
         for name, value in TALKATIVE[library]:
             if name not in given:
-                because = "`fabric_check` reads what the library says of its transport"
+                because = "makes the library log its transport, which `fabric_check` reads"
                 variables.append(
                     Variable(name=name, value=Text.of(value), rule="fabric-check", because=because)
                 )
             elif name == "NCCL_DEBUG" and given[name].upper() not in ("INFO", "TRACE"):
                 ledger.problem(
                     "DLR090",
-                    f"`fabric_check` cannot see what NCCL chooses with `{name}={given[name]}`",
+                    f"with `{name}={given[name]}` NCCL does not log the transport that `fabric_check` needs",
                     f"environment.variables.{name}",
                     "fabric_check",
-                    help="leave the variable out, or set it to INFO",
+                    help="remove the variable, or set it to INFO",
                     warning=True,
                 )
     return tuple(variables)
@@ -105,7 +105,7 @@ def talkative(
 def node_checks(
     spec: Spec, site: Site, layout: Layout, launcher: Launcher, ledger: Ledger
 ) -> NodeChecks | None:
-    """What is looked at on each granted node; None unless spare nodes are asked for."""
+    """The checks of each granted node; None without spare nodes."""
     if not layout.spare_nodes:
         return None
     ledger.take("resources.spare_nodes", layout.spare_nodes)
@@ -118,9 +118,9 @@ def node_checks(
     if not launcher.CHOOSES_NODES:
         ledger.problem(
             "DLR091",
-            f"launcher `{launcher.NAME}` starts ranks on every granted node, and spare ones are to be left out",
+            f"launcher `{launcher.NAME}` always starts ranks on every granted node, but spare nodes must stay unused",
             "resources.spare_nodes",
-            help="leave `spare_nodes` out, or use another `launcher:`",
+            help="remove `spare_nodes`, or use another `launcher:`",
         )
     local, fabric, by_name = site.storage.node_local, site.fabric, site.rendezvous.address == "hostname"
     one = Step(nodes=1, first_only=True, per_node=1, count=1, scheduler=site.scheduler.type, beside=True)
@@ -129,7 +129,7 @@ def node_checks(
         launch=tuple(launcher.start(one, site.launcher)),
         commands=site.node_checks,
         memory=int(layout.memory) if isinstance(layout.memory, Bytes) else None,
-        directory=local.path if local is not None else "/tmp",  # noqa: S108 - looked at, on purpose
+        directory=local.path if local is not None else "/tmp",  # noqa: S108 - only its free space is checked
         space=int(spec.resources.node_local) if spec.resources.node_local is not None else None,
         gpus=layout.gpus_per_node,
         interfaces=fabric.interfaces if fabric is not None else (),
@@ -140,7 +140,7 @@ def node_checks(
 
 
 def _hosts(folded: Sequence[str], ledger: Ledger) -> tuple[str, ...]:
-    """The hosts under `exclude`, written out; notes a list whose brackets do not match."""
+    """The expanded host list of `exclude`; adds a problem for unbalanced brackets."""
     try:
         return tuple(host for name in folded for host in expand(name))
     except ValueError as error:
@@ -149,11 +149,11 @@ def _hosts(folded: Sequence[str], ledger: Ledger) -> tuple[str, ...]:
 
 
 def hang_watch(spec: Spec, ledger: Ledger) -> tuple[Variable, ...]:
-    """What ranks need so that they can say where they stand."""
+    """The variable that lets a hanging rank write its stacks."""
     if spec.hang is None:
         return ()
     ledger.take("hang", spec.hang)
-    because = "a rank that hangs writes its Python stacks to its log when it is sent SIGABRT"
+    because = "on SIGABRT, a hanging rank writes its Python stacks to its log"
     source = "Python documentation, faulthandler"
     one = Variable(
         name="PYTHONFAULTHANDLER", value=Text.of("1"), rule="hang-watch", because=because, source=source
@@ -162,12 +162,12 @@ def hang_watch(spec: Spec, ledger: Ledger) -> tuple[Variable, ...]:
 
 
 def granted(request: Request) -> Request:
-    """What the scheduler is asked for: the spare nodes are nodes like the others to it."""
+    """The request for the scheduler, which includes the spare nodes."""
     more = request.spare_nodes
     return replace(request, nodes=request.nodes + more, ranks=request.ranks + more * request.ranks_per_node)
 
 
 def programs(plan: Plan) -> tuple[str, ...]:
-    """The node programs that a job's own checks need."""
+    """The node programs that the job's checks need."""
     wanted = {TRANSPORT_LINES: plan.fabric_check, NODE_CHECKS: plan.node_checks}
     return tuple(name for name, check in wanted.items() if check is not None)

@@ -68,8 +68,8 @@ NETWORK = None
 EXCLUDE = None
 ALLOCATION = Allocation(start="qsub -I", job_id="PBS_JOBID", hosts="PBS_NODEFILE")
 NO_EXCLUDE = (
-    "PBS selects nodes by what they have and cannot be told which ones to avoid (OpenPBS's design proposal for it, "
-    "`node_filter`, rests), so the job itself leaves such a node out of those that it is granted"
+    "PBS has no option to exclude nodes (OpenPBS's design proposal `node_filter` is stalled), so the job itself does not "
+    "use such a node if it is granted"
 )
 """pbs_resources(7B), `select`; project wiki, pages 51249415 and 52108208 ("users submit jobs with a node-filter"; stalled)."""
 

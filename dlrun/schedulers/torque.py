@@ -70,8 +70,7 @@ NETWORK = None
 EXCLUDE = None
 ALLOCATION = Allocation(start="qsub -I", job_id="PBS_JOBID", hosts="PBS_NODEFILE")
 NO_EXCLUDE = (
-    "Torque selects nodes by what they have and cannot be told which ones to avoid, so the job itself leaves such a "
-    "node out of those that it is granted"
+    "Torque has no option to exclude nodes, so the job itself does not use such a node if it is granted"
 )
 """qsub(1B), `-l nodes`."""
 

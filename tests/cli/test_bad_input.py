@@ -41,7 +41,7 @@ FAULTS = {
     "data that does not exist": (GOOD + "data: {a: missing/data}\n", 4, "`missing/data` does not exist", ""),
     "a venv that does not exist":
         (GOOD + "environment: {venv: missing}\n", 4, "no virtual environment at `missing`", "bin/activate"),
-    "too many nodes for one machine": (GOOD + "resources: {nodes: 2}\n", 4, "is one machine", "use `nodes: 1`"),
+    "too many nodes for one machine": (GOOD + "resources: {nodes: 2}\n", 4, "is a single machine", "use `nodes: 1`"),
     "a secret in plain":
         (GOOD + "environment: {variables: {HF_TOKEN: canary}}\n", 4, "looks like a secret", "`secrets:"),
 }  # fmt: skip

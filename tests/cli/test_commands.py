@@ -68,7 +68,7 @@ def test_an_unknown_command_names_the_nearest(dlrun, word, hint):
         (["list", "--limit", "0"], "0 is not in the range"),
         (["help", "me"], "invalid value"),
         (["explain", "DLR999"], "there is no problem code `DLR999`"),
-        (["explain", "resources.nodes"], "explain needs a spec or a job"),
+        (["explain", "resources.nodes"], "`resources.nodes` needs a spec or a job"),
         (["status", "nothing"], "no job `nothing`"),
         (["logs", "latest"], "no job `latest`"),
         (["cancel", "latest"], "no job `latest`"),

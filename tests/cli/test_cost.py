@@ -35,7 +35,7 @@ def test_said_before_and_at_the_end(dlrun):
 
 def test_without_a_walltime_there_is_no_most(dlrun):
     spec = dlrun.spec("command: ['true']\nresources: {ranks_per_node: 1}\n")
-    assert "without a walltime nobody can say what it costs" in dlrun("plan", spec, "--cost", code=2).stderr
+    assert "the cost is unknown without a walltime" in dlrun("plan", spec, "--cost", code=2).stderr
     ran = dlrun("submit", spec, "--wait")
     assert " used " in ran.stderr
     assert " of at most " not in ran.stderr

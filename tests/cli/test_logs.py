@@ -33,7 +33,7 @@ def test_ranks_are_merged_by_time_and_the_first_failure_is_found(dlrun):
 
 def test_a_job_without_a_failure_has_none(dlrun):
     job = dlrun.submit("command: ['true']\n", "--wait")
-    assert "has failed by itself" in dlrun("logs", job, "--first-failure", code=1).stderr
+    assert "failed by itself" in dlrun("logs", job, "--first-failure", code=1).stderr
 
 
 def test_points_of_a_sweep_have_logs_of_their_own(dlrun):

@@ -77,7 +77,7 @@ def test_a_study_its_table_its_files_and_a_size_more(place):
 
     shown = place("scale", "show", directory, "--format", "csv", "--estimate", "2,4").stdout
     assert shown.startswith((directory / "table.csv").read_text())
-    assert "not measured, estimated" in shown
+    assert "extrapolated, not measured" in shown
     assert study_of(place, directory)["estimate"] is None
 
 
@@ -196,9 +196,9 @@ def test_cancel_ends_what_runs_and_keeps_what_is_measured(place):
     driver.send_signal(signal.SIGINT)
     _, said = driver.communicate(timeout=120)
     assert driver.returncode == 130
-    assert "the same command goes on with the rest" in said
+    assert "the same command resumes" in said
     assert "1x1-1: cancelled" in place("scale", "cancel", "tiny-scaling").stdout
-    assert "no job of the study is left" in place("scale", "cancel", "tiny-scaling").stderr
+    assert "the study has no pending or running jobs" in place("scale", "cancel", "tiny-scaling").stderr
     (place.place / "wait").unlink()
     assert study(place)["rows"][0]["runs"] == 1
 
@@ -207,11 +207,11 @@ def test_cancel_ends_what_runs_and_keeps_what_is_measured(place):
     ("words", "message"),
     [
         (("spec.yaml", "--nodes", "1,x"), "`1,x` is no list of numbers such as 1,2,4"),
-        (("spec.yaml", "--nodes", "0"), "no list of numbers"),
+        (("spec.yaml", "--nodes", "0"), "is not a list of numbers"),
         (("spec.yaml", "--samples", "many"), "`many` is no number of samples"),
         (("spec.yaml", "--nodes", "2"), "is one machine, and the job wants 2 nodes"),
         (("spec.yaml", "--bound", "7"), "7.0 is not in the range 0<=x<=1"),
-        (("spec.yaml", "--out", "."), "is there already, and is no study"),
+        (("spec.yaml", "--out", "."), "exists and is not a study"),
         (("nothere.yaml",), "nothere.yaml"),
         (("compar", "a", "b"), "a command with a similar name exists: `compare`"),
         (("spec.yaml", "--set", "sweep.x=[1,2]"), "the spec has a sweep"),
@@ -240,7 +240,10 @@ def test_a_study_is_of_one_plan(place):
     assert len(ran(place)) == 1
     more = place("scale", "show", "tiny-scaling", "--estimate", "2", code=2).stderr
     assert "an estimate needs 3 measured sizes or more, and there are 1" in more
-    assert "is no picture" in place("scale", "show", "tiny-scaling", "--picture", "x.gif", code=2).stderr
+    assert (
+        "is not the name of a picture"
+        in place("scale", "show", "tiny-scaling", "--picture", "x.gif", code=2).stderr
+    )
 
 
 def test_in_a_queue_each_size_is_one_array_that_waits_for_the_one_before(place, tmp_path):

@@ -1,1 +1,1 @@
-"""How answers look: colour, tables, JSON."""
+"""Output of commands: tables, colour, JSON."""

@@ -1,4 +1,4 @@
-"""What a job can cost at most, and what it has used, in a line."""
+"""The maximum cost of a job and what it has used, in one line."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def at_most(cost: Cost) -> str:
 
 
 def used(usage: Usage) -> str:
-    """What a job has used, of what it asked for."""
+    """What a job has used, and the maximum that it requested."""
     text = f"used {_number(usage.node_hours)} node-hours"
     if usage.asked is None or usage.units is None:
         return text

@@ -1,4 +1,4 @@
-"""Answers for machines: one JSON document on stdout, with a version."""
+"""`--json`: one JSON document on stdout, with a version."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VERSION = 1
 def emit(kind: str, data: Any, *, one_line: bool = False) -> None:
     """Print `{"version": 1, KIND: data}`; keys are never removed within a version.
 
-    `one_line`: it ends a stream of JSON lines.
+    `one_line`: print it on one line, as the end of a stream of JSON lines.
     """
     text = json.dumps({"version": VERSION, kind: data}, indent=None if one_line else 1, ensure_ascii=False)
     click.echo(text)

@@ -1,4 +1,4 @@
-"""A plan as a page of text."""
+"""The output of `dlrun plan`."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _job(plan: Plan) -> Iterator[str]:
 
 
 def _commands(plan: Plan) -> Iterator[str]:
-    """What each process runs; where there are several kinds, how many of each there are, and where."""
+    """The command of each role, with number and place of its processes if there are several roles."""
     if len(plan.roles) == 1:
         which = "  (the first point's)" if plan.points else ""
         yield f"  command     {join(plan.roles[0].argv)}{which}"

@@ -149,12 +149,12 @@ def test_explain_says_where_a_key_was_written(tmp_path, monkeypatch, capsys):
     assert "spec.yaml:4:" in shown
 
 
-def test_explain_tells_what_a_key_that_nobody_wrote_is_for(tmp_path, monkeypatch, capsys):
+def test_explain_describes_a_key_that_is_not_set(tmp_path, monkeypatch, capsys):
     plan(tmp_path, "{}")
     monkeypatch.chdir(tmp_path)
     assert cli.run(["explain", "placement.locality", "spec.yaml"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith("placement.locality = strict\n")
-    assert "nobody set it: strict: ranks use only cores local to their GPU" in shown
+    assert "not set; strict: ranks use only cores local to their GPU" in shown
     assert cli.run(["explain", "placement.localty", "spec.yaml"]) == 2
-    assert "nothing is known of `placement.localty`" in capsys.readouterr().err
+    assert "this plan has no `placement.localty`" in capsys.readouterr().err
