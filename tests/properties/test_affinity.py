@@ -238,6 +238,8 @@ def test_i18_no_equally_loaded_adapter_is_nearer(topology, request):
             else set(rank.mask)
         )
         mine = [topology.cores[i] for i in sorted({number[pu] for pu in pus})]
+        gpus = [gpu for gpu in topology.gpus if gpu.index in rank.gpus]  # the traffic is theirs
+        mine = [core for gpu in gpus for core in near(topology, topology.cores, gpu)] or mine
         if request.comm_policy == "own":
             chosen = distance(place_of(topology, nics[rank.nic]), mine)
             equal = [nic for nic in nics.values() if load[nic.name] <= load[rank.nic]]

@@ -21,9 +21,11 @@ BACKENDS: tuple[tuple[str, GpuKind], ...] = (
 PCI_GPUS: tuple[tuple[str, GpuKind], ...] = (
     (r"030[02] \[10de:", "cuda"),
     (r"(0380|1200) \[1002:", "rocm"),
+    (r"0300 \[1002:(?!4752|4c59|5159|515e|5960)", "rocm"),
     (r"0380 \[8086:", "ze"),
 )
-"""PCI class and vendor of GPUs, for documents written without the vendors' libraries."""
+"""PCI class and vendor of GPUs, for documents written without the vendors' libraries. AMD's are display controllers too,
+without those that only show a server's console (Rage XL, RV100, ES1000: the PCI ID database)."""
 
 NETWORK, OPENFABRICS = (2, 16), (3, 32)
 """`osdev_type` of the two kinds of adapter, (formats 1 and 2, format 3): an index became a bit mask."""

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
+BLANK = " \t\r\n\0"
+"""What is taken off both ends of a file's text; some kernels end a list with a NUL."""
+
 
 class Tree(Protocol):
     """A root directory: the live one, a captured copy, or a mapping. Paths are relative to it."""
@@ -33,7 +36,7 @@ class MappingTree:
     def read(self, path: str) -> str | None:
         """The text at the path."""
         text = self._files.get(path)
-        return None if text is None or text.startswith("-> ") else text.strip()
+        return None if text is None or text.startswith("-> ") else text.strip(BLANK)
 
     def names(self, path: str) -> list[str]:
         """The names below the path."""

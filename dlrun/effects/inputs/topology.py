@@ -8,6 +8,7 @@ from pathlib import Path
 
 from dlrun.config.topology import read_topology
 from dlrun.config.topology.sysfs import read_sysfs
+from dlrun.config.topology.tree import BLANK
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.cpuset import parse_list
 from dlrun.model.topology import Topology
@@ -25,7 +26,7 @@ class DirectoryTree:
     def read(self, path: str) -> str | None:
         """The text of a file."""
         try:
-            return (self._root / path).read_text(errors="replace").strip()
+            return (self._root / path).read_text(errors="replace").strip(BLANK)
         except OSError:
             return None
 

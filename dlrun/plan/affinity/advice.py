@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dlrun.model.cpuset import format_list
 from dlrun.model.placement import PlacementRequest
@@ -24,10 +24,12 @@ def warn(
     nics: Sequence[Nic | None],
     size: int,
     request: PlacementRequest,
+    balance_gains: Callable[[], bool],
 ) -> list[str]:
-    """What a user should know: idle cores, GPUs and NICs far away, GPUs shared or unevenly given."""
+    """What a user should know: idle cores, GPUs and NICs far away, GPUs shared or unevenly given. `balance_gains` answers
+    whether locality `balance` gives ranks more cores."""
     return [
-        *_idle(topology, cores, slots, size, request),
+        *_idle(topology, cores, slots, size, request, balance_gains),
         *_spanning(slots),
         *_gpus(topology, slots),
         *_nics(topology, slots, nics),
@@ -45,7 +47,12 @@ def wasteless(topology: Topology, cores: tuple[Core, ...], most: int, *, l3_stri
 
 
 def _idle(
-    topology: Topology, cores: tuple[Core, ...], slots: Sequence[Slot], size: int, request: PlacementRequest
+    topology: Topology,
+    cores: tuple[Core, ...],
+    slots: Sequence[Slot],
+    size: int,
+    request: PlacementRequest,
+    balance_gains: Callable[[], bool],
 ) -> list[str]:
     idle = len(cores) - size * len(slots)
     if idle <= 0:
@@ -55,7 +62,12 @@ def _idle(
         served = {core.package for slot in slots for core in slot.cores}
         empty = sorted({core.package for core in cores} - served)
         where = f": no GPU is next to package {', '.join(map(str, empty))}" if empty else ""
-        return [f"{text}{where}; `--locality balance` uses them, further from the GPUs"]
+        more = (
+            "; with `--locality balance` ranks get more cores, further from the GPUs"
+            if balance_gains()
+            else ""
+        )
+        return [f"{text}{where}{more}"]
     strict = request.l3_borders == "strict"
     counts = wasteless(topology, cores, min(len(cores), 4 * len(slots) + 16), l3_strict=strict)
     nearest = sorted(sorted(counts, key=lambda n: abs(n - len(slots)))[:MOST_NAMED])

@@ -15,18 +15,24 @@ SAME_NODE, SAME_PACKAGE, REMOTE = range(3)
 def choose_nics(topology: Topology, slots: Sequence[Slot]) -> list[Nic | None]:
     """The nearest adapter of each rank; among equally near ones the least used, then the first.
 
-    Nearness: same NUMA node, same package, remote; then the PCI bridges shared with the rank's GPUs.
+    Nearness of a rank with GPUs is that of the GPUs, which the traffic comes from: same NUMA node, same package, remote;
+    then the PCI bridges shared with them; then nearness to the cores, which with locality `balance` may be elsewhere.
     """
     used: Counter[str] = Counter()
     places = {nic.name: place_of(topology, nic) for nic in topology.nics}
     chosen: list[Nic | None] = []
     for slot in slots:
-        away = {name: distance(place, slot.cores) for name, place in places.items()}
-        best = min(
-            topology.nics,
-            key=lambda nic: (away[nic.name], -_shared(topology, nic, slot), used[nic.name]),
-            default=None,
-        )
+        beside = [core for i in slot.gpus for core in near(topology, topology.cores, topology.gpus[i])]
+        away = {
+            name: (distance(place, beside or slot.cores), distance(place, slot.cores))
+            for name, place in places.items()
+        }
+
+        def key(nic: Nic, slot: Slot = slot, away: dict[str, tuple[int, int]] = away) -> tuple[int, ...]:
+            by_gpu, by_cores = away[nic.name]
+            return by_gpu, -_shared(topology, nic, slot), by_cores, used[nic.name]
+
+        best = min(topology.nics, key=key, default=None)
         if best is not None:
             used[best.name] += 1
         chosen.append(best)

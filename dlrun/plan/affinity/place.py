@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dlrun.errors import Invalid
 from dlrun.model.cpuset import format_list
@@ -28,7 +29,8 @@ def place(topology: Topology, request: PlacementRequest) -> Placement:
     steps = [Step(rule="usable-cores", because=usable.because)]
     pools = _pools(usable, request)
     taken = {core.pus[0] for pool in pools.values() for core in pool}
-    homes = find_homes(topology, tuple(core for core in usable.cores if core.pus[0] not in taken), request)
+    free = tuple(core for core in usable.cores if core.pus[0] not in taken)
+    homes = find_homes(topology, free, request)
     if homes.size == 0:
         if not request.oversubscribe:
             raise _too_many(usable, len(taken), request)
@@ -38,10 +40,12 @@ def place(topology: Topology, request: PlacementRequest) -> Placement:
     roles = _assign(topology, usable.cores, homes, pools, nics, request)
     slots = [Slot(cores=role.compute, gpus=slot.gpus) for slot, role in zip(homes.slots, roles, strict=True)]
     used = len(roles[0].compute) + request.comm_cores + request.loader_cores
-    warnings = warn(topology, usable.cores, slots, nics, used, request)
+    warnings = warn(
+        topology, usable.cores, slots, nics, used, request, lambda: _gains(topology, free, request, homes)
+    )
     if usable.trimmed:
         warnings.append(
-            "the allowed CPUs leave out some hardware threads of every core: placed on the others"
+            "the allowed CPUs leave out some hardware threads of most cores: placed on the others"
         )
     steps += _explain(roles, nics, request)
     threads = _threads(roles, request)
@@ -52,6 +56,11 @@ def place(topology: Topology, request: PlacementRequest) -> Placement:
     return Placement(
         node=_summary(topology, usable), ranks=ranks, warnings=tuple(warnings), steps=tuple(steps)
     )
+
+
+def _gains(topology: Topology, free: tuple[Core, ...], request: PlacementRequest, homes: Homes) -> bool:
+    """Whether ranks would have more cores if they did not have to stay by their GPUs."""
+    return find_homes(topology, free, replace(request, locality="balance")).size > homes.size
 
 
 def _check(request: PlacementRequest) -> None:

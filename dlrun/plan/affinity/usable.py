@@ -14,8 +14,8 @@ from dlrun.model.topology import Core, Topology
 @record(frozen=True, slots=True, kw_only=True)
 class Usable:
     """Usable cores in order, PUs that may not be used cut off; the `packages` that the job was granted
-    cores of; `because` for people; `trimmed` if the allowed mask has only some hardware threads of every
-    core."""
+    cores of; `because` for people; `trimmed` if the allowed mask has only some hardware threads of most
+    cores."""
 
     cores: tuple[Core, ...]
     packages: tuple[int, ...]
@@ -26,8 +26,8 @@ class Usable:
 def usable_cores(topology: Topology, reserve: Reserve) -> Usable:
     """Online, allowed, neither isolated nor reserved; a core counts only with all its online PUs.
 
-    A mask that has part of *every* core is a scheduler's way to switch SMT off (`--hint=nomultithread`):
-    then those parts are the cores. Raises Invalid if nothing is left.
+    A mask with a part of more cores than it has whole ones is a scheduler's way to switch SMT off
+    (`--hint=nomultithread`), or an odd list: then those parts are the cores. Raises Invalid if nothing is left.
     """
     if missing := set(reserve.cpus) - {*topology.pus(), *topology.offline}:
         raise Invalid(
@@ -40,9 +40,10 @@ def usable_cores(topology: Topology, reserve: Reserve) -> Usable:
     online = [_only(core, {pu for pu in core.pus if pu not in offline}) for core in topology.cores]
     allowed = set(topology.pus() if topology.allowed is None else topology.allowed)
     granted = [core for core in online if core.pus and allowed.issuperset(core.pus)]
-    trimmed = not granted
+    parts = [core for core in (_only(core, allowed) for core in online) if core.pus]
+    trimmed = len(parts) > 2 * len(granted)
     if trimmed:
-        granted = [core for core in (_only(core, allowed) for core in online) if core.pus]
+        granted = parts
     cores = [core for core in granted if not blocked.intersection(core.pus)]
     if not cores:
         raise Invalid(

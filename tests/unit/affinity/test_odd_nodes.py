@@ -1,0 +1,106 @@
+"""Nodes, grants and files that are not as they should be, or not as one thinks."""
+
+from __future__ import annotations
+
+import pytest
+
+from dlrun.config.topology import read_topology
+from dlrun.config.topology.sysfs import read_sysfs
+from dlrun.config.topology.tree import MappingTree
+from dlrun.effects.inputs.topology import DirectoryTree
+from dlrun.model.placement import PlacementRequest, Reserve
+from dlrun.model.topology import Core, Gpu, Nic, NumaNode, Topology
+from dlrun.plan.affinity import place
+from dlrun.plan.affinity.usable import usable_cores
+
+
+def two_packages(cores=8, **more):
+    """Two packages, each one NUMA node, without SMT."""
+    made = [
+        Core(pus=(i,), package=i // cores, numa=i // cores, l3=i // cores, core_id=i)
+        for i in range(2 * cores)
+    ]
+    return Topology(cores=tuple(made), numa_nodes=(NumaNode(id=0), NumaNode(id=1)), **more)
+
+
+def test_with_balance_a_rank_has_the_adapter_beside_its_gpu():
+    node = two_packages(
+        gpus=(Gpu(index=0, numa=0), Gpu(index=1, numa=0)),
+        nics=(Nic(name="far", numa=1), Nic(name="near", numa=0)),
+    )
+    ranks = place(node, PlacementRequest(ranks_per_node=2, locality="balance")).ranks
+    assert {rank.numa for rank in ranks} == {(0,), (1,)}
+    assert [rank.nic for rank in ranks] == ["near", "near"]
+
+
+def test_balance_is_advised_only_where_it_gives_ranks_more_cores():
+    beside_one = two_packages(gpus=(Gpu(index=0, numa=0), Gpu(index=1, numa=0)))
+    (warning,) = (w for w in place(beside_one, PlacementRequest(ranks_per_node=2)).warnings if "idle" in w)
+    assert "--locality balance" in warning
+    odd = two_packages(
+        13, gpus=tuple(Gpu(index=i, numa=i // 6) for i in range(12))
+    )  # 13 cores for 6 GPUs on each side
+    (warning,) = (w for w in place(odd, PlacementRequest(ranks_per_node=12)).warnings if "idle" in w)
+    assert "--locality balance" not in warning
+
+
+@pytest.mark.parametrize(
+    ("allowed", "usable"), [("0-64", 64), ("0-63", 64), ("0-31,64-95", 32), ("0-3,64", 4), ("0,64,1", 1)]
+)
+def test_one_whole_core_does_not_hide_the_parts_of_others(allowed, usable):
+    cores = tuple(Core(pus=(i, 64 + i), core_id=i) for i in range(64))
+    cpus = [
+        cpu
+        for part in allowed.split(",")
+        for a, _, b in [part.partition("-")]
+        for cpu in range(int(a), int(b or a) + 1)
+    ]
+    node = Topology(cores=cores, allowed=tuple(sorted(cpus)))
+    assert len(usable_cores(node, Reserve()).cores) == usable
+
+
+def a_tree(end):
+    """Two NUMA nodes of one core each, whose lists end so."""
+    files = {"sys/devices/system/cpu/online": f"0-1{end}"}
+    for cpu in (0, 1):
+        at = f"sys/devices/system/cpu/cpu{cpu}/topology"
+        files |= {
+            f"{at}/physical_package_id": str(cpu),
+            f"{at}/core_id": "0",
+            f"{at}/thread_siblings_list": f"{cpu}{end}",
+        }
+        files[f"sys/devices/system/node/node{cpu}/cpulist"] = f"{cpu}{end}"
+    return files
+
+
+@pytest.mark.parametrize("end", ["\n", "\0", "\n\0", "\0\n"])
+def test_a_nul_at_the_end_of_a_kernels_list_changes_nothing(tmp_path, end):
+    files = a_tree(end)
+    for path, text in files.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    for tree in (MappingTree(files), DirectoryTree(tmp_path)):
+        node = read_sysfs(tree)
+        assert [core.numa for core in node.cores] == [0, 1]
+
+
+LSTOPO = """\
+<topology version="2.0"><object type="Machine" os_index="0" cpuset="0x3" complete_cpuset="0x3" allowed_cpuset="0x3">
+<object type="Core" os_index="0" cpuset="0x3"><object type="PU" os_index="0" cpuset="0x1"/>
+<object type="PU" os_index="1" cpuset="0x2"/></object>
+<object type="Bridge"><object type="PCIDev" pci_busid="0000:03:00.0" pci_type="{}"/></object></object></topology>
+"""
+
+
+@pytest.mark.parametrize(
+    ("pci", "count"),
+    [
+        ("0300 [1002:66af] [1002:081e] c1", 1),
+        ("0380 [1002:740f] [1002:0c34] 02", 1),
+        ("0300 [1002:515e] [0000:0000] 02", 0),
+        ("0300 [1a03:2000] [1a03:2000] 41", 0),
+    ],
+    ids=["Radeon VII", "MI210", "ES1000 of a server's console", "ASPEED"],
+)
+def test_gpus_of_amd_are_found_under_either_class(pci, count):
+    assert len(read_topology(LSTOPO.format(pci)).gpus) == count
