@@ -1,0 +1,67 @@
+"""No code compares the name of a scheduler, launcher or framework with a literal: back ends say what differs."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dlrun import backends
+from tests import house
+
+NAMES = {*backends.SCHEDULERS, *backends.LAUNCHERS, *backends.FRAMEWORKS, "pbs"}
+OWN_OPTIONS = {"backend", "controller"}
+"""Options of Keras and Horovod whose values are names of other frameworks: their own modules compare those."""
+FOREIGN = "dlrun/config/batch_script/"
+"""Reads scripts of other tools, word by word."""
+
+
+def compared(text: str) -> Iterator[int]:
+    """The lines of Python in which something is compared with the name of a back end."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Compare):
+            sides = [node.left, *node.comparators]
+            own = any(getattr(side, "attr", getattr(side, "id", "")) in OWN_OPTIONS for side in sides)
+            if not own and any(NAMES & literals(side) for side in sides):
+                yield node.lineno
+        elif isinstance(node, ast.MatchValue) and NAMES & literals(node.value):
+            yield node.value.lineno
+
+
+def literals(node: ast.expr) -> set[str]:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        return {node.value}
+    if isinstance(node, ast.Tuple | ast.List | ast.Set):
+        return {text for element in node.elts for text in literals(element)}
+    return set()
+
+
+def test_python_compares_no_names():
+    found = [
+        f"{module.name}:{line}"
+        for module in house.modules()
+        if not module.name.startswith(FOREIGN)
+        for line in compared(module.text)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'if site.scheduler.type == "slurm": pass',
+        'x = 1 if plan.launch.name != "ssh" else 2',
+        'own = name in ("srun", "openmpi")',
+        'match name:\n    case "torch": pass',
+        'match name, n:\n    case ("local", 1): pass',
+    ],
+)
+def test_a_comparison_is_found(text):
+    assert list(compared(text))
+
+
+def test_what_is_no_comparison_is_left_alone():
+    assert not list(compared('arguments = ["srun", "--mpi=none"]; table = {"slurm": "srun"}'))
+    assert Path(house.ROOT, FOREIGN).is_dir()
