@@ -126,14 +126,17 @@ def read_wrapper(text: str, topology: Topology) -> tuple[RankView, ...]:
     common: dict[str, str] = {}
     ranks: list[dict[str, str]] = []
     memories = []
-    for line in text.splitlines():
+    _, _, body = text.partition("# --- Cores, memory, GPUs")
+    for line in body.partition("\nesac\n")[0].splitlines():
         if re.fullmatch(r"\d+\)", line):
             ranks.append({})
         elif match := LINE.fullmatch(line):
             (ranks[-1] if ranks else common)[match[1]] = " ".join(shlex.split(match[2]))
-        elif match := re.fullmatch(r"  dlrun_memory=(.*)", line):
-            words = f"taskset --cpu-list 0 {' '.join(shlex.split(match[1]))}"
-            memories.append(read_numactl(words, topology)[0]["memory"])
+        elif match := re.match(r"  dlrun_bind (\d+) ([0-9,-]+)(?: (--\S+))?  # ", line):
+            ranks[-1] |= {"OMP_NUM_THREADS": match[1], "DLRUN_CPUS": match[2]}
+            memories.append(read_numactl(f"taskset --cpu-list 0 {match[3] or ''}", topology)[0]["memory"])
+        elif match := re.match(r"  dlrun_show_gpus (\w+) ([0-9,]+)  # ", line):
+            ranks[-1][match[1]] = match[2]
     found = _views(common, ranks, topology)
     return tuple({**rank, "memory": memory} for rank, memory in zip(found, memories, strict=True))
 

@@ -16,6 +16,7 @@ import click
 
 from dlrun import backends
 from dlrun.cli.options import say
+from dlrun.effects.affinity.bind import library
 from dlrun.effects.affinity.inputs import Start, as_a_rank, on_this_machine, start
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.cpuset import format_list
@@ -24,7 +25,7 @@ from dlrun.model.placement import Placement, PlacementOptions, PlacementRequest
 from dlrun.plan.affinity import place
 from dlrun.plan.affinity.presets import PRESETS, Preset, default_comm_cores, preset
 from dlrun.plan.binding import PLANNED, request_of
-from dlrun.render.affinity.settings import Job, kept, settings
+from dlrun.render.affinity.settings import Job, at_run_time, kept, settings
 
 KEYS = (*PLANNED, "loader_cores")
 """Options that are keys of a spec's `placement:` under the same name."""
@@ -55,8 +56,8 @@ def prepare(options: Mapping[str, Any]) -> Task:
     )
     if len(here) > 1:
         raise Invalid(f"--{here[0]} and --{here[1]} are different things to do", help="give one of them")
-    if here and not found.live and options["topology"] is None:
-        found = on_this_machine(found, f"--{here[0]}")
+    if here and not found.live:
+        found = on_this_machine(found, f"--{here[0]}", described=options["topology"] is not None)
     if here and options["topology"] is None and local_rank(os.environ) is not None:
         found = as_a_rank(found)
     if options["command"] and not here:
@@ -73,8 +74,19 @@ def prepare(options: Mapping[str, Any]) -> Task:
     return Task(
         start=found,
         request=_request(options, found, chosen),
-        job=Job(preset=chosen, given=_given(found)),
+        job=_job(options, found, chosen),
         options=options,
+    )
+
+
+def _job(options: Mapping[str, Any], found: Start, chosen: Preset) -> Job:
+    """What variables depend on; whose GPUs a rank sees is the site's policy, without a site its own alone."""
+    site = found.gpu_binding
+    return Job(
+        preset=chosen,
+        given=_given(found),
+        gpu_binding=options["gpu_binding"] or (site.policy if site else "visible"),
+        gpu_variable=site.variable if site else None,
     )
 
 
@@ -150,7 +162,10 @@ def _text(path: Path) -> str:
 
 def _given(found: Start) -> dict[str, str]:
     """Variables that are set already, without those that this very command sets for its ranks."""
-    return {name: value for name, value in found.given.items() if not name.startswith("DLRUN_")}
+    given = {name: value for name, value in found.given.items() if not name.startswith("DLRUN_")}
+    if "TORCHELASTIC_RUN_ID" in given and given.get("OMP_NUM_THREADS") == "1":
+        del given["OMP_NUM_THREADS"]  # torchrun's own default, which would leave the rank's other cores idle
+    return given
 
 
 def show(task: Task) -> str:
@@ -159,7 +174,8 @@ def show(task: Task) -> str:
     if task.options["output"] is not None and task.options["output"].suffix == ".svg":
         form = "svg"
     if form != "json":
-        tell(placement, task.job if form in ("env", "wrapper") else None)
+        jobs = {"env": task.job, "wrapper": at_run_time(placement, task.job)}
+        tell(placement, jobs.get(form))
     if task.options["explain"]:
         return explanation(task, placement)
     if form == "table":
@@ -171,7 +187,9 @@ def show(task: Task) -> str:
     from dlrun.render.affinity.formats.registry import find
 
     chosen = find(form)
-    text = chosen.emit(placement, topology, task.job)
+    text = chosen.emit(
+        placement, topology, replace(task.job, library=library()) if form == "wrapper" else task.job
+    )
     if chosen.NOTE:
         say(f"note: {chosen.NOTE}")
     return text
@@ -239,9 +257,9 @@ def execute(task: Task) -> int:
     placement = task.placement()
     number = local_rank(os.environ)
     if number is not None:
-        affinity_bind.become(
-            placement, affinity_bind.rank_of(placement, number), task.job, task.options["command"]
-        )
+        rank = affinity_bind.rank_of(placement, number)
+        granted = task.start.topology.allowed or ()
+        affinity_bind.become(placement, rank, task.job, task.options["command"], granted)
     tell(placement, task.job)
     return affinity_bind.run_all(placement, task.job, task.options["command"])
 

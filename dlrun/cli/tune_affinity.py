@@ -97,6 +97,12 @@ class TrailingCommand(click.Command):
     help="GPUs of each rank; default: an equal share of all; 0: CPU only.",
 )
 @click.option(
+    "--gpu-binding",
+    type=click.Choice(["visible", "all", "scheduler"]),
+    help="Which GPUs a rank sees: its own alone (set by a variable), all, or what the scheduler shows it; default: the "
+    "site's `gpu_binding`, else visible.",
+)
+@click.option(
     "--locality",
     type=click.Choice(["strict", "balance"]),
     help="Use only cores local to the GPU, or all cores.",

@@ -14,6 +14,14 @@ from dlrun.model.record import record
 MemoryKind: TypeAlias = Literal["dram", "hbm", "cxl", "gpu"]
 GpuKind: TypeAlias = Literal["cuda", "rocm", "ze"]
 
+VISIBILITY: Mapping[str, str] = {
+    "cuda": "CUDA_VISIBLE_DEVICES",
+    "rocm": "ROCR_VISIBLE_DEVICES",
+    "ze": "ZE_AFFINITY_MASK",
+}
+"""The variable by which each kind's runtime shows a process some of the GPUs: CUDA C++ Programming Guide, ROCm
+documentation, Level Zero specification."""
+
 VERSION = 1
 """Version of the topology's JSON."""
 

@@ -7,7 +7,7 @@ from dlrun.errors import DlrunError, Invalid
 from dlrun.model.placement import Placement, PlacementOptions, PlacementRequest, Reserve
 from dlrun.model.plan import Binding
 from dlrun.model.site import GpuBinding, Site
-from dlrun.model.topology import Topology
+from dlrun.model.topology import VISIBILITY, Topology
 from dlrun.model.units import many
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import Layout
@@ -119,15 +119,11 @@ def _without_effect(because: str, ledger: Ledger) -> None:
         )
 
 
-_VISIBILITY = {"cuda": "CUDA_VISIBLE_DEVICES", "rocm": "ROCR_VISIBLE_DEVICES", "ze": "ZE_AFFINITY_MASK"}
-"""What each kind's runtime reads: CUDA C++ Programming Guide, ROCm documentation, Level Zero specification."""
-
-
 def _gpu_variable(rule: GpuBinding, placement: Placement) -> str | None:
     """The variable that shows a rank only its own GPUs, where the site wants that."""
     if rule.policy != "visible" or not placement.node.gpus:
         return None
-    return rule.variable or _VISIBILITY.get(placement.node.gpu_kind)
+    return rule.variable or VISIBILITY.get(placement.node.gpu_kind)
 
 
 def _request(

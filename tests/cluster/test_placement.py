@@ -14,9 +14,10 @@ from tests.cluster.jobs import PYTHON
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
 TOPOLOGY = "{packages: 2, cores: 4}\n"
-PLACED = "--ranks-per-node 4 --memory none"
+PLACED = "--ranks-per-node 4"
 PLANNED = [(0, 1), (2, 3), (4, 5), (6, 7)]
-"""Four ranks on two packages of four cores. The kernel beneath has one NUMA node, so memory is left alone."""
+"""Four ranks on two packages of four cores. The kernel beneath has one NUMA node and rejects the second's memory policy,
+which must not end a rank."""
 
 FORMS = {
     "wrapper": "{directory}/bind.sh",
@@ -37,6 +38,7 @@ LAUNCHERS = {
 }
 """What a batch script writes before the program of its four ranks."""
 
+GPU_NODE = "{packages: 2, cores: 4, gpus: {numa: [1, 1, 0, 0]}}\n"
 SHOW = """\
 #!/bin/bash
 exec 9>>"$1"
@@ -48,7 +50,11 @@ echo "$DLRUN_CPUS $(taskset -c -p $$ | sed 's/.*: //')" >&9
 @pytest.fixture(scope="module")
 def cluster():
     spec = ClusterSpec(
-        node_types=(NodeType(count=1),), partitions=(Partition(name="debug", default=True, exclusive=True),)
+        node_types=(NodeType(count=1), NodeType(name="g", count=1, gpus=4)),
+        partitions=(
+            Partition(name="debug", node_types=("n",), default=True, exclusive=True),
+            Partition(name="gpu", node_types=("g",)),
+        ),
     )
     with Cluster(spec, name=f"placement-{os.getpid()}") as running:
         yield running
@@ -63,7 +69,10 @@ def directory(cluster):
     (place / "node.yaml").write_text(TOPOLOGY)
     command = f"{PYTHON}/dlrun tune-affinity --topology {place}/node.yaml {PLACED} --format wrapper"
     forms = [f"{form.format(directory=place)} {place}/show $1-{name}" for name, form in FORMS.items()]
+    (place / "gpus.yaml").write_text(GPU_NODE)
+    with_gpus = command.replace("node.yaml", "gpus.yaml")
     scripts = {
+        "bind-gpus.sh": cluster.on("login", with_gpus, check=True).stdout,
         "bind.sh": cluster.on("login", command, check=True).stdout,
         "show": SHOW,
         "rank": "\n".join(["#!/bin/bash", "set -e", *forms]) + "\n",
@@ -88,3 +97,24 @@ def test_ranks_have_their_own_cores_whichever_launcher_started_them(cluster, dir
         lines = [line.split() for line in base.with_name(f"{base.name}-{form}").read_text().splitlines()]
         assert sorted(parse_list(words[1]) for words in lines) == PLANNED, f"{form}: {lines}"
         assert all(parse_list(planned) == parse_list(real) for planned, real in lines), f"{form}: {lines}"
+
+
+@pytest.mark.parametrize(
+    ("asked", "step", "shown"),
+    [
+        ("--gres=gpu:4", "srun --mpi=none -n4", ["0", "1", "2", "3"]),
+        ("--gres=gpu:4", "srun --mpi=none -n4 --gpus-per-task=1", ["0", "1", "2", "3"]),
+        ("--gres=gpu:2", "srun --mpi=none -n2", ["0", "1"]),
+        ("--gres=gpu:1", "srun --mpi=none -n1", ["0"]),
+        ("", "srun --mpi=none -n4", ["0", "1", "2", "3"]),
+    ],
+    ids=["whole node", "a GPU a task", "half the node", "one GPU", "asked for none, hidden by nobody"],
+)
+def test_ranks_see_gpus_within_what_slurm_granted(cluster, directory, asked, step, shown):
+    place = directory / f"gpus-{asked.replace('=', '').replace(':', '')}-{len(step)}"
+    line = f"{step} --cpu-bind=none {directory}/bind-gpus.sh bash -c 'echo $CUDA_VISIBLE_DEVICES'"
+    options = ["--wait", "-N1", "-n4", "-p", "gpu", "-o", f"{place}.log", *asked.split()]
+    done = cluster.on("login", ["sbatch", *options], input=f"#!/bin/bash\n{line}\n", cwd=directory)
+    said = place.with_suffix(".log").read_text()
+    assert done.returncode == 0, f"{done}\n{said}"
+    assert sorted(line for line in said.splitlines() if not line.startswith("dlrun:")) == shown, said

@@ -2,37 +2,34 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
-import platform
 import select
+import shutil
 import signal
 import socket
 import subprocess
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
-from dlrun.effects.affinity.probe import memory_policy
-from dlrun.errors import Invalid, OperationFailed
-from dlrun.model.cpuset import format_list
+from dlrun.errors import Invalid
 from dlrun.model.local_rank import variable
 from dlrun.model.placement import Placement, RankPlacement
-from dlrun.render.affinity.settings import Job, settings
+from dlrun.render.affinity.formats.as_wrapper import for_rank
+from dlrun.render.affinity.settings import Job
+from dlrun.resources import directory
 
-SET_MEMPOLICY = {"x86_64": 238, "aarch64": 237, "ppc64le": 261}
-"""System call numbers (Linux `unistd.h` of each architecture); libnuma would be one more thing to install."""
+SCRIPT = "dlrun-bind"
+"""Name of the script that binds a rank, in the list of processes."""
 
 GRACE = 3.0
 """Seconds between SIGTERM and SIGKILL."""
 
 POLL = 0.05
 """Seconds between looks at running ranks, where the system cannot tell when one ends."""
-
-MPOL_PREFERRED, MPOL_BIND, MPOL_PREFERRED_MANY = 1, 2, 5
-"""Linux `mempolicy.h`; the last is there from 5.15 on."""
 
 
 def launcher_cpus() -> set[int]:
@@ -65,79 +62,60 @@ def rank_of(placement: Placement, number: int) -> RankPlacement:
     return placement.ranks[number]
 
 
-def bind(rank: RankPlacement) -> None:
-    """Bind this process to the rank's mask and memory; raises OperationFailed if the system refuses."""
-    try:
-        os.sched_setaffinity(0, rank.mask)
-    except OSError as error:
-        raise OperationFailed(
-            f"rank {rank.rank} cannot be bound to CPUs {format_list(rank.mask)}: {error.strerror}",
-            help="the allowed CPUs have changed since they were read; place again inside the job",
-        ) from None
-    kept = os.sched_getaffinity(0)
-    if kept != set(rank.mask):
-        raise OperationFailed(
-            f"rank {rank.rank} was bound to CPUs {format_list(kept)} instead of {format_list(rank.mask)}: "
-            "the others are not granted to this job"
-        )
-    set_memory(rank.memory.policy, rank.memory.nodes)
+def become(
+    placement: Placement, rank: RankPlacement, job: Job, command: Sequence[str], granted: Sequence[int]
+) -> NoReturn:
+    """Turn this process into the command, bound as the rank; what the launcher set stays as it is. `granted` are the
+    job's CPUs: the launcher may have bound this process to fewer.
 
-
-def set_memory(policy: str, nodes: Sequence[int]) -> None:
-    """Set the memory policy of this process: `strict` or `preferred` on these nodes, or `none`.
-
-    Does nothing for a policy or an architecture that it does not know. Raises OperationFailed if the
-    system refuses.
+    Raises Invalid if there is no such program.
     """
-    number = SET_MEMPOLICY.get(platform.machine())
-    modes = {
-        "none": 0,
-        "strict": MPOL_BIND,
-        "preferred": MPOL_PREFERRED if len(nodes) == 1 else MPOL_PREFERRED_MANY,
-    }
-    if number is None or policy not in modes:
-        return
-    words = max(nodes, default=0) // 64 + 1
-    mask = (ctypes.c_ulong * words)()
-    for node in nodes:
-        mask[node // 64] |= 1 << (node % 64)
-    # The kernel counts bits up to and without the last.
-    if ctypes.CDLL(None, use_errno=True).syscall(number, modes[policy], mask, words * 64 + 1) != 0:
-        why = os.strerror(ctypes.get_errno())
-        raise OperationFailed(
-            f"memory policy {policy} {format_list(nodes)} was refused: {why}",
-            help="`--membind none` leaves it out",
-        )
+    _check(command)
+    os.execvpe("bash", _argv(placement, rank, job, command, granted), dict(os.environ))  # noqa: S606 - the user's own bash
 
 
-def become(placement: Placement, rank: RankPlacement, job: Job, command: Sequence[str]) -> NoReturn:
-    """Bind this process as the rank and turn into the command; what the launcher set stays as it is.
-
-    Raises Invalid if there is no such program, OperationFailed if the system refuses the binding.
-    """
-    bind(rank)
-    own = {s.name: s.value for s in settings(placement, job) if s.rank in (None, rank.rank)}
-    try:
-        os.execvpe(command[0], list(command), {**os.environ, **own})  # noqa: S606 - no shell is wanted
-    except OSError as error:
-        message = f"cannot run `{command[0]}`: {error.strerror}"
-        raise Invalid(message) from None
-
-
-def environment_of(placement: Placement, rank: RankPlacement, job: Job, port: int) -> dict[str, str]:
-    """Variables of one rank started here: the placement's, and what torch and MPI-less programs expect."""
-    found = {s.name: s.value for s in settings(placement, job) if s.rank in (None, rank.rank)}
-    number = str(rank.rank)
+def environment_of(placement: Placement, rank: RankPlacement, port: int) -> dict[str, str]:
+    """Variables of one rank started here by which torch and programs without MPI find one another."""
+    number, count = str(rank.rank), str(len(placement.ranks))
     return {
-        **found,
         "DLRUN_LOCAL_RANK": number,
         "LOCAL_RANK": number,
         "RANK": number,
-        "WORLD_SIZE": str(len(placement.ranks)),
-        "LOCAL_WORLD_SIZE": str(len(placement.ranks)),
+        "WORLD_SIZE": count,
+        "LOCAL_WORLD_SIZE": count,
         "MASTER_ADDR": "127.0.0.1",
         "MASTER_PORT": str(port),
     }
+
+
+def _argv(
+    placement: Placement, rank: RankPlacement, job: Job, command: Sequence[str], granted: Sequence[int] = ()
+) -> list[str]:
+    """The command behind the script that binds ranks, whatever started them."""
+    script = for_rank(placement, replace(job, library=library()), rank, granted)
+    return ["bash", "-c", script, SCRIPT, *command]
+
+
+def is_binding(process: int) -> bool:
+    """Whether a rank that was started here is not its command yet, but still the script that binds it."""
+    try:
+        words = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0", 4)
+    except OSError:
+        return False
+    # The kernel shows no words yet where a program has just been started.
+    return words == [b""] or words[3:4] == [SCRIPT.encode()]
+
+
+def _check(command: Sequence[str]) -> None:
+    if shutil.which(command[0]) is None:
+        path = Path(command[0])
+        why = "it is not executable" if path.is_file() else "no such program"
+        raise Invalid(f"cannot run `{command[0]}`: {why}")
+
+
+def library() -> str:
+    """The text of `templates/lib/bind.sh`."""
+    return (directory("templates") / "lib" / "bind.sh").read_text(encoding="utf-8")
 
 
 def start_all(
@@ -145,16 +123,16 @@ def start_all(
 ) -> list[subprocess.Popen[str]]:
     """Start the command once for each rank, bound, each in a process group of its own.
 
-    With `capture` standard output is a pipe. Raises Invalid if there is no such program, OperationFailed if
-    a rank cannot be bound; ranks already started are then killed.
+    With `capture` standard output is a pipe. Raises Invalid if there is no such program; ranks already started are then
+    killed.
     """
+    _check(command)
     port = free_port()
     started: list[subprocess.Popen[str]] = []
     try:
         for rank in placement.ranks:
-            environment = {**os.environ, **environment_of(placement, rank, job, port)}
-            with bound(rank):
-                started += [_start(command, environment, capture=capture)]
+            environment = {**os.environ, **environment_of(placement, rank, port)}
+            started += [_start(_argv(placement, rank, job, command), environment, capture=capture)]
     except BaseException:
         end_all(started)
         raise
@@ -229,18 +207,6 @@ def _start(command: Sequence[str], environment: Mapping[str, str], *, capture: b
     except OSError as error:
         message = f"cannot run `{command[0]}`: {error.strerror}"
         raise Invalid(message) from None
-
-
-@contextmanager
-def bound(rank: RankPlacement) -> Iterator[None]:
-    """This thread bound as the rank while the block runs: what is started there inherits it."""
-    cpus, (policy, nodes) = os.sched_getaffinity(0), memory_policy()
-    try:
-        bind(rank)
-        yield
-    finally:
-        os.sched_setaffinity(0, cpus)
-        set_memory(policy, nodes)
 
 
 def free_port() -> int:

@@ -12,6 +12,7 @@ from dlrun.effects.affinity.bind import launcher_cpus
 from dlrun.effects.inputs.topology import DirectoryTree, granted_cpus, live_topology, topology_from
 from dlrun.errors import Invalid
 from dlrun.model.placement import PlacementOptions
+from dlrun.model.site import GpuBinding
 from dlrun.model.topology import Topology
 from dlrun.model.units import many
 
@@ -31,7 +32,8 @@ class Start:
     """A node and, from a spec, what its job asks of it.
 
     `where` says whose topology this is; `asked` and `framework` are the spec's; `given` are variables
-    that the user has set, in the spec or in this shell. `live` is the machine that this runs on.
+    that the user has set, in the spec or in this shell. `live` is the machine that this runs on; `gpu_binding` is the
+    site's, None without a site.
     """
 
     topology: Topology
@@ -40,6 +42,7 @@ class Start:
     asked: Asked | None = None
     framework: str | None = None
     given: Mapping[str, str] = field(default_factory=dict)
+    gpu_binding: GpuBinding | None = None
 
 
 def start(spec: Path | None, site: str | None, node_type: str | None, topology: Path | None) -> Start:
@@ -87,6 +90,7 @@ def _of_spec(spec: Path, site: str | None, topology: Path | None, shell: dict[st
         ),
         framework=f"{prepared.plan.framework}-ccl" if ccl else prepared.plan.framework,
         given={**shell, **prepared.inputs.spec.environment.variables},
+        gpu_binding=prepared.inputs.site.gpu_binding,
     )
 
 
@@ -109,22 +113,25 @@ def _of_site(site: str | None, node_type: str | None, shell: dict[str, str]) -> 
     if node is None:
         raise _not_described(loaded.site.name)
     node = replace(node, name=node.name or name)
-    return Start(topology=node, where=f"`{name}` nodes of site `{loaded.site.name}`", live=False, given=shell)
+    where = f"`{name}` nodes of site `{loaded.site.name}`"
+    return Start(topology=node, where=where, live=False, given=shell, gpu_binding=loaded.site.gpu_binding)
 
 
-def on_this_machine(described: Start, action: str) -> Start:
+def on_this_machine(found: Start, action: str, *, described: bool) -> Start:
     """A description of nodes, for something that acts on this machine, with the CPUs that this process may use.
 
-    Raises Invalid if this machine is not as they are described.
+    A file that the user names (`described`) may leave cores out, and stays as it is. Raises Invalid if this machine is not
+    as described.
     """
-    here = live_topology()
-    theirs = described.topology
+    here, theirs = live_topology(), found.topology
+    if described and set(theirs.pus()) <= set(here.pus()):
+        return found
     if {core.pus for core in here.cores} != {core.pus for core in theirs.cores}:
         raise Invalid(
-            f"{action} acts on this machine ({_counted(here)}), and {described.where} are others ({_counted(theirs)})",
-            help="run it in a job on one of them; without `--site` and SPEC it takes this machine as it is",
+            f"{action} acts on this machine ({_counted(here)}), and that of {found.where} is another ({_counted(theirs)})",
+            help="run it in a job on one of them; without `--site`, `--topology` and SPEC it takes this machine as it is",
         )
-    return replace(described, topology=replace(theirs, allowed=here.allowed))
+    return replace(found, topology=replace(theirs, allowed=here.allowed))
 
 
 def as_a_rank(found: Start) -> Start:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dlrun.effects.affinity import probe as affinity_probe
-from dlrun.effects.affinity.bind import end_all, start_all
+from dlrun.effects.affinity.bind import end_all, is_binding, start_all
 from dlrun.errors import OperationFailed
 from dlrun.model.cpuset import format_list, parse_list
 from dlrun.model.placement import Placement, RankPlacement
@@ -136,7 +136,7 @@ def verify_command(placement: Placement, job: Job, command: Sequence[str]) -> tu
     try:
         for _ in range(LOOKS):
             for process, found in zip(processes, seen, strict=True):
-                for number, pid in enumerate(_family(process.pid)):
+                for number, pid in enumerate([] if is_binding(process.pid) else _family(process.pid)):
                     masks = [parse_list(mask) for mask in affinity_probe.thread_masks(str(pid))]
                     found["all"].update(masks)
                     found["first"].update(masks[:1] if number == 0 else ())

@@ -12,7 +12,8 @@ def bind_memory(topology: Topology, compute: Iterable[Core], policy: MemoryPolic
     """Memory of the nodes that the rank computes on.
 
     Fast memory (MCDRAM, HBM) is small: it is preferred, never strict. A node known to have no memory
-    cannot be bound to, so then the nodes are at most preferred; with none left the kernel decides.
+    cannot be bound to, so then the nodes are at most preferred; with none left the kernel decides, and so it does where
+    the rank computes on all nodes that have memory: a policy that names all of them changes nothing.
     """
     nodes = sorted({core.numa for core in compute})
     if policy == "none":
@@ -23,6 +24,7 @@ def bind_memory(topology: Topology, compute: Iterable[Core], policy: MemoryPolic
     if fast:
         return MemoryBinding(policy="preferred", nodes=tuple(sorted(fast)))
     filled = tuple(n.id for n in topology.numa_nodes if n.id in nodes and n.memory != 0)
-    if not filled:
+    everywhere = {n.id for n in topology.numa_nodes if n.memory != 0}
+    if not filled or everywhere.issubset(filled):
         return MemoryBinding()
     return MemoryBinding(policy=policy if len(filled) == len(nodes) else "preferred", nodes=filled)

@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Literal, TypeAlias
 
 from dlrun.model.cpuset import format_list, join
 from dlrun.model.placement import Placement, RankPlacement
+from dlrun.model.topology import VISIBILITY
 from dlrun.model.units import many
 from dlrun.plan.affinity.presets import Preset
 
@@ -24,12 +26,22 @@ VERBS_NIC = re.compile(r"(mlx|bnxt_re|irdma|rocep|ionic|qedr)\w*")
 """RDMA devices whose first port UCX and NCCL name as `device:1`."""
 
 
+GpuPolicy: TypeAlias = Literal["visible", "all", "scheduler"]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """What the variables depend on besides the placement: the framework's preset and what is set already."""
+    """What the variables depend on besides the placement: the framework's preset, what is set already, and whether
+    each rank is to see its own GPUs alone (`visible`), all of them (`all`), or what the scheduler shows it.
+
+    `library` is the text of `templates/lib/bind.sh`, which scripts contain.
+    """
 
     preset: Preset = Preset()
     given: Mapping[str, str] = field(default_factory=dict)
+    gpu_binding: GpuPolicy = "visible"
+    gpu_variable: str | None = None
+    library: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,7 +61,8 @@ def settings(placement: Placement, job: Job) -> tuple[Setting, ...]:
         found += [
             *_threads(rank, job.preset),
             *_binding(rank, job.preset),
-            *_devices(placement, rank),
+            *_gpus(placement, rank, job),
+            *_adapter(placement, rank),
         ]
     blocked = set(job.given)
     if blocked.intersection(OPENMP_BINDING):
@@ -148,15 +161,31 @@ def _binding(rank: RankPlacement, preset: Preset) -> Iterable[Setting]:
         yield mine("KMP_BLOCKTIME", "1", "idle threads sleep after 1 ms")
 
 
-def _devices(placement: Placement, rank: RankPlacement) -> Iterable[Setting]:
-    variable = {"cuda": "CUDA_VISIBLE_DEVICES", "rocm": "ROCR_VISIBLE_DEVICES", "ze": "ZE_AFFINITY_MASK"}
-    if rank.gpus:
+def visibility(placement: Placement, job: Job) -> str | None:
+    """The variable that shows a rank its own GPUs alone; None where it is to see others too, or there are none."""
+    if job.gpu_binding != "visible" or not placement.node.gpus:
+        return None
+    return job.gpu_variable or VISIBILITY[placement.node.gpu_kind]
+
+
+def at_run_time(placement: Placement, job: Job) -> Job:
+    """The same for scripts that look at the visibility variable themselves, where the rank runs, and keep within it."""
+    name = visibility(placement, job)
+    return replace(job, given={key: value for key, value in job.given.items() if key != name})
+
+
+def _gpus(placement: Placement, rank: RankPlacement, job: Job) -> Iterable[Setting]:
+    name = visibility(placement, job)
+    if rank.gpus and name is not None:
         yield Setting(
-            name=variable[placement.node.gpu_kind],
+            name=name,
             value=join(rank.gpus),
             because="the GPUs beside these cores",
             rank=rank.rank,
         )
+
+
+def _adapter(placement: Placement, rank: RankPlacement) -> Iterable[Setting]:
     if rank.nic and not (VERBS_NIC.fullmatch(rank.nic) and len(placement.node.nics) > 1):
         yield Setting(name="DLRUN_NIC", value=rank.nic, because="the nearest adapter", rank=rank.rank)
     elif rank.nic:

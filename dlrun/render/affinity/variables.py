@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Cores: TypeAlias = Literal["", "counts", "names"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Variable:
-    """A variable, who reads it, whether ranks of a node may have different values, and the reason with its source."""
+    """A variable, who reads it, whether ranks of a node may have different values, and the reason with its source.
+
+    `cores` says what the value has to do with the planned cores: nothing, it counts them, or it names them.
+    """
 
     name: str
     reader: str
     may_differ: bool
     because: str
+    cores: Cores = ""
 
 
-def _own(name: str, reader: str, because: str) -> Variable:
-    return Variable(name=name, reader=reader, may_differ=True, because=because)
+def _own(name: str, reader: str, because: str, cores: Cores = "") -> Variable:
+    return Variable(name=name, reader=reader, may_differ=True, because=because, cores=cores)
 
 
-def _same(name: str, reader: str, because: str) -> Variable:
-    return Variable(name=name, reader=reader, may_differ=False, because=because)
+def _same(name: str, reader: str, because: str, cores: Cores = "") -> Variable:
+    return Variable(name=name, reader=reader, may_differ=False, because=because, cores=cores)
 
 
 _PROCESS = "read by one process for its own threads"
@@ -28,18 +35,18 @@ _RUNTIME = "read by one process; which devices it opens is its own matter"
 
 VARIABLES = (
     _own("DLRUN_CPUS", "dlrun", "the rank's own mask"),
-    _own("DLRUN_COMM_CPUS", "dlrun", "the rank's own communication cores"),
-    _own("DLRUN_LOADER_CPUS", "dlrun", "the rank's own data-loading cores"),
+    _own("DLRUN_COMM_CPUS", "dlrun", "the rank's own communication cores", "names"),
+    _own("DLRUN_LOADER_CPUS", "dlrun", "the rank's own data-loading cores", "names"),
     _own("DLRUN_NIC", "dlrun", "a name for scripts; no library reads it"),
-    _own("OMP_NUM_THREADS", "OpenMP", _PROCESS),
-    _own("MKL_NUM_THREADS", "Intel MKL", _PROCESS),
-    _own("OPENBLAS_NUM_THREADS", "OpenBLAS", _PROCESS),
-    _own("TF_NUM_INTRAOP_THREADS", "TensorFlow", _PROCESS),
+    _own("OMP_NUM_THREADS", "OpenMP", _PROCESS, "counts"),
+    _own("MKL_NUM_THREADS", "Intel MKL", _PROCESS, "counts"),
+    _own("OPENBLAS_NUM_THREADS", "OpenBLAS", _PROCESS, "counts"),
+    _own("TF_NUM_INTRAOP_THREADS", "TensorFlow", _PROCESS, "counts"),
     _own("TF_NUM_INTEROP_THREADS", "TensorFlow", _PROCESS),
-    _own("OMP_PLACES", "OpenMP", _PROCESS),
-    _own("OMP_PROC_BIND", "OpenMP", _PROCESS),
-    _own("GOMP_CPU_AFFINITY", "GNU OpenMP", _PROCESS),
-    _own("KMP_AFFINITY", "Intel OpenMP", _PROCESS),
+    _own("OMP_PLACES", "OpenMP", _PROCESS, "names"),
+    _own("OMP_PROC_BIND", "OpenMP", _PROCESS, "names"),
+    _own("GOMP_CPU_AFFINITY", "GNU OpenMP", _PROCESS, "names"),
+    _own("KMP_AFFINITY", "Intel OpenMP", _PROCESS, "names"),
     _own("KMP_HW_SUBSET", "Intel OpenMP", _PROCESS),
     _own("KMP_BLOCKTIME", "Intel OpenMP", _PROCESS),
     _own("CUDA_VISIBLE_DEVICES", "CUDA", _RUNTIME),
@@ -60,10 +67,10 @@ VARIABLES = (
     _same("CUDA_DEVICE_ORDER", "CUDA", "ranks would count the node's GPUs in different orders"),
     _same("ZE_FLAT_DEVICE_HIERARCHY", "Level Zero", "ranks would count tiles or whole GPUs"),
     _same("MLSL_NUM_SERVERS", "MLSL", "one list for the node is divided by it"),
-    _same("MLSL_SERVER_AFFINITY", "MLSL", "one list for the node, indexed by local rank"),
+    _same("MLSL_SERVER_AFFINITY", "MLSL", "one list for the node, indexed by local rank", "names"),
     _same("CCL_WORKER_COUNT", "oneCCL", "one list for the node is divided by it"),
-    _same("CCL_WORKER_AFFINITY", "oneCCL", "one list for the node, indexed by local rank"),
-    _same("HOROVOD_THREAD_AFFINITY", "Horovod", "one list for the node, indexed by local rank"),
+    _same("CCL_WORKER_AFFINITY", "oneCCL", "one list for the node, indexed by local rank", "names"),
+    _same("HOROVOD_THREAD_AFFINITY", "Horovod", "one list for the node, indexed by local rank", "names"),
     _same("HFI_NO_CPUAFFINITY", "PSM2", "a switch for the node's adapters"),
 )
 """In the order of the documentation's table."""
@@ -73,3 +80,9 @@ MAY_DIFFER = frozenset(variable.name for variable in VARIABLES if variable.may_d
 
 SAME = frozenset(variable.name for variable in VARIABLES if not variable.may_differ)
 """Names of the variables with one value for all ranks of a node."""
+
+COUNT_CORES = frozenset(variable.name for variable in VARIABLES if variable.cores == "counts")
+"""Names of the variables whose value is a rank's number of threads."""
+
+NAME_CORES = frozenset(variable.name for variable in VARIABLES if variable.cores == "names")
+"""Names of the variables whose value is wrong where the job was granted other cores than the plan's."""

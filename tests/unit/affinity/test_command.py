@@ -17,6 +17,7 @@ from dlrun.effects.affinity import load as affinity_load
 from dlrun.effects.inputs.topology import live_topology
 from dlrun.model.cpuset import format_list
 from dlrun.model.placement import PlacementRequest
+from dlrun.model.topology import NumaNode
 from dlrun.plan.affinity import place
 from tests.unit.affinity.machines import topology
 
@@ -224,6 +225,9 @@ def test_verify_as_a_rank_finds_a_wrong_mask_and_a_missing_memory_policy(tmp_pat
     first, second = PAIR
     cores = tuple(replace(core, pus=core.pus[:1]) for core in NODE.cores if core.pus[0] in PAIR)
     node = replace(NODE, cores=cores, allowed=None, isolated=(), offline=(), reserved=(), gpus=(), nics=())
+    node = replace(
+        node, numa_nodes=(*node.numa_nodes, NumaNode(id=99, kind="cxl"))
+    )  # so that a policy means something
     (tmp_path / "node.json").write_text(json.dumps(node.to_json()))
     options = ("--topology", tmp_path / "node.json", "--ranks-per-node", 2, "--verify")
     wrong = run(*options, "--memory", "strict", cpus=str(second), env={"OMPI_COMM_WORLD_LOCAL_RANK": "0"})
@@ -317,8 +321,8 @@ def test_inside_a_smaller_set_of_cpus_only_those_are_used():
 
 def test_a_plan_that_does_not_fit_this_machine_stops_with_a_reason(tmp_path, stampede2):
     done = run("--topology", stampede2, "--ranks-per-node", 2, "--exec", "true")
-    assert done.returncode == 1
-    assert "cannot be bound to CPUs" in done.stderr or "instead of" in done.stderr
+    assert done.returncode == 2
+    assert "is another (48 cores, 96 hardware threads)" in done.stderr
     assert "Traceback" not in done.stderr
 
 
@@ -413,7 +417,7 @@ def test_a_profile_can_be_verified_and_measured_on_its_own_nodes(tmp_path):
     assert (again.returncode, "is a site profile already" in again.stderr) == (2, True)
     other = run("--site", described(tmp_path, 1), "--verify")
     assert other.returncode == 2
-    assert "`box` nodes of site `box` are others (1 core," in other.stderr
+    assert "that of `box` nodes of site `box` is another (1 core," in other.stderr
 
 
 @pytest.mark.parametrize(
@@ -442,3 +446,33 @@ def test_every_framework_has_a_preset_its_own_or_its_familys(stampede2, framewor
         return run("--topology", stampede2, "--framework", name, "--format", "env").stdout
 
     assert settings(framework) == settings(preset or "mpi")
+
+
+GPU_SITE = """\
+name: gpus
+scheduler: {type: slurm}
+launcher: {name: srun}
+gpu_binding: {policy: POLICY}
+node_types:
+  g: {topology: {packages: 2, cores: 8, gpus: {numa: [0, 0, 1, 1]}}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("policy", "options", "sets"),
+    [
+        ("scheduler", (), False),
+        ("all", (), False),
+        ("visible", (), True),
+        ("scheduler", ("--gpu-binding", "visible"), True),
+        ("visible", ("--gpu-binding", "scheduler"), False),
+    ],
+)
+@pytest.mark.parametrize("form", ["env", "wrapper"])
+def test_gpus_are_shown_as_the_site_wants_it(tmp_path, policy, options, sets, form):
+    (tmp_path / "gpus.yaml").write_text(GPU_SITE.replace("POLICY", policy))
+    done = run("--site", tmp_path / "gpus.yaml", "--format", form, *options)
+    assert done.returncode == 0, done.stderr
+    body = done.stdout.rpartition("# --- Cores")[2]
+    assert ("CUDA_VISIBLE_DEVICES" in body) == sets
+    assert "CUDA_DEVICE_ORDER=PCI_BUS_ID" in body, "ranks still count GPUs in one order"

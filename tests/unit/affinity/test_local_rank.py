@@ -8,6 +8,7 @@ from dataclasses import replace
 
 import pytest
 
+from dlrun.effects.affinity.bind import library
 from dlrun.effects.inputs.topology import live_topology
 from dlrun.model.cpuset import format_list, parse_list
 from dlrun.model.local_rank import LOCAL_RANK, local_rank
@@ -44,7 +45,7 @@ def wrapper(tmp_path_factory):
     node = replace(node, gpus=(), nics=())
     placement = place(node, PlacementRequest(ranks_per_node=2, membind="none"))
     script = tmp_path_factory.mktemp("wrapper") / "bind.sh"
-    script.write_text(find("wrapper").emit(placement, node, Job()))
+    script.write_text(find("wrapper").emit(placement, node, Job(library=library())))
     return script, {format_list(rank.mask): rank.rank for rank in placement.ranks}
 
 

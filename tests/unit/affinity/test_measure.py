@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 
 from dlrun.cli.tune_affinity import command
+from dlrun.effects.affinity import inputs as affinity_inputs
 from dlrun.effects.affinity import measure as affinity_measure
 from tests.unit.affinity.machines import topology
 
@@ -24,6 +25,7 @@ def measure(tmp_path, monkeypatch):
     def run(*options, busy=0.0):
         monkeypatch.setattr(affinity_measure, "_timed", timed)
         monkeypatch.setattr(affinity_measure, "_busy", lambda: busy)
+        monkeypatch.setattr(affinity_inputs, "live_topology", lambda: topology("skx-block"))
         words = [
             "--topology",
             str(node),

@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
+from dlrun.effects.affinity.bind import library
 from dlrun.effects.site.check import check
 from dlrun.errors import Invalid
 from dlrun.plan.affinity import PlacementRequest, place
@@ -87,7 +88,9 @@ def test_the_wrapper_is_clean_shell(machine, tmp_path):
     node = topology(machine)
     placement = place(node, PlacementRequest(ranks_per_node=2, loader_cores=0))
     script = tmp_path / "bind.sh"
-    script.write_text(find("wrapper").emit(placement, node, Job(preset=PRESETS["intelcaffe"])))
+    script.write_text(
+        find("wrapper").emit(placement, node, Job(preset=PRESETS["intelcaffe"], library=library()))
+    )
     done = subprocess.run(["shellcheck", script], capture_output=True, text=True, check=False)
     assert done.stdout == ""
 

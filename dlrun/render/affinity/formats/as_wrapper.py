@@ -1,35 +1,45 @@
 """A bash script that binds a rank, sets its memory policy and variables, and becomes its command.
 
 It finds its local rank in the variable of whichever launcher started it, so one script serves all of
-them; start it with the launcher's own binding off.
+them; start it with the launcher's own binding off. What binds is the text that jobs bind their ranks with.
 """
 
 from __future__ import annotations
 
-import shlex
+import re
+from collections.abc import Iterable, Sequence
 
+from dlrun.model.cpuset import format_list
 from dlrun.model.local_rank import LOCAL_RANK, STEP
 from dlrun.model.placement import Placement, RankPlacement
 from dlrun.model.topology import Topology
 from dlrun.render.affinity.formats import as_env, as_numactl
-from dlrun.render.affinity.settings import Job, Setting, settings
+from dlrun.render.affinity.settings import Job, Setting, at_run_time, settings, visibility
+from dlrun.render.affinity.variables import COUNT_CORES, NAME_CORES
+from dlrun.render.shell import quote
 
 NOTE = (
     "start it before the command with the launcher's own binding off: `srun --cpu-bind=none`, "
     "`mpirun --bind-to none` (Open MPI), `-bind-to none` (MPICH), `I_MPI_PIN=0`"
 )
-
 HEAD = """\
 #!/usr/bin/env bash
-# Binds a rank to its cores and memory, then runs the command: {name} COMMAND [ARGUMENT...]
-set -euo pipefail
-dlrun_local_rank= # as the innermost launcher counts: it hands on the variables of those around it unchanged
-for dlrun_name in {names}; do
-  if [[ ${{!dlrun_name-}} =~ ^[0-9]+$ && ($dlrun_name != SLURM_LOCALID || -n ${{{step}-}}) ]]; then
-    dlrun_local_rank=${{!dlrun_name}}
+# Binds a rank to its cores and memory, then runs the command: ./bind.sh COMMAND [ARGUMENT...]
+set -uo pipefail
+
+"""
+IDENTIFY = """\
+
+# --- Which rank: as the innermost launcher counts, which hands on the variables of those around it unchanged ---
+
+_dlrun_found=
+for _dlrun_name in {names}; do
+  if [[ ${{!_dlrun_name-}} =~ ^[0-9]+$ && ($_dlrun_name != SLURM_LOCALID || -n ${{{step}-}}) ]]; then
+    _dlrun_found=${{!_dlrun_name}}
     break
   fi
 done
+DLRUN_LOCAL_RANK=$_dlrun_found
 """
 
 TAIL = """\
@@ -38,36 +48,65 @@ TAIL = """\
   exit 2
   ;;
 *)
-  echo "dlrun: local rank $dlrun_local_rank is not one of the {count} that were placed" >&2
+  echo "dlrun: local rank $DLRUN_LOCAL_RANK is not one of the {count} that were placed" >&2
   exit 2
   ;;
 esac
-dlrun_policy=()
-if [[ -n $dlrun_memory ]] && command -v numactl >/dev/null; then
-  dlrun_policy=(numactl "$dlrun_memory" --)
-elif [[ -n $dlrun_memory ]]; then
-  echo "dlrun: numactl is not installed: memory policy $dlrun_memory is left out" >&2
-fi
-exec taskset --cpu-list "$DLRUN_CPUS" "${{dlrun_policy[@]}}" "$@"
 """
 
 
 def emit(placement: Placement, _topology: Topology, job: Job) -> str:
-    """The script; a variable that is set where it runs is left alone by the caller's `job.given` only."""
-    found = settings(placement, job)
-    lines = [HEAD.format(name="./bind.sh", names=" ".join(LOCAL_RANK), step=STEP).rstrip("\n")]
-    lines += [as_env.export(setting) for setting in found if setting.rank is None]
-    lines.append("case $dlrun_local_rank in")
-    for rank in placement.ranks:
-        lines += _case(rank, [setting for setting in found if setting.rank == rank.rank])
-    return "\n".join(lines) + "\n" + TAIL.format(count=len(placement.ranks))
+    """The whole script; variables that the user has set (`job.given`) are left alone."""
+    body = _body(placement, job, placement.ranks)
+    identify = IDENTIFY.format(names=" ".join(LOCAL_RANK), step=STEP)
+    return HEAD + _library(job) + identify + body
 
 
-def _case(rank: RankPlacement, own: list[Setting]) -> list[str]:
-    memory = shlex.quote(as_numactl.memory_option(rank.memory))
-    return [
-        f"{rank.rank})",
-        *(f"  {as_env.export(setting)}" for setting in own),
-        f"  dlrun_memory={memory}",
-        "  ;;",
-    ]
+def for_rank(placement: Placement, job: Job, rank: RankPlacement, granted: Sequence[int] = ()) -> str:
+    """The script for one rank that is known already; `granted` are the job's CPUs, where the rank's launcher may have
+    bound it to fewer."""
+    known = f"\nDLRUN_LOCAL_RANK={rank.rank}\n_dlrun_granted={format_list(granted)}\n"
+    return HEAD + _library(job) + known + _body(placement, job, [rank])
+
+
+def _library(job: Job) -> str:
+    return re.sub(r"(?m)^# shellcheck .*\n", "", job.library)
+
+
+def _body(placement: Placement, job: Job, ranks: Sequence[RankPlacement]) -> str:
+    found = settings(placement, at_run_time(placement, job))
+    mine = [setting for setting in found if setting.name not in COUNT_CORES]
+    shown = visibility(placement, job)
+    lines = [f"DLRUN_LOCAL_SIZE={len(placement.ranks)}", ""]
+    lines += ["# --- Cores, memory, GPUs and adapter of each rank " + "-" * 70, ""]
+    lines += [as_env.export(setting) for setting in mine if setting.rank is None]
+    lines.append("case $DLRUN_LOCAL_RANK in")
+    for rank in ranks:
+        lines += _case(rank, [setting for setting in mine if setting.rank == rank.rank], shown)
+    lines += TAIL.format(count=len(placement.ranks)).rstrip("\n").split("\n")
+    lines.append("export DLRUN_CPUS=$_dlrun_cpus  # what the rank is bound to")
+    lines += [f"export {name}=$DLRUN_THREADS" for name in _names(found, COUNT_CORES)]
+    if named := _names(found, NAME_CORES):
+        lines.append(
+            f"if [[ -n $_dlrun_shared ]]; then unset -v {' '.join(named)}; fi # they name cores of the plan"
+        )
+    lines.append('exec ${_dlrun_memory[@]+"${_dlrun_memory[@]}"} "$@"')
+    return "\n".join(lines) + "\n"
+
+
+def _names(found: Iterable[Setting], of: frozenset[str]) -> list[str]:
+    return list(dict.fromkeys(setting.name for setting in found if setting.name in of))
+
+
+def _case(rank: RankPlacement, own: list[Setting], shown: str | None) -> list[str]:
+    memory = as_numactl.memory_option(rank.memory)
+    lines = [f"{rank.rank})"]
+    for setting in own:
+        if setting.name == "DLRUN_CPUS":
+            words = ["dlrun_bind", str(rank.threads), setting.value, *([quote(memory)] if memory else [])]
+            lines.append(f"  {' '.join(words)}  # {setting.because}")
+        elif setting.name == shown:
+            lines.append(f"  dlrun_show_gpus {setting.name} {setting.value}  # {setting.because}")
+        else:
+            lines.append(f"  {as_env.export(setting)}")
+    return [*lines, "  ;;"]

@@ -1,0 +1,92 @@
+"""What binds a rank where it runs: the text that scripts and jobs share, in a real bash, with real taskset and numactl."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+from dlrun.effects.affinity.bind import library
+
+MINE = ",".join(map(str, sorted(os.sched_getaffinity(0))))
+
+
+def bash(script, *, path=None, **environment):
+    """What a script prints after the library, on two streams."""
+    start = {
+        "PATH": path or os.environ["PATH"],
+        "DLRUN_LOCAL_RANK": "1",
+        "DLRUN_LOCAL_SIZE": "2",
+        **environment,
+    }
+    text = f"set -uo pipefail\n{library()}\n{script}\n"
+    return subprocess.run(
+        ["bash", "-c", text], env=start, capture_output=True, text=True, check=True, timeout=60
+    )
+
+
+@pytest.mark.parametrize(
+    ("shown", "planned", "left"),
+    [
+        (None, "3", "3"),  # nothing is hidden: the plan's
+        ("0,1,2,3", "3", "3"),  # the whole node was granted
+        ("2,3", "3", "3"),  # half of it, by the node's numbers
+        ("0", "3", "0"),  # the scheduler shows each rank its own, numbered anew
+        ("0,1", "3", "1"),  # the job has two, numbered anew: one for each of the two ranks
+        ("0,1,2,3", "6,7", "2,3"),
+        ("GPU-aa,GPU-bb", "1", "GPU-bb"),
+        ("GPU-aa", "1", "GPU-aa"),
+        ("", "1", ""),  # the job has none
+        ("-1", "1", "-1"),
+        ("NoDevFiles", "1", "NoDevFiles"),
+    ],
+)
+def test_a_rank_sees_its_gpus_within_what_the_scheduler_shows_it(shown, planned, left):
+    given = {} if shown is None else {"CUDA_VISIBLE_DEVICES": shown}
+    done = bash(f"dlrun_show_gpus CUDA_VISIBLE_DEVICES {planned}; printenv CUDA_VISIBLE_DEVICES", **given)
+    assert done.stdout == f"{left}\n"
+
+
+@pytest.mark.skipif(shutil.which("numactl") is None, reason="numactl is not here")
+@pytest.mark.parametrize(
+    "option", ["--preferred-many=0,63", "--membind=63", "--preferred=63", "--no-such-policy=0"]
+)
+def test_a_memory_policy_that_is_rejected_does_not_end_the_rank(option):
+    done = bash(f'dlrun_bind 1 {MINE} {option}; exec ${{_dlrun_memory[@]+"${{_dlrun_memory[@]}}"}} echo runs')
+    assert done.stdout == "runs\n"
+    assert f"rejected {option}; using the default (first-touch) memory policy" in done.stderr
+
+
+def test_a_missing_numactl_does_not_end_the_rank(tmp_path):
+    (tmp_path / "taskset").symlink_to(shutil.which("taskset"))
+    (tmp_path / "true").symlink_to(shutil.which("true"))
+    done = bash(
+        f'dlrun_bind 1 {MINE} --membind=0; exec ${{_dlrun_memory[@]+"${{_dlrun_memory[@]}}"}} bash -c "echo runs"',
+        path=f"{tmp_path}:{bash_only(tmp_path)}",
+    )
+    assert done.stdout == "runs\n"
+    assert "numactl is missing" in done.stderr
+
+
+def bash_only(place):
+    """A directory with bash alone."""
+    (place / "only").mkdir()
+    (place / "only" / "bash").symlink_to(shutil.which("bash"))
+    return place / "only"
+
+
+@pytest.mark.skipif(shutil.which("numactl") is None, reason="numactl is not here")
+def test_a_memory_policy_that_is_taken_is_set():
+    done = bash(f'dlrun_bind 1 {MINE} --membind=0; "${{_dlrun_memory[@]}}" head -n 1 /proc/self/numa_maps')
+    assert done.stdout.split()[1] == "bind:0"
+    assert done.stderr == ""
+
+
+def test_where_the_planned_cores_were_not_granted_ranks_share_what_was():
+    done = bash('dlrun_bind 4 4000-4003; echo "$DLRUN_THREADS $_dlrun_shared"; taskset -c -p $$')
+    assert "core 4000 of the plan was not granted" in done.stderr
+    threads, shared = done.stdout.splitlines()[0].split()
+    assert shared == "1"
+    assert int(threads) < 4 or len(MINE.split(",")) >= 8
