@@ -10,6 +10,9 @@ import click
 from dlrun.cli.options import json_option, say
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from dlrun.effects.queue.selection import Selection
     from dlrun.effects.records.jobs import Job
     from dlrun.model.job import JobStatus
 
@@ -18,13 +21,19 @@ if TYPE_CHECKING:
 @click.argument("jobs", nargs=-1, metavar="[JOB]...")
 @json_option
 def command(jobs: tuple[str, ...], as_json: bool) -> None:
-    """Show the state of each JOB: a directory, name, scheduler id or `latest`; default: all jobs that have not ended."""
+    """Show the state of each JOB: a directory, name, scheduler id or `latest`; default: all jobs that have not ended.
+
+    `JOB:3` or `JOB:0-2,7` are points of a sweep.
+    """
     from dlrun.effects.queue import status
+    from dlrun.effects.queue.selection import select
     from dlrun.effects.records import jobs as store
 
     base = store.home()
-    chosen = [store.find(word, base) for word in jobs] or list(store.all_jobs(base))
+    wanted = [select(word, base) for word in jobs]
+    chosen = list({one.job.directory: one.job for one in wanted}.values()) or list(store.all_jobs(base))
     states = status.of(chosen, prompt=bool(jobs), unasked=say)
+    states = {place: _of_points(wanted, place, runs) for place, runs in states.items()}
     if not jobs:
         chosen = [job for job in chosen if any(not s.state.final for s in states[job.directory])]
     if as_json:
@@ -45,6 +54,15 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
 
             if (found := usage(job, states[job.directory])) is not None:
                 say(f"{job.directory.name} {used(found)}")
+
+
+def _of_points(wanted: list[Selection], place: Path, runs: list[JobStatus]) -> list[JobStatus]:
+    """The runs of a job that are asked for: all, or the points that were named."""
+    tasks = [one.tasks for one in wanted if one.job.directory == place]
+    if not tasks or None in tasks:
+        return runs
+    named = {task for some in tasks for task in some or ()}
+    return [run for run in runs if run.task in named]
 
 
 def show_jobs(rows: list[tuple[str, ...]]) -> None:

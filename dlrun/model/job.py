@@ -6,6 +6,9 @@ from enum import StrEnum
 
 from dlrun.model.record import record
 
+UNMET = "a dependency can never be met"
+"""The reason of a job that waits, or was cancelled, because a job under `after` ended otherwise."""
+
 
 class State(StrEnum):
     """The states of a job; the last nine are final."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from dlrun.model.hostlist import fold
-from dlrun.model.job import JobStatus, State
+from dlrun.model.job import UNMET, JobStatus, State
 
 Codes = Mapping[int, tuple[State, str]]
 """What negative exit statuses mean: the server's own codes."""
@@ -87,14 +87,14 @@ def _ended(attributes: Mapping[str, str], codes: Codes, signal: int | None) -> t
         return codes.get(int(status), (State.FAILED, f"PBS ended it with code {status}"))
     if _OUT_OF_MEMORY.search(comment):
         return State.OUT_OF_MEMORY, comment
+    started = attributes.get("exec_host") or attributes.get("stime") or attributes.get("start_time")
+    if attributes.get("depend") and not started:  # PBS calls it finished, or terminated
+        return State.CANCELLED, UNMET
     substate = _SUBSTATES.get(attributes.get("substate", ""))
     if substate is State.CANCELLED:
         return State.CANCELLED, None
     if status:
         return _by_exit(attributes, status, signal, known=substate is not None)
-    started = attributes.get("exec_host") or attributes.get("stime") or attributes.get("start_time")
-    if attributes.get("depend") and not started:  # PBS calls it finished all the same
-        return State.CANCELLED, "a job under `after` ended in a way that rules it out"
     if said := _SUBJOB_COMMENTS.get(comment) or substate:
         return said, None
     return (State.LOST, "PBS does not say how it ended") if started else (State.CANCELLED, "never started")

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from dlrun.model.job import JobStatus, State
+from dlrun.model.job import UNMET, JobStatus, State
 
 QUEUE_FIELDS = {
     "job": "JobArrayID",
@@ -77,7 +77,7 @@ _PLAIN = frozenset(
 )
 """States that need no further word; the others say more than the state that they are mapped to."""
 
-_FATAL = frozenset({"DependencyNeverSatisfied", "BadConstraints"})
+_FATAL = frozenset({UNMET, "BadConstraints"})
 """Reasons for which Slurm itself cancels; the others are why a job was waiting when it was cancelled."""
 
 _HELD = re.compile(r".*[Hh]eld.*|JobHoldMaxRequeue")
@@ -100,8 +100,20 @@ def parse_history(stdout: str) -> Sequence[JobStatus]:
     """
     rows = list(_rows(stdout, HISTORY_FIELDS))
     starved = {row["job"].partition(".")[0] for row in rows if row["state"].startswith("OUT_OF_ME")}
-    jobs = ((row, _status(row)) for row in rows if row["partition"] and "." not in row["job"])
+    jobs = ((row, _status(row)) for row in _whole(rows))
     return [_starved(status) if row["job"] in starved else status for row, status in jobs if status]
+
+
+def _whole(rows: Iterable[Mapping[str, str]]) -> Iterable[Mapping[str, str]]:
+    """The rows of jobs. One that lost a node under `--no-kill` has two: the second begins where the first shrank."""
+    began: dict[str, str] = {}
+    for row in rows:
+        if not row["partition"] or "." in row["job"]:
+            continue
+        if row["state"] == "RESIZING":
+            began.setdefault(row["job"], row["started"])
+        else:
+            yield {**row, "started": began.pop(row["job"], row["started"])}
 
 
 def _starved(status: JobStatus) -> JobStatus:
@@ -140,6 +152,8 @@ def _state(row: Mapping[str, str]) -> tuple[State, str | None]:
     """The state and its reason; sacct's `CANCELLED by 7001` names a user: the owner, or else an admin."""
     word, _, canceller = row["state"].partition(" by ")
     reason = _said(row["reason"])
+    if reason == "DependencyNeverSatisfied":
+        reason = UNMET
     state = _STATES.get(word, State.UNKNOWN)
     if state is State.UNKNOWN:
         return state, f"Slurm says {word}"

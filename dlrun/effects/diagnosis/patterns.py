@@ -187,6 +187,12 @@ PATTERNS = (
         next="exclude the node that said so first (`resources.exclude`) and submit again; `dlrun plan` shows what is set for the fabric, and why",
     ),
     Pattern(
+        cause="fabric-interface",
+        regex=r"Unable to find (?:interface|address) for: (\S+)|no socket interface found|Device \"(\S+)\" does not exist|there is no interface `?([^`\s]+)`? on this node",
+        means="a node does not have the network interface {1} that the job was told to use",
+        next="correct `fabric.interfaces` in the site profile; `ip -brief link` on a compute node lists its interfaces",
+    ),
+    Pattern(
         cause="rendezvous",
         regex=r"RendezvousTimeoutError|RendezvousConnectionError|DistStoreError|The client socket has timed out|waiting for clients\. \d+/\d+ clients joined|Gloo connectFullMesh failed|DLRUN_MASTER_ADDR|No route to host",
         means="ranks did not find one another in time",
@@ -264,10 +270,17 @@ BY_STATE = {
     State.NODE_FAILED: ("node", "a node died", "submit again; `on_failure.requeue` does that by itself"),
     State.PREEMPTED: ("preempted", "a job with more rights took its nodes", "submit again; `on_failure.requeue` does that by itself"),
     State.CANCELLED: ("cancelled", "it was cancelled by its user", "`dlrun resubmit JOB` starts it once more"),
-    State.CANCELLED_BY_ADMIN: ("cancelled-by-admin", "it was cancelled by an administrator, or a dependency can never be met", "ask the centre, then `dlrun resubmit JOB`"),
+    State.CANCELLED_BY_ADMIN: ("cancelled-by-admin", "it was cancelled by an administrator", "ask the centre, then `dlrun resubmit JOB`"),
     State.LOST: ("lost", "nobody knows how it ended", "look at the end of its log: `dlrun logs JOB --rank job`"),
 }  # fmt: skip
 """States that are a cause themselves: its name, what it means, what to do."""
+
+DEPENDENCY = (
+    "dependency",
+    "it can never start, because a job that it waits for ended otherwise than `after` asks",
+    "correct that job and submit this one anew with `after:` it; `dlrun cancel JOB` removes it from the queue",
+)
+"""A job whose dependency can never be met."""
 
 BY_NOTE = {
     "hang": ("hang", "no rank wrote or computed anything for the time that `hang` allows", "see where each rank stood: its log, and {stacks}; a rank that stands elsewhere than the others is the one to look at"),

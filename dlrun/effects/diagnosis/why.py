@@ -11,10 +11,10 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from dlrun.effects.diagnosis import dependencies, stacks
 from dlrun.effects.diagnosis import evidence as why_evidence
-from dlrun.effects.diagnosis import stacks
 from dlrun.effects.diagnosis.evidence import Findings, First
-from dlrun.effects.diagnosis.patterns import BY_NOTE, BY_STATE, SIGNALS, Evidence, Pattern
+from dlrun.effects.diagnosis.patterns import BY_NOTE, BY_STATE, DEPENDENCY, SIGNALS, Evidence, Pattern
 from dlrun.effects.logs import files as log_files
 from dlrun.effects.queue import status
 from dlrun.effects.records import outcome
@@ -22,8 +22,11 @@ from dlrun.effects.records.belief import read_json
 from dlrun.effects.records.jobs import Job
 from dlrun.effects.transport.protocol import TransportFailed
 from dlrun.model.cpuset import format_list
-from dlrun.model.job import JobStatus, State
+from dlrun.model.job import UNMET, JobStatus, State
 from dlrun.node.checks import transport_lines
+
+_CANCELLED = (State.PENDING, State.CANCELLED, State.CANCELLED_BY_ADMIN, State.LOST)
+"""States of a job that waits, or never started, because of another job."""
 
 _HEAD = 5000
 """Lines at its beginning in which libraries say what they chose."""
@@ -98,6 +101,9 @@ def answer(job: Job, one: JobStatus, run: Path, copy: Path | None = None) -> Ans
     if _searched(one):
         found = why_evidence.search(run, _own(job), record.get("started") if restarts else None)
     cause, means, step, evidence = _cause(one, run, found, record)
+    if one.state in _CANCELLED and not record and (unmet := dependencies.unmet(job)) is not None:
+        cause, means, step = DEPENDENCY
+        means = f"{means}: {unmet}"
     first = found.first
     rank = str(first.rank) if first else "all"
     log = f"logs/{first.role}-{first.rank}.log" if first else "the logs"
@@ -125,6 +131,8 @@ def answer(job: Job, one: JobStatus, run: Path, copy: Path | None = None) -> Ans
 def _cause(
     one: JobStatus, run: Path, findings: Findings, record: Mapping[str, object]
 ) -> tuple[str, str, str, Evidence | None]:
+    if one.reason == UNMET:
+        return (*DEPENDENCY, None)
     if one.state is State.UNKNOWN and findings.first is None:
         return (
             "open",

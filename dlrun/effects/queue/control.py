@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from itertools import groupby
 
 from dlrun import backends
 from dlrun.effects.clusters import clients, identity, local
 from dlrun.effects.queue.selection import Selection
+from dlrun.effects.records import outcome
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.schedulers.protocol import Scheduler
 from dlrun.schedulers.refusals import words
@@ -60,6 +62,11 @@ def _request(
             said = words(done.stderr) or f"exit code {done.returncode}"
             raise OperationFailed(f"could not {word}: {said}", help=back_end.advice(done.stderr))
         for one in members:
+            if word == "cancel":
+                with suppress(
+                    OSError
+                ):  # a full disk, or another user's directory: the scheduler knows it too
+                    outcome.note_cancelled(one.job, one.tasks)
             yield one, f"{word} requested"
 
 

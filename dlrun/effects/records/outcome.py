@@ -10,7 +10,7 @@ from typing import TypeGuard
 
 from dlrun.effects.records.belief import read_json
 from dlrun.effects.records.jobs import Job, write_json
-from dlrun.model.job import JobStatus, State
+from dlrun.model.job import UNMET, JobStatus, State
 from dlrun.model.plain import from_plain, to_plain
 
 OUTCOME = "outcome.json"
@@ -18,6 +18,9 @@ OUTCOME = "outcome.json"
 
 STATE = "state.json"
 """What a run writes of itself, in its own directory."""
+
+CANCELLED = "cancelled.json"
+"""What `dlrun cancel` has asked a scheduler for: Slurm keeps no record of array tasks cancelled before they start."""
 
 _NEW = 60.0
 """Seconds in which a scheduler may not know a new job yet."""
@@ -41,6 +44,17 @@ def write(job: Job, statuses: Sequence[JobStatus]) -> None:
     )
 
 
+def note_cancelled(job: Job, tasks: Sequence[int] | None) -> None:
+    """Write down that a job, or these points of its sweep, were cancelled; raises OSError."""
+    asked = {*_cancelled(job), *(range(job.array or 1) if tasks is None else tasks)}
+    write_json(job.directory / CANCELLED, {"version": 1, "job_id": job.job_id, "tasks": sorted(asked)})
+
+
+def _cancelled(job: Job) -> Sequence[int]:
+    record = read_json(job.directory / CANCELLED) or {}
+    return record.get("tasks") or () if record.get("job_id") == job.job_id else ()
+
+
 def complete(
     known: JobStatus | None, job: Job, task: int | None, run: Path, *, unasked: str | None = None
 ) -> JobStatus:
@@ -48,16 +62,18 @@ def complete(
 
     The latter also where the scheduler only knows that it ended. `unasked` is why the scheduler was not asked.
     """
-    if known is not None and known.state is State.FAILED:
-        known = _with_own_words(known, read_json(run / STATE) or {})
-    if _says_only_finished(known) and read_json(run / STATE) is None:
-        return replace(known, state=State.CANCELLED, reason="it never started")
-    if known is not None and known.state is not State.LOST:
-        if known.exit_code is None and known.state is State.FAILED and known.signal is None:
-            return replace(known, exit_code=(read_json(run / STATE) or {}).get("exit_code"))
-        return known
     record = read_json(run / STATE) or {}
+    if known is not None and known.state in _FAILED:
+        known = _with_own_words(known, record)
+    if _says_only_finished(known) and not record:
+        return replace(known, state=State.CANCELLED, reason="it never started")
+    if known is not None and known.reason == UNMET and (task or 0) in _cancelled(job):
+        known = replace(known, reason=None)
+    if known is not None and known.state is not State.LOST:
+        return known
     state, reason = _own_words(record, job, unasked)
+    if state is State.LOST and (task or 0) in _cancelled(job):
+        state, reason = State.CANCELLED, None
     return JobStatus(
         job_id=str(job.job_id),
         task=task,
@@ -70,6 +86,9 @@ def complete(
         restarts=record.get("restarts"),
     )
 
+
+_FAILED = (State.FAILED, State.OUT_OF_MEMORY)
+"""States in which a run's own exit code tells how it ended; in others the scheduler ended it."""
 
 _REASONS = {
     "out of memory": State.OUT_OF_MEMORY,
@@ -87,12 +106,17 @@ def _says_only_finished(known: JobStatus | None) -> TypeGuard[JobStatus]:
 def _with_own_words(known: JobStatus, record: Mapping[str, object]) -> JobStatus:
     """A failure under the name and the exit code that the run itself wrote for this start, if it did.
 
-    Of a code over 128, which tells a signal, sacct only has what is over.
+    The exit code is the one that a shell would show, whoever answers: of a code over 128, which tells a signal, sacct
+    only has what is over, and of a script that was killed schedulers have the signal alone.
     """
     if record.get("state") != "ended":
-        return known
+        return (
+            replace(known, exit_code=128 + known.signal)
+            if known.exit_code is None and known.signal
+            else known
+        )
     code = record.get("exit_code")
-    if isinstance(code, int) and known.exit_code is not None and code - 128 == known.exit_code > 0:
+    if isinstance(code, int) and code:
         known = replace(known, exit_code=code)
     state = _REASONS.get(str(record.get("reason")))
     return replace(known, state=state) if state is not None else known

@@ -11,6 +11,7 @@ Intel MPI with I_MPI_DEBUG=4, Open MPI ompi/mca/bml/r2 and ompi/mca/mtl/ofi, UCX
 src/ucp/proto/proto_debug.c, Gloo gloo/transport/tcp/context.cc; recorded ones are in tests/captured/transports.
 """
 
+import glob
 import os
 import re
 import signal
@@ -193,6 +194,7 @@ class Log:
     def __init__(self, path: str) -> None:
         self.path = path
         self.reader = Reader()
+        self.since = None  # type: Optional[float]
         self._at = 0
         self._rest = b""
 
@@ -208,6 +210,20 @@ class Log:
         *lines, self._rest = (self._rest + new).split(b"\n")
         for line in lines:
             self.reader.line(line.decode("utf-8", "replace"))
+        if self.reader.chosen is not None and self.since is None:
+            self.since = time.time()
+
+    def settled(self, alone: float) -> bool:
+        """True if no later line will tell otherwise, or Gloo has been alone for so long."""
+        found = self.reader.chosen
+        if found is None or found.certain:
+            return found is not None
+        return found.library == "Gloo" and time.time() - (self.since or 0) >= alone
+
+
+def alone_after() -> float:
+    """Seconds after which Gloo is all that there is: on nodes with GPUs, NCCL may come minutes later, with the data."""
+    return 300.0 if glob.glob("/dev/nvidia[0-9]*") or os.path.exists("/dev/kfd") else 10.0
 
 
 def rest(seconds: float) -> bool:
@@ -222,11 +238,12 @@ def follow(logs: Dict[int, Log], expected: List[str], until: float) -> bool:
     Returns whether the job is over.
     """
     parent, waiting, pause, over = os.getppid(), dict(logs), 0.5, False
+    alone = alone_after()
     while waiting and not over and time.time() < until and os.getppid() == parent:
         for rank, log in list(waiting.items()):
             log.look()
             found = log.reader.chosen
-            if found is not None and found.certain:
+            if found is not None and log.settled(alone):
                 if said_for_all([found]):
                     return False
                 if unexpected(found, expected):

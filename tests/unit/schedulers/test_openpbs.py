@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlrun.errors import Invalid, OperationFailed
-from dlrun.model.job import State
+from dlrun.model.job import UNMET, State
 from dlrun.model.plan import Dependency
 from dlrun.model.units import Bytes, Duration
 from dlrun.schedulers import openpbs
@@ -241,7 +241,7 @@ def test_several_jobs_are_read_from_text():
         ("3[].login", 1): (State.COMPLETED, None),
         ("3[].login", 2): (State.HELD, None),
     }
-    assert "rules it out" in statuses[1].reason
+    assert statuses[1].reason == UNMET
 
 
 def test_nothing_is_no_job():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dlrun.model.job import State
+from dlrun.model.job import UNMET, State
 from dlrun.schedulers import slurm
 from tests.fakebin import CAPTURED
 
@@ -81,7 +81,7 @@ def test_ends(queue, history):
 def test_reasons_are_those_of_the_state(queue, history):
     assert queue["2"].reason == "NonZeroExitCode"
     assert queue["6"].reason == "NodeDown"
-    assert queue["13"].reason == "DependencyNeverSatisfied"
+    assert queue["13"].reason == UNMET
     assert queue["15"].reason == "JobHeldUser"
     assert queue["17"].reason is None  # it was held before it was cancelled
     assert queue["20"].reason.startswith("Nodes required for job are DOWN")

@@ -185,6 +185,9 @@ def next_steps() -> list[str]:
 def test_the_next_step_names_keys_and_commands_that_exist():
     """So that what it says can be typed."""
     schema = json.loads((REFERENCE / "spec.schema.json").read_text("utf-8"))
+    site = json.loads((REFERENCE / "site.schema.json").read_text("utf-8"))
+    for one in ("properties", "$defs"):
+        schema[one] = {**site[one], **schema[one]}
     seen = set()
     for word in (word for step in next_steps() for word in re.findall(r"`([^`]*)`", step)):
         if match := re.match(r"(\w+)\.(\w+)(?=$|: )", word):

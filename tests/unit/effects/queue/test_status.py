@@ -11,7 +11,8 @@ import pytest
 
 from dlrun.effects.clusters import query
 from dlrun.effects.process import Completed, NotInstalled
-from dlrun.effects.queue import status
+from dlrun.effects.queue import control, status
+from dlrun.effects.queue.selection import Selection
 from dlrun.effects.records.jobs import Job
 from dlrun.errors import OperationFailed
 from dlrun.model.job import State
@@ -301,3 +302,54 @@ def test_a_code_that_tells_a_signal_is_whole(clients, job):
     record(other, state="ended", exit_code=11)
     assert (one(crashed).state, one(crashed).exit_code) == (State.FAILED, 139)
     assert one(other).exit_code == 11
+
+
+@pytest.mark.parametrize(
+    ("queue", "history"),
+    [
+        ("7|OUT_OF_MEMORY|OutOfMemory|35072|0|N/A|N/A|n1|\n", ""),
+        ("", "7|OUT_OF_MEMORY|None|9:0|1|debug|N/A|N/A|n1\n"),
+        ("", "7|OUT_OF_MEMORY|None|0:125|1|debug|N/A|N/A|n1\n"),
+        ("7|FAILED|None|9|0|N/A|N/A|n1|\n", ""),
+        ("", "7|FAILED|None|0:9|1|debug|N/A|N/A|n1\n"),
+    ],
+)
+def test_the_exit_code_is_the_same_whoever_answers(clients, job, queue, history):
+    clients.answer("squeue", queue)
+    clients.answer("sacct", history)
+    killed = job("7")
+    record(killed, state="ended", exit_code=137)
+    assert one(killed).exit_code == 137
+
+
+def test_a_script_that_was_killed_has_the_code_of_its_signal(clients, job):
+    clients.answer("squeue", "")
+    clients.answer("sacct", "7|FAILED|None|0:9|1|debug|N/A|N/A|n1\n")
+    killed = job("7")
+    record(killed, state="running")
+    assert one(killed).exit_code == 137
+
+
+def test_points_that_slurm_forgot_when_they_were_cancelled(clients, job):
+    """Slurm 22.05: tasks cancelled before they start are neither in squeue nor in sacct."""
+    clients.answer("squeue", "")
+    clients.answer("sacct", "14_0|COMPLETED|None|0:0|7001|debug|N/A|N/A|n1\n")
+    sweep = job("14", array=4, age=9999.0)
+    (sweep.directory / "plan.json").write_text("{}")
+    list(control.cancel([Selection(job=sweep, tasks=(1,))]))
+    list(control.cancel([Selection(job=sweep, tasks=(2,))]))
+    found = status.of([sweep])[sweep.directory]
+    assert [s.state for s in found] == [State.COMPLETED, State.CANCELLED, State.CANCELLED, State.LOST]
+    assert [call["argv"][1:] for call in clients.calls("scancel")] == [["14_1"], ["14_2"]]
+
+
+def test_a_job_that_lost_a_node_began_when_it_began(clients, job):
+    """Under `--no-kill` it is resized, and sacct has a row for each size."""
+    clients.answer("squeue", "")
+    rows = (
+        "7|RESIZING|None|0:0|7001|debug|2026-11-21T08:00:00|2026-11-21T08:10:00|n[1-2]\n"
+        "7|COMPLETED|None|0:0|7001|debug|2026-11-21T08:10:00|2026-11-21T08:30:00|n1\n"
+    )
+    clients.answer("sacct", rows)
+    found = one(job("7"))
+    assert (found.state, found.started) == (State.COMPLETED, "2026-11-21T08:00:00")

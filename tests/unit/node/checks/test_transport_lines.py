@@ -131,6 +131,29 @@ def test_once_one_is_wrong_the_others_have_a_moment_to_say_theirs(tmp_path, monk
     assert Clock.now < 104
 
 
+def test_gloo_alone_is_not_waited_for_until_the_end(run):
+    """A later line of NCCL's would tell otherwise; where none comes, Gloo is all that there is."""
+    for rank in (0, 2):
+        (run / f"logs/rank-{rank}.log").write_text(f"[Gloo] Rank {rank} is connected to 3 peer ranks.\n")
+    done = watch(run, "fail", "ib")
+    assert "Gloo talks over TCP sockets on n1, n2\n" in done.stdout
+    assert "fabric: Gloo talks over TCP sockets" in (run / "failures" / "fabric").read_text()
+
+
+def test_where_there_are_gpus_gloo_is_given_time(tmp_path, monkeypatch):
+    log = transport_lines.Log(str(tmp_path / "log"))
+    (tmp_path / "log").write_text("[Gloo] Rank 0 is connected to 1 peer ranks.\n")
+    log.look()
+    monkeypatch.setattr(transport_lines.glob, "glob", lambda pattern: ["/dev/nvidia0"])
+    log.since = time.time() - 60
+    assert not log.settled(transport_lines.alone_after())
+    (tmp_path / "log").write_text("[Gloo] Rank 0\nn1:1:1 [0] NCCL INFO Using network IB\n" + " " * 40)
+    log = transport_lines.Log(str(tmp_path / "log"))
+    log.look()
+    assert log.settled(0.0)
+    assert log.reader.chosen.transport == "ib"
+
+
 def test_a_warning_leaves_no_note(run):
     assert "rank 2: NCCL talks over TCP" in watch(run, "warn", "ib").stdout
     assert list((run / "failures").iterdir()) == []

@@ -1,0 +1,34 @@
+"""Whether a job can still start, from what is known of the jobs that it waits for: schedulers forget why it cannot."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from dlrun.effects.clusters import identity
+from dlrun.effects.queue import status
+from dlrun.effects.records import jobs
+from dlrun.effects.records.belief import read_json
+from dlrun.effects.records.jobs import Job
+from dlrun.errors import DlrunError
+from dlrun.model.job import State
+
+
+def unmet(job: Job) -> str | None:
+    """What a job under `after` did that rules this one out, as `job 12 (train-…) failed`; None if nothing is known."""
+    after = ((read_json(job.directory / "plan.json") or {}).get("request") or {}).get("after") or ()
+    conditions = {str(one.get("job_id")): one.get("when") for one in after}
+    if not conditions:
+        return None
+    for other in jobs.all_jobs(jobs.home()):
+        when = conditions.get(str(other.job_id))
+        if when in (None, "any") or not identity.same(identity.of(other), identity.of(job)):
+            continue
+        with suppress(DlrunError):
+            runs = status.of([other], prompt=False, unasked=lambda _: None)[other.directory]
+            bad = [one for one in runs if one.state.final and one.state is not State.COMPLETED]
+            over = bool(runs) and all(one.state.final for one in runs)
+            if when == "ok" and bad:
+                return f"job {other.job_id} (`{other.directory.name}`) ended: {bad[0].state}"
+            if when == "not_ok" and over and not bad:
+                return f"job {other.job_id} (`{other.directory.name}`) ended well"
+    return None
