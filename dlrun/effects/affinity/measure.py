@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 from dlrun.effects.affinity import load as affinity_load
 from dlrun.effects.affinity.bind import end_all, start_all
 from dlrun.errors import OperationFailed
@@ -125,15 +127,5 @@ def _python() -> str:
 
 
 def _busy() -> float:
-    """Part of the CPUs' time that was used in a third of a second while nothing of ours ran."""
-    before = _cpu_times()
-    time.sleep(0.3)
-    after = _cpu_times()
-    total = sum(after) - sum(before)
-    # Of `user nice system idle iowait ...`, the fourth and fifth are rest.
-    return 1 - (after[3] + after[4] - before[3] - before[4]) / total if total > 0 else os.getloadavg()[0]
-
-
-def _cpu_times() -> list[int]:
-    with Path("/proc/stat").open() as file:
-        return [int(word) for word in file.readline().split()[1:9]]
+    """The fraction of CPU time that other work used in a third of a second."""
+    return psutil.cpu_percent(interval=0.3) / 100

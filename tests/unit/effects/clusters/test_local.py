@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,13 @@ def living():
         fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
         yield f"{process.pid}.{fields[19]}"
         process.kill()
+
+
+def await_true(condition):
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def job(directory, job_id, array=None) -> Job:
@@ -93,3 +101,21 @@ def test_a_job_that_is_cancelled_the_moment_it_was_submitted_is_cancelled(tmp_pa
     assert local.cancel(submitted, patience=240.0)
     assert [s.state for s in local.status(submitted)] == ["cancelled"]
     assert signal.pthread_sigmask(signal.SIG_BLOCK, []) & {signal.SIGTERM, signal.SIGINT} == set()
+
+
+@pytest.mark.filterwarnings("ignore:subprocess .* is still running:ResourceWarning")  # it outlives dlrun
+def test_a_supervisor_that_does_not_end_is_killed_with_every_process_below_it(tmp_path):
+    (tmp_path / "job.sh").write_text("sleep 600 &\necho $! >below.new && mv below.new below\nwait\n")
+    submitted = job(
+        tmp_path, local.submit(tmp_path, walltime=None, points=None, environment={"PATH": os.environ["PATH"]})
+    )
+    await_true((tmp_path / "below").exists)
+    below = int((tmp_path / "below").read_text())
+    os.kill(int(submitted.job_id.partition(".")[0]), signal.SIGSTOP)
+    assert local.cancel(submitted, patience=0.2)
+    assert not local.alive(submitted.job_id)
+    await_true(
+        lambda: (
+            not Path(f"/proc/{below}").exists() or "Z" in Path(f"/proc/{below}/stat").read_text().split()[2]
+        )
+    )
