@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,6 +12,7 @@ from dlrun.cli.options import say
 if TYPE_CHECKING:
     from dlrun.effects.records.jobs import Job
     from dlrun.effects.staging.plan import Staging
+    from dlrun.effects.staging.run import Bar
 
 
 @click.command(
@@ -141,10 +143,23 @@ def _here(planned: Staging, *, as_json: bool) -> int:
 
     with tempfile.TemporaryDirectory(prefix="dlrun-stage-") as scratch:
         events = Path(scratch) / staging_run.EVENTS
-        status = staging_run.on_this_machine(planned, as_json=as_json, say=say, events=events)
+        status = staging_run.on_this_machine(
+            planned, as_json=as_json, say=say, events=events, bar=_bar(as_json)
+        )
         if status == 0 and as_json:
             _tell(staging_run.summary(planned, 1, staging_run.Events(events).all()), as_json)
     return status
+
+
+def _bar(as_json: bool) -> Bar | None:
+    """What draws the progress; None if stderr is not a terminal."""
+    from dlrun.cli.output.colour import drawn
+
+    if as_json or not drawn(sys.stderr):
+        return None
+    from dlrun.cli.output.bar import StagingBar
+
+    return StagingBar()
 
 
 def _submit(planned: Staging, *, wait: bool, as_json: bool) -> int:

@@ -103,3 +103,19 @@ def test_a_control_character_of_a_users_does_not_reach_the_terminal(on_terminal,
     drawn, _ = on_terminal("results", width=200)
     assert "\\x1b[2J" in drawn
     assert "\x1b[2J" not in drawn
+
+
+def test_the_progress_of_a_copy_is_a_bar_that_is_gone_at_the_end(on_terminal, tmp_path):
+    source = tmp_path / "set"
+    source.mkdir()
+    for number in range(8):
+        (source / str(number)).write_bytes(os.urandom(1 << 20))
+    drawn, modules = on_terminal("stage-data", str(source), "--to", str(tmp_path / "to"), "--rate", "4MB")
+    assert "rich.progress" in modules
+    assert re.search(r"━.*%.*MB", drawn), "the bar"
+    lines = [line.strip() for line in STYLE.sub("", drawn).splitlines()]
+    assert not [line for line in lines if re.match(r"set: [0-9]+ %", line)], "no second report of the progress"
+    assert lines[-1].removeprefix("\x1b[1A\x1b[2K") == f"{tmp_path}/to/set/data"
+    assert any("set: copied in" in line for line in lines)
+    again, _ = on_terminal("stage-data", str(source), "--to", str(tmp_path / "to"))
+    assert "━" not in again, "nothing is copied, so there is no bar"

@@ -8,10 +8,11 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from threading import Thread
+from typing import Any, Protocol
 
 from dlrun.effects.jobs import node_archive
 from dlrun.effects.jobs.files import files
@@ -29,6 +30,19 @@ EVENTS = "stage-0.jsonl"
 
 LOOK = 0.2
 """Seconds between looks at the log of the job's first node."""
+
+
+class Bar(Protocol):
+    """Draws the progress of staging on a terminal."""
+
+    def event(self, event: Mapping[str, Any]) -> None:
+        """Take a JSON event of the node program."""
+
+    def message(self, line: str) -> None:
+        """Print a message above the bar."""
+
+    def close(self) -> None:
+        """Remove the bar."""
 
 
 class Events:
@@ -77,10 +91,11 @@ def on_this_machine(
     as_json: bool,
     say: Callable[[str], None],
     events: Path | None = None,
+    bar: Bar | None = None,
 ) -> int:
-    """Stage every set here; the exit status of the first that fails. Its place is printed by the node program.
+    """Copy every data set to this machine; the exit status of the first that fails. The node program prints its path.
 
-    `events`: the JSON lines go to this file as well.
+    `events`: the JSON lines go to this file as well. `bar` draws the progress of them.
     """
     directory = expanded(staging.directory)
     with node_program(events) as program, tempfile.TemporaryDirectory(prefix="dlrun-stage-") as run_dir:
@@ -91,8 +106,8 @@ def on_this_machine(
                 continue
             asked = stage_words(data, staging.plan.request, staging.plan.stage_quota)
             words = [_literal(word, run_dir) for word in asked]
-            more = ["--json"] if as_json else []
-            status = program("stage", *words, "--to", directory, *more)
+            more = ["--json"] if as_json else ["--interval", "0.2s"] if bar else []
+            status = program("stage", *words, "--to", directory, *more, bar=bar)
             if status:
                 return status
     return 0
@@ -106,9 +121,12 @@ def node_program(events: Path | None = None) -> Iterator[Callable[..., int]]:
         path = str(Path(scratch) / "node.pyz")
         bundle.write(path, node_archive.content())
 
-        def run(*words: str) -> int:
+        def run(*words: str, bar: Bar | None = None) -> int:
             sys.stdout.flush()
-            process = subprocess.Popen([sys.executable, "-I", path, *words], env=environment)
+            command = [sys.executable, "-I", path, *words]
+            if bar is not None and events is not None:
+                return _drawn(command, {**environment, "DLRUN_STAGE_BAR": "1"}, Events(events), bar)
+            process = subprocess.Popen(command, env=environment)
             try:
                 return process.wait()
             except KeyboardInterrupt:  # it was interrupted as well, and says so itself
@@ -118,6 +136,35 @@ def node_program(events: Path | None = None) -> Iterator[Callable[..., int]]:
                 return status
 
         yield run
+
+
+def _drawn(command: Sequence[str], environment: Mapping[str, str], events: Events, bar: Bar) -> int:
+    """Run a command of the node program whose progress is drawn; its exit status.
+
+    Its messages pass through the bar, its result is printed when the bar is gone.
+    """
+    process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None  # noqa: S101 - they are pipes
+    assert process.stderr is not None  # noqa: S101
+    messages = process.stderr
+
+    def pass_messages() -> None:
+        for line in messages:
+            bar.message(line.rstrip("\n"))
+
+    printer = Thread(target=pass_messages, daemon=True)
+    printer.start()
+    try:
+        pass_on(events, lambda: process.poll() is not None, bar.event)
+    except KeyboardInterrupt:  # it was interrupted as well
+        process.wait()
+    finally:
+        printer.join()
+        bar.close()
+    sys.stdout.write(process.stdout.read())
+    return process.returncode
 
 
 def in_allocation(

@@ -33,6 +33,7 @@ class Progress:
     def __init__(self, name: str, json_lines: bool, quiet: bool, interval: float) -> None:
         self._name, self._json, self._quiet, self._interval = name, json_lines, quiet, interval
         self._events = os.environ.get("DLRUN_STAGE_EVENTS")
+        self._drawn = "DLRUN_STAGE_BAR" in os.environ  # who reads the events draws the progress from them
         self._began = time.monotonic()
         self._next = self._began + min(FIRST, interval)
 
@@ -65,6 +66,8 @@ class Progress:
         self.event(
             "progress", seconds=round(seconds, 3), rate=round(rate), left=round(left, 1), **found._asdict()
         )
+        if self._drawn:
+            return
         percent = 100.0 * found.bytes_done / found.bytes if found.bytes else 100.0
         self.say(
             "{:.0f} %, {} of {}, {:,} of {}, {}/s{}".format(
