@@ -114,7 +114,9 @@ def test_the_progress_of_a_copy_is_a_bar_that_is_gone_at_the_end(on_terminal, tm
     assert "rich.progress" in modules
     assert re.search(r"━.*%.*MB", drawn), "the bar"
     lines = [line.strip() for line in STYLE.sub("", drawn).splitlines()]
-    assert not [line for line in lines if re.match(r"set: [0-9]+ %", line)], "no second report of the progress"
+    assert not [line for line in lines if re.match(r"set: [0-9]+ %", line)], (
+        "no second report of the progress"
+    )
     assert lines[-1].removeprefix("\x1b[1A\x1b[2K") == f"{tmp_path}/to/set/data"
     assert any("set: copied in" in line for line in lines)
     again, _ = on_terminal("stage-data", str(source), "--to", str(tmp_path / "to"))
