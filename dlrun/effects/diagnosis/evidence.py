@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from dlrun.effects.diagnosis import own_messages
 from dlrun.effects.diagnosis.patterns import EXCEPTION, PATTERNS, Evidence, Pattern
 from dlrun.effects.logs import files as log_files
 
@@ -83,11 +84,11 @@ def search(run: Path, own: Sequence[Pattern] = (), since: float | None = None) -
     failed = notes(run)
     least = since - _SKEW if since is not None else 0.0
     every = {(log.role, log.rank): log for log in log_files.find(run, "all") if _last_written(log) >= least}
-    patterns = sorted((*own, *PATTERNS), key=lambda pattern: pattern.consequence)
+    patterns = sorted((*own, *own_messages.patterns(), *PATTERNS), key=lambda pattern: pattern.consequence)
     first, evidence = (failed[0] if failed else None), None
     for number, note in enumerate(failed[:MOST]):
         log = every.get((note.role, note.rank))
-        found = verdict(tail(log, TAIL if number < FULL else SHORT), patterns, log) if log else None
+        found = _verdict(log, TAIL if number < FULL else SHORT, patterns) if log else None
         if note.reason or found is None or not found.pattern.consequence:
             first, evidence = note, found
             break
@@ -113,10 +114,19 @@ def _elsewhere(
     """
     ordered = sorted(rest, key=lambda log: log.role is None)
     chosen = ((log, SHORT if log.role else TAIL) for log in (*ordered[:MOST], *ordered[MOST:][-1:]))
-    found = [verdict(tail(log, most), patterns, log) for log, most in chosen]
+    found = [_verdict(log, most, patterns) for log, most in chosen]
     known = [one for one in found if one is not None and not (first and one.pattern.passing)]
     best = min(known, key=lambda one: _grade(one.pattern), default=None)
     return None if best is None or (first and _grade(best.pattern)) else best
+
+
+def _verdict(log: log_files.Log, most: int, patterns: Sequence[Pattern]) -> Evidence | None:
+    """What a log tells: why dlrun's own script ended the process, else what the program's last words are."""
+    own = own_evidence(log)
+    found = (
+        own if own is not None and not own.pattern.consequence else verdict(tail(log, most), patterns, log)
+    )
+    return found or own
 
 
 def _grade(pattern: Pattern) -> int:
@@ -186,7 +196,17 @@ def own_words(run: Path) -> str | None:
         if line.startswith("dlrun: ")
     ]
     said = [plain(line.removeprefix("dlrun: ")) for line in lines]
-    return next((line for line in reversed(said) if not re.match(r"job \S+ (?:starts|ended)\b", line)), None)
+    return next((line for line in reversed(said) if not own_messages.reports_progress(line)), None)
+
+
+def own_evidence(log: log_files.Log) -> Evidence | None:
+    """What dlrun's own script reported in a log before it ended the job or the rank itself; None if it did not."""
+    lines = log_files.last_run(log.path, SHORT).splitlines()
+    said = [plain(line.removeprefix("dlrun: ")) for line in lines if line.startswith("dlrun: ")]
+    for line in reversed(said):
+        if (known := own_messages.about(line)) is not None:
+            return Evidence(log=f"logs/{log.path.name}", line=line, pattern=known, values=(line,))
+    return None
 
 
 def _last_written(log: log_files.Log) -> float:

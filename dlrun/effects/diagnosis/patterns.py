@@ -82,6 +82,26 @@ PATTERNS = (
         next="delete files, or write to another file system; the centre's quota command shows which is full",
     ),
     Pattern(
+        cause="shared-memory",
+        regex=r"No space left on device: '?/dev/shm",
+        means="the node's shared memory (/dev/shm) is full",
+        next="use fewer loader processes, or `torch.multiprocessing.set_sharing_strategy('file_system')`",
+    ),
+    Pattern(
+        cause="read-only",
+        regex=r"Read-only file system:? ?'?(\S*)",
+        means="a file system may only be read on the node",
+        next="write to another place; homes are read-only on the compute nodes of some centres",
+        passing=True,
+    ),
+    Pattern(
+        cause="launcher",
+        regex=r"(?:srun|mpirun|mpiexec\S*|prterun): (?:error: )?((?:unrecognized option|unknown option|invalid option|[Uu]nrecognized argument|Invalid \S+ specification|Unable to create step|fatal: ).*)|(?:prte|prterun|mpirun|mpiexec)\S* (?:was unable to (?:find|launch)|detected an unknown option).*",
+        means="the launcher could not start the ranks: {1}",
+        next="correct `launcher` (`program`, `arguments`) in the site profile; `dlrun logs JOB --rank job` has all of it",
+        passing=True,
+    ),
+    Pattern(
         cause="disk-full",
         regex=r"No space left on device",
         means="a file system is full",
@@ -135,7 +155,7 @@ PATTERNS = (
     ),
     Pattern(
         cause="no-network",
-        regex=r"Temporary failure in name resolution|Network is unreachable|Max retries exceeded with url|We couldn't connect to 'https://",
+        regex=r"Temporary failure in name resolution|Name or service not known|[Cc]ould not resolve host|Network is unreachable|Max retries exceeded with url|We couldn't connect to 'https://",
         means="the program wanted the internet, which this node cannot reach",
         next="download on the login node beforehand, and set `environment.variables: {HF_HUB_OFFLINE: 1}` or the like",
         passing=True,
@@ -149,7 +169,7 @@ PATTERNS = (
     ),
     Pattern(
         cause="checkpoint-damaged",
-        regex=r"PytorchStreamReader failed|invalid magic number; corrupt file|unpickling stack underflow|Unable to (?:synchronously )?open file \(truncated file|Ran out of input",
+        regex=r"PytorchStreamReader failed|invalid magic number; corrupt file|invalid load key, |unpickling stack underflow|Unable to (?:synchronously )?open file \(truncated file|Ran out of input",
         means="a file that the program loads is damaged, or was cut off while it was written",
         next="remove the newest checkpoint and start from the one before; write to a new name and rename",
     ),
@@ -263,6 +283,9 @@ EXCEPTION = Pattern(
     next="the whole traceback: `dlrun logs JOB --rank {rank}`",
 )
 """The last line of a traceback, or what a C++ program says of an exception, after what torchrun, mpirun and Ray put before it."""
+
+COMMAND_MISSING = next(pattern for pattern in PATTERNS if pattern.cause == "command-missing")
+"""What it is where a shell could not find the program itself."""
 
 BY_STATE = {
     State.TIMED_OUT: ("walltime", "the walltime was used up", "ask for more `resources.walltime`, or give `checkpoint:` and `on_failure.requeue`"),

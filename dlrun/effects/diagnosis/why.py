@@ -8,13 +8,21 @@ import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dlrun.effects.diagnosis import dependencies, stacks
 from dlrun.effects.diagnosis import evidence as why_evidence
 from dlrun.effects.diagnosis.evidence import Findings, First
-from dlrun.effects.diagnosis.patterns import BY_NOTE, BY_STATE, DEPENDENCY, SIGNALS, Evidence, Pattern
+from dlrun.effects.diagnosis.patterns import (
+    BY_NOTE,
+    BY_STATE,
+    COMMAND_MISSING,
+    DEPENDENCY,
+    SIGNALS,
+    Evidence,
+    Pattern,
+)
 from dlrun.effects.logs import files as log_files
 from dlrun.effects.queue import status
 from dlrun.effects.records import outcome
@@ -27,6 +35,9 @@ from dlrun.node.checks import transport_lines
 
 _CANCELLED = (State.PENDING, State.CANCELLED, State.CANCELLED_BY_ADMIN, State.LOST)
 """States of a job that waits, or never started, because of another job."""
+
+_NOT_RUN = (126, 127)
+"""Exit codes by which a shell tells that a program could not be run (POSIX, 2.8.2)."""
 
 _HEAD = 5000
 """Lines at its beginning in which libraries say what they chose."""
@@ -157,6 +168,8 @@ def _cause(
         return cause, means, step, found if found and found.pattern.cause == cause else None
     if first and first.reason == "out of memory":
         return (*BY_STATE[State.OUT_OF_MEMORY], None)
+    if found and first and first.code in _NOT_RUN and found.pattern.cause == "file-missing":
+        found = replace(found, pattern=COMMAND_MISSING)
     if found:
         what = found.values[0] if found.values else "it"
         pattern = found.pattern

@@ -1,0 +1,303 @@
+"""What dlrun's own programs report in a job, each with its cause and what to correct: one table, which tests hold complete.
+
+`{}` stands for what differs. A message of a job's script or its library, of a rank's script or of a node program that is
+not here, or is here and nowhere else, fails `test_own_messages.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dlrun.effects.diagnosis.patterns import Pattern
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Own:
+    """Messages of one cause, and the next step; of a `consequence` the cause is elsewhere, if it is known."""
+
+    next: str
+    messages: tuple[str, ...]
+    consequence: bool = False
+
+
+# ruff: noqa: E501 - a table
+NODE: Mapping[str, Own] = {
+    "node-space": Own(
+        next="ask for larger storage (`resources.node_local`), take `strategy: shard` or `in_place` under `data`, or remove sets: `dlrun stage-data --list`, `--evict`",
+        messages=(
+            "node {}: `{}` needs {} and has {} free{}",
+            "node {}: `{}` can take {} more files, and the data set needs {}",
+            "no space for a file of {} bytes",
+            "the disk filled up while the data was written: {}",
+            "the quota of {} does not hold {} more besides the sets in use",
+            "{} are free, not {}",
+        ),
+    ),
+    "data-source": Own(
+        next="correct `source` under `data`: it must be there, complete and readable from the compute nodes, and stay as it is while it is copied",
+        messages=(
+            "`{}` {}",
+            "the source `{}` does not exist",
+            "the source's directory `{}` does not exist",
+            "the source is empty",
+            "the source `{}` cannot be read: {}",
+            "nothing in `{}` is selected",
+            "the source holds {}: {}",
+            "{} cannot be read: {} ({})",
+            "the source changed while it was copied: {}{}",
+            "the source `{}` has {}, not the {} that were expected",
+        ),
+    ),
+    "node-storage": Own(
+        next="correct `storage.node_local.path` in the site profile: a directory of yours alone on every node",
+        messages=(
+            "there is no node-local storage at `{}`: {}",
+            "`{}` is not a directory",
+            "`{}` belongs to another user (uid {})",
+            "`{}` can be changed by other users (mode {})",
+            "`{}` is not a plain path",
+            "`{}` is not ours alone",
+            "`{}` in `{}` is not a data set",
+            "the data set `{}` belongs to another user",
+            "the data could not be written: {}",
+            "`{}` cannot be put in its place: {}",
+        ),
+    ),
+    "data-in-use": Own(
+        next="wait until the other job ends, or give the data set another name under `data`",
+        messages=(
+            "another job has been copying `{}` for {} s",
+            "`{}` is in use or being copied",
+            "`{}` is out of date and in use by job {}",
+            "there is no data set `{}` in `{}`",
+            "there is no data set `{}`",
+        ),
+    ),
+    "data-damaged": Own(
+        next="submit again, which copies anew; if it comes back on one node, exclude it (`resources.exclude`) and tell the centre",
+        messages=(
+            "the copy that an earlier run left here is not what the source holds now",
+            "the copy differs from its manifest in blocks that begin with {}",
+            "the copy came out {}",
+            "{} blocks were not written",
+            "a block with `{}` arrived damaged",
+            "a block arrived without its hashes",
+            "a block that does not fit the manifest arrived",
+            "a segment with an impossible length arrived",
+            "`{}` has {} bytes instead of {}",
+            "`{}` was replaced while it was written",
+            "a set without a manifest",
+            "this is not a manifest that this version can read",
+            "the manifest is cut short or does not have the hash that it names",
+            "the manifest is damaged",
+            "the manifest is not in order or holds a name twice",
+            "the manifest is too large",
+            "the manifest's columns differ in length",
+            "the manifest's directory columns differ in length",
+            "the manifest's first lines are damaged",
+            "the manifest's hashes do not fit its entries",
+            "the manifest's links do not fit its entries",
+            "the manifest has no top directory",
+            "the manifest holds a hard link to something that is not a file",
+            "the manifest holds a negative size",
+            "the manifest holds a set-user-id, set-group-id or sticky mode",
+            "the manifest holds an entry outside its directories",
+            "the manifest holds an unsafe directory name",
+            "the manifest holds an unsafe file name",
+            "the manifest holds one name as a file and as a directory",
+            "the manifest names an entry that is neither a file nor a link",
+            "the manifest speaks of entries that it does not have",
+        ),
+    ),
+    "results-place": Own(
+        next="correct `results.to`: a directory on a file system that the nodes and you can write",
+        messages=(
+            "results cannot be brought to `{}`: {}",
+            "another program brings results to `{}` from this node",
+            "`{}` belongs to another user",
+            "`{}` cannot be made: {}",
+            "`{}` is no directory that can be written: {}",
+            "`{}` is there already",
+            "the destination is no directory that could be made",
+        ),
+    ),
+    "node-network": Own(
+        next="correct `rendezvous` and `fabric.interfaces` in the site profile: the nodes must reach one another by these names",
+        messages=(
+            "the host `{}` has no address here: {}",
+            "cannot listen on {} port {}: {}",
+            "a message that is not signed with the job's secret arrived",
+            "an impossible message arrived",
+            "a frame that is not signed with the job's secret arrived",
+            "a frame with an impossible head arrived",
+        ),
+    ),
+    "secret": Own(
+        next="make the file anew, readable by you alone: `chmod 600`",
+        messages=(
+            "the secret file `{}` cannot be read: {}",
+            "the secret file `{}` is not private",
+            "the secret in `{}` is shorter than 16 bytes",
+        ),
+    ),
+    "venv-copy": Own(
+        next="correct `environment.venv`: the directory of a virtual environment",
+        messages=("`{}` is no Python environment: it has no `bin`",),
+    ),
+    "dlrun-fault": Own(
+        next="this is a fault of dlrun, or of a job directory that was changed by hand: render the job anew, and report it",
+        messages=(
+            "this Python has no `xxhash` package",
+            "unknown hash `{}`",
+            "give one of --name, --quota and --free",
+            "--hosts needs --port and --secret",
+            "--workers is between 1 and 64",
+            "`{}` is not {}",
+            "the host list `{}` cannot be read: {}",
+            "the host list `{}` names a host twice",
+            "--index {} is not one of the {} hosts",
+            "`{}` cannot name a data set",
+            "--strategy shard needs --hosts, or --shard K/N with K less than N",
+            "unknown",
+        ),
+    ),
+}
+"""Errors of the node programs (staging, results), by their cause."""
+
+
+JOB: Mapping[str, Own] = {
+    "ports": Own(
+        next="widen `rendezvous.ports` in the site profile, or see what holds the ports: `ss -ltnp` on the node",
+        messages=("no free block of {} ports between {} and {} on {}",),
+    ),
+    "fabric-interface": Own(
+        next="correct `rendezvous` and `fabric.interfaces` in the site profile; `ip -brief address` on a compute node lists its interfaces",
+        messages=("{} has no such address",),
+    ),
+    "no-hosts": Own(
+        next="submit the job to the scheduler that the site profile names (`scheduler.type`), and do not run its script by hand",
+        messages=("the scheduler names no granted node",),
+    ),
+    "setup": Own(
+        next="give the variable another name in `environment.setup`",
+        messages=(
+            "a set-up line has made the variable '{}' read-only, and lib/*.sh uses that name: take another",
+        ),
+    ),
+    "secret": Own(
+        next="correct the secret under `secrets`: its file or command must work on the compute nodes",
+        messages=("rank {}: secret {} could not be read: {}",),
+    ),
+    "no-such-point": Own(
+        next="submit the sweep anew: the job array has more tasks than `sweep` has points",
+        messages=("rank {}: the sweep has no point '{}'",),
+    ),
+    "container": Own(
+        next="load the module that has it (`environment.modules`), or use another `environment.container.runtime`",
+        messages=("rank {}: neither apptainer nor singularity is on this node's PATH",),
+    ),
+    "launcher": Own(
+        next="`dlrun logs JOB --rank job` has what the launcher reported; correct `launcher` in the site profile",
+        messages=("what had started rank {} is gone",),
+        consequence=True,
+    ),
+    "service": Own(
+        next="`dlrun logs JOB --rank all` has the log of the process that did not come up, or ended",
+        messages=("{} did not come up", "a service of the job ended early"),
+        consequence=True,
+    ),
+    "node": Own(
+        next="submit again; `resources.spare_nodes` replaces a node that dies, `on_failure.requeue` starts the job again",
+        messages=(
+            "not answering any more: {}",
+            "only {} good nodes are left, and the job needs {}",
+        ),
+    ),
+    "staging": Own(
+        next="`dlrun logs JOB --rank all` has the report of each node; `dlrun explain data JOB` shows what was to be copied",
+        messages=(
+            "the data did not reach every node",
+            "the results could not be kept on every node",
+        ),
+    ),
+}
+"""Messages of a job's script, its library and its ranks' script after which it ends, by their cause."""
+
+PASSING = (
+    "a process failed and the rest did not end by themselves",
+    "asked to end",
+    "bringing the results to {}",
+    "data set `{}` is read in place: {}",
+    "first failure: {} {} on {} ended with exit code {}{}; by time alone, `dlrun why {}{}` finds the cause; the end of logs/{}-{}.log:",
+    "granted, but to be left out: {} of {} nodes",
+    "interrupted",
+    "job {} ended with exit code {}",
+    "job {} has ended, and another has followed it: nothing is to be done",
+    "job {} starts; rank 0 is on {}; each rank's output is in {}/logs",
+    "no {} has written or computed anything for {}: writing where each stands to {}/stacks",
+    "not all results were brought; what is left is on the nodes, in {}; each node's report is in {}/logs/stage-*.log",
+    "of {} nodes these are used: {}",
+    "one point of an array cannot be submitted again by itself",
+    "rank {} {}",
+    "rank {}: core {} of the plan was not granted to this job; the ranks share the granted cores instead",
+    "rank {}: numactl is missing or rejected {}; using the default (first-touch) memory policy",
+    "rank {}: could not be bound to cores {}",
+    "run {}",
+    "run {} of at most {} ends ({}); another follows",
+    "site {} has no checks of its own (node_checks): only the built-in ones are made",
+    "staging in; each node's report is in {}/logs/stage-*.log",
+    "the job could not be started again",
+    "the results stay on the nodes, in {}: the job did not end well",
+    "the walltime ends in about {} s: SIG{} to {}",
+    "the walltime is over: ending the ranks",
+    "there is no newer checkpoint than when this run began: no other follows",
+    "this was run {} of {}: no other follows",
+    "{} belongs to somebody else: ports are taken without locks there",
+    "{} good nodes are left: starting again on {} of them",
+    "{}: {} of {} as planned{}",
+)
+"""Messages that report what a job does, or repeat a cause that is noted elsewhere (a hang, a rank out of its place)."""
+
+
+def patterns() -> list[Pattern]:
+    """The errors of node programs as patterns for their logs: the longest messages first, since `{}` may be anything."""
+    rows = [(message, cause, own.next) for cause, own in NODE.items() for message in own.messages]
+    rows.sort(key=lambda row: -_length(row[0]))
+    return [
+        Pattern(cause=cause, regex=f"^error: ({_regex(message)})$", means="{1}", next=step)
+        for message, cause, step in rows
+    ]
+
+
+def _regex(message: str) -> str:
+    return ".*?".join(re.escape(part) for part in message.split("{}"))
+
+
+def about(message: str) -> Pattern | None:
+    """What a message of the job's script or a rank's tells; None if it is not one after which a job ends."""
+    found = [
+        (_length(known), cause) for cause, own in JOB.items() for known in own.messages if _is(known, message)
+    ]
+    passing = max((_length(known) for known in PASSING if _is(known, message)), default=-1)
+    length, cause = max(found, default=(-1, ""))
+    if length <= passing:
+        return None
+    return Pattern(
+        cause=cause, regex="", means="{1}", next=JOB[cause].next, consequence=JOB[cause].consequence
+    )
+
+
+def reports_progress(message: str) -> bool:
+    """True for a message after which a job goes on, or ends for a reason that is noted elsewhere."""
+    return about(message) is None and any(_is(known, message) for known in PASSING)
+
+
+def _is(known: str, message: str) -> bool:
+    return re.fullmatch(_regex(known), message) is not None
+
+
+def _length(known: str) -> int:
+    """How much of a message is its own: the more, the better it fits."""
+    return len(known.replace("{}", ""))
