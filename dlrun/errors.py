@@ -42,3 +42,7 @@ class Interrupted(DlrunError):
     """The user asked to end what ran, by Ctrl-C; `help` says what stays and how it goes on."""
 
     exit_code = 130
+
+    def __init__(self, message: str, *, help: str | None = None, signal: int = 2) -> None:
+        super().__init__(message, help=help)
+        self.exit_code = 128 + signal

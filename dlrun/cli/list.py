@@ -22,10 +22,12 @@ def command(limit: int, site: str | None, as_json: bool) -> None:
     from itertools import islice
 
     from dlrun.cli.status import as_data, row_of, show_jobs
+    from dlrun.effects.jobs.recover import known
     from dlrun.effects.queue import status
     from dlrun.effects.records import jobs
 
-    chosen = list(islice((job for job in jobs.all_jobs(jobs.home()) if site in (None, job.site)), limit))
+    found = (job for job in jobs.all_jobs(jobs.home()) if site in (None, job.site))
+    chosen = [known(job) for job in islice(found, limit)]
     states = status.of(chosen, prompt=False, unasked=say)
     if as_json:
         from dlrun.cli.output.json import emit

@@ -25,13 +25,16 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
 
     `JOB:3` or `JOB:0-2,7` are points of a sweep.
     """
+    from dlrun.effects.jobs.recover import known
     from dlrun.effects.queue import status
     from dlrun.effects.queue.selection import select
     from dlrun.effects.records import jobs as store
 
     base = store.home()
     wanted = [select(word, base) for word in jobs]
-    chosen = list({one.job.directory: one.job for one in wanted}.values()) or list(store.all_jobs(base))
+    chosen = list({one.job.directory: one.job for one in wanted}.values()) or [
+        *map(known, store.all_jobs(base))
+    ]
     states = status.of(chosen, prompt=bool(jobs), unasked=say)
     states = {place: _of_points(wanted, place, runs) for place, runs in states.items()}
     if not jobs:
@@ -81,7 +84,8 @@ def rows_of(job: Job, states: list[JobStatus]) -> list[tuple[str, ...]]:
     if job.damage is not None:
         return [(job.directory.name, "-", job.site, f"damaged: {job.damage}", "-", "-", "-", "-")]
     if not states:
-        return [(job.directory.name, "-", job.site, "not submitted", "-", "-", "-", "-")]
+        state = "submitting" if job.submitting else "not submitted"
+        return [(job.directory.name, "-", job.site, state, "-", "-", "-", "-")]
     return [_row(job, one) for one in states]
 
 

@@ -45,17 +45,21 @@ def run(
     directory: Path | None = None,
     text: str | None = None,
     timeout: float = PATIENCE,
+    answer: Path | None = None,
 ) -> Completed:
     """Run a program to its end, with `text` on its standard input.
+
+    What it prints goes over the content of the file `answer`, if given: it is there whatever becomes of this process.
 
     Raises NotInstalled if there is no such program, OperationFailed if it cannot be started or is still
     running after `timeout` seconds; then it is killed with all its children.
     """
+    file = None if answer is None else answer.open("r+b")
     try:
         process = subprocess.Popen(
             list(argv),
             stdin=subprocess.DEVNULL if text is None else subprocess.PIPE,
-            stdout=subprocess.PIPE,
+            stdout=subprocess.PIPE if file is None else file,
             stderr=subprocess.PIPE,
             env=None if environment is None else dict(environment),
             cwd=directory,
@@ -72,6 +76,9 @@ def run(
         ) from None
     except OSError as error:
         raise OperationFailed(f"cannot run `{argv[0]}`: {error.strerror}") from None
+    finally:
+        if file is not None:
+            file.close()
     with process:
         try:
             stdout, stderr = process.communicate(text, timeout=timeout)
@@ -84,6 +91,8 @@ def run(
         except BaseException:
             _kill(process)
             raise
+    if answer is not None:
+        stdout = answer.read_text(encoding="utf-8", errors="surrogateescape").strip("\n")
     return Completed(returncode=process.returncode, stdout=stdout, stderr=stderr)
 
 

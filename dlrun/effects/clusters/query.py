@@ -24,7 +24,7 @@ _TRIED = 5.0
 _MOST = 1000
 """Jobs in one call: their ids must fit into one argument (128 KiB on Linux)."""
 
-_BUSY = re.compile(
+BUSY = re.compile(
     r"contact slurm controller|timed out|rate limit|cannot connect|connection refused|communication failure|try again",
     re.IGNORECASE,
 )
@@ -111,7 +111,7 @@ def patiently(argv: Sequence[str], scheduler: Scheduler, runner: Runner) -> str 
             return done.stdout if done.stdout.strip() else None
         pause = next(pauses, None)
         tried = time.monotonic() - began > _TRIED
-        if pause is None or tried or not _BUSY.search(done.stderr):
+        if pause is None or tried or not BUSY.search(done.stderr):
             raise OperationFailed(
                 f"`{argv[0]}` failed: {words(done.stderr) or f'exit code {done.returncode}'}",
                 help=scheduler.advice(done.stderr),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import shutil
@@ -9,16 +10,20 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 from dlrun import backends
 from dlrun.effects.clusters import clients, identity, local
 from dlrun.effects.clusters.environment import clean
+from dlrun.effects.clusters.query import BUSY
 from dlrun.effects.inputs.spec import Inputs
+from dlrun.effects.jobs import recover
 from dlrun.effects.jobs.files import files
-from dlrun.effects.process import Completed, run
+from dlrun.effects.process import Completed, NotInstalled, run
 from dlrun.effects.records import jobs
 from dlrun.effects.records.jobs import Job
-from dlrun.errors import DlrunError, Invalid, OperationFailed
+from dlrun.effects.signals import kept_back
+from dlrun.errors import DlrunError, Interrupted, Invalid, OperationFailed
 from dlrun.model.plan import Plan
 from dlrun.model.record import record
 from dlrun.schedulers.protocol import Scheduler
@@ -53,25 +58,50 @@ def submit(
     made = files(plan, inputs, target)
     if keep is not None:
         made |= {path.name: path.read_text(encoding="utf-8") for path in keep.glob("s*.yaml")}
-    jobs.create(target, made, len(plan.points) or None)
-    job_id, cluster = _hand_over(plan, target, environment)
     record = {
         "version": 1,
         "scheduler": plan.scheduler,
-        "job_id": job_id,
-        "cluster": cluster or there,
+        "job_id": None,
+        "submitting": recover.mark(),
+        "cluster": there,
         "site": plan.site,
         "name": plan.name,
-        "submitted": time.time(),
+        "submitted": None,
         "host": platform.node(),
         "array": len(plan.points) or None,
     }
-    jobs.write_json(target / jobs.SUBMISSION, record)
+    made |= {jobs.SUBMISSION: json.dumps(record, indent=1) + "\n", jobs.ANSWER: jobs.ROOM}
+    with kept_back("dlrun ends as soon as the scheduler has answered") as kept:
+        jobs.create(target, made, len(plan.points) or None)
+        job_id, cluster = _hand_over(plan, target, environment)
+        record |= {"job_id": job_id, "submitting": None, "submitted": time.time()}
+        job = _recorded(target, record | {"cluster": cluster or there}, plan, say)
+    if kept.signal is not None:
+        raise Interrupted(
+            f"interrupted; job {job_id} is submitted",
+            help=f"`dlrun cancel {target.name}` ends it",
+            signal=kept.signal,
+        )
     if removed:
         say(f"kept from the job, since this shell had them from elsewhere: {', '.join(sorted(removed))}")
-    job = jobs.load(target)
-    assert job is not None  # noqa: S101 - it was written a moment ago
     return Submitted(job=job, removed=removed)
+
+
+def _recorded(target: Path, record: dict[str, Any], plan: Plan, say: Callable[[str], None]) -> Job:
+    """The job, its id written down; where that is not possible, the client's answer has it all the same."""
+    try:
+        jobs.write_json(target / jobs.SUBMISSION, record)
+    except OSError as error:
+        say(f"warning: job {record['job_id']} is submitted, and cannot be written down: {error.strerror}")
+    return jobs.load(target) or Job(
+        directory=target,
+        name=plan.name,
+        site=plan.site,
+        scheduler=plan.scheduler,
+        job_id=str(record["job_id"]),
+        submitted=record["submitted"],
+        array=record["array"],
+    )
 
 
 def check_with_scheduler(plan: Plan, inputs: Inputs | None) -> str:
@@ -114,20 +144,38 @@ def _hand_over(plan: Plan, target: Path, environment: dict[str, str]) -> tuple[s
     The latter only where the client names it.
     """
     scheduler = backends.scheduler(plan.scheduler)
+    fault: DlrunError
     try:
         if scheduler.ON_THIS_MACHINE:
             walltime, points = plan.request.walltime, len(plan.points) or None
-            return local.submit(
-                target, walltime=walltime, points=points, environment=environment
-            ), platform.node()
-        done = run(scheduler.submit("job.sh"), environment=environment, directory=target)
-        if done.returncode != 0:
-            raise _refused(scheduler, done, plan)
+            job_id = local.submit(target, walltime=walltime, points=points, environment=environment)
+            return job_id, platform.node()
+        arguments = scheduler.submit("job.sh")
+        done = run(arguments, environment=environment, directory=target, answer=target / jobs.ANSWER)
+        if done.returncode == 0:
+            job_id = scheduler.submitted(done.stdout)
+            return job_id, scheduler.cluster(done.stdout) or scheduler.cluster(job_id)
+        fault = _refused(scheduler, done, plan)
+        doubtful = bool(BUSY.search(done.stderr))
+    except NotInstalled as error:
+        fault, doubtful = error, False
+    except DlrunError as error:  # it did not answer, or not with an id
+        fault, doubtful = error, not scheduler.ON_THIS_MACHINE
+    if doubtful and (found := _taken(plan, target, fault)):
+        return found, scheduler.cluster(found)
+    shutil.rmtree(target, ignore_errors=True)
+    raise fault
+
+
+def _taken(plan: Plan, target: Path, fault: DlrunError) -> str | None:
+    """The id of a job whose client failed, if the scheduler has it all the same; raises if nobody can tell."""
+    try:
+        return recover.find(plan.scheduler, target)
     except DlrunError:
-        shutil.rmtree(target, ignore_errors=True)
-        raise
-    job_id = scheduler.submitted(done.stdout)
-    return job_id, scheduler.cluster(done.stdout) or scheduler.cluster(job_id)
+        raise OperationFailed(
+            f"nobody can tell whether the job was submitted: {fault.message}",
+            help=f"`dlrun status {target.name}` finds it when the scheduler answers",
+        ) from None
 
 
 def _refused(scheduler: Scheduler, done: Completed, plan: Plan) -> OperationFailed:

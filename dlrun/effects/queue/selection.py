@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from dlrun.effects.jobs.recover import known
 from dlrun.effects.records import jobs
 from dlrun.effects.records.jobs import Job
 from dlrun.errors import Invalid
@@ -39,8 +40,8 @@ def select(word: str, base: Path) -> Selection:
     """
     name, colon, wanted = word.rpartition(":")
     if not wanted or set(wanted) - set("0123456789,-") or not colon or jobs.is_job(Path(word)):
-        return Selection(job=jobs.find(word, base))
-    job = jobs.find(name, base)
+        return Selection(job=known(jobs.find(word, base)))
+    job = known(jobs.find(name, base))
     if job.array is None:
         raise Invalid(
             f"job `{job.directory.name}` is no sweep: it has no point {wanted}", help=f"write `{name}`"

@@ -5,6 +5,7 @@ Files, not a database: homes are on NFS and Lustre, where locks cannot be truste
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -22,6 +23,10 @@ from dlrun.model.plan import Plan
 from dlrun.model.record import record
 
 SUBMISSION = "submission.json"
+ANSWER = ".client-answer"
+"""What the scheduler's client printed: there even if dlrun ended before it could write down the id."""
+ROOM = "\n" * 4096
+"""The content of that file before: the client writes over it, also where the disk is full."""
 _ID = "job-id"
 _FOREIGN = "belongs to"
 LATER = "again.json"
@@ -51,7 +56,8 @@ class Job:
 
     `cluster` is where this id is valid (None in older records), `host` where the job was submitted.
     With `remote` it is the record of a job on a login node, and its files are copies. `damage` is why the record is
-    not believed; then it has no id, and nothing can be done with the job.
+    not believed; then it has no id, and nothing can be done with the job. `submitting`: a submission began that has
+    not come to its end, or broke off (see `dlrun.effects.jobs.recover`).
     """
 
     directory: Path
@@ -65,6 +71,7 @@ class Job:
     remote: Remote | None = None
     cluster: str | None = None
     damage: str | None = None
+    submitting: bool = False
 
     @property
     def on_this_machine(self) -> bool:
@@ -107,8 +114,10 @@ def create(
 
     Raises OperationFailed if it exists or cannot be made; `option` is where its user names another place.
     """
-    temporary = directory.with_name(f".{directory.name}.new")
+    temporary = directory.with_name(f".{directory.name[:200]}.{os.urandom(4).hex()}.new")
     try:
+        if os.path.lexists(directory):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST))
         temporary.mkdir(parents=True, mode=0o700)
         try:
             for name, text in files.items():
@@ -190,18 +199,37 @@ def _believed(directory: Path, plan: Mapping[str, Any] | None) -> Job | None:
     if not isinstance(points, list | None):
         raise belief.Damaged(f"`points` is {belief.shown(points)}")
     scheduler = belief.scheduler(plan.get("scheduler"))
+    job_id = belief.job_id(_resubmitted(directory) or submission.get("job_id"), scheduler)
+    submitting = job_id is None and submission.get("submitting") is not None
+    if submitting:
+        job_id = _answered(directory, scheduler)
     return Job(
         directory=directory,
         name=belief.text(plan, "name") or "",
         site=belief.text(plan, "site") or "",
         scheduler=scheduler,
-        job_id=belief.job_id(_resubmitted(directory) or submission.get("job_id"), scheduler),
+        job_id=job_id,
         submitted=belief.number(submission, "submitted"),
         array=len(points or ()) or None,
         host=belief.text(submission, "host"),
         remote=_remote(submission),
         cluster=belief.text(submission, "cluster"),
+        submitting=submitting and job_id is None,
     )
+
+
+def _answered(directory: Path, scheduler: str) -> str | None:
+    """The id that the client printed before dlrun was ended, or with which the job has begun."""
+    try:
+        said = read_bytes(directory / ANSWER, 1 << 20).decode("utf-8", errors="replace").strip("\n")
+        if said:
+            return belief.job_id(backends.scheduler(scheduler).submitted(said), scheduler)
+    except (OSError, OperationFailed):
+        pass
+    for state in (directory / "state.json", *directory.glob("points/*/state.json")):
+        if (found := (read_json(state) or {}).get("job_id")) is not None:
+            return belief.job_id(found, scheduler)
+    return None
 
 
 def _resubmitted(directory: Path) -> str | None:

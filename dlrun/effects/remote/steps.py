@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
 from dlrun.effects.clusters.environment import clean
+from dlrun.effects.jobs.recover import FINDERS
 from dlrun.effects.transport.protocol import PATIENCE, Transport
 from dlrun.effects.transport.refusals import AGAIN
 from dlrun.effects.transport.scripts import script
@@ -14,9 +15,6 @@ from dlrun.effects.transport.session import Answer, Session, run
 from dlrun.errors import OperationFailed
 from dlrun.schedulers.protocol import Scheduler
 from dlrun.schedulers.refusals import words
-
-_FINDERS = {"slurm": "find_slurm", "openpbs": "find_pbs", "torque": "find_pbs"}
-"""Scheduler -> script that finds a job by the directory it was submitted from."""
 
 Sending: TypeAlias = Literal["sent", "there", "taken", "blocked", "missing"]
 
@@ -135,7 +133,7 @@ def submit(
     (the directory is then gone), OperationFailed if nobody can tell what became of an earlier attempt.
     """
     text = script(
-        _FINDERS.get(scheduler.NAME, "find_none"),
+        FINDERS.get(scheduler.NAME, "find_none"),
         "submit",
         directory=directory,
         token=token,

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dlrun.effects.clusters import local
+from dlrun.effects.jobs.recover import known
 from dlrun.effects.queue import results
 from dlrun.effects.queue.results import Result
 from dlrun.effects.records import jobs
@@ -197,12 +198,13 @@ def jobs_of(study: Study) -> list[tuple[Size, Job]]:
 def settle(study: Study) -> None:
     """Make whole what a killed dlrun left: a job that started is the study's, one that nobody has is given up.
 
-    Without a record nobody can ask the scheduler about a job. If it has written nothing yet either, its directory is
-    renamed: should it start after all, it finds no program and ends at once. A submission to a login node is left as
-    it is: going on with it tells.
+    The scheduler is asked for a job whose submission broke off; if it does not answer, the job is left as it is. If
+    nobody has the job, its directory is renamed: should it start after all, it finds no program and ends at once. A
+    submission to a login node is left as it is: going on with it tells.
     """
-    for _, job in jobs_of(study):
-        if job.job_id is not None or job.remote is not None:
+    for _, one in jobs_of(study):
+        job = known(one)
+        if job.job_id is not None or job.remote is not None or job.submitting:
             continue
         job_id = local.supervisor(job.directory) if job.on_this_machine else None
         for run in job.run_directories():
