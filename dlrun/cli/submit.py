@@ -10,6 +10,7 @@ import click
 from dlrun.cli.options import json_option, login_options, say, spec_options
 
 if TYPE_CHECKING:
+    from dlrun.effects.inputs.spec import Inputs
     from dlrun.effects.records.jobs import Job
     from dlrun.effects.remote.destination import Destination
 
@@ -48,17 +49,17 @@ def command(
     from dlrun.effects.jobs.prepare import prepare, read
     from dlrun.effects.remote.destination import Destination, login_of
 
-    inputs = None if host else read(spec, sets=sets, site=site)
+    inputs = read(spec, sets=sets, site=site)
     to = Destination(host=host) if host else login_of(inputs)
     if to is not None:
         to = to.by(transport, str(job_dir) if job_dir else None)
         if dry_run:
-            return _preview(spec, to, sets, site, as_json)
+            return _preview(inputs, to, as_json)
         from dlrun.effects.remote import submit as remote
 
         if check:
-            return _accepted(remote.check(spec, to, sets=sets, site=site, say=say), as_json)
-        job = remote.submit(spec, to, sets=sets, site=site, say=say)
+            return _accepted(remote.check(inputs, to, say=say), as_json)
+        job = remote.submit(inputs, to, say=say)
         return answer(job, wait=wait, parsable=parsable, as_json=as_json)
     prepared = prepare(spec, sets=sets, site=site, inputs=inputs)
     for warning in prepared.plan.warnings:
@@ -117,10 +118,10 @@ def described(job: Job) -> dict[str, str | None]:
     return data | where
 
 
-def _preview(spec: Path, to: Destination, sets: tuple[str, ...], site: str | None, as_json: bool) -> int:
+def _preview(inputs: Inputs | None, to: Destination, as_json: bool) -> int:
     from dlrun.effects.remote import submit as remote
 
-    load = remote.preview(spec, to, sets=sets, site=site, say=say)
+    load = remote.preview(inputs, to, say=say)
     for warning in load.plan.warnings:
         say(f"warning: {warning}")
     for one in load.sent:

@@ -8,8 +8,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from dlrun import backends
+from dlrun.config.load import LoadedSite
 from dlrun.config.secrets import hide
-from dlrun.effects.inputs.profiles import LoadedSite, expanded
+from dlrun.effects.inputs.profiles import expanded
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.problem import InvalidFile, Problem
 from dlrun.model.topology import Topology

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from dlrun import resources
 from dlrun.config import sites
+from dlrun.config.load import LoadedSite
 from dlrun.config.nodes import short
 from dlrun.config.secrets import hide, mask
 from dlrun.config.sites import Profile, ProfileText, Surroundings
@@ -23,7 +24,6 @@ from dlrun.model.nearest import nearest
 from dlrun.model.origin import Layer
 from dlrun.model.problem import InvalidFile, Problem
 from dlrun.model.record import record
-from dlrun.model.site import Site
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -55,16 +55,6 @@ class Here:
     def has(self, program: str) -> bool:
         """Whether a program is on PATH."""
         return shutil.which(program, path=self.environment.get("PATH", os.defpath)) is not None
-
-
-@record(frozen=True, slots=True, kw_only=True)
-class LoadedSite:
-    """A site profile: its value, merged tree and texts, its file, and why it was chosen."""
-
-    site: Site
-    profile: Profile
-    path: Path
-    because: str
 
 
 def expanded(name: str) -> Path:

@@ -37,16 +37,18 @@ class Draft:
     """Whether the user named the site; if not, the login node tells which one it is."""
 
 
-def draft(path: Path, host: str, *, sets: Sequence[str], site: str | None) -> Draft:
-    """Read a spec for a login node; raises InvalidFile with all problems of spec, profile and files."""
-    if path.suffix == ".json":
+def draft(inputs: Inputs | None, host: str) -> Draft:
+    """What can be decided of a spec before the login node is asked; None is a saved plan.
+
+    Raises InvalidFile with all problems of spec, profile and files.
+    """
+    if inputs is None:
         raise Invalid(
             "a saved plan is for the machine that it was made on", help="submit the spec itself with `--host`"
         )
-    inputs = _load(path, sets, site)
     named = inputs.spec.site is not None or bool(os.environ.get("DLRUN_SITE"))
     if not named and (name := site_of_host(host)) is not None:
-        inputs, named = _load(path, sets, name), True
+        inputs, named = reading.on_site(inputs, name), True
     base = _base(inputs.spec)
     sent, problems = remote_files.collect(inputs.spec, base, inputs.origins)
     if inputs.spec.files or inputs.spec.directory is None:
@@ -58,18 +60,14 @@ def draft(path: Path, host: str, *, sets: Sequence[str], site: str | None) -> Dr
     return Draft(inputs=inputs, sent=sent, named=named)
 
 
-def _load(path: Path, sets: Sequence[str], site: str | None) -> Inputs:
-    return reading.load_spec(path, sets=sets, site=site, options=backends.framework_options)
-
-
 def _base(spec: Spec) -> Path:
     """Where the names of sent files start."""
     return Path(spec.directory).expanduser().absolute() if spec.directory else Path.cwd()
 
 
-def on_site(earlier: Draft, path: Path, sets: Sequence[str], site: str) -> Draft:
+def on_site(earlier: Draft, site: str) -> Draft:
     """The draft with the site that the login node turned out to be."""
-    return replace(earlier, inputs=_load(path, sets, site), named=True)
+    return replace(earlier, inputs=reading.on_site(earlier.inputs, site), named=True)
 
 
 def _left_behind(inputs: Inputs, sent: Sequence[Sent]) -> Iterator[Problem]:

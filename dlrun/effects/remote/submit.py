@@ -5,12 +5,13 @@ Whatever breaks off, the login node has nothing or a complete job directory, and
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
 from dlrun import backends
+from dlrun.effects.inputs.spec import Inputs
 from dlrun.effects.jobs.files import files
 from dlrun.effects.records.jobs import Job
 from dlrun.effects.remote import plan as remote_plan
@@ -33,48 +34,42 @@ HOME_UNKNOWN = "~"
 """The home directory there, while the login node has not been asked."""
 
 
-def preview(
-    path: Path, to: Destination, *, sets: Sequence[str], site: str | None, say: Callable[[str], None]
-) -> Load:
+def preview(inputs: Inputs | None, to: Destination, *, say: Callable[[str], None]) -> Load:
     """What would be sent. The login node is asked only if nothing else says which site it is."""
-    draft, to = begin(path, to, sets, site)
+    draft, to = begin(inputs, to)
     home, base = HOME_UNKNOWN, f"{HOME_UNKNOWN}/.local/state/dlrun/jobs"
     if draft.named:
         say(f"`{to.host}` was not asked: `~` stands for your home directory there")
     else:
         say(f"asking `{to.host}` which site it is; with `--site` nobody is asked")
         with closing(open_transport(to.host, to.transport)) as transport:
-            draft, facts = ask(transport, draft, path, sets)
+            draft, facts = ask(transport, draft)
         home, base = facts.home, facts.jobs
     return load_of(draft, to, home, to.directory_at(home) or f"{base}/{draft.inputs.spec.name}")
 
 
-def submit(
-    path: Path, to: Destination, *, sets: Sequence[str], site: str | None, say: Callable[[str], None]
-) -> Job:
+def submit(inputs: Inputs | None, to: Destination, *, say: Callable[[str], None]) -> Job:
     """Submit a spec on a login node, or go on with the same submission where it broke off.
 
     Raises TransportFailed if the connection does (then nothing is lost, and nothing done twice),
     AuthenticationFailed, Invalid, or OperationFailed if the scheduler refuses.
     """
-    draft, to = begin(path, to, sets, site)
+    draft, to = begin(inputs, to)
     with closing(open_transport(to.host, to.transport)) as transport:
-        draft, facts = ask(transport, draft, path, sets)
+        draft, facts = ask(transport, draft)
         remote_plan.check(to.host, draft.inputs, facts)
         return carry_out(transport, to, facts, lambda place: load_of(draft, to, facts.home, place), say)
 
 
-def check(
-    path: Path, to: Destination, *, sets: Sequence[str], site: str | None, say: Callable[[str], None]
-) -> str:
+def check(inputs: Inputs | None, to: Destination, *, say: Callable[[str], None]) -> str:
     """Ask the login node's scheduler whether it would take the job, sending it nothing but the script.
 
     When and where it would start; raises OperationFailed with the scheduler's words if it would not, Invalid if
     it cannot be asked, and what `submit` does.
     """
-    draft, to = begin(path, to, sets, site)
+    draft, to = begin(inputs, to)
     with closing(open_transport(to.host, to.transport)) as transport:
-        draft, facts = ask(transport, draft, path, sets)
+        draft, facts = ask(transport, draft)
         remote_plan.check(to.host, draft.inputs, facts)
         load = load_of(draft, to, facts.home, f"{facts.jobs}/{draft.inputs.spec.name}")
         scheduler = backends.scheduler(load.plan.scheduler)
@@ -121,20 +116,20 @@ def load_of(draft: Draft, to: Destination, home: str, directory: str) -> Load:
     return Load(plan=plan, texts=texts, sent=tuple(draft.sent), site=draft.inputs.site)
 
 
-def begin(path: Path, to: Destination, sets: Sequence[str], site: str | None) -> tuple[Draft, Destination]:
+def begin(inputs: Inputs | None, to: Destination) -> tuple[Draft, Destination]:
     """What can be decided without a connection, and the way to the login node: the user's, else the site's."""
-    draft = remote_plan.draft(path, to.host, sets=sets, site=site)
+    draft = remote_plan.draft(inputs, to.host)
     login = draft.inputs.site.login
     if draft.named and login is not None and to.transport is None:
         to = replace(to, transport=login.transport)
     return draft, to
 
 
-def ask(transport: Transport, draft: Draft, path: Path, sets: Sequence[str]) -> tuple[Draft, Facts]:
+def ask(transport: Transport, draft: Draft) -> tuple[Draft, Facts]:
     """Ask the login node about itself, and which site it is if nobody has said."""
     own = backends.scheduler(draft.inputs.site.scheduler.type).CLIENT
     clients = tuple(dict.fromkeys((*remote_site.CLIENTS, own)))
     facts = remote_steps.probe(transport, clients, remote_plan.paths(draft.inputs.spec))
     if not draft.named:
-        draft = remote_plan.on_site(draft, path, sets, remote_site.site_of(facts, transport.host))
+        draft = remote_plan.on_site(draft, remote_site.site_of(facts, transport.host))
     return draft, facts

@@ -77,12 +77,11 @@ class There:
     def __init__(self, study: Study) -> None:
         assert study.host is not None  # noqa: S101 - `place_of` looks
         self._study = study
-        draft, self._to = remote.begin(
-            study.spec, Destination(host=study.host, transport=study.transport), study.sets, study.site
-        )
+        inputs = read(study.spec, sets=study.sets, site=study.site)
+        draft, self._to = remote.begin(inputs, Destination(host=study.host, transport=study.transport))
         self._transport = transport_of(self._to.host, self._to.transport)
         named = draft.named
-        draft, self._facts = remote.ask(self._transport, draft, study.spec, study.sets)
+        draft, self._facts = remote.ask(self._transport, draft)
         self._site = study.site if named else draft.inputs.site.name
         remote_plan.check(self._to.host, draft.inputs, self._facts)
 
@@ -111,7 +110,7 @@ class There:
         )
 
     def _draft(self, sets: Sequence[str]) -> Draft:
-        return remote_plan.draft(self._study.spec, self._to.host, sets=sets, site=self._site)
+        return remote_plan.draft(read(self._study.spec, sets=sets, site=self._site), self._to.host)
 
     def _carry_out(self, load_for: Callable[[str], Load], record: Path, say: Say) -> Job:
         return carry_out(self._transport, self._to, self._facts, load_for, say, record=record)

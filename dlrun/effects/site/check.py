@@ -9,10 +9,11 @@ from pathlib import Path
 from dlrun import backends
 from dlrun.config.checks import advice
 from dlrun.config.decode import decode
+from dlrun.config.load import LoadedSite
 from dlrun.config.secrets import hide
 from dlrun.config.sites import Profile
 from dlrun.effects.inputs.node_types import topology_for_site
-from dlrun.effects.inputs.profiles import Here, LoadedSite, load_profile, locate
+from dlrun.effects.inputs.profiles import Here, load_profile, locate
 from dlrun.effects.site.live import differences
 from dlrun.effects.site.settings import settings, sources
 from dlrun.errors import Invalid

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from dlrun.effects.jobs.prepare import read
 from dlrun.effects.remote import submit as remote
 from dlrun.effects.remote.destination import Destination
 from dlrun.effects.transport.local import LocalTransport
@@ -52,9 +53,7 @@ class Far:
     def submit(self, **how):
         """Submit the spec from the working tree."""
         to = Destination(host="there", transport="local", directory=how.pop("directory", None))
-        return remote.submit(
-            Path("spec.yaml"), to, **{"sets": [], "site": None, "say": self.said.append, **how}
-        )
+        return remote.submit(read(Path("spec.yaml"), **how), to, say=self.said.append)
 
     def calls(self) -> list[str]:
         """The directories that jobs were submitted from."""

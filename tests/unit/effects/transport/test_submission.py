@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from dlrun.effects.inputs import spec as reading
+from dlrun.effects.jobs.prepare import read
 from dlrun.effects.records import jobs
 from dlrun.effects.remote import submit as remote
 from dlrun.effects.remote.destination import Destination
@@ -277,21 +279,18 @@ def test_check_sends_the_script_to_the_client_and_keeps_nothing(far):
         'grep -q "SBATCH --job-name=job" || exit 8\n[[ ! -e $HOME/refuse ]] || { echo "sbatch: error: no" >&2; exit 1; }\n'
         'echo "sbatch: Job 7 to start at 2026-11-21T03:04:15 using 1 processors on nodes n1 in partition x" >&2\n'
     )
-    how = {"sets": [], "site": None, "say": far.said.append}
     to = Destination(host="there", transport="local")
-    assert remote.check(Path("spec.yaml"), to, **how) == "2026-11-21T03:04:15 on n1"
+    assert remote.check(read(Path("spec.yaml")), to, say=far.said.append) == "2026-11-21T03:04:15 on n1"
     (far.home / "refuse").touch()
     with pytest.raises(OperationFailed, match="sbatch on `there` refuses the job: sbatch: error: no"):
-        remote.check(Path("spec.yaml"), to, **how)
+        remote.check(read(Path("spec.yaml")), to, say=far.said.append)
     assert far.directories() == []
     assert not far.jobs.exists()
 
 
 def test_dry_run_asks_nobody(far, monkeypatch):
     monkeypatch.setattr(remote, "open_transport", lambda *_: pytest.fail("connected"))
-    load = remote.preview(
-        Path("spec.yaml"), Destination(host="there"), sets=[], site=None, say=far.said.append
-    )
+    load = remote.preview(read(Path("spec.yaml")), Destination(host="there"), say=far.said.append)
     assert "~/.local/state/dlrun/jobs/job" in load.texts["job.sh"]
     assert [one.name for one in load.sent] == ["train.sh"]
     assert "was not asked" in far.said[0]
@@ -382,3 +381,12 @@ def test_fault_of_the_second_attempt_keeps_the_record(far, monkeypatch):
     monkeypatch.setenv("TOKEN", "x")
     assert far.submit().job_id == "1"
     assert len(far.records()) == 1
+
+
+def test_a_spec_is_read_once_though_its_site_is_known_late(far, monkeypatch):
+    read_text, names = reading.read_text, []
+    monkeypatch.setattr(
+        reading, "read_text", lambda path, layer: (names.append(path.name), read_text(path, layer))[1]
+    )
+    far.submit()
+    assert names.count("spec.yaml") == 1

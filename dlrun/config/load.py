@@ -1,0 +1,217 @@
+"""A spec with its layers and its site, from texts to values; whoever calls it reads the files and finds the site.
+
+`layers_of` reads and parses each file once; `decoded` decodes once the site is known. A site that turns out to be
+another one (a login node's) needs only `decoded` again: a site's defaults lie below the spec.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field, replace
+from itertools import islice
+from pathlib import Path
+
+from dlrun.config import layers
+from dlrun.config.decode import Given, decode, framework_of
+from dlrun.config.document import parse
+from dlrun.config.layers import Assignment
+from dlrun.config.nodes import MapNode, Node, ScalarNode
+from dlrun.config.secrets import faulty_secrets, hide, plain_secrets
+from dlrun.config.sites import Profile
+from dlrun.model.origin import Layer, Origin
+from dlrun.model.problem import MAX_PROBLEMS, InvalidFile, Problem
+from dlrun.model.record import record
+from dlrun.model.site import Site
+from dlrun.model.spec import Spec
+
+Read = Callable[[Path, Layer], str]
+"""Gives the text of a file; raises InvalidFile."""
+Options = Callable[[str], type | None]
+"""Gives the dataclass of a framework's options by its name, None if there is no such framework."""
+Unknown = Callable[[str], Problem | None]
+"""Gives what is wrong with the name of a framework, None if there is such a framework."""
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class LoadedSite:
+    """A site profile: its value, merged tree and texts, its file, and why it was chosen."""
+
+    site: Site
+    profile: Profile
+    path: Path
+    because: str
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Chosen:
+    """The site of a spec (None if its profile is unusable), what is wrong with the profile, and its texts."""
+
+    loaded: LoadedSite | None
+    problems: tuple[Problem, ...] = ()
+    sources: Mapping[str, str] = field(default_factory=dict)
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Layers:
+    """A spec as it was written, before its site is known: the tree of each layer, and what is wrong so far."""
+
+    path: Path
+    spec: MapNode | None
+    settings: MapNode | None
+    assignments: tuple[Assignment, ...]
+    problems: tuple[Problem, ...]
+    sources: Mapping[str, str]
+    trees: Mapping[str, Node]
+
+    @property
+    def site(self) -> Node | None:
+        """Where the site is named, by the strongest layer."""
+        return _over(layers.merge_all([self.settings, self.spec]), self.assignments, []).get("site")
+
+    def of_site(self, name: str) -> Layers:
+        """The same for another site, as if `--site` had named it."""
+        return replace(self, assignments=(*self.assignments, _flag(name)))
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Inputs:
+    """A spec and its site, decoded.
+
+    `origins` says where each value of the spec was written, by dotted path (`resources.nodes`,
+    `torch.agent`); a value that is not there is dlrun's default. `history` has what each value
+    overrode, strongest first. `sources` has the text of every file read, by its name in the origins;
+    `directory` is the spec's. `loaded` is the site with its own origins, file and why it was chosen.
+    """
+
+    spec: Spec
+    site: Site
+    origins: Mapping[str, Origin]
+    history: Mapping[str, tuple[Given, ...]]
+    sources: Mapping[str, str]
+    directory: Path
+    path: Path
+    loaded: LoadedSite
+    layers: Layers
+
+
+def layers_of(
+    path: Path,
+    *,
+    settings: Path | None,
+    environment: Mapping[str, str],
+    sets: Sequence[str],
+    site: str | None,
+    read: Read,
+) -> Layers:
+    """Read a spec and the user's settings (None: there are none), with what variables and flags set.
+
+    Raises InvalidFile if there is no such spec; other problems come with the result.
+    """
+    files = _Files(read)
+    spec = files.tree(path, Layer.SPEC)
+    if spec is None and not files.sources:  # there is no such file: nothing else matters
+        raise InvalidFile(files.problems, {})
+    own = files.tree(settings, Layer.USER) if settings is not None else None
+    assignments, problems = layers.from_environment(environment)
+    for text in sets:
+        assignment, faults = layers.parse_set(text)
+        problems += faults
+        if assignment is not None:
+            assignments.append(assignment)
+    if site is not None:
+        assignments.append(_flag(site))
+    return Layers(
+        path=path,
+        spec=spec,
+        settings=own,
+        assignments=tuple(assignments),
+        problems=(*files.problems, *problems),
+        sources=files.sources,
+        trees=files.trees,
+    )
+
+
+def decoded(found: Layers, chosen: Chosen, options: Options, unknown: Unknown) -> Inputs:
+    """The values of a spec on its site.
+
+    Raises InvalidFile with every problem of spec, settings, flags and site profile.
+    """
+    loaded = chosen.loaded
+    problems = [*found.problems, *chosen.problems]
+    defaults = loaded.profile.defaults if loaded else None
+    root = _over(layers.merge_all([defaults, found.settings, found.spec]), found.assignments, problems)
+    sources = {**found.sources, **chosen.sources}
+    if found.spec is not None:
+        value = decode(root, Spec, options=options)
+        _add(problems, [*value.problems, *plain_secrets(root), *faulty_secrets(root)])
+        if (fault := unknown(framework_of(root))) is not None:
+            node = root.get("framework") or root
+            _add(problems, [replace(fault, origin=node.origin, width=node.width)])
+        if value.value is not None and loaded is not None and not problems:
+            return Inputs(
+                spec=value.value,
+                site=loaded.site,
+                origins=value.origins,
+                history=value.history,
+                sources=sources,
+                directory=found.path.parent,
+                path=found.path,
+                loaded=loaded,
+                layers=found,
+            )
+    raise InvalidFile(problems, hide(sources, dict(found.trees)))
+
+
+def _flag(site: str) -> Assignment:
+    at = Origin(layer=Layer.FLAG, name=f"--site {site}")
+    return Assignment(("site",), ScalarNode(text=site, origin=at, plain=False))
+
+
+def _over(root: MapNode, assignments: Iterable[Assignment], problems: list[Problem]) -> MapNode:
+    for assignment in assignments:
+        root, problem = layers.assign(root, assignment)
+        if problem is not None:
+            problems.append(problem)
+    return root
+
+
+def _add(known: list[Problem], problems: Iterable[Problem]) -> None:
+    """Keep problems, but not a second one about what could not be read in the first place."""
+    places = {p.origin for p in known if p.origin is not None and p.origin.line}
+    known += islice((p for p in problems if p.origin not in places), MAX_PROBLEMS)
+
+
+class _Files:
+    """Reads files one after the other and keeps what is wrong with them, to report it all at once."""
+
+    def __init__(self, read: Read) -> None:
+        self._read = read
+        self.problems: list[Problem] = []
+        self.sources: dict[str, str] = {}
+        self.trees: dict[str, Node] = {}
+
+    def tree(self, path: Path, layer: Layer) -> MapNode | None:
+        """The tree of a file; None if it is unusable, which is then among the problems."""
+        try:
+            text = self._read(path, layer)
+        except InvalidFile as error:
+            self.problems += error.problems
+            self.sources.update(error.sources)
+            return None
+        self.sources[str(path)] = text
+        at = Origin(layer=layer, name=str(path))
+        document = parse(text, at)
+        self.problems += document.problems
+        if document.root is not None:
+            self.trees[str(path)] = document.root
+        if isinstance(document.root, MapNode):
+            return document.root
+        if not document.problems:
+            empty = document.root is None or (isinstance(document.root, ScalarNode) and document.root.is_null)
+            message = (
+                "the file is empty" if empty else "a spec is a mapping of keys, `key: value` on each line"
+            )
+            self.problems.append(
+                Problem(message=message, origin=at, help="`dlrun schema spec` lists the keys")
+            )
+        return None
