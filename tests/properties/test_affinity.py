@@ -112,6 +112,7 @@ def test_i9_gpu_ranks_have_cores_next_to_their_gpus(topology, request):
     assume(gpus)
     placement = placed(topology, request)
     shares = share_gpus(topology, request)
+    usable = usable_cores(topology, request.reserve).cores
     for rank in placement.ranks:
         assert rank.gpus in shares
         if rank.gpus:
@@ -121,6 +122,9 @@ def test_i9_gpu_ranks_have_cores_next_to_their_gpus(topology, request):
                 for core in near(topology, topology.cores, topology.gpus[i])
                 for pu in core.pus
             }
+            if not all(near(topology, usable, topology.gpus[i]) for i in rank.gpus):
+                assert any("no usable core is next to GPU" in warning for warning in placement.warnings)
+                continue
             assert local.issuperset(rank.mask)
             assert local.issuperset(rank.comm) or request.comm_policy == "spread"
 

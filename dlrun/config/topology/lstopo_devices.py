@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from xml.etree import ElementTree as ET
 
+from dlrun.config.topology.sysfs_devices import TWO_TILES
 from dlrun.model.cpuset import parse_mask
 from dlrun.model.topology import Gpu, GpuKind, Nic
 
@@ -43,16 +45,22 @@ def find_gpus(machine: ET.Element, numa_of: Mapping[int, int]) -> tuple[Gpu, ...
     """GPUs in device-index order: as their own library counts, else by PCI address."""
     for pattern, kind in BACKENDS:
         found: dict[int, _Place] = {}
+        tiles: Counter[int] = Counter()
         for element, above in _objects(machine, "OSDev"):
-            if match := re.fullmatch(pattern, element.get("name") or ""):
+            name = element.get("name") or ""
+            if match := re.fullmatch(pattern, name):
                 found[int(match[1])] = _place(above, numa_of)
+            elif match := re.fullmatch(rf"{pattern}\.\d+", name):
+                tiles[int(match[1])] += 1
         if found:
-            return tuple(_gpu(i, kind, found[n]) for i, n in enumerate(sorted(found)))
+            each = [found[n] for n in sorted(found) for _ in range(tiles[n] or 1)]
+            return tuple(_gpu(i, kind, place) for i, place in enumerate(each))
     for pattern, kind in PCI_GPUS:
         places = [
             _place((*above, element), numa_of)
             for element, above in _objects(machine, "PCIDev")
-            if re.match(pattern, element.get("pci_type") or "")
+            if (match := re.match(pattern, element.get("pci_type") or ""))
+            for _ in range(2 if match.string[match.end() :][:4] in TWO_TILES else 1)
         ]
         if places:
             places.sort(key=lambda place: place.pci)

@@ -34,7 +34,9 @@ def find_gpus(tree: Tree, numa_of: Mapping[int, int]) -> tuple[Gpu, ...]:
     found: list[tuple[GpuKind, str]] = []
     found += [("cuda", pci) for pci in _by_vendor(tree, "0x10de", ("0x0300", "0x0302"))]
     found += [("rocm", pci) for pci in _kfd_gpus(tree)]
-    found += [("ze", pci) for pci in _by_vendor(tree, "0x8086", ("0x0380",))]
+    found += [
+        ("ze", pci) for pci in _by_vendor(tree, "0x8086", ("0x0380",)) for _ in range(intel_tiles(tree, pci))
+    ]
     kinds = {kind for kind, _ in found}
     if len(kinds) > 1:  # a display adapter beside accelerators; keep the larger family
         most = max(kinds, key=lambda kind: (sum(k == kind for k, _ in found), kind))
@@ -44,6 +46,21 @@ def find_gpus(tree: Tree, numa_of: Mapping[int, int]) -> tuple[Gpu, ...]:
         at = _place(tree, pci, numa_of)
         gpus.append(Gpu(index=index, kind=kind, numa=at.numa, cpus=at.cpus, pci=pci, path=at.path))
     return tuple(gpus)
+
+
+TWO_TILES = ("0bd5",)
+"""PCI device ids of Intel's GPUs with two tiles, where no driver shows them: Data Center GPU Max 1550."""
+
+
+def intel_tiles(tree: Tree, pci: str) -> int:
+    """Tiles of one of Intel's GPUs: each is a device by default (`ZE_FLAT_DEVICE_HIERARCHY=FLAT`)."""
+    folder = f"{PCI}/{pci}"
+    shown = [name for name in tree.names(folder) if re.fullmatch(r"tile\d+", name)]  # driver xe
+    for card in tree.names(f"{folder}/drm"):  # driver i915
+        shown = shown or [
+            name for name in tree.names(f"{folder}/drm/{card}/gt") if re.fullmatch(r"gt\d+", name)
+        ]
+    return len(shown) or (2 if (tree.read(f"{folder}/device") or "").removeprefix("0x") in TWO_TILES else 1)
 
 
 def gpu_memory_nodes(tree: Tree) -> set[int]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import replace
 from pathlib import Path
 
 from dlrun.config.topology import read_topology
+from dlrun.config.topology.granted_gpus import granted
 from dlrun.config.topology.sysfs import read_sysfs
+from dlrun.config.topology.sysfs_devices import NVIDIA, PCI
 from dlrun.config.topology.tree import BLANK
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.cpuset import parse_list
-from dlrun.model.topology import Topology
+from dlrun.model.topology import Gpu, Topology
 
 LIMIT = 64 * 2**20
 """Largest topology file read, in bytes; `lstopo` XML of a 1,536-PU machine has 3 MB."""
@@ -52,12 +55,47 @@ def live_topology() -> Topology:
     """
     tree = DirectoryTree(Path("/"))
     try:
-        return read_sysfs(tree, name=os.uname().nodename, allowed=allowed_cpus(tree))
+        found = read_sysfs(tree, name=os.uname().nodename, allowed=allowed_cpus(tree))
     except ValueError as error:
         raise OperationFailed(
             f"cannot read this machine's topology: {error}",
             help="`--topology FILE` reads one from `lstopo --of xml` or `lscpu -p`",
         ) from None
+
+    if not found.gpus:
+        return found
+    usable, uuids = _usable_gpus(tree, found), _gpu_names(tree)
+    return replace(found, gpus=granted(found.gpus, os.environ, usable=usable, uuids=uuids))
+
+
+def _usable_gpus(tree: DirectoryTree, found: Topology) -> frozenset[str] | None:
+    """PCI addresses of the GPUs whose device file this process may open; None where there are no such files."""
+    files = {gpu.pci: path for gpu in found.gpus if (path := _device_file(tree, gpu))}
+    present = {pci: path for pci, path in files.items() if path.exists()}
+    return frozenset(pci for pci, path in present.items() if _opens(path)) if present else None
+
+
+def _device_file(tree: DirectoryTree, gpu: Gpu) -> Path | None:
+    if gpu.kind == "cuda":
+        match = re.search(r"Device Minor:\s+(\d+)", tree.read(f"{NVIDIA}/{gpu.pci}/information") or "")
+        return Path("/dev", f"nvidia{match[1]}") if match else None
+    names = [name for name in tree.names(f"{PCI}/{gpu.pci}/drm") if name.startswith("renderD")]
+    return Path("/dev/dri", names[0]) if names else None
+
+
+def _opens(path: Path) -> bool:
+    """A control group refuses what the mode of a device's file allows."""
+    try:
+        os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK))
+    except OSError:
+        return False
+    return True
+
+
+def _gpu_names(tree: DirectoryTree) -> dict[str, str]:
+    """UUIDs of NVIDIA's GPUs by PCI address."""
+    texts = {pci: tree.read(f"{NVIDIA}/{pci}/information") or "" for pci in tree.names(NVIDIA)}
+    return {pci: match[1] for pci, text in texts.items() if (match := re.search(r"GPU UUID:\s+(\S+)", text))}
 
 
 def allowed_cpus(tree: DirectoryTree) -> tuple[int, ...]:

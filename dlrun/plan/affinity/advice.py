@@ -31,7 +31,7 @@ def warn(
     return [
         *_idle(topology, cores, slots, size, request, balance_gains),
         *_spanning(slots),
-        *_gpus(topology, slots),
+        *_gpus(topology, cores, slots),
         *_nics(topology, slots, nics),
         *_memory(topology, slots),
     ]
@@ -85,7 +85,7 @@ def _spanning(slots: Sequence[Slot]) -> list[str]:
     return [f"{which} cores on more than one package, so part of the memory is remote{advice}"]
 
 
-def _gpus(topology: Topology, slots: Sequence[Slot]) -> list[str]:
+def _gpus(topology: Topology, usable: tuple[Core, ...], slots: Sequence[Slot]) -> list[str]:
     found = []
     owned = [i for slot in slots for i in slot.gpus]
     if len(owned) > len(set(owned)):
@@ -105,6 +105,10 @@ def _gpus(topology: Topology, slots: Sequence[Slot]) -> list[str]:
             local = near(topology, topology.cores, gpu)
             if not local:
                 lost[gpu.index] = rank
+            elif not near(topology, usable, gpu):
+                found.append(
+                    f"no usable core is next to GPU {gpu.index}: rank {rank} has the nearest of the others"
+                )
             elif not packages.intersection(core.package for core in local):
                 found.append(f"GPU {gpu.index} of rank {rank} is on the other package")
     if len(lost) == 1:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dlrun.errors import Invalid
-from dlrun.model.cpuset import format_list
 from dlrun.model.placement import PlacementRequest
 from dlrun.model.record import record
 from dlrun.model.topology import Core, Gpu, Nic, Topology
@@ -88,22 +87,19 @@ def near(topology: Topology, cores: tuple[Core, ...], device: Gpu | Nic) -> tupl
 
 
 def home(topology: Topology, cores: tuple[Core, ...], gpus: Iterable[Gpu]) -> Slice:
-    """The usable cores next to any of the GPUs; all of them if a GPU's place is unknown.
-
-    Raises Invalid if a GPU has cores next to it, but none that may be used.
-    """
+    """The usable cores next to any of the GPUs; all of them if a GPU's place is unknown, the nearest if none that is next
+    to it may be used."""
     found: set[int] = set()
     for gpu in gpus:
-        local = near(topology, cores, gpu)
-        beside = near(topology, topology.cores, gpu)
-        if beside and not local:
-            raise Invalid(
-                f"no usable core is next to GPU {gpu.index} (its CPUs "
-                f"{format_list(pu for core in beside for pu in core.pus)} are reserved or not allowed)",
-                help="`--locality balance` takes cores further away",
-            )
-        found.update(core.pus[0] for core in local or cores)
+        local = near(topology, cores, gpu) or _nearest(topology, cores, gpu)
+        found.update(core.pus[0] for core in local)
     return tuple(core for core in cores if core.pus[0] in found)
+
+
+def _nearest(topology: Topology, cores: tuple[Core, ...], gpu: Gpu) -> Slice:
+    """Usable cores on the packages of the cores next to a GPU, else all."""
+    packages = {core.package for core in near(topology, topology.cores, gpu)}
+    return tuple(core for core in cores if core.package in packages) or cores
 
 
 def _divide(

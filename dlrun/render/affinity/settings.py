@@ -108,6 +108,10 @@ def _node(placement: Placement, preset: Preset) -> Iterable[Setting]:
         yield Setting(
             name="CUDA_DEVICE_ORDER", value="PCI_BUS_ID", because="the order in which GPUs were counted"
         )
+    if placement.node.gpu_kind == "ze" and any(rank.gpus for rank in placement.ranks):
+        yield Setting(
+            name="ZE_FLAT_DEVICE_HIERARCHY", value="FLAT", because="tiles were counted, not whole GPUs"
+        )
 
 
 def _threads(rank: RankPlacement, preset: Preset) -> Iterable[Setting]:

@@ -1,0 +1,129 @@
+"""Which GPUs a job may use, of those that /sys shows; and the tiles of Intel's."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from dlrun.config.topology import read_topology
+from dlrun.config.topology.granted_gpus import granted
+from dlrun.config.topology.sysfs import read_sysfs
+from dlrun.config.topology.tree import MappingTree
+from dlrun.model.placement import PlacementRequest
+from dlrun.model.topology import Gpu
+from dlrun.plan.affinity import place
+from dlrun.render.affinity.settings import Job, settings
+from tests.unit.affinity.machines import topology
+
+FOUR = tuple(Gpu(index=i, numa=i, pci=f"0000:0{i}:00.0") for i in range(4))
+UUIDS = {gpu.pci: f"GPU-{gpu.index}aaa" for gpu in FOUR}
+
+
+def of(**environment):
+    """NUMA node and index of each granted GPU."""
+    return [(gpu.numa, gpu.index) for gpu in granted(FOUR, environment, uuids=UUIDS)]
+
+
+def test_what_a_scheduler_grants_is_honoured():
+    assert of() == [(0, 0), (1, 1), (2, 2), (3, 3)]
+    assert of(CUDA_VISIBLE_DEVICES="2,3") == [(2, 2), (3, 3)]
+    assert of(CUDA_VISIBLE_DEVICES="3,1") == [(3, 3), (1, 1)]
+    assert of(CUDA_VISIBLE_DEVICES="0", SLURM_JOB_GPUS="3") == [(3, 0)], "numbered anew by a control group"
+    assert of(CUDA_VISIBLE_DEVICES="0,1", SLURM_JOB_GPUS="2-3") == [(2, 0), (3, 1)]
+    assert of(CUDA_VISIBLE_DEVICES="1", SLURM_JOB_GPUS="0,1", SLURM_STEP_GPUS="1") == [(1, 1)]
+    assert of(CUDA_VISIBLE_DEVICES="GPU-2aaa,GPU-1") == [(2, 0), (1, 1)]
+    assert of(CUDA_VISIBLE_DEVICES="MIG-1234") == [(None, 0)]
+    assert [of(CUDA_VISIBLE_DEVICES=none) for none in ("", "-1", "NoDevFiles")] == [[], [], []]
+    assert of(SLURM_JOB_GPUS="junk") == of()
+
+
+def test_devices_that_a_control_group_hides_do_not_count():
+    usable = frozenset({"0000:02:00.0", "0000:03:00.0"})
+    assert [(gpu.numa, gpu.index) for gpu in granted(FOUR, {}, usable=usable)] == [(2, 0), (3, 1)]
+    shown = granted(FOUR, {"CUDA_VISIBLE_DEVICES": "1"}, usable=usable)
+    assert [(gpu.numa, gpu.index) for gpu in shown] == [(3, 1)]
+    assert granted(FOUR, {}, usable=frozenset(gpu.pci for gpu in FOUR)) == FOUR
+
+
+def test_every_package_of_a_gh200_can_be_granted_alone():
+    """A job on one superchip of four: its cores are beside the GPU that it was granted, not beside GPU 0."""
+    node = topology("alps-gh200")
+    for package in node.packages():
+        mine = [pu for core in node.cores if core.package == package for pu in core.pus]
+        (gpu,) = (
+            gpu for gpu in node.gpus if gpu.numa in {c.numa for c in node.cores if c.package == package}
+        )
+        job = replace(
+            node,
+            allowed=tuple(sorted(mine)),
+            gpus=granted(node.gpus, {"CUDA_VISIBLE_DEVICES": str(gpu.index)}),
+        )
+        found = place(job, PlacementRequest(ranks_per_node=1))
+        assert found.ranks[0].gpus == (gpu.index,)
+        assert set(found.ranks[0].mask) <= set(mine)
+        assert not any("GPU" in warning for warning in found.warnings)
+
+
+def test_cores_that_are_not_beside_the_gpu_are_taken_with_a_warning():
+    node = topology("alps-gh200")
+    mine = [pu for core in node.cores if core.package == 3 for pu in core.pus]
+    found = place(replace(node, allowed=tuple(mine), gpus=node.gpus[:1]), PlacementRequest(ranks_per_node=1))
+    assert set(found.ranks[0].mask) <= set(mine)
+    assert "no usable core is next to GPU 0: rank 0 has the nearest of the others" in found.warnings
+
+
+def intel_max(cards, tiles):
+    """A node with Intel GPUs on one package, whose driver shows tiles in one of its ways."""
+    files = {"sys/devices/system/cpu/online": "0-11", "sys/devices/system/node/node0/cpulist": "0-11"}
+    for cpu in range(12):
+        at = f"sys/devices/system/cpu/cpu{cpu}/topology"
+        files |= {
+            f"{at}/physical_package_id": "0",
+            f"{at}/core_id": str(cpu),
+            f"{at}/thread_siblings_list": str(cpu),
+        }
+    for card in range(cards):
+        at = f"sys/bus/pci/devices/0000:{card:02x}:00.0"
+        files |= {f"{at}/class": "0x038000", f"{at}/vendor": "0x8086", f"{at}/numa_node": "0"}
+        files |= {f"{at}/{path.format(card=card)}": "x" for path in tiles}
+    return read_sysfs(MappingTree(files))
+
+
+@pytest.mark.parametrize(
+    ("tiles", "each"),
+    [
+        (["tile0/gt0/id", "tile1/gt2/id"], 2),
+        (["drm/card{card}/gt/gt0/id", "drm/card{card}/gt/gt1/id", "drm/renderD{card}/dev"], 2),
+        (["drm/card{card}/gt/gt0/id"], 1),
+        ([], 1),
+    ],
+    ids=["xe", "i915", "one tile", "no driver"],
+)
+def test_tiles_of_intel_gpus_are_devices(tiles, each):
+    node = intel_max(6, tiles)
+    assert [gpu.index for gpu in node.gpus] == list(range(6 * each))
+    found = place(node, PlacementRequest(ranks_per_node=6 * each))
+    told = settings(found, Job())
+    masks = [s.value for s in told if s.name == "ZE_AFFINITY_MASK"]
+    assert masks == [str(i) for i in range(6 * each)], "no tile is idle, none is used twice"
+    assert [s.value for s in told if s.name == "ZE_FLAT_DEVICE_HIERARCHY"] == ["FLAT"]
+
+
+LSTOPO = """\
+<topology version="2.0"><object type="Machine" os_index="0" cpuset="0x3" complete_cpuset="0x3" allowed_cpuset="0x3">
+<object type="Core" os_index="0" cpuset="0x3"><object type="PU" os_index="0" cpuset="0x1"/>
+<object type="PU" os_index="1" cpuset="0x2"/></object>
+<object type="Bridge"><object type="PCIDev" pci_busid="0000:03:00.0" pci_type="0380 [8086:0bd5] [8086:0000] 2f">{}</object>
+</object></object></topology>
+"""
+
+
+@pytest.mark.parametrize(
+    ("devices", "count"),
+    [((), 2), (("ze0", "ze0.0", "ze0.1"), 2), (("ze0", "ze1"), 2), (("ze0",), 1)],
+    ids=["by PCI id", "composite", "flat", "one"],
+)
+def test_tiles_in_lstopos_xml(devices, count):
+    inside = "".join(f'<object type="OSDev" name="{name}" osdev_type="5"/>' for name in devices)
+    assert len(read_topology(LSTOPO.format(inside)).gpus) == count
