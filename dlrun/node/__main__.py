@@ -46,7 +46,7 @@ def main(argv: Optional[List[str]] = None) -> int:
         wants_help = bool(words) and words[0] in ("-h", "--help", "help")
         (sys.stdout if wants_help else sys.stderr).write(usage())
         return 0 if wants_help else 2
-    from .common.errors import Interrupted, NodeError
+    from .common.errors import Interrupted, NodeError, from_system
 
     gc.set_threshold(*GARBAGE)
     module, _, function = COMMANDS[words[0]][0].partition(":")
@@ -54,6 +54,10 @@ def main(argv: Optional[List[str]] = None) -> int:
         return int(getattr(importlib.import_module("." + module, __package__), function)(words[1:]) or 0)
     except NodeError as caught:
         fault = caught
+    except OSError as caught:
+        fault = from_system(caught, words[0])
+    except MemoryError:
+        fault = NodeError("out of memory", "raise the job's memory limit")
     except KeyboardInterrupt:
         fault = Interrupted("interrupted", RESUME_HINTS.get(words[0]))
     sys.stderr.write(fault.report())

@@ -4,7 +4,7 @@ import os
 from typing import List
 
 from ..common import text
-from ..common.errors import SourceFault
+from ..common.errors import SourceFault, Unreadable, explained
 from ..common.safety import Directories
 from ..source.manifest import Manifest
 from .blocks import Block, is_chunk, places
@@ -102,10 +102,10 @@ class Reader:
         return SourceFault("`{}` {}".format(text.name(self._manifest.path(entry)), how))
 
     def _unreadable(self, entry: int, fault: OSError) -> SourceFault:
-        how = "cannot be read: {}".format(os.strerror(fault.errno or 0))
+        name = text.name(self._manifest.path(entry))
         if isinstance(fault, FileNotFoundError):
-            how = "vanished"
-        return SourceFault("`{}` {}".format(text.name(self._manifest.path(entry)), how))
+            return SourceFault("`{}` vanished".format(name))
+        return Unreadable("`{}` cannot be read: {}".format(name, explained(fault)))
 
     def close_file(self) -> None:
         """Close the large file that is kept open between its chunks."""

@@ -108,7 +108,10 @@ def how(parser: Parser) -> None:
         "--recheck", choices=CHECKS, default="sample", help="how a warm set is checked (sample)"
     )
     parser.add_argument(
-        "--sync", choices=("none", "set", "file"), default="none", help="wait for the disk (none)"
+        "--sync",
+        choices=("auto", "none", "set", "file"),
+        default="auto",
+        help="wait for the disk: never, before the set is published, after each block (auto: set with --keep cache)",
     )
     parser.add_argument(
         "--workers",

@@ -1,10 +1,12 @@
 """`stage`: copy one data set to this node, or with a host list to every node, complete and checked."""
 
+import argparse
 import os
 import sys
 from typing import List
 
-from ..common.errors import NoSpace
+from ..common.errors import NoSpace, system_errors
+from ..common.progress import Progress
 from ..transfer.staging import Staging
 from .options import stage as arguments
 
@@ -13,13 +15,14 @@ def main(argv: List[str]) -> None:
     """Run `stage`."""
     given = arguments(argv)
     os.umask(0)  # modes are set as the manifest has them; what is ours alone is made 0700 or 0600
-    staging = Staging(given)
+    progress = Progress(given.name, given.json, given.quiet, given.interval)
     try:
-        _run(staging)
+        with system_errors("cannot stage `{}` on {}".format(given.name, os.uname().nodename)):
+            _run(Staging(given, progress))
     except NoSpace as fault:
         if given.else_in_place is None:
             raise
-        _in_place(staging, fault)
+        _in_place(given, progress, fault)
 
 
 def _run(staging: Staging) -> None:
@@ -31,11 +34,11 @@ def _run(staging: Staging) -> None:
     chain.run(staging)
 
 
-def _in_place(staging: Staging, fault: NoSpace) -> None:
+def _in_place(given: argparse.Namespace, progress: Progress, fault: NoSpace) -> None:
     """Report that the set is read where it is."""
-    with open(staging.given.else_in_place, "w", encoding="utf-8") as file:
+    with open(given.else_in_place, "w", encoding="utf-8") as file:
         file.write(fault.message + "\n")
-    staging.progress.say("read in place: " + fault.message)
-    staging.progress.event("in place", why=fault.message, path=staging.given.source)
-    if not staging.given.json:
-        sys.stdout.write(staging.given.source + "\n")
+    progress.log("read in place: " + fault.message)
+    progress.event("in place", why=fault.message, path=given.source)
+    if not given.json:
+        sys.stdout.write(given.source + "\n")

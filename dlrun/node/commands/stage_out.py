@@ -173,7 +173,7 @@ class Out:
             return Totals(missing, files, board.total("bytes"), board.total("files"))
 
         try:
-            local.copy(task, self.worker_count, lambda: self.progress.look(totals), self.end)
+            local.copy(task, self.worker_count, lambda: self.progress.update(totals), self.end)
         except (SourceFault, local.DeadlineExceeded) as fault:
             return fault
         finally:
@@ -183,7 +183,7 @@ class Out:
     def _done(self) -> None:
         self.place.close()
         for note in self.notes:
-            self.progress.say(note)
+            self.progress.log(note)
         seconds = self.progress.seconds()
         self.progress.event(
             "done",
@@ -192,7 +192,7 @@ class Out:
             seconds=round(seconds, 3),
             notes=self.notes,
         )
-        self.progress.say("{} in {}".format(text.size(self.copied), text.seconds(seconds)))
+        self.progress.log("{} in {}".format(text.size(self.copied), text.seconds(seconds)))
         if not self.given.json:
             sys.stdout.write(os.fsdecode(self.place.path) + "\n")
 

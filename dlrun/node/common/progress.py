@@ -47,13 +47,13 @@ class Progress:
             with open(self._events, "a", encoding="ascii") as file:
                 file.write(line)
 
-    def say(self, line: str) -> None:
+    def log(self, line: str) -> None:
         """One line for people, unless they asked for JSON or for quiet."""
         if not self._json and not self._quiet:
             sys.stderr.write("{}: {}\n".format(self._name, line))
             sys.stderr.flush()
 
-    def look(self, totals: Callable[[], Totals]) -> None:
+    def update(self, totals: Callable[[], Totals]) -> None:
         """Report if it is time to."""
         now = time.monotonic()
         if now < self._next:
@@ -69,7 +69,7 @@ class Progress:
         if self._drawn:
             return
         percent = 100.0 * found.bytes_done / found.bytes if found.bytes else 100.0
-        self.say(
+        self.log(
             "{:.0f} %, {} of {}, {:,} of {}, {}/s{}".format(
                 percent,
                 text.size(found.bytes_done),

@@ -52,6 +52,17 @@ def on_block_device(descriptor: int) -> bool:
     return os.major(os.fstat(descriptor).st_dev) != 0
 
 
+def file_system(device: int, mounts: str = "/proc/self/mountinfo") -> str:
+    """The type of the file system of a device (st_dev), by the file of mounts; empty where that is not known."""
+    wanted = "{}:{}".format(os.major(device), os.minor(device))
+    with contextlib.suppress(OSError), open(mounts, encoding="utf-8", errors="replace") as file:
+        for line in file:
+            fields, _, rest = line.partition(" - ")
+            if fields.split()[2:3] == [wanted]:
+                return (rest.split() or [""])[0]
+    return ""
+
+
 def sync_file_system(descriptor: int) -> None:
     """Wait until everything written to a descriptor's file system is on its disk; all of them when in doubt."""
     library = _c()

@@ -8,7 +8,7 @@ from ..blocks.progress_board import SEEN
 from ..common.errors import NodeError, SourceFault
 from ..common.threads import in_thread
 from ..source.manifest import Manifest
-from ..transfer.local import source_changed
+from ..transfer.local import source_failed
 from . import shapes
 from .messages import JOINED, READY, Announcement
 from .state import State
@@ -101,4 +101,4 @@ async def read(state: State) -> None:
     workers.send_all({"do": "read"})
     await state.until(lambda: state.worker_events.count("read") >= worker_count)
     if state.faults:
-        raise source_changed(state.faults)
+        raise source_failed(state.faults)

@@ -64,7 +64,7 @@ class Member:
         """Continue without a node: those after it are now after this one."""
         state = self.state
         state.lost[node] = why
-        self.staging.progress.say("node {} ({}) is lost: {}".format(node, state.names[node], why))
+        self.staging.progress.log("node {} ({}) is lost: {}".format(node, state.names[node], why))
         self.staging.progress.event("lost", node=node, host=state.names[node], why=why)
         if state.workers:
             state.workers.send_all({"do": "drop", "node": node})
@@ -86,7 +86,7 @@ class Member:
     def _bypassed(self) -> None:
         """The others have continued without this node: it reads what it is missing by itself."""
         state = self.state
-        self.staging.progress.say("the other nodes continued without this one; it reads the rest by itself")
+        self.staging.progress.log("the other nodes continued without this one; it reads the rest by itself")
         for node in state.downstream.values():
             node.gone = True
         state.signal.notify()
@@ -175,7 +175,7 @@ class Member:
         if event == "failed" and not state.outcome.done():
             state.outcome.set_exception(disk_failed(message["message"], message["full"]))
         elif event == "faulty":
-            state.faults.append(message["message"])
+            state.faults.append((message["message"], message["unreadable"]))
         elif event == "lost-down" and message["node"] in state.downstream:
             state.downstream[message["node"]].broken(number, message["attempt"])
         elif event == "lost-up":
@@ -199,7 +199,7 @@ class Member:
         missing = len(prepared.task.blocks) if prepared.how == COPY else 0
         while missing:
             if state.leading:
-                self.staging.progress.look(totals)
+                self.staging.progress.update(totals)
             missing = board.plane(HERE).count(0)
             await asyncio.sleep(TICK if missing > LAST else NEAR)
         if prepared.build is not None:
@@ -215,7 +215,7 @@ class Member:
         if prepared.build is not None:
             build, digest = prepared.build, final.message["digest"]
             if digest is not None and digest != state.digest:
-                build.abandon()
+                staging.abandon()
                 # A published version may have given this copy the wrong blocks.
                 staging.area.discard(staging.area.directory, staging.name)
                 raise Damaged(
@@ -251,7 +251,7 @@ class Member:
                         state.names[node], why, part * 100
                     )
                 )
-            self.staging.progress.say("on {}".format(text.count(len(status.nodes), "node")))
+            self.staging.progress.log("on {}".format(text.count(len(status.nodes), "node")))
         return more
 
     def close(self) -> None:

@@ -10,11 +10,12 @@ from typing import Any, Callable, Coroutine, Dict, List, Optional
 
 from ..blocks.hashing import usable
 from ..blocks.progress_board import DONE as HERE
-from ..common.errors import NodeError
+from ..common.errors import from_system
 from ..common.safety import read_secret
 from ..network import hosts
 from ..network.link import Message
 from ..source.manifest import Manifest
+from ..transfer.local import Fault
 from ..transfer.staging import COPY, Prepared, Staging
 from ..transfer.task import Tokens
 from ..transfer.workers import Workers
@@ -71,7 +72,7 @@ class State:
         self.workers: Optional[Workers] = None
         self.tokens = Tokens()
         self.digest: Optional[str] = None
-        self.faults: List[str] = []
+        self.faults: List[Fault] = []
         self.worker_events: List[str] = []
         self.leading = False
         self.dealt = False
@@ -171,8 +172,11 @@ class State:
         """Run a part of the program; its failure ends the program."""
 
         def ended(task: "asyncio.Future[None]") -> None:
-            if not task.cancelled() and task.exception() and not self.outcome.done():
-                self.outcome.set_exception(task.exception() or NodeError("unknown"))
+            fault = None if task.cancelled() else task.exception()
+            if isinstance(fault, OSError):
+                fault = from_system(fault, "cannot stage `{}`".format(self.staging.given.name))
+            if fault is not None and not self.outcome.done():
+                self.outcome.set_exception(fault)
 
         task = asyncio.ensure_future(work)
         task.add_done_callback(ended)

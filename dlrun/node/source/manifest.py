@@ -36,6 +36,7 @@ class Manifest:
     names, parents (index into dirs), kinds, modes, sizes (bytes), mtimes (ns): one value an entry.
     links: targets of the symbolic links, in order; hard: for each hard link the entry that has the data.
     sparse: files with holes; xattrs: (entry, or -1 - directory; name; value).
+    ctimes (ns): when each entry of the source was last touched, in any way; empty where that is not known. Not part of `id`.
     digests: the hashes of all files in order, for a file cut into chunks one a chunk; b"" before they are known.
     info: where it came from and with which options; free for the caller, never part of `id`.
     """
@@ -50,6 +51,7 @@ class Manifest:
         self.parents, self.modes = array("I"), array("I")
         self.sizes, self.mtimes = array("q"), array("q")
         self.hard, self.sparse = array("I"), array("I")
+        self.ctimes = array("q")
         self.digests = b""
         self.digest_size = 0
         self.info: Dict[str, Any] = {}
@@ -99,6 +101,7 @@ class Manifest:
         columns = self._columns()
         identity = _identity(columns)
         columns["digests"] = self.digests
+        columns["ctimes"] = _little(self.ctimes).tobytes()
         head = {
             "id": identity,
             "entries": len(self.names),
@@ -181,6 +184,8 @@ def _filled(columns: Dict[str, bytes]) -> Manifest:
         column = getattr(found, name)
         column.frombytes(columns[name])
         setattr(found, name, _little(column))
+    found.ctimes.frombytes(columns.get("ctimes", b""))
+    found.ctimes = _little(found.ctimes)
     found.digests = columns["digests"]
     return found
 
@@ -189,6 +194,8 @@ def check(found: Manifest) -> None:
     """Damaged unless the columns fit together and every name, mode and link is one that may be written."""
     count = len(found.names)
     if {len(c) for c in (found.parents, found.kinds, found.modes, found.sizes, found.mtimes)} != {count}:
+        raise Damaged("the manifest's columns differ in length")
+    if len(found.ctimes) not in (0, count):
         raise Damaged("the manifest's columns differ in length")
     if {len(found.dir_modes), len(found.dir_mtimes)} != {len(found.dirs)}:
         raise Damaged("the manifest's directory columns differ in length")

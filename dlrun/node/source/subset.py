@@ -19,6 +19,7 @@ def subset(manifest: Manifest, wanted: Callable[[int], bool]) -> Manifest:
     made.dir_modes, made.dir_mtimes = manifest.dir_modes[:], manifest.dir_mtimes[:]
     targets, firsts = dict(manifest.link_targets()), dict(manifest.hard_links())
     places: Dict[int, int] = {}
+    columns = ["parents", "modes", "sizes", "mtimes"] + ["ctimes"] * bool(manifest.ctimes)
     for entry, kind in enumerate(manifest.kinds):
         if kind == HARD:
             if firsts[entry] not in places:
@@ -31,7 +32,7 @@ def subset(manifest: Manifest, wanted: Callable[[int], bool]) -> Manifest:
         places[entry] = len(made.names)
         made.names.append(manifest.names[entry])
         made.kinds.append(kind)
-        for column in ("parents", "modes", "sizes", "mtimes"):
+        for column in columns:
             getattr(made, column).append(getattr(manifest, column)[entry])
     made.sparse = array("I", [places[entry] for entry in manifest.sparse if entry in places])
     made.xattrs = [(places.get(i, i), k, v) for i, k, v in manifest.xattrs if i < 0 or i in places]

@@ -1,12 +1,28 @@
 """From a walk to a manifest: what is copied, what is refused, and the order in which it stands."""
 
+import errno
 import os
 import stat
 from typing import Dict, List, Tuple
 
 from ..common import text
-from ..common.errors import SourceFault
-from .listing import BLOCKS, DEVICE, INODE, MODE, MTIME, NLINK, SIZE, Findings, Listing, Status
+from ..common.errors import SourceFault, explained
+from ..common.system import file_system
+from .listing import (
+    BLOCKS,
+    CTIME,
+    DEVICE,
+    GROUP,
+    INODE,
+    MODE,
+    MTIME,
+    NLINK,
+    SIZE,
+    USER,
+    Findings,
+    Listing,
+    Status,
+)
 from .manifest import FILE, HARD, LINK, Manifest
 from .selection import Source
 from .walk import Options, Walk, join
@@ -24,28 +40,51 @@ def survey(source: Source, options: Options) -> Tuple[Manifest, Findings]:
     try:
         walk.run()
     except OSError as fault:
-        message = "the source `{}` cannot be read: {}".format(text.name(source.root), fault.strerror)
+        message = "the source `{}` cannot be read: {}".format(text.name(source.root), explained(fault))
         raise SourceFault(message, "seen from {}".format(os.uname().nodename)) from None
     made = _columns(walk)
+    walk.findings.unreadable += closed_files(walk)
     _refuse(walk.findings, options)
     if not made.names and (source.parts or source.include or source.exclude):
         message = "nothing in `{}` is selected".format(text.name(source.root))
         raise SourceFault(message, "check the glob and the filter")
     made.info["source"] = source.describe()
+    if file_system(os.stat(source.root).st_dev).startswith("fuse"):
+        made.ctimes = made.ctimes[:0]  # many make this time up, anew at every mount
     return made, walk.findings
+
+
+def closed_files(walk: Walk) -> List[Tuple[bytes, str]]:
+    """Files that this user may not read, by their modes; where a mode says no, the system is asked (ACLs may allow it)."""
+    user, groups = os.geteuid(), {os.getegid(), *os.getgroups()}
+    if user == 0:
+        return []
+    found: List[Tuple[bytes, str]] = []
+    for directory, listing in walk.listings.items():
+        for name, status in zip(listing.names, listing.statuses):
+            mode = status[MODE]
+            if mode & 0o444 == 0o444 or not stat.S_ISREG(mode):
+                continue
+            bit = 0o400 if status[USER] == user else 0o040 if status[GROUP] in groups else 0o004
+            path = join(directory, name)
+            if not mode & bit and not os.access(join(walk.root, path), os.R_OK, effective_ids=True):
+                found.append((path, os.strerror(errno.EACCES)))
+    return found
 
 
 def _refuse(findings: Findings, options: Options) -> None:
     if findings.unreadable:
         first = findings.unreadable[0]
-        message = "{} cannot be read: {} ({})".format(
-            text.count(len(findings.unreadable), "entry of the source").replace("sources", "source"),
+        count = len(findings.unreadable)
+        message = "{:,} {} of the source cannot be read: {} ({})".format(
+            count,
+            "entry" if count == 1 else "entries",
             text.some([path for path, _ in findings.unreadable]),
             first[1],
         )
         raise SourceFault(
             message,
-            "mend it, or leave it out with --exclude",
+            "make it readable, or leave it out with --exclude",
         )
     if options.skip_special:
         return
@@ -69,6 +108,8 @@ def _columns(walk: Walk) -> Manifest:
         listing = walk.listings[directory]
         listing.sort()
         made.dir_modes.append(listing.status[MODE] & 0o777)
+        if listing.status[MODE] & 0o7000:
+            walk.findings.directories.append(directory or b".")
         made.dir_mtimes.append(listing.status[MTIME])
         _attributes(made, walk, -1 - number, directory)
         if _plain(listing) and not walk.xattrs:
@@ -96,6 +137,7 @@ def _add_plain(made: Manifest, number: int, listing: Listing) -> None:
     made.parents.extend([number] * count)
     made.modes.extend([s[MODE] & 0o777 for s in listing.statuses])
     made.sizes.extend([s[SIZE] for s in listing.statuses])
+    made.ctimes.extend([s[CTIME] for s in listing.statuses])
     made.mtimes.extend([s[MTIME] for s in listing.statuses])
 
 
@@ -135,6 +177,7 @@ def _add_entry(
     made.modes.append(mode & 0o777)
     made.sizes.append(size)
     made.mtimes.append(status[MTIME])
+    made.ctimes.append(status[CTIME])
 
 
 def _attributes(made: Manifest, walk: Walk, entry: int, path: bytes) -> None:
@@ -156,6 +199,10 @@ def not_kept(findings: Findings, options: Options) -> List[str]:
         lines.append("left out, neither file nor link: " + text.some(findings.special))
     if findings.privileged:
         lines.append("set-user-id, set-group-id and sticky bits stripped: " + text.some(findings.privileged))
+    if findings.directories:
+        lines.append(
+            "set-group-id and sticky bits of directories not kept: " + text.some(findings.directories)
+        )
     if findings.outside:
         lines.append("links that lead out of the data set, kept as they are: " + text.some(findings.outside))
     if findings.attributes:

@@ -61,7 +61,7 @@ class Walk:
         self.xattrs: Dict[bytes, List[Tuple[bytes, bytes]]] = {}
         self.findings = Findings()
         self.options = options
-        self._root, self._chooser = source.root, Chooser(source)
+        self.root, self._chooser = source.root, Chooser(source)
         self._jobs: List[_Job] = []
         self._drawn = 0
         self._busy = 0
@@ -75,7 +75,7 @@ class Walk:
 
     def run(self) -> None:
         """Walk everything; OSError when the root itself cannot be read."""
-        os.stat(self._root)
+        os.stat(self.root)
         self._work_off([(b"", None)])
 
     def _work_off(self, jobs: List[_Job]) -> None:
@@ -149,7 +149,7 @@ class Walk:
         self.findings.slow |= slow
 
     def _path(self, relative: bytes) -> bytes:
-        return self._root + b"/" + relative if relative else self._root
+        return self.root + b"/" + relative if relative else self.root
 
     def _help(self) -> None:
         while True:

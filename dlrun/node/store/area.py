@@ -134,11 +134,13 @@ class Area(Place):
             return
         os.close(old)
         if system.exchange(self.control, b"part." + name, self.directory, name):
-            self.discard(self.control, b"part." + name)
+            with contextlib.suppress(OSError):  # the next run clears it
+                self.discard(self.control, b"part." + name)
         else:
             trash = self.to_trash(self.directory, name)
             os.rename(b"part." + name, name, src_dir_fd=self.control, dst_dir_fd=self.directory)
-            remove_tree(self.control, trash)
+            with contextlib.suppress(OSError):
+                remove_tree(self.control, trash)
 
     def to_trash(self, directory: int, name: bytes) -> bytes:
         """Take a name away in one step; what it named stands in the control directory under the name returned."""

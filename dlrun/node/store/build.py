@@ -37,11 +37,28 @@ def note(directory: int, manifest: Manifest, hasher: Hasher, strategy: str) -> N
     write_file(directory, _BOOT, boot().encode("ascii"))
 
 
+def on_disk(directory: int, manifest: Manifest) -> bool:
+    """Whether no power cut can have harmed what was written: the disk was waited for, or the node has not booted since."""
+    if manifest.info.get("complete") and manifest.info.get("synced"):
+        return True
+    written = opened(directory, _BOOT, os.O_RDONLY)
+    if written is None:
+        return False
+    with os.fdopen(written, encoding="ascii") as file:
+        return file.read() == boot()
+
+
+def confirm(directory: int) -> None:
+    """Note that a published set was read back just now and is good."""
+    write_file(directory, _BOOT, boot().encode("ascii"))
+    os.utime(MANIFEST, dir_fd=directory)
+
+
 class Build:
     """The part directory of a set, and what of it is done; the caller holds the set's lock.
 
     `kept` are the blocks that an earlier run had copied and that are still good, with their hashes; strategy is
-    copy (files as they are) or pack (one tar file).
+    copy (files as they are) or pack (one tar file); verify: read back what is kept.
     """
 
     def __init__(
@@ -52,8 +69,9 @@ class Build:
         blocks: Blocks,
         hasher: Hasher,
         strategy: str = "copy",
+        verify: bool = False,
     ) -> None:
-        self.place, self.name = place, name
+        self.place, self.name, self._verify = place, name, verify
         self.manifest, self.blocks, self.hasher = manifest, blocks, hasher
         self.identity = manifest.id()
         self.directory = place.part(name)
@@ -77,11 +95,7 @@ class Build:
             return {}  # equal sizes and times prove nothing about another source's files
         if self.layout.strategy == "pack" and earlier.manifest.id() != self.identity:
             return {}  # everything has another place in another tar file
-        same_boot = opened(directory, _BOOT, os.O_RDONLY)
-        verify = True
-        if same_boot is not None:
-            with os.fdopen(same_boot, encoding="ascii") as file:
-                verify = file.read() != boot()
+        verify = self._verify or not on_disk(directory, earlier.manifest)
         return resume.keep(earlier, there, self.manifest, self.blocks, verify)
 
     def _inherit(self) -> Dict[int, bytes]:
@@ -168,12 +182,16 @@ class Build:
 
     def publish(self, sync: bool) -> None:
         """Write the manifest with the hashes and give the set its name; `sync` waits for the disk before and after."""
-        self.manifest.info = dict(self.manifest.info, complete=True)
+        self.manifest.info = dict(self.manifest.info, complete=True, synced=sync)
         write_file(self.directory, MANIFEST, self.manifest.pack())
         journal.remove(self.directory)
         if sync:
             sync_file_system(self.directory)
         self.place.publish(self.name)
+        with contextlib.suppress(
+            OSError
+        ):  # an older version went, and with it a name of the files that both had
+            os.utime(MANIFEST, dir_fd=self.directory)
         if sync:
             os.fsync(self.place.directory)
 

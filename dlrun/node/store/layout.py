@@ -4,6 +4,7 @@ A form makes room for the blocks, gives every thread a reader and a writer of th
 run's files are still there, and completes the tree.
 """
 
+import contextlib
 import os
 import stat
 from typing import List, Optional, Set, Tuple, Union
@@ -109,6 +110,8 @@ class TarLayout:
 
     def begin(self) -> None:
         """Make the file in its full size, with its space reserved; NoSpace when it does not fit."""
+        with contextlib.suppress(FileNotFoundError):
+            os.chmod(self.names[0], 0o600, dir_fd=self.root)  # it may have been finished before a kill
         tree.make_empty(self.root, self.names[0], self.tar_map.size, not self.manifest.sparse)
         self._kept_open = open_tar(self.root, self.names[0], os.O_RDONLY)
         self._made = identity(os.fstat(self._kept_open))
@@ -143,8 +146,8 @@ class TarLayout:
         with os.fdopen(os.open(self.names[1], flags, 0o600, dir_fd=self.root), "wb") as file:
             file.write(self.tar_map.index())
         for name in self.names:
-            os.chmod(name, self.manifest.dir_modes[0] & 0o666, dir_fd=self.root)
-        os.chmod(b".", self.manifest.dir_modes[0], dir_fd=self.root)
+            os.chmod(name, self.manifest.dir_modes[0] & 0o444, dir_fd=self.root)  # readers write nothing here
+        os.chmod(b".", self.manifest.dir_modes[0] & 0o555, dir_fd=self.root)
         return (
             ["attributes of {}".format(text.count(len(self.manifest.xattrs), "file"))]
             if self.manifest.xattrs

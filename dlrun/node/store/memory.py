@@ -4,21 +4,11 @@ A file in a tmpfs (tmpfs(5), /dev/shm) is memory. Its size says what it may hold
 count for the job that writes them, whose limit is that of its control group.
 """
 
-import os
 from typing import Dict, Iterator, Optional
 
 KINDS = ("tmpfs", "ramfs")
+"""File systems that are memory."""
 _UNLIMITED = 1 << 62  # bytes; version 1 of control groups writes a number as large for no limit
-
-
-def backed(device: int, mountinfo: str) -> bool:
-    """Whether a device (st_dev) is memory, by /proc/self/mountinfo."""
-    wanted = "{}:{}".format(os.major(device), os.minor(device))
-    for line in mountinfo.splitlines():
-        fields, _, rest = line.partition(" - ")
-        if fields.split()[2:3] == [wanted]:
-            return rest.split()[:1] != [] and rest.split()[0] in KINDS
-    return False
 
 
 def free(proc: str = "/proc", groups: str = "/sys/fs/cgroup") -> Optional[int]:

@@ -1,31 +1,50 @@
 """Read a copy back and compare it with its manifest's hashes."""
 
-from typing import List
+from typing import Container, List, Set
 
-from ..blocks.blocks import Blocks
+from ..blocks.blocks import Block, Blocks, is_chunk
 from ..blocks.buffer import SLACK, BufferPool
 from ..blocks.hashing import Hasher
 from ..common import text
 from ..common.errors import Damaged, SourceFault
 from ..source.manifest import Manifest
-from .layout import Layout
+from .layout import AnyReader, Layout
 from .resume import split
 
 
-def verify(layout: Layout, manifest: Manifest, blocks: Blocks, hasher: Hasher) -> None:
-    """Damaged, naming the files, when one is missing, has another size or time, or another hash."""
+def damaged(
+    layout: Layout, manifest: Manifest, blocks: Blocks, hasher: Hasher, ignore: Container[int] = ()
+) -> List[bytes]:
+    """The files that are missing, or have another size or hash than the manifest says, but for entries to ignore."""
     digests = split(manifest, blocks, hasher.size)
     reader = layout.reader(hasher)
     view = BufferPool(1).take()
-    wrong: List[bytes] = []
+    wrong: Set[int] = set()
     for number, block in enumerate(blocks):
-        try:
-            good = reader.read(block, view[: block.length + SLACK]) == digests[number]
-        except SourceFault:
-            good = False
-        if not good:
-            wrong.append(manifest.path(block.first))
+        if _good(reader, block, view, digests[number]):
+            continue
+        if is_chunk(block, manifest):
+            wrong.add(block.first)
+            continue
+        for place in range(block.many):
+            entry, size = block.first + place, hasher.size
+            one = Block(entry, 1, 0, manifest.sizes[entry])
+            if not _good(reader, one, view, digests[number][place * size : (place + 1) * size]):
+                wrong.add(entry)
     reader.close()
+    return sorted(manifest.path(entry) for entry in wrong if entry not in ignore)
+
+
+def _good(reader: AnyReader, block: Block, view: memoryview, digests: bytes) -> bool:
+    try:
+        return reader.read(block, view[: block.length + SLACK]) == digests
+    except (SourceFault, OSError):
+        return False
+
+
+def verify(layout: Layout, manifest: Manifest, blocks: Blocks, hasher: Hasher) -> None:
+    """Damaged, naming the files, when the copy is not what the manifest says."""
+    wrong = damaged(layout, manifest, blocks, hasher)
     if wrong:
-        message = "the copy differs from its manifest in blocks that begin with {}".format(text.some(wrong))
+        message = "the copy differs from its manifest: {}".format(text.some(wrong))
         raise Damaged(message)

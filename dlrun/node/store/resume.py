@@ -91,15 +91,20 @@ def _entries(block: Block) -> Iterator[int]:
 
 def _origin(old: Manifest, new: Manifest) -> Dict[int, int]:
     """For each file of the new manifest the same file in the old one, when nothing about it has changed."""
+    touched = bool(
+        old.ctimes and new.ctimes
+    )  # whether it is known which files were rewritten with their old time
     if old.id() == new.id():
-        return {entry: entry for entry in range(len(new.names))}
+        return {e: e for e in range(len(new.names)) if not touched or old.ctimes[e] == new.ctimes[e]}
     if old.xattrs or new.xattrs:  # seldom: not worth comparing
         return {}
     places = {old.path(entry): entry for entry, kind in enumerate(old.kinds) if kind == FILE}
     found: Dict[int, int] = {}
     for entry, kind in enumerate(new.kinds):
         before = places.get(new.path(entry)) if kind == FILE else None
-        if before is not None and _facts(old, before) == _facts(new, entry):
+        if before is None or _facts(old, before) != _facts(new, entry):
+            continue
+        if not touched or old.ctimes[before] == new.ctimes[entry]:
             found[entry] = before
     return found
 
@@ -119,7 +124,7 @@ def _unharmed(hasher: Hasher, layout: Layout, blocks: Blocks, found: Dict[int, b
         try:
             if reader.read(blocks[number], view) == digests:
                 good[number] = digests
-        except SourceFault:
+        except (SourceFault, OSError):
             continue
     reader.close()
     return good

@@ -5,6 +5,7 @@ from typing import Optional
 
 from ..common import text
 from ..common.errors import NoSpace
+from ..common.system import file_system
 from ..source.manifest import Manifest
 from . import memory
 
@@ -32,11 +33,7 @@ def free(descriptor: int) -> int:
 
 def in_memory(descriptor: int) -> bool:
     """Whether what a descriptor names is memory."""
-    try:
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="replace") as file:
-            return memory.backed(os.fstat(descriptor).st_dev, file.read())
-    except OSError:
-        return False
+    return file_system(os.fstat(descriptor).st_dev) in memory.KINDS
 
 
 def free_files(descriptor: int) -> Optional[int]:

@@ -1,22 +1,27 @@
 """Recognise a published data set in less than a tenth of a second, without reading its data.
 
-The manifest must name the same source and options; every directory of the source and of the copy must have the
-time that the manifest says, so that no entry came, went or was renamed, and so must a sample of the files.
+The manifest must name the same source and options; every directory of the source must have the time that the
+manifest says, so that no entry came, went or was renamed. Files of source and copy are looked at: size, time, and
+whether they were touched since, which a program cannot undo.
 """
 
+import heapq
 import os
 import stat
-from typing import Any, Dict, Optional
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from ..common.errors import Damaged
-from ..common.safety import opened
+from ..common.safety import LIST, opened
 from ..source import manifest as manifests
 from ..source.manifest import FILE, Manifest
 from .area import Area
+from .build import confirm, on_disk
 from .resume import MANIFEST, TREE
 from .tarball import TarMap
+from .tree import check_names
 
-SAMPLE = 200  # files looked at, spread over the set; another offset every time
+SAMPLE = 200  # files looked at, spread over the set, another offset every time; and as many that changed last
+FEW = 1000  # a set of so many entries is looked at as a whole
 CHECKS = ("sample", "all", "none")
 
 
@@ -43,51 +48,145 @@ def alike(found: Manifest, wanted: Dict[str, Any]) -> bool:
     return all(found.info.get(key) == value for key, value in wanted.items())
 
 
-def unchanged(root: bytes, found: Manifest, check: str, copy: bool) -> bool:
-    """Whether the tree at `root` (the source, or our copy of it) still is what the manifest says.
+def source_unchanged(root: bytes, found: Manifest, check: str) -> bool:
+    """Whether the source at `root` still is what the manifest says.
 
     `check`: sample, all (every file is looked at) or none (always true).
     """
     if check == "none":
         return True
     prefix = root + b"/"
+    status_of = os.stat if found.info.get("follow") else os.lstat
     try:
         for path, mtime in zip(found.dirs, found.dir_mtimes):
             status = os.lstat(prefix + path) if path else os.stat(root)
             if status.st_mtime_ns != mtime or not stat.S_ISDIR(status.st_mode):
                 return False
-        count = len(found.names)
-        step = 1 if check == "all" else max(1, count // SAMPLE)
-        status_of = os.lstat if copy or not found.info.get("follow") else os.stat
-        for entry in range(int.from_bytes(os.urandom(4), "little") % step, count, step):
-            if found.kinds[entry] == FILE:
-                status = status_of(prefix + found.path(entry))
-                if status.st_size != found.sizes[entry] or status.st_mtime_ns != found.mtimes[entry]:
-                    return False
+        for entry in looked_at(found, check):
+            status = status_of(prefix + found.path(entry))
+            if status.st_size != found.sizes[entry] or status.st_mtime_ns != found.mtimes[entry]:
+                return False
+            if found.ctimes and status.st_ctime_ns != found.ctimes[entry]:
+                return False  # rewritten with its old time, or its mode or owner changed
     except OSError:
         return False
     return True
 
 
-def is_warm(area: Area, name: bytes, wanted: Dict[str, Any], source: bytes, check: str) -> Optional[Manifest]:
-    """The manifest of a published set that can be used as it is, or None."""
-    found = load(area, name)
-    if found is None or not alike(found, wanted):
-        return None
-    if not unchanged(source, found, check, copy=False):
-        return None
-    return found if copy_unchanged(area, name, found, str(found.info["strategy"]), check) else None
+def looked_at(found: Manifest, check: str) -> List[int]:
+    """The files to look at: all of a set of few, else a sample and those that changed last, which change again first."""
+    count = len(found.names)
+    if check == "none":
+        return []
+    if check == "all" or count <= FEW:
+        entries: Iterable[int] = range(count)
+    else:
+        step = count // SAMPLE
+        spread = range(int.from_bytes(os.urandom(4), "little") % step, count, step)
+        entries = sorted({*spread, *found.info.get("latest", [])})
+    return [entry for entry in entries if found.kinds[entry] == FILE]
 
 
-def copy_unchanged(area: Area, name: bytes, found: Manifest, strategy: str, check: str) -> bool:
-    """Whether our copy is what a manifest says: the files, or for a packed set the size of the tar file."""
+def latest(found: Manifest) -> List[int]:
+    """The files of a large set that changed last, for its `info`."""
+    if len(found.names) <= FEW:
+        return []
+    return heapq.nlargest(SAMPLE, range(len(found.names)), key=found.mtimes.__getitem__)
+
+
+class Look(NamedTuple):
+    """What a look at a published copy found, as paths.
+
+    changed: files that are missing or differ; added: files beside the data, by readers; locks: files that readers
+    write (LMDB's `lock.mdb`); touched: whether a file may have been rewritten with its old time.
+    """
+
+    changed: List[bytes]
+    added: List[bytes]
+    locks: List[bytes]
+    touched: bool
+
+
+def look(area: Area, name: bytes, found: Manifest, strategy: str, check: str) -> Look:
+    """Look at our published copy without reading its data."""
     root = tree_path(area, name)
-    if strategy != "pack":
-        return unchanged(root, found, check, copy=True)
     try:
-        return os.lstat(root + b"/" + name + b".tar").st_size == TarMap(found).size
+        before = os.lstat(os.path.dirname(root) + b"/" + MANIFEST).st_ctime_ns
+        if strategy == "pack":
+            return _look_at_tar(root + b"/" + name + b".tar", found, before)
+        missing, added = _names(root, found) if check != "none" else ([], [])
+        return _look_at_files(root, found, check, before, missing, added)
     except OSError:
+        return Look([name], [], [], False)
+
+
+def _look_at_tar(path: bytes, found: Manifest, before: int) -> Look:
+    status = os.lstat(path)
+    changed = [os.path.basename(path)] if status.st_size != TarMap(found).size else []
+    return Look(changed, [], [], status.st_ctime_ns > before)
+
+
+def _names(root: bytes, found: Manifest) -> Tuple[List[bytes], List[bytes]]:
+    """The names that are missing in directories which have another time, and those that are there besides."""
+    times = [
+        os.lstat(root + b"/" + path if path else root).st_mtime_ns == mtime
+        for path, mtime in zip(found.dirs, found.dir_mtimes)
+    ]
+    if all(times):
+        return [], []
+    descriptor = os.open(root, LIST)
+    try:
+        return check_names(descriptor, found)
+    finally:
+        os.close(descriptor)
+
+
+def _look_at_files(
+    root: bytes, found: Manifest, check: str, before: int, missing: List[bytes], added: List[bytes]
+) -> Look:
+    changed, locks, touched = missing, [], False
+    for entry in looked_at(found, check):
+        path = found.path(entry)
+        try:
+            status = os.lstat(root + b"/" + path)
+        except FileNotFoundError:
+            status = None
+        if is_lock(path):
+            if status is None or status.st_mtime_ns != found.mtimes[entry]:
+                locks.append(path)
+        elif status is None or (status.st_size, status.st_mtime_ns) != (
+            found.sizes[entry],
+            found.mtimes[entry],
+        ):
+            changed.append(path)
+        elif status.st_ctime_ns > before:
+            touched = True
+    return Look(sorted({path for path in changed if not is_lock(path)}), added, locks, touched)
+
+
+def is_lock(path: bytes) -> bool:
+    """Whether a file is one that readers of the data write: LMDB notes its readers in `lock.mdb` or `NAME-lock`."""
+    leaf = path.rpartition(b"/")[2]
+    return leaf == b"lock.mdb" or leaf.endswith((b".mdb-lock", b".lmdb-lock"))
+
+
+def is_trusted(area: Area, name: bytes, found: Manifest) -> bool:
+    """Whether a published set is known to have survived the last power cut."""
+    directory = area.published(name)
+    if directory is None:
         return False
+    try:
+        return on_disk(directory, found)
+    finally:
+        os.close(directory)
+
+
+def confirmed(area: Area, name: bytes) -> None:
+    """Note that a published set was read back just now and is good."""
+    directory = area.published(name)
+    if directory is not None:
+        confirm(directory)
+        os.close(directory)
 
 
 def tree_path(area: Area, name: bytes) -> bytes:

@@ -1,6 +1,7 @@
 """`stage`: bring one data set to this node, or with a host list to every node, complete and checked."""
 
 import argparse
+import contextlib
 import os
 import re
 import sys
@@ -10,7 +11,7 @@ from ..blocks import hashing
 from ..blocks.blocks import Blocks
 from ..blocks.progress_board import DONE, ProgressBoard
 from ..common import text
-from ..common.errors import Damaged, NodeError, NoSpace, SourceFault, Usage
+from ..common.errors import Damaged, NodeError, NoSpace, SourceFault, Usage, system_errors
 from ..common.progress import Progress, Totals
 from ..common.safety import LIST
 from ..common.system import usable_cores
@@ -23,7 +24,7 @@ from ..store import eviction, space, uses, warm
 from ..store.area import Area, Lock, set_name
 from ..store.build import Build
 from ..store.layout import layout_of
-from ..store.read_back import verify
+from ..store.read_back import damaged, verify
 from . import local, rate_limit
 from .task import Task
 
@@ -59,16 +60,19 @@ class Prepared(NamedTuple):
 class Staging:
     """One `stage` command on one node: its arguments made into what the steps need."""
 
-    def __init__(self, given: argparse.Namespace) -> None:
-        self.given = given
+    def __init__(self, given: argparse.Namespace, progress: Progress) -> None:
+        self.given, self.progress = given, progress
         self.name = set_name(given.name)
         self.hasher = hashing.hasher(given.hash)
         self.walk = Options(given.links == "follow", given.skip_special, not given.no_xattrs)
-        self.progress = Progress(given.name, given.json, given.quiet, given.interval)
         self.area = Area(given.to, shared=given.shared)
         self.worker_count = given.worker_count or max(1, min(MOST_WORKERS, usable_cores()))
         self.layout_name = "pack" if given.strategy == "pack" else "copy"
+        self.sync = given.sync
+        if given.sync == "auto":  # what is kept must survive a power cut; what is not is gone then anyway
+            self.sync = "set" if given.keep == "cache" else "none"
         self.notes: List[str] = []
+        self.changed: List[bytes] = []  # files of the published copy that are not what they should be
         self.slow = False  # whether the walk found the source slow
         eviction.tidy(self.area)
         self.part: Optional[Tuple[int, int, str]] = None
@@ -98,7 +102,7 @@ class Staging:
         return self._lock is not None
 
     def _waiting(self) -> None:
-        self.progress.say("another job is copying it; waiting")
+        self.progress.log("another job is copying it; waiting")
         self.progress.event("waiting")
 
     def find(self, whole: bool = False) -> Manifest:
@@ -109,8 +113,9 @@ class Staging:
         source = self.source()
         wanted = self.wanted(source)
         if not (whole and self.part):
-            found = warm.is_warm(self.area, self.name, wanted, source.root, self.given.recheck)
-            if found is not None:
+            found = warm.load(self.area, self.name)
+            known = found is not None and warm.alike(found, wanted)
+            if known and found is not None and warm.source_unchanged(source.root, found, self.given.recheck):
                 self._expected(found.size())
                 return found
         manifest, findings = survey.survey(source, self.walk)
@@ -118,6 +123,9 @@ class Staging:
         manifest.info.update(wanted)
         self._expected(manifest.size())
         self.notes += survey.not_kept(findings, self.walk)
+        if not manifest.files():
+            self.notes.append("the source `{}` holds no files".format(self.given.source))
+        manifest.info["latest"] = warm.latest(manifest)
         return manifest if whole else self.part_of(manifest)
 
     def _expected(self, found: int) -> None:
@@ -127,7 +135,7 @@ class Staging:
             message = "the source `{}` has {}, not the {} that were expected".format(
                 self.given.source, text.size(found), text.size(wanted)
             )
-            raise SourceFault(message, "is it complete? else mend the size that is given")
+            raise SourceFault(message, "check that the source is complete; if it is, correct the size")
 
     def part_of(self, manifest: Manifest) -> Manifest:
         """This node's shard of a data set, or all of it."""
@@ -150,29 +158,73 @@ class Staging:
         return Prepared(COPY, self.task(manifest, blocks, board, build), build.missing(), build)
 
     def _is_warm(self, manifest: Manifest) -> bool:
+        """Whether the published copy is this set; `changed` is what of it is not."""
         found = warm.load(self.area, self.name)
         if found is None or not warm.alike(found, {"hash": self.hasher.name, "strategy": self.layout_name}):
             return False
-        check = self.given.recheck
-        return found.id() == manifest.id() and warm.copy_unchanged(
-            self.area, self.name, manifest, self.layout_name, check
-        )
+        if found.id() != manifest.id() or (manifest.ctimes and found.ctimes != manifest.ctimes):
+            return False
+        look = warm.look(self.area, self.name, found, self.layout_name, self.given.recheck)
+        trusted = warm.is_trusted(self.area, self.name, found)
+        self.changed = look.changed
+        if not self.changed and (self.given.verify or look.touched or not trusted):
+            self.changed = self._read_back(found, trusted)
+        if self.changed:
+            return False
+        if look.added:
+            self.notes.append("files beside the data, made by its readers: " + text.some(look.added))
+        if look.locks:
+            self.notes.append("written by readers of the data: " + text.some(look.locks))
+        return True
+
+    def _read_back(self, found: Manifest, trusted: bool) -> List[bytes]:
+        """The files of the published copy that do not have their hash; all where there are no hashes to trust."""
+        if not trusted:
+            self.progress.log("the node has booted since this was copied; reading it back")
+        if not found.digest_size and not trusted:
+            return [self.name]
+        blocks, tree = Blocks(found), os.open(warm.tree_path(self.area, self.name), LIST)
+        try:
+            layout = layout_of(self.layout_name, tree, found, blocks, self.name)
+            locks = {e for e in range(len(found.names)) if warm.is_lock(found.names[e])}
+            wrong = damaged(layout, found, blocks, self.hasher, locks)
+        finally:
+            os.close(tree)
+        if not wrong:
+            warm.confirmed(self.area, self.name)
+        return wrong
 
     def _begin(self, manifest: Manifest, blocks: Blocks) -> Build:
         self.check_unused()
-        build = Build(self.area, self.name, manifest, blocks, self.hasher, self.layout_name)
+        manifest.digests, manifest.digest_size = (
+            b"",
+            0,
+        )  # those of an earlier copy prove nothing about this one
+        verify_kept = self.given.verify or bool(self.changed)
         try:
-            try:
-                self._room(build)
-            except NoSpace:
-                if not self._make_way(build):
-                    raise
-                self._room(build)
-            build.begin()
+            with system_errors(self._doing()):
+                build = Build(
+                    self.area, self.name, manifest, blocks, self.hasher, self.layout_name, verify_kept
+                )
+                try:
+                    self._room(build)
+                except NoSpace:
+                    if not self._make_way(build):
+                        raise
+                    self._room(build)
+                build.begin()
         except NoSpace:
-            build.abandon()
+            self.abandon()
             raise
         return build
+
+    def _doing(self) -> str:
+        return "cannot stage `{}` on {}".format(self.given.name, os.uname().nodename)
+
+    def abandon(self) -> None:
+        """Remove what was built: the space is needed, or it is damaged. The published version stays."""
+        with contextlib.suppress(OSError):  # what is left the next run clears
+            self.area.discard(self.area.control, b"part." + self.name)
 
     def _room(self, build: Build) -> None:
         """Evict other sets until what is missing fits; NoSpace when it does not."""
@@ -200,8 +252,12 @@ class Staging:
         """NodeError when another job uses the published version of this set, which is out of date."""
         others = uses.users(self.area, self.name, self.given.job)
         if others:
-            message = "`{}` is out of date and in use by job {}".format(self.given.name, ", ".join(others))
-            raise NodeError(message, "stage the new version under another name")
+            users = "in use by job {}".format(", ".join(others))
+            message = "`{}` is out of date and {}".format(self.given.name, users)
+            if self.changed:
+                what = text.some(self.changed)
+                message = "the copy of `{}` was changed ({}) and is {}".format(self.given.name, what, users)
+            raise NodeError(message, "stage it under another name, or wait for that job's end")
 
     def task(
         self, manifest: Manifest, blocks: Blocks, board: ProgressBoard, build: Optional[Build] = None
@@ -223,7 +279,7 @@ class Staging:
             build.layout if build else layout_of(self.layout_name, tree, manifest, blocks, self.name),
             directory,
             follow=self.walk.follow,
-            sync=self.given.sync == "file",
+            sync=self.sync == "file",
             rate=float(self.given.rate),
             slow=self.slow,
             write=not relay,
@@ -239,13 +295,14 @@ class Staging:
     def publish(self, build: Build) -> None:
         """Complete the set, check it if asked, and give it its name; a copy found damaged is removed."""
         try:
-            self.notes += build.complete()
-            if self.given.verify:
-                verify(build.layout, build.manifest, build.blocks, self.hasher)
-        except Damaged:
-            build.abandon()  # the next run would believe its journal
+            with system_errors(self._doing()):
+                self.notes += build.complete()
+                if self.given.verify:
+                    verify(build.layout, build.manifest, build.blocks, self.hasher)
+                build.publish(self.sync != "none")
+        except (Damaged, NoSpace):
+            self.abandon()  # the next run would believe its journal
             raise
-        build.publish(self.given.sync != "none")
 
     def alone(self) -> None:
         """Stage on this node alone."""
@@ -263,11 +320,11 @@ class Staging:
                 return Totals(missing, files, board.total("bytes"), board.total("files"))
 
             try:
-                local.copy(prepared.task, self.worker_count, lambda: self.progress.look(totals))
+                local.copy(prepared.task, self.worker_count, lambda: self.progress.update(totals))
+                prepared.build.take_hashes()
             except NoSpace:
-                prepared.build.abandon()
+                self.abandon()
                 raise
-            prepared.build.take_hashes()
             self.publish(prepared.build)
         self.done(manifest, prepared, **more)
 
@@ -280,7 +337,7 @@ class Staging:
             uses.touch(self.area, self.name)
         place, seconds = self.area.place(self.name), self.progress.seconds()
         for note in self.notes:
-            self.progress.say(note)
+            self.progress.log(note)
         details = {
             "path": place,
             "how": prepared.how if prepared.how != COPY else "copied",
@@ -293,7 +350,7 @@ class Staging:
             "notes": self.notes,
         }
         self.progress.event("done", **dict(details, **more))
-        self.progress.say(
+        self.progress.log(
             "{} in {}: {}, {}".format(
                 details["how"],
                 text.seconds(seconds),

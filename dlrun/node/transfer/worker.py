@@ -7,7 +7,6 @@ this one what it has not; `drop` a node. It reports what it cannot do. When that
 
 import array
 import contextlib
-import errno
 import fcntl
 import json
 import os
@@ -21,7 +20,7 @@ from ..blocks.buffer import SLACK, BlockBuffer, BufferPool
 from ..blocks.journal import Journal
 from ..blocks.progress_board import DONE, SEEN, TAKEN
 from ..blocks.reader import Reader
-from ..common.errors import Damaged, SourceFault
+from ..common.errors import Damaged, SourceFault, Unreadable, explained, is_full
 from ..network import wire
 from .read_blocks import BlockReaders
 from .receive_blocks import Receiver
@@ -80,8 +79,7 @@ class Worker:
     def failed(self, fault: BaseException) -> None:
         """Report what ends this node's part."""
         if isinstance(fault, OSError):
-            full = fault.errno in (errno.ENOSPC, errno.EDQUOT)
-            self.say("failed", message=os.strerror(fault.errno or 0), full=full)
+            self.say("failed", message=explained(fault), full=is_full(fault))
         else:
             self.say("failed", message=str(fault) or type(fault).__name__, full=False)
 
@@ -94,7 +92,7 @@ class Worker:
         """Read the tokens' blocks until there are none left."""
 
         def complain(fault: SourceFault) -> None:
-            self.say("faulty", message=fault.message)
+            self.say("faulty", message=fault.message, unreadable=isinstance(fault, Unreadable))
 
         try:
             BlockReaders(

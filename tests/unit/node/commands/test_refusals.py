@@ -166,11 +166,11 @@ def test_a_source_unreadable_in_part_is_told_and_nothing_published(open_path):
     )
     found = as_nobody(*arguments)
     assert found.returncode == 1
-    assert "`shut` (Permission denied)" in found.stderr
+    assert "2 entries of the source cannot be read: `shut`, `bad` (Permission denied)" in found.stderr
     os.chmod(open_path + "/source/shut", 0o755)
     found = as_nobody(*arguments)
     assert found.returncode == 1
-    assert "`bad` cannot be read: Permission denied" in found.stderr
+    assert "1 entry of the source cannot be read: `bad` (Permission denied)" in found.stderr
     assert os.listdir(open_path + "/home/node") == [".dlrun"]
     assert as_nobody(*arguments, "--exclude", "bad").returncode == 0
 
