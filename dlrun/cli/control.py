@@ -12,8 +12,17 @@ def _command(name: str, does: str, example: str) -> click.Command:
         from dlrun.effects.queue import control
         from dlrun.effects.queue.selection import select
         from dlrun.effects.records import jobs as store
+        from dlrun.errors import Invalid
 
-        for one, text in getattr(control, name)([select(word, store.home()) for word in jobs]):
+        chosen = []
+        for word in jobs:
+            try:
+                chosen.append(select(word, store.home()))
+            except Invalid:
+                if name != "cancel" or (scheduler := control.scheduler_of(word)) is None:
+                    raise
+                say(f"job {word} has no record here: {control.cancel_id(word, scheduler)}")
+        for one, text in getattr(control, name)(chosen):
             say(f"{one}: {text}")
 
     return click.Command(
@@ -27,7 +36,7 @@ def _command(name: str, does: str, example: str) -> click.Command:
 
 cancel = _command(
     "cancel",
-    "Cancel each JOB: SIGTERM, then SIGKILL; no process is left.",
+    "Cancel each JOB: SIGTERM, then SIGKILL; no process is left.\n\nA scheduler id is also taken if the job directory is gone.",
     "dlrun cancel latest, or for one point of a sweep: dlrun cancel lr-sweep:3",
 )
 hold = _command("hold", "Hold each pending JOB, so that it does not start.", "dlrun hold latest")

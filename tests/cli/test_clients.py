@@ -188,3 +188,31 @@ def test_cancel_is_one_call(dlrun, clients):
     ran = dlrun("cancel", "job", env=clients.env, code=1)
     assert "could not cancel" in ran.stderr
     assert "Access/permission denied" in ran.stderr
+
+
+def test_a_job_whose_directory_is_gone_is_cancelled_by_its_id(dlrun, clients):
+    clients.answer("scontrol", "ClusterName = big\n")
+    ran = dlrun("cancel", "4711", env=clients.env)
+    assert "job 4711 has no record here: cancel requested of slurm on cluster `big`" in ran.stderr
+    assert [call["argv"] for call in clients.calls() if call["name"] == "scancel"] == [["4711"]]
+    clients.answer(
+        "scancel", code=1, stderr="scancel: error: Kill job error on job id 4712: Access/permission denied\n"
+    )
+    assert "Access/permission denied" in dlrun("cancel", "4712", env=clients.env, code=1).stderr
+    clients.calls()
+    dlrun("cancel", "no-such-job", env=clients.env, code=2)
+    dlrun("hold", "4711", env=clients.env, code=2)
+    assert clients.calls() == []
+
+
+def test_hold_says_of_a_running_job_that_it_has_no_effect(dlrun, clients):
+    clients.answer("sbatch", "7\n")
+    submit(dlrun, clients)
+    clients.calls()
+    clients.answer("squeue", "7|RUNNING|None|0|0|N/A|N/A|n1|\n")
+    ran = dlrun("hold", "job", env=clients.env)
+    assert "job: is running: hold has no effect" in ran.stderr
+    assert not [call for call in clients.calls() if call["argv"][:1] == ["hold"]]
+    clients.answer("squeue", "7|PENDING|Priority|0|0|N/A|N/A||\n")
+    assert "hold requested" in dlrun("hold", "job", env=clients.env).stderr
+    assert [call["argv"] for call in clients.calls() if call["argv"][:1] == ["hold"]] == [["hold", "7"]]

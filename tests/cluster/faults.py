@@ -68,7 +68,7 @@ def _signal(name: str) -> Callable[[Field, str], None]:
 
 def _kill_script(it: Field, job: str) -> None:
     it.begun(job)
-    it.on(it.hosts(job)[0], f"kill -9 $(pgrep -u alice -f job{job}/slurm_script)")
+    it.on(it.hosts(job)[0], f"kill -9 $(pgrep -u alice -f job0*{job}/slurm_script)")
 
 
 def _scancel(user: str) -> Callable[[Field, str], None]:
@@ -114,6 +114,16 @@ def _everywhere(script: str) -> Callable[[Field], None]:
     def hook(it: Field) -> None:
         for node in NODES:
             it.on(node, script)
+
+    return hook
+
+
+def _venv(*hosts: str, place: str = "/tmp/venv") -> Callable[[Field], None]:
+    """A virtual environment on some hosts alone."""
+
+    def hook(it: Field) -> None:
+        for host in hosts:
+            it.cluster.on(host, f"python3 -m venv --without-pip {place}", check=True)
 
     return hook
 
@@ -189,17 +199,19 @@ PROGRAMS = (
 BEFORE_RANKS = (
     Fault(name="a command of environment.setup fails", causes=("setup",), spec={**WAIT, "environment": {"setup": ["false"]}}),
     Fault(name="an environment module is missing", causes=("environment-module",), spec={**WAIT, "environment": {"modules": ["nonesuch/1.0"]}}),
-    Fault(name="the venv is missing", causes=("venv",), spec={**WAIT, "environment": {"venv": "/srv/no/venv"}}),
+    Fault(name="the venv is missing on the nodes", causes=("venv",), spec={**WAIT, "environment": {"venv": "/tmp/venv"}}, before=_venv("login")),
+    Fault(name="the venv is missing on one node", causes=("venv",), spec={**WAIT, "environment": {"venv": "/tmp/venv1"}, "resources": {**BOTH, "hosts": ["n1", "n2"]}}, told=("n2",), before=_venv("login", "n1", place="/tmp/venv1")),
     Fault(name="the launcher does not know an option", causes=("launcher",), spec=WAIT, site={"launcher": {"name": "srun", "arguments": ["--nonsense"]}}),
     Fault(name="the launcher is missing", causes=("launcher",), spec=WAIT, site={"launcher": {"name": "srun", "program": "/opt/none/srun"}}),
-    Fault(name="an interface that no node has", causes=("fabric-interface",), spec=WAIT, site={"fabric": {"name": "ethernet", "interfaces": ["ib7"]}, "rendezvous": {"interface": "ib7"}}, told=("ib7",)),
+    Fault(name="an interface that no node has", causes=("fabric-interface",), spec=WAIT, site={"fabric": {"name": "ethernet", "interfaces": ["ib7"]}, "rendezvous": {"address": "interface", "interface": "ib7"}}, told=("ib7",)),
     Fault(name="no port is free", causes=("ports",), spec=WAIT, site={"rendezvous": {"ports": [20000, 20000]}}, told=("20000",),
           before=_everywhere("setsid python3 -c \"import socket, time; s = socket.socket(); s.bind(('', 20000)); s.listen(); time.sleep(600)\" </dev/null >/dev/null 2>&1 &"),
           after=_everywhere("kill $(pgrep -f 's.listen')"), alone=True),
     Fault(name="the lock directory of another user", causes=("locks",), spec=WAIT,
           before=_everywhere("rm -rf /tmp/dlrun-ports-7001; mkdir /tmp/dlrun-ports-7001; chown 7002 /tmp/dlrun-ports-7001"),
           after=_everywhere("rm -rf /tmp/dlrun-ports-7001"), alone=True),
-    Fault(name="a secret's file is missing", causes=("secret",), spec={**WAIT, "secrets": {"TOKEN": {"file": "/srv/none/token"}}}),
+    Fault(name="a secret's file is missing on the nodes", causes=("secret",), spec={**WAIT, "secrets": {"TOKEN": {"file": "/tmp/token"}}},
+          before=lambda it: it.cluster.on("login", "echo x > /tmp/token; chmod 600 /tmp/token")),
     Fault(name="the container image is missing", causes=("container", "command-missing"), spec={**WAIT, "environment": {"container": {"image": "/srv/none.sif", "runtime": "apptainer"}}}),
     Fault(name="too few good nodes", causes=("node",), spec={**WAIT, "resources": {**BOTH, "spare_nodes": 1}}, site={"node_checks": ["echo dark; false"]}),
     Fault(name="a zombie GPU (stand-in)", causes=("node",), spec={**WAIT, "resources": {**BOTH, "spare_nodes": 1}}, site={"node_checks": ["echo 'GPU 0: Xid 79, fallen off the bus'; false"]}),

@@ -287,6 +287,14 @@ EXCEPTION = Pattern(
 COMMAND_MISSING = next(pattern for pattern in PATTERNS if pattern.cause == "command-missing")
 """What it is where a shell could not find the program itself."""
 
+LAUNCHER_MISSING = Pattern(
+    cause="launcher",
+    regex="",
+    means="the launcher, or a program that the job's script runs, is not there: `{1}`",
+    next="correct `launcher.program` in the site profile, or load the module that has it (`environment.modules`)",
+)
+"""What it is where the job's own script could not run a program."""
+
 BY_STATE = {
     State.TIMED_OUT: ("walltime", "the walltime was used up", "ask for more `resources.walltime`, or give `checkpoint:` and `on_failure.requeue`"),
     State.OUT_OF_MEMORY: ("memory", "a node's memory, or the job's part of it, ran out", "ask for more with `resources.memory_per_node`, or use fewer data-loader processes"),

@@ -19,6 +19,7 @@ from dlrun.effects.diagnosis.patterns import (
     BY_STATE,
     COMMAND_MISSING,
     DEPENDENCY,
+    LAUNCHER_MISSING,
     SIGNALS,
     Evidence,
     Pattern,
@@ -36,6 +37,7 @@ from dlrun.node.checks import transport_lines
 _CANCELLED = (State.PENDING, State.CANCELLED, State.CANCELLED_BY_ADMIN, State.LOST)
 """States of a job that waits, or never started, because of another job."""
 
+_NO_PROGRAM = ("file-missing", "command-missing")
 _NOT_RUN = (126, 127)
 """Exit codes by which a shell tells that a program could not be run (POSIX, 2.8.2)."""
 
@@ -170,6 +172,8 @@ def _cause(
         return (*BY_STATE[State.OUT_OF_MEMORY], None)
     if found and first and first.code in _NOT_RUN and found.pattern.cause == "file-missing":
         found = replace(found, pattern=COMMAND_MISSING)
+    if found and not first and record.get("exit_code") in _NOT_RUN and found.pattern.cause in _NO_PROGRAM:
+        found = replace(found, pattern=LAUNCHER_MISSING)
     if found:
         what = found.values[0] if found.values else "it"
         pattern = found.pattern

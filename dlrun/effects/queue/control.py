@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import re
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from itertools import groupby
 
 from dlrun import backends
 from dlrun.effects.clusters import clients, identity, local
+from dlrun.effects.queue import status
 from dlrun.effects.queue.selection import Selection
 from dlrun.effects.records import outcome
 from dlrun.errors import Invalid, OperationFailed
+from dlrun.model.job import State
 from dlrun.schedulers.protocol import Scheduler
 from dlrun.schedulers.refusals import words
+
+_BEGUN = (State.RUNNING, State.ENDING)
+"""States in which a job can no longer be held."""
 
 
 def cancel(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
@@ -29,8 +36,20 @@ def cancel(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
 
 
 def hold(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
-    """Keep each that waits from starting; raises OperationFailed if a scheduler refuses."""
-    yield from _request(_queued(chosen, "hold"), "hold", lambda back_end, ids: back_end.hold(ids))
+    """Keep each that waits from starting; raises OperationFailed if a scheduler refuses.
+
+    A job that runs, or has ended, is reported as such: schedulers accept the request, and nothing comes of it.
+    """
+    waiting = []
+    known = status.of([one.job for one in _queued(chosen, "hold")], unasked=lambda _: None)
+    for one in chosen:
+        runs = [run for run in known[one.job.directory] if one.tasks is None or run.task in one.tasks]
+        if runs and all(run.state in _BEGUN or run.state.final for run in runs):
+            ended = runs[0].state.final
+            yield one, f"has ended ({runs[0].state})" if ended else f"is {runs[0].state}: hold has no effect"
+        else:
+            waiting.append(one)
+    yield from _request(waiting, "hold", lambda back_end, ids: back_end.hold(ids))
 
 
 def release(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
@@ -78,3 +97,26 @@ def _call(one: Selection) -> tuple[str, str, str, bool]:
 def _ids(back_end: Scheduler, one: Selection) -> Sequence[str]:
     job_id = str(one.job.job_id)
     return [job_id] if one.tasks is None else [back_end.task_id(job_id, task) for task in one.tasks]
+
+
+def scheduler_of(word: str) -> str | None:
+    """The scheduler of this host, if a word can be an id of one of its jobs; else None."""
+    for name in backends.SCHEDULERS:
+        back_end = backends.scheduler(name)
+        if name != "local" and shutil.which(back_end.CLIENT) and re.fullmatch(back_end.ID, word):
+            return name
+    return None
+
+
+def cancel_id(job_id: str, scheduler: str) -> str:
+    """Cancel a job that has no record here any more, by its scheduler's id; what was asked of which cluster.
+
+    Raises OperationFailed if the scheduler refuses: it lets users cancel their own jobs alone.
+    """
+    back_end = backends.scheduler(scheduler)
+    there = identity.known(scheduler, clients.here)
+    done = clients.here(back_end.cancel([job_id]))
+    if done.returncode != 0:
+        said = words(done.stderr) or f"exit code {done.returncode}"
+        raise OperationFailed(f"could not cancel: {said}", help=back_end.advice(done.stderr))
+    return f"cancel requested of {scheduler}" + (f" on cluster `{there}`" if there else "")

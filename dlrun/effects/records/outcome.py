@@ -72,7 +72,7 @@ def complete(
     if known is not None and known.state is not State.LOST:
         return known
     state, reason = _own_words(record, job, unasked)
-    if state is State.LOST and (task or 0) in _cancelled(job):
+    if state in (State.LOST, State.UNKNOWN) and unasked is None and (task or 0) in _cancelled(job):
         state, reason = State.CANCELLED, None
     return JobStatus(
         job_id=str(job.job_id),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import logging
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
@@ -15,9 +16,14 @@ from paramiko.hostkeys import HostKeyEntry, InvalidHostKey
 from dlrun.effects.transport import refusals
 from dlrun.effects.transport.protocol import TransportFailed
 
+# Without a handler of its own, Python prints paramiko's warnings ("Oops, unhandled type 3") among what a command prints.
+logging.getLogger("paramiko").addHandler(logging.NullHandler())
+
 _DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
 _CONFIGURATIONS = ("~/.ssh/config", "/etc/ssh/ssh_config")
 _GLOBAL_KEYS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
+_METHODS = ("publickey", "keyboard-interactive", "password")
+"""Ways to log in, in the order in which they are tried; each that the server wants once."""
 _RSA = ("rsa-sha2-512", "rsa-sha2-256", "ssh-rsa")
 """Signatures that an RSA host key can make."""
 
@@ -180,37 +186,41 @@ def _check_key(target: Target, key: paramiko.PKey, known: Sequence[paramiko.PKey
 
 
 def _authenticate(transport: paramiko.Transport, target: Target, *, prompt: bool) -> None:
-    """Keys first, then whatever the server still wants, asked for on the terminal."""
-    wanted = ["publickey", "keyboard-interactive", "password"]
+    """Keys first, then whatever the server still wants, asked for on the terminal: it may want several, one by one."""
+    wanted = list(_METHODS)
     try:
         transport.auth_none(target.user)
     except paramiko.BadAuthenticationType as answer:
         wanted = answer.allowed_types
-    if not transport.is_authenticated() and "publickey" in wanted:
-        wanted = _try_keys(transport, target, wanted, prompt=prompt)
-    for method in ("keyboard-interactive", "password"):
-        if transport.is_authenticated():
-            return
-        if method not in wanted:
-            continue
-        if not prompt:
-            raise refusals.denied(target.name, f"it asks for {method}", asked=False)
-        with suppress(paramiko.AuthenticationException):
-            if method == "password":
-                words = getpass.getpass(f"password of {target.user} on {target.host}: ")
-                transport.auth_password(target.user, words)
-            else:
-                transport.auth_interactive(target.user, _ask)
-    if not transport.is_authenticated():
-        raise refusals.denied(target.name, f"it wants {' or '.join(wanted)}", asked=prompt)
+    tried: list[str] = []
+    while not transport.is_authenticated():
+        method = next((one for one in _METHODS if one in wanted and one not in tried), None)
+        if method is None:
+            raise refusals.denied(target.name, f"it wants {' or '.join(wanted)}", asked=prompt)
+        tried.append(method)
+        wanted = _answer(transport, target, method, prompt=prompt) or wanted
 
 
-def _try_keys(transport: paramiko.Transport, target: Target, wanted: list[str], *, prompt: bool) -> list[str]:
-    """Offer the keys until one is taken; what the server wants then."""
+def _answer(transport: paramiko.Transport, target: Target, method: str, *, prompt: bool) -> list[str]:
+    """Try one method; what the server wants besides, none if it refused."""
+    if method == "publickey":
+        return _try_keys(transport, target, prompt=prompt)
+    if not prompt:
+        raise refusals.denied(target.name, f"it asks for {method}", asked=False)
+    with suppress(paramiko.AuthenticationException):
+        if method == "password":
+            words = getpass.getpass(f"password of {target.user} on {target.host}: ")
+            return list(transport.auth_password(target.user, words, fallback=False))
+        return list(transport.auth_interactive(target.user, _ask))
+    return []
+
+
+def _try_keys(transport: paramiko.Transport, target: Target, *, prompt: bool) -> list[str]:
+    """Offer the keys until one is taken; what the server wants besides, none if it took none."""
     for key in _keys(target, prompt=prompt):
         with suppress(paramiko.AuthenticationException):
-            return transport.auth_publickey(target.user, key)
-    return wanted
+            return list(transport.auth_publickey(target.user, key))
+    return []
 
 
 def _keys(target: Target, *, prompt: bool) -> Iterator[paramiko.PKey]:

@@ -74,12 +74,16 @@ def test_one_call_for_all_jobs_and_one_for_all_points(base, monkeypatch):
         calls.append(argv)
         return Completed(returncode=0, stdout="", stderr="")
 
-    monkeypatch.setattr(control.clients, "runner", lambda job: client)
+    monkeypatch.setattr(control.clients, "runner", lambda job, within=None: client)
     chosen = [select("12:0,2", base), select("13", base), select("12", base), select("12:3", base)]
     said = [str(one) for one, text in control.cancel(chosen) if text == "cancel requested"]
     assert sorted(said) == ["lr", "lr:0,2", "lr:3", "lr:3"]
     assert calls == [("scancel", "13", "12"), ("scancel", "12_0", "12_2", "12_3")]
     calls.clear()
+    assert [text for _, text in control.hold([select("12:1", base)])] == ["has ended (cancelled)"]
+    for mark in base.glob("*/cancelled.json"):
+        mark.unlink()
     list(control.hold([select("12:1", base)]))
     list(control.release([select("12:1", base)]))
-    assert calls == [("scontrol", "hold", "12_1"), ("scontrol", "release", "12_1")]
+    asked = [call for call in calls if call[0] == "scontrol"]
+    assert asked == [("scontrol", "hold", "12_1"), ("scontrol", "release", "12_1")]

@@ -341,6 +341,9 @@ def test_points_that_slurm_forgot_when_they_were_cancelled(clients, job):
     found = status.of([sweep])[sweep.directory]
     assert [s.state for s in found] == [State.COMPLETED, State.CANCELLED, State.CANCELLED, State.LOST]
     assert [call["argv"][1:] for call in clients.calls("scancel")] == [["14_1"], ["14_2"]]
+    new = replace(sweep, submitted=time.time())  # Slurm may not know point 3 yet
+    states = [s.state for s in status.of([new])[sweep.directory]]
+    assert states == [State.COMPLETED, State.CANCELLED, State.CANCELLED, State.UNKNOWN]
 
 
 def test_a_job_that_lost_a_node_began_when_it_began(clients, job):
