@@ -9,6 +9,7 @@ from importlib import import_module
 import click
 
 from dlrun import __version__
+from dlrun.cli import ending
 from dlrun.errors import DlrunError
 
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
@@ -134,7 +135,15 @@ def group(ctx: click.Context, color: str, error_format: str) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the program and exit with its exit code (see `dlrun help exit-codes`)."""
-    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+    ending.begin()
+    try:
+        code = run(sys.argv[1:] if arguments is None else arguments)
+    except BaseException:  # a signal while an error was reported
+        if not ending.ended_by():
+            raise
+        code = ending.report()
+    ending.over()
+    sys.exit(code)
 
 
 def run(arguments: list[str]) -> int:
@@ -146,11 +155,12 @@ def run(arguments: list[str]) -> int:
     except click.exceptions.Exit as end:
         return end.exit_code
     except (click.Abort, KeyboardInterrupt):
-        click.echo("interrupted", err=True)
-        return 130
+        return ending.report()
     except BrokenPipeError:
         return _reader_left()
     except Exception as error:  # noqa: BLE001 - the one boundary: no traceback leaves it
+        if ending.ended_by() and not isinstance(error, DlrunError):
+            return ending.report()  # what an import or a library made of the signal
         from dlrun.cli.failure import report
 
         return report(error, arguments)

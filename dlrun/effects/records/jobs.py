@@ -129,7 +129,7 @@ def create(
             ):
                 (run / "logs").mkdir(parents=True)
             temporary.rename(directory)
-        except OSError:
+        except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
             raise
     except OSError as error:
