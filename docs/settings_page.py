@@ -12,7 +12,7 @@ from dlrun.effects.inputs.spec import load_spec, topology_for_spec
 from dlrun.fabrics.rules import say
 from dlrun.fabrics.table import Rule, does, left_out, rules, sources
 from dlrun.model.site import Site
-from dlrun.plan.build import Inputs, build
+from dlrun.plan.build import PlanInputs, build
 from dlrun.render.affinity.variables import VARIABLES
 from dlrun.resources import directory
 
@@ -193,7 +193,7 @@ def _example(case: Path) -> str:
     """What the case's job becomes: directives and launch line."""
     loaded = load_spec(case / "spec.yaml", options=backends.framework_options, here=_HERE)
     plan = build(
-        Inputs(spec=loaded.spec, site=loaded.site, topology=topology_for_spec(loaded), directory="/scratch/job",
+        PlanInputs(spec=loaded.spec, site=loaded.site, topology=topology_for_spec(loaded), directory="/scratch/job",
                origins=loaded.origins, sources=loaded.sources)
     )  # fmt: skip
     prefix = "#SBATCH" if plan.scheduler == "slurm" else "#PBS"

@@ -10,7 +10,7 @@ from dlrun import backends
 from dlrun.effects.inputs.profiles import Here
 from dlrun.effects.inputs.spec import load_spec, topology_for_spec
 from dlrun.model.plan import Dependency, Plan
-from dlrun.plan.build import Inputs, build
+from dlrun.plan.build import PlanInputs, build
 from dlrun.render.script import scripts
 from dlrun.resources import directory as resource
 
@@ -54,7 +54,7 @@ def plan_in(source: Path, *, sets=(), here: Here = NOWHERE, directory: str = "/h
     with inside(source):
         loaded = load_spec(Path("spec.yaml"), sets=sets, options=backends.framework_options, here=here)
         return build(
-            Inputs(
+            PlanInputs(
                 spec=loaded.spec,
                 site=loaded.site,
                 topology=topology_for_spec(loaded),

@@ -39,7 +39,7 @@ def command(what: str, spec: str | None, sets: tuple[str, ...], site: str | None
     answers = answers or explain(what, _prepared(what, spec, sets, site))
     if as_json:
         from dlrun.cli.output.json import emit
-        from dlrun.model.plain import to_plain
+        from dlrun.model.json_codec import to_plain
 
         emit("explanations", to_plain(answers))
         return

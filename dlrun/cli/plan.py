@@ -59,7 +59,7 @@ def _print_cost(plan: Plan, *, as_json: bool) -> None:
     """Print the maximum cost of the job."""
     if as_json:
         from dlrun.cli.output.json import emit
-        from dlrun.model.plain import to_plain
+        from dlrun.model.json_codec import to_plain
 
         emit("cost", to_plain(plan.cost))
         return

@@ -137,7 +137,7 @@ def _sorted(results: Sequence[Result], column: str) -> list[Result]:
 
 
 def _data(result: Result) -> dict[str, Any]:
-    from dlrun.model.plain import to_plain
+    from dlrun.model.json_codec import to_plain
 
     return {
         "point": result.point,

@@ -169,7 +169,7 @@ def run(
         "transport": transport,
     }
     study = _study(spec, site, sets, out, nodes, ranks_per_node, given)
-    study, place = scaling_submit.check(study)
+    study, place = scaling_submit.checked(study)
     study.save()
     try:
         with studies.alone(study):

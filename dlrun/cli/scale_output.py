@@ -12,9 +12,9 @@ import click
 from dlrun.cli.options import say
 from dlrun.cli.output.column import Column
 from dlrun.cli.output.table import show
-from dlrun.effects.scaling.study import Measured, Study, measure
+from dlrun.effects.scaling.study import MeasuredRun, Study, measure
 from dlrun.errors import Invalid, OperationFailed
-from dlrun.model.plain import to_plain
+from dlrun.model.json_codec import to_plain
 from dlrun.plan.scaling import estimate as estimating
 from dlrun.plan.scaling.compare import Ratio
 from dlrun.plan.scaling.estimate import Estimate
@@ -130,7 +130,7 @@ def _show_estimate(table: Table, found: Estimate) -> None:
     )
 
 
-def _notes(study: Study, runs: Sequence[Measured], table: Table) -> bool:
+def _notes(study: Study, runs: Sequence[MeasuredRun], table: Table) -> bool:
     """Print notes below the table; False if a run failed or has no throughput."""
     readings = [run.reading for run in runs if run.reading is not None]
     if readings:
@@ -166,7 +166,7 @@ def _notes(study: Study, runs: Sequence[Measured], table: Table) -> bool:
     return not bad
 
 
-def _used(runs: Sequence[Measured]) -> str:
+def _used(runs: Sequence[MeasuredRun]) -> str:
     """What all runs have used, also in the billing units of the site."""
     hours = sum(run.result.node_hours or 0 for run in runs)
     cost = runs[0].job.plan().cost
@@ -174,12 +174,12 @@ def _used(runs: Sequence[Measured]) -> str:
     return f"{hours:.3g} node-hours" + (billed if cost and cost.unit != "node-hours" else "")
 
 
-def _latest(run: Measured, runs: Sequence[Measured], study: Study) -> bool:
+def _latest(run: MeasuredRun, runs: Sequence[MeasuredRun], study: Study) -> bool:
     """False if the size of a failed run has all its runs by now."""
     return sum(other.reading is not None for other in runs if other.size == run.size) < study.repeat
 
 
-def _write(study: Study, table: Table, found: Estimate | None, runs: Sequence[Measured]) -> None:
+def _write(study: Study, table: Table, found: Estimate | None, runs: Sequence[MeasuredRun]) -> None:
     """Write all formats of the table into the directory of the study, and plots if matplotlib is installed."""
     import json
 
@@ -210,7 +210,7 @@ def _save(path: Path, content: bytes) -> None:
         raise OperationFailed(f"cannot write `{path}`: {error.strerror}") from None
 
 
-def _data(study: Study, runs: Sequence[Measured], table: Table, found: Estimate | None) -> dict[str, Any]:
+def _data(study: Study, runs: Sequence[MeasuredRun], table: Table, found: Estimate | None) -> dict[str, Any]:
     """A study, for `--json`; the extrapolation is separate."""
     return {
         "directory": str(study.directory),

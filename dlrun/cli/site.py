@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from dlrun.config.nodes import Node
     from dlrun.config.sites import Profile
-    from dlrun.effects.site.yaml_text import Draft
+    from dlrun.effects.site.yaml_text import ProfileDraft
 
 
 @click.group()
@@ -95,7 +95,7 @@ def show(site: str | None, as_json: bool) -> None:
     root = loaded.profile.root
     if as_json:
         from dlrun.cli.output.json import emit
-        from dlrun.model.plain import to_plain
+        from dlrun.model.json_codec import to_plain
 
         origins = {key: str(origin) for key, origin in loaded.profile.origins.items()}
         emit("site", {"path": str(loaded.path), "profile": to_plain(loaded.site), "origins": origins})
@@ -112,7 +112,7 @@ def show(site: str | None, as_json: bool) -> None:
 def _yaml(node: Node, depth: int) -> Iterator[tuple[str, str]]:
     """Lines of YAML, each with file and line of its value."""
     from dlrun.config.nodes import MapNode
-    from dlrun.config.say import yaml_text
+    from dlrun.config.wording import yaml_text
 
     assert isinstance(node, MapNode)  # noqa: S101 - a profile is a mapping of mappings
     for name, entry in node.entries.items():
@@ -127,7 +127,7 @@ def _yaml(node: Node, depth: int) -> Iterator[tuple[str, str]]:
 def _flow(node: Node) -> str:
     """A value on one line."""
     from dlrun.config.nodes import ListNode, ScalarNode
-    from dlrun.config.say import yaml_text
+    from dlrun.config.wording import yaml_text
 
     if isinstance(node, ScalarNode):
         return node.text if node.plain and _is_bare(node.text) else yaml_text(node.text)
@@ -157,7 +157,7 @@ def check(context: click.Context, sites: tuple[str, ...], strict: bool, as_json:
     failed = False
     findings = []
     for name in sites:
-        found = site_check.check(name)
+        found = site_check.check_profile(name)
         bad = [p for p in found.problems if strict or not p.warning]
         failed = failed or bool(bad)
         findings.append(found)
@@ -176,7 +176,7 @@ def check(context: click.Context, sites: tuple[str, ...], strict: bool, as_json:
     return 2 if failed else 0
 
 
-def _hand_over(draft: Draft, head: list[str], output: str | None) -> None:
+def _hand_over(draft: ProfileDraft, head: list[str], output: str | None) -> None:
     """Print the profile, or write it and the files that belong to it to new files."""
     from pathlib import Path
 
@@ -195,7 +195,7 @@ def _hand_over(draft: Draft, head: list[str], output: str | None) -> None:
         say(f"not detected: {line}")
 
 
-def _beside(draft: Draft, output: Path) -> dict[str, str]:
+def _beside(draft: ProfileDraft, output: Path) -> dict[str, str]:
     return {str(output.parent / name): content for name, content in draft.files.items()}
 
 
@@ -249,7 +249,7 @@ def new(name: str, output: str | None, **given: Any) -> None:
 
         given = ask(given)
     chosen = {key: value for key, value in given.items() if value is not None}
-    answers = site_new.Answers(name=name, **chosen)
+    answers = site_new.ProfileAnswers(name=name, **chosen)
     head = [f"Profile of {name}. `dlrun site check` lists what is missing."]
     _hand_over(site_new.draft(answers), head, output)
 

@@ -100,9 +100,9 @@ def command(
     Without --nodes and --submit they are copied to this machine, or inside an allocation to all of its nodes. A data
     set that is already there and unchanged is not copied again. The path of each is printed: PATH/NAME/data.
     """
-    from dlrun.effects.staging.plan import Asked, allocation, here, staging
+    from dlrun.effects.staging.plan import StagingRequest, allocation, here, staging
 
-    asked = Asked(
+    asked = StagingRequest(
         what=what, name=name, to=to, nodes=nodes, strategy=strategy, include=include, exclude=exclude, rate=rate,
         low_priority=low_priority, verify=verify, quota=quota, site=site, sets=sets,
     )  # fmt: skip

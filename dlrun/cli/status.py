@@ -115,7 +115,7 @@ def _row(job: Job, one: JobStatus) -> tuple[str, ...]:
 
 def as_data(job: Job, states: list[JobStatus]) -> dict[str, Any]:
     """A job for `--json`."""
-    from dlrun.model.plain import to_plain
+    from dlrun.model.json_codec import to_plain
 
     return {
         "directory": str(job.directory),
@@ -131,7 +131,7 @@ def as_data(job: Job, states: list[JobStatus]) -> dict[str, Any]:
 def _cost(job: Job, states: list[JobStatus]) -> dict[str, Any]:
     """The requested maximum and what a job has used so far, for `--json`."""
     from dlrun.effects.queue.results import usage
-    from dlrun.model.plain import to_plain
+    from dlrun.model.json_codec import to_plain
 
     found = usage(job, states)
     if found is None:

@@ -58,7 +58,7 @@ def command(
         from dlrun.effects.remote import submit as remote
 
         if check:
-            return _accepted(remote.check(inputs, to, say=say), as_json)
+            return _accepted(remote.check_with_scheduler(inputs, to, say=say), as_json)
         job = remote.submit(inputs, to, say=say)
         return answer(job, wait=wait, parsable=parsable, as_json=as_json)
     prepared = prepare(spec, sets=sets, site=site, inputs=inputs)

@@ -34,7 +34,7 @@ def command(spec: Path, site: str | None, sets: tuple[str, ...], here: bool, as_
     wrong = [one for one in done.ranks if one.differences]
     if as_json:
         from dlrun.cli.output.json import emit
-        from dlrun.model.plain import to_plain
+        from dlrun.model.json_codec import to_plain
 
         where = {"directory": str(done.job.directory), "job_id": done.job.job_id}
         emit("verify", {**where, "ranks": to_plain(done.ranks), "network": to_plain(done.network)})

@@ -11,7 +11,7 @@ from dlrun.cli.options import json_option, say
 
 if TYPE_CHECKING:
     from dlrun.effects.diagnosis.evidence import First
-    from dlrun.effects.diagnosis.why import Answer
+    from dlrun.effects.diagnosis.why import Cause
     from dlrun.effects.records.jobs import Job
 
 _WIDEST = 160
@@ -39,7 +39,7 @@ def command(job: str, as_json: bool) -> None:
     answers = explain(found, chosen.tasks, unasked=say)
     if as_json:
         from dlrun.cli.output.json import emit
-        from dlrun.model.plain import to_plain
+        from dlrun.model.json_codec import to_plain
 
         emit("why", to_plain(answers))
         return
@@ -52,7 +52,7 @@ def command(job: str, as_json: bool) -> None:
         say(f"{points} end well either: `dlrun why {found.directory.name}:{format_list(more)}`")
 
 
-def lines(job: Job, answer: Answer) -> Iterator[str]:
+def lines(job: Job, answer: Cause) -> Iterator[str]:
     """The answer for people: five lines at most."""
     from dlrun.effects.diagnosis.why import clock
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from dlrun.config.say import yaml_text
+from dlrun.config.wording import yaml_text
 
 _WIDTH = 110
 

@@ -12,11 +12,11 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Generic, TypeVar
 
-from dlrun.config import say, scalars
+from dlrun.config import scalars, wording
 from dlrun.config.hints import Hint, Key, describe, keys
 from dlrun.config.nodes import ListNode, MapNode, Node, ScalarNode, short
-from dlrun.config.say import Path, where
 from dlrun.config.secrets import hides
+from dlrun.config.wording import Path, where
 from dlrun.model.nearest import nearest
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import MAX_PROBLEMS, Problem
@@ -142,8 +142,8 @@ class _Decoder:
             elif not top or not self._foreign_options(name, entry.key, entry.value, node):
                 message = f"unknown key `{short(name)}`" + (f" in {where(path)}" if path else "")
                 here = known.keys() - ({"options"} if top else set())
-                mistyped.add(say.meant(name, here))
-                help_ = say.unknown_key(name, here, self.root, path, self.document)
+                mistyped.add(wording.meant(name, here))
+                help_ = wording.unknown_key(name, here, self.root, path, self.document)
                 self._fault(entry.key, message, help_)
         if rest is not None and others is not None:
             added = self.value(rest, known[others].hint, path, known[others], at)
@@ -237,7 +237,7 @@ class _Decoder:
                 self._fault(
                     entry.key,
                     f"`{short(name)}` cannot be a name in {where(path)}",
-                    say.names_rule(key.names),
+                    wording.names_rule(key.names),
                 )
             values[name] = self.value(entry.value, hint, (*path, name), key, entry.key)
         return _BAD if any(v is _BAD for v in values.values()) else values
@@ -274,7 +274,7 @@ class _Decoder:
         if hint.items and not hint.fixed:
             return self._lone(node, hint.items[0], path, key)
         if unfit and unfit.says:
-            self._fault(node, f"{where(path)} {unfit.says}: {say.shown(node, path)}", unfit.help)
+            self._fault(node, f"{where(path)} {unfit.says}: {wording.shown(node, path)}", unfit.help)
             return _BAD
         return self._unfit(node, hint, path, key, None, unfit.help if unfit else "")
 
@@ -283,13 +283,13 @@ class _Decoder:
             if key.pattern is None or re.fullmatch(key.pattern, value):
                 return value
             if key.expected:
-                self._fault(node, f"{where(path)} takes {key.expected}, not {say.shown(node, path)}")
+                self._fault(node, f"{where(path)} takes {key.expected}, not {wording.shown(node, path)}")
             else:
-                self._fault(node, f"{where(path)} {say.pattern_fault(key.pattern, value)}", key.doc)
+                self._fault(node, f"{where(path)} {wording.pattern_fault(key.pattern, value)}", key.doc)
             return _BAD
         if key.minimum is not None and not isinstance(value, bool) and value < key.minimum:
             least = f"the least is {key.minimum}" if type(value) is int else "it must be more than nothing"
-            self._fault(node, f"{where(path)} is {say.shown(node, path)}; {least}", key.doc)
+            self._fault(node, f"{where(path)} is {wording.shown(node, path)}; {least}", key.doc)
             return _BAD
         return value
 
@@ -304,7 +304,7 @@ class _Decoder:
     def _lone(self, node: ScalarNode, element: Hint, path: Path, key: Key) -> Any:
         """One text where a list is wanted: a list of one, if it cannot be meant as several."""
         if key.lone == "never" or (key.lone == "word" and re.search(r"\s", node.text)):
-            items = "[…, …]" if hides(path) else say.flow_list(node.text)
+            items = "[…, …]" if hides(path) else wording.flow_list(node.text)
             self._fault(node, f"{where(path)} takes a list, not one text", f"write `{path[-1]}: {items}`")
             return _BAD
         value = self.value(node, element, path, key, None)
@@ -345,7 +345,7 @@ class _Decoder:
         if isinstance(node, MapNode) and hint.items and not help_:
             help_ = "begin each item with `- `, or write `[ ]`"
         if hint.schema is not None and not isinstance(node, MapNode) and path and not help_:
-            help_ = say.mapping_form(path[-1], hint.schema)
+            help_ = wording.mapping_form(path[-1], hint.schema)
         if str in hint.scalars and not isinstance(node, ScalarNode) and not help_:
             list_ = isinstance(node, ListNode)
             help_ = (
@@ -354,11 +354,11 @@ class _Decoder:
                 else "quote a text that holds `: ` or begins with `{`"
             )
         place = node if isinstance(node, ScalarNode) or at is None else at
-        self._fault(place, f"{where(path)} takes {fits}, not {say.shown(node, path)}", help_)
+        self._fault(place, f"{where(path)} takes {fits}, not {wording.shown(node, path)}", help_)
         return _BAD
 
     def _note(self, node: Node, path: Path) -> None:
-        name = say.dotted(path)
+        name = wording.dotted(path)
         self.origins[name] = node.origin
         weaker, chain = node.overrode, []
         while weaker is not None:

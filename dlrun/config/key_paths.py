@@ -12,7 +12,7 @@ from dlrun.model.units import Bytes, Duration
 
 
 @record(frozen=True, slots=True, kw_only=True)
-class Place:
+class KeyPath:
     """What a path leads to: a key (None at the top), and the mapping that it holds (None if it holds none)."""
 
     path: str
@@ -55,23 +55,23 @@ def default(key: Key) -> str:
     return ""
 
 
-def find(schema: type, path: str, others: Mapping[str, type]) -> Place | Problem:
+def find(schema: type, path: str, others: Mapping[str, type]) -> KeyPath | Problem:
     """What a dotted path leads to; `others` are further mappings at the top (the frameworks' options).
 
     A name that the user chooses may stand in the path or be left out: `data.imagenet.source`, `data.source`.
     """
-    place, named = Place(path="", key=None, schema=schema), False
+    place, named = KeyPath(path="", key=None, schema=schema), False
     for name in filter(None, path.split(".")):
         known = keys(place.schema) if place.schema is not None else {}
         if not place.path and name in others:
-            place = Place(path=name, key=None, schema=others[name])
+            place = KeyPath(path=name, key=None, schema=others[name])
         elif name in known:
             below, step = nested_schema(known[name].hint)
-            place = Place(path=f"{place.path}.{name}".lstrip("."), key=known[name], schema=below)
+            place = KeyPath(path=f"{place.path}.{name}".lstrip("."), key=known[name], schema=below)
             named = step == ".NAME"
             continue
         elif place.key is not None and named:
-            place = Place(path=f"{place.path}.{name}", key=place.key, schema=place.schema)
+            place = KeyPath(path=f"{place.path}.{name}", key=place.key, schema=place.schema)
         else:
             return _unknown(
                 place, name, [*known] if place.path else [*(k for k in known if k != "options"), *others]
@@ -80,7 +80,7 @@ def find(schema: type, path: str, others: Mapping[str, type]) -> Place | Problem
     return place
 
 
-def _unknown(place: Place, name: str, known: list[str]) -> Problem:
+def _unknown(place: KeyPath, name: str, known: list[str]) -> Problem:
     wanted = f"{place.path}.{name}".lstrip(".")
     near = nearest(name, known)
     hint = f"the nearest is `{f'{place.path}.{near}'.lstrip('.')}`; " if near else ""

@@ -12,7 +12,7 @@ from dlrun.model.record import record
 
 
 @record(frozen=True, slots=True, kw_only=True)
-class Job:
+class JobTraits:
     """What rules may ask of a job. `flags` are words among its scheduler and launcher options;
     `fabric` is None where the site does not say."""
 
@@ -26,7 +26,7 @@ class Job:
 
 
 @record(frozen=True, slots=True, kw_only=True)
-class Choice:
+class ChosenSetting:
     """One variable to set, and the rule that speaks of it; None for what only the site knows."""
 
     name: str
@@ -36,16 +36,18 @@ class Choice:
 
 
 @record(frozen=True, slots=True, kw_only=True)
-class Selection:
+class ChosenSettings:
     """What to set, what a site or user asked for and may not have here (name -> why), and units that lack
     what they need (unit -> the condition)."""
 
-    choices: tuple[Choice, ...]
+    choices: tuple[ChosenSetting, ...]
     withheld: Mapping[str, str]
     lacking: Mapping[str, str]
 
 
-def select(job: Job, site: Mapping[str, str], drop: Collection[str], user: Mapping[str, str]) -> Selection:
+def select(
+    job: JobTraits, site: Mapping[str, str], drop: Collection[str], user: Mapping[str, str]
+) -> ChosenSettings:
     """The settings of a job: the safe ones by default, the site's, and the units that either asks for.
 
     `drop` names settings that the site does not want: a unit that loses one loses all.
@@ -59,7 +61,9 @@ def select(job: Job, site: Mapping[str, str], drop: Collection[str], user: Mappi
         if why := _why_not(job, name, value):
             withheld[name] = why
         elif not any(rule.unit and rule.cls == "tunable" and matches(rule, value) for rule in about(name)):
-            chosen[name] = Choice(name=name, value=value, rule=_about_site(job, name, value), by_site=True)
+            chosen[name] = ChosenSetting(
+                name=name, value=value, rule=_about_site(job, name, value), by_site=True
+            )
     lacking: dict[str, str] = {}
     for unit, members in _asked_units(job, asked).items():
         if any(rule.name in drop for rule in members):
@@ -72,13 +76,15 @@ def select(job: Job, site: Mapping[str, str], drop: Collection[str], user: Mappi
         if flags:
             lacking[unit] = flags[0]
         elif not missing:
-            chosen |= {rule.name: Choice(name=rule.name, value=rule.value, rule=rule) for rule in members}
+            chosen |= {
+                rule.name: ChosenSetting(name=rule.name, value=rule.value, rule=rule) for rule in members
+            }
         if missing:
             withheld |= {r.name: f"it needs {say(missing[0])}" for r in members if r.name in site}
-    return Selection(choices=tuple(chosen.values()), withheld=withheld, lacking=lacking)
+    return ChosenSettings(choices=tuple(chosen.values()), withheld=withheld, lacking=lacking)
 
 
-def faults(job: Job, name: str, value: str) -> list[Rule]:
+def faults(job: JobTraits, name: str, value: str) -> list[Rule]:
     """Harmful and deprecated settings that this is. Where the fabric is unknown, those of any fabric count."""
     return [
         rule
@@ -101,7 +107,7 @@ def unit(name: str) -> tuple[Rule, ...]:
     return tuple(rule for rule in rules() if rule.unit == name)
 
 
-def holds(job: Job, rule: Rule) -> bool:
+def holds(job: JobTraits, rule: Rule) -> bool:
     """Whether fabric, library, version and every condition of a rule hold."""
     return (
         _on(rule, job)
@@ -111,11 +117,11 @@ def holds(job: Job, rule: Rule) -> bool:
     )
 
 
-def _on(rule: Rule, job: Job) -> bool:
+def _on(rule: Rule, job: JobTraits) -> bool:
     return "any" in rule.fabrics or job.fabric in rule.fabrics
 
 
-def _condition(job: Job, condition: str, rule: Rule) -> bool:
+def _condition(job: JobTraits, condition: str, rule: Rule) -> bool:
     word, _, argument = condition.partition(":")
     match word:
         case "nodes>1":
@@ -154,7 +160,7 @@ def say(condition: str) -> str:
     }[word]
 
 
-def _safe(job: Job, drop: Collection[str]) -> dict[str, Choice]:
+def _safe(job: JobTraits, drop: Collection[str]) -> dict[str, ChosenSetting]:
     """What is set by default; of several rules for one name the one of this fabric alone comes first."""
     found: dict[str, Rule] = {}
     for rule in rules():
@@ -165,13 +171,13 @@ def _safe(job: Job, drop: Collection[str]) -> dict[str, Choice]:
     broken = {rule.unit for rule in found.values() if rule.unit and rule.name in drop}
     listed = ",".join(job.interfaces)
     return {
-        name: Choice(name=name, value=rule.value.replace("{interfaces}", listed), rule=rule)
+        name: ChosenSetting(name=name, value=rule.value.replace("{interfaces}", listed), rule=rule)
         for name, rule in found.items()
         if name not in drop and rule.unit not in broken
     }
 
 
-def _asked_units(job: Job, asked: Mapping[str, str]) -> dict[str, list[Rule]]:
+def _asked_units(job: JobTraits, asked: Mapping[str, str]) -> dict[str, list[Rule]]:
     """Units for which somebody set the value that asks."""
     names = {
         rule.unit
@@ -182,7 +188,7 @@ def _asked_units(job: Job, asked: Mapping[str, str]) -> dict[str, list[Rule]]:
     return {name: list(unit(name)) for name in sorted(names)}
 
 
-def _why_not(job: Job, name: str, value: str) -> str:
+def _why_not(job: JobTraits, name: str, value: str) -> str:
     """Why a site's setting does not go into this job; empty if it does.
 
     A site says a value once; the tables know in which jobs it may stand.
@@ -203,7 +209,7 @@ def _why_not(job: Job, name: str, value: str) -> str:
     return f"it needs {say(missing[0])}" if missing else ""
 
 
-def _about_site(job: Job, name: str, value: str) -> Rule | None:
+def _about_site(job: JobTraits, name: str, value: str) -> Rule | None:
     """The rule that best speaks of a site's value: on this fabric, of a library in play, the value itself."""
     known = [
         r for r in about(name) if r.cls in ("safe", "tunable") and _on(r, job) and r.library in job.libraries

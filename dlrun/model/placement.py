@@ -195,7 +195,7 @@ class NodeSummary:
 
 
 @record(frozen=True, slots=True, kw_only=True)
-class Step:
+class AppliedRule:
     """One rule of the placement as it applied here: its name and what it did, with numbers."""
 
     rule: str
@@ -209,7 +209,7 @@ class Placement:
     node: NodeSummary
     ranks: tuple[RankPlacement, ...]
     warnings: tuple[str, ...] = ()
-    steps: tuple[Step, ...] = ()
+    steps: tuple[AppliedRule, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """As plain data; `steps` are left out, they follow from the topology and the request."""

@@ -9,8 +9,8 @@ from dlrun import backends
 from dlrun.frameworks.common import nested_launcher_check
 from dlrun.frameworks.protocol import Shape
 from dlrun.launchers.protocol import Launcher
+from dlrun.model.data_size import DataSize
 from dlrun.model.installed import Installed
-from dlrun.model.measured import Measured
 from dlrun.model.origin import Origin
 from dlrun.model.plan import (
     VERSION,
@@ -55,7 +55,7 @@ POINT_OUTPUT = "points/{index}/logs/job.log"
 
 
 @record(frozen=True, slots=True, kw_only=True)
-class Inputs:
+class PlanInputs:
     """All that a plan is made from. `directory` is where the command runs; `sources` the files' texts."""
 
     spec: Spec
@@ -66,10 +66,10 @@ class Inputs:
     sources: Mapping[str, str] = field(default_factory=dict)
     after: tuple[Dependency, ...] = ()
     installed: Installed = Installed()
-    measured: Mapping[str, Measured] = field(default_factory=dict)
+    measured: Mapping[str, DataSize] = field(default_factory=dict)
 
 
-def build(inputs: Inputs) -> Plan:
+def build(inputs: PlanInputs) -> Plan:
     """Decide everything; raises InvalidFile with every problem found, Invalid for an unknown back end."""
     spec, site = inputs.spec, inputs.site
     ledger = Ledger(inputs.origins)
@@ -151,7 +151,7 @@ def build(inputs: Inputs) -> Plan:
 
 
 def _ask_framework(
-    choice: roles.Choice, shape: Shape, command: Sequence[Text], inputs: Inputs, ledger: Ledger
+    choice: roles.BackEnds, shape: Shape, command: Sequence[Text], inputs: PlanInputs, ledger: Ledger
 ) -> None:
     """Note what the framework finds wrong with the job, at the key that chose it where it names none."""
     spec = inputs.spec
@@ -185,7 +185,7 @@ def _of_placement(threads: int | None, ledger: Ledger) -> tuple[Variable, ...]:
 
 
 def _directives(
-    scheduler: Scheduler, request: Request, inputs: Inputs, ledger: Ledger
+    scheduler: Scheduler, request: Request, inputs: PlanInputs, ledger: Ledger
 ) -> tuple[Directive, ...]:
     """What the scheduler is told; raises InvalidFile where it has no words for it."""
     output = OUTPUT if request.array is None else POINT_OUTPUT
@@ -208,7 +208,7 @@ def _field_origins(request: Request, ledger: Ledger) -> dict[str, Origin]:
     return {name: origin for name, origin in found.items() if origin is not None}
 
 
-def _stop(ledger: Ledger, inputs: Inputs) -> None:
+def _stop(ledger: Ledger, inputs: PlanInputs) -> None:
     if any(not p.warning for p in ledger.problems):
         raise InvalidFile(ledger.problems, dict(inputs.sources))
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from dlrun import backends
 from dlrun.fabrics import libraries, rules
-from dlrun.fabrics.rules import Choice, Job, Selection
+from dlrun.fabrics.rules import ChosenSetting, ChosenSettings, JobTraits
 from dlrun.fabrics.table import Rule
 from dlrun.model.plan import Variable
 from dlrun.model.site import Site
@@ -28,7 +28,7 @@ def settings(spec: Spec, site: Site, layout: Layout, launcher: str, ledger: Ledg
     fabric = site.fabric
     _faults(user, "the spec", job, ledger)
     of_site = {n: value for n, value in site.environment.variables.items() if n not in user and n not in drop}
-    choices: tuple[Choice, ...] = ()
+    choices: tuple[ChosenSetting, ...] = ()
     if fabric is not None:
         wanted = {**fabric.settings, **(fabric.multi_node if layout.nodes > 1 else {})}
         found = rules.select(job, wanted, (*fabric.drop, *drop), user)
@@ -46,7 +46,7 @@ def settings(spec: Spec, site: Site, layout: Layout, launcher: str, ledger: Ledg
     return tuple(_variable(choice, site) for choice in choices)
 
 
-def _dropped(whole: Selection, kept: Selection, spec: Spec, ledger: Ledger) -> None:
+def _dropped(whole: ChosenSettings, kept: ChosenSettings, spec: Spec, ledger: Ledger) -> None:
     """Note what else goes when the spec's `environment.drop` takes a unit apart."""
     drop = spec.environment.drop
     names = {*drop, *(choice.name for choice in kept.choices)}
@@ -69,10 +69,10 @@ def _dropped(whole: Selection, kept: Selection, spec: Spec, ledger: Ledger) -> N
         )
 
 
-def job_of(spec: Spec, site: Site, layout: Layout, launcher: str) -> Job:
+def job_of(spec: Spec, site: Site, layout: Layout, launcher: str) -> JobTraits:
     """What the rules of settings may know of a job."""
     fabric = site.fabric
-    return Job(
+    return JobTraits(
         fabric=fabric.name if fabric else None,
         libraries=libraries.in_play(
             framework=spec.framework,
@@ -104,7 +104,7 @@ def flags_of(site: Site, options: Mapping[str, str] | None = None) -> frozenset[
     return frozenset(word for text in texts for word in re.findall(r"\w+", text))
 
 
-def _variable(choice: Choice, site: Site) -> Variable:
+def _variable(choice: ChosenSetting, site: Site) -> Variable:
     rule = choice.rule
     known = _short(rule) if rule else ""
     because = ": ".join(filter(None, (f"{site.name} sets it", known))) if choice.by_site else known
@@ -121,7 +121,7 @@ def _short(rule: Rule) -> str:
     return rule.because.rstrip(".")
 
 
-def _faults(values: Mapping[str, str], whose: str, job: Job, ledger: Ledger) -> None:
+def _faults(values: Mapping[str, str], whose: str, job: JobTraits, ledger: Ledger) -> None:
     """Every harmful or deprecated setting among these, once each."""
     for name, value in values.items():
         for rule in rules.faults(job, name, value)[:1]:

@@ -32,7 +32,7 @@ def located(find: Callable[[], T], ledger: Ledger, key: str) -> T:
 
 
 @record(frozen=True, slots=True, kw_only=True)
-class Choice:
+class BackEnds:
     """The framework and the launcher of a job, with the framework's options."""
 
     framework: Framework
@@ -40,7 +40,7 @@ class Choice:
     launcher: Launcher
 
 
-def choose(spec: Spec, site: Site, ledger: Ledger) -> Choice:
+def choose(spec: Spec, site: Site, ledger: Ledger) -> BackEnds:
     """Find both back ends; a launcher that the framework cannot use, or that reaches one machine only, is noted."""
     framework = located(lambda: backends.framework(spec.framework), ledger, "framework")
     options = framework.Options(**spec.options)
@@ -66,7 +66,7 @@ def choose(spec: Spec, site: Site, ledger: Ledger) -> Choice:
             "launcher",
             help="leave `launcher:` out to use the site's own",
         )
-    return Choice(framework=framework, options=options, launcher=launcher)
+    return BackEnds(framework=framework, options=options, launcher=launcher)
 
 
 def can_start(launcher: Launcher, framework: Framework) -> bool:
@@ -75,7 +75,7 @@ def can_start(launcher: Launcher, framework: Framework) -> bool:
     return not known or launcher.NAME in known or (ANY_MPI in known and launcher.MPI is not False)
 
 
-def shape_of(site: Site, layout: Layout, choice: Choice, binding: Binding, threads: int | None) -> Shape:
+def shape_of(site: Site, layout: Layout, choice: BackEnds, binding: Binding, threads: int | None) -> Shape:
     """What the framework may know of the job."""
     ranks = binding.placement.ranks if binding.placement else ()
     fabric = site.fabric
@@ -96,7 +96,7 @@ def shape_of(site: Site, layout: Layout, choice: Choice, binding: Binding, threa
     )
 
 
-def launch_plan(choice: Choice, site: Site) -> LaunchPlan:
+def launch_plan(choice: BackEnds, site: Site) -> LaunchPlan:
     """What the launcher needs around it."""
     launcher = choice.launcher
     return LaunchPlan(
@@ -107,12 +107,12 @@ def launch_plan(choice: Choice, site: Site) -> LaunchPlan:
     )
 
 
-def stage_launch(site: Site, layout: Layout, choice: Choice) -> tuple[Text, ...]:
+def stage_launch(site: Site, layout: Layout, choice: BackEnds) -> tuple[Text, ...]:
     """The launch line of one process on each node, for what comes before the training."""
     return tuple(choice.launcher.start(_one_each(site, layout), site.launcher))
 
 
-def stage_keep(site: Site, layout: Layout, choice: Choice) -> tuple[Text, ...]:
+def stage_keep(site: Site, layout: Layout, choice: BackEnds) -> tuple[Text, ...]:
     """The launch line, beside the training, of one process on each node that waits for the job's end; empty: none.
 
     Once a scheduler with steps (Slurm) has been asked to end a job it starts none any more, and MPI's launchers start
@@ -135,7 +135,7 @@ def _one_each(site: Site, layout: Layout) -> Step:
 
 
 def check_layout(
-    plans: Sequence[RolePlan], layout: Layout, choice: Choice, ledger: Ledger, *, staged: bool
+    plans: Sequence[RolePlan], layout: Layout, choice: BackEnds, ledger: Ledger, *, staged: bool
 ) -> None:
     """Note what is to run otherwise often on each node than ranks do, where the launcher cannot lay that out."""
     name, ranks = choice.launcher.NAME, layout.ranks_per_node
@@ -182,7 +182,7 @@ def plan_roles(
     command: Sequence[Text],
     site: Site,
     layout: Layout,
-    choice: Choice,
+    choice: BackEnds,
     binding: Binding,
     inside: tuple[Text, ...] = (),
     given: Collection[str] = (),
@@ -207,7 +207,7 @@ def _role(
     shape: Shape,
     site: Site,
     layout: Layout,
-    choice: Choice,
+    choice: BackEnds,
     binding: Binding,
     inside: tuple[Text, ...],
     *,

@@ -12,7 +12,7 @@ import jinja2
 from dlrun import __version__, backends
 from dlrun.launchers import ssh
 from dlrun.model.cpuset import format_list
-from dlrun.model.plain import to_plain
+from dlrun.model.json_codec import to_plain
 from dlrun.model.plan import Plan, Variable
 from dlrun.model.text import Shell, Text
 from dlrun.plan.data.stage_arguments import stage_words
@@ -95,7 +95,7 @@ def _asks_by(plan: Plan, scheduler: Scheduler) -> Sequence[Text]:
 
 
 def plan_json(plan: Plan) -> str:
-    """The plan as JSON text; `dlrun.model.plain.from_plain(Plan, …)` reads it back."""
+    """The plan as JSON text; `dlrun.model.json_codec.from_plain(Plan, …)` reads it back."""
     return json.dumps(to_plain(plan), indent=1, ensure_ascii=False) + "\n"
 
 

@@ -10,7 +10,7 @@ from dlrun.model.origin import Origin
 from dlrun.model.plan import Directive, Request
 from dlrun.model.site import SchedulerSite
 from dlrun.model.text import Shell
-from dlrun.schedulers.draft import Draft
+from dlrun.schedulers.directive_list import DirectiveList
 
 NAME = "local"
 PREFIX = ""
@@ -47,7 +47,7 @@ def directives(
     origins: Mapping[str, Origin] | None = None,
 ) -> Sequence[Directive]:
     """None: nobody reads them; raises InvalidFile for what needs a queue."""
-    draft = Draft(PREFIX, request, site, origins or {})
+    draft = DirectiveList(PREFIX, request, site, origins or {})
     if request.hold:
         draft.problem("jobs on this machine start at once", "leave out hold", "hold")
     if request.after:

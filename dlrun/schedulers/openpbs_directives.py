@@ -10,7 +10,7 @@ from dlrun.model.plan import Directive, Request
 from dlrun.model.site import SchedulerSite
 from dlrun.model.units import Bytes, many
 from dlrun.schedulers import pbs_directives as pbs
-from dlrun.schedulers.draft import INDEX, Draft
+from dlrun.schedulers.directive_list import INDEX, DirectiveList
 
 LONGEST_NAME = 230
 """PBS_MAXJOBNAME in pbs_ifl.h."""
@@ -22,7 +22,7 @@ def directives(
     request: Request, site: SchedulerSite, output: str, origins: Mapping[str, Origin] | None = None
 ) -> Sequence[Directive]:
     """The `#PBS` lines of a request; raises InvalidFile for what PBS or the site cannot do."""
-    draft = Draft(pbs.PREFIX, request, site, origins or {})
+    draft = DirectiveList(pbs.PREFIX, request, site, origins or {})
     pbs.refuse(draft, "exclude", "gpu_type", "node_local")
     pbs.add_name(draft, LONGEST_NAME)
     pbs.add_shell_and_output(draft, output.replace(INDEX, "^array_index^"))
@@ -41,7 +41,7 @@ def directives(
     return draft.finish()
 
 
-def _rerun(draft: Draft) -> None:
+def _rerun(draft: DirectiveList) -> None:
     """PBS refuses arrays that are not rerunnable."""
     points = draft.request.array
     if points:
@@ -58,7 +58,7 @@ def array(points: int, at_once: int | None) -> str:
     return "-J 0-1:2" if points == 1 else f"-J 0-{points - 1}" + (f"%{at_once}" if at_once else "")
 
 
-def _chunks(draft: Draft) -> None:
+def _chunks(draft: DirectiveList) -> None:
     """`select` with one kind of chunk a node, and `place`: PBS packs chunks on one node unless told to scatter."""
     request, place = draft.request, draft.site.place
     counts = pbs.ranks_on(request)
@@ -79,7 +79,7 @@ def _chunks(draft: Draft) -> None:
     )
 
 
-def _chunk(draft: Draft, ranks: int) -> str:
+def _chunk(draft: DirectiveList, ranks: int) -> str:
     """The resources of one node with this many ranks: `:ncpus=8:mpiprocs=4`."""
     request, site = draft.request, draft.site
     words: list[str] = []
@@ -98,7 +98,7 @@ def _chunk(draft: Draft, ranks: int) -> str:
     return "".join(f":{word}" for word in words)
 
 
-def _totals(draft: Draft) -> None:
+def _totals(draft: DirectiveList) -> None:
     """Job-wide resources, as NCI counts them: no chunks, so nothing can differ between nodes."""
     request, site, nodes = draft.request, draft.site, draft.request.nodes
     pbs.refuse(draft, "hosts", "constraint")

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from dlrun.model.plan import Request
 from dlrun.model.units import Bytes
-from dlrun.schedulers.draft import Draft, spell
+from dlrun.schedulers.directive_list import DirectiveList, spell
 
 PREFIX = "#PBS"
 
@@ -35,7 +35,7 @@ def quote(value: str) -> str:
     return "".join(f"'{piece}'" if piece.startswith('"') else f'"{piece}"' for piece in pieces)
 
 
-def add_name(draft: Draft, longest: int) -> None:
+def add_name(draft: DirectiveList, longest: int) -> None:
     """Name the job; PBS takes letters, digits and `-_+.` after a letter, up to `longest` characters."""
     name = re.sub(r"[^A-Za-z0-9_+.-]", "_", draft.request.name)
     name = (name if name[:1].isascii() and name[:1].isalpha() else f"j{name}")[:longest]
@@ -43,7 +43,7 @@ def add_name(draft: Draft, longest: int) -> None:
     draft.add(f"-N {name}", "the spec's name" if same else "the spec's name as far as PBS can say it", "name")
 
 
-def add_shell_and_output(draft: Draft, output: str) -> None:
+def add_shell_and_output(draft: DirectiveList, output: str) -> None:
     """Run the script by bash and join both streams in `output`."""
     draft.add("-S /bin/bash", "the script is bash, whatever the login shell is")
     if not output.isascii() or (":" in output and not output.startswith("/")):
@@ -52,7 +52,7 @@ def add_shell_and_output(draft: Draft, output: str) -> None:
     draft.add("-j oe", "standard error in the same file")
 
 
-def add_who(draft: Draft) -> None:
+def add_who(draft: DirectiveList) -> None:
     """The queue and the project; a reservation is a queue to PBS."""
     request = draft.request
     if request.partition and request.reservation:
@@ -74,7 +74,7 @@ def add_who(draft: Draft) -> None:
         draft.problem(f"PBS has no QOS `{request.qos}`", "leave out resources.qos", "qos")
 
 
-def add_when(draft: Draft, dependencies: Iterable[str]) -> None:
+def add_when(draft: DirectiveList, dependencies: Iterable[str]) -> None:
     """Walltime, order and hold; `dependencies` as this PBS spells them."""
     request = draft.request
     if request.walltime is not None:
@@ -85,7 +85,7 @@ def add_when(draft: Draft, dependencies: Iterable[str]) -> None:
         draft.add("-h", "submitted held", "hold")
 
 
-def add_options(draft: Draft) -> None:
+def add_options(draft: DirectiveList) -> None:
     """The site's directives, the user's options (`-l name=value`, or `-x value`) and directives."""
     _check_raw(draft, draft.site.directives, "scheduler.directives")
     draft.add_raw(draft.site.directives, "every job of this site has it", "scheduler.directives")
@@ -103,7 +103,7 @@ def add_options(draft: Draft) -> None:
     draft.add_raw(draft.request.directives, "as written in the spec or profile", "directives")
 
 
-def _check_raw(draft: Draft, directives: Iterable[str], field: str) -> None:
+def _check_raw(draft: DirectiveList, directives: Iterable[str], field: str) -> None:
     for text in directives:
         if _RAW_OWN.match(text.strip()):
             draft.problem(
@@ -113,7 +113,7 @@ def _check_raw(draft: Draft, directives: Iterable[str], field: str) -> None:
             )
 
 
-def refuse(draft: Draft, *fields: str) -> None:
+def refuse(draft: DirectiveList, *fields: str) -> None:
     """Note each of these fields of the request that is set: this PBS has no word for it."""
     for field in fields:
         said = field == "node_local" and bool(draft.request.directives)  # the site's own request says it
@@ -140,7 +140,7 @@ def ranks_on(request: Request) -> list[int]:
     return [max(0, min(most, request.ranks - node * most)) for node in range(request.nodes)]
 
 
-def hosts(draft: Draft) -> tuple[str, ...]:
+def hosts(draft: DirectiveList) -> tuple[str, ...]:
     """The hosts to run on, one a node; none if any will do."""
     named, nodes = draft.request.hosts, draft.request.nodes
     if named and len(named) != nodes:
@@ -151,7 +151,7 @@ def hosts(draft: Draft) -> tuple[str, ...]:
     return named
 
 
-def asks_gpus(draft: Draft) -> bool:
+def asks_gpus(draft: DirectiveList) -> bool:
     """True if GPUs are to be asked for; a form of another scheduler is a problem of the profile."""
     form = draft.site.gpus
     if not draft.request.gpus_per_node or form == "none" or draft.refused("gpus_per_node"):
@@ -163,7 +163,7 @@ def asks_gpus(draft: Draft) -> bool:
     return True
 
 
-def memory(draft: Draft) -> Bytes | None:
+def memory(draft: DirectiveList) -> Bytes | None:
     """Memory to ask for on each node."""
     if draft.refused("memory_per_node"):
         return None

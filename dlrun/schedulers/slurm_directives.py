@@ -13,7 +13,7 @@ from dlrun.model.origin import Origin
 from dlrun.model.plan import Directive, Request
 from dlrun.model.site import SchedulerSite
 from dlrun.model.units import many
-from dlrun.schedulers.draft import INDEX, Draft, spell
+from dlrun.schedulers.directive_list import INDEX, DirectiveList, spell
 from dlrun.schedulers.slurm_rules import check
 
 PREFIX = "#SBATCH"
@@ -54,7 +54,7 @@ def directives(
     request: Request, site: SchedulerSite, output: str, origins: Mapping[str, Origin] | None = None
 ) -> Sequence[Directive]:
     """The `#SBATCH` lines of a request; raises InvalidFile for what Slurm or the site cannot do."""
-    draft = Draft(PREFIX, request, site, origins or {})
+    draft = DirectiveList(PREFIX, request, site, origins or {})
     draft.add(f"--job-name={quote(request.name)}", "the spec's name", "name")
     _output(draft, output)
     _layout(draft)
@@ -72,7 +72,7 @@ def directives(
     return draft.finish()
 
 
-def _output(draft: Draft, output: str) -> None:
+def _output(draft: DirectiveList, output: str) -> None:
     if "\\" in output:
         draft.problem(
             f"Slurm cannot write to `{output}`: a backslash is special to it", "use a path without one"
@@ -86,7 +86,7 @@ def _output(draft: Draft, output: str) -> None:
         draft.add("--no-requeue", "on_failure does not ask for requeues", "requeue")
 
 
-def _layout(draft: Draft) -> None:
+def _layout(draft: DirectiveList) -> None:
     request, site = draft.request, draft.site
     draft.add(f"--nodes={request.nodes}", many(request.nodes, "node"), "nodes")
     draft.add(f"--ntasks={request.ranks}", many(request.ranks, "rank"), "ranks")
@@ -122,11 +122,11 @@ def array(points: int, at_once: int | None) -> str:
     return f"--array=0-{points - 1}" + (f"%{at_once}" if at_once else "")
 
 
-def _whole_nodes(draft: Draft) -> bool:
+def _whole_nodes(draft: DirectiveList) -> bool:
     return draft.request.exclusive or draft.site.exclusive
 
 
-def _gpus(draft: Draft) -> None:
+def _gpus(draft: DirectiveList) -> None:
     request, form = draft.request, draft.site.gpus
     if not request.gpus_per_node or form == "none" or draft.refused("gpus_per_node"):
         return
@@ -155,7 +155,7 @@ def _gpus(draft: Draft) -> None:
         )
 
 
-def _memory(draft: Draft) -> None:
+def _memory(draft: DirectiveList) -> None:
     memory = draft.request.memory_per_node
     if memory == "all":
         draft.add("--mem=0", "all memory of each node", "memory_per_node")
@@ -166,7 +166,7 @@ def _memory(draft: Draft) -> None:
         draft.add(f"--tmp={size}M", f"{draft.request.node_local} of node-local storage", "node_local")
 
 
-def _who(draft: Draft) -> None:
+def _who(draft: DirectiveList) -> None:
     request = draft.request
     if request.account:
         option = draft.site.account.option or "--account"
@@ -180,7 +180,7 @@ def _who(draft: Draft) -> None:
             draft.add(f"--{option}={quote(value)}", because, option)
 
 
-def _where(draft: Draft) -> None:
+def _where(draft: DirectiveList) -> None:
     request = draft.request
     if request.constraint:
         draft.add(f"--constraint={quote(request.constraint)}", "the node features asked for", "constraint")
@@ -196,7 +196,7 @@ def _host_list(hosts: Sequence[str]) -> str:
     return ",".join(hosts) if re.search(r"\][^,]", folded) else folded
 
 
-def _when(draft: Draft) -> None:
+def _when(draft: DirectiveList) -> None:
     request = draft.request
     if request.walltime is not None:
         draft.add(f"--time={request.walltime.clock()}", f"the walltime, {request.walltime}", "walltime")
@@ -227,7 +227,7 @@ def _when(draft: Draft) -> None:
         )
 
 
-def _options(draft: Draft) -> None:
+def _options(draft: DirectiveList) -> None:
     for name, value in draft.request.options.items():
         bare = name.lstrip("-")
         if bare in _OWN:
@@ -251,7 +251,7 @@ def _value(long: str, short: str, directive: str) -> str | None:
     return words[0][2:] if short and len(words) == 1 and words[0].startswith(short) else None
 
 
-def _all_features(draft: Draft, features: list[str]) -> str:
+def _all_features(draft: DirectiveList, features: list[str]) -> str:
     if any(re.search(r"[|,\[\]*]", feature) for feature in features):
         draft.problem(
             f"the constraints `{'` and `'.join(features)}` cannot be joined",

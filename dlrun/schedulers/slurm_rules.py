@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from dlrun.schedulers.draft import Draft
+from dlrun.schedulers.directive_list import DirectiveList
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def version(text: str | None) -> tuple[int, int] | None:
     return (int(match[1]), int(match[2])) if match else None
 
 
-def check(draft: Draft) -> None:
+def check(draft: DirectiveList) -> None:
     """Note every clash between the draft's options, and those that the site's Slurm is too old for."""
     here = version(draft.site.version)
     for clash in CLASHES:
@@ -60,7 +60,7 @@ def check(draft: Draft) -> None:
             )
 
 
-def _has(draft: Draft, option: str) -> bool:
+def _has(draft: DirectiveList, option: str) -> bool:
     """True if a directive gives this option (`--mem` is not `--mem-per-cpu`)."""
     end = "" if "=" in option else r"(?:[= ]|$)"
     return any(re.match(re.escape(option) + end, text) for text in draft.texts())

@@ -10,7 +10,7 @@ from dlrun.model.plan import Dependency, Directive, Request
 from dlrun.model.site import SchedulerSite
 from dlrun.model.units import Bytes, many
 from dlrun.schedulers import pbs_directives as pbs
-from dlrun.schedulers.draft import INDEX, Draft
+from dlrun.schedulers.directive_list import INDEX, DirectiveList
 
 LONGEST_NAME = 256
 """PBS_MAXJOBNAMELEN in Torque's ck_job_name.c."""
@@ -25,7 +25,7 @@ def directives(
 
     Torque appends the index of an array task to its log's path itself, and copies the log there at the end.
     """
-    draft = Draft(pbs.PREFIX, request, site, origins or {})
+    draft = DirectiveList(pbs.PREFIX, request, site, origins or {})
     pbs.refuse(draft, "exclude", "gpu_type", "node_local", "reservation")
     pbs.add_name(draft, LONGEST_NAME)
     pbs.add_shell_and_output(draft, output.rpartition("/")[2] if INDEX in output else output)
@@ -56,7 +56,7 @@ def array(points: int, at_once: int | None) -> str:
     return f"-t 0-{points - 1}" + (f"%{at_once}" if at_once else "")
 
 
-def _nodes(draft: Draft) -> None:
+def _nodes(draft: DirectiveList) -> None:
     """`ppn` counts CPUs; where the site counts none, the ranks."""
     request, site = draft.request, draft.site
     hosts = pbs.hosts(draft)

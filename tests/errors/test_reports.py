@@ -52,7 +52,7 @@ def test_spec_report(case, here, tmp_path, monkeypatch):
 def test_site_report(case, here, tmp_path, monkeypatch):
     (tmp_path / case.name).write_bytes(case.read_bytes())
     monkeypatch.chdir(tmp_path)
-    found = site_check.check(f"./{case.name}", here)
+    found = site_check.check_profile(f"./{case.name}", here)
     text = report_problems(found.problems, found.sources)
     assert "canary" not in text
     compare(case, text)

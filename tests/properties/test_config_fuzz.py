@@ -46,7 +46,7 @@ def test_mutated_profiles(tmp_path):
     for _ in range(EACH):
         text = mutate(SITE, chance)
         path.write_bytes(text.encode("utf-8", "surrogatepass"))
-        found = site_check.check(str(path), here)
+        found = site_check.check_profile(str(path), here)
         assert report_problems(found.problems, found.sources).encode("utf-8") or not found.problems, text
         sites.recognise_block(text.encode("utf-8", "replace").decode())
         clean += all(p.warning or "small.xml" in p.message for p in found.problems)

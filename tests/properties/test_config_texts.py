@@ -13,7 +13,7 @@ from dlrun.cli.diagnostics import report
 from dlrun.config import layers
 from dlrun.config.decode import decode
 from dlrun.config.document import LOADER, PURE_LOADER, parse
-from dlrun.config.say import yaml_text
+from dlrun.config.wording import yaml_text
 from dlrun.effects.inputs.profiles import Here
 from dlrun.effects.inputs.spec import load_spec
 from dlrun.model.origin import Layer, Origin

@@ -13,15 +13,15 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from dlrun.config.batch_script import body, directives, shell
-from dlrun.config.batch_script.draft import Draft
+from dlrun.config.batch_script.draft import SpecDraft
 from dlrun.model.spec import Resources, Spec
 
 _DIRECTIVE = re.compile(r"\s*#(SBATCH|PBS)\s+(.*)")
 
 
-def read(text: str, file: str) -> Draft:
+def read(text: str, file: str) -> SpecDraft:
     """The spec that a batch script comes to; `file` is its name, for a job that has none."""
-    draft = Draft()
+    draft = SpecDraft()
     lines = list(enumerate(text.splitlines(), start=1))
     rest = []
     for number, line in lines:
@@ -37,7 +37,7 @@ def read(text: str, file: str) -> Draft:
     return draft
 
 
-def _resources(draft: Draft) -> None:
+def _resources(draft: SpecDraft) -> None:
     """Numbers of nodes, ranks, cores and GPUs, once all lines have given theirs."""
     counts = draft.counts
     nodes = counts.get("nodes", 1)

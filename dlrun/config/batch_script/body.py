@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from dlrun.config.batch_script import constants, launch
-from dlrun.config.batch_script.draft import Draft
+from dlrun.config.batch_script.draft import SpecDraft
 from dlrun.config.batch_script.launch import DECIDED, TOLD
 from dlrun.config.batch_script.shell import Command, names_used
 
@@ -20,7 +20,7 @@ _ASSIGN = re.compile(r"([A-Za-z_]\w*)(?:\[[^]]*\])?\+?=(.*)", re.DOTALL)
 _NOT_TAKEN = "dlrun runs nothing after the training"
 
 
-def take(found: list[Command], draft: Draft) -> None:
+def take(found: list[Command], draft: SpecDraft) -> None:
     """Turn the commands of a script's body into the spec."""
     values = constants.known(found, draft.counts)
     found = [c if c.block else _with_numbers(c, values) for c in found]
@@ -85,7 +85,7 @@ class _Preamble:
     """Commands before the training. Keys of the spec have an order of their own (modules, conda, venv, lines of set-up,
     variables); once a line does not fit into it, that line and what depends on order stays a line of set-up."""
 
-    def __init__(self, draft: Draft, needed: set[str]) -> None:
+    def __init__(self, draft: SpecDraft, needed: set[str]) -> None:
         self.draft = draft
         self.needed = needed
         self.lines: list[Command] = []
@@ -211,7 +211,7 @@ def _literal(value: str) -> str | None:
     )
 
 
-def _launch(chosen: Command, draft: Draft) -> None:
+def _launch(chosen: Command, draft: SpecDraft) -> None:
     split = launch.words_of(chosen.text)
     assert split is not None  # noqa: S101 - it was split to be chosen
     words, behind = split
@@ -252,7 +252,7 @@ def _shell(words: tuple[str, ...], source: str) -> str:
     return " ".join(expanding.get(word, shlex.quote(word)) for word in words)
 
 
-def _framework(found: launch.Launch, draft: Draft) -> tuple[str, str]:
+def _framework(found: launch.Launch, draft: SpecDraft) -> tuple[str, str]:
     """How ranks find one another, and how that is known."""
     if found.framework:
         return found.framework, f"the batch script starts it with {found.launchers[-1]}"

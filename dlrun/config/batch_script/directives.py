@@ -9,7 +9,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterator
 
-from dlrun.config.batch_script.draft import Draft
+from dlrun.config.batch_script.draft import SpecDraft
 
 _SHORT = {
     "A": "account", "C": "constraint", "D": "chdir", "G": "gpus", "H": "hold", "J": "job-name", "N": "nodes",
@@ -49,7 +49,7 @@ _COUNTS = {
 }  # fmt: skip
 
 
-def slurm(line: int, text: str, draft: Draft) -> None:
+def slurm(line: int, text: str, draft: SpecDraft) -> None:
     """One `#SBATCH` line (without the prefix)."""
     for name, value in _options(_words(text)):
         taken = _slurm_option(name, value, draft)
@@ -77,7 +77,7 @@ def _options(words: list[str]) -> Iterator[tuple[str, str]]:
         yield name, value
 
 
-def _slurm_option(name: str, value: str, draft: Draft) -> str | bool:
+def _slurm_option(name: str, value: str, draft: SpecDraft) -> str | bool:
     """True if the option became a part of the spec, else why not."""
     if name in _COUNTS and (number := value.rpartition(":")[2].partition("-")[0]).isdigit():
         draft.count(_COUNTS[name], number)
@@ -118,7 +118,7 @@ def _slurm_option(name: str, value: str, draft: Draft) -> str | bool:
     return True
 
 
-def _memory(name: str, value: str, draft: Draft) -> str | bool:
+def _memory(name: str, value: str, draft: SpecDraft) -> str | bool:
     """Slurm counts memory in units of 1,024, in MiB where none is given."""
     match = re.fullmatch(r"(\d+)([KMGT]?)B?", value, re.IGNORECASE)
     if match is None:
@@ -131,7 +131,7 @@ def _memory(name: str, value: str, draft: Draft) -> str | bool:
     return True
 
 
-def _gres(value: str, draft: Draft) -> str | bool:
+def _gres(value: str, draft: SpecDraft) -> str | bool:
     others = []
     for part in value.split(","):
         kind, *more = part.split("(")[0].split(":")
@@ -157,7 +157,7 @@ def walltime(text: str) -> str:
     return text
 
 
-def pbs(line: int, text: str, draft: Draft) -> None:
+def pbs(line: int, text: str, draft: SpecDraft) -> None:
     """One `#PBS` line (without the prefix)."""
     words = _words(text)
     while words:
@@ -169,12 +169,12 @@ def pbs(line: int, text: str, draft: Draft) -> None:
             draft.leave(line, f"{option} {value}".strip(), taken)
 
 
-def _pbs_list(value: str, draft: Draft) -> str | bool:
+def _pbs_list(value: str, draft: SpecDraft) -> str | bool:
     left = [part for part in value.split(",") if not _pbs_resource(part, draft)]
     return f"dlrun knows no key for `{','.join(left)}`" if left else True
 
 
-def _pbs_resource(part: str, draft: Draft) -> bool:
+def _pbs_resource(part: str, draft: SpecDraft) -> bool:
     name, _, value = part.partition("=")
     if name == "select":
         chunks, *details = value.split("+", maxsplit=1)[0].split(":")
@@ -205,7 +205,7 @@ def _pbs_resource(part: str, draft: Draft) -> bool:
     return True
 
 
-def _chunk(detail: str, draft: Draft) -> bool:
+def _chunk(detail: str, draft: SpecDraft) -> bool:
     name, equals, value = detail.partition("=")
     known = {"ppn": "ranks_per_node", "mpiprocs": "ranks_per_node", "ngpus": "gpus_per_node", "gpus": "gpus_per_node",
              "ncpus": "cpus_per_node", "ompthreads": "cpus_per_rank"}  # fmt: skip
@@ -226,19 +226,19 @@ def _pbs_bytes(value: str) -> str:
     return f"{match[1]}{match[2].upper()}iB" if match and match[2] else value
 
 
-def _put(key: str) -> Callable[[str, Draft], str | bool]:
-    def put(value: str, draft: Draft) -> bool:
+def _put(key: str) -> Callable[[str, SpecDraft], str | bool]:
+    def put(value: str, draft: SpecDraft) -> bool:
         draft.put(key, value)
         return True
 
     return put
 
 
-def _why(because: str) -> Callable[[str, Draft], str | bool]:
+def _why(because: str) -> Callable[[str, SpecDraft], str | bool]:
     return lambda _value, _draft: because
 
 
-def _pbs_w(value: str, draft: Draft) -> str | bool:
+def _pbs_w(value: str, draft: SpecDraft) -> str | bool:
     name, _, what = value.partition("=")
     if name == "group_list":
         draft.put("resources.account", what)
@@ -252,7 +252,7 @@ def _pbs_w(value: str, draft: Draft) -> str | bool:
 
 _LOGS = _why("dlrun writes the job's and each rank's log into the job directory: `dlrun logs`")
 _MAIL = _why("mail: give `m` and `M` under `resources.options` if you want it")
-_PBS: dict[str, Callable[[str, Draft], str | bool]] = {
+_PBS: dict[str, Callable[[str, SpecDraft], str | bool]] = {
     "-l": _pbs_list,
     "-N": _put("name"),
     "-q": _put("resources.partition"),

@@ -16,7 +16,7 @@ class LeftOut:
 
 
 @dataclass(slots=True)
-class Draft:
+class SpecDraft:
     """Values as a spec nests them; `counts` are numbers of the script that become keys once all are known."""
 
     values: dict[str, Any] = field(default_factory=dict)

@@ -11,7 +11,7 @@ import shlex
 from pathlib import PurePosixPath
 
 from dlrun.config.batch_script.directives import slurm_options
-from dlrun.config.batch_script.draft import Draft
+from dlrun.config.batch_script.draft import SpecDraft
 from dlrun.model.record import record
 
 TOLD = {
@@ -118,7 +118,7 @@ def is_program(words: list[str]) -> bool:
     return bool(_PROGRAMS.fullmatch(words[0]))
 
 
-def strip(words: list[str], draft: Draft) -> Launch:
+def strip(words: list[str], draft: SpecDraft) -> Launch:
     """The training command of a launch line; the numbers of its launchers go to the draft."""
     launchers: list[str] = []
     framework = image = None
@@ -167,7 +167,7 @@ def _agent_module(words: list[str]) -> str | None:
     return None
 
 
-def _srun(words: list[str], draft: Draft, left: list[str]) -> list[str]:
+def _srun(words: list[str], draft: SpecDraft, left: list[str]) -> list[str]:
     options: list[str] = []
     while words and words[0].startswith("-") and words[0] != "-":
         word = words.pop(0)
@@ -184,7 +184,7 @@ def _srun(words: list[str], draft: Draft, left: list[str]) -> list[str]:
     return words
 
 
-def _mpirun(words: list[str], draft: Draft, left: list[str]) -> list[str]:
+def _mpirun(words: list[str], draft: SpecDraft, left: list[str]) -> list[str]:
     while words and words[0].startswith("-"):
         name, equals, attached = words.pop(0).partition("=")
         arity = 0 if equals else _MPI_VALUES.get(name, 0)
@@ -202,14 +202,14 @@ def _mpirun(words: list[str], draft: Draft, left: list[str]) -> list[str]:
     return words
 
 
-def _variable(name: str, value: str, draft: Draft, left: list[str]) -> None:
+def _variable(name: str, value: str, draft: SpecDraft, left: list[str]) -> None:
     if name in TOLD | DECIDED or "$" in value:
         left.append(f"{name}={value}")
     else:
         draft.put(f"environment.variables.{name}", value)
 
 
-def _agent(words: list[str], draft: Draft, left: list[str]) -> list[str]:
+def _agent(words: list[str], draft: SpecDraft, left: list[str]) -> list[str]:
     module = False
     while words and words[0].startswith("-"):
         name, _, attached = words.pop(0).partition("=")

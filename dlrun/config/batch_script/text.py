@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dlrun.config.batch_script.draft import Draft
+from dlrun.config.batch_script.draft import SpecDraft
 from dlrun.config.block_text import block
 
 
-def spec_text(draft: Draft, file: str, site: str | None = None) -> str:
+def spec_text(draft: SpecDraft, file: str, site: str | None = None) -> str:
     """The spec of a batch script; what could not be taken over is listed at its end, by line."""
     values = dict(draft.values)
     if site:

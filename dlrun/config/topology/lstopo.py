@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
-from dlrun.config.topology.homeless import UNKNOWN, settle
+from dlrun.config.topology.cores_without_numa import UNKNOWN, settle
 from dlrun.config.topology.lstopo_devices import find_gpus, find_nics
 from dlrun.model.cpuset import parse_mask
 from dlrun.model.topology import Core, MemoryKind, NumaNode, Topology, check

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dlrun.config.topology.homeless import UNKNOWN, settle
+from dlrun.config.topology.cores_without_numa import UNKNOWN, settle
 from dlrun.config.topology.sysfs_devices import find_gpus, find_nics, gpu_memory_nodes
 from dlrun.config.topology.tree import Tree
 from dlrun.model.cpuset import parse_list, parse_mask

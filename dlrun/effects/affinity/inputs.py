@@ -18,7 +18,7 @@ from dlrun.model.units import many
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class SpecPlacement:
     """What a spec asks of a node: its `placement:`, and what follows from its other keys."""
 
     options: PlacementOptions
@@ -39,7 +39,7 @@ class Start:
     topology: Topology
     where: str
     live: bool
-    asked: Asked | None = None
+    asked: SpecPlacement | None = None
     framework: str | None = None
     given: Mapping[str, str] = field(default_factory=dict)
     gpu_binding: GpuBinding | None = None
@@ -82,7 +82,7 @@ def _of_spec(spec: Path, site: str | None, topology: Path | None, shell: dict[st
         topology=node,
         where=f"the nodes of `{spec}` on site `{prepared.plan.site}`",
         live=here,
-        asked=Asked(
+        asked=SpecPlacement(
             options=options,
             ranks_per_node=request.ranks_per_node,
             comm_cores=auto if options.comm_cores == "auto" else options.comm_cores,

@@ -34,7 +34,7 @@ Tasks = Mapping[int | None, JobStatus]
 
 
 @record(frozen=True, slots=True, kw_only=True)
-class Answers:
+class QueueAnswers:
     """What queue and accounting said, by job number; `settled` jobs will not be known better later."""
 
     jobs: Mapping[str, Tasks]
@@ -49,7 +49,7 @@ class Answers:
         return _number(job_id) in self.settled
 
 
-def ask(scheduler: Scheduler, wanted: Mapping[str, int | None], runner: Runner) -> Answers:
+def ask(scheduler: Scheduler, wanted: Mapping[str, int | None], runner: Runner) -> QueueAnswers:
     """What is known about jobs, given their ids with the number of tasks of each array (None: no array).
 
     Accounting is asked only about what the queue has forgotten or calls ended. Raises OperationFailed if
@@ -70,7 +70,7 @@ def ask(scheduler: Scheduler, wanted: Mapping[str, int | None], runner: Runner) 
     settled = [
         job for job in over if past is None or _settled(past.get(_number(job)), queued.get(_number(job)))
     ]
-    return Answers(jobs=known, settled=frozenset(_number(job) for job in settled))
+    return QueueAnswers(jobs=known, settled=frozenset(_number(job) for job in settled))
 
 
 def _query(

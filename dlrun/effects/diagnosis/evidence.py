@@ -52,7 +52,7 @@ class First:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
+class Failures:
     """The first failure, those after it, the line that tells the cause, and the ranks that left no note."""
 
     first: First | None = None
@@ -76,7 +76,7 @@ def notes(run: Path) -> list[First]:
     return [note for _, note in sorted(found, key=lambda one: (one[0], one[1].role, one[1].rank))]
 
 
-def search(run: Path, own: Sequence[Pattern] = (), since: float | None = None) -> Findings:
+def search(run: Path, own: Sequence[Pattern] = (), since: float | None = None) -> Failures:
     """Find who failed first and why; the site's `own` patterns come before the others.
 
     Of a job that was started again, `since` (seconds since 1970) is when: logs that are older are of an earlier run.
@@ -97,7 +97,7 @@ def search(run: Path, own: Sequence[Pattern] = (), since: float | None = None) -
     rest = sorted((log for key, log in every.items() if key not in noted), key=_last_written)
     if evidence is None or evidence.pattern.consequence:
         evidence = _elsewhere(rest, patterns, first) or evidence
-    return Findings(
+    return Failures(
         first=first,
         later=tuple(note for note in failed if note is not first),
         evidence=evidence,

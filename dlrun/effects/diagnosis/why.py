@@ -13,7 +13,7 @@ from pathlib import Path
 
 from dlrun.effects.diagnosis import dependencies, stacks
 from dlrun.effects.diagnosis import evidence as why_evidence
-from dlrun.effects.diagnosis.evidence import Findings, First
+from dlrun.effects.diagnosis.evidence import Failures, First
 from dlrun.effects.diagnosis.patterns import (
     BY_NOTE,
     BY_STATE,
@@ -46,7 +46,7 @@ _HEAD = 5000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class Cause:
     """Why a run ended. `cause` is a short name for programs, `means` and `next` are for people."""
 
     run: int | None
@@ -64,7 +64,7 @@ class Answer:
 
 def explain(
     job: Job, tasks: Sequence[int] | None = None, *, unasked: Callable[[str], None] | None = None
-) -> list[Answer]:
+) -> list[Cause]:
     """An answer for each run of a job (of a sweep, for these points) that failed; else one for a run that did not.
 
     If the scheduler does not answer, `unasked` gets a line about it, and the job's own files are what is known;
@@ -104,13 +104,13 @@ def _searched(one: JobStatus) -> bool:
     return (one.state.final and one.state is not State.COMPLETED) or one.state is State.UNKNOWN
 
 
-def answer(job: Job, one: JobStatus, run: Path, copy: Path | None = None) -> Answer:
+def answer(job: Job, one: JobStatus, run: Path, copy: Path | None = None) -> Cause:
     """Why one run ended; `copy` is where its notes and logs are, if not in its own directory."""
     own, run = run, copy or run
     record = read_json(run / outcome.STATE) or {}
     restarts = record.get("restarts", one.restarts)
     ended_badly = one.state.final and one.state is not State.COMPLETED
-    found = Findings()
+    found = Failures()
     if _searched(one):
         found = why_evidence.search(run, _own(job), record.get("started") if restarts else None)
     cause, means, step, evidence = _cause(one, run, found, record)
@@ -123,7 +123,7 @@ def answer(job: Job, one: JobStatus, run: Path, copy: Path | None = None) -> Ans
     if ended_badly and cause != "fabric":
         means += _slow_network(job, run)
     name = job.directory.name if one.task is None else f"{job.directory.name}:{one.task}"
-    return Answer(
+    return Cause(
         run=one.task,
         state=str(one.state),
         exit_code=one.exit_code,
@@ -142,7 +142,7 @@ def answer(job: Job, one: JobStatus, run: Path, copy: Path | None = None) -> Ans
 
 
 def _cause(
-    one: JobStatus, run: Path, findings: Findings, record: Mapping[str, object]
+    one: JobStatus, run: Path, findings: Failures, record: Mapping[str, object]
 ) -> tuple[str, str, str, Evidence | None]:
     if one.reason == UNMET:
         return (*DEPENDENCY, None)
@@ -200,7 +200,7 @@ def _by_code(one: JobStatus, run: Path, first: First | None) -> tuple[str, str, 
     return "unknown", f"{what}, and no log has a line that dlrun knows", "`dlrun logs JOB --rank all`"
 
 
-def _who_is_missing(findings: Findings, means: str, step: str) -> tuple[str, str]:
+def _who_is_missing(findings: Failures, means: str, step: str) -> tuple[str, str]:
     """Where all that failed only lost others: the few that did not fail, for one of these may have ended too early."""
     evidence, silent = findings.evidence, findings.silent
     if not (evidence and evidence.pattern.consequence and findings.first and silent):

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dlrun.model.measured import Measured
+from dlrun.model.data_size import DataSize
 from dlrun.model.units import Bytes
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ MOST_SECONDS = 5.0
 """Seconds after which the walk is given up; a job does not wait longer for its submission."""
 
 
-def measure(spec: Spec, directory: Path) -> dict[str, Measured]:
+def measure(spec: Spec, directory: Path) -> dict[str, DataSize]:
     """The sources of the sets with `strategy: auto` and no `size`, by name; those not visible here are left out."""
     base = directory / (spec.directory or "")
     open_ones = {
@@ -30,7 +30,7 @@ def measure(spec: Spec, directory: Path) -> dict[str, Measured]:
     return dict(_all(open_ones, base, time.monotonic() + MOST_SECONDS))
 
 
-def _all(sets: Mapping[str, DataSet], base: Path, end: float) -> Iterator[tuple[str, Measured]]:
+def _all(sets: Mapping[str, DataSet], base: Path, end: float) -> Iterator[tuple[str, DataSize]]:
     for name, data in sets.items():
         path = base / data.source
         # Globs and filters are left to the walk of the node program: counting too much would only be misleading.
@@ -40,12 +40,12 @@ def _all(sets: Mapping[str, DataSet], base: Path, end: float) -> Iterator[tuple[
             if path.is_dir():
                 yield name, _tree(str(path), end)
             else:
-                yield name, Measured(size=Bytes(path.stat().st_size), files=1)
+                yield name, DataSize(size=Bytes(path.stat().st_size), files=1)
         except OSError:
             continue
 
 
-def _tree(root: str, end: float) -> Measured:
+def _tree(root: str, end: float) -> DataSize:
     size = files = looked = 0
     waiting = [root]
     while waiting:
@@ -53,10 +53,10 @@ def _tree(root: str, end: float) -> Measured:
             for entry in entries:
                 looked += 1
                 if looked > MOST_FILES or time.monotonic() > end:
-                    return Measured(size=Bytes(size), files=files, whole=False)
+                    return DataSize(size=Bytes(size), files=files, whole=False)
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)
                 elif entry.is_file(follow_symlinks=False):
                     size += entry.stat(follow_symlinks=False).st_size
                     files += 1
-    return Measured(size=Bytes(size), files=files)
+    return DataSize(size=Bytes(size), files=files)

@@ -18,8 +18,7 @@ from dlrun.model.plan import Dependency, Plan
 from dlrun.model.problem import InvalidFile
 from dlrun.model.record import record
 from dlrun.model.spec import Spec
-from dlrun.plan.build import Inputs as PlanInputs
-from dlrun.plan.build import build
+from dlrun.plan.build import PlanInputs, build
 
 
 @record(frozen=True, slots=True, kw_only=True)

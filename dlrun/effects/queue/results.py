@@ -15,10 +15,10 @@ from dlrun.effects.records.belief import read_json
 from dlrun.effects.records.jobs import Job
 from dlrun.effects.records.outcome import STATE
 from dlrun.model.job import JobStatus, State
-from dlrun.model.plain import from_plain
+from dlrun.model.json_codec import from_plain
 from dlrun.model.plan import Cost, Plan
 from dlrun.model.spec import Metric
-from dlrun.plan.metrics.log import Reading, Shape, read
+from dlrun.plan.metrics.log import Reading, RunSize, read
 from dlrun.plan.metrics.spec import THROUGHPUT
 
 
@@ -103,7 +103,7 @@ def elapsed(run: Path, status: JobStatus) -> float | None:
 
 def metrics(plan: Plan, run: Path) -> dict[str, Reading]:
     """Every metric of the plan that a run's logs have, and its throughput if they show one."""
-    shape = Shape(ranks=plan.request.ranks, global_batch=plan.global_batch)
+    shape = RunSize(ranks=plan.request.ranks, global_batch=plan.global_batch)
     found: dict[str, Reading] = {}
     for name, metric in _wanted(plan).items():
         for log in _logs(run):

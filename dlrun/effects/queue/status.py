@@ -14,7 +14,7 @@ from pathlib import Path
 
 from dlrun import backends
 from dlrun.effects.clusters import clients, identity, local
-from dlrun.effects.clusters.query import Answers, ask
+from dlrun.effects.clusters.query import QueueAnswers, ask
 from dlrun.effects.process import NotInstalled, Runner
 from dlrun.effects.records import outcome
 from dlrun.effects.records.jobs import Job
@@ -67,7 +67,7 @@ class _Inquiry:
 
     def __init__(self, jobs: Sequence[Job], runner: Runner | None, *, prompt: bool) -> None:
         self.jobs = jobs
-        self.known: dict[Path, Answers | str] = {}
+        self.known: dict[Path, QueueAnswers | str] = {}
         self.error: DlrunError | None = None
         self._runner = runner
         self._prompt = prompt
@@ -125,9 +125,9 @@ def _count(jobs: Sequence[Job]) -> str:
     return f"{len(jobs)} jobs" if len(jobs) > 1 else f"job {jobs[0].job_id}"
 
 
-def _statuses(job: Job, found: Answers | str) -> list[JobStatus]:
+def _statuses(job: Job, found: QueueAnswers | str) -> list[JobStatus]:
     """A status for each run, from answers or from why there are none; the array's own stands for tasks not listed yet."""
-    answers, unasked = (found, None) if isinstance(found, Answers) else (None, found)
+    answers, unasked = (found, None) if isinstance(found, QueueAnswers) else (None, found)
     said = answers.about(str(job.job_id)) if answers else {}
     tasks = [None] if job.array is None else range(job.array)
     whole = said.get(None)

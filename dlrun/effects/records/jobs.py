@@ -18,7 +18,7 @@ from dlrun import backends
 from dlrun.effects.records import belief
 from dlrun.effects.records.belief import read_bytes, read_json
 from dlrun.errors import Invalid, OperationFailed
-from dlrun.model.plain import from_plain
+from dlrun.model.json_codec import from_plain
 from dlrun.model.plan import Plan
 from dlrun.model.record import record
 

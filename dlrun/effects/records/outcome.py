@@ -11,7 +11,7 @@ from typing import TypeGuard
 from dlrun.effects.records.belief import read_json
 from dlrun.effects.records.jobs import Job, write_json
 from dlrun.model.job import UNMET, JobStatus, State
-from dlrun.model.plain import from_plain, to_plain
+from dlrun.model.json_codec import from_plain, to_plain
 
 OUTCOME = "outcome.json"
 """The final states of a job's runs, written once they are certain."""

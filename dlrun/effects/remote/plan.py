@@ -23,12 +23,11 @@ from dlrun.model.origin import Origin
 from dlrun.model.plan import Dependency, Plan
 from dlrun.model.problem import InvalidFile, Problem
 from dlrun.model.spec import Spec
-from dlrun.plan.build import Inputs as PlanInputs
-from dlrun.plan.build import build
+from dlrun.plan.build import PlanInputs, build
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
+class RemoteInputs:
     """A spec read, and the files it sends, before the login node was asked anything."""
 
     inputs: Inputs
@@ -37,7 +36,7 @@ class Draft:
     """Whether the user named the site; if not, the login node tells which one it is."""
 
 
-def draft(inputs: Inputs | None, host: str) -> Draft:
+def draft(inputs: Inputs | None, host: str) -> RemoteInputs:
     """What can be decided of a spec before the login node is asked; None is a saved plan.
 
     Raises InvalidFile with all problems of spec, profile and files.
@@ -57,7 +56,7 @@ def draft(inputs: Inputs | None, host: str) -> Draft:
         problems += [*preflight.check(here, base, inputs.origins), *_left_behind(inputs, sent)]
     if any(not p.warning for p in problems):
         raise InvalidFile(problems, dict(inputs.sources))
-    return Draft(inputs=inputs, sent=sent, named=named)
+    return RemoteInputs(inputs=inputs, sent=sent, named=named)
 
 
 def _base(spec: Spec) -> Path:
@@ -65,7 +64,7 @@ def _base(spec: Spec) -> Path:
     return Path(spec.directory).expanduser().absolute() if spec.directory else Path.cwd()
 
 
-def on_site(earlier: Draft, site: str) -> Draft:
+def on_site(earlier: RemoteInputs, site: str) -> RemoteInputs:
     """The draft with the site that the login node turned out to be."""
     return replace(earlier, inputs=reading.on_site(earlier.inputs, site), named=True)
 
@@ -103,7 +102,7 @@ def _named(spec: Spec) -> dict[str, tuple[str, str]]:
     return found
 
 
-def check(host: str, inputs: Inputs, facts: Facts) -> None:
+def check_paths(host: str, inputs: Inputs, facts: Facts) -> None:
     """Raises InvalidFile for each path of the spec that the login node would see and that is not there."""
 
     def problems() -> Iterator[Problem]:
@@ -119,7 +118,7 @@ def check(host: str, inputs: Inputs, facts: Facts) -> None:
         raise InvalidFile(found, dict(inputs.sources))
 
 
-def plan(drafted: Draft, home: str, directory: str, host: str) -> Plan:
+def plan(drafted: RemoteInputs, home: str, directory: str, host: str) -> Plan:
     """Decide everything for a job directory on a login node whose home directory is `home`."""
     inputs = drafted.inputs
     spec = at_home(inputs.spec, home)

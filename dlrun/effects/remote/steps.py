@@ -11,7 +11,7 @@ from dlrun.effects.jobs.recover import FINDERS
 from dlrun.effects.transport.protocol import PATIENCE, Transport
 from dlrun.effects.transport.refusals import AGAIN
 from dlrun.effects.transport.scripts import script
-from dlrun.effects.transport.session import Answer, Session, run
+from dlrun.effects.transport.session import ScriptResult, Session, run
 from dlrun.errors import OperationFailed
 from dlrun.schedulers.protocol import Scheduler
 from dlrun.schedulers.refusals import words
@@ -151,7 +151,7 @@ def submit(
     raise _failure(transport.host, directory, answer)
 
 
-def _failure(host: str, directory: str, answer: Answer) -> OperationFailed:
+def _failure(host: str, directory: str, answer: ScriptResult) -> OperationFailed:
     if answer.returncode == 75:
         return OperationFailed(
             f"`{host}` cannot tell whether the job was submitted: {answer.stderr}",

@@ -34,7 +34,7 @@ Say: TypeAlias = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Load:
+class Payload:
     """What is sent: a plan, the texts of its job directory by name, and files of the working tree.
 
     `site` is the profile that the plan was made for, None where a plan is submitted as it is.
@@ -50,7 +50,7 @@ def carry_out(
     transport: Transport,
     to: Destination,
     facts: Facts,
-    load_for: Callable[[str], Load],
+    load_for: Callable[[str], Payload],
     say: Say,
     *,
     record: Path | None = None,
@@ -64,7 +64,7 @@ def carry_out(
     found = _going_on(to, facts, load_for, say, record)
     load, remote, record = found or _anew(to, facts, load_for, record)
     try:
-        check(load.plan, to, facts)
+        check_destination(load.plan, to, facts)
         there = _cluster(transport, load, facts, say)
         for warning in load.plan.warnings:
             say(f"warning: {warning}")
@@ -85,7 +85,7 @@ def carry_out(
     return job
 
 
-def _cluster(transport: Transport, load: Load, facts: Facts, say: Say) -> str | None:
+def _cluster(transport: Transport, load: Payload, facts: Facts, say: Say) -> str | None:
     """The cluster that answers there; warns if the profile describes another, and refuses its jobs in `after`."""
 
     def there(argv: Sequence[str], /) -> Completed:
@@ -99,8 +99,8 @@ def _cluster(transport: Transport, load: Load, facts: Facts, say: Say) -> str | 
 
 
 def _anew(
-    to: Destination, facts: Facts, load_for: Callable[[str], Load], record: Path | None
-) -> tuple[Load, Remote, Path]:
+    to: Destination, facts: Facts, load_for: Callable[[str], Payload], record: Path | None
+) -> tuple[Payload, Remote, Path]:
     """A new submission, and its record."""
     name = jobs.new_directory(Path(), load_for(facts.jobs).plan.name).name
     place = to.directory_at(facts.home) or f"{facts.jobs}/{name}"
@@ -113,8 +113,8 @@ def _anew(
 
 
 def _going_on(
-    to: Destination, facts: Facts, load_for: Callable[[str], Load], say: Say, record: Path | None
-) -> tuple[Load, Remote, Path] | None:
+    to: Destination, facts: Facts, load_for: Callable[[str], Payload], say: Say, record: Path | None
+) -> tuple[Payload, Remote, Path] | None:
     """An earlier submission of the same plan and files to the same host that has not come to its end.
 
     Raises Invalid if `record` is of another one: whether it was submitted, only its own load can tell.
@@ -142,7 +142,7 @@ def _remote(to: Destination, facts: Facts, place: str) -> Remote:
     return Remote(host=to.host, transport=to.transport, directory=place, unwanted=facts.unwanted)
 
 
-def check(plan: Plan, to: Destination, facts: Facts) -> None:
+def check_destination(plan: Plan, to: Destination, facts: Facts) -> None:
     """Raise Invalid if the login node lacks the scheduler's client, or this shell a secret."""
     client = backends.scheduler(plan.scheduler).CLIENT
     if client not in facts.clients:
@@ -153,7 +153,7 @@ def check(plan: Plan, to: Destination, facts: Facts) -> None:
     check_secrets(plan)
 
 
-def _send(transport: Transport, load: Load, remote: Remote, token: str, own: str, say: Say) -> None:
+def _send(transport: Transport, load: Payload, remote: Remote, token: str, own: str, say: Say) -> None:
     """Have the job directory there, complete."""
     plan = load.plan
     runs = [f"points/{point.index}/logs" for point in plan.points] or ["logs"]

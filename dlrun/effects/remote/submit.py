@@ -19,9 +19,9 @@ from dlrun.effects.remote import site as remote_site
 from dlrun.effects.remote import steps as remote_steps
 from dlrun.effects.remote import submission as remote_submission
 from dlrun.effects.remote.destination import Destination
-from dlrun.effects.remote.plan import Draft
+from dlrun.effects.remote.plan import RemoteInputs
 from dlrun.effects.remote.steps import Facts
-from dlrun.effects.remote.submission import Load, carry_out
+from dlrun.effects.remote.submission import Payload, carry_out
 from dlrun.effects.transport import open_transport
 from dlrun.effects.transport.protocol import Transport
 from dlrun.effects.transport.scripts import script
@@ -34,7 +34,7 @@ HOME_UNKNOWN = "~"
 """The home directory there, while the login node has not been asked."""
 
 
-def preview(inputs: Inputs | None, to: Destination, *, say: Callable[[str], None]) -> Load:
+def preview(inputs: Inputs | None, to: Destination, *, say: Callable[[str], None]) -> Payload:
     """What would be sent. The login node is asked only if nothing else says which site it is."""
     draft, to = begin(inputs, to)
     home, base = HOME_UNKNOWN, f"{HOME_UNKNOWN}/.local/state/dlrun/jobs"
@@ -45,7 +45,7 @@ def preview(inputs: Inputs | None, to: Destination, *, say: Callable[[str], None
         with closing(open_transport(to.host, to.transport)) as transport:
             draft, facts = ask(transport, draft)
         home, base = facts.home, facts.jobs
-    return load_of(draft, to, home, to.directory_at(home) or f"{base}/{draft.inputs.spec.name}")
+    return payload_of(draft, to, home, to.directory_at(home) or f"{base}/{draft.inputs.spec.name}")
 
 
 def submit(inputs: Inputs | None, to: Destination, *, say: Callable[[str], None]) -> Job:
@@ -57,11 +57,11 @@ def submit(inputs: Inputs | None, to: Destination, *, say: Callable[[str], None]
     draft, to = begin(inputs, to)
     with closing(open_transport(to.host, to.transport)) as transport:
         draft, facts = ask(transport, draft)
-        remote_plan.check(to.host, draft.inputs, facts)
-        return carry_out(transport, to, facts, lambda place: load_of(draft, to, facts.home, place), say)
+        remote_plan.check_paths(to.host, draft.inputs, facts)
+        return carry_out(transport, to, facts, lambda place: payload_of(draft, to, facts.home, place), say)
 
 
-def check(inputs: Inputs | None, to: Destination, *, say: Callable[[str], None]) -> str:
+def check_with_scheduler(inputs: Inputs | None, to: Destination, *, say: Callable[[str], None]) -> str:
     """Ask the login node's scheduler whether it would take the job, sending it nothing but the script.
 
     When and where it would start; raises OperationFailed with the scheduler's words if it would not, Invalid if
@@ -70,11 +70,11 @@ def check(inputs: Inputs | None, to: Destination, *, say: Callable[[str], None])
     draft, to = begin(inputs, to)
     with closing(open_transport(to.host, to.transport)) as transport:
         draft, facts = ask(transport, draft)
-        remote_plan.check(to.host, draft.inputs, facts)
-        load = load_of(draft, to, facts.home, f"{facts.jobs}/{draft.inputs.spec.name}")
+        remote_plan.check_paths(to.host, draft.inputs, facts)
+        load = payload_of(draft, to, facts.home, f"{facts.jobs}/{draft.inputs.spec.name}")
         scheduler = backends.scheduler(load.plan.scheduler)
         asking = scheduler.submit("/dev/stdin", check=True)
-        remote_submission.check(load.plan, to, facts)
+        remote_submission.check_destination(load.plan, to, facts)
         for warning in load.plan.warnings:
             say(f"warning: {warning}")
         client = ("bash", "-c", 'exec "${@:2}" <<<"$1"', "check", load.texts["job.sh"], *asking)
@@ -104,19 +104,19 @@ def resubmit(job: Job, say: Callable[[str], None], plan: Plan | None = None) -> 
             transport,
             to,
             facts,
-            lambda place: Load(plan=plan, texts=files(plan, None, Path(place)) | kept),
+            lambda place: Payload(plan=plan, texts=files(plan, None, Path(place)) | kept),
             say,
         )
 
 
-def load_of(draft: Draft, to: Destination, home: str, directory: str) -> Load:
+def payload_of(draft: RemoteInputs, to: Destination, home: str, directory: str) -> Payload:
     """What is sent for a job directory of the login node, on which `home` is the home directory."""
     plan = remote_plan.plan(draft, home, directory, to.host)
     texts = files(plan, draft.inputs, Path(directory))
-    return Load(plan=plan, texts=texts, sent=tuple(draft.sent), site=draft.inputs.site)
+    return Payload(plan=plan, texts=texts, sent=tuple(draft.sent), site=draft.inputs.site)
 
 
-def begin(inputs: Inputs | None, to: Destination) -> tuple[Draft, Destination]:
+def begin(inputs: Inputs | None, to: Destination) -> tuple[RemoteInputs, Destination]:
     """What can be decided without a connection, and the way to the login node: the user's, else the site's."""
     draft = remote_plan.draft(inputs, to.host)
     login = draft.inputs.site.login
@@ -125,7 +125,7 @@ def begin(inputs: Inputs | None, to: Destination) -> tuple[Draft, Destination]:
     return draft, to
 
 
-def ask(transport: Transport, draft: Draft) -> tuple[Draft, Facts]:
+def ask(transport: Transport, draft: RemoteInputs) -> tuple[RemoteInputs, Facts]:
     """Ask the login node about itself, and which site it is if nobody has said."""
     own = backends.scheduler(draft.inputs.site.scheduler.type).CLIENT
     clients = tuple(dict.fromkeys((*remote_site.CLIENTS, own)))

@@ -26,7 +26,7 @@ from dlrun.effects.records.jobs import Job, write_json
 from dlrun.effects.records.outcome import STATE
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.job import State
-from dlrun.model.plain import from_plain, to_plain
+from dlrun.model.json_codec import from_plain, to_plain
 from dlrun.model.spec import Metric
 from dlrun.plan.metrics.log import Reading
 from dlrun.plan.metrics.spec import THROUGHPUT
@@ -220,7 +220,7 @@ def settle(study: Study) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Measured:
+class MeasuredRun:
     """One run of a study, with the job that ran it."""
 
     size: Size
@@ -254,7 +254,7 @@ class Measured:
         )
 
 
-def measure(study: Study) -> list[Measured]:
+def measure(study: Study) -> list[MeasuredRun]:
     """Every run of a study as it stands. Raises OperationFailed if a scheduler does not answer."""
     found = []
     for size, job in jobs_of(study):
@@ -262,7 +262,7 @@ def measure(study: Study) -> list[Measured]:
             continue
         request = job.plan().request
         found += [
-            Measured(size=size, job=job, result=result, nodes=request.nodes, ranks=request.ranks)
+            MeasuredRun(size=size, job=job, result=result, nodes=request.nodes, ranks=request.ranks)
             for result in results.of(job, study.metrics)
         ]
     return found

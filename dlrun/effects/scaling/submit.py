@@ -13,13 +13,13 @@ from typing import Any
 from dlrun.effects.jobs.prepare import read
 from dlrun.effects.queue import status
 from dlrun.effects.records.jobs import Job
-from dlrun.effects.scaling.places import Place, place_of
-from dlrun.effects.scaling.study import Measured, Size, Study, job_directory, jobs_of, measure
+from dlrun.effects.scaling.study import MeasuredRun, Size, Study, job_directory, jobs_of, measure
+from dlrun.effects.scaling.submitters import Submitter, submitter_of
 from dlrun.effects.transport.absence import Absence
 from dlrun.effects.transport.protocol import TransportFailed
 from dlrun.errors import Invalid
 from dlrun.model.job import JobStatus
-from dlrun.model.plain import to_plain
+from dlrun.model.json_codec import to_plain
 from dlrun.model.plan import Plan
 from dlrun.model.spec import Spec
 
@@ -27,7 +27,7 @@ _FIRST, _LONGEST = 2.0, 30.0
 """Seconds between questions to a scheduler: they grow from the first to the longest."""
 
 
-def check(study: Study) -> tuple[Study, Place]:
+def checked(study: Study) -> tuple[Study, Submitter]:
     """The study with the batch that strong scaling keeps, and where it runs.
 
     Raises Invalid for a spec that cannot be studied, and what a login node raises that cannot be asked.
@@ -39,7 +39,7 @@ def check(study: Study) -> tuple[Study, Place]:
                 f"`{study.spec}` is a saved plan of one size", help="give the spec that it was made from"
             )
         _refuse(inputs.spec)
-        place = place_of(study)
+        place = submitter_of(study)
         for size in study.sizes:  # every size is looked at before the first is submitted
             place.plan(_sets(study, place, size, 1))
         if study.mode == "strong" and study.base_batch is None:
@@ -66,7 +66,7 @@ def _refuse(spec: Spec) -> None:
         )
 
 
-def _same(study: Study, place: Place) -> None:
+def _same(study: Study, place: Submitter) -> None:
     """Runs of an earlier call must be of the same plan."""
     for size, job in jobs_of(study)[:1]:
         new, old = place.plan(_sets(study, place, size, 1), like=job), job.plan()
@@ -111,7 +111,7 @@ def _differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, An
         yield path, one, other
 
 
-def _sets(study: Study, place: Place, size: Size, runs: int, after: Sequence[Job] = ()) -> list[str]:
+def _sets(study: Study, place: Submitter, size: Size, runs: int, after: Sequence[Job] = ()) -> list[str]:
     """What makes the spec the one of a size. Raises InvalidFile if that cannot be."""
     sets = [*study.sets, f"resources.nodes={size.nodes}", "resources.ranks=auto"]
     if size.per_node:
@@ -131,7 +131,9 @@ def _sets(study: Study, place: Place, size: Size, runs: int, after: Sequence[Job
     return sets
 
 
-def carry_out(study: Study, place: Place, *, at_once: bool, wait: bool, say: Callable[[str], None]) -> None:
+def carry_out(
+    study: Study, place: Submitter, *, at_once: bool, wait: bool, say: Callable[[str], None]
+) -> None:
     """Submit what is missing, and with `wait` see it to its end.
 
     On this machine sizes run one after the other, so there the call lasts until the last one. In a queue each size
@@ -157,7 +159,7 @@ def carry_out(study: Study, place: Place, *, at_once: bool, wait: bool, say: Cal
         _see(open_, say)
 
 
-def _go_on(study: Study, place: Place, say: Callable[[str], None]) -> None:
+def _go_on(study: Study, place: Submitter, say: Callable[[str], None]) -> None:
     """Bring submissions to a login node that broke off to their end."""
     for size, job in jobs_of(study):
         if job.job_id is None and job.remote is not None:
@@ -165,7 +167,7 @@ def _go_on(study: Study, place: Place, say: Callable[[str], None]) -> None:
             say(f"submitted {size.words}: job {done.job_id}")
 
 
-def _open(runs: Sequence[Measured]) -> list[Job]:
+def _open(runs: Sequence[MeasuredRun]) -> list[Job]:
     """Jobs with a run that has not ended."""
     return list({run.job.directory: run.job for run in runs if not run.result.state.final}.values())
 

@@ -25,7 +25,7 @@ from dlrun.model.topology import Topology
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Findings:
+class ProfileReport:
     """What is wrong with one profile, sorted by place, and the texts that it was read from."""
 
     name: str
@@ -33,16 +33,16 @@ class Findings:
     sources: Mapping[str, str]
 
 
-def check(name: str, here: Here | None = None) -> Findings:
+def check_profile(name: str, here: Here | None = None) -> ProfileReport:
     """Check a profile, by name or file. Raises nothing for what is wrong with it."""
     here = here or Here()
     path = locate(name, here, Path())
     if isinstance(path, Problem):
-        return Findings(name=name, problems=(_coded(path),), sources={})
+        return ProfileReport(name=name, problems=(_coded(path),), sources={})
     try:
         profile = load_profile(path, here)
     except InvalidFile as error:
-        return Findings(name=name, problems=tuple(map(_coded, error.problems)), sources=error.sources)
+        return ProfileReport(name=name, problems=tuple(map(_coded, error.problems)), sources=error.sources)
     problems = [*profile.problems, *_defaults(profile)]
     if profile.site is not None:
         built, faults = _topologies(LoadedSite(site=profile.site, profile=profile, path=path, because=""))
@@ -55,7 +55,9 @@ def check(name: str, here: Here | None = None) -> Findings:
             *differences(profile.site, profile.origins, here, built),
         ]
     hidden = hide(profile.sources, {})
-    return Findings(name=name, problems=tuple(sorted(map(_coded, problems), key=by_place)), sources=hidden)
+    return ProfileReport(
+        name=name, problems=tuple(sorted(map(_coded, problems), key=by_place)), sources=hidden
+    )
 
 
 def _coded(problem: Problem) -> Problem:

@@ -17,7 +17,7 @@ from dlrun.effects.inputs.profiles import Here
 from dlrun.effects.site import node as site_node
 from dlrun.effects.site.facts import Cluster, Nodes, Queue
 from dlrun.effects.site.node import NodeFacts
-from dlrun.effects.site.yaml_text import Draft
+from dlrun.effects.site.yaml_text import ProfileDraft
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ def kind_here(cluster: Cluster, here: Here) -> str | None:
     )
 
 
-def detect(name: str, cluster: Cluster, seen: Seen) -> Draft:
+def detect(name: str, cluster: Cluster, seen: Seen) -> ProfileDraft:
     """The draft of a profile, with what could not be seen."""
     key = backends.scheduler(cluster.scheduler).CLUSTER_KEY
     values: dict[str, Any] = {
@@ -55,7 +55,7 @@ def detect(name: str, cluster: Cluster, seen: Seen) -> Draft:
         "partitions": {queue.name: _queue(queue) for queue in cluster.queues},
         "node_types": {},
     }
-    draft = Draft(values=values, unseen=[*_never_seen(), *cluster.unseen])
+    draft = ProfileDraft(values=values, unseen=[*_never_seen(), *cluster.unseen])
     for kind in cluster.nodes:
         values["node_types"][kind.name] = _kind(kind, seen, draft)
     values["launcher"] = _launcher(cluster, seen, draft)
@@ -115,7 +115,7 @@ def _queue(queue: Queue) -> dict[str, Any]:
     return found
 
 
-def _kind(kind: Nodes, seen: Seen, draft: Draft) -> dict[str, Any]:
+def _kind(kind: Nodes, seen: Seen, draft: ProfileDraft) -> dict[str, Any]:
     """One node type: the scheduler's numbers, and the node's own word where it was heard."""
     found: dict[str, Any] = {"count": kind.count}
     if kind.memory_mib:
@@ -153,7 +153,7 @@ def _gpus(kind: Nodes) -> dict[str, Any]:
     return {"count": kind.gpus} | ({"name": kind.gpu_type} if kind.gpu_type else {})
 
 
-def _own_word(found: dict[str, Any], kind: Nodes, facts: NodeFacts, seen: Seen, draft: Draft) -> None:
+def _own_word(found: dict[str, Any], kind: Nodes, facts: NodeFacts, seen: Seen, draft: ProfileDraft) -> None:
     """The topology that a node showed, as numbers if they say it exactly, else as the file of its facts."""
     node = facts.topology
     assert node is not None  # noqa: S101 - the caller looked
@@ -187,7 +187,7 @@ def _file(seen: Seen, kind: Nodes) -> str:
     return f"{seen.stem}-{kind.name}.facts.json"
 
 
-def _launcher(cluster: Cluster, seen: Seen, draft: Draft) -> dict[str, Any]:
+def _launcher(cluster: Cluster, seen: Seen, draft: ProfileDraft) -> dict[str, Any]:
     """A scheduler with steps brings a launcher; elsewhere only a node can say which MPI starts ranks there."""
     found = {name: site_node.launcher(facts, cluster.scheduler) for name, facts in seen.nodes.items()}
     known = [name for name in found.values() if name]
@@ -201,7 +201,7 @@ def _launcher(cluster: Cluster, seen: Seen, draft: Draft) -> dict[str, Any]:
     return {"name": known[0] if known else "ssh"}
 
 
-def _network_and_disks(seen: Seen, draft: Draft) -> None:
+def _network_and_disks(seen: Seen, draft: ProfileDraft) -> None:
     """Fabric and storage, from the first node that shows a fabric faster than the others'."""
     if not seen.nodes:
         draft.unseen.append("fabric, node-local storage, shared file systems: no compute node was probed")

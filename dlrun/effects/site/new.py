@@ -8,13 +8,13 @@ from datetime import date
 from typing import Any
 
 from dlrun import backends
-from dlrun.effects.site.yaml_text import Draft
+from dlrun.effects.site.yaml_text import ProfileDraft
 from dlrun.errors import Invalid
 from dlrun.model.units import Duration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answers:
+class ProfileAnswers:
     """What an admin says first; None or 0 where it is not known."""
 
     name: str
@@ -46,7 +46,7 @@ _COMMENTS = {
 }
 
 
-def draft(answers: Answers) -> Draft:
+def draft(answers: ProfileAnswers) -> ProfileDraft:
     """The profile of these answers, with comments on what to fill in; raises Invalid for one that cannot be."""
     _check(answers)
     back_end = backends.scheduler(answers.scheduler)
@@ -77,14 +77,14 @@ def draft(answers: Answers) -> Draft:
     values["rendezvous"] = {"address": "loopback" if back_end.ON_THIS_MACHINE else "hostname"}
     values["sources"] = [{"cite": "the admins of this cluster", "date": date.today().isoformat()}]  # noqa: DTZ011
     unseen = [key for key in ("recognise", "partitions", "node_types", "fabric") if key not in values]
-    return Draft(
+    return ProfileDraft(
         values=values,
         comments=_COMMENTS,
         unseen=[f"{key}: {_COMMENTS[key]}" for key in unseen],
     )
 
 
-def _check(answers: Answers) -> None:
+def _check(answers: ProfileAnswers) -> None:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", answers.name):
         raise Invalid(f"`{answers.name}` is no name of a site", help="use letters, digits, `.`, `_` and `-`")
     if answers.max_walltime is not None:

@@ -12,7 +12,7 @@ from typing import Any
 
 from dlrun import backends
 from dlrun.effects.inputs.profiles import read_text
-from dlrun.effects.site.yaml_text import Draft
+from dlrun.effects.site.yaml_text import ProfileDraft
 from dlrun.errors import Invalid
 from dlrun.model.nearest import nearest
 from dlrun.model.origin import Layer
@@ -25,7 +25,7 @@ _LAUNCHERS = {
 """ReFrame's names -> dlrun's (reframe-hpc/reframe:docs/config_reference.rst, systems.partitions)."""
 
 
-def import_reframe(path: Path, system: str | None) -> Draft:
+def import_reframe(path: Path, system: str | None) -> ProfileDraft:
     """The profile of one system; raises Invalid if the file has none, or several and none is named."""
     systems = _systems(read_text(path, Layer.SITE), path)
     names = [str(one.get("name")) for one in systems]
@@ -81,7 +81,7 @@ def _here(partition: Mapping[str, Any]) -> bool:
     return name is not None and backends.scheduler(name).ON_THIS_MACHINE
 
 
-def _draft(system: Mapping[str, Any], path: Path) -> Draft:
+def _draft(system: Mapping[str, Any], path: Path) -> ProfileDraft:
     every = [p for p in system.get("partitions") or [] if isinstance(p, dict) and p.get("name")]
     mine = [p for p in every if not _here(p)] or every
     if not mine:
@@ -113,7 +113,7 @@ def _draft(system: Mapping[str, Any], path: Path) -> Draft:
             "note": "imported; look at every value",
         }
     ]
-    draft = Draft(values=values)
+    draft = ProfileDraft(values=values)
     draft.unseen += ["limits of partitions, fabric, memory, NUMA nodes: ReFrame does not describe them"]
     draft.unseen += [f"host names by regular expression: {h}" for h in hosts if h not in plain]
     draft.unseen += [

@@ -8,7 +8,7 @@ from dlrun import backends
 from dlrun.config.nodes import MapNode, ScalarNode
 from dlrun.fabrics import rules
 from dlrun.fabrics.libraries import in_play
-from dlrun.fabrics.rules import Job
+from dlrun.fabrics.rules import JobTraits
 from dlrun.fabrics.table import Rule, about
 from dlrun.model.origin import Origin
 from dlrun.model.problem import Problem
@@ -68,7 +68,7 @@ def _set_by(
             yield name, entry.value.text, entry.value.origin
 
 
-def _widest_job(site: Site) -> Job:
+def _widest_job(site: Site) -> JobTraits:
     """A job of several nodes with every library that this site's jobs can have."""
     fabric = site.fabric
     kinds = [
@@ -81,7 +81,7 @@ def _widest_job(site: Site) -> Job:
         fabric=fabric.name if fabric else "",
         present=fabric.libraries if fabric else (),
     )
-    return Job(
+    return JobTraits(
         fabric=fabric.name if fabric else None,
         libraries=libraries,
         versions=fabric.versions if fabric else {},
@@ -92,13 +92,13 @@ def _widest_job(site: Site) -> Job:
     )
 
 
-def _fault(rule: Rule, name: str, value: str, origin: Origin | None, job: Job) -> Problem:
+def _fault(rule: Rule, name: str, value: str, origin: Origin | None, job: JobTraits) -> Problem:
     code, what, warning = fault_code(rule, known=job.fabric is not None)
     message = f"`{name}={value}` is {what}: {rule.because.rstrip('.')}"
     return Problem(code=code, message=message, origin=origin, help=fault_help(rule), warning=warning)
 
 
-def _pair(name: str, value: str, site: Site, job: Job, origin: Origin | None) -> Iterator[Problem]:
+def _pair(name: str, value: str, site: Site, job: JobTraits, origin: Origin | None) -> Iterator[Problem]:
     for rule in about(name):
         if rule.act == "asks" and rules.matches(rule, value) and job.fabric in rule.fabrics:
             missing = [c.partition(":")[2] for c in rule.when if c.startswith("flag:")]

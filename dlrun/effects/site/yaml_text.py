@@ -10,7 +10,7 @@ from dlrun.config.block_text import block
 
 
 @dataclass(slots=True, kw_only=True)
-class Draft:
+class ProfileDraft:
     """A profile in the making: values as nested dictionaries, comments by dotted path, what was not seen.
 
     `aside` was seen on a login node and is not used; `files` are further files beside the profile.
@@ -23,7 +23,7 @@ class Draft:
     files: dict[str, str] = field(default_factory=dict)
 
 
-def text(draft: Draft, head: Sequence[str] = ()) -> str:
+def text(draft: ProfileDraft, head: Sequence[str] = ()) -> str:
     """The profile as YAML, with what could not be seen listed at its end."""
     lines = [*(f"# {line}" for line in head), *block(draft.values, draft.comments)]
     if draft.unseen:

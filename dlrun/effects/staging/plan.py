@@ -30,7 +30,7 @@ SPECS = (".yaml", ".yml")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class StagingRequest:
     """What a user asked for: `what` is one spec, or sources; the rest is laid over the data sets."""
 
     what: tuple[str, ...]
@@ -57,7 +57,7 @@ class Staging:
     directory: Text
 
 
-def staging(asked: Asked, *, nodes: int | None) -> Staging:
+def staging(asked: StagingRequest, *, nodes: int | None) -> Staging:
     """Plan it for so many nodes (None: as many as asked for, else as the spec says).
 
     Raises InvalidFile for the spec or the site, Invalid for what cannot be staged.
@@ -94,7 +94,7 @@ def allocation(environment: Mapping[str, str] = os.environ) -> int | None:
     return None
 
 
-def _spec_file(asked: Asked, scratch: Path) -> Path:
+def _spec_file(asked: StagingRequest, scratch: Path) -> Path:
     """The spec that was named, or one made of the sources."""
     specs = [word for word in asked.what if word.endswith(SPECS)]
     if specs and len(asked.what) > 1:
@@ -134,7 +134,7 @@ def _name(source: str) -> str:
     return f"_{name}" if name[0].isdigit() else name
 
 
-def _only_data(spec: Spec, asked: Asked, nodes: int | None) -> Spec:
+def _only_data(spec: Spec, asked: StagingRequest, nodes: int | None) -> Spec:
     """A job that has the spec's data sets and resources, and nothing to run."""
     over: dict[str, object] = {}
     if asked.strategy:
@@ -164,7 +164,7 @@ def _size(option: str, text: str) -> Bytes:
         raise Invalid(f"{option}: {error}", help=f"expected {Bytes.expected}") from None
 
 
-def _resources(wanted: Resources, asked: Asked, nodes: int | None) -> Resources:
+def _resources(wanted: Resources, asked: StagingRequest, nodes: int | None) -> Resources:
     hosts = wanted.hosts
     if nodes is None:
         nodes = wanted.nodes
@@ -189,7 +189,7 @@ def _resources(wanted: Resources, asked: Asked, nodes: int | None) -> Resources:
     )
 
 
-def _with_storage(inputs: Inputs, asked: Asked) -> Inputs:
+def _with_storage(inputs: Inputs, asked: StagingRequest) -> Inputs:
     """With `--to`, that directory is the node-local storage; `--quota` stands before the site's."""
     site = inputs.site
     if asked.to is None:
@@ -221,7 +221,7 @@ def expanded(directory: Text) -> str:
     return os.path.expandvars(str(directory).replace("$DLRUN_USER", user))
 
 
-def here(asked: Asked) -> str:
+def here(asked: StagingRequest) -> str:
     """The staging directory on this machine, for looking after what is in it."""
     if asked.to is not None:
         return os.path.expandvars(asked.to)

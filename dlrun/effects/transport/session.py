@@ -24,7 +24,7 @@ _LONGEST_LINE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Answer:
+class ScriptResult:
     """What a script printed and how it ended."""
 
     returncode: int
@@ -152,7 +152,7 @@ def run(
     variables: Mapping[str, str] | None = None,
     data: bytes = b"",
     patience: float = PATIENCE,
-) -> Answer:
+) -> ScriptResult:
     """Run a script to its end, with `data` (at most 64 KiB) on its standard input."""
     with Session(transport, script, login=login, variables=variables, patience=patience) as session:
         session.write(data)
@@ -161,7 +161,7 @@ def run(
         while part := session.read():
             parts.append(part)
         code, said = session.finish()
-    return Answer(returncode=code, stdout=b"".join(parts), stderr=said)
+    return ScriptResult(returncode=code, stdout=b"".join(parts), stderr=said)
 
 
 def _program(script: str, mark: str, *, login: bool, variables: Mapping[str, str]) -> bytes:

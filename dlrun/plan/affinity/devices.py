@@ -40,23 +40,23 @@ def choose_nics(topology: Topology, slots: Sequence[Slot]) -> list[Nic | None]:
 
 
 @record(frozen=True, slots=True, kw_only=True)
-class Place:
+class Locality:
     """The PUs next to an adapter and the packages that they are in; none if its place is unknown."""
 
     pus: frozenset[int]
     packages: frozenset[int]
 
 
-def place_of(topology: Topology, nic: Nic) -> Place:
+def place_of(topology: Topology, nic: Nic) -> Locality:
     """Where an adapter is attached."""
     local = near(topology, topology.cores, nic)
-    return Place(
+    return Locality(
         pus=frozenset(pu for core in local for pu in core.pus),
         packages=frozenset(core.package for core in local),
     )
 
 
-def distance(place: Place, cores: Sequence[Core]) -> int:
+def distance(place: Locality, cores: Sequence[Core]) -> int:
     """SAME_NODE if the adapter is next to any of the cores, SAME_PACKAGE, or REMOTE (also: unknown)."""
     if any(core.pus[0] in place.pus for core in cores):
         return SAME_NODE

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from dlrun.errors import Invalid
 from dlrun.model.cpuset import format_list
-from dlrun.model.placement import NodeSummary, Placement, PlacementRequest, RankPlacement, Step
+from dlrun.model.placement import AppliedRule, NodeSummary, Placement, PlacementRequest, RankPlacement
 from dlrun.model.topology import Core, Nic, Topology
 from dlrun.plan.affinity.advice import warn
 from dlrun.plan.affinity.devices import choose_nics
@@ -26,7 +26,7 @@ def place(topology: Topology, request: PlacementRequest) -> Placement:
     """
     _check(request)
     usable = usable_cores(topology, request.reserve)
-    steps = [Step(rule="usable-cores", because=usable.because)]
+    steps = [AppliedRule(rule="usable-cores", because=usable.because)]
     pools = _pools(usable, request)
     taken = {core.pus[0] for pool in pools.values() for core in pool}
     free = tuple(core for core in usable.cores if core.pus[0] not in taken)
@@ -35,7 +35,7 @@ def place(topology: Topology, request: PlacementRequest) -> Placement:
         if not request.oversubscribe:
             raise _too_many(usable, len(taken), request)
         return _oversubscribed(topology, usable, request)
-    steps.append(Step(rule="homes", because=homes.because))
+    steps.append(AppliedRule(rule="homes", because=homes.because))
     nics = choose_nics(topology, homes.slots)
     roles = _assign(topology, usable.cores, homes, pools, nics, request)
     slots = [Slot(cores=role.compute, gpus=slot.gpus) for slot, role in zip(homes.slots, roles, strict=True)]
@@ -182,8 +182,10 @@ def _oversubscribed(topology: Topology, usable: Usable, request: PlacementReques
         ranks=tuple(ranks),
         warnings=(warning,),
         steps=(
-            Step(rule="usable-cores", because=usable.because),
-            Step(rule="oversubscribe", because=f"{request.ranks_per_node} ranks share {count} cores in turn"),
+            AppliedRule(rule="usable-cores", because=usable.because),
+            AppliedRule(
+                rule="oversubscribe", because=f"{request.ranks_per_node} ranks share {count} cores in turn"
+            ),
         ),
     )
 
@@ -202,11 +204,13 @@ def _summary(topology: Topology, usable: Usable) -> NodeSummary:
     )
 
 
-def _explain(roles: Sequence[Roles], nics: Sequence[Nic | None], request: PlacementRequest) -> list[Step]:
+def _explain(
+    roles: Sequence[Roles], nics: Sequence[Nic | None], request: PlacementRequest
+) -> list[AppliedRule]:
     compute = len(roles[0].compute)
     spare = sum(len(role.spare) for role in roles)
     steps = [
-        Step(
+        AppliedRule(
             rule="equal-ranks",
             because=f"every rank computes on {compute} core{'s' * (compute != 1)}, because synchronous training runs at the pace "
             f"of the slowest; {spare} cores of larger slices are spare",
@@ -219,20 +223,28 @@ def _explain(roles: Sequence[Roles], nics: Sequence[Nic | None], request: Placem
             else "at the end of its own slice, or nearest its NIC"
         )
         steps.append(
-            Step(
+            AppliedRule(
                 rule=f"comm-{request.comm_policy}",
                 because=f"{request.comm_cores} communication cores a rank {where}; none is in any rank's mask",
             )
         )
     if request.loader_cores:
         steps.append(
-            Step(rule="loader-cores", because=f"{request.loader_cores} cores a rank kept for data loading")
+            AppliedRule(
+                rule="loader-cores", because=f"{request.loader_cores} cores a rank kept for data loading"
+            )
         )
     threads = "every hardware thread" if request.smt == "all" else "the first hardware thread"
-    steps.append(Step(rule=f"smt-{request.smt}", because=f"one compute thread on {threads} of each core"))
+    steps.append(
+        AppliedRule(rule=f"smt-{request.smt}", because=f"one compute thread on {threads} of each core")
+    )
     named = [f"{i}: {nic.name}" for i, nic in enumerate(nics) if nic]
     if named:
-        steps.append(Step(rule="nic", because=f"nearest first, then the least used: {', '.join(named)}"))
+        steps.append(
+            AppliedRule(rule="nic", because=f"nearest first, then the least used: {', '.join(named)}")
+        )
     cores = format_list(core.pus[0] for role in roles for core in role.compute)
-    steps.append(Step(rule="memory", because=f"policy `{request.membind}` on the nodes of cores {cores}"))
+    steps.append(
+        AppliedRule(rule="memory", because=f"policy `{request.membind}` on the nodes of cores {cores}")
+    )
     return steps

@@ -13,7 +13,7 @@ from dlrun.model.text import Shell, Text
 from dlrun.plan.command import expressions
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import Layout
-from dlrun.plan.roles import Choice
+from dlrun.plan.roles import BackEnds
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ def points(
     sweep: Sequence[Mapping[str, str]],
     commands: Sequence[tuple[Text, ...]],
     role_plans: Sequence[RolePlan],
-    choice: Choice,
+    choice: BackEnds,
     shape: Shape,
 ) -> tuple[Point, ...]:
     """The sweep's points, each with what the training role then runs.

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from dlrun.model.measured import Measured
+from dlrun.model.data_size import DataSize
 from dlrun.model.plan import DataPlan, ResultsPlan
 from dlrun.model.site import NodeLocal, Site
 from dlrun.model.spec import DataSet, Spec
@@ -20,7 +20,7 @@ def place_data(
     spec: Spec,
     site: Site,
     nodes: int,
-    measured: Mapping[str, Measured],
+    measured: Mapping[str, DataSize],
     ledger: Ledger,
     *,
     memory: Bytes | None = None,
@@ -116,7 +116,7 @@ def stage_directory(site: Site, data: Sequence[DataPlan], results: ResultsPlan |
 
 
 def _one(
-    name: str, data: DataSet, local: NodeLocal | None, measured: Measured | None, nodes: int, ledger: Ledger
+    name: str, data: DataSet, local: NodeLocal | None, measured: DataSize | None, nodes: int, ledger: Ledger
 ) -> DataPlan:
     strategy, because, fallback = _choose(name, data, local, measured, nodes, ledger)
     variable = "DLRUN_DATA_" + re.sub(r"\W", "_", name, flags=re.ASCII).upper()
@@ -143,7 +143,7 @@ def _one(
 
 
 def _choose(
-    name: str, data: DataSet, local: NodeLocal | None, measured: Measured | None, nodes: int, ledger: Ledger
+    name: str, data: DataSet, local: NodeLocal | None, measured: DataSize | None, nodes: int, ledger: Ledger
 ) -> tuple[Literal["in_place", "copy", "shard", "pack"], str, bool]:
     """How nodes get the data, why, and whether it is read in place where it does not fit."""
     if data.strategy == "in_place":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from dlrun.model.measured import Measured
+from dlrun.model.data_size import DataSize
 from dlrun.model.plan import DataPlan, ResultsPlan
 from dlrun.model.record import record
 from dlrun.model.site import NodeLocal, Site
@@ -15,11 +15,11 @@ from dlrun.model.units import Bytes
 from dlrun.plan.data.sets import place_data, place_environment, place_results, stage_directory
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import Layout, usable_memory
-from dlrun.plan.roles import Choice, stage_keep, stage_launch
+from dlrun.plan.roles import BackEnds, stage_keep, stage_launch
 
 
 @record(frozen=True, slots=True, kw_only=True)
-class Storage:
+class NodeStorage:
     """The decisions; `asking` and `lines` go to the scheduler, `launch` starts one process on each node (empty: none).
 
     `keep` starts beside the training what waits for the job's end (empty: it can be started when that comes).
@@ -43,8 +43,8 @@ class Storage:
 
 
 def decide(
-    spec: Spec, site: Site, layout: Layout, choice: Choice, measured: Mapping[str, Measured], ledger: Ledger
-) -> Storage:
+    spec: Spec, site: Site, layout: Layout, choice: BackEnds, measured: Mapping[str, DataSize], ledger: Ledger
+) -> NodeStorage:
     """All of it, in the order in which one decision rests on another."""
     local = site.storage.node_local
     data = place_data(spec, site, layout.nodes, measured, ledger, memory=usable_memory(layout))
@@ -53,7 +53,7 @@ def decide(
     sets = (*data, *filter(None, (venv,)))
     asking, lines = _ask_for_storage(spec, local, layout.nodes, ledger)
     directory = stage_directory(site, sets, results)
-    return Storage(
+    return NodeStorage(
         data=data,
         venv=venv,
         results=results,

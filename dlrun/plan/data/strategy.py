@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from dlrun.model.measured import Measured
+from dlrun.model.data_size import DataSize
 from dlrun.model.site import NodeLocal
 from dlrun.model.spec import DataSet
 from dlrun.model.units import Bytes
@@ -31,7 +31,7 @@ MOST_STRIPES = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class ChosenStrategy:
     """A strategy, why, and what would help; `fallback`: read in place if it does not fit once the job runs."""
 
     strategy: Literal["in_place", "copy"]
@@ -50,11 +50,11 @@ def sized(local: NodeLocal | None, memory: Bytes | None) -> NodeLocal | None:
     return replace(local, kind="memory", size=None if memory is None else Bytes(int(memory * MEMORY_PART)))
 
 
-def choose(data: DataSet, measured: Measured | None, local: NodeLocal, nodes: int) -> Choice:
+def choose(data: DataSet, measured: DataSize | None, local: NodeLocal, nodes: int) -> ChosenStrategy:
     """The choice for one data set on a site with node-local storage."""
     size = data.size if data.size is not None else measured.size if measured else None
     if size is None:
-        return Choice(
+        return ChosenStrategy(
             strategy="copy",
             because="its size is not known here: it is copied if it fits every node when the job starts, else read in place",
             fallback=True,
@@ -63,15 +63,17 @@ def choose(data: DataSet, measured: Measured | None, local: NodeLocal, nodes: in
     room = local.size
     if room is not None and size > room * MARGIN:
         because = f"{what} does not fit the {room} of {_kind(local)} ({local.path})"
-        return Choice(strategy="in_place", because=because, advice=_advice(size, measured, room, nodes))
+        return ChosenStrategy(
+            strategy="in_place", because=because, advice=_advice(size, measured, room, nodes)
+        )
     if measured is not None and not measured.whole and data.size is None and room is None:
-        return Choice(
+        return ChosenStrategy(
             strategy="copy",
             because=f"{what}, too much to count here: it is copied if it fits every node, else read in place",
             fallback=True,
         )
     if data.reads == 1 and nodes == 1:
-        return Choice(
+        return ChosenStrategy(
             strategy="in_place", because=f"{what} is read once, by one node: a copy would read it once too"
         )
     often = (
@@ -81,21 +83,21 @@ def choose(data: DataSet, measured: Measured | None, local: NodeLocal, nodes: in
     fits = f"fits the {room} of {_kind(local)}" if room is not None else f"goes to {_kind(local)} if it fits"
     because = f"{what} {fits} ({local.path}), and is then read once from the shared file system {saved}"
     in_memory = local.kind == "memory"  # how much is free, the node knows when the job starts
-    return Choice(strategy="copy", because=because, fallback=room is None or in_memory)
+    return ChosenStrategy(strategy="copy", because=because, fallback=room is None or in_memory)
 
 
 def _kind(local: NodeLocal) -> str:
     return "memory that data may take on a node" if local.kind == "memory" else "node-local storage"
 
 
-def _described(size: Bytes, measured: Measured | None) -> str:
+def _described(size: Bytes, measured: DataSize | None) -> str:
     if measured is None:
         return f"its {size}"
     more = "more than " if not measured.whole else ""
     return f"its {more}{size} in {measured.files:,} file{'' if measured.files == 1 else 's'}"
 
 
-def _advice(size: Bytes, measured: Measured | None, room: Bytes, nodes: int) -> str:
+def _advice(size: Bytes, measured: DataSize | None, room: Bytes, nodes: int) -> str:
     """What helps a data set that does not fit."""
     lines = []
     if nodes > 1 and size <= room * MARGIN * nodes:

@@ -37,14 +37,14 @@ class Reading:
 
 
 @record(frozen=True, slots=True, kw_only=True)
-class Shape:
+class RunSize:
     """What turns the number of a rank or a step into that of the job: ranks, and samples of a step (None: unknown)."""
 
     ranks: int
     global_batch: int | None
 
 
-def read(name: str, metric: Metric, lines: Iterable[str], shape: Shape) -> Reading | None:
+def read(name: str, metric: Metric, lines: Iterable[str], shape: RunSize) -> Reading | None:
     """A metric of a log; None if the log has no such number."""
     found = _find(metric)
     if found is None:
@@ -75,7 +75,7 @@ def _find(metric: Metric) -> Callable[[str], float | None] | None:
     return find
 
 
-def _known(name: str, metric: Metric, lines: Iterable[str], shape: Shape) -> Reading | None:
+def _known(name: str, metric: Metric, lines: Iterable[str], shape: RunSize) -> Reading | None:
     """The speed as one of the known trainers prints it."""
     found: dict[int, list[float]] = {}
     counted: dict[int, str] = {}
@@ -114,7 +114,7 @@ def _rate(groups: Mapping[str, str | None]) -> float | None:
     return rate * int(batch) if rate is not None and batch else rate
 
 
-def _factor(of: str, shape: Shape, unit: str | None) -> tuple[float, str]:
+def _factor(of: str, shape: RunSize, unit: str | None) -> tuple[float, str]:
     """What makes a printed number one of the whole job, and its unit then."""
     if of == "rank":
         return shape.ranks, unit or ""

@@ -28,7 +28,7 @@ FEWEST = 3
 
 
 @record(frozen=True, slots=True, kw_only=True)
-class Point:
+class MeasuredSize:
     """An estimated throughput with its range."""
 
     nodes: int
@@ -50,7 +50,7 @@ class Estimate:
     latency: float
     volume: float
     error: float
-    points: tuple[Point, ...]
+    points: tuple[MeasuredSize, ...]
 
 
 def estimate(table: Table, nodes: Sequence[int], mode: Mode, algorithm: Algorithm | None = None) -> Estimate:
@@ -70,7 +70,7 @@ def estimate(table: Table, nodes: Sequence[int], mode: Mode, algorithm: Algorith
         ranks = round(count * density)
         value = 1 / _predict(terms, ranks, mode, best)
         points.append(
-            Point(
+            MeasuredSize(
                 nodes=count,
                 ranks=ranks,
                 throughput=value,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from dlrun.config.say import yaml_text
+from dlrun.config.wording import yaml_text
 from dlrun.errors import Invalid
 from dlrun.model.placement import PlacementRequest
 

@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from dlrun.effects.affinity.bind import library
-from dlrun.effects.site.check import check
+from dlrun.effects.site.check import check_profile
 from dlrun.errors import Invalid
 from dlrun.plan.affinity import PlacementRequest, place
 from dlrun.plan.affinity.presets import PRESETS
@@ -132,7 +132,7 @@ def test_a_winner_goes_into_an_override_of_a_site(tmp_path):
     wanted = {"placement": {"comm_cores": "1", "smt": "all"}, "resources": {"ranks_per_node": "2"}}
     text = site_override("quick", "lumi-g", wanted, cite="measured: here", date="2026-01-02")
     (tmp_path / "quick.yaml").write_text(text)
-    assert [p for p in check(str(tmp_path / "quick.yaml")).problems if p.code != "DLR058"] == []
+    assert [p for p in check_profile(str(tmp_path / "quick.yaml")).problems if p.code != "DLR058"] == []
     (tmp_path / "train").write_text("")
     spec = "name: t\nsite: ./quick.yaml\ncommand: [./train]\nresources: {account: project_465000001, walltime: 1h}\n"
     (tmp_path / "spec.yaml").write_text(spec)

@@ -8,7 +8,7 @@ from dlrun.config import layers
 from dlrun.config.decode import decode
 from dlrun.config.document import parse
 from dlrun.config.nodes import ScalarNode
-from dlrun.config.say import yaml_text
+from dlrun.config.wording import yaml_text
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.spec import Secret, Spec
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dlrun.config.hints import keys
-from dlrun.config.say import unknown_key
+from dlrun.config.wording import unknown_key
 from dlrun.model.site import NodeLocal, SchedulerSite, Site
 from dlrun.model.spec import Resources, Spec
 from dlrun.model.topology_short import ShortTopology

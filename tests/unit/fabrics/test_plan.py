@@ -227,7 +227,7 @@ def test_known_bad_settings_are_told_in_spec_and_profile_alike(tmp_path, name, v
     by_user = plan_of(tmp_path, f"{GPUS}environment: {{variables: {{{name}: '{value}'}}}}", PLAIN).warnings
     profile = PLAIN + f"fabric: {{name: infiniband, settings: {{{name}: '{value}'}}}}\n"
     by_site = plan_of(tmp_path, GPUS, profile).warnings
-    checked = [p for p in site_check.check(str(tmp_path / "site.yaml")).problems if p.code == code]
+    checked = [p for p in site_check.check_profile(str(tmp_path / "site.yaml")).problems if p.code == code]
     for said in (
         " ".join(by_user),
         " ".join(by_site),

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from dlrun import backends
 from dlrun.fabrics.libraries import OF_FRAMEWORK, in_play
-from dlrun.fabrics.rules import Job, faults, select
+from dlrun.fabrics.rules import JobTraits, faults, select
 from dlrun.fabrics.table import about, rules
 from dlrun.fabrics.versions import parse, within
 
@@ -27,7 +27,7 @@ def job(fabric, *, framework="torch", launcher="srun", gpus="cuda", nodes=2, pre
     libraries = in_play(
         framework=framework, launcher=launcher, gpus=gpus, fabric=fabric or "", present=present
     )
-    return Job(fabric=fabric, libraries=libraries, nodes=nodes, gpus=gpus is not None, **more)
+    return JobTraits(fabric=fabric, libraries=libraries, nodes=nodes, gpus=gpus is not None, **more)
 
 
 def chosen(job, site=None, drop=(), user=None):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dlrun.fabrics.rules import Job, holds, say
+from dlrun.fabrics.rules import JobTraits, holds, say
 from dlrun.fabrics.table import Rule, about, does, left_out, rules, sources
 from dlrun.fabrics.versions import within
 
@@ -34,7 +34,7 @@ def test_a_row_says_everything_and_the_engine_understands_it():
         assert set(rule.source) <= set(sources()), where
         re.compile(rule.pattern)
         within("1.0", rule.versions)
-        holds(Job(fabric=rule.fabrics[0], libraries=frozenset({rule.library})), rule)
+        holds(JobTraits(fabric=rule.fabrics[0], libraries=frozenset({rule.library})), rule)
         assert all(say(condition) for condition in rule.when), where
         assert not rule.instead.startswith("leave"), "it is read as `use …`"
         if rule.act == "set":

@@ -8,7 +8,7 @@ import re
 import jinja2
 import pytest
 
-from dlrun.model.plain import from_plain
+from dlrun.model.json_codec import from_plain
 from dlrun.model.plan import Plan
 from dlrun.render.script import plan_json, scripts
 from tests.making import LOCAL, NODES, SLURM, plan_of, scripts_of

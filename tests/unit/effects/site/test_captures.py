@@ -9,7 +9,7 @@ import pytest
 from dlrun.cli import main as cli
 from dlrun.config.topology import read_topology
 from dlrun.config.topology.short import build
-from dlrun.effects.site.check import check
+from dlrun.effects.site.check import check_profile
 from dlrun.model.topology_short import ShortTopology
 from tests.oracles import hwloc_xml
 from tests.unit.effects.site.test_node import facts, tree
@@ -72,7 +72,7 @@ def test_any_form_of_capture_is_read(tmp_path, placed, name):
         ([0], [1], [0, 4]),
         ([2], [3], [2, 6]),
     ]
-    assert not [p for p in check(str(tmp_path / "crag.yaml")).problems if p.code == "DLR059"]
+    assert not [p for p in check_profile(str(tmp_path / "crag.yaml")).problems if p.code == "DLR059"]
     assert read_topology(TEXTS[name]).pus() == NODE.pus()
 
 

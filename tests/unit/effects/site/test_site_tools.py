@@ -25,10 +25,10 @@ from dlrun.effects.site import pbs as site_pbs
 from dlrun.effects.site import query as site_query
 from dlrun.effects.site import sinfo as site_sinfo
 from dlrun.effects.site import slurm as site_slurm
-from dlrun.effects.site.check import check
+from dlrun.effects.site.check import check_profile
 from dlrun.effects.site.live import differences
 from dlrun.effects.site.reframe import import_reframe
-from dlrun.effects.site.yaml_text import Draft, text
+from dlrun.effects.site.yaml_text import ProfileDraft, text
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.site import Site
@@ -51,7 +51,7 @@ PartitionName=old Default=NO MaxNodes=1 MaxTime=UNLIMITED Nodes=c1 State=DOWN
 CONFIG = "Configuration data as of 2026\nClusterName             = crag\nSLURM_VERSION           = 24.05.3\nMpiDefault              = pmix\n"
 
 
-def decoded(draft: Draft) -> Site:
+def decoded(draft: ProfileDraft) -> Site:
     """The draft as a profile; fails if the text is none."""
     document = parse(text(draft, ["head"]), Origin(layer=Layer.SITE, name="draft.yaml"))
     found = decode(document.root, Site, document="site")
@@ -293,13 +293,13 @@ def test_a_new_profile_holds_what_was_said(tmp_path, capsys):
     ]
     assert cli.run(["site", "new", "crag", *flags, "--output", str(target)]) == 0
     assert cli.run(["site", "new", "crag", "--output", str(target)]) == 1, "nothing is overwritten"
-    assert not [p for p in check(str(target)).problems if not p.warning]
+    assert not [p for p in check_profile(str(target)).problems if not p.warning]
     assert "# How ranks start" in target.read_text()
     assert cli.run(["site", "new", "no/name"]) == 2
     assert "no name of a site" in capsys.readouterr().err
     for scheduler in ("slurm", "openpbs", "torque", "local"):
         assert (
-            decoded(site_new.draft(site_new.Answers(name="x", scheduler=scheduler))).scheduler.type
+            decoded(site_new.draft(site_new.ProfileAnswers(name="x", scheduler=scheduler))).scheduler.type
             == scheduler
         )
 
@@ -326,7 +326,7 @@ def test_every_new_profile_passes_its_check(tmp_path, scheduler, fabric):
     target = tmp_path / "crag.yaml"
     assert cli.run(["site", "new", "crag", *flags, "-o", str(target)]) == 0
     open_keys = [] if fabric else ["`fabric` is not given"]
-    assert [p.message for p in check(str(target)).problems] == open_keys
+    assert [p.message for p in check_profile(str(target)).problems] == open_keys
     if scheduler != "local":
         assert "recognise:\n" in target.read_text()
 
@@ -377,7 +377,7 @@ def test_a_terminal_is_asked_until_the_answers_fit(tmp_path):
     assert "`pbs` is not one of slurm, openpbs, torque, local" in shown
     assert "`soon` is not a time" in shown
     assert "Hardware threads" not in shown, "a flag answers its question"
-    assert [p.message for p in check(str(tmp_path / "crag.yaml")).problems] == []
+    assert [p.message for p in check_profile(str(tmp_path / "crag.yaml")).problems] == []
     written = (tmp_path / "crag.yaml").read_text()
     assert "packages: 2\n      cores: 32\n      smt: 2" in written
     assert "interfaces: [ib0]" in written
@@ -438,7 +438,7 @@ def test_another_scheduler_is_refused_by_name(tmp_path, scheduler):
     with pytest.raises(Invalid, match=scheduler):
         import_reframe(path, None)
     (tmp_path / "x.yaml").write_text(f"name: x\nscheduler: {{type: {scheduler}}}\nlauncher: {{name: ssh}}\n")
-    (problem,) = [p for p in check(str(tmp_path / "x.yaml")).problems if not p.warning]
+    (problem,) = [p for p in check_profile(str(tmp_path / "x.yaml")).problems if not p.warning]
     assert f"dlrun speaks no scheduler `{scheduler}`" in problem.message
 
 
@@ -459,7 +459,7 @@ sources:
 def findings(tmp_path, fabric, setting, more=""):
     path = tmp_path / "crag.yaml"
     path.write_text(PROFILE.replace("FABRIC", fabric).replace("SETTING", setting) + more)
-    return {p.code: p for p in check(str(path)).problems}
+    return {p.code: p for p in check_profile(str(path)).problems}
 
 
 def test_check_finds_settings_where_they_stand(tmp_path):
@@ -487,7 +487,7 @@ def test_check_finds_units_taken_apart_and_parts_without_a_source(tmp_path):
     path.write_text(
         PROFILE.replace("FABRIC", "omni-path").replace("  settings:\n    SETTING\n", "  drop: [NCCL_PROTO]\n")
     )
-    found = [p for p in check(str(path)).problems if p.code in ("DLR064", "DLR065")]
+    found = [p for p in check_profile(str(path)).problems if p.code in ("DLR064", "DLR065")]
     assert {p.code for p in found} == {"DLR064", "DLR065"}
     assert {p.message for p in found if p.code == "DLR064"} == {
         "no source is named for `launcher`",
@@ -591,19 +591,19 @@ def test_every_finding_has_a_place_a_code_and_a_remedy(tmp_path):
         "node_types: {n: {topology: {packages: 2, cores: 4, cores_per_numa: [1]}}}\n"
         "partitions: {a: {node_type: m, default: true}, b: {default: true}}\nsources: [{cite: us}]\n"
     )
-    first = check(str(path)).problems
+    first = check_profile(str(path)).problems
     path.write_text(path.read_text().replace(", nodes: 4", ""))
-    second = check(str(path)).problems
+    second = check_profile(str(path)).problems
     path.write_text("name: crag\nscheduler: {type: slurm}\nlauncher: {name: srun}\nsources: [{cite: us}]\n")
-    third = check(str(path)).problems
+    third = check_profile(str(path)).problems
     assert {p.code for p in (*first, *second, *third)} > {"DLR059", "DLR050", "DLR051", "DLR064"}
     assert all(p.origin and p.origin.line and p.code in CODES and p.help for p in (*first, *second, *third))
-    (missing,) = check(str(tmp_path / "none.yaml")).problems
+    (missing,) = check_profile(str(tmp_path / "none.yaml")).problems
     assert missing.code
     assert missing.help
 
 
 @pytest.mark.parametrize("path", sorted(resource("site-configs").glob("*.yaml")), ids=lambda p: p.stem)
 def test_shipped_profiles_are_sound_and_cited(path):
-    found = check(str(path))
+    found = check_profile(str(path))
     assert [p.message for p in found.problems if p.code != "DLR058"] == []

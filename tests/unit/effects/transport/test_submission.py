@@ -280,10 +280,13 @@ def test_check_sends_the_script_to_the_client_and_keeps_nothing(far):
         'echo "sbatch: Job 7 to start at 2026-11-21T03:04:15 using 1 processors on nodes n1 in partition x" >&2\n'
     )
     to = Destination(host="there", transport="local")
-    assert remote.check(read(Path("spec.yaml")), to, say=far.said.append) == "2026-11-21T03:04:15 on n1"
+    assert (
+        remote.check_with_scheduler(read(Path("spec.yaml")), to, say=far.said.append)
+        == "2026-11-21T03:04:15 on n1"
+    )
     (far.home / "refuse").touch()
     with pytest.raises(OperationFailed, match="sbatch on `there` refuses the job: sbatch: error: no"):
-        remote.check(read(Path("spec.yaml")), to, say=far.said.append)
+        remote.check_with_scheduler(read(Path("spec.yaml")), to, say=far.said.append)
     assert far.directories() == []
     assert not far.jobs.exists()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dlrun.model.measured import Measured
+from dlrun.model.data_size import DataSize
 from dlrun.model.site import NodeLocal
 from dlrun.model.spec import DataSet
 from dlrun.model.units import Bytes
@@ -15,8 +15,8 @@ UNKNOWN = NodeLocal(path="$TMPDIR")
 SHM = sized(NodeLocal(path="/dev/shm"), Bytes(10**11))
 
 
-def found(size: int, files: int, *, whole: bool = True) -> Measured:
-    return Measured(size=Bytes(size), files=files, whole=whole)
+def found(size: int, files: int, *, whole: bool = True) -> DataSize:
+    return DataSize(size=Bytes(size), files=files, whole=whole)
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ from __future__ import annotations
 import pytest
 
 from dlrun.model.spec import Metric
-from dlrun.plan.metrics.log import Shape, read
+from dlrun.plan.metrics.log import RunSize, read
 
-FOUR = Shape(ranks=4, global_batch=256)
+FOUR = RunSize(ranks=4, global_batch=256)
 
 HOROVOD = """\
 Model: resnet50
@@ -90,7 +90,7 @@ def test_what_trainers_print(log, value, unit, by, count, skipped):
 
 
 def test_steps_stay_steps_where_nobody_says_how_large_one_is():
-    found = read("throughput", Metric(), CAFFE.splitlines(), Shape(ranks=4, global_batch=None))
+    found = read("throughput", Metric(), CAFFE.splitlines(), RunSize(ranks=4, global_batch=None))
     assert found is not None
     assert (found.value, found.unit) == (4.25, "steps/s")
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dlrun.model.json_codec import from_plain, to_plain
 from dlrun.model.origin import Decision, Layer, Origin
-from dlrun.model.plain import from_plain, to_plain
 from dlrun.model.plan import Plan, RolePlan, Variable
 from dlrun.model.text import Shell, Text
 from dlrun.model.units import Bytes, Duration

@@ -7,7 +7,7 @@ from dlrun.model.units import Bytes
 
 
 @record(frozen=True, slots=True, kw_only=True)
-class Measured:
+class DataSize:
     """Bytes and regular files of a source; `whole` is false where the walk was stopped early and there are more."""
 
     size: Bytes

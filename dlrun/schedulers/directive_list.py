@@ -19,7 +19,7 @@ INDEX = "{index}"
 """Stands in the path of a log file for the array task's index, however the scheduler writes it."""
 
 
-class Draft:
+class DirectiveList:
     """The directives of one job in the making; `finish` gives them or raises all that is wrong.
 
     `origins` says where the fields of the request were written, by the field's name.

@@ -15,15 +15,15 @@ from dlrun.effects.records.jobs import Job
 from dlrun.effects.remote import plan as remote_plan
 from dlrun.effects.remote import submit as remote
 from dlrun.effects.remote.destination import Destination
-from dlrun.effects.remote.plan import Draft
-from dlrun.effects.remote.submission import Load, carry_out
+from dlrun.effects.remote.plan import RemoteInputs
+from dlrun.effects.remote.submission import Payload, carry_out
 from dlrun.effects.scaling.study import Study
 from dlrun.model.plan import Plan
 
 Say = Callable[[str], None]
 
 
-class Place(Protocol):
+class Submitter(Protocol):
     """Plans and submits what a study's spec says with these `--set`s."""
 
     local: bool
@@ -42,12 +42,12 @@ class Place(Protocol):
         ...
 
 
-def place_of(study: Study) -> Place:
+def submitter_of(study: Study) -> Submitter:
     """Where a study runs; its spec's relative paths start in the working directory."""
-    return There(study) if study.host is not None else Here(study)
+    return RemoteSubmitter(study) if study.host is not None else LocalSubmitter(study)
 
 
-class Here:
+class LocalSubmitter:
     """This machine, or the scheduler whose clients it has."""
 
     def __init__(self, study: Study) -> None:
@@ -69,7 +69,7 @@ class Here:
         raise NotImplementedError
 
 
-class There:
+class RemoteSubmitter:
     """A login node."""
 
     local = False
@@ -83,7 +83,7 @@ class There:
         named = draft.named
         draft, self._facts = remote.ask(self._transport, draft)
         self._site = study.site if named else draft.inputs.site.name
-        remote_plan.check(self._to.host, draft.inputs, self._facts)
+        remote_plan.check_paths(self._to.host, draft.inputs, self._facts)
 
     def plan(self, sets: Sequence[str], like: Job | None = None) -> Plan:
         """The plan, for a job directory there."""
@@ -95,7 +95,7 @@ class There:
         """Send and submit it."""
         draft = self._draft(sets)
         return self._carry_out(
-            lambda place: remote.load_of(draft, self._to, self._facts.home, place), directory, say
+            lambda place: remote.payload_of(draft, self._to, self._facts.home, place), directory, say
         )
 
     def go_on(self, sets: Sequence[str], job: Job, say: Say) -> Job:
@@ -104,13 +104,13 @@ class There:
         kept = {path.name: path.read_text(encoding="utf-8") for path in job.directory.glob("s*.yaml")}
         plan = job.plan()
         return self._carry_out(
-            lambda place: Load(plan=plan, texts=files(plan, None, Path(place)) | kept, sent=sent),
+            lambda place: Payload(plan=plan, texts=files(plan, None, Path(place)) | kept, sent=sent),
             job.directory,
             say,
         )
 
-    def _draft(self, sets: Sequence[str]) -> Draft:
+    def _draft(self, sets: Sequence[str]) -> RemoteInputs:
         return remote_plan.draft(read(self._study.spec, sets=sets, site=self._site), self._to.host)
 
-    def _carry_out(self, load_for: Callable[[str], Load], record: Path, say: Say) -> Job:
+    def _carry_out(self, load_for: Callable[[str], Payload], record: Path, say: Say) -> Job:
         return carry_out(self._transport, self._to, self._facts, load_for, say, record=record)
