@@ -17,7 +17,7 @@ from dlrun.render.affinity.variables import VARIABLES
 from dlrun.resources import directory
 
 _CLASSES = {
-    "safe": "Set by default where its conditions hold, or the library's own default, or told by dlrun elsewhere.",
+    "safe": "Set by default where its conditions hold, or the library's own default, or set by dlrun elsewhere.",
     "tunable": "Only from a site profile (`fabric.settings`) or a spec (`environment.variables`).",
     "harmful": "Wrong or slow if set blindly: warned of, or refused, when a profile or a spec sets it.",
     "deprecated": "Renamed, removed, or only right for old versions: warned of.",
@@ -25,7 +25,7 @@ _CLASSES = {
 _ACTS = {
     "set": "set",
     "default": "the default",
-    "dlrun": "dlrun tells it",
+    "dlrun": "set by dlrun",
     "refuse": "refused",
     "asks": "asks for its unit",
 }

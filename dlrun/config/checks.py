@@ -26,7 +26,7 @@ def contradictions(site: Site, origins: Origins) -> Iterator[Problem]:
     first, last = rendezvous.ports
     if not 1024 <= first <= last <= 65535:
         yield _problem(
-            "DLR054", "rendezvous.ports", f"`rendezvous.ports` {first} to {last} is no range of free ports", origins,
+            "DLR054", "rendezvous.ports", f"`rendezvous.ports` {first} to {last} is not a range of free ports", origins,
             "give the first and the last port, between 1024 and 65535",
         )  # fmt: skip
 
@@ -65,7 +65,7 @@ def _failures(site: Site, origins: Origins) -> Iterator[Problem]:
             groups = re.compile(failure.pattern).groups
         except re.error as error:
             yield _problem(
-                "DLR055", f"failures.{name}.pattern", f"`{failure.pattern}` is no regular expression: {error}", origins,
+                "DLR055", f"failures.{name}.pattern", f"`{failure.pattern}` is not a regular expression: {error}", origins,
                 "single quotes keep backslashes as they are",
             )  # fmt: skip
             continue
@@ -89,7 +89,7 @@ def _scheduler(site: Site, origins: Origins) -> Iterator[Problem]:
             re.compile(scheduler.account.pattern)
         except re.error as error:
             yield _problem(
-                "DLR055", "scheduler.account.pattern", f"`{scheduler.account.pattern}` is no regular expression: {error}",
+                "DLR055", "scheduler.account.pattern", f"`{scheduler.account.pattern}` is not a regular expression: {error}",
                 origins, "single quotes keep backslashes as they are",
             )  # fmt: skip
 

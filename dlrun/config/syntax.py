@@ -49,7 +49,7 @@ _RULES = (
     ),
     _Rule(
         r"could not find expected ':'",
-        "a line that is no `key: value`",
+        "a line that is not `key: value`",
         "is a `:` or an indentation missing?",
     ),
     _Rule(

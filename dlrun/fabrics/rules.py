@@ -141,7 +141,7 @@ def _condition(job: JobTraits, condition: str, rule: Rule) -> bool:
         case "flag":
             return argument in job.flags
         case _:
-            raise ValueError(f"`{condition}` is no condition of a rule")
+            raise ValueError(f"`{condition}` is not a condition of a rule")
 
 
 def say(condition: str) -> str:

@@ -12,7 +12,7 @@ def parse(text: str) -> tuple[int, ...]:
     """`2.27.7-1` -> (2, 27, 7); raises ValueError where no number begins it."""
     match = re.match(r"v?(\d+(?:\.\d+)*)", text.strip())
     if match is None:
-        raise ValueError(f"`{text}` is no version")
+        raise ValueError(f"`{text}` is not a version")
     return tuple(int(part) for part in match[1].split("."))
 
 

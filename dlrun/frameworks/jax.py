@@ -50,7 +50,7 @@ def problems(
         return ()
     problem = Problem(
         code="DLR038",
-        message=f"under `{shape.launcher}` JAX is not told which process it is, and the command does not pass `{{{{ rank }}}}`",
+        message=f"under `{shape.launcher}` JAX cannot find its process id, and the command does not pass `{{{{ rank }}}}`",
         help="add `--rank`, `{{ rank }}`, `--world`, `{{ world_size }}` to the command, for jax.distributed.initialize",
         warning=True,
     )

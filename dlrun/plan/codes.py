@@ -371,7 +371,7 @@ CODES: dict[str, tuple[str, str]] = {
         "`environment.conda` is activated first, then `environment.venv`, whose Python is then first on `PATH`.",
     ),
     "DLR103": (
-        "GPUs that nobody uses",
+        "unused GPUs",
         "Whole nodes are charged with their GPUs, whether the job requests them or not.",
     ),
     "DLR104": (

@@ -74,9 +74,7 @@ def _chunks(draft: DirectiveList) -> None:
     )
     if request.exclusive and not draft.site.exclusive and "excl" not in place:
         place += ":exclhost"
-    draft.add(
-        f"-l {pbs.quote(f'place={place}')}", "PBS packs chunks on one node unless told otherwise", "exclusive"
-    )
+    draft.add(f"-l {pbs.quote(f'place={place}')}", "PBS packs chunks on one node by default", "exclusive")
 
 
 def _chunk(draft: DirectiveList, ranks: int) -> str:

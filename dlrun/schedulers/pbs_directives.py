@@ -107,7 +107,7 @@ def _check_raw(draft: DirectiveList, directives: Iterable[str], field: str) -> N
     for text in directives:
         if _RAW_OWN.match(text.strip()):
             draft.problem(
-                f"the directive `{text}` says what dlrun says already, and PBS heeds one of them alone",
+                f"the directive `{text}` is already written by dlrun; PBS uses only one of the two",
                 "use the key for it: name, sweep, or under resources; the place statement is scheduler.place",
                 field,
             )

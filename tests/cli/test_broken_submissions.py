@@ -172,7 +172,7 @@ def test_nobody_can_tell_whether_it_was_taken(login):
     (login.place / "deaf").touch()
     code, _, err = login.run("submit", "spec.yaml")
     assert code == 1
-    assert "nobody can tell whether the job was submitted" in err
+    assert "it is unknown whether the job was submitted" in err
     ((name, _job_id, _, state, *_),) = login.listed()
     assert state == "submitting"
     assert f"`dlrun status {name}`" in err

@@ -118,9 +118,9 @@ NODE: Mapping[str, Own] = {
             "another program brings results to `{}` from this node",
             "`{}` belongs to another user",
             "`{}` cannot be made: {}",
-            "`{}` is no directory that can be written: {}",
+            "`{}` is not a writable directory: {}",
             "`{}` is there already",
-            "the destination is no directory that could be made",
+            "the destination cannot be created as a directory",
         ),
     ),
     "node-network": Own(
@@ -144,7 +144,7 @@ NODE: Mapping[str, Own] = {
     ),
     "venv-copy": Own(
         next="correct `environment.venv`: the directory of a virtual environment",
-        messages=("`{}` is no Python environment: it has no `bin`",),
+        messages=("`{}` is not a Python environment: it has no `bin`",),
     ),
     "dlrun-fault": Own(
         next="this is a fault of dlrun, or of a job directory that was changed by hand: render the job anew, and report it",

@@ -209,7 +209,7 @@ PATTERNS = (
     Pattern(
         cause="fabric-interface",
         regex=r"Unable to find (?:interface|address) for: (\S+)|no socket interface found|Device \"(\S+)\" does not exist|there is no interface `?([^`\s]+)`? on this node",
-        means="a node does not have the network interface {1} that the job was told to use",
+        means="a node does not have the network interface {1} that is set for the job",
         next="correct `fabric.interfaces` in the site profile; `ip -brief link` on a compute node lists its interfaces",
     ),
     Pattern(
@@ -221,7 +221,7 @@ PATTERNS = (
     Pattern(
         cause="not-a-number",
         regex=r"(?i)\b(?:loss|gradient|grad_norm)\b.{0,30}\b(?:is|became|=|:)\s*(?:nan|inf)\b|FloatingPointError|NaN or Inf found",
-        means="the loss or a gradient is no number any more",
+        means="the loss or a gradient is not a number (NaN)",
         next="lower the learning rate, clip gradients, and go back to an earlier checkpoint",
         passing=True,
     ),
@@ -302,7 +302,7 @@ BY_STATE = {
     State.PREEMPTED: ("preempted", "a job with more rights took its nodes", "submit again; `on_failure.requeue` does that by itself"),
     State.CANCELLED: ("cancelled", "it was cancelled by its user", "`dlrun resubmit JOB` starts it once more"),
     State.CANCELLED_BY_ADMIN: ("cancelled-by-admin", "it was cancelled by an administrator", "ask the centre, then `dlrun resubmit JOB`"),
-    State.LOST: ("lost", "nobody knows how it ended", "look at the end of its log: `dlrun logs JOB --rank job`"),
+    State.LOST: ("lost", "how it ended is unknown", "look at the end of its log: `dlrun logs JOB --rank job`"),
 }  # fmt: skip
 """States that are a cause themselves: its name, what it means, what to do."""
 

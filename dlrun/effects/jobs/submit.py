@@ -173,7 +173,7 @@ def _taken(plan: Plan, target: Path, fault: DlrunError) -> str | None:
         return recover.find(plan.scheduler, target)
     except DlrunError:
         raise OperationFailed(
-            f"nobody can tell whether the job was submitted: {fault.message}",
+            f"it is unknown whether the job was submitted: {fault.message}",
             help=f"`dlrun status {target.name}` finds it when the scheduler answers",
         ) from None
 

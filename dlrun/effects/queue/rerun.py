@@ -65,7 +65,7 @@ def run_again(job: Job, points: Sequence[int], say: Callable[[str], None]) -> Jo
     """
     root, wanted = _root(job, points)
     if root.array is None:
-        raise Invalid(f"job `{root.directory.name}` is no sweep", help="leave out the points")
+        raise Invalid(f"job `{root.directory.name}` is not a sweep", help="leave out the points")
     plan = subset(root.plan(), wanted, f"{len(wanted)} points of {root.directory.name} once more")
     if root.remote is not None:
         from dlrun.effects.remote import submit as remote  # noqa: PLC0415 - only for jobs that are elsewhere

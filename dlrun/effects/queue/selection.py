@@ -44,7 +44,7 @@ def select(word: str, base: Path) -> Selection:
     job = known(jobs.find(name, base))
     if job.array is None:
         raise Invalid(
-            f"job `{job.directory.name}` is no sweep: it has no point {wanted}", help=f"write `{name}`"
+            f"job `{job.directory.name}` is not a sweep, so it has no point {wanted}", help=f"write `{name}`"
         )
     return Selection(job=job, tasks=_points(wanted, job.array))
 

@@ -41,7 +41,7 @@ def preview(inputs: Inputs | None, to: Destination, *, say: Callable[[str], None
     if draft.named:
         say(f"`{to.host}` was not asked: `~` stands for your home directory there")
     else:
-        say(f"asking `{to.host}` which site it is; with `--site` nobody is asked")
+        say(f"asking `{to.host}` which site it is; `--site` avoids this")
         with closing(open_transport(to.host, to.transport)) as transport:
             draft, facts = ask(transport, draft)
         home, base = facts.home, facts.jobs

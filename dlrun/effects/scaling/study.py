@@ -143,7 +143,7 @@ def find(word: Path) -> Study:
     """The study of a directory; raises Invalid if there is none."""
     study = load(word.absolute())
     if study is None:
-        raise Invalid(f"`{word}` is no study", help="`dlrun scale SPEC --nodes 1,2,4 --out DIR` makes one")
+        raise Invalid(f"`{word}` is not a study", help="`dlrun scale SPEC --nodes 1,2,4 --out DIR` makes one")
     return study
 
 

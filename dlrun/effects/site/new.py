@@ -42,7 +42,7 @@ _COMMENTS = {
     "node_types": "Numbers of one node; `dlrun tune-affinity` shows what dlrun makes of them.",
     "fabric": "Interface names go to NCCL and Gloo; `dlrun explain VARIABLE` says what else is set, and why.",
     "rendezvous": "How rank 0's node is called: hostname (with a suffix), fqdn, ip, or interface.",
-    "sources": "Who says so, and when: the next admin will ask.",
+    "sources": "Source and date of these values, for the next admin.",
 }
 
 
@@ -86,7 +86,9 @@ def draft(answers: ProfileAnswers) -> ProfileDraft:
 
 def _check(answers: ProfileAnswers) -> None:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", answers.name):
-        raise Invalid(f"`{answers.name}` is no name of a site", help="use letters, digits, `.`, `_` and `-`")
+        raise Invalid(
+            f"`{answers.name}` is not a valid name of a site", help="use letters, digits, `.`, `_` and `-`"
+        )
     if answers.max_walltime is not None:
         try:
             Duration.parse(answers.max_walltime)

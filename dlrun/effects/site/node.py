@@ -62,7 +62,7 @@ def read_facts(text: str) -> NodeFacts:
             environment=dict(data["environment"]),
         )
     except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"these are no facts of a node: {error}") from None
+        raise ValueError(f"not the facts of a node: {error}") from None
 
 
 def _topology(tree: Mapping[str, str], name: str) -> Topology | None:

@@ -139,6 +139,6 @@ def sources(site: Site, origins: Origins) -> Iterator[Problem]:
                 code="DLR064",
                 message=f"no source is named for `{section}`",
                 origin=origins.get(section),
-                help=f"add `{section}` to the `covers:` of the source that says so",
+                help=f"add `{section}` to the `covers:` of its source",
                 warning=True,
             )

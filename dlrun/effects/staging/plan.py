@@ -200,7 +200,7 @@ def _with_storage(inputs: Inputs, asked: StagingRequest) -> Inputs:
             )
         local = site.storage.node_local
     elif not Path(os.path.expandvars(asked.to)).is_absolute():
-        raise Invalid(f"--to `{asked.to}` is no absolute path", help="`$NAME` in it expands on the node")
+        raise Invalid(f"--to `{asked.to}` is not an absolute path", help="`$NAME` in it expands on the node")
     else:
         known = site.storage.node_local
         local = NodeLocal(

@@ -23,7 +23,8 @@ def open_transport(host: str, kind: str | None = None, *, prompt: bool | None = 
     """
     if not _HOST.fullmatch(host):
         raise Invalid(
-            f"`{host}` is no host name", help="name the login node as ssh knows it, such as `me@login`"
+            f"`{host}` is not a valid host name",
+            help="name the login node as ssh knows it, such as `me@login`",
         )
     asking = may_prompt() if prompt is None else prompt and may_prompt()
     made = _KINDS.get(kind or "", _openssh)

@@ -111,5 +111,5 @@ class Child:
         self.close()
         return TransportFailed(
             f"`{self._host}` did not answer within {self._patience:g} s",
-            help="repeat the command when it does: it goes on where it stopped",
+            help="repeat the command when it does; it resumes where it stopped",
         )

@@ -8,7 +8,7 @@ from dlrun.effects.transport.protocol import TransportFailed
 from dlrun.errors import AuthenticationFailed, DlrunError
 
 AGAIN = (
-    "repeat the command when the connection is back: it goes on where it stopped, and submits nothing twice"
+    "repeat the command when the connection is back; it resumes where it stopped, and submits nothing twice"
 )
 
 _DENIED = re.compile(

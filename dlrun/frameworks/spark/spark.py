@@ -97,7 +97,7 @@ def submit(command: Sequence[Text], url: Text, options: Options) -> tuple[Text, 
 
 def _no_rest() -> tuple[Setting, ...]:
     """The master's second way in, at a fixed port, where anybody may submit."""
-    why = "nobody needs it, and its port is the same for all jobs"
+    why = "it is not needed, and its port is the same for all jobs"
     return defaults.settings(_SOURCE, ("SPARK_MASTER_OPTS", "-Dspark.master.rest.enabled=false", why))
 
 

@@ -144,7 +144,7 @@ class Out:
         try:
             return os.open(self.place.name, LIST, dir_fd=self.place.directory)
         except OSError as fault:
-            message = "`{}` is no directory that can be written: {}".format(self.given.to, fault.strerror)
+            message = "`{}` is not a writable directory: {}".format(self.given.to, fault.strerror)
             raise NodeError(message) from None
 
     def _make(self, manifest: Manifest) -> int:

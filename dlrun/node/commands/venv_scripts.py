@@ -44,7 +44,7 @@ def _olds(root: bytes, source: str) -> "Set[bytes]":
 
 
 def fix_scripts(area: Area, name: bytes, source: str) -> int:
-    """Write the scripts; how many needed it. NodeError when the set is not there or is no Python environment."""
+    """Write the scripts; how many needed it. NodeError when the set does not exist or is not a Python environment."""
     directory = area.published(name)
     if directory is None:
         message = "there is no data set `{}`".format(name.decode("ascii"))
@@ -53,7 +53,7 @@ def fix_scripts(area: Area, name: bytes, source: str) -> int:
     try:
         scripts = below(directory, b"data/bin", LIST)
     except OSError:
-        message = "`{}` is no Python environment: it has no `bin`".format(os.fsdecode(root))
+        message = "`{}` is not a Python environment: it has no `bin`".format(os.fsdecode(root))
         raise NodeError(message) from None
     with contextlib.suppress(FileExistsError):
         os.mkdir(BIN, 0o755 if area.shared else 0o700, dir_fd=directory)

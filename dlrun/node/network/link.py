@@ -155,7 +155,7 @@ async def answer(connection: socket.socket, secret: bytes) -> Link:
         hello = await exactly(connection, len(wire.HELLO) + wire.NONCE)
         theirs = hello[len(wire.HELLO) :]
         proof = wire.Handshake(secret)
-        _insist(hello.startswith(wire.HELLO), "a caller that is no node program")
+        _insist(hello.startswith(wire.HELLO), "a caller that is not a node program")
         await loop.sock_sendall(connection, proof.mine + proof.proof(b"listener", theirs))
         shown = await exactly(connection, wire.PROOF)
         _insist(proof.check(b"caller", theirs, shown), "a caller that does not know the job's secret")

@@ -25,7 +25,7 @@ class Destination(Place):
         self.path = os.path.abspath(os.fsencode(given))
         parent, self.name = os.path.split(self.path)
         if not self.name:
-            raise Usage("the destination is no directory that could be made")
+            raise Usage("the destination cannot be created as a directory")
         node = os.fsencode(os.uname().nodename)
         self._hidden = b".dlrun-out." + self.name + b"." + node
         try:

@@ -20,8 +20,8 @@ def check(spec: Spec, ledger: Ledger) -> None:
         if metric.of in ("steps", "step_time") and spec.batch_per_rank is None:
             ledger.problem(
                 "DLR086",
-                f"metric `{name}` counts {'steps' if metric.of == 'steps' else 'seconds a step'}, and nobody says how "
-                "many samples a step has",
+                f"metric `{name}` counts {'steps' if metric.of == 'steps' else 'seconds per step'}, but the number of samples "
+                "per step is unknown",
                 f"{key}.of",
                 key,
                 help="add `batch_per_rank:`",
@@ -43,7 +43,7 @@ def _fault(name: str, metric: Metric) -> tuple[str, str] | None:
         compiled = re.compile(metric.pattern)
     except (re.error, RecursionError, OverflowError) as error:
         return (
-            f"`{metric.pattern}` is no regular expression: {error}",
+            f"`{metric.pattern}` is not a regular expression: {error}",
             "single quotes keep backslashes as they are",
         )
     if compiled.groups != 1 and "value" not in compiled.groupindex:

@@ -76,7 +76,7 @@ def test_both_parsers_find_the_same(case):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("a: 1\nb\nc: 2\n", "a line that is no `key: value`"),
+        ("a: 1\nb\nc: 2\n", "a line that is not `key: value`"),
         ('a: "\\UFFFFFFFF"', "this escape sequence does not exist"),
         ("&a &b c", "nothing can follow the end of the top-level value"),
         ("a: [x]]", "something follows a value that is already complete"),

@@ -153,7 +153,7 @@ FAULTS = [
     Case("DLR083", "sweep: {nodes: [1, 2]}", "[1, 2]}", "`nodes` is a value of the plan", "`dlrun scale`"),
     Case("DLR083", "sweep: {host: [1, 2]}", "[1, 2]}", "`host` is a value of the plan", "`my_host`"),
     Case("DLR084", f"sweep: {{zip: {{a: {FIFTY}}}, b: {FIFTY}, c: {FIFTY}}}", "{zip", "125000 points", "fewer values"),
-    Case("DLR085", "metrics: {a: '['}", "'['}", "no regular expression", "single quotes"),
+    Case("DLR085", "metrics: {a: '['}", "'['}", "not a regular expression", "single quotes"),
     Case("DLR085", "metrics: {a: 'b'}", "'b'}", "has no group", "parentheses"),
     Case("DLR085", "metrics: {a: {pattern: (b), json: b}}", "(b), json", "both given", "one of them"),
     Case("DLR085", "metrics: {a: {}}", "{}}", "nothing says how it is printed", "json: KEY"),

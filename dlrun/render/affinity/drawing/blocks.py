@@ -86,7 +86,7 @@ def _legend(uses: set[Use]) -> str:
         "comm": "* communication",
         "loader": "+ data loading",
         "spare": ". spare",
-        "idle": "-- nobody's",
+        "idle": "-- unused",
         "closed": "## not to be used",
     }
     return ", ".join(

@@ -296,7 +296,7 @@ def test_a_new_profile_holds_what_was_said(tmp_path, capsys):
     assert not [p for p in check_profile(str(target)).problems if not p.warning]
     assert "# How ranks start" in target.read_text()
     assert cli.run(["site", "new", "no/name"]) == 2
-    assert "no name of a site" in capsys.readouterr().err
+    assert "is not a valid name of a site" in capsys.readouterr().err
     for scheduler in ("slurm", "openpbs", "torque", "local"):
         assert (
             decoded(site_new.draft(site_new.ProfileAnswers(name="x", scheduler=scheduler))).scheduler.type

@@ -132,7 +132,7 @@ def test_long_runtime_directory_is_passed_over(tmp_path):
 
 @pytest.mark.parametrize("host", ["-oProxyCommand=touch x", "", "a b", "a\nb"])
 def test_option_is_no_host_name(host):
-    with pytest.raises(Invalid, match="is no host name"):
+    with pytest.raises(Invalid, match="is not a valid host name"):
         open_transport(host)
 
 

@@ -11,13 +11,13 @@ from tests.making import LOCAL, plan_of
 @pytest.mark.parametrize(
     ("metrics", "code", "words"),
     [
-        ("{a: 'a ['}", "DLR085", "is no regular expression"),
+        ("{a: 'a ['}", "DLR085", "is not a regular expression"),
         ("{a: 'a=1'}", "DLR085", "has no group"),
         ("{a: '(a)(b)'}", "DLR085", "has 2 groups"),
         ("{a: {}}", "DLR085", "nothing says how it is printed"),
         ("{a: {pattern: '(a)', json: a}}", "DLR085", "both given"),
         ("{throughput: {of: steps}}", "DLR086", "counts steps"),
-        ("{throughput: {of: step_time}}", "DLR086", "seconds a step"),
+        ("{throughput: {of: step_time}}", "DLR086", "seconds per step"),
         ("{throughput: {take: best}}", "", "takes `auto`, `last`"),
         ("{'a b': x}", "", "cannot be a name"),
     ],
