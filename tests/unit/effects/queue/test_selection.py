@@ -81,7 +81,7 @@ def test_one_call_for_all_jobs_and_one_for_all_points(base, monkeypatch):
     assert calls == [("scancel", "13", "12"), ("scancel", "12_0", "12_2", "12_3")]
     calls.clear()
     assert [text for _, text in control.hold([select("12:1", base)])] == ["has ended (cancelled)"]
-    for mark in base.glob("*/cancelled.json"):
+    for mark in (*base.glob("*/cancelled.json"), *base.glob("*/outcome.json")):
         mark.unlink()
     list(control.hold([select("12:1", base)]))
     list(control.release([select("12:1", base)]))
