@@ -44,7 +44,9 @@ def hold(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
     known = status.of([one.job for one in _queued(chosen, "hold")], unasked=lambda _: None)
     for one in chosen:
         runs = [run for run in known[one.job.directory] if one.tasks is None or run.task in one.tasks]
-        if runs and all(run.state in _BEGUN or run.state.final for run in runs):
+        if runs and all(
+            run.state in _BEGUN or (run.state.final and run.state is not State.LOST) for run in runs
+        ):
             ended = runs[0].state.final
             yield one, f"has ended ({runs[0].state})" if ended else f"is {runs[0].state}: hold has no effect"
         else:
