@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+import sys
 from collections.abc import Mapping
 
 KEPT = frozenset(
@@ -47,3 +49,24 @@ def clean(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     removed = sorted(name for name in environment if name not in KEPT and _INHERITED.fullmatch(name))
     gone = set(removed)
     return {name: value for name, value in environment.items() if name not in gone}, removed
+
+
+def without_own(
+    environment: Mapping[str, str], prefix: str = sys.prefix, base: str = sys.base_prefix
+) -> dict[str, str]:
+    """The environment without the virtual environment that dlrun itself runs in (none if it runs in no such one).
+
+    For jobs that name an environment of their own: where that is missing on a node, dlrun's Python is not to take its
+    place there.
+    """
+    kept = dict(environment)
+    if prefix == base:
+        return kept
+    own = {f"{prefix}/bin", f"{os.path.realpath(prefix)}/bin"}
+    kept["PATH"] = ":".join(
+        one for one in environment.get("PATH", "").split(":") if one.rstrip("/") not in own
+    )
+    if environment.get("VIRTUAL_ENV") in (prefix, os.path.realpath(prefix)):
+        for name in ("VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT"):
+            kept.pop(name, None)
+    return kept

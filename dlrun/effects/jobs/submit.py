@@ -14,7 +14,7 @@ from typing import Any
 
 from dlrun import backends
 from dlrun.effects.clusters import clients, identity, local
-from dlrun.effects.clusters.environment import clean
+from dlrun.effects.clusters.environment import clean, without_own
 from dlrun.effects.clusters.query import BUSY
 from dlrun.effects.inputs.spec import Inputs
 from dlrun.effects.jobs import recover
@@ -53,6 +53,8 @@ def submit(
     _check_client(plan)
     check_secrets(plan)
     environment, removed = clean(os.environ)
+    if _has_its_own(plan):
+        environment = without_own(environment)
     there = _cluster(plan, inputs, say)
     target = (directory or jobs.new_directory(jobs.home(), plan.name)).absolute()
     made = files(plan, inputs, target)
@@ -102,6 +104,12 @@ def _recorded(target: Path, record: dict[str, Any], plan: Plan, say: Callable[[s
         submitted=record["submitted"],
         array=record["array"],
     )
+
+
+def _has_its_own(plan: Plan) -> bool:
+    """True for a job that names the environment of its program."""
+    named = plan.environment
+    return any(one is not None for one in (named.venv, named.conda, named.container, named.staged))
 
 
 def check_with_scheduler(plan: Plan, inputs: Inputs | None) -> str:

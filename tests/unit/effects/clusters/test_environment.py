@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dlrun.effects.clusters.environment import KEPT, clean
+from dlrun.effects.clusters.environment import KEPT, clean, without_own
 
 
 @pytest.mark.parametrize(
@@ -98,3 +98,16 @@ def test_the_given_environment_is_not_changed():
     given = {"RANK": "0"}
     clean(given)
     assert given == {"RANK": "0"}
+
+
+def test_dlruns_own_environment_is_no_part_of_a_job_that_has_one():
+    given = {
+        "PATH": "/home/a/venv/bin:/usr/bin:/home/a/venv/bin/:/bin",
+        "VIRTUAL_ENV": "/home/a/venv",
+        "HOME": "/home/a",
+    }
+    kept = without_own(given, "/home/a/venv", "/usr")
+    assert kept == {"PATH": "/usr/bin:/bin", "HOME": "/home/a"}
+    other = {"PATH": "/home/a/other/bin:/bin", "VIRTUAL_ENV": "/home/a/other"}
+    assert without_own(other, "/home/a/venv", "/usr") == other
+    assert without_own(given, "/usr", "/usr") == given
