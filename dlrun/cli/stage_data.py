@@ -47,7 +47,16 @@ if TYPE_CHECKING:
 @click.option("--exclude", multiple=True, metavar="GLOB", help="Skip what matches. Repeatable.")
 @click.option("--rate", metavar="SIZE", help="Limit of the read rate per second, such as 500MB.")
 @click.option("--low-priority", is_flag=True, help="Copy with the lowest CPU and I/O priority.")
-@click.option("--verify", is_flag=True, help="Read every copy back and compare it.")
+@click.option(
+    "--verify",
+    is_flag=True,
+    help="Read every copy back and compare its hashes, also one that is already there.",
+)
+@click.option(
+    "--recheck",
+    type=click.Choice(["sample", "all", "none"]),
+    help="Files to look at to recognise a copy that is already there; default: the spec's, else a sample.",
+)
 @click.option(
     "--quota",
     metavar="SIZE",
@@ -71,6 +80,12 @@ if TYPE_CHECKING:
     "--evict", multiple=True, metavar="NAME", help="Remove this data set from this machine. Repeatable."
 )
 @click.option(
+    "--verify-set",
+    multiple=True,
+    metavar="NAME",
+    help="Read this data set on this machine back and compare its hashes; repeat.",
+)
+@click.option(
     "--clean", is_flag=True, help="Remove all data sets that no running job uses from this machine."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines: progress events, then the result.")
@@ -87,11 +102,13 @@ def command(
     rate: str | None,
     low_priority: bool,
     verify: bool,
+    recheck: str | None,
     quota: str | None,
     site: str | None,
     sets: tuple[str, ...],
     listing: bool,
     evict: tuple[str, ...],
+    verify_set: tuple[str, ...],
     clean: bool,
     as_json: bool,
 ) -> int:
@@ -104,12 +121,14 @@ def command(
 
     asked = StagingRequest(
         what=what, name=name, to=to, nodes=nodes, strategy=strategy, include=include, exclude=exclude, rate=rate,
-        low_priority=low_priority, verify=verify, quota=quota, site=site, sets=sets,
+        low_priority=low_priority, verify=verify, recheck=recheck, quota=quota, site=site, sets=sets,
     )  # fmt: skip
-    if listing or evict or clean:
+    if listing or evict or verify_set or clean:
         if what:
-            raise click.UsageError("--list, --evict and --clean take no SPEC or SOURCE")
-        return _look_after(here(asked), listing=listing, evict=evict, clean=clean, as_json=as_json)
+            raise click.UsageError("--list, --evict, --verify-set and --clean take no SPEC or SOURCE")
+        return _look_after(
+            here(asked), listing=listing, evict=evict, verify_set=verify_set, clean=clean, as_json=as_json
+        )
     if not what:
         raise click.UsageError("give a spec or a source; see the examples of `dlrun stage-data --help`")
     granted = allocation()
@@ -213,13 +232,21 @@ def _tell(found: dict[str, Any], as_json: bool) -> int:
     return 0
 
 
-def _look_after(directory: str, *, listing: bool, evict: tuple[str, ...], clean: bool, as_json: bool) -> int:
+def _look_after(
+    directory: str,
+    *,
+    listing: bool,
+    evict: tuple[str, ...],
+    verify_set: tuple[str, ...],
+    clean: bool,
+    as_json: bool,
+) -> int:
     from pathlib import Path
 
     from dlrun.effects.staging.run import look_after
 
     if not Path(directory).is_dir():
-        if evict:
+        if evict or verify_set:
             raise click.UsageError(f"there are no data sets in `{directory}`")
         if as_json:
             click.echo('{"free": null, "sets": [], "version": 1}')
@@ -229,6 +256,8 @@ def _look_after(directory: str, *, listing: bool, evict: tuple[str, ...], clean:
     status = 0
     for one in evict:
         status = status or look_after(["evict", "--to", directory, "--name", one])
+    for one in verify_set:
+        status = status or look_after(["verify", "--to", directory, "--name", one])
     if clean:
         status = status or look_after(["clean", "--to", directory, "--all"])
     if listing:

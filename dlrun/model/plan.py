@@ -206,6 +206,7 @@ class DataPlan:
     rate: Bytes | None = None
     low_priority: bool = False
     verify: bool = False
+    recheck: Literal["sample", "all", "none"] = "sample"
     fallback: bool = False
 
 

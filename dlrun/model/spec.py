@@ -148,7 +148,14 @@ class DataSet:
         "limit of the read rate in bytes per second, to spare the shared file system", default=None, minimum=1
     )
     low_priority: bool = key("copy with the lowest CPU and I/O priority", default=False)
-    verify: bool = key("read every copy back and compare it before the training starts", default=False)
+    verify: bool = key(
+        "read every copy back before the training starts, also one that is already there, and compare its hashes",
+        default=False,
+    )
+    recheck: Literal["sample", "all", "none"] = key(
+        "what to look at to recognise a copy that is already there: a sample of the files (all of few), all, or none",
+        default="sample",
+    )
 
     @classmethod
     def from_scalar(cls, text: str) -> DataSet:

@@ -52,6 +52,22 @@ def test_a_spec_says_what_is_staged_and_how(dlrun, source, local):
     assert sorted(contents(local / "one" / "data")) == sorted(f"sub/{n}.bin" for n in (1, *range(10, 20)))
 
 
+def test_a_set_is_read_back_and_a_damaged_one_is_copied_again(dlrun, source, local):
+    dlrun("stage-data", source, "--to", local)
+    assert "20 files" in dlrun("stage-data", "--verify-set", "set", "--to", local).stdout
+    harmed = local / "set" / "data" / "sub" / "7.bin"
+    times = harmed.stat().st_mtime_ns
+    harmed.write_bytes(bytes(1000))
+    os.utime(harmed, ns=(times, times))
+    failed = dlrun("stage-data", "--verify-set", "set", "--to", local, code=1)
+    assert "`sub/7.bin`" in failed.stderr
+    os.utime(local / "set" / "manifest")  # as if it had been so when the set was published
+    dlrun("stage-data", source, "--to", local, "--recheck", "none")
+    assert contents(local / "set" / "data") != contents(source)
+    dlrun("stage-data", source, "--to", local, "--verify")
+    assert contents(local / "set" / "data") == contents(source)
+
+
 def test_packed_and_shown_and_removed(dlrun, source, local):
     dlrun("stage-data", source, "--to", local, "--strategy", "pack", "--name", "tarred")
     assert (local / "tarred" / "data" / "tarred.tar").is_file()

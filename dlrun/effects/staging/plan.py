@@ -43,6 +43,7 @@ class StagingRequest:
     rate: str | None = None
     low_priority: bool = False
     verify: bool = False
+    recheck: str | None = None
     quota: str | None = None
     site: str | None = None
     sets: tuple[str, ...] = ()
@@ -143,6 +144,8 @@ def _only_data(spec: Spec, asked: StagingRequest, nodes: int | None) -> Spec:
         over["include"] = asked.include
     if asked.exclude:
         over["exclude"] = asked.exclude
+    if asked.recheck:
+        over["recheck"] = asked.recheck
     if asked.rate:
         over["rate"] = _size("--rate", asked.rate)
     over |= {key: True for key in ("low_priority", "verify") if getattr(asked, key)}

@@ -12,10 +12,11 @@ from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 from ..common.errors import Damaged
 from ..common.safety import LIST, opened
+from ..common.system import sync_file_system
 from ..source import manifest as manifests
 from ..source.manifest import FILE, Manifest
 from .area import Area
-from .build import confirm, on_disk
+from .build import confirm, on_disk, write_file
 from .resume import MANIFEST, TREE
 from .tarball import TarMap
 from .tree import check_names
@@ -186,6 +187,18 @@ def confirmed(area: Area, name: bytes) -> None:
     directory = area.published(name)
     if directory is not None:
         confirm(directory)
+        os.close(directory)
+
+
+def make_durable(area: Area, name: bytes, found: Manifest) -> None:
+    """Wait until a published set is on the disk, and note that: it was published for a job only, and is now kept."""
+    directory = area.published(name)
+    if directory is not None:
+        sync_file_system(directory)
+        found.info = dict(found.info, synced=True)
+        write_file(directory, MANIFEST, found.pack())
+        os.fsync(directory)
+        os.fsync(area.directory)
         os.close(directory)
 
 

@@ -171,6 +171,8 @@ class Staging:
             self.changed = self._read_back(found, trusted)
         if self.changed:
             return False
+        if self.sync != "none" and not found.info.get("synced"):
+            warm.make_durable(self.area, self.name, found)
         if look.added:
             self.notes.append("files beside the data, made by its readers: " + text.some(look.added))
         if look.locks:

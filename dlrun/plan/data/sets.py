@@ -138,6 +138,7 @@ def _one(
         rate=data.rate,
         low_priority=data.low_priority,
         verify=data.verify,
+        recheck=data.recheck,
         fallback=fallback,
     )
 

@@ -33,6 +33,8 @@ def stage_words(data: DataPlan, request: Request, quota: Bytes | None) -> tuple[
         words.append("--low-priority")
     if data.verify:
         words.append("--verify")
+    if data.recheck != "sample":
+        words += ["--recheck", data.recheck]
     if data.fallback:
         words += ["--else-in-place", Text.of(Shell("$DLRUN_RUN_DIR"), f"/in-place-{data.name}")]
     return tuple(Text.of(word) for word in words)

@@ -1,0 +1,238 @@
+"""A source that changes and the nodes that stage it, in processes where any system call can be made to go wrong.
+
+What is published is read by name with code of its own (files, or `tarfile`), never with that which wrote it.
+"""
+
+import hashlib
+import mmap
+import os
+import random
+import shutil
+import signal
+import socket
+import stat
+import struct
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+from dlrun.node import __main__ as node
+
+COUNTED = (
+    "open", "write", "pwrite", "pread", "readv", "read", "rename", "mkdir", "unlink", "rmdir", "utime", "chmod", "fchmod",
+    "ftruncate", "link", "symlink", "listdir", "stat", "fstat", "lstat", "fsync", "fork",
+)  # fmt: skip
+SHAPES = ("copy", "pack", "shard", "slow", "chain", "chain-pack")
+_NUMBER = struct.Struct("q")
+Content = dict[str, tuple[str, str, int]]
+
+
+def tree(root: Path) -> Content:
+    """The content of a directory by path: kind, hash or target, mode."""
+    found: Content = {}
+    for directory, below, files in os.walk(root):
+        for name in [*below, *files]:
+            path = os.path.join(directory, name)
+            status = os.lstat(path)
+            if stat.S_ISLNK(status.st_mode):
+                found[os.path.relpath(path, root)] = ("link", os.readlink(path), 0)
+            elif stat.S_ISDIR(status.st_mode):
+                found[os.path.relpath(path, root)] = ("directory", "", stat.S_IMODE(status.st_mode))
+            else:
+                digest = hashlib.md5(Path(path).read_bytes()).hexdigest()
+                found[os.path.relpath(path, root)] = ("file", digest, stat.S_IMODE(status.st_mode))
+    return found
+
+
+def packed(path: Path) -> Content:
+    """The content of a tar file, which its index must name as well."""
+    found: Content = {}
+    index = {}
+    for record in Path(f"{path}.index").read_bytes().split(b"\0")[:-1]:
+        offset, size, name = record.split(b" ", 2)
+        index[os.fsdecode(name)] = (int(offset), int(size))
+    with tarfile.open(path, errorlevel=2) as archive, open(path, "rb") as raw:
+        for member in archive:
+            if member.issym():
+                found[member.name] = ("link", member.linkname, 0)
+            elif member.isdir():
+                found[member.name.rstrip("/")] = ("directory", "", member.mode)
+            else:
+                data = archive.extractfile(member).read()
+                raw.seek(index[member.name][0])
+                assert raw.read(index[member.name][1]) == data, f"the index of {member.name} is wrong"
+                found[member.name] = ("file", hashlib.md5(data).hexdigest(), member.mode)
+    return found
+
+
+class Outcome:
+    """How a node's program ended: exit status, negative for a kill, and what it wrote to stderr."""
+
+    def __init__(self, status: int, err: str) -> None:
+        self.status, self.err = status, err
+
+
+class Ground:
+    """One source with its versions, and the nodes (three in a chain, else one) that stage it in one shape."""
+
+    def __init__(self, root: Path, seed: int, shape: str, disk: Path | None = None) -> None:
+        self.root, self.shape, self.random = root, shape, random.Random(f"{seed} {shape}")
+        self.source, self.disk = root / "source", disk or root
+        self.nodes = 3 if shape.startswith("chain") else 1
+        self.counters = mmap.mmap(-1, _NUMBER.size * self.nodes)
+        self.version, self.expected = 0, []  # type: int, List[Content]
+        self.more: list[str] = []
+        for number in range(30):
+            self._write(f"d{number % 3}/f{number}", self.random.randbytes(number * 1000))
+        self._write("large", self.random.randbytes(5 << 20))
+        os.symlink("large", self.source / "link")
+        (root / "hosts").write_text("".join(f"127.0.0.{k + 1}\n" for k in range(self.nodes)))
+        (root / "secret").write_bytes(b"0123456789abcdef" * 2)
+        (root / "secret").chmod(0o600)
+        self.change()
+
+    def _write(self, name: str, data: bytes) -> None:
+        path = self.source / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+
+    def change(self) -> None:
+        """A new version of the source: a file changed, one rewritten with its old time, one more, one fewer."""
+        self.version += 1
+        self._write("d0/changing", b"version %d" % self.version)
+        self._write(f"d1/new{self.version}", self.random.randbytes(3000))
+        if self.version > 2:
+            (self.source / f"d1/new{self.version - 2}").unlink()
+        if self.random.random() < 0.5:
+            sly = self.source / "d2/f29"
+            times = sly.stat().st_mtime_ns
+            sly.write_bytes(self.random.randbytes(29000))
+            os.utime(sly, ns=(times, times))
+        self.expected.append(self._expected())
+
+    def _expected(self) -> Content:
+        found = tree(self.source)
+        if self.shape != "shard":
+            return found
+        reference = (
+            self.root / "reference"
+        )  # which files are in a shard is not for this code to know; their content is
+        shutil.rmtree(reference, ignore_errors=True)
+        assert self.run([self.words(0, to=reference)])[0].status == 0
+        mine = tree(reference / "set" / "data")
+        assert mine.items() <= found.items(), "a shard holds what the source does not"
+        return mine
+
+    def place(self, number: int) -> Path:
+        """A node's staging directory."""
+        return self.disk / f"node{number}"
+
+    def words(self, number: int, to: Path | None = None) -> list[str]:
+        """The arguments of a node's program."""
+        words = ["stage", "--source", self.source, "--to", to or self.place(number), "--name", "set", "--workers", "2",
+                 "--recheck", "all", "--lock-timeout", "60s", *self.more]  # fmt: skip
+        if self.shape in ("pack", "chain-pack"):
+            words += ["--strategy", "pack"]
+        if self.shape == "shard":
+            words += ["--strategy", "shard", "--shard", "1/3"]
+        if self.shape == "slow":
+            words += ["--rate", "40M"]
+        if self.nodes > 1:
+            words += ["--hosts", self.root / "hosts", "--index", number, "--port", self.port, "--secret", self.root / "secret",
+                      "--dead-after", "4s", "--join-timeout", "4s"]  # fmt: skip
+        return [str(word) for word in words]
+
+    def stage(
+        self, hurt: "Callable[[], None] | None" = None, point: int = 0, victim: int = 0
+    ) -> list[Outcome]:
+        """Stage on all nodes; at the victim's call `point`, `hurt` is called in its process."""
+        if self.nodes > 1:
+            with socket.create_server(("127.0.0.1", 0)) as probe:
+                self.port = probe.getsockname()[1]
+        return self.run([self.words(k) for k in range(self.nodes)], hurt, point, victim)
+
+    def run(
+        self,
+        commands: list[list[str]],
+        hurt: "Callable[[], None] | None" = None,
+        point: int = 0,
+        victim: int = 0,
+    ) -> list[Outcome]:
+        """Run commands of the node program at the same time, each in a process group of its own."""
+        self.counters[:] = bytes(len(self.counters))
+        children = [
+            self._fork(k, words, hurt if k == victim else None, point) for k, words in enumerate(commands)
+        ]
+        found = []
+        for number, child in enumerate(children):
+            _, status = os.waitpid(child, 0)
+            err = (self.root / f"err{number}").read_text(errors="replace")
+            found.append(
+                Outcome(-os.WTERMSIG(status) if os.WIFSIGNALED(status) else os.WEXITSTATUS(status), err)
+            )
+        return found
+
+    def _fork(self, number: int, words: list[str], hurt: "Callable[[], None] | None", point: int) -> int:
+        child = os.fork()
+        if child:
+            return child
+        status = 1
+        try:
+            os.setsid()
+            os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+            os.dup2(os.open(self.root / f"err{number}", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), 2)
+            os.dup2(0, 1)
+            for name in COUNTED:
+                setattr(os, name, self._counting(getattr(os, name), number, hurt, point))
+            status = node.main(words)
+        except BaseException:
+            import traceback
+
+            traceback.print_exc()
+        finally:
+            os._exit(status)
+
+    def _counting(self, real, number, hurt, point):
+        place = slice(_NUMBER.size * number, _NUMBER.size * (number + 1))
+
+        def call(*arguments, **options):
+            count = (
+                _NUMBER.unpack(self.counters[place])[0] + 1
+            )  # a call lost between two processes is no matter
+            self.counters[place] = _NUMBER.pack(count)
+            if hurt is not None and count >= point:
+                hurt(count == point, real.__name__)
+            return real(*arguments, **options)
+
+        return call
+
+    def calls(self, number: int = 0) -> int:
+        """The calls that a node's processes made in the last run."""
+        return int(_NUMBER.unpack_from(self.counters, _NUMBER.size * number)[0])
+
+    def published(self, number: int = 0) -> Content | None:
+        """What stands under the set's name on a node now."""
+        data = self.place(number) / "set" / "data"
+        if not (self.place(number) / "set").exists():
+            return None
+        return packed(data / "set.tar") if "pack" in self.shape else tree(data)
+
+    def prepare(self) -> None:
+        """Now and then a new version, or a node that has lost the set."""
+        if self.random.random() < 0.25:
+            self.change()
+        for number in range(self.nodes):
+            if self.random.random() < 0.15:
+                shutil.rmtree(self.place(number) / "set", ignore_errors=True)
+
+    def left(self) -> list[str]:
+        """What is half-done on any node."""
+        return [
+            name for number in range(self.nodes) for name in os.listdir(self.place(number) / ".dlrun")
+            if name.startswith(("part.", "trash."))
+        ]  # fmt: skip
+
+
+def kill() -> None:
+    """End this process and all that it started, at once."""
+    os.killpg(0, signal.SIGKILL)

@@ -1,0 +1,187 @@
+"""The three campaigns: each hurts a staging at a random call, then lets the next run repair it, and counts."""
+
+import errno
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import time
+from collections import Counter
+from pathlib import Path
+
+from .ground import Ground, kill
+
+FAULTS = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.ESTALE, errno.EROFS, errno.EACCES)
+UNHARMED = ("fork", "stat", "fstat", "lstat", "read")
+"""Calls that no disk refuses in this way, or that other parts of Python make as well."""
+
+_SHUTDOWN = 0x8004587D  # linux: FS_IOC_SHUTDOWN (ext4, xfs, f2fs)
+_NO_FLUSH = (2).to_bytes(4, "little")  # what is in memory is lost, the journal's part as well
+BOOT_ID = "/proc/sys/kernel/random/boot_id"
+
+
+class Wrong(AssertionError):
+    """What must never be."""
+
+
+def insist(so: bool, what: str) -> None:
+    """Raise Wrong unless something is so."""
+    if not so:
+        raise Wrong(what)
+
+
+class Campaign:
+    """Repeats one kind of hurt on one ground; `tally` counts what came of it."""
+
+    def __init__(self, ground: Ground) -> None:
+        self.ground, self.random = ground, ground.random
+        self.tally: Counter[str] = Counter()
+        insist(all(o.status == 0 for o in ground.stage()), "the first run failed")
+        self.most = [ground.calls(k) for k in range(ground.nodes)]
+
+    def run(self, count: int) -> None:
+        """So many hurts, and at last a run that must leave the newest version and nothing else."""
+        for _ in range(count):
+            self.ground.prepare()
+            self.one()
+        self.repair()
+
+    def one(self) -> None:
+        """One hurt."""
+        raise NotImplementedError
+
+    def whole(self, when: str) -> None:
+        """Whatever is published is one whole version."""
+        for number in range(self.ground.nodes):
+            found = self.ground.published(number)
+            insist(found is None or found in self.ground.expected, f"torn on node {number} {when}")
+
+    def repair(self) -> None:
+        """The next run brings the newest version to every node."""
+        ended = self.ground.stage()
+        for number, outcome in enumerate(ended):
+            insist(outcome.status == 0, f"the next run failed on node {number}: {outcome.err}")
+            insist(
+                self.ground.published(number) == self.ground.expected[-1],
+                f"wrong after the next run on node {number}",
+            )
+        insist(self.ground.left() == [], f"left behind: {self.ground.left()}")
+        self.tally["repaired"] += 1
+
+
+class Kills(Campaign):
+    """kill -9 of one node's processes."""
+
+    def one(self) -> None:
+        ground = self.ground
+        victim = self.random.randrange(ground.nodes)
+        point = self.random.randint(1, self.most[victim])
+        ended = ground.stage(lambda first, _: kill() if first else None, point, victim)
+        when = f"killed node {victim} at call {point}"
+        for number, outcome in enumerate(ended):
+            insist("Traceback" not in outcome.err, f"{when}: {outcome.err}")
+            hurt = number == victim
+            insist(
+                outcome.status == 0 or (hurt and outcome.status == -signal.SIGKILL),
+                f"{when}: node {number} ended with {outcome.status}: {outcome.err}",
+            )
+            if outcome.status == 0:
+                insist(
+                    ground.published(number) == ground.expected[-1],
+                    f"{when}: another version on node {number}",
+                )
+        self.tally["killed" if ended[victim].status else "ended before"] += 1
+        self.whole(when)
+        if self.random.random() < 0.3:
+            self.repair()
+
+
+class Faults(Campaign):
+    """A system call that fails, once or from then on."""
+
+    def one(self) -> None:
+        ground = self.ground
+        number, lasting = self.random.choice(FAULTS), self.random.random() < 0.5
+        victim = self.random.randrange(ground.nodes)
+        point = self.random.randint(1, self.most[victim])
+        state = {"name": ""}
+
+        def hurt(first: bool, name: str) -> None:
+            if name in UNHARMED or state["name"] not in ("", name):
+                return
+            if not state["name"] or lasting:
+                state["name"] = name
+                raise OSError(number, os.strerror(number))
+
+        ended = ground.stage(hurt, point, victim)
+        when = f"{errno.errorcode[number]} at call {point} of node {victim}"
+        for one, outcome in enumerate(ended):
+            insist("Traceback" not in outcome.err, f"{when}: {outcome.err}")
+            insist(outcome.status in (0, 1), f"{when}: node {one} ended with {outcome.status}: {outcome.err}")
+            if outcome.status == 0:
+                insist(ground.published(one) == ground.expected[-1], f"{when}: another version on node {one}")
+        self.tally["failed" if any(o.status for o in ended) else "survived"] += 1
+        self.whole(when)
+        self.repair()
+
+
+class PowerCuts(Campaign):
+    """The file system stops in the middle of everything, and what was in memory alone is gone.
+
+    Needs root and a mount namespace of its own: `unshare --mount`.
+    """
+
+    def __init__(self, ground: Ground) -> None:
+        self.image, self.boots = ground.root / "image", 0
+        with self.image.open("wb") as file:
+            file.truncate(256 << 20)
+        subprocess.run(["mkfs.ext4", "-q", self.image], check=True)
+        ground.disk.mkdir()
+        self.boot_id = ground.root / "boot-id"
+        self.boot_id.write_text("boot 0\n")
+        subprocess.run(["mount", "--bind", self.boot_id, BOOT_ID], check=True)
+        self._mount(ground.disk)
+        super().__init__(ground)
+
+    def _mount(self, where: Path) -> None:
+        self.boots += 1
+        self.boot_id.write_text(f"boot {self.boots}\n")
+        subprocess.run(["mount", "-o", "loop", self.image, where], check=True)
+
+    def cut(self) -> None:
+        """The power goes, now."""
+        descriptor = os.open(self.ground.disk, os.O_RDONLY)
+        fcntl.ioctl(descriptor, _SHUTDOWN, _NO_FLUSH)
+        os.close(descriptor)
+
+    def one(self) -> None:
+        ground = self.ground
+        keep = self.random.choice(["job", "cache"])
+        ground.more = ["--keep", keep]
+        point = self.random.randint(1, self.most[0])
+        at_end = self.random.random() < 0.5
+
+        def hurt(first: bool, _: str) -> None:
+            if first:
+                self.cut()
+                kill()
+
+        ended = ground.stage(None if at_end else hurt, point)
+        published = ended[0].status == 0
+        if published:
+            time.sleep(self.random.choice([0, 0, 0.2]))
+            self.cut()
+        subprocess.run(["umount", ground.disk], check=True)
+        self._mount(ground.disk)
+        if published and keep == "cache":
+            insist(ground.published() == ground.expected[-1], "a kept set was harmed by a power cut")
+            self.tally["kept sets whole at once"] += 1
+        self.tally["cut after publishing" if published else "cut while copying"] += 1
+        self.repair()
+
+    def close(self) -> None:
+        """Unmount."""
+        subprocess.run(["umount", self.ground.disk], check=False)
+        subprocess.run(["umount", BOOT_ID], check=False)
+        shutil.rmtree(self.ground.disk, ignore_errors=True)

@@ -1,0 +1,31 @@
+"""A few of each campaign; `python -m tests.campaigns KIND --count 1000` runs a long one."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .__main__ import campaign
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(("shape", "count"), [("copy", 15), ("pack", 15), ("shard", 5), ("chain", 2)])
+def test_nothing_torn_is_published_wherever_a_copy_is_killed(shape, count):
+    assert campaign("kills", shape, count, 20261122)["killed"] > count // 4
+
+
+@pytest.mark.parametrize(("shape", "count"), [("copy", 15), ("pack", 10), ("chain", 2)])
+def test_whatever_the_system_refuses_the_next_run_is_right(shape, count):
+    assert campaign("faults", shape, count, 20261122)["repaired"] == count + 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount and to stop a file system")
+def test_no_power_cut_harms_what_is_used_after_it():
+    words = [sys.executable, "-m", "tests.campaigns", "power-cuts", "--count", "8", "--seed", "3"]
+    found = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    if "mount" in found.stderr and found.returncode not in (0, 1):
+        pytest.skip(f"cannot mount here: {found.stderr.splitlines()[-1]}")
+    assert found.returncode == 0, found.stdout + found.stderr
