@@ -193,15 +193,32 @@ def read_json(text: str, _topology: Topology) -> tuple[RankView, ...]:
     return view(Placement.from_json(json.loads(text)), CARRIED["json"])
 
 
+def read_pals(text: str, _topology: Topology) -> tuple[RankView, ...]:
+    """The lists of `--cpu-bind list:`."""
+    match = re.search(r"--cpu-bind list:([0-9,:-]+)", text)
+    if not match:
+        raise ValueError("no `--cpu-bind list:` in the text")
+    return tuple({"mask": parse_list(cpus)} for cpus in match[1].split(":"))
+
+
+def read_flux(text: str, _topology: Topology) -> tuple[RankView, ...]:
+    """The lists of `cpu-affinity=map:`."""
+    words = [word for word in shlex.split(text) if word.startswith("cpu-affinity=map:")]
+    if not words:
+        raise ValueError("no `cpu-affinity=map:` in the text")
+    return tuple({"mask": parse_list(cpus)} for cpus in words[0].removeprefix("cpu-affinity=map:").split(";"))
+
+
 READERS = {
     "env": read_env, "wrapper": read_wrapper, "srun": read_srun, "openmpi": read_openmpi, "rankfile": read_rankfile,
-    "intelmpi": read_intelmpi, "hydra": read_hydra, "numactl": read_numactl, "json": read_json,
+    "intelmpi": read_intelmpi, "hydra": read_hydra, "pals": read_pals, "flux": read_flux,
+    "numactl": read_numactl, "json": read_json,
 }  # fmt: skip
 
 _ENV = ("threads", "cores", "mask", "comm", "loader", "gpus", "nic")
 CARRIED: dict[str, tuple[str, ...]] = {
     "env": _ENV, "wrapper": (*_ENV, "memory"), "srun": ("mask",), "openmpi": ("cores",), "rankfile": ("cores", "mask"),
-    "intelmpi": ("mask",), "hydra": ("mask",), "numactl": ("mask", "memory"),
+    "intelmpi": ("mask",), "hydra": ("mask",), "pals": ("mask",), "flux": ("mask",), "numactl": ("mask", "memory"),
     "json": tuple(field.name for field in fields(RankPlacement)),
 }  # fmt: skip
 """The fields of a rank that each format carries."""

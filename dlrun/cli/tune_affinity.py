@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from dlrun.cli.affinity_actions import Task
 
 FORMATS = (
-    "table", "env", "wrapper", "srun", "openmpi", "rankfile", "intelmpi", "hydra", "numactl", "json", "svg",
+    "table", "env", "wrapper", "srun", "openmpi", "rankfile", "intelmpi", "hydra", "pals", "flux", "numactl",
+    "json", "svg",
 )  # fmt: skip
 
 

@@ -88,7 +88,8 @@ class Topology:
 
     `gpus` are in device-index order, `nics` in their own. `allowed` is None where everything may be used,
     else what the cgroup grants; `reserved` are PUs that the site keeps for the system, `isolated` those
-    that the kernel does not schedule on, `offline` those switched off. `source` says where it was read.
+    that the kernel does not schedule on, `offline` those switched off, `efficient` those of the slower cores of a hybrid
+    processor. `source` says where it was read.
     """
 
     cores: tuple[Core, ...]
@@ -99,6 +100,7 @@ class Topology:
     reserved: tuple[int, ...] = ()
     isolated: tuple[int, ...] = ()
     offline: tuple[int, ...] = ()
+    efficient: tuple[int, ...] = ()
     name: str = ""
     source: str = ""
 
@@ -148,7 +150,7 @@ class Topology:
             name: tuple(parts[name](**_tuples(item)) for item in value) if name in parts else _tuple(value)
             for name, value in known.items()
         }
-        return check(cls(**fields))
+        return check_devices(check(cls(**fields)))
 
 
 def check(topology: Topology) -> Topology:
@@ -164,6 +166,28 @@ def check(topology: Topology) -> Topology:
     missing = set(topology.cpu_nodes()) - {node.id for node in topology.numa_nodes}
     if missing:
         raise ValueError(f"cores lie on NUMA node {min(missing)}, which the topology does not list")
+    return topology
+
+
+def check_devices(topology: Topology) -> Topology:
+    """The topology itself, if its devices and memory lie where it has a NUMA node and CPUs.
+
+    Raises ValueError naming the first that does not.
+    """
+    known, pus = {node.id for node in topology.numa_nodes}, {*topology.pus(), *topology.offline}
+    places = [(f"GPU {gpu.index}", gpu.numa, gpu.cpus) for gpu in topology.gpus]
+    places += [(f"NIC {nic.name}", nic.numa, nic.cpus) for nic in topology.nics]
+    places += [
+        (f"the neighbour of NUMA node {node.id}", near, ())
+        for node in topology.numa_nodes
+        for near in node.near
+    ]
+    for what, numa, cpus in places:
+        if numa is not None and numa not in known:
+            listed = ", ".join(map(str, sorted(known)))
+            raise ValueError(f"{what} lies on NUMA node {numa}, and the topology lists {listed}")
+        if missing := set(cpus) - pus:
+            raise ValueError(f"{what} lies beside CPU {min(missing)}, which the topology does not list")
     return topology
 
 

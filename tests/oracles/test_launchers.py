@@ -116,6 +116,22 @@ def test_open_mpi_maps_each_rank_to_its_cores(openmpi, fake, case):
     assert bindings(output, case.topology) == {rank.rank: set(rank.cores) for rank in placement.ranks}, output
 
 
+@pytest.mark.parametrize("case", PLACED, ids=lambda case: case.id)
+def test_open_mpi_5_reads_rankfiles_in_logical_numbers(openmpi5, fake, tmp_path, case):
+    placement = place(case.topology, case.request)
+    text = find("rankfile").emit(placement, case.topology, Job())
+    (tmp_path / "ranks").write_text(text)
+    words = ["--host", f"{os.uname().nodename}:999", "--map-by", f"rankfile:file={tmp_path / 'ranks'}"]
+    words += ["--display", "map-devel", "--do-not-launch", "true"]
+    output = run([openmpi5, "--allow-run-as-root", *words], fake(case.topology))
+    order = logical_cores(case.topology)
+    seen = [
+        {order[i].pus[0] for listed in re.findall(r"core:L([0-9,-]+)", line) for i in parse_list(listed)}
+        for line in re.findall(r"Binding: (.*)", output)
+    ]
+    assert seen == [set(rank.cores) for rank in placement.ranks], output
+
+
 def test_open_mpi_cannot_say_stampede2_and_would_take_the_communication_cores(openmpi, fake):
     node = topology("stampede2")
     placement = place(node, PlacementRequest(ranks_per_node=2, comm_cores=2))

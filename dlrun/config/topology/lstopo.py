@@ -62,10 +62,21 @@ def read_lstopo(text: str, *, name: str = "") -> Topology:
             nics=find_nics(machine, numa_of, version),
             allowed=tuple(sorted(allowed & everything)) if allowed < everything else None,
             offline=tuple(sorted(complete - everything)),
+            efficient=_efficient(root),
             name=name,
             source=f"lstopo XML {version}",
         )
     )
+
+
+def _efficient(root: ET.Element) -> tuple[int, ...]:
+    """PUs of the slower cores of Intel's hybrid processors, as hwloc 2.4 and later note them."""
+    slow = [
+        kind
+        for kind in root.findall("cpukind")
+        if any(i.get("name") == "CoreType" and i.get("value") == "IntelAtom" for i in kind.findall("info"))
+    ]
+    return tuple(sorted({pu for kind in slow for pu in _set(kind, "cpuset")}))
 
 
 def walk(

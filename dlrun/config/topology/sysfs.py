@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from dlrun.config.topology.cores_without_numa import UNKNOWN, settle
 from dlrun.config.topology.sysfs_devices import find_gpus, find_nics, gpu_memory_nodes
@@ -59,6 +60,7 @@ def read_sysfs(tree: Tree, *, name: str = "", allowed: tuple[int, ...] | None = 
             allowed=allowed,
             isolated=_list(tree, f"{CPUS}/isolated"),
             offline=_list(tree, f"{CPUS}/offline"),
+            efficient=_efficient(tree, [pu for core in cores for pu in core.pus]),
             name=name,
             source="sysfs",
         )
@@ -66,6 +68,16 @@ def read_sysfs(tree: Tree, *, name: str = "", allowed: tuple[int, ...] | None = 
 
 
 _NONE: tuple[int, ...] = ()
+
+
+def _efficient(tree: Tree, pus: Iterable[int]) -> tuple[int, ...]:
+    """PUs of the slower cores: Intel's list of them, else those of less capacity than others (Arm)."""
+    if listed := _list(tree, "sys/devices/cpu_atom/cpus"):
+        return listed
+    capacity = {pu: _number(tree, f"{CPUS}/cpu{pu}/cpu_capacity", 0) for pu in pus}
+    most = max(capacity.values())
+    # Bins of one kind of core differ by a few percent.
+    return tuple(sorted(pu for pu, found in capacity.items() if 0 < found < 0.9 * most))
 
 
 def _online(tree: Tree) -> tuple[int, ...]:

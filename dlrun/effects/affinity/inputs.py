@@ -51,13 +51,24 @@ def start(spec: Path | None, site: str | None, node_type: str | None, topology: 
     Raises Invalid if the site does not describe its nodes: those of a login node are never taken instead.
     """
     shell = dict(os.environ)
+    if topology is not None and node_type is not None:
+        raise Invalid("`--topology` and `--node-type` both name the node", help="give one of them")
     if topology is not None and spec is None:
-        return Start(topology=topology_from(topology), where=f"`{topology}`", live=False, given=shell)
+        policy = _policy_of(site) if site is not None else None
+        node = topology_from(topology)
+        return Start(topology=node, where=f"`{topology}`", live=False, given=shell, gpu_binding=policy)
     if spec is not None:
         return _of_spec(spec, site, topology, shell)
     if site is not None or node_type is not None:
         return _of_site(site, node_type, shell)
     return Start(topology=live_topology(), where="this machine", live=True, given=shell)
+
+
+def _policy_of(site: str) -> GpuBinding:
+    """What a site says of GPUs, for a topology that is not its profile's."""
+    from dlrun.effects.inputs.spec import load_site  # noqa: PLC0415 - reads YAML
+
+    return load_site(site).site.gpu_binding
 
 
 def _of_spec(spec: Path, site: str | None, topology: Path | None, shell: dict[str, str]) -> Start:

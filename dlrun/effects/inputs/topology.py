@@ -167,6 +167,11 @@ def topology_from(path: Path) -> Topology:
         return read_topology(path.read_text(encoding="utf-8"), name=path.stem)
     except OSError as error:
         raise Invalid(f"cannot read topology `{path}`: {error.strerror}") from None
+    except UnicodeDecodeError:
+        raise Invalid(
+            f"`{path}` is not text",
+            help="a topology is `lstopo --of xml`, `lscpu -p`, or what `--capture` writes",
+        ) from None
     except (ValueError, RecursionError) as error:
         message = str(error) or "it is nested too deeply"
         raise Invalid(f"`{path}` is not a topology: {message}") from None

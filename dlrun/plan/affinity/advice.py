@@ -34,6 +34,7 @@ def warn(
         *_gpus(topology, cores, slots),
         *_nics(topology, slots, nics),
         *_memory(topology, slots),
+        *_hybrid(topology, slots),
     ]
 
 
@@ -138,3 +139,15 @@ def _memory(topology: Topology, slots: Sequence[Slot]) -> list[str]:
     used = {core.numa for slot in slots for core in slot.cores}
     bare = sorted(node.id for node in topology.numa_nodes if node.id in used and node.memory == 0)
     return [f"NUMA node {n} has cores but no memory: its ranks use memory of another node" for n in bare]
+
+
+def _hybrid(topology: Topology, slots: Sequence[Slot]) -> list[str]:
+    """Slower cores among those that ranks compute on: the whole job goes at their pace."""
+    slow = {pu for slot in slots for core in slot.cores for pu in core.pus if pu in topology.efficient}
+    used = {pu for slot in slots for core in slot.cores for pu in core.pus}
+    if not slow or slow == used:
+        return []
+    text = format_list(slow)
+    return [
+        f"CPUs {text} are of efficiency cores, and ranks with faster cores wait for theirs; `--reserve {text}` leaves them out"
+    ]

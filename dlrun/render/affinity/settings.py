@@ -144,7 +144,16 @@ def _binding(rank: RankPlacement, preset: Preset) -> Iterable[Setting]:
     every_thread = rank.threads > len(rank.cores)
     if preset.thread_pools or preset.openmp == "none":
         return
-    places = rank.mask if every_thread else rank.cores
+    # Cores with fewer hardware threads than others: each core gets a thread before any gets its second.
+    uneven = every_thread and rank.threads < len(rank.mask)
+    seconds = [cpu for cpu in rank.mask if cpu not in rank.cores]
+    places = (
+        sorted((*rank.cores, *seconds)[: rank.threads])
+        if uneven
+        else rank.mask
+        if every_thread
+        else rank.cores
+    )
     if preset.openmp == "gomp-old":
         yield mine("GOMP_CPU_AFFINITY", join(places), "one thread on each")
         return
@@ -152,7 +161,7 @@ def _binding(rank: RankPlacement, preset: Preset) -> Iterable[Setting]:
         yield mine("OMP_PLACES", ",".join(f"{{{cpu}}}" for cpu in places), "one thread on each")
         yield mine("OMP_PROC_BIND", "close", "threads stay on their places")
         return
-    if preset.openmp == "iomp-list":
+    if preset.openmp == "iomp-list" or uneven:
         yield mine(
             "KMP_AFFINITY", f"granularity=fine,proclist=[{join(places)}],explicit", "one thread on each"
         )

@@ -476,3 +476,16 @@ def test_gpus_are_shown_as_the_site_wants_it(tmp_path, policy, options, sets, fo
     body = done.stdout.rpartition("# --- Cores")[2]
     assert ("CUDA_VISIBLE_DEVICES" in body) == sets
     assert "CUDA_DEVICE_ORDER=PCI_BUS_ID" in body, "ranks still count GPUs in one order"
+
+
+def test_a_topology_file_goes_with_the_sites_policy_and_not_with_a_node_type(tmp_path):
+    (tmp_path / "gpus.yaml").write_text(GPU_SITE.replace("POLICY", "scheduler"))
+    (tmp_path / "node.yaml").write_text("{packages: 1, cores: 4, gpus: {numa: [0]}}\n")
+    topology_file = ("--topology", tmp_path / "node.yaml")
+    assert "CUDA_VISIBLE_DEVICES" in run(*topology_file, "--format", "env").stdout
+    assert (
+        "CUDA_VISIBLE_DEVICES"
+        not in run(*topology_file, "--site", tmp_path / "gpus.yaml", "--format", "env").stdout
+    )
+    refused = run(*topology_file, "--node-type", "g")
+    assert (refused.returncode, "both name the node" in refused.stderr) == (2, True)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import json
+import re
+from dataclasses import replace
+
 import pytest
 
 from dlrun.config.topology import read_topology
 from dlrun.config.topology.sysfs import read_sysfs
 from dlrun.config.topology.tree import MappingTree
-from dlrun.effects.inputs.topology import DirectoryTree
+from dlrun.effects.inputs.topology import DirectoryTree, topology_from
+from dlrun.errors import Invalid
 from dlrun.model.placement import PlacementRequest, Reserve
 from dlrun.model.topology import Core, Gpu, Nic, NumaNode, Topology
 from dlrun.plan.affinity import place
+from dlrun.plan.affinity.presets import PRESETS
 from dlrun.plan.affinity.usable import usable_cores
+from dlrun.render.affinity.settings import Job, settings
 
 
 def two_packages(cores=8, **more):
@@ -104,3 +111,55 @@ LSTOPO = """\
 )
 def test_gpus_of_amd_are_found_under_either_class(pci, count):
     assert len(read_topology(LSTOPO.format(pci)).gpus) == count
+
+
+def test_a_device_on_a_node_that_is_not_there_is_refused():
+    data = two_packages(gpus=(Gpu(index=0, numa=7),)).to_json()
+    with pytest.raises(ValueError, match=r"GPU 0 lies on NUMA node 7, and the topology lists 0, 1"):
+        read_topology(json.dumps(data))
+    data = two_packages(nics=(Nic(name="ib0", cpus=(99,)),)).to_json()
+    with pytest.raises(ValueError, match="NIC ib0 lies beside CPU 99"):
+        read_topology(json.dumps(data))
+
+
+def test_a_file_that_is_not_text_is_refused_in_words(tmp_path):
+    (tmp_path / "node.xml").write_bytes(b"\x89PNG\xff\xfe")
+    with pytest.raises(Invalid, match=r"is not text$"):
+        topology_from(tmp_path / "node.xml")
+
+
+@pytest.mark.parametrize("runtime", ["gomp", "iomp", "gomp-old", "iomp-list"])
+def test_no_core_is_idle_where_cores_have_unequal_threads(runtime):
+    """One hardware thread of core 0 is off: 3 threads for each rank of 2 cores, and the second rank has 4 places."""
+    cores = tuple(Core(pus=(2 * i, 2 * i + 1), core_id=i) for i in range(4))
+    node = Topology(cores=cores, offline=(1,))
+    found = place(node, PlacementRequest(ranks_per_node=2, smt="all"))
+    assert [rank.threads for rank in found.ranks] == [3, 3]
+    told = settings(found, Job(preset=replace(PRESETS["torch"], openmp=runtime)))
+    (text,) = (
+        s.value for s in told if s.rank == 1 and s.name in ("OMP_PLACES", "KMP_AFFINITY", "GOMP_CPU_AFFINITY")
+    )
+    assert {int(cpu) // 2 for cpu in re.findall(r"\d+", text)} == {2, 3}
+    assert len(re.findall(r"\d+", text)) == 3
+
+
+def test_slower_cores_among_a_ranks_are_named():
+    node = replace(two_packages(), efficient=tuple(range(12, 16)))
+    (warning,) = (w for w in place(node, PlacementRequest(ranks_per_node=2)).warnings if "efficiency" in w)
+    assert "`--reserve 12-15` leaves them out" in warning
+    kept = place(node, PlacementRequest(ranks_per_node=2, reserve=Reserve(cpus=(12, 13, 14, 15))))
+    assert not any("efficiency" in w for w in kept.warnings)
+
+
+@pytest.mark.parametrize(
+    ("more", "efficient"),
+    [
+        ({"sys/devices/cpu_atom/cpus": "1"}, (1,)),
+        ({f"sys/devices/system/cpu/cpu{i}/cpu_capacity": c for i, c in enumerate(("1024", "446"))}, (1,)),
+        ({f"sys/devices/system/cpu/cpu{i}/cpu_capacity": c for i, c in enumerate(("1024", "1008"))}, ()),
+        ({}, ()),
+    ],
+    ids=["Intel", "Arm", "Arm, bins of one kind", "all equal"],
+)
+def test_kinds_of_cores_are_read(more, efficient):
+    assert read_sysfs(MappingTree({**a_tree("\n"), **more})).efficient == efficient

@@ -248,7 +248,7 @@ def test_what_is_no_topology_is_refused_with_a_reason(tmp_path, text, says):
 def test_binary_directory_and_missing_file_are_refused(tmp_path):
     (tmp_path / "binary").write_bytes(bytes(range(256)))
     for path, says in (
-        (tmp_path / "binary", "not a topology"),
+        (tmp_path / "binary", "is not text"),
         (tmp_path, "no CPU"),
         (tmp_path / "no", "No such file"),
     ):

@@ -1,4 +1,7 @@
-"""Open MPI's rankfile, in hwloc's logical core numbers: what its `slot=` means, whatever the OS ids are."""
+"""Open MPI's rankfile, in hwloc's logical core numbers: what its `slot=` means, whatever the OS ids are.
+
+So in Open MPI 4 and 5 alike (`tests/oracles`).
+"""
 
 from __future__ import annotations
 
@@ -9,8 +12,8 @@ from dlrun.render.affinity.formats.logical import numbers
 from dlrun.render.affinity.settings import Job
 
 NOTE = (
-    "for one node: repeat the lines with the next ranks and `+n1`, `+n2`, ... for more; use as "
-    "`mpirun --rankfile FILE`, and `--format wrapper` or `env` for memory policy, GPUs and threads"
+    "for one node: repeat the lines with the next ranks and `+n1`, `+n2`, ... for more; use as `mpirun --rankfile FILE` "
+    "(Open MPI 4) or `mpirun --map-by rankfile:file=FILE` (5); `--format wrapper` or `env` for memory policy, GPUs, threads"
 )
 
 

@@ -24,7 +24,19 @@ class Format(Protocol):
         """The text, ending in a newline; raises Invalid if the tool cannot say this placement."""
 
 
-FORMATS = ("env", "wrapper", "srun", "openmpi", "rankfile", "intelmpi", "hydra", "numactl", "json")
+FORMATS = (
+    "env",
+    "wrapper",
+    "srun",
+    "openmpi",
+    "rankfile",
+    "intelmpi",
+    "hydra",
+    "pals",
+    "flux",
+    "numactl",
+    "json",
+)
 """Names of the formats, as `tune-affinity --format` takes them; each is a module `as_NAME`."""
 
 
