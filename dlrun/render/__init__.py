@@ -1,1 +1,4 @@
-"""Plan -> text: the job script, the rank script, the plan as JSON. Pure."""
+"""Plan -> text: the job's pages and the plan as JSON (`script`), quoted for the shell (`shell`). Pure.
+
+`affinity` writes placements, `scaling` scaling studies.
+"""

@@ -1,4 +1,8 @@
-"""Readers of node topologies: text, captured trees and numbers in, `dlrun.model.topology.Topology` out."""
+"""Readers of node topologies: text, captured trees and numbers in, `dlrun.model.topology.Topology` out.
+
+`read_topology` recognises what it is given: `lstopo` (hwloc's XML), `sysfs` (a copy of `/sys`), `lscpu`; `short` makes the
+few numbers of a profile whole, `shorten` finds them. `tree` is the file system as readers see it.
+"""
 
 from __future__ import annotations
 

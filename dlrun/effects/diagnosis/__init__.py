@@ -1,1 +1,5 @@
-"""Why a job ended: `why` puts the answer together from `evidence` (notes and logs) and `patterns` (known failures)."""
+"""Why a job ended.
+
+Begin with `why`, which puts the answer together: `evidence` (notes and logs; `remote_evidence` for login nodes), `patterns`
+(known failures), `own_messages` (dlrun's own), `stacks` (where ranks hung), `dependencies` (jobs that it waits for).
+"""

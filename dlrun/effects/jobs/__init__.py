@@ -1,4 +1,5 @@
-"""From a spec to a submitted job on this machine: `prepare` (spec -> plan), `files` (what its directory holds), `submit`.
+"""From a spec to a submitted job on this machine.
 
-`rejection` explains a scheduler's refusal; `template_cache` and `node_archive` keep what is slow to make (`cache`).
+Begin with `prepare` (spec -> plan), `files` (what a job directory holds) and `submit`; `recover` finds jobs whose submission
+broke off, `rejection` explains a scheduler's refusal. `template_cache` and `node_archive` keep what is slow to make (`cache`).
 """

@@ -1,1 +1,4 @@
-"""Logs of jobs: which files there are (`files`), several as one by time (`merge`), copies of remote ones (`copies`)."""
+"""Logs of jobs.
+
+`files` (which there are, and what comes next), `merge` (several as one, by time), `copies` (those of login nodes).
+"""

@@ -1,4 +1,5 @@
-"""What this machine knows of every job: its directory (`jobs`), how it ended (`outcome`), nodes that failed it (`bad_nodes`).
+"""What this machine knows of every job: files, not a database.
 
-Files, no database: what a job writes itself lies beside what dlrun writes down about it.
+Begin with `jobs` (a job's directory, found by any of its names). `belief` reads records of which nothing is taken on trust,
+`outcome` is how a job ended, `bad_nodes` lists nodes that failed its checks.
 """

@@ -1,1 +1,3 @@
-"""Data sets brought to nodes by hand: `plan` (what a job would stage), `run` (here or in an allocation)."""
+"""Data sets brought to nodes by hand: `plan` (what a training job would stage), then `run` (the node program here or in
+an allocation).
+"""

@@ -1,4 +1,9 @@
-"""How commands and bytes reach a login node: this machine's OpenSSH, else paramiko."""
+"""How commands and bytes reach a login node: this machine's OpenSSH, else paramiko.
+
+Begin with `protocol` and `session` (a bash script there, and a conversation with it; `scripts` has them). `openssh`, `paramiko`
+(with `paramiko_login`) and `local` are the transports, over `child` processes; `absence` is how long to wait for a node that
+is gone, `refusals` what a failed login means.
+"""
 
 from __future__ import annotations
 

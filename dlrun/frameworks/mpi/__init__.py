@@ -1,1 +1,4 @@
-"""Frameworks whose ranks MPI starts: `mpi` first (any MPI program, and libraries that need no more), then the others."""
+"""Frameworks whose ranks MPI starts.
+
+Begin with `mpi` (any MPI program, and libraries that need no more); the others add to it. `ccl_workers` places oneCCL's.
+"""

@@ -1,1 +1,4 @@
-"""Frameworks that are Spark applications: `spark` first; the others only add what they need."""
+"""Frameworks that are Spark applications.
+
+Begin with `spark`; the others only add what they need.
+"""

@@ -1,1 +1,4 @@
-"""Frameworks that read `TF_CONFIG`: `tensorflow`, and Mesh TensorFlow, whose processes have other roles."""
+"""Frameworks that read `TF_CONFIG`.
+
+Begin with `tensorflow`; the processes of Mesh TensorFlow have other roles.
+"""

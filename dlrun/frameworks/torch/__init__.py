@@ -1,1 +1,4 @@
-"""Frameworks over torch.distributed: `env_ranks` (the rendezvous that all of them read), `torch`, and what builds on it."""
+"""Frameworks over torch.distributed.
+
+Begin with `env_ranks` (the rendezvous that all of them read) and `torch`; the others build on it.
+"""

@@ -1,1 +1,1 @@
-"""The training command: `expressions` evaluates `{{ }}`, `command_line` writes the command, `sweep` its runs."""
+"""The training command of a spec: `command_line` first; `expressions` evaluates `{{ }}` in it, `sweep` makes its points."""

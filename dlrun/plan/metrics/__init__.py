@@ -1,1 +1,1 @@
-"""Metrics of a training: `spec` (what a spec declares), `log` (numbers read from a log), `trainers` (patterns of known ones)."""
+"""Metrics of a training: `spec` (what a spec declares), `log` (the numbers in a log), `trainers` (patterns of known trainers)."""

@@ -1,1 +1,1 @@
-"""The arithmetic of scaling studies: speed-up, efficiency, comparisons and estimates. No I/O."""
+"""The arithmetic of scaling studies: `table` (speed-up and efficiency), `compare` (two studies), `estimate` (sizes not run)."""

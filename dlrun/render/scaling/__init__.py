@@ -1,1 +1,1 @@
-"""A scaling study for people and programs: tables and pictures."""
+"""A scaling study as text (`texts`: terminal, Markdown, LaTeX, CSV) and as a picture (`picture`: needs matplotlib)."""
