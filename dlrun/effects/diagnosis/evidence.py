@@ -53,18 +53,25 @@ class First:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failures:
-    """The first failure, those after it, the line that tells the cause, and the ranks that left no note."""
+    """The first failure, those after it, the line that tells the cause, and the ranks that left no note.
+
+    `early` are those that ended with exit code 0 before it.
+    """
 
     first: First | None = None
     later: tuple[First, ...] = ()
     evidence: Evidence | None = None
     silent: tuple[log_files.Log, ...] = ()
+    early: tuple[First, ...] = ()
 
 
-def notes(run: Path) -> list[First]:
-    """What failing processes noted of themselves, the earliest first; job.sh has put times of wrong clocks right."""
+def notes(run: Path, place: str = "failures") -> list[First]:
+    """What failing processes noted of themselves, the earliest first; job.sh has put times of wrong clocks right.
+
+    `place` is `ended` for the notes of processes that ended with exit code 0.
+    """
     found: list[tuple[int, First]] = []
-    for path in (run / "failures").glob("*"):
+    for path in (run / place).glob("*"):
         with suppress(OSError, ValueError):
             line = path.read_text(encoding="utf-8").partition("\n")[0]  # the next one is for the job's script
             when, role, rank, host, code, *reason = line.split()
@@ -102,7 +109,15 @@ def search(run: Path, own: Sequence[Pattern] = (), since: float | None = None) -
         later=tuple(note for note in failed if note is not first),
         evidence=evidence,
         silent=tuple(log for log in rest if log.role is not None),
+        early=_ended_before(run, first),
     )
+
+
+def _ended_before(run: Path, first: First | None) -> tuple[First, ...]:
+    """The processes of the same role that ended with exit code 0 before the first one failed."""
+    if first is None:
+        return ()
+    return tuple(one for one in notes(run, "ended") if one.role == first.role and one.time < first.time)
 
 
 def _elsewhere(

@@ -20,7 +20,7 @@ from dlrun.effects.remote.fetch import Found, listing
 from dlrun.errors import OperationFailed
 
 _PLACE = ".why"
-_SMALL = re.compile(r"(?:points/[0-9]+/)?(?:state\.json|(?:failures|stacks)/[^./\0][^/\0]*)")
+_SMALL = re.compile(r"(?:points/[0-9]+/)?(?:state\.json|(?:failures|ended|stacks)/[^./\0][^/\0]*)")
 _LOG = re.compile(r"(?:points/[0-9]+/)?logs/[^./\0][^/\0]*\.log")
 _OTHERS = 24
 """Logs of ranks that noted no failure, of each run, whose ends are fetched."""
@@ -42,7 +42,11 @@ def fetch(job: Job, runs: Sequence[Path]) -> dict[Path, Path]:
     names = [run.relative_to(job.directory).as_posix() for run in runs]
     prefixes = ["" if name == "." else f"{name}/" for name in names]
     transport = transport_of(remote.host, remote.transport)
-    small = [f"{prefix}{part}" for prefix in prefixes for part in ("state.json", "failures/*", "stacks/*")]
+    small = [
+        f"{prefix}{part}"
+        for prefix in prefixes
+        for part in ("state.json", "failures/*", "ended/*", "stacks/*")
+    ]
     with pulling(transport, remote.directory, (), small, {}) as session:
         poll(session, lambda name: (place, name) if _SMALL.fullmatch(name) else None)
     found = listing(transport, remote.directory, [f"./{prefix}logs/*.log" for prefix in prefixes])

@@ -19,6 +19,7 @@ from dlrun.effects.diagnosis.patterns import (
     BY_STATE,
     COMMAND_MISSING,
     DEPENDENCY,
+    EXCEPTION,
     LAUNCHER_MISSING,
     SIGNALS,
     Evidence,
@@ -36,6 +37,9 @@ from dlrun.node.checks import transport_lines
 
 _CANCELLED = (State.PENDING, State.CANCELLED, State.CANCELLED_BY_ADMIN, State.LOST)
 """States of a job that waits, or never started, because of another job."""
+
+_LOST_OTHERS = re.compile(r"[Cc]onnection|[Bb]roken ?[Pp]ipe|EOFError|\bpeer\b|[Tt]imed? ?out")
+"""What an exception says that only lost another process."""
 
 _NO_PROGRAM = ("file-missing", "command-missing")
 _NOT_RUN = (126, 127)
@@ -172,6 +176,8 @@ def _cause(
         return (*BY_STATE[State.OUT_OF_MEMORY], None)
     if found and first and first.code in _NOT_RUN and found.pattern.cause == "file-missing":
         found = replace(found, pattern=COMMAND_MISSING)
+    if first and not first.reason and (early := _left_early(first, findings)) is not None:
+        return *early, found
     if found and not first and record.get("exit_code") in _NOT_RUN and found.pattern.cause in _NO_PROGRAM:
         found = replace(found, pattern=LAUNCHER_MISSING)
     if found:
@@ -180,6 +186,19 @@ def _cause(
         means, step = pattern.means.replace("{1}", what), pattern.next.replace("{1}", what)
         return pattern.cause, *_who_is_missing(findings, means, step), found
     return (*_by_code(one, run, first), None)
+
+
+def _left_early(first: First, findings: Failures) -> tuple[str, str, str] | None:
+    """Cause, meaning and next step, where ranks ended well while the first one that failed still needed them."""
+    found = findings.evidence
+    if not findings.early or found is None or not _LOST_OTHERS.search(found.line):
+        return None
+    if found.pattern is not EXCEPTION and not found.pattern.consequence:
+        return None
+    ranks = format_list(sorted({one.rank for one in findings.early}))
+    means = f"{first.role} {ranks} ended with exit code 0 while the others still needed it"
+    step = f"give every {first.role} the same number of steps; see how that one ended: `dlrun logs JOB --rank {ranks}`"
+    return "left-early", means, step
 
 
 def _by_code(one: JobStatus, run: Path, first: First | None) -> tuple[str, str, str]:

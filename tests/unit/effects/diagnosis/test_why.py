@@ -202,3 +202,24 @@ def test_the_next_step_names_keys_and_commands_that_exist():
         elif word.endswith(":") or re.match(r"\w+: ", word):
             assert word.partition(":")[0] in schema["properties"], word
     assert seen >= {"resources", "environment", "on_failure", "dlrun"}
+
+
+def test_a_rank_that_ended_well_too_early_is_named(tmp_path):
+    """The others raise what their program makes of it, which no table knows."""
+    run = tmp_path
+    for name in ("logs", "failures", "ended"):
+        (run / name).mkdir()
+    (run / "logs/job.log").touch()
+    (run / "logs/rank-0.log").write_text("Traceback (most recent call last):\nConnectionError: lost\n")
+    (run / "logs/rank-1.log").write_text("done\n")
+    (run / "failures/rank-0").write_text("1795230000000000000 rank 0 n0 1\n")
+    (run / "ended/rank-1").write_text("1795229990000000000 rank 1 n1 0\n")
+    failed = JobStatus(job_id="1", state=State.FAILED, exit_code=1)
+    found = answer(job_of(run), failed, run)
+    assert found.cause == "left-early"
+    assert "rank 1 ended with exit code 0" in found.means
+    (run / "ended/rank-1").write_text("1795230000900000000 rank 1 n1 0\n")  # after the failure
+    assert answer(job_of(run), failed, run).cause == "exception"
+    (run / "ended/rank-1").write_text("1795229990000000000 rank 1 n1 0\n")
+    (run / "logs/rank-0.log").write_text("Traceback (most recent call last):\nValueError: bad batch\n")
+    assert answer(job_of(run), failed, run).cause == "exception"
