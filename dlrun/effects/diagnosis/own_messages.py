@@ -45,8 +45,11 @@ NODE: Mapping[str, Own] = {
             "the source `{}` cannot be read: {}",
             "nothing in `{}` is selected",
             "the source holds {}: {}",
-            "{} cannot be read: {} ({})",
-            "the source changed while it was copied: {}{}",
+            "`{}` cannot be read: {}",
+            "`{}` vanished",
+            "{} {} of the source cannot be read: {} ({})",
+            "the source changed while it was copied: {}",
+            "the source is not readable as a whole: {}",
             "the source `{}` has {}, not the {} that were expected",
         ),
     ),
@@ -70,7 +73,8 @@ NODE: Mapping[str, Own] = {
         messages=(
             "another job has been copying `{}` for {} s",
             "`{}` is in use or being copied",
-            "`{}` is out of date and in use by job {}",
+            "`{}` is out of date and {}",
+            "the copy of `{}` was changed ({}) and is {}",
             "there is no data set `{}` in `{}`",
             "there is no data set `{}`",
         ),
@@ -79,7 +83,7 @@ NODE: Mapping[str, Own] = {
         next="submit again, which copies anew; if it comes back on one node, exclude it (`resources.exclude`) and tell the centre",
         messages=(
             "the copy that an earlier run left here is not what the source holds now",
-            "the copy differs from its manifest in blocks that begin with {}",
+            "the copy differs from its manifest: {}",
             "the copy came out {}",
             "{} blocks were not written",
             "a block with `{}` arrived damaged",
@@ -134,6 +138,10 @@ NODE: Mapping[str, Own] = {
             "a frame with an impossible head arrived",
         ),
     ),
+    "memory": Own(
+        next="ask for more with `resources.memory_per_node`: node-local storage in memory, and its copy, count as the job's",
+        messages=("out of memory",),
+    ),
     "secret": Own(
         next="make the file anew, readable by you alone: `chmod 600`",
         messages=(
@@ -160,7 +168,6 @@ NODE: Mapping[str, Own] = {
             "--index {} is not one of the {} hosts",
             "`{}` cannot name a data set",
             "--strategy shard needs --hosts, or --shard K/N with K less than N",
-            "unknown",
         ),
     ),
 }
