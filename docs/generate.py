@@ -197,8 +197,8 @@ def readme(text: str) -> str:
     )
     parts = {
         "back ends": "".join(f"- {kind}: {', '.join(f'`{n}`' for n in names)}\n" for kind, names in speaks),
-        "job.sh": f"```bash\n{excerpt(scripts['job.sh'])}```\n",
-        "rank.sh": f"```bash\n{rank_excerpt(scripts['rank.sh'])}```\n",
+        "job.sh": f"```bash\n{scripts['job.sh']}```\n",
+        "rank.sh": f"```bash\n{scripts['rank.sh']}```\n",
         "commands": table(
             ("", "command", "what it does"),
             [
@@ -231,8 +231,10 @@ def render_example(spec: str) -> dict[str, str]:
         Path("spec.yaml").write_text(spec, encoding="utf-8")
         clean = {"HOME": home, "PATH": os.defpath}
         with mock.patch.dict(os.environ, clean, clear=True):
-            job = printed(["submit", "spec.yaml", "--dry-run", "--job-dir", EXAMPLE_JOB])
-            return {"job.sh": job, "rank.sh": printed(["render", "spec.yaml", "--rank"])}
+            job, _, rank = printed(["submit", "spec.yaml", "--dry-run", "--job-dir", EXAMPLE_JOB]).partition(
+                "\n--- rank.sh ---\n"
+            )
+            return {"job.sh": job, "rank.sh": rank}
 
 
 def printed(arguments: list[str]) -> str:
@@ -241,23 +243,6 @@ def printed(arguments: list[str]) -> str:
         if code := cli.run(arguments):
             raise SystemExit(code)
     return out.getvalue()
-
-
-def excerpt(script: str) -> str:
-    """The head of job.sh with its directives, and what it runs; an ellipsis for what is left out."""
-    head, _, rest = script.partition("\n# shellcheck ")
-    launch = re.search(r"^# --- Launch -.*?\n(?=\nfailing=)", rest, re.DOTALL | re.MULTILINE)
-    if launch is None:
-        raise SystemExit("job.sh has no launch part")
-    return f"{head}\n# […]\n\n{launch[0]}"
-
-
-def rank_excerpt(script: str) -> str:
-    """The part of rank.sh that sets a rank's variables and its command."""
-    found = re.search(r"^export DLRUN_THREADS\b.*?^esac\n", script, re.DOTALL | re.MULTILINE)
-    if found is None:
-        raise SystemExit("rank.sh sets no variables")
-    return found[0]
 
 
 def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:

@@ -9,6 +9,7 @@ from pathlib import Path
 from dlrun import backends
 from dlrun.effects.inputs.profiles import Here
 from dlrun.effects.inputs.spec import load_spec, topology_for_spec
+from dlrun.effects.jobs.files import library_files
 from dlrun.model.plan import Dependency, Plan
 from dlrun.plan.build import PlanInputs, build
 from dlrun.render.script import scripts
@@ -78,6 +79,15 @@ def plan_of(place: Path, spec: str, site: str = SLURM, **more) -> Plan:
 def scripts_of(plan: Plan, job_dir: Path | str = "/home/ada/jobs/run") -> dict[str, str]:
     """`job.sh` and `rank.sh` of a plan."""
     return scripts(plan, str(job_dir), resource("templates"))
+
+
+def write_job(plan: Plan, place: Path) -> dict[str, str]:
+    """The pages of a plan in a job directory, with the parts of the library that they use; the pages' texts."""
+    made = scripts_of(plan, place)
+    (place / "lib").mkdir(exist_ok=True)
+    for name, text in {**made, **library_files(plan, resource("templates"))}.items():
+        (place / name).write_text(text, "utf-8")
+    return made
 
 
 def decided(plan: Plan, key: str):

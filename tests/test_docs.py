@@ -136,18 +136,19 @@ def test_every_problem_code_has_a_page_and_no_other_is_named():
 def test_variables_that_pages_name_exist():
     code = "".join(
         path.read_text(encoding="utf-8")
-        for pattern in ("dlrun/**/*.py", "templates/**/*.j2")
+        for pattern in ("dlrun/**/*.py", "templates/**/*.j2", "templates/lib/*.sh")
         for path in ROOT.glob(pattern)
         if path.name != "topics.py"
     )
     named = {name for text in PAGES.values() for name in re.findall(r"DLRUN_[A-Z]+(?:_[A-Z]+)*", text)}
-    named -= {"DLRUN_SET_RESOURCES", "DLRUN_SET_A", "DLRUN_DATA_NAME"}
+    named -= {"DLRUN_SET_RESOURCES", "DLRUN_SET_A", "DLRUN_DATA_NAME", "DLRUN_DATA_IMAGENET"}
     assert {name for name in named if not re.search(rf"{name}\b|{name}_\b", code)} == set()
 
 
 def test_variables_of_jobs_are_documented():
-    scripts = "".join(path.read_text(encoding="utf-8") for path in ROOT.glob("templates/**/*.j2"))
-    exported = set(re.findall(r"export (DLRUN_[A-Z_]+)", scripts))
+    paths = [*ROOT.glob("templates/**/*.j2"), *ROOT.glob("templates/lib/*.sh")]
+    lines = re.findall(r"export (.*)", "".join(path.read_text(encoding="utf-8") for path in paths))
+    exported = {name for line in lines for name in re.findall(r"\b(DLRUN_[A-Z_]+)=", f"{line}=")}
     assert exported <= set(re.findall(r"DLRUN_[A-Z_]+", TOPICS["environment"]))
 
 

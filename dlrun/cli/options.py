@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -58,3 +60,20 @@ def json_option(function: F) -> F:
 def say(text: str) -> None:
     """Print a message on stderr; stdout is for results only."""
     click.echo(text, err=True)
+
+
+def for_people_only(render: str) -> None:
+    """Raise Invalid if stdout is a file: a page saved alone could not run, for it needs `rank.sh` and `lib/` beside it."""
+    import stat
+
+    from dlrun.errors import Invalid
+
+    try:
+        mode = os.fstat(sys.stdout.fileno()).st_mode
+    except (OSError, ValueError):
+        return
+    if stat.S_ISREG(mode):
+        raise Invalid(
+            "a job script saved in a file of its own cannot run: it needs `rank.sh` and `lib/` beside it",
+            help=f"`{render} -o DIR` writes the whole job directory, to be submitted from there",
+        )

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import click
 
-from dlrun.cli.options import json_option, say, spec_options
+from dlrun.cli.options import for_people_only, json_option, say, spec_options
 
 
-@click.command(epilog="Example: dlrun render spec.yaml --site perlmutter > job.sh")
+@click.command(epilog="Example: dlrun render spec.yaml --site perlmutter -o jobs/first")
 @spec_options
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Write the whole job directory to this path."
@@ -31,7 +31,7 @@ def command(
     check: Path | None,
     as_json: bool,
 ) -> int:
-    """Print the job script of SPEC. It needs only bash and the scheduler to run."""
+    """Print the job script of SPEC; with -o, write a directory that runs with only bash and the scheduler."""
     from dlrun.effects.jobs.files import files
     from dlrun.effects.jobs.prepare import prepare
     from dlrun.effects.records import jobs
@@ -56,6 +56,7 @@ def command(
 
         emit("files", {name: made[name] for name in ("job.sh", "rank.sh")})
     else:
+        for_people_only(f"dlrun render {spec}")
         click.echo(script, nl=False)
     return 0
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlrun.cli.options import json_option, login_options, say, spec_options
+from dlrun.cli.options import for_people_only, json_option, login_options, say, spec_options
 
 if TYPE_CHECKING:
     from dlrun.effects.inputs.spec import Inputs
@@ -136,6 +136,10 @@ def _show(texts: dict[str, str], as_json: bool) -> int:
 
         emit("files", {name: texts[name] for name in ("job.sh", "rank.sh", "plan.json")})
     else:
+        for_people_only("dlrun render SPEC")
         click.echo(texts["job.sh"], nl=False)
+        for name in ("rank.sh", "stage.sh"):
+            if name in texts:
+                click.echo(f"\n--- {name} ---\n{texts[name]}", nl=False)
         say("nothing was submitted")
     return 0

@@ -24,7 +24,8 @@ Inside a job:
 DLRUN_JOB_DIR, DLRUN_RUN_DIR    directory of the job, and of this run (the same except in a sweep)
 DLRUN_JOB_ID, DLRUN_RUN_ID      id in the scheduler, and an id that changes with every restart
 DLRUN_RESTART, DLRUN_POINT      number of restarts, and index of the sweep point
-DLRUN_REPLACED, DLRUN_SECONDS   number of failed nodes replaced, and seconds that the job had run by then
+DLRUN_REPLACED                  job id, number of failed nodes replaced, and seconds that the job had run by then
+DLRUN_SUFFIX, DLRUN_OWN_ADDRESS suffix of host names on the fabric, and this node's address (where a framework needs them)
 DLRUN_LAUNCHED                  start time of the ranks in ns, by the clock of the node that runs job.sh
 DLRUN_ROLE, DLRUN_RANK, DLRUN_LOCAL_RANK, DLRUN_NODE_RANK, DLRUN_HOST   role, indexes and host of this process
 DLRUN_WORLD_SIZE, DLRUN_LOCAL_SIZE, DLRUN_NODES, DLRUN_THREADS          number of ranks, local ranks, nodes, threads per rank

@@ -36,7 +36,7 @@ RUN_ID = Shell("$DLRUN_RUN_ID")
 CORES = Shell("$(env -u OMP_NUM_THREADS nproc)")
 """How many hardware threads the process may use (`nproc` would rather believe OMP_NUM_THREADS)."""
 
-OWN_ADDRESS = Shell("$(own_address)")
+OWN_ADDRESS = Shell("$DLRUN_OWN_ADDRESS")
 """The address of this node under which the other nodes' processes reach it."""
 
 
@@ -51,7 +51,7 @@ def endpoints(offset: int, per_node: int, count: int, *, quoted: bool = False) -
     Process i of a node has the port `offset` + i places after the first of the job's block.
     """
     quote = " '\"'" if quoted else ""
-    return Shell(f"$(endpoints {offset} {per_node} {count}{quote})")
+    return Shell(f"$(dlrun_endpoints {offset} {per_node} {count}{quote})")
 
 
 @record(frozen=True, slots=True, kw_only=True)

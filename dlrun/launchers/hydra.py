@@ -13,6 +13,7 @@ from dlrun.model.text import Shell, Text
 NAME = "hydra"
 IDENTITY = Identity(rank=Shell("$PMI_RANK"), local_rank=Shell("$MPI_LOCALRANKID"))
 UNSET: tuple[str, ...] = ("SLURM_EXPORT_ENV",)
+LIBRARY: tuple[str, ...] = ()
 PLACE: Literal["allocation"] = "allocation"
 MPI = True
 STEPS = True
@@ -37,6 +38,6 @@ def arguments(step: Step, site: LauncherSite, bind: Sequence[str]) -> Sequence[T
     return (
         Text.of(site.program or "mpiexec.hydra"),
         Text.of("-f"),
-        Text.of(Shell("$run_dir"), "/hosts-first" if step.first_only else "/hosts"),
+        Text.of(Shell("$DLRUN_HOSTS"), "-first" if step.first_only else ""),
         *map(Text.of, ("-ppn", str(step.per_node), "-n", str(step.count), *bind, *site.arguments)),
     )

@@ -19,6 +19,7 @@ from dlrun.model.text import Text
 NAME = "ibrun"
 IDENTITY = hydra.IDENTITY
 UNSET = ()
+LIBRARY: tuple[str, ...] = ()
 PLACE: Literal["allocation"] = "allocation"
 MPI = True
 STEPS = True

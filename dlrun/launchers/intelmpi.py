@@ -19,6 +19,7 @@ from dlrun.model.text import Text
 NAME = "intelmpi"
 IDENTITY = hydra.IDENTITY
 UNSET = (*hydra.UNSET, "I_MPI_PIN_DOMAIN", "I_MPI_PIN_PROCESSOR_LIST")
+LIBRARY: tuple[str, ...] = ()
 PLACE: Literal["allocation"] = "allocation"
 MPI = True
 STEPS = True

@@ -13,6 +13,7 @@ from dlrun.model.text import Shell, Text
 NAME = "local"
 IDENTITY = Identity(rank=Shell("$DLRUN_RANK"), local_rank=Shell("$DLRUN_LOCAL_RANK"))
 UNSET = ()
+LIBRARY: tuple[str, ...] = ("start", "local")
 PLACE: Literal["machine"] = "machine"
 MPI = False
 STEPS = False
@@ -22,8 +23,8 @@ ENROOT = False
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:
-    """The script's own `start_local`: how many processes."""
-    return (Text.of("start_local"), Text.of(str(step.count)))
+    """`dlrun_local` of lib/local.sh: how many processes."""
+    return (Text.of("dlrun_local"), Text.of(str(step.count)))
 
 
 def variables(site: LauncherSite) -> Sequence[Variable]:

@@ -17,6 +17,7 @@ from dlrun.model.text import Shell, Text
 NAME = "openmpi"
 IDENTITY = Identity(rank=Shell("$OMPI_COMM_WORLD_RANK"), local_rank=Shell("$OMPI_COMM_WORLD_LOCAL_RANK"))
 UNSET: tuple[str, ...] = ("SLURM_EXPORT_ENV",)
+LIBRARY: tuple[str, ...] = ("openmpi",)
 PLACE: Literal["allocation"] = "allocation"
 MPI = True
 STEPS = True
@@ -26,14 +27,15 @@ ENROOT = False
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:
-    """`mpirun` over the job's host file, unbound; `forward_names` adds `-x NAME` for each exported name."""
+    """`mpirun` over the job's hosts, unbound; `dlrun_openmpi` (lib/openmpi.sh) adds slots and `-x NAME` for each variable."""
     words: list[Text] = [
-        Text.of("forward_names"),
+        Text.of("dlrun_openmpi"),
+        Text.of(str(step.per_node)),
         Text.of(site.program or "mpirun"),
         Text.of("-np"),
         Text.of(str(step.count)),
         Text.of("--hostfile"),
-        Text.of(Shell("$run_dir"), "/hostfile-first" if step.first_only else "/hostfile"),
+        Text.of(Shell("$DLRUN_HOSTS"), f"{'-first' if step.first_only else ''}-x{step.per_node}"),
         Text.of("--map-by"),
         Text.of(f"ppr:{step.per_node}:node" + (f":PE={step.cores}" if step.bound and step.cores else "")),
         Text.of("--bind-to"),
@@ -43,5 +45,5 @@ def start(step: Step, site: LauncherSite) -> Sequence[Text]:
 
 
 def variables(site: LauncherSite) -> Sequence[Variable]:
-    """Nothing of its own: names are forwarded by `forward_names`."""
+    """Nothing of its own: names are forwarded by `dlrun_openmpi`."""
     return ()

@@ -17,6 +17,7 @@ from dlrun.model.text import Shell, Text
 NAME = "pals"
 IDENTITY = Identity(rank=Shell("$PMI_RANK"), local_rank=Shell("${PALS_LOCAL_RANKID:-$PMI_LOCAL_RANK}"))
 UNSET = ()
+LIBRARY: tuple[str, ...] = ()
 PLACE: Literal["allocation"] = "allocation"
 MPI = True
 STEPS = True
@@ -35,7 +36,7 @@ def start(step: Step, site: LauncherSite) -> Sequence[Text]:
     return (
         Text.of(site.program or "mpiexec"),
         *map(Text.of, ("-n", str(step.count), "--ppn", str(step.per_node), "--hostfile")),
-        Text.of(Shell("$run_dir"), "/hosts-first" if step.first_only else "/hosts"),
+        Text.of(Shell("$DLRUN_HOSTS"), "-first" if step.first_only else ""),
         *map(Text.of, (*bind, *site.arguments)),
     )
 

@@ -41,6 +41,8 @@ class Launcher(Protocol):
     IDENTITY: Identity
     UNSET: tuple[str, ...]
     """Variables inherited from the batch job that would change what the launcher does."""
+    LIBRARY: tuple[str, ...]
+    """Parts of the bash library (`templates/lib`) that the line uses which starts the ranks."""
     PLACE: Literal["allocation", "machine"]
     """Where it can start ranks: on every granted node, or on this machine alone."""
     MPI: bool | None

@@ -25,6 +25,7 @@ UNSET = (
     "SLURM_TRES_PER_TASK",
     "SLURM_EXPORT_ENV",
 )
+LIBRARY: tuple[str, ...] = ()
 PLACE: Literal["allocation"] = "allocation"
 MPI: bool | None = None  # with the PMI plug-in that the MPI was built for
 STEPS = True
@@ -51,9 +52,9 @@ def start(step: Step, site: LauncherSite) -> Sequence[Text]:
         words.append(f"--mpi={site.mpi}")
     if step.beside:
         words.append("--overlap")
-    placed = [Text.of("--nodelist=", Shell("$first_host"))] if step.first_only else []
+    placed = [Text.of("--nodelist=", Shell("$DLRUN_FIRST_HOST"))] if step.first_only else []
     if step.chosen and not step.first_only:
-        placed = [Text.of("--nodelist=", Shell("$chosen_hosts"))]
+        placed = [Text.of("--nodelist=", Shell("$DLRUN_CHOSEN_HOSTS"))]
     waiting = ("--overlap", "--mem=0") if step.wait else ()
     return (*map(Text.of, words), *placed, *map(Text.of, (*site.arguments, *waiting)))
 

@@ -16,6 +16,7 @@ from dlrun.model.text import Shell, Text
 NAME = "ssh"
 IDENTITY = Identity(rank=Shell("$DLRUN_RANK"), local_rank=Shell("$DLRUN_LOCAL_RANK"))
 UNSET = ()
+LIBRARY: tuple[str, ...] = ("start", "ssh")
 PLACE: Literal["allocation"] = "allocation"
 MPI = False
 STEPS = False
@@ -25,11 +26,11 @@ ENROOT = False
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:
-    """The script's own `start_ssh`: host file, processes a node, processes in all, the ssh command."""
-    hosts = Text.of(Shell("$run_dir"), "/hosts-first" if step.first_only else "/hosts")
+    """`dlrun_ssh` of lib/ssh.sh: host file, processes a node, processes in all, the ssh command."""
+    hosts = Text.of(Shell("$DLRUN_HOSTS"), "-first" if step.first_only else "")
     command = (site.program or "ssh", *site.arguments)
     return (
-        Text.of("start_ssh"),
+        Text.of("dlrun_ssh"),
         hosts,
         Text.of(str(step.per_node)),
         Text.of(str(step.count)),

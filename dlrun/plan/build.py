@@ -30,7 +30,7 @@ from dlrun.model.text import Text
 from dlrun.model.topology import Topology
 from dlrun.model.units import Duration
 from dlrun.plan import binding as bindings
-from dlrun.plan import cost, endings, environment, fabric, likely_mistakes, roles
+from dlrun.plan import cost, endings, environment, fabric, likely_mistakes, reserved_names, roles
 from dlrun.plan.command import command_line, sweep
 from dlrun.plan.container import contain, gpu_variables, launch_arguments
 from dlrun.plan.data import storage
@@ -99,6 +99,7 @@ def build(inputs: PlanInputs) -> Plan:
     )  # fmt: skip
     roles.check_layout(role_plans, layout, choice, ledger, staged=stored.stages_data)
     roles.check_led(spec, role_plans, ledger)
+    reserved_names.check(spec, site, ledger)
     environment.check_dropped(spec, {v.name for role in role_plans for v in role.variables}, ledger)
     _stop(ledger, inputs)
     launch = roles.launch_plan(choice, site)

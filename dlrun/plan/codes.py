@@ -350,6 +350,13 @@ CODES: dict[str, tuple[str, str]] = {
         "`environment.stage` copies the virtual environment of `environment.venv` to each node, as a data set with the name "
         "`environment`. Conda environments and containers cannot be staged this way.",
     ),
+    "DLR098": (
+        "a variable that belongs to bash or to dlrun",
+        "The job's scripts are bash. Some variables bash sets by itself, whatever it inherits (`UID`, `IFS`, `RANDOM`, `PWD`), so the "
+        "program would not see the value given; some change how bash works (`BASH_ENV`, `POSIXLY_CORRECT`, `TMOUT`), and with it the "
+        "job's own scripts; names that begin with `DLRUN_` are dlrun's. A value for the program alone can be set in the command: "
+        "`command: [env, TMOUT=5, python, train.py]`.",
+    ),
     "DLR090": (
         "a fabric check without information",
         "`fabric_check` compares the transports that libraries log with those of the site's fabric. It needs a fabric that "

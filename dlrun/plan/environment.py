@@ -127,13 +127,15 @@ def secrets(spec: Spec) -> tuple[SecretPlan, ...]:
 def rendezvous(rule: Rendezvous, ports: int) -> RendezvousPlan:
     """The address by the site's rule, as a shell expansion on rank 0's node."""
     letters = rule.suffix[:1].isalnum()  # they would be read as part of the variable's name
-    first, here = ("${first_host}", "${DLRUN_HOST}") if letters else ("$first_host", "$DLRUN_HOST")
+    first, here = (
+        ("${DLRUN_FIRST_HOST}", "${DLRUN_HOST}") if letters else ("$DLRUN_FIRST_HOST", "$DLRUN_HOST")
+    )
     choices = {
         "hostname": (f"{first}{rule.suffix}", "the first host, as the scheduler names it"),
         "fqdn": (f"$(hostname -f){rule.suffix}", "the first host's full name"),
         "ip": ("$(hostname -i | cut -d ' ' -f 1)", "the first host's address by `hostname -i`"),
         "interface": (
-            f"$(address_of {rule.interface})",
+            f"$(dlrun_address_of {rule.interface})",
             f"the address of `{rule.interface}` on the first host",
         ),
         "loopback": ("127.0.0.1", "all ranks are on this machine"),

@@ -1,11 +1,11 @@
-"""Plan -> the two scripts of a job, through the templates."""
+"""Plan -> the pages of a job (`job.sh`, `rank.sh`, `stage.sh`), through the templates."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jinja2
 
@@ -13,13 +13,13 @@ from dlrun import __version__, backends
 from dlrun.launchers import ssh
 from dlrun.model.cpuset import format_list
 from dlrun.model.json_codec import to_plain
-from dlrun.model.plan import Plan, Variable
+from dlrun.model.placement import RankPlacement
+from dlrun.model.plan import Plan, RolePlan, Variable
 from dlrun.model.text import Shell, Text
+from dlrun.model.units import many
 from dlrun.plan.data.stage_arguments import stage_words
-from dlrun.render.shell import Raw, command, comment, quote
-
-if TYPE_CHECKING:
-    from dlrun.schedulers.protocol import Scheduler
+from dlrun.render import parts
+from dlrun.render.shell import Raw, command, comment, join, quote, wrapped
 
 _PLAIN_SSH = (Text.of("ssh"), Text.of("-o"), Text.of("BatchMode=yes"))
 _RANK_LEVEL = (
@@ -42,61 +42,168 @@ def scripts(
     """
     environment = _environment(templates)
     environment.bytecode_cache = compiled
-    scheduler = backends.scheduler(plan.scheduler)
-    for_job, for_rank = _scopes(plan.variables)
-    staged = [one for one in plan.data if one.strategy != "in_place"]
-    if plan.environment.staged is not None:
-        staged.append(plan.environment.staged)
-    context: Mapping[str, Any] = {
-        "plan": plan,
-        "scheduler": scheduler,
-        "prefix": scheduler.PREFIX,
-        "version": __version__,
-        "job_dir": job_dir,
-        "job_variables": for_job,
-        "rank_variables": for_rank,
-        "staged": staged,
-        "checked": next((role for role in plan.roles if not role.service), None),
-        "led": [role for role in plan.roles if role.identity is not None],
-        "own_causes": _own_causes(plan),
-        "asks_by": _asks_by(plan, scheduler),
-        "stage_words": lambda data: stage_words(data, plan.request, plan.stage_quota),
-        "stage_directory": plan.stage_directory,
-        "names": _names(plan),
-        "expansions": _expansions(plan),
-        "endings": plan.checkpoint is not None or bool(plan.requeue_on) or plan.results is not None,
-        "staging": bool(staged) or plan.results is not None,
-        "threads": plan.binding.placement.ranks[0].threads
-        if plan.binding.placement
-        else plan.request.threads,
-    }
+    context = {**_of_job(plan, job_dir), **_of_ranks(plan), **_of_staging(plan), "plan": plan}
     names = ("job.sh", "rank.sh", "stage.sh") if context["staging"] else ("job.sh", "rank.sh")
     return {name: environment.get_template(f"{name}.j2").render(context) for name in names}
-
-
-def _own_causes(plan: Plan) -> bool:
-    """True if the job may find out by itself why it ends, and notes it."""
-    fabric = plan.fabric_check is not None and plan.fabric_check.action == "fail"
-    return plan.verify == "fail" or fabric or plan.node_checks is not None
-
-
-def _asks_by(plan: Plan, scheduler: Scheduler) -> Sequence[Text]:
-    """The ssh command by which the job asks each node, after a failure, whether it is still there.
-
-    Empty where that is told by something else: the scheduler, or checks of the nodes. An MPI's own launcher may need no ssh;
-    where all nodes refuse it, the job takes that for no answer.
-    """
-    if plan.request.nodes == 1 or plan.node_checks is not None:
-        return ()
-    if plan.launch.name == ssh.NAME:
-        started = next((role.launch for role in plan.roles if role.launch), ())
-        return ssh.command(started) if started else ()
-    return () if scheduler.TELLS_OF_LOST_NODES else _PLAIN_SSH
 
 
 def plan_json(plan: Plan) -> str:
     """The plan as JSON text; `dlrun.model.json_codec.from_plain(Plan, …)` reads it back."""
     return json.dumps(to_plain(plan), indent=1, ensure_ascii=False) + "\n"
+
+
+def _of_job(plan: Plan, job_dir: str) -> Mapping[str, Any]:
+    """What `job.sh` says beside the plan itself."""
+    scheduler, env = backends.scheduler(plan.scheduler), plan.environment
+    request, checked = plan.request, _checked(plan)
+    for_job, _ = _scopes(plan.variables)
+    gpus = f", {many(request.gpus_per_node, 'GPU')} on each node" if request.gpus_per_node else ""
+    each = f", {request.ranks_per_node} on each node" if request.nodes > 1 else ""
+    return {
+        "scheduler": scheduler,
+        "prefix": scheduler.PREFIX,
+        "version": __version__,
+        "job_dir": job_dir,
+        "size": f"{many(request.nodes, 'node')}, {many(request.ranks, 'rank')}{each}{gpus}",
+        "checked": checked,
+        "command_line": join(plan.points[0].argv if plan.points else checked.argv),
+        "submit": f"`{scheduler.CLIENT} job.sh`",
+        "parts": " ".join(parts.job_parts(plan)),
+        "ending": _ending(plan, early=scheduler.SIGNALS_EARLY),
+        "resubmit": f"dlrun_resubmit {join(scheduler.submit('job.sh'))}",
+        "asks_by": _asks_by(plan),
+        "sets_up": bool(
+            env.site_setup or env.modules or env.hygiene != "keep" or env.conda or env.venv or env.setup
+        ),
+        "job_variables": for_job,
+        "led": [role for role in plan.roles if role.identity is not None],
+        "expansions": parts.expansions(plan),
+        "launch_line": _launch_line,
+    }
+
+
+def _of_ranks(plan: Plan) -> Mapping[str, Any]:
+    """What `rank.sh` says beside the plan itself."""
+    placement = plan.binding.placement
+    return {
+        "rank_variables": _scopes(plan.variables)[1],
+        "names": _names(plan),
+        "checks": _checks(plan),
+        "threads": placement.ranks[0].threads if placement else plan.request.threads,
+        "binds": lambda rank: _binds(plan, rank),
+        "tell_flags": lambda role: _tell_flags(plan, role),
+    }
+
+
+def _of_staging(plan: Plan) -> Mapping[str, Any]:
+    """What `stage.sh`, and the part of `job.sh` that starts it, say beside the plan itself."""
+    staged = [one for one in plan.data if one.strategy != "in_place"]
+    if plan.environment.staged is not None:
+        staged.append(plan.environment.staged)
+    several = plan.request.nodes > 1 and plan.stage_scope == "node"
+    return {
+        "staging": parts.stages(plan),
+        "staged": staged,
+        "chains": bool(staged) and several,
+        "kept_nodes": 1 if plan.stage_scope == "job" else plan.request.nodes,
+        "stage_words": lambda data: stage_words(data, plan.request, plan.stage_quota),
+    }
+
+
+def _checked(plan: Plan) -> RolePlan:
+    """The training's own processes, which checks look at."""
+    return next(role for role in plan.roles if not role.service)
+
+
+def _ending(plan: Plan, *, early: bool) -> str:
+    """The line by which the ranks are warned, or ended, before the walltime is over; empty without one.
+
+    `early`: the scheduler itself sends the warning.
+    """
+    checkpoint, wall, results = plan.checkpoint, plan.request.walltime, plan.results
+    reserve = int(results.before_end) if results else 0
+    if checkpoint is not None:
+        before = int(checkpoint.before_end)
+        due = str(int(wall) - before - reserve) if wall else ""
+        words = (checkpoint.signal, checkpoint.carrier, str(before), due, "scheduler" if early else "job")
+        to = "rank 0" if checkpoint.to == "first" else "the ranks"
+        said = "the signal, how it travels, seconds before the walltime ends, after the start, who sends it, to whom"
+        return f"dlrun_checkpoint {join((*words, to))} # {said}"
+    if wall and (results or "timed_out" in plan.requeue_on):
+        before = min(30, int(wall) // 4)
+        said = "seconds before the walltime ends, and after the start, at which the ranks are ended"
+        return f"dlrun_end_before {before} {int(wall) - before - reserve} # {said}"
+    return ""
+
+
+def _asks_by(plan: Plan) -> Sequence[Text]:
+    """The ssh command by which the job asks each node, after a failure, whether it is still there; empty: it does not.
+
+    An MPI's own launcher may need no ssh; where all nodes refuse it, the job takes that for no answer.
+    """
+    if not parts.asks_nodes(plan):
+        return ()
+    if plan.launch.name == ssh.NAME:
+        return ssh.command(next((role.launch for role in plan.roles if role.launch), ()))
+    return _PLAIN_SSH
+
+
+def _launch_line(role: RolePlan) -> list[object]:
+    """The words that start a role."""
+    how = "dlrun_launch"
+    if role.service:
+        how = "dlrun_service_that_ends" if role.ends else "dlrun_service"
+    return [how, *role.launch, "bash", Raw('"$DLRUN_JOB_DIR/rank.sh"'), role.name]
+
+
+def _checks(plan: Plan) -> list[str]:
+    """The lines by which a rank looks at itself."""
+    lines, request, role = [], plan.request, _checked(plan)
+    if plan.verify != "off":
+        gpus = request.gpus_per_node or 0
+        each = gpus // (request.ranks_per_node if role.binds else 1)
+        words = (plan.verify, "yes" if role.binds else "no", gpus, each, request.ranks_per_node)
+        said = "what if not, is it bound, GPUs of the node, of the rank, ranks on the node"
+        lines.append(f"dlrun_check_placement {join(words)} # {said}")
+    if plan.hang is not None:
+        lines.append(
+            f"dlrun_mark_idle {int(plan.hang)} # a mark after so many seconds without output or work"
+        )
+    return lines
+
+
+def _binds(plan: Plan, rank: RankPlacement) -> str:
+    """What binds a rank: its cores and memory, and what it is told of its part of the node."""
+    memory, told = rank.memory, {}
+    if rank.comm:
+        told["DLRUN_COMM_CPUS"] = ",".join(map(str, rank.comm))
+    if rank.loader:
+        told["DLRUN_LOADER_CPUS"] = format_list(rank.loader)
+    words = [str(rank.threads), format_list(rank.mask)]
+    if memory.policy != "none" and memory.nodes:
+        several = "--preferred-many" if len(memory.nodes) > 1 else "--preferred"
+        option = "--membind" if memory.policy == "strict" else several
+        words.append(f"{option}={format_list(memory.nodes)}")
+    lines = [f"export {' '.join(f'{name}={quote(value)}' for name, value in told.items())}"] if told else []
+    lines.append(f"dlrun_bind {join(words)}")
+    if plan.binding.gpu_variable and rank.gpus:
+        gpus = ",".join(map(str, rank.gpus))
+        lines.append(f"dlrun_show_gpus {join((plan.binding.gpu_variable, gpus))}")
+    return "; ".join(lines)
+
+
+def _tell_flags(plan: Plan, role: RolePlan) -> str:
+    """How this role takes the early warning."""
+    checkpoint = plan.checkpoint
+    if checkpoint is None:
+        return ""
+    makes_way = "preempted" in plan.requeue_on and not backends.scheduler(plan.scheduler).REQUEUE
+    flags = {
+        "makes-way": makes_way and not role.service,
+        "agent": role.name in checkpoint.agents,
+        "ignore": checkpoint.signal in checkpoint.ignored,
+    }
+    return "".join(f" {name}" for name, is_set in flags.items() if is_set)
 
 
 def _scopes(variables: tuple[Variable, ...]) -> tuple[list[Variable], list[Variable]]:
@@ -105,14 +212,6 @@ def _scopes(variables: tuple[Variable, ...]) -> tuple[list[Variable], list[Varia
         v for v in variables if any(isinstance(p, Shell) and p.code in _RANK_LEVEL for p in v.value.parts)
     ]
     return [v for v in variables if v not in for_rank], for_rank
-
-
-def _expansions(plan: Plan) -> str:
-    """The code of every shell expansion in the roles: it says which functions they need."""
-    texts = [t for role in plan.roles for t in (*role.argv, *role.lead, role.ready) if t is not None]
-    texts += [v.value for role in plan.roles for v in role.variables]
-    texts += [t for point in plan.points for t in point.argv]
-    return "\n".join(p.code for t in texts for p in t.parts if isinstance(p, Shell))
 
 
 def _names(plan: Plan) -> list[str]:
@@ -140,6 +239,7 @@ def _environment(templates: Path) -> jinja2.Environment:
         "raw": Raw,
         "comment": comment,
         "command": command,
+        "wrapped": wrapped,
         "why": _why,
         "cpu_list": lambda cpus: Text.of(format_list(cpus)),
         "parameters": lambda point: ", ".join(f"{k}={v}" for k, v in point.items()),

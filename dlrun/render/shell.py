@@ -51,6 +51,17 @@ def join(words: Iterable[object]) -> str:
     return " ".join(quote(word) for word in words)
 
 
+def wrapped(words: Iterable[object], width: int = 116) -> Raw:
+    """Words as one command line, broken where a line would be longer than `width` columns."""
+    lines: list[str] = []
+    for word in map(quote, words):
+        if lines and len(lines[-1]) + len(word) + 1 <= width:
+            lines[-1] += f" {word}"
+        else:
+            lines.append(word)
+    return Raw(" \\\n  ".join(lines))
+
+
 def _piece(part: str | Shell) -> str:
     if isinstance(part, Shell):
         return f'"{part.code}"'

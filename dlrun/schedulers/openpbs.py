@@ -48,6 +48,7 @@ NAME = "openpbs"
 CLIENT = "qsub"
 JOB_ID = Shell(r"${PBS_JOBID/\[*\]/[]}")
 ARRAY_INDEX = Shell("${PBS_ARRAY_INDEX:-}")
+LIBRARY: tuple[str, ...] = ("pbs",)
 RESTARTS = Shell(restarts("run_count"))
 HOSTS = """awk '!seen[$0]++' "$PBS_NODEFILE\""""
 REQUEUE = None

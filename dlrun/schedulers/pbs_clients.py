@@ -106,12 +106,5 @@ def release(job_ids: Sequence[str]) -> Sequence[str]:
 
 
 def restarts(attribute: str) -> str:
-    """A shell expansion for the earlier starts of this job, which PBS tells only through qstat.
-
-    Its programs are not on a job's PATH: /etc/pbs.conf, or PBS_EXEC, says where they are.
-    """
-    return (
-        "$([ -r /etc/pbs.conf ] && . /etc/pbs.conf; "
-        'PATH=${PBS_EXEC:-/opt/pbs}/bin:$PATH qstat -f "$PBS_JOBID" 2>/dev/null | '
-        f"awk '$1 == \"{attribute}\" && $3 > 1 {{n = $3 - 1}} END {{print n + 0}}')"
-    )
+    """A shell expansion for the earlier starts of this job, which PBS tells only through qstat (lib/pbs.sh)."""
+    return f"$(dlrun_pbs_restarts {attribute})"

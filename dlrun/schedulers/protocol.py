@@ -45,6 +45,8 @@ class Scheduler(Protocol):
     """The array task's index inside the job, or the empty string."""
     RESTARTS: Shell
     """How often the job was requeued, inside the job."""
+    LIBRARY: tuple[str, ...]
+    """Parts of the bash library (`templates/lib`) that these expansions and `REQUEUE` use."""
     HOSTS: str
     """Shell command that prints the granted hosts, one a line, rank 0's first."""
     REQUEUE: str | None

@@ -21,6 +21,7 @@ CLIENT = "sbatch"
 JOB_ID = Shell("${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}")
 ID = "[0-9]{1,12}"
 ARRAY_INDEX = Shell("${SLURM_ARRAY_TASK_ID:-}")
+LIBRARY: tuple[str, ...] = ()
 RESTARTS = Shell("${SLURM_RESTART_COUNT:-0}")
 HOSTS = 'scontrol show hostnames "$SLURM_JOB_NODELIST"'
 REQUEUE = (

@@ -51,6 +51,7 @@ NAME = "torque"
 CLIENT = "qsub"
 JOB_ID = Shell(r"${PBS_JOBID/\[*\]/[]}")
 ARRAY_INDEX = Shell("${PBS_ARRAYID:-}")
+LIBRARY: tuple[str, ...] = ("pbs",)
 RESTARTS = Shell(restarts("start_count"))
 REQUEUE = None
 HIDES_ENVIRONMENT = False

@@ -47,9 +47,9 @@ dlrun_share_cores() { # [CORES]: bind to an equal part of the job's cores here; 
   _dlrun_taskset
 }
 
-dlrun_count_threads() { # RANKS: for a process that starts so many ranks itself: threads for each, and no cores for it alone
+dlrun_count_threads() { # RANKS [CORES]: for a process that starts so many ranks itself: threads for each, and no cores for it alone
   local allowed=() DLRUN_LOCAL_SIZE=$1 DLRUN_LOCAL_RANK=0
-  _dlrun_share
+  _dlrun_share "${@:2}"
   _dlrun_cpus=
 }
 
@@ -59,7 +59,7 @@ dlrun_show_gpus() { # VARIABLE INDEXES: show this rank its own GPUs alone, withi
   IFS=, read -ra names <<<"$shown"
   if [[ -z $shown ]]; then
     if [[ -z ${!1+set} ]]; then export "$1=$2"; fi # set and empty: the job was given none
-    return
+    return 0
   fi
   for index in "${wanted[@]}"; do
     if [[ $shown != *[!0-9,]* ]]; then
@@ -70,7 +70,7 @@ dlrun_show_gpus() { # VARIABLE INDEXES: show this rank its own GPUs alone, withi
   done
   if ((${#own[@]} < ${#wanted[@]})); then # the job was given other GPUs than the plan's
     per=${#wanted[@]} first=$((DLRUN_LOCAL_RANK * per))
-    if ((${#names[@]} < DLRUN_LOCAL_SIZE * per)); then return; fi # this rank's alone: the scheduler has done it
+    if ((${#names[@]} < DLRUN_LOCAL_SIZE * per)); then return 0; fi # this rank's alone: the scheduler has done it
     own=("${names[@]:first:per}")
   fi
   printf -v shown '%s,' "${own[@]}"
@@ -112,11 +112,11 @@ _dlrun_share() { # [CORES]: an equal part of the allowed cores for each local ra
   read -r online </sys/devices/system/cpu/online
   if [[ -n ${1-} && $_dlrun_allowed_list == "$online" ]] && (($1 * DLRUN_LOCAL_SIZE < ${#cores[@]})); then
     export DLRUN_THREADS=$1 # nobody keeps the jobs of this node apart: which cores are free is not known
-    return
+    return 0
   fi
   size=$((${#cores[@]} / DLRUN_LOCAL_SIZE))
   export DLRUN_THREADS=$((size > 0 ? size : 1))
-  if ((size == 0)); then return; fi # fewer cores than ranks: leave them to the kernel
+  if ((size == 0)); then return 0; fi # fewer cores than ranks: leave them to the kernel
   for core in "${cores[@]:DLRUN_LOCAL_RANK * size:size}"; do _dlrun_cpus+=${threads[$core]}; done
   _dlrun_cpus=${_dlrun_cpus#,}
 }

@@ -82,9 +82,10 @@ def test_a_shell_can_trap_the_signal(dlrun):
         f"command: [bash, -c, {json.dumps(script)}]\nresources: {{ranks_per_node: 1, walltime: 25s}}\n"
         "checkpoint: {before_end: 20s}\n",
         "--wait",
+        code=124,
     )
     assert log(job) == [["saved"]]
-    assert ended(dlrun, job) == ("completed", 0)
+    assert ended(dlrun, job) == ("timed out", 124), "it was told to save, and is not done"
 
 
 def test_the_last_words_of_a_program_are_few_however_long_its_lines(dlrun):

@@ -25,10 +25,20 @@ def test_a_dry_run_prints_what_submit_writes(dlrun):
     dlrun("submit", spec, "--job-dir", "here", "--wait")
     written = {name: (dlrun.place / "here" / name).read_text() for name in all_files}
     assert written == all_files
-    assert written["job.sh"] == shown.stdout
+    assert f"{written['job.sh']}\n--- rank.sh ---\n{written['rank.sh']}" == shown.stdout
     assert {name: rendered[name] for name in written} == written
     assert (dlrun.place / "here" / "spec.yaml").read_text() == (dlrun.place / spec).read_text()
     assert (dlrun.place / "here" / "site.yaml").read_text().startswith("# One machine")
+
+
+def test_a_page_alone_is_not_written_to_a_file(dlrun):
+    """It could not run: what it needs is not beside it."""
+    for arguments in (["submit", "--dry-run"], ["render"], ["render", "--rank"]):
+        with (dlrun.place / "job.sh").open("w") as file:
+            ran = dlrun.start(*arguments, dlrun.spec(SPEC), stdout=file)
+            assert "dlrun render" in ran.communicate(timeout=60)[1]
+        assert ran.returncode == 2
+        assert (dlrun.place / "job.sh").read_text() == ""
 
 
 def test_a_dry_run_makes_nothing_at_all(dlrun):

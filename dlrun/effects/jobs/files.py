@@ -9,6 +9,7 @@ from dlrun.effects.inputs.spec import Inputs
 from dlrun.effects.jobs.template_cache import kept
 from dlrun.model.plan import Plan
 from dlrun.plan.runtime_checks import programs
+from dlrun.render.parts import library
 from dlrun.render.script import plan_json, scripts
 from dlrun.resources import directory as resource
 
@@ -19,9 +20,10 @@ BUNDLE = "node.pyz"
 
 def files(plan: Plan, inputs: Inputs | None, directory: Path) -> dict[str, str]:
     """Every file of the job directory, by name."""
-    compiled = kept()
-    made = scripts(plan, str(directory), resource("templates"), compiled)
+    compiled, templates = kept(), resource("templates")
+    made = scripts(plan, str(directory), templates, compiled)
     compiled.save()
+    made |= library_files(plan, templates)
     made["plan.json"] = plan_json(plan)
     of_roles = [name for role in plan.roles for name in role.files]
     wanted = dict.fromkeys([*of_roles, *programs(plan)])
@@ -37,3 +39,12 @@ def files(plan: Plan, inputs: Inputs | None, directory: Path) -> dict[str, str]:
         made["spec.yaml"] = inputs.sources.get(str(inputs.path), "")
         made["site.yaml"] = inputs.sources.get(str(inputs.loaded.path), "")
     return made
+
+
+def library_files(plan: Plan, templates: Path) -> dict[str, str]:
+    """The files of the bash library that a job's pages source."""
+    texts = {
+        name: [(templates / "lib" / f"{part}.sh").read_text(encoding="utf-8") for part in parts]
+        for name, parts in library(plan).items()
+    }
+    return {f"lib/{name}.sh": "\n".join(parts) for name, parts in texts.items()}

@@ -122,6 +122,7 @@ def create(
         try:
             for name, text in files.items():
                 path = temporary / name
+                path.parent.mkdir(exist_ok=True)
                 path.write_text(text, encoding="utf-8", errors="surrogateescape")
                 path.chmod(0o700 if name.endswith(".sh") else 0o600)
             for run in (

@@ -41,7 +41,7 @@ def module(command: Sequence[Text], name: str) -> tuple[tuple[Text, ...], tuple[
 
 def hostfile(shape: Shape) -> Shell:
     """The name of a file of all hosts, each with its ranks as `slots=`; the last one may have fewer."""
-    return Shell(f"$(hostfile {shape.ranks_per_node} {shape.world_size})")
+    return Shell(f"$(dlrun_hostfile {shape.ranks_per_node} {shape.world_size})")
 
 
 def problems(

@@ -128,7 +128,7 @@ def _agent(
     """`horovodrun` on the first node; each of its ranks is a `rank.sh`, which binds, logs and ends it as any other."""
     interface = ("--network-interfaces", shape.interface) if shape.interface and shape.nodes > 1 else ()
     words = (
-        "bare",
+        "dlrun_bare",
         "horovodrun",
         "-np",
         str(shape.world_size),

@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -59,18 +60,17 @@ def launch(plan) -> str:
     """What all ranks are told alike, the lines that start each role, and what `rank.sh` does for it."""
     made = scripts_of(plan)
     lines = made["job.sh"].splitlines()
-    started = []
-    for number, line in enumerate(lines):
-        if re.match(r"# \d+ × ", line):
-            end = next(i for i in range(number, len(lines)) if lines[i].startswith("steps+="))
-            started += lines[number:end]
-    waits = [line for line in lines if line.startswith("  if ") and line.endswith("then break; fi")]
-    roles = made["rank.sh"][made["rank.sh"].index("\ncommand=()\n") + 1 :]
-    told = [line for line in lines if re.match(r"(take_ports \d|DLRUN_MASTER_IP=)", line)]
-    before = lines[: lines.index(started[0])]
-    head = next(number for number, line in enumerate(before) if line.startswith("# --- Launch -"))
-    told += [line for line in before[head:] if line.startswith("export ")]
-    return "\n".join([*told, *started, *waits, "", roles[: roles.index("\nesac\n") + 5], ""])
+    heads = [number for number, line in enumerate(lines) if line.startswith("# --- ")]
+    sections = {
+        lines[a].split(" -", 1)[1].strip("- "): lines[a + 1 : b] for a, b in pairwise([*heads, len(lines)])
+    }
+    told = [
+        line for line in sections["Rendezvous"] if re.match(r"(dlrun_take_ports \d|DLRUN_MASTER_IP=)", line)
+    ]
+    told += filter(None, sections["Variables of every rank"])
+    started = [line for line in sections["Launch"] if line and not line.startswith("dlrun_wait")]
+    framework = re.search(r"^# --- [^\n]*the command\n\n(.*)", made["rank.sh"], re.MULTILINE | re.DOTALL)
+    return "\n".join([*told, *started, "", framework[1]])
 
 
 def compare(path: Path, text: str, update: bool) -> None:
@@ -156,7 +156,7 @@ def test_what_has_changed_since_is_said_of_each_published_launch():
 @pytest.mark.parametrize(("case", "ranks"), [("prace-intelcaffe", 896), ("prace-tensorflow-horovod", 512)])
 def test_the_old_words_for_omni_path_come_out_as_todays(case, ranks):
     text = (HERE / case / "launch.sh").read_text("utf-8")
-    assert f'mpiexec.hydra -f "$run_dir"/hosts -ppn 2 -n {ranks} ' in text
+    assert f'mpiexec.hydra -f "$DLRUN_HOSTS" -ppn 2 -n {ranks} ' in text
     assert "export FI_PROVIDER=psm2 " in text
     assert not re.search(r"^\s*export I_MPI_(FABRICS|TMI_PROVIDER|FALLBACK)=", text, re.MULTILINE)
 
@@ -169,7 +169,7 @@ def test_the_published_threads_of_tensorflow_come_out():
 
 def test_the_published_mxnet_job_reads_its_hosts_from_the_node_file():
     script = scripts_of(plan_in(HERE / "prace-mxnet"))["job.sh"]
-    assert """awk '!seen[$0]++' "$PBS_NODEFILE" >"$DLRUN_HOSTS\"""" in script
+    assert """dlrun_start awk '!seen[$0]++' "$PBS_NODEFILE" #""" in script
     text = (HERE / "prace-mxnet" / "launch.sh").read_text("utf-8")
     assert text.count("export DMLC_NUM_SERVER=16 ") == text.count("export DMLC_NUM_WORKER=16 ") == 3
     assert text.count("--gpus=0,1,2,3 --kv-store=dist_device_sync") == 3

@@ -44,7 +44,10 @@ def test_every_shipped_system_has_a_case():
 def of_the_site(script, plan):
     """The lines of a job script that a site decides: directives, modules, variables, address, launch."""
     names = "|".join(variable.name for variable in plan.variables)
-    wanted = re.compile(rf"#(SBATCH|PBS) |(export ({names})|DLRUN_MASTER_ADDR)=|module |.*/rank\.sh\" \w+ ")
+    wanted = re.compile(
+        rf"#(SBATCH|PBS) |(export ({names})|(export )?DLRUN_MASTER_ADDR)=|module |dlrun_\w+ .*/rank\.sh\" "
+    )
+    script = script.replace(" \\\n  ", " ")
     lines = [re.sub(r" # .*", "", line) for line in script.splitlines() if wanted.match(line)]
     return "".join(f"{line.strip()}\n" for line in lines)
 
@@ -64,7 +67,7 @@ def test_the_centres_example_item_by_item(case):
     published = read(case / "published.yaml")
     plan = plan_in(case)
     texts = made(case)
-    whole = texts["job.sh"] + texts["rank.sh"]
+    whole = (texts["job.sh"] + texts["rank.sh"]).replace(" \\\n  ", " ")
     ours = [item["ours"] for item in published["items"] if item["ours"]]
     for item in published["items"]:
         if item["ours"] is None or item["theirs"] is None:

@@ -14,457 +14,64 @@
 #SBATCH --time=02:00:00
 #SBATCH --signal=B:USR2@300
 
-# Job checked on site gpus, written by dlrun VERSION.
-# It needs bash and the scheduler, not dlrun: read it, change it, submit it by hand from its own directory.
-# What runs as each rank is in rank.sh; every decision with its reason is in plan.json.
-#
-# Why these directives:
-#   --job-name=checked -- the spec's name
-#   --output=logs/job.log -- standard output and error, in the job directory
-#   --requeue -- the scheduler may put the job back into the queue
-#   --open-mode=append -- a requeued job keeps its earlier log
-#   --nodes=5 -- 5 nodes
-#   --ntasks=20 -- 20 ranks
-#   --no-kill -- a node that dies ends its ranks, and not the job: there are spare ones
-#   --ntasks-per-node=4 -- at most 4 ranks a node
-#   --cpus-per-task=12 -- cores of each rank
-#   --exclusive -- whole nodes for this job alone
-#   --gpus-per-node=4 -- 4 GPUs on each node
-#   --partition=gpu -- the partition
-#   --time=02:00:00 -- the walltime, 2h
-#   --signal=B:USR2@300 -- USR2 to the job script 5m before the end
+# checked on site gpus: 4 nodes, 16 ranks, 4 on each node, 4 GPUs on each node. Written by dlrun VERSION.
+# Each rank runs: python train.py
+# Edit this file and submit it from its own directory: `sbatch job.sh`. The nodes need bash, not dlrun: the functions
+# are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-# shellcheck disable=SC1091,SC2016,SC2317,SC2329 # literal dollars are meant; some functions are called by traps alone
+# shellcheck disable=SC1091,SC2016 # lib/ is checked by itself; literal dollars are meant
 set -euo pipefail
+export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-checked # the job directory: this script, lib/, plan.json, logs/
+source "$DLRUN_JOB_DIR/lib/job.sh"
+dlrun_use endings hang nodes ports
 
-# --- Where this run keeps its things ------------------------------------------------------------------
+# --- Job and nodes ------------------------------------------------------------------------------------------
 
-export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-checked # the job directory: this script, the plan, logs
 export DLRUN_JOB_ID="${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}" # the scheduler's name for this job
-DLRUN_RESTART="${SLURM_RESTART_COUNT:-0}" || true # how often the scheduler started this job again
-DLRUN_RESTART=$((DLRUN_RESTART + ${DLRUN_REPLACED:-0})) # on other nodes of the same allocation
-SECONDS=${DLRUN_SECONDS:-0}
-export DLRUN_RESTART # for a program that wants to know whether to go on from a checkpoint
-export DLRUN_RUN_DIR=$DLRUN_JOB_DIR # logs and state; a point of a sweep has its own
-export DLRUN_RUN_ID="$DLRUN_JOB_ID.$DLRUN_RESTART" # changes with every start
-export DLRUN_HOSTS=$DLRUN_RUN_DIR/hosts # a file with the nodes, the first one first
-user='\u' # as in a prompt: no process is started for it
-export DLRUN_USER=${user@P} # for names on storage that all users of a node share
-export DLRUN_NODES=4 # how many of them run ranks
-run_dir=$DLRUN_RUN_DIR
-if [[ -d $run_dir/failures ]]; then rm -rf "$run_dir/failures"; fi # of an earlier start
-mkdir -p "$run_dir/logs" "$run_dir/failures"
+export DLRUN_RESTART="${SLURM_RESTART_COUNT:-0}" # how often the job was started before: a program may go on from its checkpoint
+dlrun_count_replacements # this script may have begun again on other nodes of the same job
+export DLRUN_NODES=4 # how many nodes run ranks
+dlrun_start scontrol show hostnames "$SLURM_JOB_NODELIST" # makes logs/ and state.json, cleans up at the end
+dlrun_checkpoint USR1 USR2 300 6900 scheduler 'the ranks' # the signal, how it travels, seconds before the walltime ends, after the start, who sends it, to whom
+dlrun_requeue 2 'timed_out preempted node_failed hang' scontrol requeue "${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}" # how often, and after what
+dlrun_watch_progress 16 rank 10m # the job ends once none has written or computed for so long
 
-# --- Say where the run stands ---------------------------------------------------------------------------
-
-printf -v started '%(%s)T' -1
-read -r host </proc/sys/kernel/hostname # $HOSTNAME may be inherited from where the job was submitted
-host=${host%%.*}
-say() { printf 'dlrun: %s\n' "$*"; }
-
-record() { # STATE [EXIT_CODE [REASON]]: write state.json, whole or not at all
-  local ended=null exit_code=null reason=null
-  if [[ $1 == ended ]]; then
-    printf -v ended '%(%s)T' -1
-    exit_code=$2
-  fi
-  if [[ -n ${3-} ]]; then reason='"'$3'"'; fi
-  printf '{"version": 1, "state": "%s", "job_id": "%s", "host": "%s", "started": %s, "ended": %s, "exit_code": %s, "reason": %s, "restarts": %s}\n' \
-    "$1" "$DLRUN_JOB_ID" "$host" "$started" "$ended" "$exit_code" "$reason" "${DLRUN_RESTART:-0}" >"$run_dir/.state.$$"
-  mv -f "$run_dir/.state.$$" "$run_dir/state.json"
-}
-
-# --- Ending well: no process is left behind ---------------------------------------------------------------
-
-grace=10 # seconds between asking processes to end and ending them
-steps=() # process ids of what was started
-main=    # process id of the training step
-
-descendants() { # PID...: every process below these, read from /proc
-  local stat pid parent rest all=("$@") found=1
-  local -A below=()
-  for pid in "$@"; do below[$pid]=1; done
-  while ((found)); do
-    found=0
-    for stat in /proc/[0-9]*/stat; do
-      { read -r pid rest <"$stat"; } 2>/dev/null || continue
-      rest=${rest##*) } # the name may hold spaces and brackets
-      parent=${rest#* } parent=${parent%% *}
-      if [[ -n ${below[$parent]-} && -z ${below[$pid]-} ]]; then
-        below[$pid]=1 all+=("$pid") found=1
-      fi
-    done
-  done
-  ((${#all[@]} == $#)) || printf '%s\n' "${all[@]:$#}"
-}
-
-take_down() { # PID...: SIGTERM, then after the grace SIGKILL for each and for all below it
-  local pid alive waited tree running=()
-  for pid in "$@"; do
-    if kill -0 "$pid" 2>/dev/null; then running+=("$pid"); fi
-  done
-  ((${#running[@]})) || return 0
-  set -- "${running[@]}"
-  mapfile -t tree < <(descendants "$@")
-  kill -TERM "$@" 2>/dev/null || true
-  for ((waited = 0; waited < grace * 10; waited++)); do
-    alive=0
-    for pid in "$@" "${tree[@]}"; do
-      if kill -0 "$pid" 2>/dev/null; then alive=1; fi
-    done
-    ((alive)) || return 0
-    sleep 0.1
-  done
-  mapfile -t -O "${#tree[@]}" tree < <(descendants "$@")
-  kill -KILL "$@" "${tree[@]}" 2>/dev/null || true
-}
-
-finish() { # what happens whenever this script ends, however it ends
-  local status=$? reason=
-  if ((BASHPID != $$)); then exit; fi # a child that was signalled before it became its own program
-  trap '' TERM INT HUP USR2
-  trap - EXIT
-  set +e # whatever fails from here on, the end is recorded
-  take_down "${steps[@]}"
-  take_down "${watcher-}" # it says what it still finds
-  if ((status)); then first_failure; fi
-  release_ports
-  settle
-  record ended "$status" "$reason"
-  say "job $DLRUN_JOB_ID ended with exit code $status"
-  exit "$status"
-}
-
-some_failed() { compgen -G "$run_dir/failures/*" >/dev/null; }
-
-failed_first() { # print when, role, rank, host, exit code and reason of the process that failed first; false if none did
-  local note when rest late now off
-  some_failed || return 1
-  now=$(date +%s%N)
-  for note in "$run_dir"/failures/*; do
-    when='' late=''
-    { read -r when rest && read -r late; } 2>/dev/null <"$note" || true
-    [[ -n $when ]] || continue # not there yet
-    off=0 # how far that node's clock is ahead of this one's, if it must be wrong
-    if ((${late:-0} < -2000000000)); then # it began before it was launched
-      off=$late
-    elif ((when > now + 2000000000)); then # it ended in the future
-      off=${late:-$((when - now))}
-    fi
-    if ((off)); then # this node's clock counts, also for `dlrun why`
-      when=$((when - off))
-      printf '%s %s\n' "$when" "$rest" >"$note"
-    fi
-    printf '%s %s\n' "$when" "$rest"
-  done | sort -n | sed -n 1p
-}
-
-first_failure() { # name it, with its last words; it may have ended only because of another: `dlrun why` reads the logs, too
-  local first role rank host code note words line
-  first=$(failed_first) || return 0
-  read -r _ role rank host code note <<<"$first"
-  say "first failure: $role $rank on $host ended with exit code $code${note:+, $note}; by time alone, \`dlrun why ${DLRUN_JOB_DIR##*/}${DLRUN_POINT:+:$DLRUN_POINT}\` finds the cause; the end of logs/$role-$rank.log:"
-  words=$(tail -c 4096 -- "$run_dir/logs/$role-$rank.log" 2>/dev/null | tail -n 15 | tr -d '\0') || true # a line may be huge
-  words=${words##*"dlrun: run $((${DLRUN_RESTART:-0} + 1))"} # what stands above is of an earlier run
-  if [[ -n $words ]]; then while IFS= read -r line; do printf '  | %s\n' "$line"; done <<<"${words#$'\n'}"; fi
-}
-
-give_up() { # WHY: end the job, with the exit code of what failed first
-  local first status=1
-  say "$1"
-  if first=$(failed_first); then read -r _ _ _ _ status _ <<<"$first"; fi
-  exit "$status"
-}
-
-settle() { # why it ended: sets reason, and where another run is to follow, starts that
-  if [[ -n $asked ]]; then return; fi # by the scheduler, or the user
-  if ((status)) && grep -qs 'out of memory$' "$run_dir"/failures/*; then reason='out of memory'; fi
-  if [[ -n $hung ]]; then reason=hang; fi
-  if ((status)) && [[ -z $reason ]]; then reason=$(failed_first | sed -n 's/^\([^ ]* \)\{5\}\([a-z ]*\): .*/\2/p'); fi
-  if ((status)) && [[ -z $reason$told ]]; then replace_nodes; fi
-  go_on
-}
-
-release_ports() { :; } # replaced once ports are taken
-asked= # set if the job was asked to end
-trap finish EXIT
-trap 'say "asked to end"; asked=1; exit 143' TERM
-trap 'say "interrupted"; asked=1; exit 130' INT
-trap '' HUP
-
-# --- Ending in time, and going on in another run ------------------------------------------------------------
-
-before_end=300 # seconds before the walltime ends, the ranks are told to save their state
-margin=20 # of those, what it takes to end them
-due=$((7200 - before_end)) # seconds after the start
-told= # when the ranks were told
-warn_at= # when they are to be: known once the scheduler has sent its signal
-
-warned() {
-  if [[ -n $warn_at ]]; then return; fi
-  warn_at=$SECONDS
-  if ((due > SECONDS && due <= SECONDS + 60)); then warn_at=$due; fi # schedulers may send it a minute too early
-}
-trap warned USR2
-
-mind_the_time() { # once a second while the ranks run
-  if [[ -z $told && -n $warn_at ]] && ((SECONDS >= warn_at && SECONDS >= launched + 5)); then
-    told=$SECONDS
-    say "the walltime ends in about $before_end s: SIGUSR1 to the ranks"
-    kill -s USR2 "$main" 2>/dev/null || true
-  fi
-  if [[ -n $told ]] && ((SECONDS - told >= before_end - margin)); then
-    say "the walltime is over: ending the ranks"
-    grace=$((margin / 2))
-    exit 124
-  fi
-}
-
-go_on() { # after a failure, or when the time is over: another run, if the policy says so
-  local cause=user_error
-  if [[ -n $told ]] && ((status == 0)); then status=124; fi # it was saved, not done
-  ((status)) || return 0
-  if [[ -n $told ]]; then reason='timed out'; fi
-  if [[ -n $reason ]]; then cause=${reason// /_}; fi
-  case $cause in
-  timed_out | preempted | node_failed | hang) ;;
-  *) return 0 ;;
-  esac
-  if ((DLRUN_RESTART >= 2)); then
-    say "this was run $((DLRUN_RESTART + 1)) of 3: no other follows"
-    return 0
-  fi
-  record requeued "$status" "$reason"
-  say "run $((DLRUN_RESTART + 1)) of at most 3 ends (${cause//_/ }); another follows"
-  if scontrol requeue "${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}"; then
-    leave_out "${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}"
-    exit "$status"
-  fi
-  say "the job could not be started again"
-}
-
-# --- Is there progress? -----------------------------------------------------------------------------------------
-
-rm -rf "$run_dir/idle" "$run_dir/stacks" "$run_dir/dump"
-mkdir "$run_dir/idle" "$run_dir/stacks"
-hung=
-
-mind_progress() { # once a second: end the job if no rank has written or computed anything for 10m
-  local marks=("$run_dir"/idle/*) stacks waited
-  if [[ ! -e ${marks[0]} ]] || ((${#marks[@]} < 16)); then return; fi
-  say "no rank has written or computed anything for 10m: writing where each stands to $run_dir/stacks"
-  : >"$run_dir/dump"
-  for ((waited = 0; waited < 40; waited++)); do
-    sleep 1
-    stacks=("$run_dir"/stacks/*.txt)
-    if [[ -e ${stacks[0]} ]] && ((${#stacks[@]} == 16)); then break; fi
-  done
-  sleep 2 # what is written to the logs takes a moment
-  hung=1
-  exit 1
-}
-
-# --- The nodes that were granted --------------------------------------------------------------------------
-
-scontrol show hostnames "$SLURM_JOB_NODELIST" >"$DLRUN_HOSTS"
-read -r first_host <"$DLRUN_HOSTS" || { say "slurm names no granted node"; exit 1; }
-record running
-say "job $DLRUN_JOB_ID starts; rank 0 is on $first_host; each rank's output is in $run_dir/logs"
-
-# --- Environment ------------------------------------------------------------------------------------------
+# --- Environment --------------------------------------------------------------------------------------------
 
 cd -- /home/ada/project
 unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV # they would change what srun does
 
 # --- Which of the nodes are good? 1 more than needed were asked for ------------------------------------
 
-check_node() { # HOST [quick]: it writes its report
-  local first_host=$1 run_dir=$DLRUN_RUN_DIR/nodes/$1
-  srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --overlap --nodelist="$first_host" python3 "$DLRUN_JOB_DIR/node_checks.py" check "$@" </dev/null >"$run_dir/log" 2>&1
+dlrun_on_node() { # COMMAND...: run it on the host DLRUN_FIRST_HOST
+  srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none \
+  --overlap --nodelist="$DLRUN_FIRST_HOST" "$@"
 }
+dlrun_start_again # on other nodes, if one fails and enough are left
+dlrun_exclude_on_requeue # nor is the next run to have the bad ones
+dlrun_choose_nodes 4 180 # how many; seconds that the checks may take
 
-check_nodes() { # HOW HOST...: all of them, many at a time; one that does not answer holds nobody up for long
-  local how=$1 host pid alive pids=() deadline=$((SECONDS + 180))
-  shift
-  rm -rf "$DLRUN_RUN_DIR/nodes" && mkdir "$DLRUN_RUN_DIR/nodes"
-  printf '%s\n' "$@" >"$DLRUN_RUN_DIR/nodes/hosts"
-  for host; do
-    mkdir "$DLRUN_RUN_DIR/nodes/$host"
-    check_node "$host" ${how:+"$how"} &
-    pids+=($!)
-  done
-  while ((${#pids[@]})); do
-    alive=()
-    for pid in "${pids[@]}"; do
-      if kill -0 "$pid" 2>/dev/null; then alive+=("$pid"); else wait "$pid" || true; fi
-    done
-    pids=("${alive[@]}")
-    if ((SECONDS > deadline)); then
-      take_down "${pids[@]}"
-      break
-    fi
-    sleep 0.2
-  done
-}
+# --- Rendezvous ---------------------------------------------------------------------------------------------
 
-best_nodes() { # sets best, and notes the bad ones
-  python3 "$DLRUN_JOB_DIR/node_checks.py" choose 4 >"$DLRUN_RUN_DIR/nodes/best"
-  mapfile -t best <"$DLRUN_RUN_DIR/nodes/best"
-}
+export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, as the scheduler names it
+dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
 
-left_nodes() { # sets left: the granted nodes that are not known to be bad
-  local host until now
-  local -A bad=()
-  printf -v now '%(%s)T' -1
-  if [[ -e $DLRUN_JOB_DIR/bad-nodes ]]; then
-    while read -r host until _; do
-      if ((until > now)); then bad[$host]=1; fi
-    done <"$DLRUN_JOB_DIR/bad-nodes"
-  fi
-  left=()
-  for host in "${granted[@]}"; do
-    if [[ -z ${bad[$host]-} ]]; then left+=("$host"); fi
-  done
-}
-
-leave_out() { # JOB, back in the queue: its next run shall not be given the bad nodes
-  local host until now listed=''
-  printf -v now '%(%s)T' -1
-  while read -r host until _; do
-    if ((until > now)); then listed+=,$host; fi
-  done <"$DLRUN_JOB_DIR/bad-nodes"
-  if [[ -n $listed ]]; then scontrol update "JobId=$1" "ExcNodeList=${listed#,}"; fi
-}
-
-replace_nodes() { # after a failure: was it a node's? Then, if enough others are left, start again on those
-  if ((${#chosen[@]} == 0)); then return; fi
-  check_nodes quick "${chosen[@]}"
-  best_nodes
-  if ((${#best[@]} == ${#chosen[@]})); then return; fi
-  reason='node failed'
-  left_nodes
-  if ((${#left[@]} < 4)); then
-    say "only ${#left[@]} good nodes are left, and the job needs 4"
-    return
-  fi
-  record requeued "$status" "$reason"
-  say "${#left[@]} good nodes are left: starting again on 4 of them"
-  export DLRUN_REPLACED=$((${DLRUN_REPLACED:-0} + 1)) DLRUN_SECONDS=$SECONDS # how often, and what the job has used
-  trap - TERM INT HUP USR2 # what is ignored now could not be trapped then
-  exec bash "$DLRUN_JOB_DIR/job.sh"
-}
-
-mapfile -t granted <"$DLRUN_HOSTS"
-chosen=()
-left_nodes
-check_nodes '' "${left[@]}"
-best_nodes
-chosen=("${best[@]}")
-if ((${#chosen[@]} < 4)); then
-  printf '%s node 0 %s 1 node failed: only %s of %s nodes are good, and the job needs %s\n' "$(date +%s%N)" "$host" \
-    "${#chosen[@]}" "${#granted[@]}" 4 >"$run_dir/failures/node-0"
-  chosen=()
-  exit 1
-fi
-printf '%s\n' "${chosen[@]}" >"$DLRUN_HOSTS"
-printf -v chosen_hosts '%s,' "${chosen[@]}"
-chosen_hosts=${chosen_hosts%,}
-first_host=${chosen[0]}
-say "of ${#granted[@]} nodes these are used: $chosen_hosts"
-
-# --- Where ranks meet -------------------------------------------------------------------------------------
-
-port_is_free() { # PORT: has no socket of this node taken it?
-  local table rows row
-  printf -v row ': [0-9A-F]+:%04X ' "$1"
-  for table in /proc/net/tcp /proc/net/tcp6; do
-    [[ -r $table ]] || continue
-    mapfile -t rows <"$table"
-    if [[ ${rows[*]} =~ $row ]]; then return 1; fi
-  done
-}
-
-take_ports() { # COUNT: a block of free ports, reserved against other jobs of yours on this node; sets port
-  local count=$1 span=$((29999 - 20000 + 1)) seed=0 letter try i
-  for ((i = 0; i < ${#DLRUN_RUN_ID}; i++)); do # jobs begin their search in different places
-    printf -v letter %d "'${DLRUN_RUN_ID:i:1}"
-    seed=$(((seed * 31 + letter) % 1000003))
-  done
-  local locks=${XDG_RUNTIME_DIR:-/tmp}/dlrun-ports-$UID
-  [[ -d $locks ]] || mkdir -m 700 "$locks" 2>/dev/null || true
-  [[ -O $locks && ! -L $locks ]] || { say "$locks is not yours: remove it"; exit 1; }
-  for ((try = 0; try < span / count; try++)); do
-    port=$((20000 + (seed + try) % (span / count) * count))
-    ports=()
-    for ((i = port; i < port + count; i++)); do
-      reserve_port "$locks/$i" || break
-      ports+=("$locks/$i")
-      port_is_free "$i" || break
-    done
-    if ((i == port + count)); then return 0; fi
-    release_ports
-  done
-  say "no free block of $count ports between 20000 and 29999 on $host"
-  exit 1
-}
-
-reserve_port() { # LOCK: true if it is ours now; the lock of a process that is gone does not count
-  local owner taken=0
-  set -o noclobber # the file is made, or it was there
-  { echo "$$" >"$1"; } 2>/dev/null || taken=1
-  set +o noclobber
-  ((taken)) || return 0
-  { read -r owner <"$1"; } 2>/dev/null || return 1
-  if kill -0 "$owner" 2>/dev/null; then return 1; fi
-  echo "$$" >"$1"
-}
-
-ports=()
-release_ports() { ((${#ports[@]} == 0)) || rm -f -- "${ports[@]}"; }
-
-# the first host, as the scheduler names it
-DLRUN_MASTER_ADDR="$first_host"
-[[ -n $DLRUN_MASTER_ADDR ]] || { say "$host has no such address"; exit 1; }
-export DLRUN_MASTER_ADDR # where ranks meet
-take_ports 1
-export DLRUN_MASTER_PORT=$port # free on this node a moment ago
-printf '%s %s\n' "$DLRUN_MASTER_ADDR" "$DLRUN_MASTER_PORT" >"$run_dir/rendezvous"
-
-# --- Launch -----------------------------------------------------------------------------------------------
+# --- Variables of every rank --------------------------------------------------------------------------------
 
 export OMP_NUM_THREADS=12 # 48 cores / 4 ranks [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
-export NCCL_DEBUG=INFO # `fabric_check` reads what the library says of its transport
+export NCCL_DEBUG=INFO # makes the library log its transport, which `fabric_check` reads
 export NCCL_SOCKET_IFNAME='=ib0' # bootstrap, and data over sockets, by the interfaces that the site names (exactly these: `=`); NCCL's own choice may be an interface that other nodes cannot reach [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
-export PYTHONFAULTHANDLER=1 # a rank that hangs writes its Python stacks to its log when it is sent SIGABRT [Python documentation, faulthandler]
-export GLOO_LOG_LEVEL=INFO # `fabric_check` reads what the library says of its transport
-export NCCL_DEBUG_SUBSYS=INIT,NET # `fabric_check` reads what the library says of its transport
-export UCX_LOG_LEVEL=info # `fabric_check` reads what the library says of its transport
+export PYTHONFAULTHANDLER=1 # on SIGABRT, a hanging rank writes its Python stacks to its log [Python documentation, faulthandler]
+export GLOO_LOG_LEVEL=INFO # makes the library log its transport, which `fabric_check` reads
+export NCCL_DEBUG_SUBSYS=INIT,NET # makes the library log its transport, which `fabric_check` reads
+export UCX_LOG_LEVEL=info # makes the library log its transport, which `fabric_check` reads
 
-export DLRUN_LAUNCHED # when, in ns by this node's clock, so that after a failure those of others can be put right
+# --- Launch -------------------------------------------------------------------------------------------------
+
 # 16 × rank, 4 on each node
-DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
-srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --nodelist="$chosen_hosts" bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
-steps+=($!)
-main=$!
-
+dlrun_launch srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL \
+  --cpu-bind=none --nodelist="$DLRUN_CHOSEN_HOSTS" bash "$DLRUN_JOB_DIR/rank.sh" rank
 # Which transport do the libraries choose? It ends once all have said so.
-python3 "$DLRUN_JOB_DIR/transport_lines.py" fail infiniband ib rank 4 16 'load the module ofed' </dev/null &
-watcher=$!
-
-launched=$SECONDS
-failing=0 # seconds since a process failed; the others get three to end by themselves and say why
-while kill -0 "$main" 2>/dev/null; do
-  sleep 1 &
-  tick=$!
-  wait -n || true # the training, a service, a signal or the tick
-  kill "$tick" 2>/dev/null || true
-  wait "$tick" 2>/dev/null || true
-  mind_the_time
-  mind_progress
-  if some_failed && ((++failing > 3)); then give_up "a process failed and the rest did not end by themselves"; fi
-done
-status=0
-wait "$main" || status=$?
-if first=$(failed_first); then read -r _ _ _ _ status _ <<<"$first"; fi # the launcher's own code may be a later one's
-exit "$status"
+dlrun_beside python3 "$DLRUN_JOB_DIR/transport_lines.py" fail infiniband ib rank 4 16 'load the module ofed'
+dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

@@ -2,64 +2,15 @@
 # What each node of job contained runs once: bring its data to node-local storage, and take it away.
 # The launcher (srun) starts it, one on each node: stage.sh in|clean|leave|keep
 
-# shellcheck disable=SC2016 # literal dollars are meant
+# shellcheck disable=SC1091,SC2016 # lib/ is checked by itself; literal dollars are meant
 set -uo pipefail
+source "$DLRUN_JOB_DIR/lib/stage.sh"
 
-index="$SLURM_PROCID"
-read -r host </proc/sys/kernel/hostname
-exec >>"$DLRUN_RUN_DIR/logs/stage-$index.log" 2>&1
-export DLRUN_STAGE_EVENTS=$DLRUN_RUN_DIR/logs/stage-$index.jsonl # the same for machines
-run=${DLRUN_RUN_ID//[!A-Za-z0-9._-]/-} # an array's id may have brackets
+DLRUN_INDEX="$SLURM_PROCID" # which of the nodes this is
+dlrun_stage_on "$DLRUN_INDEX"
 
-node() { # COMMAND...: the node program, which needs nothing but a Python from 3.6 on; a signal does not wait for it
-  python3 "$DLRUN_JOB_DIR/node.pyz" "$@" --to "$DLRUN_STAGE" &
-  wait "$!"
-}
-
-ranks_gone() { # TENTHS: wait no longer for the ranks here to end
-  local waited
-  for ((waited = 0; waited < $1; waited++)); do
-    grep -lsz "^DLRUN_PROCESS=$DLRUN_RUN_ID " /proc/[0-9]*/environ >/dev/null || break
-    sleep 0.1
-  done
-}
-
-leave() { # the job was asked to end: all that is to be done here in the time that is left
-  ranks_gone 30 # they were asked to end, too
-  node clean --job "$run"
-}
-
-failed() { # CODE: note it for job.sh, and end
-  trap '' TERM # another node may have failed as well and ends this one now: the note is whole, or not there
-  printf '%s stage %s %s %s\n' "$(date +%s%N)" "$index" "${host%%.*}" "$1" >"$DLRUN_RUN_DIR/failures/stage-$index"
-  exit "$1"
-}
-
-case $1 in out | clean | leave) trap '' TERM ;; esac # where the job is asked to end, this is what is still to be done
-case $1 in
-in)
-  trap 'trap "" TERM; kill "$!" 2>/dev/null; wait "$!"; node clean --job "$run"; exit 143' TERM # what has come goes
-  node clean # what jobs that are gone left behind
+dlrun_bring_data() {
   # as the spec says
-  node stage --name set --source '/scratch/my set' --strategy copy --keep job --lasting 1800s --expect 10000000000 --job "$run" \
-    --hosts "$DLRUN_HOSTS" --index "$index" --port "$DLRUN_STAGE_PORT" --secret "$DLRUN_RUN_DIR/stage-secret" || failed $?
-  ;;
-clean) node clean --job "$run" ;;
-leave) leave ;;
-keep) # waits for the end: in a job that Slurm cancels no step can be started any more, but this one runs
-  ending=
-  trap 'ending=1' TERM
-  while [[ -z $ending ]]; do
-    sleep 3600 &
-    wait $!
-  done
-  kill $! 2>/dev/null
-  [[ ! -e $DLRUN_RUN_DIR/kept/none ]] || exit 0
-  trap '' TERM # it may come twice
-  touch "$DLRUN_RUN_DIR/kept/heard-$index"
-  code=0
-  leave || code=1
-  echo "$code" >"$DLRUN_RUN_DIR/kept/new-$index"
-  mv -f "$DLRUN_RUN_DIR/kept/new-$index" "$DLRUN_RUN_DIR/kept/$index"
-  ;;
-esac
+  dlrun_get_with_others --name set --source '/scratch/my set' --strategy copy --keep job --lasting 1800s --expect 10000000000
+}
+dlrun_do "$1" dlrun_bring_data

@@ -2,84 +2,23 @@
 # What each node of job staged runs once: bring its data to node-local storage, and take it away.
 # The launcher (srun) starts it, one on each node: stage.sh in|out|clean|leave|keep
 
-# shellcheck disable=SC2016 # literal dollars are meant
+# shellcheck disable=SC1091,SC2016 # lib/ is checked by itself; literal dollars are meant
 set -uo pipefail
+source "$DLRUN_JOB_DIR/lib/stage.sh"
 
-index="$SLURM_PROCID"
-read -r host </proc/sys/kernel/hostname
-exec >>"$DLRUN_RUN_DIR/logs/stage-$index.log" 2>&1
-export DLRUN_STAGE_EVENTS=$DLRUN_RUN_DIR/logs/stage-$index.jsonl # the same for machines
-run=${DLRUN_RUN_ID//[!A-Za-z0-9._-]/-} # an array's id may have brackets
+DLRUN_INDEX="$SLURM_PROCID" # which of the nodes this is
+dlrun_stage_on "$DLRUN_INDEX"
+dlrun_bring_home '/scratch/my results' always 540 # where to, when, in how many seconds
 
-node() { # COMMAND...: the node program, which needs nothing but a Python from 3.6 on; a signal does not wait for it
-  python3 "$DLRUN_JOB_DIR/node.pyz" "$@" --to "$DLRUN_STAGE" &
-  wait "$!"
-}
-
-out() { # to the shared file system, and then they go from here
-  python3 "$DLRUN_JOB_DIR/node.pyz" out --source "$DLRUN_RESULTS" --to '/scratch/my results' --update --sync set --skip-special \
-    --deadline 540s && node results --name "$run" --remove
-}
-
-ranks_gone() { # TENTHS: wait no longer for the ranks here to end
-  local waited
-  for ((waited = 0; waited < $1; waited++)); do
-    grep -lsz "^DLRUN_PROCESS=$DLRUN_RUN_ID " /proc/[0-9]*/environ >/dev/null || break
-    sleep 0.1
-  done
-}
-
-leave() { # the job was asked to end: all that is to be done here in the time that is left; false if results stay here
-  local code=0
-  ranks_gone 30 # they were asked to end, too
-  if [[ -d $DLRUN_RESULTS ]]; then out || { ranks_gone 40 && out; } || code=1; fi # again without those that had not ended
-  node clean --job "$run"
-  return "$code"
-}
-
-failed() { # CODE: note it for job.sh, and end
-  trap '' TERM # another node may have failed as well and ends this one now: the note is whole, or not there
-  printf '%s stage %s %s %s\n' "$(date +%s%N)" "$index" "${host%%.*}" "$1" >"$DLRUN_RUN_DIR/failures/stage-$index"
-  exit "$1"
-}
-
-case $1 in out | clean | leave) trap '' TERM ;; esac # where the job is asked to end, this is what is still to be done
-case $1 in
-in)
-  trap 'trap "" TERM; kill "$!" 2>/dev/null; wait "$!"; node clean --job "$run"; exit 143' TERM # what has come goes
-  node results --name "$run" || exit
-  node clean # what jobs that are gone left behind
+dlrun_bring_data() {
   # its 150GB fits the 1TB of node-local storage (/local), and is then read once from the shared file system instead of by 2 nodes in every epoch
-  node stage --name imagenet --source /scratch/imagenet --strategy copy --keep cache --lasting 14400s --expect 150000000000 --readers 2 --shape tree --quota 800000000000 --rate 2000000000 --low-priority --verify --job "$run" \
-    --hosts "$DLRUN_HOSTS" --index "$index" --port "$DLRUN_STAGE_PORT" --secret "$DLRUN_RUN_DIR/stage-secret" || failed $?
+  dlrun_get_with_others --name imagenet --source /scratch/imagenet --strategy copy --keep cache --lasting 14400s --expect 150000000000 --readers 2 --shape tree --quota 800000000000 --rate 2000000000 --low-priority --verify
   # its size is not known here: it is copied if it fits every node when the job starts, else read in place
-  node stage --name open --source /scratch/open --strategy copy --keep job --lasting 14400s --quota 800000000000 --else-in-place "$DLRUN_RUN_DIR"/in-place-open --job "$run" \
-    --hosts "$DLRUN_HOSTS" --index "$index" --port "$DLRUN_STAGE_PORT" --secret "$DLRUN_RUN_DIR/stage-secret" || failed $?
+  dlrun_get_with_others --name open --source /scratch/open --strategy copy --keep job --lasting 14400s --quota 800000000000 --else-in-place "$DLRUN_RUN_DIR"/in-place-open
   # as the spec says
-  node stage --name part --source /scratch/part --strategy shard --keep job --lasting 14400s --exclude '*.tmp' --quota 800000000000 --job "$run" \
-    --hosts "$DLRUN_HOSTS" --index "$index" --port "$DLRUN_STAGE_PORT" --secret "$DLRUN_RUN_DIR/stage-secret" || failed $?
+  dlrun_get_with_others --name part --source /scratch/part --strategy shard --keep job --lasting 14400s --exclude '*.tmp' --quota 800000000000
   # imports from node-local storage spare the shared file system
-  node stage --name environment --source /home/ada/env --strategy copy --keep cache --lasting 14400s --quota 800000000000 --else-in-place "$DLRUN_RUN_DIR"/in-place-environment --job "$run" \
-    --hosts "$DLRUN_HOSTS" --index "$index" --port "$DLRUN_STAGE_PORT" --secret "$DLRUN_RUN_DIR/stage-secret" || failed $?
-  if [[ ! -e $DLRUN_RUN_DIR/in-place-environment ]]; then node mend --name environment --source /home/ada/env; fi
-  ;;
-out) out ;;
-clean) node clean --job "$run" ;;
-leave) leave ;;
-keep) # waits for the end: in a job that Slurm cancels no step can be started any more, but this one runs
-  ending=
-  trap 'ending=1' TERM
-  while [[ -z $ending ]]; do
-    sleep 3600 &
-    wait $!
-  done
-  kill $! 2>/dev/null
-  [[ ! -e $DLRUN_RUN_DIR/kept/none ]] || exit 0
-  trap '' TERM # it may come twice
-  touch "$DLRUN_RUN_DIR/kept/heard-$index"
-  code=0
-  leave || code=1
-  echo "$code" >"$DLRUN_RUN_DIR/kept/new-$index"
-  mv -f "$DLRUN_RUN_DIR/kept/new-$index" "$DLRUN_RUN_DIR/kept/$index"
-  ;;
-esac
+  dlrun_get_with_others --name environment --source /home/ada/env --strategy copy --keep cache --lasting 14400s --quota 800000000000 --else-in-place "$DLRUN_RUN_DIR"/in-place-environment
+  dlrun_fix_venv environment /home/ada/env
+}
+dlrun_do "$1" dlrun_bring_data

@@ -11,7 +11,7 @@ from dlrun.frameworks.protocol import Shape
 from dlrun.model.installed import Installed
 from dlrun.model.placement import RankPlacement
 from dlrun.model.text import Text
-from tests.making import plan_of, scripts_of
+from tests.making import plan_of, write_job
 
 COMMAND = (Text.of("python"), Text.of("train.py"))
 SSH = "name: hosts\nscheduler: {type: openpbs}\nlauncher: {name: ssh}\n"
@@ -79,7 +79,7 @@ def run_process(
 ) -> str:
     """What process `rank` of a role prints when `rank.sh` of a spec is run, here, for it, with `more` variables."""
     plan = plan_of(place, spec, site, directory=str(place))
-    (place / "rank.sh").write_text(scripts_of(plan, place)["rank.sh"])
+    write_job(plan, place)
     for name in ("logs", "failures"):
         (place / name).mkdir(exist_ok=True)
     (place / "hosts").write_text("".join(f"{host}\n" for host in hosts))

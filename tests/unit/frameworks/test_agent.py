@@ -15,7 +15,7 @@ from dlrun.frameworks import paddle
 from dlrun.frameworks.mpi import horovod
 from dlrun.frameworks.torch import accelerate, deepspeed, torch
 from dlrun.model.text import Text
-from tests.making import LOCAL, SLURM, plan_of, scripts_of
+from tests.making import LOCAL, SLURM, plan_of, scripts_of, write_job
 from tests.unit.frameworks.making import RUN, SSH, only, problems, roles, run_process, shape, told, words
 
 PROGRAM = (Text.of("./train"), Text.of("x"))
@@ -34,14 +34,14 @@ def agent(framework, *more: str, command=None, **changes):
             paddle,
             (
                 "python -m paddle.distributed.launch --master $DLRUN_MASTER_IP:$DLRUN_MASTER_PORT --nnodes 2 "
-                "--nproc_per_node 2 --rank $DLRUN_NODE_RANK --host $(own_address) --job_id $DLRUN_RUN_ID "
+                "--nproc_per_node 2 --rank $DLRUN_NODE_RANK --host $DLRUN_OWN_ADDRESS --job_id $DLRUN_RUN_ID "
                 "--log_dir $DLRUN_RUN_DIR/logs/paddle-$DLRUN_NODE_RANK --more 1 train.py"
             ),
         ),
         (
             deepspeed,
             (
-                "python -m deepspeed.launcher.runner --hostfile $(hostfile 2 4) --no_ssh --node_rank $DLRUN_NODE_RANK "
+                "python -m deepspeed.launcher.runner --hostfile $(dlrun_hostfile 2 4) --no_ssh --node_rank $DLRUN_NODE_RANK "
                 "--master_addr $DLRUN_MASTER_ADDR --master_port $DLRUN_MASTER_PORT --no_local_rank --more 1 train.py"
             ),
         ),
@@ -88,7 +88,7 @@ def test_horovodrun_starts_rank_scripts():
         horovod, horovod.Options(agent=True, agent_arguments=("--autotune",)), interface="ib0", world_size=3
     )
     assert words(found["agent"].argv) == (
-        "bare horovodrun -np 3 --hostfile $(hostfile 2 3) --gloo --disable-cache --network-interfaces ib0 --autotune "
+        "dlrun_bare horovodrun -np 3 --hostfile $(dlrun_hostfile 2 3) --gloo --disable-cache --network-interfaces ib0 --autotune "
         "bash $DLRUN_JOB_DIR/rank.sh rank"
     )
     assert (found["agent"].place, found["rank"].place, found["rank"].binds) == ("first", "rank", True)
@@ -132,10 +132,10 @@ def test_the_host_file_has_the_ranks_of_each_host(tmp_path):
 @pytest.mark.parametrize(
     ("framework", "said"),
     [
-        ("torch: {agent: true}", '--master-port="$DLRUN_MASTER_PORT" t.py --lr 0.2)'),
-        ("horovod: {agent: true}", "1) command=(python t.py --lr 0.2)"),
+        ("torch: {agent: true}", '--master-port="$DLRUN_MASTER_PORT" t.py --lr 0.2 ;;'),
+        ("horovod: {agent: true}", "1) dlrun_run python t.py --lr 0.2 ;;"),
         ("spark: {}", "spark-submit"),
-        ("caffe2: {}", "1) command=(python t.py --lr 0.2 --num_shards 2 "),
+        ("caffe2: {}", "1) dlrun_run python t.py --lr 0.2 --num_shards 2 "),
     ],
 )
 def test_every_point_of_a_sweep_runs_its_own_command(framework, said, tmp_path):
@@ -143,7 +143,7 @@ def test_every_point_of_a_sweep_runs_its_own_command(framework, said, tmp_path):
     spec += "command: [python, t.py, --lr, '{{ lr }}']\nsweep: {lr: [0.1, 0.2]}\n"
     script = scripts_of(plan_of(tmp_path, spec, SSH))["rank.sh"]
     points = [
-        line for line in script.splitlines() if line.lstrip().startswith(("0) command=", "1) command="))
+        line for line in script.splitlines() if line.lstrip().startswith(("0) dlrun_run", "1) dlrun_run"))
     ]
     assert len(points) == 2
     assert "t.py --lr 0.1" in points[0]
@@ -172,8 +172,7 @@ def horovodrun_job(place, script: str, command: str) -> subprocess.Popen[str]:
     program.chmod(0o755)
     spec = "framework: horovod\nhorovod: {agent: true}\nresources: {ranks_per_node: 2}\n"
     spec += f"command: [bash, -c, '{command}']\n"
-    for name, text in scripts_of(plan_of(place, spec, LOCAL, directory=str(place)), place).items():
-        (place / name).write_text(text)
+    write_job(plan_of(place, spec, LOCAL, directory=str(place)), place)
     path = f"{place}/bin:{os.environ['PATH']}"
     environment = {"PATH": path, "XDG_RUNTIME_DIR": str(place), "PASSPHRASE": 'a "b" $c'}
     return subprocess.Popen(
@@ -262,7 +261,7 @@ def test_the_early_signal_reaches_the_ranks_below_an_agent(tmp_path):
     spec = "framework: deepspeed\ndeepspeed: {agent: true}\ncommand: [python, t.py]\ncheckpoint: {signal: USR1}\n"
     spec += "resources: {ranks_per_node: 2, walltime: 1h}\n"
     plan = plan_of(tmp_path, spec, SLURM, directory=str(tmp_path))
-    (tmp_path / "rank.sh").write_text(scripts_of(plan, tmp_path)["rank.sh"])
+    write_job(plan, tmp_path)
     for name in ("logs", "failures"):
         (tmp_path / name).mkdir()
     (tmp_path / "hosts").write_text("n1\n")

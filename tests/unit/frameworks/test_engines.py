@@ -27,7 +27,7 @@ def test_ray_starts_a_head_and_nodes_that_join_it():
     assert "--head --port=$DLRUN_MASTER_PORT" in words(node.lead)
     assert "--address=$DLRUN_MASTER_IP:$DLRUN_MASTER_PORT" in words(node.argv)
     for argv in (node.lead, node.argv):
-        assert {"--num-gpus=4", "--block", "--node-ip-address=$(own_address)"} <= set(map(str, argv))
+        assert {"--num-gpus=4", "--block", "--node-ip-address=$DLRUN_OWN_ADDRESS"} <= set(map(str, argv))
     assert told(found["driver"]) == {"RAY_ADDRESS": "$DLRUN_MASTER_IP:$DLRUN_MASTER_PORT"}
     assert "-ge 2 ]]" in str(node.ready)
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from dlrun.frameworks import mxnet
+from tests.library import call
 from tests.making import plan_of, scripts_of
 from tests.unit.frameworks.making import COMMAND, SSH, problems, roles, run_process, told
 
@@ -32,8 +35,8 @@ def test_the_root_is_an_address_in_numbers(tmp_path):
     ("interface", "nodes", "name", "value"),
     [
         ("ib0", 2, "DMLC_INTERFACE", "ib0"),
-        (None, 2, "DMLC_NODE_HOST", "$(own_address)"),
-        ("ib0", 1, "DMLC_NODE_HOST", "$(own_address)"),
+        (None, 2, "DMLC_NODE_HOST", "$DLRUN_OWN_ADDRESS"),
+        ("ib0", 1, "DMLC_NODE_HOST", "$DLRUN_OWN_ADDRESS"),
     ],
 )
 def test_nodes_are_reached_by_the_sites_interface_or_their_own_address(interface, nodes, name, value):
@@ -62,10 +65,21 @@ def test_the_loopback_address_is_no_address_for_several_hosts():
     assert problems(mxnet, variables={"DMLC_NODE_HOST": "10.0.0.1"}) == []
 
 
-def test_open_mpi_has_slots_for_the_role_with_the_most_processes(tmp_path):
-    """Every role's mpirun reads the same host file, and refuses to start more than it says."""
+def test_open_mpi_has_slots_for_each_roles_processes(tmp_path):
+    """Each role's mpirun reads a host file of its own, and refuses to start more than that says."""
     spec = "framework: mxnet\nlauncher: openmpi\nmxnet: {servers_per_node: 3}\nresources: {nodes: 2, ranks_per_node: 2}"
     script = scripts_of(plan_of(tmp_path, spec, SSH))["job.sh"]
-    assert script.count(" slots=3") == 2
-    assert "--map-by ppr:3:node" in script
-    assert "--map-by ppr:2:node" in script
+    assert re.findall(r'dlrun_openmpi (\d) .*hostfile "\$DLRUN_HOSTS"(\S+) --map-by ppr:(\d):node', script) == [
+        ("1", "-first-x1", "1"), ("3", "-x3", "3"), ("2", "-x2", "2"),
+    ]  # fmt: skip
+    (tmp_path / "hosts").write_text("n1\nn2\n")
+    (tmp_path / "hosts-first").write_text("n1\n")
+    said = call(
+        tmp_path,
+        "dlrun_use openmpi; export NCCL_DEBUG='a b'; dlrun_openmpi 3 mpirun -np 6",
+        mpirun='printf "%s\n" "$@"',
+    )
+    assert "-x\nNCCL_DEBUG\n" in said.stdout
+    assert said.stdout.endswith("\n-np\n6\n")
+    assert (tmp_path / "hosts-x3").read_text() == "n1 slots=3\nn2 slots=3\n"
+    assert (tmp_path / "hosts-first-x3").read_text() == "n1 slots=3\n"

@@ -45,7 +45,7 @@ def test_a_row_is_whole(name):
     for site in ("slurm", "openpbs", "local"):
         text = (GOLDEN / name / f"{site}.sh").read_text("utf-8")
         assert "rank.sh" in text
-        assert "command=(" in text
+        assert "dlrun_run " in text
 
 
 @pytest.mark.parametrize("name", backends.FRAMEWORKS)

@@ -12,24 +12,21 @@ from pathlib import Path
 
 import pytest
 
-from tests.making import LOCAL, plan_of, scripts_of
+from tests.library import LIBRARY, call
+from tests.making import LOCAL, plan_of, scripts_of, write_job
 from tests.unit.frameworks.making import SSH, only, run_process
 
 
 def numeric(place, address: str, *, known: str = "", nodes: int = 2) -> str:
-    """What `numeric` of job.sh makes of an address, where names resolve to `known`."""
-    plan = plan_of(place, "framework: mxnet\nresources: {nodes: 2}", SSH)
-    script = scripts_of(plan)["job.sh"]
-    function = script[script.index("numeric() {") :].partition("\n}\n")[0] + "\n}\n"
-    for name, says in (
-        ("getent", f"{known} STREAM n1"),
-        ("ip", "2: eth0 inet 10.0.0.7/16 brd 10.0.255.255 scope global"),
-    ):
-        program = place / name
-        program.write_text(f"#!/bin/sh\n[ -n '{says.split()[0]}' ] && echo '{says}'\n")
-        program.chmod(0o755)
-    line = f"DLRUN_NODES={nodes}; PATH={place}:$PATH; {function} numeric {address}"
-    return subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=True).stdout
+    """What `dlrun_numeric` makes of an address, where names resolve to `known`."""
+    says = {
+        "getent": f"{known} STREAM n1",
+        "ip": "2: eth0 inet 10.0.0.7/16 brd 10.0.255.255 scope global",
+    }
+    programs = {name: f"[ -n '{text.split()[0]}' ] && echo '{text}'" for name, text in says.items()}
+    return call(
+        place, f"DLRUN_NODES={nodes}; dlrun_use addresses; dlrun_numeric {address}", **programs
+    ).stdout
 
 
 @pytest.mark.parametrize(
@@ -60,21 +57,15 @@ def test_a_process_gives_its_own_hosts_address_whatever_the_environment_says(tmp
     assert told == os.uname().nodename.partition(".")[0]
 
 
-def take_ports(place, *, first: int, last: int) -> subprocess.CompletedProcess[str]:
-    """Run `take_ports` of a job whose ports are `first` to `last`, and print what it took."""
-    site = LOCAL.replace("loopback}", f"loopback, ports: [{first}, {last}]}}")
-    script = scripts_of(plan_of(place, "framework: torch", site))["job.sh"]
-    functions = script[script.index("port_is_free() {") :].partition("\nports=()\n")[0]
-    lines = f"""set -euo pipefail
-DLRUN_RUN_ID=7.0 host=here ports=()
-say() {{ echo "$*"; }}
-{functions}
-release_ports() {{ ((${{#ports[@]}} == 0)) || rm -f -- "${{ports[@]}}"; }}
-take_ports 1
-echo "took $port"
-"""
-    environment = {"PATH": os.environ["PATH"], "XDG_RUNTIME_DIR": str(place)}
-    return subprocess.run(["bash", "-c", lines], capture_output=True, text=True, env=environment, check=False)
+def take_ports(place, *, first: int, last: int, count: int = 1, runtime: str | None = None):
+    """Take ports of this range, with the locks in `runtime`, and print which."""
+    lines = f"""
+    XDG_RUNTIME_DIR={runtime or place} DLRUN_MASTER_ADDR=n1
+    dlrun_use ports
+    dlrun_take_ports {first} {last} {count}
+    echo "took $DLRUN_MASTER_PORT"
+    """
+    return call(place, lines, check=False)
 
 
 @contextmanager
@@ -126,13 +117,13 @@ def test_variables_of_the_user_or_the_site_are_left_to_them(where, tmp_path):
 def test_a_sweep_changes_the_command_of_every_role_that_runs_it(tmp_path):
     spec = "framework: mxnet\ncommand: [python, t.py, --lr, '{{ lr }}']\nsweep: {lr: [0.1, 0.2]}\nresources: {nodes: 2}\n"
     script = scripts_of(plan_of(tmp_path, spec, SSH))["rank.sh"]
-    assert script.count("1) command=(python t.py --lr 0.2)") == 3
+    assert script.count("1) dlrun_run python t.py --lr 0.2 ;;") == 3
 
 
 def test_a_sweep_leaves_services_with_commands_of_their_own(tmp_path):
     spec = "framework: ray\ncommand: [python, t.py, --lr, '{{ lr }}']\nsweep: {lr: [0.1, 0.2]}\nresources: {nodes: 2}\n"
     script = scripts_of(plan_of(tmp_path, spec, SSH))["rank.sh"]
-    assert script.count("1) command=(python t.py --lr 0.2)") == 1
+    assert script.count("1) dlrun_run python t.py --lr 0.2 ;;") == 1
     assert script.count("ray start --address=") == 1
 
 
@@ -164,10 +155,17 @@ def test_a_job_that_a_program_submits_goes_on(variable, stays, ends, tmp_path):
     os.kill(pid, signal.SIGKILL)
 
 
-def run_job(place, spec: str) -> subprocess.CompletedProcess[str]:
+def run_job(place, spec: str, *, short_grace: bool = False) -> subprocess.CompletedProcess[str]:
     """Run a whole job on this machine, as the scheduler would."""
-    for name, text in scripts_of(plan_of(place, spec, LOCAL, directory=str(place)), place).items():
-        (place / name).write_text(text)
+    write_job(plan_of(place, spec, LOCAL, directory=str(place)), place)
+    for name, (usual, short) in {
+        "processes": ("_dlrun_grace=10 ", "_dlrun_grace=4 "),
+        "rank": ("waited < 60", "waited < 5"),
+    }.items():
+        part = place / "lib" / f"{name}.sh"
+        assert usual in part.read_text()
+        if short_grace:
+            part.write_text(part.read_text().replace(usual, short))
     environment = {"PATH": os.environ["PATH"], "XDG_RUNTIME_DIR": str(place)}
     return subprocess.run(
         ["bash", "job.sh"],
@@ -180,14 +178,12 @@ def run_job(place, spec: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-@pytest.mark.parametrize("framework", ["torch", "mxnet"])
-def test_the_graces_of_a_dead_job_add_up_to_less_than_15_seconds(framework, tmp_path):
-    """How long a job may live after a process has died is what its scripts wait; no clock is needed to hold that."""
-    made = scripts_of(plan_of(tmp_path, f"framework: {framework}\nresources: {{nodes: 2}}", SSH))
-    job, rank = made["job.sh"], made["rank.sh"]
-    ticks = int(re.search(r"\+\+failing > (\d+)\)\); then give_up", job)[1]) + 1
+def test_the_graces_of_a_dead_job_add_up_to_less_than_15_seconds():
+    """How long a job may live after a process has died is what its library waits; no clock is needed to hold that."""
+    job, rank, processes = ((LIBRARY / f"{name}.sh").read_text() for name in ("job", "rank", "processes"))
+    ticks = int(re.search(r"\+\+_dlrun_failing > (\d+)\)\); then\s+_dlrun_give_up", job)[1]) + 1
     assert "\n  sleep 1 &\n" in job  # a tick
-    grace = int(re.search(r"^grace=(\d+) ", job, re.MULTILINE)[1])
+    grace = int(re.search(r"^_dlrun_grace=(\d+) ", processes, re.MULTILINE)[1])
     assert ticks + grace < 15
     asked = int(re.search(r"waited < (\d+); waited\+\+\)\); do[^\n]*\n +kill -0", rank)[1]) / 10
     swept = int(re.search(r"tries < (\d+); tries", rank)[1]) / 10
@@ -216,24 +212,7 @@ def test_services_that_do_not_listen_are_killed_and_the_exit_code_is_the_trainin
         f'trap "" TERM; touch up; while :; do sleep {long}; done'
     )
     spec = "framework: tensorflow\ntensorflow: {strategy: parameter_server}\nresources: {ranks_per_node: 1}\n"
-    plan = plan_of(tmp_path, f"{spec}command: [bash, -c, '{act}']", LOCAL, directory=str(tmp_path))
-    made = scripts_of(plan, tmp_path)
-    for script, usual, short in (
-        ("job.sh", "grace=10 ", "grace=4 "),
-        ("rank.sh", "waited < 60", "waited < 5"),
-    ):
-        assert usual in made[script]
-        (tmp_path / script).write_text(made[script].replace(usual, short))
-    environment = {"PATH": os.environ["PATH"], "XDG_RUNTIME_DIR": str(tmp_path)}
-    done = subprocess.run(
-        ["bash", "job.sh"],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
+    done = run_job(tmp_path, f"{spec}command: [bash, -c, '{act}']", short_grace=True)
     assert done.returncode == code, done.stdout
     left = subprocess.run(["pgrep", "-f", f"sleep {long}"], capture_output=True, text=True, check=False)
     assert left.stdout == ""
@@ -271,3 +250,40 @@ def test_a_service_that_fails_while_another_comes_up_ends_the_job(tmp_path):
     assert done.returncode == 6, done.stdout
     assert "worker did not come up" in done.stdout
     assert "first failure: master 0" in done.stdout
+
+
+@pytest.mark.parametrize("runtime", ["/no/such/directory", "relative"])
+def test_a_runtime_directory_that_is_not_here_or_not_ours_is_not_used(tmp_path, runtime):
+    """Schedulers hand `XDG_RUNTIME_DIR` on to nodes where it does not exist."""
+    with listener() as port:
+        pass
+    done = take_ports(tmp_path, first=port, last=port, runtime=runtime)
+    assert (done.returncode, done.stdout) == (0, f"took {port}\n"), done.stderr
+    lock = Path(f"/tmp/dlrun-ports-{os.getuid()}/{port}")
+    assert lock.exists()
+    lock.unlink()
+
+
+@pytest.mark.parametrize("squatted", ["owned by another", "a link", "a file"])
+def test_where_somebody_has_taken_the_name_of_the_locks_ports_go_on_without(tmp_path, squatted):
+    runtime = tmp_path / "runtime"
+    runtime.mkdir(mode=0o700)
+    place = runtime / f"dlrun-ports-{os.getuid()}"
+    if squatted == "owned by another":
+        place.mkdir()
+        if os.getuid():
+            pytest.skip("only root can make a directory of somebody else's")
+        os.chown(place, 65534, 65534)
+    elif squatted == "a link":
+        (tmp_path / "elsewhere").mkdir()
+        place.symlink_to(tmp_path / "elsewhere")
+    else:
+        place.write_text("")
+    with listener() as port:
+        pass
+    done = take_ports(tmp_path, first=port, last=port, runtime=str(runtime))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == (
+        f"{place} is not a directory of this user's: ports are taken without locks against other jobs\ntook {port}\n"
+    )
+    assert not list(tmp_path.glob("elsewhere/*"))

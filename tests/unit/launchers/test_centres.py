@@ -18,8 +18,8 @@ def words(name, *, arguments=(), **step):
 
 
 def test_pals_says_the_whole_layout():
-    assert words("pals") == 'mpiexec -n 8 --ppn 4 --hostfile "$run_dir"/hosts --cpu-bind none'
-    assert '"$run_dir"/hosts-first' in words("pals", first_only=True, count=4, nodes=1)
+    assert words("pals") == 'mpiexec -n 8 --ppn 4 --hostfile "$DLRUN_HOSTS" --cpu-bind none'
+    assert '"$DLRUN_HOSTS"-first' in words("pals", first_only=True, count=4, nodes=1)
     bound = words("pals", bound=True, cores=4, cpus=8, arguments=("--pmi=pmix",))
     assert bound.endswith("--cpu-bind depth --depth 8 --pmi=pmix")
 

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 
-from tests.making import LOCAL, plan_of, scripts_of
+from tests.making import LOCAL, plan_of, write_job
 
 TOOLS = "bash date grep mkdir mv rm sleep taskset"
 """All that a job which goes well runs."""
@@ -20,8 +20,7 @@ def test_a_job_starts_no_more_than_it_must(tmp_path):
         (tools / tool).write_text(f'#!/bin/bash\necho {tool} >>{notes}\nexec {shutil.which(tool)} "$@"\n')
         (tools / tool).chmod(0o755)
     spec = f"framework: torch\ncommand: [/bin/bash, -c, 'echo TRAINING >>{notes}']\nresources: {{ranks_per_node: 1}}"
-    for name, text in scripts_of(plan_of(tmp_path, spec, LOCAL, directory=str(tmp_path)), tmp_path).items():
-        (tmp_path / name).write_text(text)
+    write_job(plan_of(tmp_path, spec, LOCAL, directory=str(tmp_path)), tmp_path)
     environment = {"PATH": str(tools), "XDG_RUNTIME_DIR": str(tmp_path), "USER": "nobody"}
     done = subprocess.run(
         ["/bin/bash", "job.sh"],

@@ -73,6 +73,9 @@ LIMITED = (
 FAULTS = [
     Case("DLR062", "environment: {variables: {FI_MR_CACHE_MONITOR: memhooks}}\nresources: {gpus_per_node: 1}", "memhooks",
          "which is refused", "use userfaultfd", FABRIC),
+    Case("DLR098", "environment: {variables: {UID: '7'}}", "'7'", "`UID` cannot be set: bash gives it a value of its own",
+         "use another name", BARE),
+    Case("DLR098", "secrets: {DLRUN_X: {env: X}}", None, "names that begin with `DLRUN_`", "use another name", BARE),
     Case("DLR069", "environment: {drop: [RANK]}", "[RANK]", "`RANK` cannot be left unset", "take it out", BARE),
     Case("DLR063", "environment: {variables: {FI_CXI_RDZV_PROTO: alt_read}}", "alt_read",
          "stands or falls with the option `disable_rdzv_get`", "options: {network: disable_rdzv_get}", FABRIC),

@@ -83,14 +83,14 @@ def test_spare_nodes_are_asked_for_and_not_used(tmp_path):
     assert plan.cost.node_hours == 6
     job = scripts_of(plan)["job.sh"]
     assert "srun --nodes=4 --ntasks=8" in job
-    assert '--nodelist="$chosen_hosts"' in job
+    assert '--nodelist="$DLRUN_CHOSEN_HOSTS"' in job
     assert "site there has no checks of its own" in job
 
 
 def test_without_spare_nodes_nothing_is_checked(tmp_path):
     plan = plan_of(tmp_path, "resources: {nodes: 4}", HERE % ("slurm", "srun"))
     assert plan.node_checks is None
-    assert not any("check_node" in text for text in scripts_of(plan).values())
+    assert not any("dlrun_choose_nodes" in text for text in scripts_of(plan).values())
 
 
 def test_pbs_is_asked_for_the_spare_nodes_too(tmp_path):

@@ -8,7 +8,7 @@ import pytest
 
 from dlrun.effects.diagnosis.evidence import notes
 from dlrun.node.checks.node_checks import SKEW
-from tests.unit.render.test_following import BY_SSH, function, run
+from tests.library import LIBRARY, call
 
 HOUR = 3600.0
 
@@ -23,8 +23,7 @@ def note(place, rank: int, when: int, late: float | None = None) -> None:
 
 def failed_first(place) -> tuple[int, list[int]]:
     """The rank that the job's script names, then the order in which `dlrun why` has them."""
-    lines = (*(function(BY_SSH, name) for name in ("some_failed", "failed_first")), "failed_first")
-    said = run(place, "set -euo pipefail\n" + "\n".join(lines)).split()
+    said = call(place, "_dlrun_failed_first").stdout.split()
     assert said[4:] == [str(int(said[2]) + 3), "lost", "it"]
     return int(said[2]), [one.rank for one in notes(place)]
 
@@ -71,4 +70,4 @@ def test_where_nobody_knows_when_it_was_launched_the_future_is_now(place):
 
 
 def test_both_allow_clocks_the_same(place):
-    assert f"{int(SKEW * 1e9)}" in function(BY_SSH, "failed_first")
+    assert f"{int(SKEW * 1e9)}" in (LIBRARY / "failures.sh").read_text()

@@ -16,6 +16,7 @@ from dlrun.model.units import Bytes, Duration
 from dlrun.schedulers import openpbs
 from dlrun.schedulers.pbs_directives import quote
 from tests.fakebin import CAPTURED
+from tests.library import call
 from tests.unit.schedulers.making import faults, lines, request, site
 
 COMMON = ["-N train", "-S /bin/bash", "-o logs/job.log", "-j oe", "-k doe", "-r n"]
@@ -314,6 +315,9 @@ def test_identity_inside_a_job(tmp_path):
     assert found.stdout == "c2\nc1\n"
 
 
+BY_QSTAT = f'dlrun_use pbs; PBS_JOBID=12.pbsctl PBS_EXEC={{}}; printf %s "{openpbs.RESTARTS.code}"'
+
+
 @pytest.mark.parametrize(
     ("printed", "restarts"), [("run_count = 3", "2"), ("run_count = 1", "0"), ("x = 9", "0")]
 )
@@ -322,8 +326,8 @@ def test_restarts_are_asked_of_qstat(tmp_path, printed, restarts):
     qstat.parent.mkdir()
     qstat.write_text(f'#!/bin/sh\n[ "$2" = 12.pbsctl ] || exit 1\necho "Job Id: $2"\necho "    {printed}"\n')
     qstat.chmod(0o755)
-    assert shell(openpbs.RESTARTS.code, PBS_JOBID="12.pbsctl", PBS_EXEC=str(tmp_path)) == restarts
+    assert call(tmp_path, BY_QSTAT.format(tmp_path)).stdout == restarts
 
 
 def test_restarts_without_a_qstat(tmp_path):
-    assert shell(openpbs.RESTARTS.code, PBS_JOBID="12.pbsctl", PBS_EXEC=str(tmp_path)) == "0"
+    assert call(tmp_path, BY_QSTAT.format(tmp_path)).stdout == "0"

@@ -11,7 +11,7 @@
 #SBATCH --time=00:20:00
 #SBATCH --hint=nomultithread
 #SBATCH --distribution=block:block
-DLRUN_MASTER_ADDR="$first_host"
+export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST"
 export OMP_NUM_THREADS=1
 export PYTHONUNBUFFERED=1
-srun --nodes=4 --ntasks=512 --ntasks-per-node=128 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
+dlrun_launch srun --nodes=4 --ntasks=512 --ntasks-per-node=128 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank

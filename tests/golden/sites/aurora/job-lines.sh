@@ -11,11 +11,11 @@
 #PBS -l walltime=00:30:00
 #PBS -l filesystems=home:flare
 module load frameworks
-DLRUN_MASTER_ADDR="$first_host.hsn.cm.aurora.alcf.anl.gov"
+export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST.hsn.cm.aurora.alcf.anl.gov"
 export OMP_NUM_THREADS=8
 export PYTHONUNBUFFERED=1
 export CCL_PROCESS_LAUNCHER=pmix
 export CCL_ATL_TRANSPORT=mpi
 export CCL_KVS_MODE=mpi
 export FI_MR_CACHE_MONITOR=userfaultfd
-mpiexec -n 24 --ppn 12 --hostfile "$run_dir"/hosts --cpu-bind none --pmi=pmix --envall bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
+dlrun_launch mpiexec -n 24 --ppn 12 --hostfile "$DLRUN_HOSTS" --cpu-bind none --pmi=pmix --envall bash "$DLRUN_JOB_DIR/rank.sh" rank

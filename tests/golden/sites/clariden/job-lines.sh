@@ -9,7 +9,7 @@
 #SBATCH -A g000
 #SBATCH --partition=normal
 #SBATCH --time=00:30:00
-DLRUN_MASTER_ADDR="$first_host"
+export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST"
 export OMP_NUM_THREADS=72
 export PYTHONUNBUFFERED=1
 export NCCL_DEBUG=WARN
@@ -23,4 +23,4 @@ export FI_CXI_RX_MATCH_MODE=software
 export MPICH_GPU_SUPPORT_ENABLED=0
 export NCCL_NET='AWS Libfabric'
 export NCCL_PROTO='^LL128'
-srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
+dlrun_launch srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank

@@ -6,9 +6,9 @@
 #SBATCH --ntasks-per-node=2
 #SBATCH --cpus-per-task=20
 #SBATCH --time=01:00:00
-DLRUN_MASTER_ADDR="$first_host"
+export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST"
 export OMP_NUM_THREADS=18
 export PYTHONUNBUFFERED=1
 export I_MPI_PIN=0
 export I_MPI_JOB_RESPECT_PROCESS_PLACEMENT=0
-mpiexec.hydra -f "$run_dir"/hosts -ppn 2 -n 4 bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
+dlrun_launch mpiexec.hydra -f "$DLRUN_HOSTS" -ppn 2 -n 4 bash "$DLRUN_JOB_DIR/rank.sh" rank

@@ -7,8 +7,8 @@
 #SBATCH --cpus-per-task=16
 #SBATCH --gpus-per-node=8
 #SBATCH --time=01:00:00
-DLRUN_MASTER_ADDR="$first_host"
+export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST"
 export OMP_NUM_THREADS=16
 export PYTHONUNBUFFERED=1
 export NCCL_DEBUG=WARN
-srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
+dlrun_launch srun --nodes=2 --ntasks=16 --ntasks-per-node=8 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank

@@ -6,8 +6,8 @@
 #SBATCH --ntasks-per-node=56
 #SBATCH --partition=normal
 #SBATCH --time=01:30:00
-DLRUN_MASTER_ADDR="$first_host"
+export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST"
 export OMP_NUM_THREADS=1
 export PYTHONUNBUFFERED=1
 export I_MPI_PIN=0
-ibrun -n 224 -o 0 bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
+dlrun_launch ibrun -n 224 -o 0 bash "$DLRUN_JOB_DIR/rank.sh" rank

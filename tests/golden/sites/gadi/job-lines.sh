@@ -13,7 +13,7 @@
 #PBS -l wd
 #PBS -l storage=gdata/ab12+scratch/ab12
 #PBS -l jobfs=200GB
-DLRUN_MASTER_ADDR="$first_host"
+export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST"
 export PYTHONUNBUFFERED=1
 export NCCL_DEBUG=WARN
-forward_names mpirun -np 8 --hostfile "$run_dir"/hostfile --map-by ppr:4:node --bind-to none bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
+dlrun_launch dlrun_openmpi 4 mpirun -np 8 --hostfile "$DLRUN_HOSTS"-x4 --map-by ppr:4:node --bind-to none bash "$DLRUN_JOB_DIR/rank.sh" rank

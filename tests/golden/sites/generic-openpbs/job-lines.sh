@@ -7,6 +7,6 @@
 #PBS -l select=2:ncpus=1:mpiprocs=1:mem=10gb
 #PBS -l place=scatter
 #PBS -l walltime=01:00:00
-DLRUN_MASTER_ADDR="$first_host"
+export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST"
 export PYTHONUNBUFFERED=1
-start_ssh "$run_dir"/hosts 1 2 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
+dlrun_launch dlrun_ssh "$DLRUN_HOSTS" 1 2 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" rank

@@ -9,11 +9,11 @@
 #SBATCH --account=training
 #SBATCH --partition=booster
 #SBATCH --time=00:30:00
-DLRUN_MASTER_ADDR="${first_host}i"
+export DLRUN_MASTER_ADDR="${DLRUN_FIRST_HOST}i"
 export OMP_NUM_THREADS=12
 export PYTHONUNBUFFERED=1
 export NCCL_DEBUG=WARN
 export NCCL_SOCKET_IFNAME='=ib0'
 export NCCL_IB_TIMEOUT=22
 export UCX_RC_TIMEOUT=4s
-srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
+dlrun_launch srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank

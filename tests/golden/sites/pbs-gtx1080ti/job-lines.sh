@@ -7,6 +7,6 @@
 #PBS -l select=2:mpiprocs=4:ngpus=4
 #PBS -l place=scatter
 #PBS -l walltime=01:00:00
-DLRUN_MASTER_ADDR="$first_host"
+export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST"
 export PYTHONUNBUFFERED=1
-start_ssh "$run_dir"/hosts 4 8 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
+dlrun_launch dlrun_ssh "$DLRUN_HOSTS" 4 8 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" rank

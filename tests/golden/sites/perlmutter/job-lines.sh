@@ -11,7 +11,7 @@
 #SBATCH --constraint=gpu
 #SBATCH --time=00:30:00
 #SBATCH --exclusive
-DLRUN_MASTER_ADDR="$first_host"
+export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST"
 export OMP_NUM_THREADS=16
 export PYTHONUNBUFFERED=1
 export NCCL_DEBUG=WARN
@@ -25,4 +25,4 @@ export FI_CXI_DEFAULT_TX_SIZE=2048
 export FI_CXI_RX_MATCH_MODE=hybrid
 export MPICH_GPU_SUPPORT_ENABLED=0
 export MPICH_OFI_NIC_POLICY=GPU
-srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --gpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
+dlrun_launch srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --gpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank

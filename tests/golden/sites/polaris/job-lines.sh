@@ -10,7 +10,7 @@
 #PBS -A alcf_training
 #PBS -l walltime=00:30:00
 #PBS -l filesystems=home:eagle
-DLRUN_MASTER_ADDR="$first_host"
+export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST"
 export OMP_NUM_THREADS=8
 export PYTHONUNBUFFERED=1
 export NCCL_DEBUG=WARN
@@ -25,4 +25,4 @@ export MPICH_GPU_SUPPORT_ENABLED=0
 export NCCL_NET='AWS Libfabric'
 export NCCL_COLLNET_ENABLE=1
 export TMPDIR=/tmp
-mpiexec -n 40 --ppn 4 --hostfile "$run_dir"/hosts --cpu-bind none bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
+dlrun_launch mpiexec -n 40 --ppn 4 --hostfile "$DLRUN_HOSTS" --cpu-bind none bash "$DLRUN_JOB_DIR/rank.sh" rank

@@ -82,4 +82,4 @@ def test_a_thousand_points(tmp_path):
     plan = plan_of(tmp_path, spec)
     assert len(plan.points) == 1000
     assert [d.text for d in plan.directives if "array" in d.text] == ["--array=0-999"]
-    assert "999) command=(./train 499 y)" in scripts_of(plan)["rank.sh"]
+    assert "999) dlrun_run ./train 499 y ;;" in scripts_of(plan)["rank.sh"]

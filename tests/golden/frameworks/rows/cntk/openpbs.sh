@@ -1,14 +1,8 @@
-take_ports 1
+dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
 export OMP_NUM_THREADS=48 # 48 cores / 1 rank [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
-export DLRUN_LAUNCHED # when, in ns by this node's clock, so that after a failure those of others can be put right
 # 2 × rank, 1 on each node
-DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
-forward_names mpirun -np 2 --hostfile "$run_dir"/hostfile --map-by ppr:1:node --bind-to none bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
+dlrun_launch dlrun_openmpi 1 mpirun -np 2 --hostfile "$DLRUN_HOSTS"-x1 --map-by ppr:1:node --bind-to none bash \
+  "$DLRUN_JOB_DIR/rank.sh" rank
 
-command=()
-case $role in
-rank)
-  command=(python examples/cntk/train.py --steps 60)
-  ;;
-esac
+dlrun_run python examples/cntk/train.py --steps 60

@@ -1,16 +1,9 @@
-take_ports 1
+dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
 export OMP_NUM_THREADS=48 # 48 cores / 1 rank [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
-export DLRUN_LAUNCHED # when, in ns by this node's clock, so that after a failure those of others can be put right
 # 2 × agent, 1 on each node
-DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
-start_ssh "$run_dir"/hosts 1 2 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" agent </dev/null &
+dlrun_launch dlrun_ssh "$DLRUN_HOSTS" 1 2 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" agent
 
-command=()
-case $role in
-agent)
-  export GLOO_SOCKET_IFNAME=eth0 # Gloo talks over the site's fabric, not the interface that the host name happens to mean [PyTorch documentation, torch.distributed]
-  export DS_ACCELERATOR=cpu # there are no GPUs [DeepSpeed, accelerator/real_accelerator.py]
-  command=(python -m deepspeed.launcher.runner --hostfile "$(hostfile 1 2)" --no_ssh --node_rank "$DLRUN_NODE_RANK" --master_addr "$DLRUN_MASTER_ADDR" --master_port "$DLRUN_MASTER_PORT" --no_local_rank examples/deepspeed/train.py --steps 60)
-  ;;
-esac
+export GLOO_SOCKET_IFNAME=eth0 # Gloo talks over the site's fabric, not the interface that the host name happens to mean [PyTorch documentation, torch.distributed]
+export DS_ACCELERATOR=cpu # there are no GPUs [DeepSpeed, accelerator/real_accelerator.py]
+dlrun_run python -m deepspeed.launcher.runner --hostfile "$(dlrun_hostfile 1 2)" --no_ssh --node_rank "$DLRUN_NODE_RANK" --master_addr "$DLRUN_MASTER_ADDR" --master_port "$DLRUN_MASTER_PORT" --no_local_rank examples/deepspeed/train.py --steps 60

@@ -1,22 +1,21 @@
-DLRUN_MASTER_IP=$(numeric "$DLRUN_MASTER_ADDR") # for those that take no name
-take_ports 2
+dlrun_take_ports 20000 29999 2 # from, to, how many: DLRUN_MASTER_PORT is the first
+DLRUN_MASTER_IP=$(dlrun_numeric "$DLRUN_MASTER_ADDR")
 export OMP_NUM_THREADS=8 # 8 cores / 1 rank [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
-export DLRUN_LAUNCHED # when, in ns by this node's clock, so that after a failure those of others can be put right
 # 1 × node, 1 on each node
-DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
-start_local 1 bash "$DLRUN_JOB_DIR/rank.sh" node </dev/null &
+dlrun_service dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" node
+until (exec 3<>"/dev/tcp/$DLRUN_MASTER_ADDR/$DLRUN_MASTER_PORT" && printf 'GET /3/Cloud HTTP/1.0\r\n\r\n' >&3 && grep -Eq '"cloud_size":1,.*"consensus":true' <&3) 2>/dev/null; do dlrun_still_waiting node; done
 # 1 × driver, 1 on the first node
-DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
-start_local 1 bash "$DLRUN_JOB_DIR/rank.sh" driver </dev/null &
+dlrun_launch dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" driver
 
-command=()
-case $role in
+DLRUN_OWN_ADDRESS=$(dlrun_numeric "127.0.0.1")
+export DLRUN_OWN_ADDRESS # under which other nodes reach this one
+case $1 in
 node)
-  command=(java -Xmx1024m -jar "$(python3 -c 'import importlib.util as u, sys; print(u.find_spec(sys.argv[1]).submodule_search_locations[0])' h2o)"/backend/bin/h2o.jar -name dlrun-"$DLRUN_RUN_ID" -flatfile "$(endpoints 0 1 1 | tr , '\n' >"$DLRUN_RUN_DIR/flatfile-$DLRUN_RANK"; printf %s "$DLRUN_RUN_DIR/flatfile-$DLRUN_RANK")" -ip "$(own_address)" -port "$DLRUN_MASTER_PORT" -nthreads "$(env -u OMP_NUM_THREADS nproc)" -ice_root "${TMPDIR:-/tmp}/h2o-$UID-$DLRUN_MASTER_PORT")
+  dlrun_run java -Xmx1024m -jar "$(python3 -c 'import importlib.util as u, sys; print(u.find_spec(sys.argv[1]).submodule_search_locations[0])' h2o)"/backend/bin/h2o.jar -name dlrun-"$DLRUN_RUN_ID" -flatfile "$(dlrun_endpoints 0 1 1 | tr , '\n' >"$DLRUN_RUN_DIR/flatfile-$DLRUN_RANK"; printf %s "$DLRUN_RUN_DIR/flatfile-$DLRUN_RANK")" -ip "$DLRUN_OWN_ADDRESS" -port "$DLRUN_MASTER_PORT" -nthreads "$(env -u OMP_NUM_THREADS nproc)" -ice_root "${TMPDIR:-/tmp}/h2o-$UID-$DLRUN_MASTER_PORT"
   ;;
 driver)
   export H2O_URL=http://"$DLRUN_MASTER_IP":"$DLRUN_MASTER_PORT" # the first node of the cloud, for h2o.connect(url=) [H2O documentation, Starting H2O]
-  command=(python examples/h2o/train.py --steps 10)
+  dlrun_run python examples/h2o/train.py --steps 10
   ;;
 esac

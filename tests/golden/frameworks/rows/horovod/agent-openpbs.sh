@@ -1,19 +1,17 @@
-take_ports 1
+dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
 export OMP_NUM_THREADS=48 # 48 cores / 1 rank [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
-export DLRUN_LAUNCHED # when, in ns by this node's clock, so that after a failure those of others can be put right
+dlrun_write_environment # for the ranks that rank's agent starts
 # 1 × agent, 1 on the first node
-DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
-start_ssh "$run_dir"/hosts-first 1 1 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" agent </dev/null &
+dlrun_launch dlrun_ssh "$DLRUN_HOSTS"-first 1 1 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" agent
 
-command=()
-case $role in
+case $1 in
 rank)
   export HOROVOD_CONTROLLER=gloo # ranks are started by horovodrun [Horovod documentation, Environment variables]
   export HOROVOD_CPU_OPERATIONS=gloo # sums in host memory go the way the ranks met [Horovod documentation, Environment variables]
-  command=(python examples/horovod/train.py --steps 60)
+  dlrun_run python examples/horovod/train.py --steps 60
   ;;
 agent)
-  command=(bare horovodrun -np 2 --hostfile "$(hostfile 1 2)" --gloo --disable-cache --network-interfaces eth0 bash "$DLRUN_JOB_DIR"/rank.sh rank)
+  dlrun_run dlrun_bare horovodrun -np 2 --hostfile "$(dlrun_hostfile 1 2)" --gloo --disable-cache --network-interfaces eth0 bash "$DLRUN_JOB_DIR"/rank.sh rank
   ;;
 esac

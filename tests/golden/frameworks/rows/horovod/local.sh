@@ -1,18 +1,15 @@
-take_ports 1
+dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
 export OMP_NUM_THREADS=8 # 8 cores / 1 rank [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
-export DLRUN_LAUNCHED # when, in ns by this node's clock, so that after a failure those of others can be put right
 # 1 × rendezvous, 1 on the first node
-DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
-start_local 1 bash "$DLRUN_JOB_DIR/rank.sh" rendezvous </dev/null &
+dlrun_service dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" rendezvous
+until (exec 3<>"/dev/tcp/$DLRUN_MASTER_ADDR/$DLRUN_MASTER_PORT") 2>/dev/null; do dlrun_still_waiting rendezvous; done
 # 1 × rank, 1 on each node
-DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
-start_local 1 bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
+dlrun_launch dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" rank
 
-command=()
-case $role in
+case $1 in
 rendezvous)
-  command=(python3 "$DLRUN_JOB_DIR"/hvd_rendezvous.py "$DLRUN_MASTER_PORT" 1 1)
+  dlrun_run python3 "$DLRUN_JOB_DIR"/hvd_rendezvous.py "$DLRUN_MASTER_PORT" 1 1
   ;;
 rank)
   export HOROVOD_CONTROLLER=gloo # ranks are started by local [Horovod documentation, Environment variables]
@@ -27,6 +24,6 @@ rank)
   export HOROVOD_CROSS_RANK="$DLRUN_NODE_RANK" # place among the ranks of this local rank [Horovod 0.28, horovod/common/gloo/gloo_context.h]
   export HOROVOD_CROSS_SIZE
   HOROVOD_CROSS_SIZE="$(( (1 - DLRUN_LOCAL_RANK + 0) / 1 ))" # ranks with this local rank [Horovod 0.28, horovod/common/gloo/gloo_context.h]
-  command=(python examples/horovod/train.py --steps 60)
+  dlrun_run python examples/horovod/train.py --steps 60
   ;;
 esac

@@ -1,18 +1,17 @@
-take_ports 1
+dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
 export OMP_NUM_THREADS=48 # 48 cores / 1 rank [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
-export DLRUN_LAUNCHED # when, in ns by this node's clock, so that after a failure those of others can be put right
 # 1 × rendezvous, 1 on the first node
-DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
-srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --overlap --nodelist="$first_host" bash "$DLRUN_JOB_DIR/rank.sh" rendezvous </dev/null &
+dlrun_service srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
+  --cpu-bind=none --overlap --nodelist="$DLRUN_FIRST_HOST" bash "$DLRUN_JOB_DIR/rank.sh" rendezvous
+until (exec 3<>"/dev/tcp/$DLRUN_MASTER_ADDR/$DLRUN_MASTER_PORT") 2>/dev/null; do dlrun_still_waiting rendezvous; done
 # 2 × rank, 1 on each node
-DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
-srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --overlap bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
+dlrun_launch srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
+  --cpu-bind=none --overlap bash "$DLRUN_JOB_DIR/rank.sh" rank
 
-command=()
-case $role in
+case $1 in
 rendezvous)
-  command=(python3 "$DLRUN_JOB_DIR"/hvd_rendezvous.py "$DLRUN_MASTER_PORT" 2 1)
+  dlrun_run python3 "$DLRUN_JOB_DIR"/hvd_rendezvous.py "$DLRUN_MASTER_PORT" 2 1
   ;;
 rank)
   export HOROVOD_CONTROLLER=gloo # ranks are started by srun [Horovod documentation, Environment variables]
@@ -28,6 +27,6 @@ rank)
   export HOROVOD_CROSS_SIZE
   HOROVOD_CROSS_SIZE="$(( (2 - DLRUN_LOCAL_RANK + 0) / 1 ))" # ranks with this local rank [Horovod 0.28, horovod/common/gloo/gloo_context.h]
   export HOROVOD_GLOO_IFACE=ib0 # the site's fabric [Horovod 0.28, horovod/common/gloo/gloo_context.h]
-  command=(python examples/horovod/train.py --steps 60)
+  dlrun_run python examples/horovod/train.py --steps 60
   ;;
 esac

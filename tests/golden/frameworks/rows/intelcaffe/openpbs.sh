@@ -1,28 +1,21 @@
-take_ports 1
+dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
 export OMP_NUM_THREADS=22 # 48 cores / 2 ranks, 2 kept for communication and loading [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
 export I_MPI_PIN=0 # ranks start unbound; rank.sh binds them [Intel MPI Library Developer Reference]
 export I_MPI_JOB_RESPECT_PROCESS_PLACEMENT=0 # -ppn counts, whatever the scheduler's own layout [Intel MPI Library Developer Reference]
 export MLSL_ROOT=/opt/intel/mlsl # set by the spec, spec.yaml:13:26
-export DLRUN_LAUNCHED # when, in ns by this node's clock, so that after a failure those of others can be put right
 # 4 × rank, 2 on each node
-DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
-mpiexec.hydra -f "$run_dir"/hosts -ppn 2 -n 4 bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
+dlrun_launch mpiexec.hydra -f "$DLRUN_HOSTS" -ppn 2 -n 4 bash "$DLRUN_JOB_DIR/rank.sh" rank
 
-command=()
-case $role in
-rank)
-  export MLSL_NUM_SERVERS=2 # one for each communication core of the rank [Intel MLSL, src/comm_ep.cpp]
-  export MLSL_LOG_LEVEL=1 # errors and warnings [Intel MLSL, src/comm_ep.cpp]
-  export MLSL_SERVER_AFFINITY=23,22,47,46 # the communication cores of all ranks of a node [Intel MLSL, src/comm_ep.cpp]
-  export I_MPI_SPAWN=1 # servers are spawned, and Intel MPI from 2019 on allows that only if asked [Intel MLSL, src/comm_ep.cpp]
-  export KMP_HW_SUBSET=1t # one thread on each core [intel/caffe scripts/run_intelcaffe.sh]
-  export GLOG_minloglevel=0 # as the script starts it [intel/caffe scripts/run_intelcaffe.sh]
-  export KMP_AFFINITY=granularity=fine,compact,1,0 # ranks share the node: threads in order on the rank's own cores [intel/caffe scripts/run_intelcaffe.sh]
-  export INTERNAL_THREADS_PIN
-  INTERNAL_THREADS_PIN="$(set -- 22,23 46,47; shift "$DLRUN_LOCAL_RANK"; printf %s "$1")" # the last two hardware threads of the rank, of its own only [intel/caffe scripts/run_intelcaffe.sh]
-  export FI_PROVIDER=tcp # the site's fabric; before Intel MPI 2019 this was I_MPI_FABRICS=shm:tcp [Intel MPI Library Developer Reference]
-  export FI_TCP_IFACE=eth0 # the site's fabric; was I_MPI_TCP_NETMASK [Intel MPI Library Developer Reference]
-  command=(caffe train --solver solver.prototxt)
-  ;;
-esac
+export MLSL_NUM_SERVERS=2 # one for each communication core of the rank [Intel MLSL, src/comm_ep.cpp]
+export MLSL_LOG_LEVEL=1 # errors and warnings [Intel MLSL, src/comm_ep.cpp]
+export MLSL_SERVER_AFFINITY=23,22,47,46 # the communication cores of all ranks of a node [Intel MLSL, src/comm_ep.cpp]
+export I_MPI_SPAWN=1 # servers are spawned, and Intel MPI from 2019 on allows that only if asked [Intel MLSL, src/comm_ep.cpp]
+export KMP_HW_SUBSET=1t # one thread on each core [intel/caffe scripts/run_intelcaffe.sh]
+export GLOG_minloglevel=0 # as the script starts it [intel/caffe scripts/run_intelcaffe.sh]
+export KMP_AFFINITY=granularity=fine,compact,1,0 # ranks share the node: threads in order on the rank's own cores [intel/caffe scripts/run_intelcaffe.sh]
+export INTERNAL_THREADS_PIN
+INTERNAL_THREADS_PIN="$(set -- 22,23 46,47; shift "$DLRUN_LOCAL_RANK"; printf %s "$1")" # the last two hardware threads of the rank, of its own only [intel/caffe scripts/run_intelcaffe.sh]
+export FI_PROVIDER=tcp # the site's fabric; before Intel MPI 2019 this was I_MPI_FABRICS=shm:tcp [Intel MPI Library Developer Reference]
+export FI_TCP_IFACE=eth0 # the site's fabric; was I_MPI_TCP_NETMASK [Intel MPI Library Developer Reference]
+dlrun_run caffe train --solver solver.prototxt

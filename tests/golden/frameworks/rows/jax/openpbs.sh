@@ -1,16 +1,9 @@
-take_ports 1
+dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
 export OMP_NUM_THREADS=48 # 48 cores / 1 rank [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
-export DLRUN_LAUNCHED # when, in ns by this node's clock, so that after a failure those of others can be put right
 # 2 × rank, 1 on each node
-DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
-start_ssh "$run_dir"/hosts 1 2 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
+dlrun_launch dlrun_ssh "$DLRUN_HOSTS" 1 2 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" rank
 
-command=()
-case $role in
-rank)
-  export JAX_COORDINATOR_ADDRESS="$DLRUN_MASTER_ADDR":"$DLRUN_MASTER_PORT" # rank 0's node, by the site's address rule [JAX 0.10, jax/_src/distributed.py]
-  export JAX_CPU_COLLECTIVES_IMPLEMENTATION=gloo # collectives between hosts without GPUs [JAX 0.10, jax/_src/distributed.py]
-  command=(python examples/jax/train.py --rank "$DLRUN_RANK" --world 2 --steps 60)
-  ;;
-esac
+export JAX_COORDINATOR_ADDRESS="$DLRUN_MASTER_ADDR":"$DLRUN_MASTER_PORT" # rank 0's node, by the site's address rule [JAX 0.10, jax/_src/distributed.py]
+export JAX_CPU_COLLECTIVES_IMPLEMENTATION=gloo # collectives between hosts without GPUs [JAX 0.10, jax/_src/distributed.py]
+dlrun_run python examples/jax/train.py --rank "$DLRUN_RANK" --world 2 --steps 60

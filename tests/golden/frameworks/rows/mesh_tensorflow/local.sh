@@ -1,24 +1,20 @@
-take_ports 2
+dlrun_take_ports 20000 29999 2 # from, to, how many: DLRUN_MASTER_PORT is the first
 export OMP_NUM_THREADS=8 # 8 cores / 1 rank [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
-export DLRUN_LAUNCHED # when, in ns by this node's clock, so that after a failure those of others can be put right
 # 1 × server, 1 on each node
-DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
-start_local 1 bash "$DLRUN_JOB_DIR/rank.sh" server </dev/null &
+dlrun_service dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" server
 # 1 × driver, 1 on the first node
-DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
-start_local 1 bash "$DLRUN_JOB_DIR/rank.sh" driver </dev/null &
+dlrun_launch dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" driver
 
-command=()
-case $role in
+case $1 in
 server)
   export TF_CONFIG
-  TF_CONFIG='{"cluster": {"worker": ['"$(endpoints 0 1 1 '"')"'], "chief": ['"$(endpoints 1 1 1 '"')"']}, "task": {"type": "worker", "index": '"$DLRUN_RANK"'}}' # all tasks in order of rank, and which one this is [TensorFlow guide, Distributed training]
-  command=(python examples/mesh_tensorflow/train.py --steps 60)
+  TF_CONFIG='{"cluster": {"worker": ['"$(dlrun_endpoints 0 1 1 '"')"'], "chief": ['"$(dlrun_endpoints 1 1 1 '"')"']}, "task": {"type": "worker", "index": '"$DLRUN_RANK"'}}' # all tasks in order of rank, and which one this is [TensorFlow guide, Distributed training]
+  dlrun_run python examples/mesh_tensorflow/train.py --steps 60
   ;;
 driver)
   export TF_CONFIG
-  TF_CONFIG='{"cluster": {"worker": ['"$(endpoints 0 1 1 '"')"'], "chief": ['"$(endpoints 1 1 1 '"')"']}, "task": {"type": "chief", "index": '"$DLRUN_RANK"'}}' # all tasks in order of rank, and which one this is [TensorFlow guide, Distributed training]
-  command=(python examples/mesh_tensorflow/train.py --steps 60)
+  TF_CONFIG='{"cluster": {"worker": ['"$(dlrun_endpoints 0 1 1 '"')"'], "chief": ['"$(dlrun_endpoints 1 1 1 '"')"']}, "task": {"type": "chief", "index": '"$DLRUN_RANK"'}}' # all tasks in order of rank, and which one this is [TensorFlow guide, Distributed training]
+  dlrun_run python examples/mesh_tensorflow/train.py --steps 60
   ;;
 esac

@@ -1,24 +1,23 @@
-take_ports 2
+dlrun_take_ports 20000 29999 2 # from, to, how many: DLRUN_MASTER_PORT is the first
 export OMP_NUM_THREADS=48 # 48 cores / 1 rank [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
-export DLRUN_LAUNCHED # when, in ns by this node's clock, so that after a failure those of others can be put right
 # 2 × server, 1 on each node
-DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
-srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --overlap bash "$DLRUN_JOB_DIR/rank.sh" server </dev/null &
+dlrun_service srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
+  --cpu-bind=none --overlap bash "$DLRUN_JOB_DIR/rank.sh" server
 # 1 × driver, 1 on the first node
-DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
-srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --overlap --nodelist="$first_host" bash "$DLRUN_JOB_DIR/rank.sh" driver </dev/null &
+dlrun_launch srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
+  --cpu-bind=none --overlap --nodelist="$DLRUN_FIRST_HOST" bash "$DLRUN_JOB_DIR/rank.sh" driver
 
-command=()
-case $role in
+export DLRUN_SUFFIX=-ib # makes the name of a host that of its address on the fabric
+case $1 in
 server)
   export TF_CONFIG
-  TF_CONFIG='{"cluster": {"worker": ['"$(endpoints 0 1 2 '"')"'], "chief": ['"$(endpoints 1 1 1 '"')"']}, "task": {"type": "worker", "index": '"$DLRUN_RANK"'}}' # all tasks in order of rank, and which one this is [TensorFlow guide, Distributed training]
-  command=(python examples/mesh_tensorflow/train.py --steps 60)
+  TF_CONFIG='{"cluster": {"worker": ['"$(dlrun_endpoints 0 1 2 '"')"'], "chief": ['"$(dlrun_endpoints 1 1 1 '"')"']}, "task": {"type": "worker", "index": '"$DLRUN_RANK"'}}' # all tasks in order of rank, and which one this is [TensorFlow guide, Distributed training]
+  dlrun_run python examples/mesh_tensorflow/train.py --steps 60
   ;;
 driver)
   export TF_CONFIG
-  TF_CONFIG='{"cluster": {"worker": ['"$(endpoints 0 1 2 '"')"'], "chief": ['"$(endpoints 1 1 1 '"')"']}, "task": {"type": "chief", "index": '"$DLRUN_RANK"'}}' # all tasks in order of rank, and which one this is [TensorFlow guide, Distributed training]
-  command=(python examples/mesh_tensorflow/train.py --steps 60)
+  TF_CONFIG='{"cluster": {"worker": ['"$(dlrun_endpoints 0 1 2 '"')"'], "chief": ['"$(dlrun_endpoints 1 1 1 '"')"']}, "task": {"type": "chief", "index": '"$DLRUN_RANK"'}}' # all tasks in order of rank, and which one this is [TensorFlow guide, Distributed training]
+  dlrun_run python examples/mesh_tensorflow/train.py --steps 60
   ;;
 esac

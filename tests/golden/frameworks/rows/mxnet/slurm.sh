@@ -1,20 +1,18 @@
-DLRUN_MASTER_IP=$(numeric "$DLRUN_MASTER_ADDR") # for those that take no name
-take_ports 1
+dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
+DLRUN_MASTER_IP=$(dlrun_numeric "$DLRUN_MASTER_ADDR")
 export OMP_NUM_THREADS=48 # 48 cores / 1 rank [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
-export DLRUN_LAUNCHED # when, in ns by this node's clock, so that after a failure those of others can be put right
 # 1 × scheduler, 1 on the first node
-DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
-srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --overlap --nodelist="$first_host" bash "$DLRUN_JOB_DIR/rank.sh" scheduler </dev/null &
+dlrun_service_that_ends srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \
+  --export=ALL --cpu-bind=none --overlap --nodelist="$DLRUN_FIRST_HOST" bash "$DLRUN_JOB_DIR/rank.sh" scheduler
 # 2 × server, 1 on each node
-DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
-srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --overlap bash "$DLRUN_JOB_DIR/rank.sh" server </dev/null &
+dlrun_service_that_ends srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \
+  --export=ALL --cpu-bind=none --overlap bash "$DLRUN_JOB_DIR/rank.sh" server
 # 2 × worker, 1 on each node
-DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
-srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none --overlap bash "$DLRUN_JOB_DIR/rank.sh" worker </dev/null &
+dlrun_launch srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
+  --cpu-bind=none --overlap bash "$DLRUN_JOB_DIR/rank.sh" worker
 
-command=()
-case $role in
+case $1 in
 scheduler)
   export DMLC_PS_ROOT_URI="$DLRUN_MASTER_IP" # the scheduler's node, as an IP: ps-lite binds no names [MXNet documentation, Distributed training]
   export DMLC_PS_ROOT_PORT="$DLRUN_MASTER_PORT" # derived from the job id, found free there [MXNet documentation, Distributed training]
@@ -22,7 +20,7 @@ scheduler)
   export DMLC_NUM_WORKER=2 # one worker a rank [MXNet documentation, Distributed training]
   export DMLC_INTERFACE=ib0 # the site's fabric [MXNet documentation, Distributed training]
   export DMLC_ROLE=scheduler # what this process is for [MXNet documentation, Distributed training]
-  command=(python examples/mxnet/train.py --store dist_sync --steps 60)
+  dlrun_run python examples/mxnet/train.py --store dist_sync --steps 60
   ;;
 server)
   export DMLC_PS_ROOT_URI="$DLRUN_MASTER_IP" # the scheduler's node, as an IP: ps-lite binds no names [MXNet documentation, Distributed training]
@@ -31,7 +29,7 @@ server)
   export DMLC_NUM_WORKER=2 # one worker a rank [MXNet documentation, Distributed training]
   export DMLC_INTERFACE=ib0 # the site's fabric [MXNet documentation, Distributed training]
   export DMLC_ROLE=server # what this process is for [MXNet documentation, Distributed training]
-  command=(python examples/mxnet/train.py --store dist_sync --steps 60)
+  dlrun_run python examples/mxnet/train.py --store dist_sync --steps 60
   ;;
 worker)
   export DMLC_PS_ROOT_URI="$DLRUN_MASTER_IP" # the scheduler's node, as an IP: ps-lite binds no names [MXNet documentation, Distributed training]
@@ -40,6 +38,6 @@ worker)
   export DMLC_NUM_WORKER=2 # one worker a rank [MXNet documentation, Distributed training]
   export DMLC_INTERFACE=ib0 # the site's fabric [MXNet documentation, Distributed training]
   export DMLC_ROLE=worker # what this process is for [MXNet documentation, Distributed training]
-  command=(python examples/mxnet/train.py --store dist_sync --steps 60)
+  dlrun_run python examples/mxnet/train.py --store dist_sync --steps 60
   ;;
 esac

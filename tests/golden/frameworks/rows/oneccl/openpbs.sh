@@ -1,19 +1,12 @@
-take_ports 1
+dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
 export OMP_NUM_THREADS=23 # 48 cores / 2 ranks, 1 kept for communication and loading [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
 export I_MPI_PIN=0 # ranks start unbound; rank.sh binds them [Intel MPI Library Developer Reference]
 export I_MPI_JOB_RESPECT_PROCESS_PLACEMENT=0 # -ppn counts, whatever the scheduler's own layout [Intel MPI Library Developer Reference]
-export DLRUN_LAUNCHED # when, in ns by this node's clock, so that after a failure those of others can be put right
 # 4 × rank, 2 on each node
-DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
-mpiexec.hydra -f "$run_dir"/hosts -ppn 2 -n 4 bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
+dlrun_launch mpiexec.hydra -f "$DLRUN_HOSTS" -ppn 2 -n 4 bash "$DLRUN_JOB_DIR/rank.sh" rank
 
-command=()
-case $role in
-rank)
-  export CCL_ATL_TRANSPORT=mpi # the launcher is an MPI's [oneCCL documentation, Environment variables]
-  export CCL_WORKER_COUNT=1 # one for each communication core of the rank [oneCCL documentation, Environment variables]
-  export CCL_WORKER_AFFINITY=23,47 # the communication cores of all ranks of a node [oneCCL documentation, Environment variables]
-  command=(./program)
-  ;;
-esac
+export CCL_ATL_TRANSPORT=mpi # the launcher is an MPI's [oneCCL documentation, Environment variables]
+export CCL_WORKER_COUNT=1 # one for each communication core of the rank [oneCCL documentation, Environment variables]
+export CCL_WORKER_AFFINITY=23,47 # the communication cores of all ranks of a node [oneCCL documentation, Environment variables]
+dlrun_run ./program

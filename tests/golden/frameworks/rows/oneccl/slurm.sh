@@ -1,17 +1,11 @@
-take_ports 1
+dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
 export OMP_NUM_THREADS=23 # 48 cores / 2 ranks, 1 kept for communication and loading [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
-export DLRUN_LAUNCHED # when, in ns by this node's clock, so that after a failure those of others can be put right
 # 4 × rank, 2 on each node
-DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
-srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
+dlrun_launch srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --distribution=block --kill-on-bad-exit=1 --export=ALL \
+  --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank
 
-command=()
-case $role in
-rank)
-  export CCL_ATL_TRANSPORT=mpi # the launcher is an MPI's [oneCCL documentation, Environment variables]
-  export CCL_WORKER_COUNT=1 # one for each communication core of the rank [oneCCL documentation, Environment variables]
-  export CCL_WORKER_AFFINITY=23,47 # the communication cores of all ranks of a node [oneCCL documentation, Environment variables]
-  command=(./program)
-  ;;
-esac
+export CCL_ATL_TRANSPORT=mpi # the launcher is an MPI's [oneCCL documentation, Environment variables]
+export CCL_WORKER_COUNT=1 # one for each communication core of the rank [oneCCL documentation, Environment variables]
+export CCL_WORKER_AFFINITY=23,47 # the communication cores of all ranks of a node [oneCCL documentation, Environment variables]
+dlrun_run ./program

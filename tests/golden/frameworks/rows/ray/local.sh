@@ -1,27 +1,26 @@
-DLRUN_MASTER_IP=$(numeric "$DLRUN_MASTER_ADDR") # for those that take no name
-take_ports 1
+dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
+DLRUN_MASTER_IP=$(dlrun_numeric "$DLRUN_MASTER_ADDR")
 export OMP_NUM_THREADS=8 # 8 cores / 1 rank [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
-export DLRUN_LAUNCHED # when, in ns by this node's clock, so that after a failure those of others can be put right
 # 1 × node, 1 on each node
-DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
-start_local 1 bash "$DLRUN_JOB_DIR/rank.sh" node </dev/null &
+dlrun_service dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" node
+until [[ $(ray status --address="$DLRUN_MASTER_IP:$DLRUN_MASTER_PORT" 2>/dev/null | grep -c "^ *[0-9]* node_") -ge 1 ]]; do dlrun_still_waiting node; done
 # 1 × driver, 1 on the first node
-DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
-start_local 1 bash "$DLRUN_JOB_DIR/rank.sh" driver </dev/null &
+dlrun_launch dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" driver
 
-command=()
-case $role in
+DLRUN_OWN_ADDRESS=$(dlrun_numeric "127.0.0.1")
+export DLRUN_OWN_ADDRESS # under which other nodes reach this one
+case $1 in
 node)
   export RAY_NUM_REDIS_GET_RETRIES=120 # seconds that nodes wait for the head [Ray, _private/ray_constants.py]
   if ((DLRUN_RANK == 0)); then
-    command=(ray start --head --port="$DLRUN_MASTER_PORT" --temp-dir=/tmp/ray-"$UID-$DLRUN_MASTER_PORT" --include-dashboard=false --node-ip-address="$(own_address)" --num-cpus="$(env -u OMP_NUM_THREADS nproc)" --num-gpus=0 --disable-usage-stats --block)
+    dlrun_run ray start --head --port="$DLRUN_MASTER_PORT" --temp-dir=/tmp/ray-"$UID-$DLRUN_MASTER_PORT" --include-dashboard=false --node-ip-address="$DLRUN_OWN_ADDRESS" --num-cpus="$(env -u OMP_NUM_THREADS nproc)" --num-gpus=0 --disable-usage-stats --block
   else
-    command=(ray start --address="$DLRUN_MASTER_IP":"$DLRUN_MASTER_PORT" --node-ip-address="$(own_address)" --num-cpus="$(env -u OMP_NUM_THREADS nproc)" --num-gpus=0 --disable-usage-stats --block)
+    dlrun_run ray start --address="$DLRUN_MASTER_IP":"$DLRUN_MASTER_PORT" --node-ip-address="$DLRUN_OWN_ADDRESS" --num-cpus="$(env -u OMP_NUM_THREADS nproc)" --num-gpus=0 --disable-usage-stats --block
   fi
   ;;
 driver)
   export RAY_ADDRESS="$DLRUN_MASTER_IP":"$DLRUN_MASTER_PORT" # the head of this job's nodes [Ray documentation, Launching an on-premise cluster]
-  command=(python examples/ray/train.py --workers 1 --steps 60)
+  dlrun_run python examples/ray/train.py --workers 1 --steps 60
   ;;
 esac

@@ -1,34 +1,30 @@
-DLRUN_MASTER_IP=$(numeric "$DLRUN_MASTER_ADDR") # for those that take no name
-take_ports 3
+dlrun_take_ports 20000 29999 3 # from, to, how many: DLRUN_MASTER_PORT is the first
+DLRUN_MASTER_IP=$(dlrun_numeric "$DLRUN_MASTER_ADDR")
 export OMP_NUM_THREADS=8 # 8 cores / 1 rank [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
-export DLRUN_LAUNCHED # when, in ns by this node's clock, so that after a failure those of others can be put right
 # 1 × master, 1 on the first node
-DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
-start_local 1 bash "$DLRUN_JOB_DIR/rank.sh" master </dev/null &
+dlrun_service dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" master
+until (exec 3<>"/dev/tcp/$DLRUN_MASTER_ADDR/$DLRUN_MASTER_PORT") 2>/dev/null; do dlrun_still_waiting master; done
 # 1 × worker, 1 on each node
-DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
-start_local 1 bash "$DLRUN_JOB_DIR/rank.sh" worker </dev/null &
+dlrun_service dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" worker
+until (exec 3<>"/dev/tcp/$DLRUN_MASTER_ADDR/$((DLRUN_MASTER_PORT + 1))" && printf 'GET /json/ HTTP/1.0\r\n\r\n' >&3 && grep -Eq '"aliveworkers" *: *1\b' <&3) 2>/dev/null; do dlrun_still_waiting worker; done
 # 1 × driver, 1 on the first node
-DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
-start_local 1 bash "$DLRUN_JOB_DIR/rank.sh" driver </dev/null &
+dlrun_launch dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" driver
 
-command=()
-case $role in
+DLRUN_OWN_ADDRESS=$(dlrun_numeric "127.0.0.1")
+export DLRUN_OWN_ADDRESS # under which other nodes reach this one
+case $1 in
 master)
-  export SPARK_LOCAL_IP
-  SPARK_LOCAL_IP="$(own_address)" # this node, by the site's address rule [Spark documentation, Spark Standalone Mode]
+  export SPARK_LOCAL_IP="$DLRUN_OWN_ADDRESS" # this node, by the site's address rule [Spark documentation, Spark Standalone Mode]
   export SPARK_MASTER_OPTS=-Dspark.master.rest.enabled=false # nobody needs it, and its port is the same for all jobs [Spark documentation, Spark Standalone Mode]
-  command=(spark-class org.apache.spark.deploy.master.Master --host "$DLRUN_MASTER_IP" --port "$DLRUN_MASTER_PORT" --webui-port "$((DLRUN_MASTER_PORT + 1))")
+  dlrun_run spark-class org.apache.spark.deploy.master.Master --host "$DLRUN_MASTER_IP" --port "$DLRUN_MASTER_PORT" --webui-port "$((DLRUN_MASTER_PORT + 1))"
   ;;
 worker)
-  export SPARK_LOCAL_IP
-  SPARK_LOCAL_IP="$(own_address)" # this node, by the site's address rule [Spark documentation, Spark Standalone Mode]
-  command=(spark-class org.apache.spark.deploy.worker.Worker --host "$(own_address)" --webui-port "$((DLRUN_MASTER_PORT + 2))" --cores "$(env -u OMP_NUM_THREADS nproc)" --work-dir "$DLRUN_RUN_DIR"/logs/spark-"$DLRUN_RANK" spark://"$DLRUN_MASTER_IP":"$DLRUN_MASTER_PORT")
+  export SPARK_LOCAL_IP="$DLRUN_OWN_ADDRESS" # this node, by the site's address rule [Spark documentation, Spark Standalone Mode]
+  dlrun_run spark-class org.apache.spark.deploy.worker.Worker --host "$DLRUN_OWN_ADDRESS" --webui-port "$((DLRUN_MASTER_PORT + 2))" --cores "$(env -u OMP_NUM_THREADS nproc)" --work-dir "$DLRUN_RUN_DIR"/logs/spark-"$DLRUN_RANK" spark://"$DLRUN_MASTER_IP":"$DLRUN_MASTER_PORT"
   ;;
 driver)
-  export SPARK_LOCAL_IP
-  SPARK_LOCAL_IP="$(own_address)" # this node, by the site's address rule [Spark documentation, Spark Standalone Mode]
-  command=(spark-submit --master spark://"$DLRUN_MASTER_IP":"$DLRUN_MASTER_PORT" --conf spark.driver.host="$DLRUN_MASTER_IP" --conf spark.driver.bindAddress="$DLRUN_MASTER_IP" --conf spark.ui.enabled=false --executor-memory 1024m --conf spark.pyspark.python="$(command -v python)" examples/spark/train.py --workers 1 --steps 20)
+  export SPARK_LOCAL_IP="$DLRUN_OWN_ADDRESS" # this node, by the site's address rule [Spark documentation, Spark Standalone Mode]
+  dlrun_run spark-submit --master spark://"$DLRUN_MASTER_IP":"$DLRUN_MASTER_PORT" --conf spark.driver.host="$DLRUN_MASTER_IP" --conf spark.driver.bindAddress="$DLRUN_MASTER_IP" --conf spark.ui.enabled=false --executor-memory 1024m --conf spark.pyspark.python="$(command -v python)" examples/spark/train.py --workers 1 --steps 20
   ;;
 esac

@@ -1,16 +1,9 @@
-take_ports 1
+dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
 export OMP_NUM_THREADS=8 # 8 cores / 1 rank [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
-export DLRUN_LAUNCHED # when, in ns by this node's clock, so that after a failure those of others can be put right
 # 1 × rank, 1 on each node
-DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000}
-start_local 1 bash "$DLRUN_JOB_DIR/rank.sh" rank </dev/null &
+dlrun_launch dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" rank
 
-command=()
-case $role in
-rank)
-  export TF_CONFIG
-  TF_CONFIG='{"cluster": {"worker": ['"$(endpoints 0 1 1 '"')"']}, "task": {"type": "worker", "index": '"$DLRUN_RANK"'}}' # all tasks in order of rank, and which one this is [TensorFlow guide, Distributed training]
-  command=(python examples/tensorflow/train.py --steps 60)
-  ;;
-esac
+export TF_CONFIG
+TF_CONFIG='{"cluster": {"worker": ['"$(dlrun_endpoints 0 1 1 '"')"']}, "task": {"type": "worker", "index": '"$DLRUN_RANK"'}}' # all tasks in order of rank, and which one this is [TensorFlow guide, Distributed training]
+dlrun_run python examples/tensorflow/train.py --steps 60

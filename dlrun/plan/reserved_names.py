@@ -1,0 +1,99 @@
+"""Names of variables that belong to bash or to dlrun: what a spec or a profile gives them would not reach the program."""
+
+from __future__ import annotations
+
+import re
+
+from dlrun.model.site import Site
+from dlrun.model.spec import Spec
+from dlrun.plan.decisions import Ledger
+
+_OWN = frozenset(
+    [
+        "BASH",
+        "BASHOPTS",
+        "BASHPID",
+        "BASH_ALIASES",
+        "BASH_ARGC",
+        "BASH_ARGV",
+        "BASH_ARGV0",
+        "BASH_CMDS",
+        "BASH_COMMAND",
+        "BASH_EXECUTION_STRING",
+        "BASH_LINENO",
+        "BASH_MONOSECONDS",
+        "BASH_REMATCH",
+        "BASH_SOURCE",
+        "BASH_SUBSHELL",
+        "BASH_TRAPSIG",
+        "BASH_VERSINFO",
+        "BASH_VERSION",
+        "COMP_WORDBREAKS",
+        "DIRSTACK",
+        "EPOCHREALTIME",
+        "EPOCHSECONDS",
+        "EUID",
+        "FUNCNAME",
+        "GROUPS",
+        "HISTCMD",
+        "IFS",
+        "LINENO",
+        "OLDPWD",
+        "OPTERR",
+        "OPTIND",
+        "PIPESTATUS",
+        "PPID",
+        "PS1",
+        "PS2",
+        "PS4",
+        "PWD",
+        "RANDOM",
+        "SECONDS",
+        "SHELLOPTS",
+        "SHLVL",
+        "SRANDOM",
+        "UID",
+        "_",
+    ]
+)
+"""What bash sets by itself, whatever it inherits (bash(1), Shell Variables; tried with bash 4.2 and 5.2)."""
+_STEERING = frozenset(
+    [
+        "BASH_COMPAT",
+        "BASH_ENV",
+        "BASH_XTRACEFD",
+        "ENV",
+        "EXECIGNORE",
+        "FUNCNEST",
+        "GLOBIGNORE",
+        "POSIXLY_CORRECT",
+        "TMOUT",
+    ]
+)
+"""What changes how bash itself works, and so the job's own scripts (bash(1), Shell Variables)."""
+_DLRUN = re.compile(r"_?dlrun_.*", re.IGNORECASE | re.ASCII)
+
+
+def owner(name: str) -> str | None:
+    """Why a variable of this name cannot be set; None if it can."""
+    if _DLRUN.fullmatch(name):
+        return "names that begin with `DLRUN_` are dlrun's own"
+    if name in _OWN:
+        return "bash gives it a value of its own, so the program would not see this one"
+    if name in _STEERING:
+        return "it changes how bash works, and with it the job's own scripts"
+    return None
+
+
+def check(spec: Spec, site: Site, ledger: Ledger) -> None:
+    """Note each variable or secret of spec and site whose name belongs to somebody else."""
+    named = [(name, f"environment.variables.{name}") for name in spec.environment.variables]
+    named += [(name, f"secrets.{name}") for name in spec.secrets]
+    named += [(name, "site") for name in site.environment.variables]
+    for name, key in named:
+        if because := owner(name):
+            whose = f"site `{site.name}` sets `{name}`, and" if key == "site" else f"`{name}` cannot be set:"
+            ledger.problem(
+                "DLR098", f"{whose} {because}", key,
+                help="use another name; to set it for the program alone, write `command: [env, NAME=VALUE, …]`",
+            )  # fmt: skip

@@ -1,0 +1,40 @@
+# shellcheck shell=bash disable=SC2154 # variables of the page's own part
+# In a rank: agents that start ranks on other hosts themselves, and the ranks that they start.
+
+dlrun_bare() { # PROGRAM...: run an agent that puts its environment on the command lines of ssh: ranks read theirs from a file
+  local name
+  for name in $(compgen -e); do
+    case $name in
+    PATH | HOME | USER | LOGNAME | LANG | TMPDIR | LD_LIBRARY_PATH | PYTHONPATH | DLRUN_* | HOROVOD_*) ;;
+    *) unset -v "$name" ;;
+    esac
+  done
+  exec "$@"
+}
+
+dlrun_follow_agent() { # ssh tells nobody when it ends: then this rank ends
+  _dlrun_watch+=' _dlrun_watch_agent'
+  _dlrun_late= # nobody knows when the agent launched it
+}
+
+_dlrun_ancestors() { # print the processes above this script: they change when the agent, or its connection, is gone
+  local pid=$$
+  while ((pid > 1)) && _dlrun_stat "$pid"; do
+    pid=${_dlrun_fields[1]}
+    printf ' %s' "$pid"
+  done
+}
+
+_dlrun_watch_agent() {
+  local above
+  # shellcheck source=processes.sh
+  declare -F _dlrun_stat >/dev/null || source "$DLRUN_JOB_DIR/lib/processes.sh"
+  above=$(_dlrun_ancestors)
+  while sleep 1 && kill -0 "$$" 2>/dev/null; do
+    if [[ $(_dlrun_ancestors) != "$above" ]]; then
+      echo "dlrun: what had started rank $DLRUN_RANK is gone"
+      kill -TERM "$$"
+      return 0
+    fi
+  done
+}

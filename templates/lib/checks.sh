@@ -1,0 +1,172 @@
+# shellcheck shell=bash disable=SC2154 # variables of the page's own part
+# In a rank: what it looks at by itself. Its placement before the program starts, and while it runs, whether there is progress:
+# a mark while it writes and computes nothing, and on request where it stands (job.sh has lib/hang.sh).
+
+dlrun_check_placement() { # ACTION BINDS GPUS_PER_NODE GPUS_PER_RANK RANKS_PER_NODE: ACTION is warn or fail, BINDS yes or no
+  local fault='' tries
+  if [[ -n $_dlrun_started_with ]]; then export DLRUN_ALLOWED=$_dlrun_started_with; fi # shows who took away what is missing
+  _dlrun_check_cpus "$2" "$5"
+  if ((${#_dlrun_planned[@]} > 1)); then _dlrun_check_memory "${_dlrun_planned[1]}"; fi
+  if (($4)); then _dlrun_check_gpus "$3" "$4"; fi
+  fault=${fault#, }
+  if [[ -n $fault ]]; then echo "dlrun: rank $DLRUN_RANK $fault"; fi
+  if _dlrun_report_placement || [[ -z $fault || $1 != fail ]]; then :; else # the node's line comes first
+    for ((tries = 0; tries < 100; tries++)); do
+      [[ -e /dev/shm/dlrun-$UID-$DLRUN_RUN_ID ]] || break
+      sleep 0.1
+    done
+  fi
+  if [[ -n $fault && $1 == fail ]]; then dlrun_fail 1 "placement: $fault"; fi
+}
+
+_dlrun_numbers() { # LIST: sets found to its numbers, with blanks around each
+  local range number
+  found=' '
+  for range in ${1//,/ }; do
+    for ((number = ${range%-*}; number <= ${range#*-}; number++)); do found+="$number "; done
+  done
+}
+
+_dlrun_check_cpus() { # BINDS RANKS_PER_NODE
+  # shellcheck disable=SC2034 # for _dlrun_allowed_cpus
+  local number found wanted size ranks=1 allowed=()
+  _dlrun_allowed_cpus
+  _dlrun_numbers "$_dlrun_allowed_list"
+  if [[ $1 == yes ]] && ((${#_dlrun_planned[@]})); then
+    if [[ -z ${_dlrun_planned[0]} ]]; then
+      fault+=", has no cores of its own: $DLRUN_LOCAL_SIZE ranks share CPUs $_dlrun_allowed_list"
+      return 0
+    fi
+    _dlrun_numbers "${_dlrun_planned[0]}"
+    wanted=$found
+    _dlrun_numbers "$_dlrun_allowed_list"
+    for number in $wanted; do
+      if [[ $found == *" $number "* ]]; then found=${found/ $number / }; else found+='missing '; fi
+    done
+    if [[ $found != ' ' ]]; then fault+=", may use CPUs $_dlrun_allowed_list, not ${_dlrun_planned[0]}"; fi
+    return 0
+  fi
+  read -ra size <<<"$found"
+  if [[ $1 != yes ]]; then ranks=$2; fi
+  if ((${#size[@]} >= ranks * DLRUN_THREADS)); then return 0; fi
+  if [[ $1 == yes ]]; then
+    fault+=", may use CPUs $_dlrun_allowed_list, fewer than its $DLRUN_THREADS threads"
+  else
+    fault+=", may use CPUs $_dlrun_allowed_list, fewer than $2 ranks of $DLRUN_THREADS threads need"
+  fi
+}
+
+_dlrun_check_memory() { # NUMACTL_OPTION
+  local policy
+  policy=$(${_dlrun_memory[@]+"${_dlrun_memory[@]}"} head -n 1 /proc/self/numa_maps 2>/dev/null) || policy='- unknown'
+  policy=${policy#* } policy=${policy%% *}
+  case $1:$policy in
+  --membind=*:bind* | --preferred*:prefer*) ;;
+  *) fault+=", has the memory policy $policy, not ${1#--}" ;;
+  esac
+}
+
+_dlrun_check_gpus() { # PER_NODE PER_RANK: what its variable lets it see; without one, what the node has
+  local visible=${CUDA_VISIBLE_DEVICES-${ROCR_VISIBLE_DEVICES-${ZE_AFFINITY_MASK-all}}} commas devices
+  case $visible in
+  all)
+    devices=(/dev/nvidia[0-9]*)
+    if [[ -e ${devices[0]} ]] && ((${#devices[@]} < $1)); then
+      fault+=", finds ${#devices[@]} GPUs on its node, not $1"
+    fi
+    ;;
+  '' | -1 | NoDevFiles) fault+=", sees none of its $2 GPUs" ;;
+  *)
+    commas=${visible//[!,]/}
+    if ((${#commas} + 1 < $2)); then fault+=", sees the GPUs $visible, fewer than $2"; fi
+    ;;
+  esac
+}
+
+_dlrun_report_placement() { # the last process of a node that gets here prints the node's one line; false if this is another
+  local board=/dev/shm/dlrun-$UID-$DLRUN_RUN_ID line said right=0 wrong=
+  line="$DLRUN_LOCAL_RANK $fault"
+  if [[ -L $board || -e $board && ! -O $board ]] || ! { printf '%s\n' "$line" >>"$board"; } 2>/dev/null; then
+    said=("$line") # nowhere to meet: each for itself
+  else
+    { mapfile -t said <"$board"; } 2>/dev/null || return 1 # the last one has read and removed it
+    if ((${#said[@]} < DLRUN_LOCAL_SIZE)) || [[ ${said[${#said[@]} - 1]} != "$line" ]]; then return 1; fi
+    rm -f -- "$board"
+  fi
+  for line in "${said[@]}"; do
+    if [[ -n ${line#* } ]]; then
+      wrong+="; $DLRUN_ROLE $((DLRUN_RANK - DLRUN_LOCAL_RANK + ${line%% *})) ${line#* }"
+    else
+      right=$((right + 1))
+    fi
+  done
+  printf 'dlrun: %s: %s of %s as planned%s\n' "$DLRUN_HOST" "$right" "${#said[@]}" "$wrong" >&"$_dlrun_launcher"
+}
+
+# --- Progress ---------------------------------------------------------------------------------------------------
+
+dlrun_mark_idle() { # SECONDS: after so long without a line or a hundredth of a core
+  _dlrun_patience=$1
+  _dlrun_watch+=' _dlrun_watch_progress'
+}
+
+_dlrun_watch_progress() {
+  local last=$SECONDS before=0 written=-1 size ticks pause=$((_dlrun_patience / 10)) mark=$DLRUN_RUN_DIR/idle/$DLRUN_ROLE-$DLRUN_RANK
+  pause=$((pause > 30 ? 30 : pause < 1 ? 1 : pause))
+  while kill -0 "$_dlrun_child" 2>/dev/null; do
+    _dlrun_below
+    _dlrun_count_ticks
+    size=$(stat -c %s "$DLRUN_RUN_DIR/logs/$DLRUN_ROLE-$DLRUN_RANK.log")
+    if ((size != written || ticks - before > pause || before > ticks)); then # a hundredth of one core is no progress
+      last=$SECONDS written=$size
+      if [[ -e $mark ]]; then rm -f "$mark"; fi
+    elif ((SECONDS - last >= _dlrun_patience)); then
+      [[ -e $mark ]] || : >"$mark"
+    fi
+    before=$ticks
+    if [[ -e $mark && -e $DLRUN_RUN_DIR/dump ]]; then
+      _dlrun_write_stacks
+      : >"$mark.ended"
+      return 0
+    fi
+    sleep "$([[ -e $mark ]] && echo 1 || echo "$pause")"
+  done
+}
+
+_dlrun_count_ticks() { # sets ticks to the CPU time that the program and all below it have used
+  local pid
+  ticks=0
+  for pid in "${_dlrun_found[@]}"; do
+    _dlrun_stat "$pid" || continue
+    ticks=$((ticks + _dlrun_fields[11] + _dlrun_fields[12] + _dlrun_fields[13] + _dlrun_fields[14])) # its own and ended children's
+  done
+}
+
+_dlrun_write_stacks() { # where each thread waits, and Python's own view of it
+  local pid task spy out=$DLRUN_RUN_DIR/stacks/$DLRUN_ROLE-$DLRUN_RANK.txt python=() waited
+  spy=$(command -v py-spy || true)
+  {
+    echo "$DLRUN_ROLE $DLRUN_RANK on $DLRUN_HOST"
+    for pid in "${_dlrun_found[@]}"; do
+      printf '\nprocess %s: %s\n' "$pid" "$(tr '\0' ' ' <"/proc/$pid/cmdline")"
+      for task in "/proc/$pid/task"/*; do
+        printf '  thread %s (%s) waits in %s; system call %s\n' "${task##*/}" "$(<"$task/comm")" "$(<"$task/wchan")" "$(<"$task/syscall")"
+      done
+      [[ $(readlink "/proc/$pid/exe") == */python* ]] || continue
+      if [[ -z $spy ]] || ! timeout 20 "$spy" dump --pid "$pid"; then python+=("$pid"); fi
+    done
+  } >"$out.new" 2>/dev/null
+  mv "$out.new" "$out"
+  for ((waited = 0; waited < 90; waited++)); do # the others show where they are before one ends, and with it perhaps all
+    [[ ! -e $DLRUN_RUN_DIR/abort ]] || break
+    sleep 0.5
+  done
+  for pid in ${python[@]+"${python[@]}"}; do # without py-spy, Python's faulthandler writes its stacks to the log, and ends
+    prlimit --pid "$pid" --core=0 2>/dev/null
+    kill -ABRT "$pid" 2>/dev/null
+  done
+  for ((waited = 0; waited < 50; waited++)); do
+    kill -0 ${python[@]+"${python[@]}"} 2>/dev/null || break
+    sleep 0.1
+  done
+}

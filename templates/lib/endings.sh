@@ -1,0 +1,94 @@
+# shellcheck shell=bash disable=SC2154 # variables of the page's own part
+# The end in time: ranks save their state, or are ended, before the walltime is over; and another run that goes on from there.
+
+_dlrun_carrier=   # the signal by which the early warning travels to each rank.sh
+_dlrun_told=      # when the ranks were warned, in seconds since the start
+_dlrun_warn_at=   # when they are to be; empty: not known, or never
+_dlrun_before=0   # how many seconds before the walltime is over
+_dlrun_requeues=0 # how many runs may follow the first
+_dlrun_causes=    # after which
+_dlrun_again=()   # the command that puts the job back
+_dlrun_saves=     # a directory or file where checkpoints appear
+_dlrun_when second _dlrun_mind_the_time
+
+dlrun_end_before() { # SECONDS DUE: the ranks are ended DUE seconds after the start, SECONDS before the walltime is over
+  _dlrun_before=$1 _dlrun_due=$2 _dlrun_warn_at=$2
+}
+
+dlrun_checkpoint() { # SIGNAL CARRIER SECONDS DUE FROM TO: the early signal; FROM is `scheduler` if that sends CARRIER, else `job`
+  _dlrun_signal=$1 _dlrun_carrier=$2 _dlrun_before=$3 _dlrun_due=$4 _dlrun_to=$6
+  if [[ $5 == scheduler ]]; then
+    _dlrun_when arm _dlrun_trap_warning
+  else
+    _dlrun_warn_at=$4
+    _dlrun_when arm _dlrun_pass_warning_on
+  fi
+  _dlrun_event arm
+}
+
+_dlrun_trap_warning() { trap _dlrun_warned "$_dlrun_carrier"; }
+_dlrun_pass_warning_on() { trap : "$_dlrun_carrier"; } # nothing here; ignored, it could not reach the ranks
+
+_dlrun_warned() { # the scheduler has sent its signal
+  if [[ -n $_dlrun_warn_at ]]; then return 0; fi
+  _dlrun_warn_at=$SECONDS
+  if [[ -n $_dlrun_due ]] && ((_dlrun_due > SECONDS && _dlrun_due <= SECONDS + 60)); then
+    _dlrun_warn_at=$_dlrun_due # schedulers may send it a minute too early
+  fi
+}
+
+_dlrun_mind_the_time() { # about once a second while the ranks run
+  local margin=$((_dlrun_before / 2 < 20 ? _dlrun_before / 2 : 20)) # of those seconds, what it takes to end the ranks
+  if [[ -z $_dlrun_told && -n $_dlrun_warn_at ]] && ((SECONDS >= _dlrun_warn_at && SECONDS >= _dlrun_launched_at + 5)); then
+    _dlrun_told=$SECONDS
+    if [[ -n $_dlrun_carrier ]]; then
+      dlrun_say "the walltime ends in about $_dlrun_before s: SIG$_dlrun_signal to $_dlrun_to"
+      kill -s "$_dlrun_carrier" "$_dlrun_main" 2>/dev/null || true
+    fi
+  fi
+  if [[ -n $_dlrun_told ]] && ((SECONDS - _dlrun_told >= (${#_dlrun_carrier} ? _dlrun_before - margin : 0))); then
+    dlrun_say 'the walltime is over: ending the ranks'
+    _dlrun_grace=$((margin / 2))
+    exit 124
+  fi
+}
+
+# --- Another run --------------------------------------------------------------------------------------------
+
+dlrun_saves_to() { # PATH: a run that leaves no newer file there is the last one
+  _dlrun_saves=$1
+  _dlrun_saved=$(_dlrun_newest)
+}
+
+_dlrun_newest() { # when the newest file was written, and how large it is
+  find "$_dlrun_saves" -type f -printf '%T@ %s\n' 2>/dev/null | sort -n | tail -n 1 || true
+}
+
+dlrun_requeue() { # TIMES CAUSES COMMAND...: after one of these causes, so many times, the command puts the job back
+  _dlrun_requeues=$1 _dlrun_causes=" $2 " _dlrun_again=("${@:3}")
+}
+
+_dlrun_when next _dlrun_go_on
+_dlrun_go_on() {
+  local cause=user_error
+  if [[ -n $_dlrun_told ]] && ((_dlrun_status == 0)); then _dlrun_status=124; fi # it was saved, not done
+  ((_dlrun_status)) || return 0
+  if [[ -n $_dlrun_told ]]; then _dlrun_reason='timed out'; fi
+  if [[ -n $_dlrun_reason ]]; then cause=${_dlrun_reason// /_}; fi
+  if [[ $_dlrun_causes != *" $cause "* ]]; then return 0; fi
+  if ((DLRUN_RESTART >= _dlrun_requeues)); then
+    dlrun_say "this was run $((DLRUN_RESTART + 1)) of $((_dlrun_requeues + 1)): no other follows"
+    return 0
+  fi
+  if [[ -n $_dlrun_saves && $(_dlrun_newest) == "$_dlrun_saved" ]]; then
+    dlrun_say 'there is no newer checkpoint than when this run began: no other follows'
+    return 0
+  fi
+  _dlrun_record requeued "$_dlrun_status" "$_dlrun_reason"
+  dlrun_say "run $((DLRUN_RESTART + 1)) of at most $((_dlrun_requeues + 1)) ends (${cause//_/ }); another follows"
+  if "${_dlrun_again[@]}"; then
+    _dlrun_event requeued
+    exit "$_dlrun_status"
+  fi
+  dlrun_say 'the job could not be started again'
+}

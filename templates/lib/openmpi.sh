@@ -1,0 +1,21 @@
+# shellcheck shell=bash disable=SC2154 # variables of the page's own part
+# Open MPI's mpirun: it wants the slots of each host, and forwards no variable by itself.
+
+dlrun_openmpi() { # SLOTS MPIRUN ARGUMENTS...: run it with `-x NAME` for each exported variable, beside host files with slots
+  _dlrun_slots "$1" "$DLRUN_HOSTS"
+  _dlrun_slots "$1" "$DLRUN_HOSTS-first"
+  shift
+  _dlrun_names=()
+  for _dlrun_name in $(compgen -e); do
+    case $_dlrun_name in
+    HOSTNAME | PWD | OLDPWD | SHLVL | _ | TERM | DISPLAY | OMPI_* | PMIX_* | PRTE_* | SLURM_* | PBS_* | BASH_FUNC_*) ;;
+    *) _dlrun_names+=(-x "$_dlrun_name") ;;
+    esac
+  done
+  exec "$1" "${_dlrun_names[@]}" "${@:2}"
+}
+
+_dlrun_slots() { # SLOTS FILE: FILE-xSLOTS is the same hosts with so many slots each
+  local host
+  while read -r host; do printf '%s slots=%s\n' "$host" "$1"; done <"$2" >"$2-x$1"
+}

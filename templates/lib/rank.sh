@@ -1,0 +1,204 @@
+# shellcheck shell=bash
+# Functions of rank.sh: who this process is, its log, its cores and memory, its program, and its end.
+#
+# Every name begins with dlrun_, _dlrun_ or DLRUN_. Needs bash 4.2, coreutils and grep. In a job directory the other parts
+# that its ranks use follow in the same file: each file costs every rank one more open of the shared file system.
+
+_dlrun_memory=()   # numactl and its option, where memory is bound (bind.sh)
+_dlrun_wrap=()     # what starts the program inside a container
+_dlrun_ending=     # set when this process was asked to end
+_dlrun_unheard=    # set when the program did not end when it was asked to
+_dlrun_child=      # process id of the program
+_dlrun_carrier=    # the signal by which the early warning comes
+_dlrun_watch=      # what is started beside the program
+_dlrun_watching=() # process ids of that
+_dlrun_ignored=()  # signals that the program starts with ignored
+_dlrun_makes_way=  # set where the end may be one for a job that makes way: the program is to save its state
+_dlrun_told=       # set when the program was told to save
+_dlrun_is_agent=   # set where the ranks are children of the program
+
+dlrun_identify() { # ROLE RANK LOCAL_RANK PER_NODE COUNT: sets DLRUN_*; from here on all output is in this process's own log
+  local left
+  _dlrun_late=${EPOCHREALTIME:+${DLRUN_LAUNCHED:+$((${EPOCHREALTIME//[!0-9]/}000 - DLRUN_LAUNCHED))}} # ns since its launch, if clocks agree
+  read -r DLRUN_HOST </proc/sys/kernel/hostname # $HOSTNAME may be inherited from another host
+  export DLRUN_ROLE=$1 DLRUN_RANK=$2 DLRUN_LOCAL_RANK=$3 DLRUN_WORLD_SIZE=$5 DLRUN_HOST=${DLRUN_HOST%%.*}
+  export DLRUN_NODE_RANK=$(($2 / $4)) # ranks fill one node after the other
+  left=$(($5 - DLRUN_NODE_RANK * $4))
+  export DLRUN_LOCAL_SIZE=$((left < $4 ? left : $4)) DLRUN_THREADS=1
+  exec {_dlrun_launcher}>&1 >>"$DLRUN_RUN_DIR/logs/$1-$2.log" 2>&1
+  if ((${DLRUN_RESTART:-0})); then echo "dlrun: run $((DLRUN_RESTART + 1))"; fi # what stands above is of earlier ones
+}
+
+dlrun_fail() { # EXIT_CODE [REASON]: leave a note for job.sh, then end
+  trap '' TERM # another rank may fail at the same time and end this one: the note is complete, or not there
+  printf '%s %s %s %s %s%s\n%s' "${_dlrun_ended:-$(date +%s%N)}" "$DLRUN_ROLE" "$DLRUN_RANK" "$DLRUN_HOST" "$1" "${2:+ $2}" \
+    "${_dlrun_late-}" >"$DLRUN_RUN_DIR/failures/$DLRUN_ROLE-$DLRUN_RANK"
+  exit "$1"
+}
+
+dlrun_missing() { # NAME WHAT: a secret could not be read
+  echo "dlrun: rank $DLRUN_RANK: secret $1 could not be read: $2"
+  dlrun_fail 1
+}
+
+dlrun_no_such_point() {
+  echo "dlrun: rank $DLRUN_RANK: the sweep has no point '$DLRUN_POINT'"
+  dlrun_fail 2
+}
+
+# --- The program -----------------------------------------------------------------------------------------------
+
+dlrun_run() { # PROGRAM...: run it as this process, pass SIGTERM on, end all that it leaves behind, and note a failure
+  export DLRUN_PROCESS="$DLRUN_RUN_ID $DLRUN_ROLE $DLRUN_RANK" # marks all that the program starts
+  exec {_dlrun_launcher}>&-
+  trap _dlrun_end TERM
+  trap _dlrun_clean_up EXIT
+  _dlrun_count_memory_kills
+  _dlrun_killed=$_dlrun_kills
+  set -- ${_dlrun_memory[@]+"${_dlrun_memory[@]}"} ${_dlrun_wrap[@]+"${_dlrun_wrap[@]}"} "$@"
+  if ((${#_dlrun_ignored[@]})); then
+    (
+      trap '' "${_dlrun_ignored[@]}" # a handler of the program's own still works
+      exec "$@"
+    ) &
+  else
+    "$@" &
+  fi
+  _dlrun_child=$!
+  if [[ -n $_dlrun_carrier ]]; then trap _dlrun_warn "$_dlrun_carrier"; fi
+  for _dlrun_what in $_dlrun_watch; do
+    "$_dlrun_what" &
+    _dlrun_watching+=("$!")
+  done
+  _dlrun_wait_for_program
+}
+
+_dlrun_wait_for_program() {
+  local status waited
+  while :; do
+    wait "$_dlrun_child"
+    status=$?
+    kill -0 "$_dlrun_child" 2>/dev/null || break # a trapped signal ends `wait`, not the program
+    if [[ -n $_dlrun_ending ]]; then # after a grace, end it and all that it started
+      for ((waited = 0; waited < 60; waited++)); do # with the sweep, less than job.sh waits
+        kill -0 "$_dlrun_child" 2>/dev/null || break
+        sleep 0.1
+      done
+      if kill -0 "$_dlrun_child" 2>/dev/null; then
+        _dlrun_unheard=1
+        _dlrun_below
+        kill -KILL "${_dlrun_found[@]}" 2>/dev/null
+      fi
+    fi
+  done
+  _dlrun_ended=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000} # ns; who failed first is a matter of milliseconds
+  if ((status > 128)); then # a signal may have ended `wait` just before the program ended by itself
+    wait "$_dlrun_child"
+    status=$?
+  fi
+  if [[ -n $_dlrun_watch && -e $DLRUN_RUN_DIR/dump ]]; then # job.sh ends this one when the others have shown where they are, too
+    for ((waited = 0; waited < 120; waited++)); do
+      [[ -z $_dlrun_ending ]] || break
+      sleep 0.5
+    done
+  fi
+  if ((status)) && [[ -z $_dlrun_ending ]]; then
+    _dlrun_count_memory_kills
+    if [[ $_dlrun_kills != "$_dlrun_killed" ]]; then dlrun_fail "$status" 'out of memory'; fi
+    dlrun_fail "$status"
+  fi
+  exit "$status"
+}
+
+_dlrun_end() { # SIGTERM: the program is asked to end, or where nothing has failed and the job is to make way, to save its state
+  _dlrun_ending=1
+  if [[ -n $_dlrun_makes_way && -z $_dlrun_told ]] && ! compgen -G "$DLRUN_RUN_DIR/failures/*" >/dev/null; then
+    _dlrun_warn
+  else
+    kill -TERM "$_dlrun_child" 2>/dev/null
+  fi
+}
+
+_dlrun_below() { # sets _dlrun_found to the program and all below it, and _dlrun_parent
+  # shellcheck source=processes.sh
+  declare -F _dlrun_tree >/dev/null || source "$DLRUN_JOB_DIR/lib/processes.sh"
+  _dlrun_tree "$_dlrun_child"
+}
+
+_dlrun_clean_up() {
+  if ((${#_dlrun_watching[@]})); then kill "${_dlrun_watching[@]}" 2>/dev/null; fi
+  _dlrun_sweep "$DLRUN_PROCESS"
+}
+
+_dlrun_count_memory_kills() { # sets _dlrun_kills to how many processes of this cgroup the kernel has ended for want of memory
+  local controllers path base file name count
+  _dlrun_kills=
+  while IFS=: read -r _ controllers path; do
+    case ,$controllers, in
+    ,,) base=/sys/fs/cgroup file=memory.events ;;
+    *,memory,*) base=/sys/fs/cgroup/memory file=memory.oom_control ;;
+    *) continue ;;
+    esac
+    while [[ ! -r $base$path/$file && $path == /*/* ]]; do path=/${path#/*/}; done # a container sees a part of the tree
+    [[ -r $base$path/$file ]] || continue
+    while read -r name count; do
+      if [[ $name == oom_kill ]]; then _dlrun_kills+=" $count"; fi
+    done <"$base$path/$file"
+  done </proc/self/cgroup
+}
+
+_dlrun_sweep() { # MARK: end what the program has left, also what it had detached: SIGTERM, then SIGKILL
+  local found tries none="" signal=${_dlrun_unheard:+KILL} job=${SLURM_JOB_ID:+SLURM_JOB_ID=$SLURM_JOB_ID}
+  job=${job:-${PBS_JOBID:+PBS_JOBID=$PBS_JOBID}}
+  for ((tries = 0; tries < 25; tries++)); do
+    mapfile -t found < <(unset DLRUN_PROCESS && grep -lszxF "DLRUN_PROCESS=$1" /proc/[0-9]*/environ)
+    if ((${#found[@]})) && [[ -n $job ]]; then # not another job, which the program has submitted
+      mapfile -t found < <(unset DLRUN_PROCESS && grep -lszxF "$job" "${found[@]}")
+    fi
+    if ((${#found[@]} == 0)); then
+      [[ -z $none ]] || return 0
+      none=1 # a process that is just becoming another program shows no environment: look again
+      sleep 0.01
+      continue
+    fi
+    none=
+    found=("${found[@]#/proc/}")
+    kill -s "${signal:-TERM}" "${found[@]%/environ}" 2>/dev/null
+    sleep 0.1
+    if ((tries > 20)); then signal=KILL; fi
+  done
+}
+
+# --- The early warning -----------------------------------------------------------------------------------------
+
+dlrun_tell() { # SIGNAL CARRIER TO [makes-way] [agent] [ignore]: CARRIER comes here alone; SIGNAL goes to the program, once
+  _dlrun_signal=$1 _dlrun_carrier=$2 _dlrun_to=$3
+  _dlrun_ignored=("$2") # whoever signals all processes of this rank ends none
+  if [[ " ${*:4} " == *' ignore '* ]]; then _dlrun_ignored+=("$1"); fi
+  if [[ " ${*:4} " == *' agent '* ]]; then _dlrun_is_agent=1; fi
+  if [[ " ${*:4} " == *' makes-way '* ]]; then _dlrun_makes_way=1; fi
+}
+
+_dlrun_warn() { # the program alone, not the processes that it started
+  local ranks=("$_dlrun_child")
+  if [[ -n $_dlrun_told ]]; then return 0; fi
+  _dlrun_told=1
+  if [[ $_dlrun_to == 'rank 0' ]] && ((DLRUN_RANK)); then return 0; fi
+  if [[ -n $_dlrun_is_agent ]]; then
+    mapfile -t ranks < <(_dlrun_ranks_below)
+    if [[ $_dlrun_to == 'rank 0' ]]; then ranks=("${ranks[0]}"); fi
+  fi
+  kill -s "$_dlrun_signal" "${ranks[@]}" 2>/dev/null
+}
+
+_dlrun_ranks_below() { # print the first processes below the agent that it has told which rank they are, in order
+  local pid
+  local -A mine=()
+  _dlrun_below
+  for pid in "${_dlrun_found[@]}"; do
+    if [[ $pid != "$_dlrun_child" ]] && grep -Eqsz '^(LOCAL_RANK|PADDLE_TRAINER_ID)=' "/proc/$pid/environ"; then mine[$pid]=1; fi
+  done
+  for pid in "${!mine[@]}"; do
+    if [[ -z ${mine[${_dlrun_parent[$pid]}]-} ]]; then echo "$pid"; fi
+  done | sort -n
+}

@@ -1,0 +1,66 @@
+# shellcheck shell=bash disable=SC2154 # variables of the page's own part
+# Ranks started by ssh, for sites whose scheduler starts nothing on the other nodes.
+
+dlrun_ssh() { # HOSTS PER_NODE COUNT WORDS SSH... COMMAND...: ranks on every host of a file, by an ssh command of so many words
+  _dlrun_hosts=$1 _dlrun_per_node=$2 _dlrun_count=$3 _dlrun_rank=0
+  _dlrun_ranks=() _dlrun_lines=() _dlrun_ssh=("${@:5:$4}")
+  shift $((4 + $4))
+  if [[ ${_dlrun_ssh[0]##*/} == ssh ]]; then # a node that dies, or is dead, ends its ssh
+    _dlrun_ssh+=(-o ConnectTimeout=30 -o ServerAliveInterval=15 -o ServerAliveCountMax=3)
+  fi
+  trap - EXIT
+  trap '' PIPE # a broken connection shows when its ssh ends
+  trap '_dlrun_hang_up; exit 143' TERM
+  if [[ -n ${_dlrun_carrier-} ]]; then trap '_dlrun_signalled=1; _dlrun_signal_hosts' "$_dlrun_carrier"; fi
+  _dlrun_pipe=$(mktemp -d)/line
+  while read -r _dlrun_to <&3; do
+    for ((_dlrun_local = 0; _dlrun_local < _dlrun_per_node && _dlrun_rank < _dlrun_count; _dlrun_local++, _dlrun_rank++)); do
+      mkfifo -m 600 "$_dlrun_pipe"
+      (
+        for _dlrun_line in ${_dlrun_lines[@]+"${_dlrun_lines[@]}"}; do exec {_dlrun_line}>&-; done
+        exec "${_dlrun_ssh[@]}" "$_dlrun_to" bash -s <"$_dlrun_pipe"
+      ) &
+      _dlrun_ranks+=("$!")
+      exec {_dlrun_line}>"$_dlrun_pipe"
+      _dlrun_lines+=("$_dlrun_line")
+      rm -f "$_dlrun_pipe"
+      DLRUN_RANK=$_dlrun_rank DLRUN_LOCAL_RANK=$_dlrun_local _dlrun_on_host "$@" >&"$_dlrun_line"
+    done
+  done 3<"$_dlrun_hosts"
+  rmdir "${_dlrun_pipe%/*}"
+  _dlrun_wait_for_ranks _dlrun_hang_up
+}
+
+_dlrun_on_host() { # COMMAND...: what the shell on a host reads, so that nothing is in a process list
+  export DLRUN_RANK DLRUN_LOCAL_RANK
+  printf '{\n'
+  dlrun_exported
+  printf 'cd -- %q || exit\n' "$PWD"
+  printf '%q ' "$@"
+  # What follows on its standard input are signals; its end means that the job, or the connection, is gone.
+  # shellcheck disable=SC2016 # code for the other shell
+  printf '%s\n' '</dev/null &' '_dlrun_rank=$!' 'exec 3<&0' \
+    '{ while read -r _dlrun_signal; do kill -s "$_dlrun_signal" "$_dlrun_rank"; done; kill "$_dlrun_rank"; } <&3 2>/dev/null &' \
+    'wait "$_dlrun_rank"; _dlrun_status=$?; kill "$!" 2>/dev/null; exit "$_dlrun_status"' '}'
+}
+
+_dlrun_signal_hosts() {
+  for _dlrun_line in ${_dlrun_lines[@]+"${_dlrun_lines[@]}"}; do
+    { echo "$_dlrun_carrier" >&"$_dlrun_line"; } 2>/dev/null
+  done
+}
+
+_dlrun_hang_up() { # each rank is asked to end, and its ssh ends with it; what does not is taken down
+  local line waited alive pid
+  for line in ${_dlrun_lines[@]+"${_dlrun_lines[@]}"}; do exec {line}>&-; done
+  _dlrun_lines=()
+  for ((waited = 0; waited < _dlrun_grace * 10; waited++)); do
+    alive=0
+    for pid in ${_dlrun_ranks[@]+"${_dlrun_ranks[@]}"}; do
+      if kill -0 "$pid" 2>/dev/null; then alive=1; fi
+    done
+    ((alive)) || return 0
+    sleep 0.1
+  done
+  _dlrun_take_down "${_dlrun_ranks[@]}"
+}

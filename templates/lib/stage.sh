@@ -1,0 +1,94 @@
+# shellcheck shell=bash
+# Functions of stage.sh, which runs once on each node: data to node-local storage, results away from it, and the end of both.
+
+dlrun_stage_on() { # INDEX: which node of the job this is; from here on all output is in its own report
+  _dlrun_index=$1
+  read -r _dlrun_host </proc/sys/kernel/hostname
+  exec >>"$DLRUN_RUN_DIR/logs/stage-$1.log" 2>&1
+  export DLRUN_STAGE_EVENTS=$DLRUN_RUN_DIR/logs/stage-$1.jsonl # the same for machines
+  _dlrun_job=${DLRUN_RUN_ID//[!A-Za-z0-9._-]/-} # an array's id may have brackets
+  _dlrun_home='' _dlrun_results='' _dlrun_time=''
+}
+
+dlrun_bring_home() { # DIRECTORY WHEN SECONDS: results go there, always or if the job ends well (ok), within so many seconds
+  _dlrun_home=$1 _dlrun_results=$2 _dlrun_time=$3
+}
+
+dlrun_do() { # ACTION FUNCTION: `in` calls the function, which brings data; out, clean, leave and keep are of the end
+  case $1 in
+  in)
+    trap 'trap "" TERM; kill "$!" 2>/dev/null; wait "$!"; _dlrun_node clean --job "$_dlrun_job"; exit 143' TERM # what has come goes
+    if [[ -n $_dlrun_home ]]; then _dlrun_node results --name "$_dlrun_job" || exit; fi
+    _dlrun_node clean # what jobs that are gone left behind
+    "$2"
+    ;;
+  out) trap '' TERM && _dlrun_out ;; # where the job is asked to end, this is what is still to be done
+  clean) trap '' TERM && _dlrun_node clean --job "$_dlrun_job" ;;
+  leave) trap '' TERM && _dlrun_leave ;;
+  keep) _dlrun_keep ;;
+  esac
+}
+
+dlrun_get() { # ARGUMENTS...: of `node.pyz stage`: one data set
+  _dlrun_node stage "$@" --job "$_dlrun_job" || _dlrun_failed $?
+}
+
+dlrun_get_with_others() { # ARGUMENTS...: the same, nodes pass on to one another what they have
+  dlrun_get "$@" --hosts "$DLRUN_HOSTS" --index "$_dlrun_index" --port "$DLRUN_STAGE_PORT" --secret "$DLRUN_RUN_DIR/stage-secret"
+}
+
+dlrun_fix_venv() { # NAME SOURCE: scripts of a staged virtual environment start its own interpreter
+  if [[ ! -e $DLRUN_RUN_DIR/in-place-$1 ]]; then _dlrun_node fix-venv --name "$1" --source "$2"; fi
+}
+
+_dlrun_node() { # COMMAND...: the node program, which needs nothing but a Python from 3.6 on; a signal does not wait for it
+  python3 "$DLRUN_JOB_DIR/node.pyz" "$@" --to "$DLRUN_STAGE" &
+  wait "$!"
+}
+
+_dlrun_failed() { # CODE: note it for job.sh, and end
+  trap '' TERM # another node may have failed as well and ends this one now: the note is complete, or not there
+  printf '%s stage %s %s %s\n' "$(date +%s%N)" "$_dlrun_index" "${_dlrun_host%%.*}" "$1" >"$DLRUN_RUN_DIR/failures/stage-$_dlrun_index"
+  exit "$1"
+}
+
+# --- The end ------------------------------------------------------------------------------------------------
+
+_dlrun_out() { # to the shared file system, and then they go from here
+  python3 "$DLRUN_JOB_DIR/node.pyz" stage-out --source "$DLRUN_RESULTS" --to "$_dlrun_home" --update --sync set --skip-special \
+    --deadline "${_dlrun_time}s" && _dlrun_node results --name "$_dlrun_job" --remove
+}
+
+_dlrun_ranks_gone() { # TENTHS: wait no longer for the ranks here to end
+  local waited
+  for ((waited = 0; waited < $1; waited++)); do
+    grep -lsz "^DLRUN_PROCESS=$DLRUN_RUN_ID " /proc/[0-9]*/environ >/dev/null || break
+    sleep 0.1
+  done
+}
+
+_dlrun_leave() { # the job was asked to end: all that is to be done here in the time that is left; false if results stay here
+  local code=0
+  _dlrun_ranks_gone 30 # they were asked to end, too
+  if [[ $_dlrun_results == always && -d $DLRUN_RESULTS ]]; then # again without those that had not ended
+    _dlrun_out || { _dlrun_ranks_gone 40 && _dlrun_out; } || code=1
+  fi
+  _dlrun_node clean --job "$_dlrun_job"
+  return "$code"
+}
+
+_dlrun_keep() { # waits for the end: in a job that Slurm cancels no step can be started any more, but this one runs
+  local ending="" code=0
+  trap 'ending=1' TERM
+  while [[ -z $ending ]]; do
+    sleep 3600 &
+    wait $!
+  done
+  kill $! 2>/dev/null
+  [[ ! -e $DLRUN_RUN_DIR/kept/none ]] || exit 0
+  trap '' TERM # it may come twice
+  touch "$DLRUN_RUN_DIR/kept/heard-$_dlrun_index"
+  _dlrun_leave || code=1
+  echo "$code" >"$DLRUN_RUN_DIR/kept/new-$_dlrun_index"
+  mv -f "$DLRUN_RUN_DIR/kept/new-$_dlrun_index" "$DLRUN_RUN_DIR/kept/$_dlrun_index"
+}

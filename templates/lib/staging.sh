@@ -1,0 +1,137 @@
+# shellcheck shell=bash disable=SC2154 # variables of the page's own part
+# In job.sh: data on every node before the first step, results from every node after the last. Each node runs stage.sh.
+
+_dlrun_in_place=   # set once all is in, and ranks may write results
+_dlrun_keeper=     # the step that waits for an end after which no other can start
+_dlrun_keeps=()    # the command that starts it
+_dlrun_kept_nodes= # how many nodes it runs on
+_dlrun_to=         # where results go
+_dlrun_results=    # when: always or ok
+
+dlrun_results() { # DIRECTORY WHEN: what ranks write to DLRUN_RESULTS is brought there, always or if the job ends well (ok)
+  _dlrun_to=$1 _dlrun_results=$2
+  mkdir -p -- "$1" # now, not when they are to be brought there
+  export DLRUN_RESULTS=$DLRUN_STAGE/.results-${DLRUN_RUN_ID//[!A-Za-z0-9._-]/-}
+}
+
+dlrun_chain_port() { # OFFSET: nodes pass data on to one another at this port of the job's block, and know one another by a secret
+  export DLRUN_STAGE_PORT=$((DLRUN_MASTER_PORT + $1))
+  (umask 077 && head -c 32 /dev/urandom | base64 >"$DLRUN_RUN_DIR/stage-secret")
+}
+
+dlrun_data() { # VARIABLE NAME SOURCE: where ranks find a data set
+  export "$1=$DLRUN_STAGE/$2/data"
+  if [[ -f $3 ]]; then export "$1=$DLRUN_STAGE/$2/data/${3##*/}"; fi # one file, under its own name
+  rm -f -- "$DLRUN_RUN_DIR/in-place-$2"
+}
+
+dlrun_unless_it_fits() { # VARIABLE NAME SOURCE: where a data set turned out not to fit, it is read in place
+  local reason
+  if { read -r reason <"$DLRUN_RUN_DIR/in-place-$2"; } 2>/dev/null; then
+    export "$1=$3"
+    dlrun_say "data set \`$2\` is read in place: $reason"
+  fi
+}
+
+dlrun_use_staged_venv() { # NAME PATH: as its `activate` would; the copy's own scripts first, they start its interpreter
+  if [[ -e $DLRUN_RUN_DIR/in-place-$1 ]]; then return 0; fi
+  export VIRTUAL_ENV=$2
+  PATH=${VIRTUAL_ENV%/data}/bin:$VIRTUAL_ENV/bin:$PATH
+}
+
+dlrun_keep_a_step() { # NODES COMMAND...: starts stage.sh beside the training, to do what is left when Slurm cancels the job
+  _dlrun_kept_nodes=$1 _dlrun_keeps=("${@:2}")
+}
+
+dlrun_stage() { # WHAT COMMAND...: start stage.sh on each node, and wait until the data is there
+  local what=$1
+  _dlrun_starts=("${@:2}")
+  _dlrun_when asked _dlrun_leave
+  _dlrun_when gone _dlrun_unstage
+  if [[ $what == data ]]; then dlrun_say "staging in; each node's report is in $DLRUN_RUN_DIR/logs/stage-*.log"; fi
+  "${_dlrun_starts[@]}" bash "$DLRUN_JOB_DIR/stage.sh" in </dev/null &
+  _dlrun_steps+=("$!")
+  if ! wait "$!"; then
+    if [[ $what == data ]]; then dlrun_say 'the data did not reach every node'; else dlrun_say 'the results could not be kept on every node'; fi
+    exit 1
+  fi
+  _dlrun_steps=()
+  if ((${#_dlrun_keeps[@]})); then
+    rm -rf -- "$DLRUN_RUN_DIR/kept"
+    mkdir -- "$DLRUN_RUN_DIR/kept"
+    "${_dlrun_keeps[@]}" bash "$DLRUN_JOB_DIR/stage.sh" keep </dev/null & # the training's step may have taken all memory of the job
+    _dlrun_keeper=$!
+  fi
+  _dlrun_in_place=1
+}
+
+# --- The end ------------------------------------------------------------------------------------------------
+
+_dlrun_on_each_node() { # TENTHS ACTION: a step of stage.sh that may take so long; false if it fails
+  local waited step
+  "${_dlrun_starts[@]}" bash "$DLRUN_JOB_DIR/stage.sh" "$2" </dev/null &
+  step=$!
+  for ((waited = 0; waited < $1; waited++)); do
+    kill -0 "$step" 2>/dev/null || break
+    sleep 0.1
+  done
+  _dlrun_take_down "$step"
+  wait "$step"
+}
+
+_dlrun_leave() { # the job was asked to end, and has little time: ranks, results and data at once, each node its own
+  kill -TERM ${_dlrun_steps[@]+"${_dlrun_steps[@]}"} 2>/dev/null
+  if [[ -n $_dlrun_results && -n $_dlrun_in_place ]]; then _dlrun_bringing; fi
+  if ((${#_dlrun_keeps[@]})); then
+    if [[ -z $_dlrun_keeper ]] || _dlrun_kept; then return 0; fi # what is on its way in goes by itself
+  fi
+  _dlrun_on_each_node 1000 leave || [[ $_dlrun_results != always || -z $_dlrun_in_place ]] || _dlrun_results_left
+}
+
+_dlrun_bringing() {
+  if [[ $_dlrun_results == always ]]; then
+    dlrun_say "bringing the results to $_dlrun_to"
+  else
+    dlrun_say "the results stay on the nodes, in $DLRUN_RESULTS: the job did not end well"
+  fi
+}
+
+_dlrun_kept() { # wait for what the keeper does then on each node; false if something did not arrive, or it is gone
+  local waited node code some=0
+  for ((waited = 0; some < _dlrun_kept_nodes && waited < 1000; waited++)); do
+    kill -0 "$_dlrun_keeper" 2>/dev/null || break
+    if ((waited == 100)) && ! compgen -G "$DLRUN_RUN_DIR/kept/heard-*" >/dev/null; then # it was not Slurm that asked: a second SIGTERM would cut it short
+      kill -TERM "$_dlrun_keeper"
+    fi
+    sleep 0.1
+    some=$(compgen -G "$DLRUN_RUN_DIR/kept/[0-9]*" | wc -l)
+  done
+  for ((node = 0; node < _dlrun_kept_nodes; node++)); do # each by its name: a list of the directory may be an old one
+    { read -r code <"$DLRUN_RUN_DIR/kept/$node"; } 2>/dev/null && [[ $code == 0 ]] || return 1
+  done
+}
+
+_dlrun_unstage() { # results, then this job's use of the data ends; where that fails, the next job here finds out
+  if [[ -n $_dlrun_asked ]]; then return 0; fi
+  if [[ -n $_dlrun_results && -n $_dlrun_in_place ]]; then _dlrun_bring_results; fi
+  _dlrun_on_each_node 600 clean
+  if [[ -n $_dlrun_keeper ]]; then
+    touch "$DLRUN_RUN_DIR/kept/none" # it has nothing to do any more
+    _dlrun_take_down "$_dlrun_keeper"
+  fi
+}
+
+_dlrun_bring_results() { # sets _dlrun_status if they do not arrive
+  if [[ $_dlrun_results == ok ]] && ((_dlrun_status)); then
+    dlrun_say "the results stay on the nodes, in $DLRUN_RESULTS: the job did not end well"
+    return 0
+  fi
+  dlrun_say "bringing the results to $_dlrun_to"
+  "${_dlrun_starts[@]}" bash "$DLRUN_JOB_DIR/stage.sh" out </dev/null &
+  wait "$!" || _dlrun_results_left
+}
+
+_dlrun_results_left() { # where they are, and that this is not a good end
+  dlrun_say "not all results were brought; what is left is on the nodes, in $DLRUN_RESULTS; each node's report is in $DLRUN_RUN_DIR/logs/stage-*.log"
+  if ((_dlrun_status == 0)); then _dlrun_status=1; fi
+}

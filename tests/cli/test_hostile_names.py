@@ -1,0 +1,224 @@
+"""Names that the library, bash or the pages use, in a user's hands: as variables, in set-up lines, as functions, as traps.
+
+Each way is a real job with all names at once, which ends well, and one which fails; with `-m slow` also a job for each name.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from dlrun.plan.reserved_names import owner
+from tests.library import LIBRARY, local_names
+from tests.making import LOCAL, plan_of, write_job
+
+OF_USERS = [
+    "steps",
+    "started",
+    "finish",
+    "run_dir",
+    "status",
+    "role",
+    "count",
+    "command",
+    "main",
+    "host",
+    "user",
+    "port",
+    "ports",
+    "memory",
+    "cpus",
+    "fault",
+    "end",
+    "early",
+    "sweep",
+    "fail",
+    "say",
+    "record",
+    "grace",
+    "asked",
+    "child",
+    "killed",
+    "ending",
+    "told",
+    "watcher",
+    "launched",
+    "failing",
+    "first",
+    "mark",
+    "planned",
+    "wanted",
+]
+"""Names of scripts before there was a library, and of everyday set-up lines."""
+
+
+def of_bash() -> set[str]:
+    """Every variable that a bash on this machine sets or heeds."""
+    printed = subprocess.run(
+        ["env", "-i", "bash", "-c", "compgen -v"], capture_output=True, text=True, check=True
+    ).stdout
+    heeded = "IFS ENV BASH_ENV POSIXLY_CORRECT GLOBIGNORE TMOUT FUNCNEST CDPATH REPLY OPTARG MAPFILE COLUMNS LC_ALL PS3 PS4"
+    return {
+        *printed.split(),
+        *heeded.split(),
+        "UID",
+        "RANDOM",
+        "SECONDS",
+        "SRANDOM",
+        "LINENO",
+        "FUNCNAME",
+        "COPROC",
+    }
+
+
+def of_the_library() -> set[str]:
+    """Every word of the library and of a page that could be the name of a variable or function, but for the prefixed ones."""
+    page = (Path(__file__).parents[1] / "golden/slurm-srun-checked/job.sh").read_text()
+    text = "\n".join([page, *(path.read_text() for path in LIBRARY.glob("*.sh"))])
+    commands = set(
+        re.findall(r"(?:^|[;|&(]|then|do|else|\$\()\s*([a-z][a-z0-9_]+)(?=[\s;)])", text, re.MULTILINE)
+    )
+    variables = set(re.findall(r"\$\{?([A-Za-z_]\w*)", text))
+    return {
+        name
+        for name in commands | variables | local_names()
+        if not name.lower().startswith(("dlrun", "_dlrun"))
+    }
+
+
+KEYWORDS = {"if", "then", "else", "elif", "fi", "for", "do", "done", "case", "esac", "in", "while", "until", "select", "time",
+            "function", "coproc"}  # fmt: skip
+NEEDED = {"PATH", "HOME", "DLRUN"}
+"""What programs are found by: another value is another job."""
+READ_ONLY = {"BASHOPTS", "BASH_VERSINFO", "EUID", "PPID", "SHELLOPTS", "UID"}
+NAMES = sorted((of_bash() | of_the_library() | set(OF_USERS)) - NEEDED)
+VARIABLES = [name for name in NAMES if re.fullmatch(r"[A-Za-z_]\w*", name)]
+FUNCTIONS = [
+    name
+    for name in [*NAMES, ".", ":", "[", "builtin", "unset", "trap", "exit", "kill"]
+    if name not in KEYWORDS
+]
+SIGNALS = [
+    "EXIT",
+    "DEBUG",
+    "ERR",
+    "RETURN",
+    "HUP",
+    "INT",
+    "TERM",
+    "USR1",
+    "USR2",
+    "PIPE",
+    "CHLD",
+    "ALRM",
+    "CONT",
+]
+SHOW = "printf '\\0'; env -0; exit $1\n"
+"""A program that shows its environment."""
+HOSTILE = "x[0] 11270"
+"""Two words, one of them a pattern; were it a process id, an array or arithmetic, it would show."""
+
+
+def environment_of(way: str, names: list[str]) -> str:
+    """The `environment:` of a spec that uses the names in this way."""
+    if way == "variable":
+        return json.dumps({"variables": dict.fromkeys(names, HOSTILE)})
+    lines = {
+        "setup": [f"{name}='{HOSTILE}'" for name in names],
+        "function": [f"{name}() {{ printf 'HOSTILE {name}\\n' >&2; return 9; }}" for name in names],
+        "trap": [f"trap 'printf \"HOSTILE {name}\\n\" >&2' {name}" for name in names],
+    }[way]
+    return json.dumps({"setup": lines})
+
+
+WAYS = {
+    "variable": [name for name in VARIABLES if owner(name) is None],
+    "setup": [name for name in VARIABLES if name not in READ_ONLY],
+    "function": FUNCTIONS,
+    "trap": SIGNALS,
+}
+
+
+def check(way: str, names: list[str], code: int, job: Path, printed: str) -> None:
+    """Exit code, state, logs and the program's own view of the variables are right."""
+    log = (job / "logs" / "rank-0.log").read_bytes().decode()
+    state = json.loads((job / "state.json").read_text())
+    assert (state["state"], state["exit_code"], state["reason"]) == ("ended", code, None), printed
+    assert f"ended with exit code {code}" in printed
+    assert ("first failure: rank 0 on " in printed) == (code != 0)
+    assert not list((job / "failures").iterdir()) or code
+    seen = dict(line.partition("=")[::2] for line in log.split("\0") if "=" in line)
+    assert seen["DLRUN_RANK"] == "0"
+    assert seen["DLRUN_RUN_DIR"] == str(job)
+    if way == "variable":
+        assert {name: seen.get(name) for name in names} == dict.fromkeys(names, HOSTILE)
+    if way in ("setup", "function"):
+        assert "HOSTILE" not in log
+    assert not any(name.startswith(("_dlrun_", "dlrun_")) for name in seen)
+
+
+@pytest.mark.parametrize("code", [0, 3])
+@pytest.mark.parametrize("way", WAYS)
+def test_a_job_with_all_names_at_once(dlrun, way, code):
+    names = WAYS[way]
+    assert way == "trap" or len(names) >= 200 or way == "variable"
+    (dlrun.place / "show.sh").write_text(SHOW)
+    spec = f"command: [bash, {dlrun.place}/show.sh, {code}]\nresources: {{ranks_per_node: 1}}\nenvironment: "
+    ran = dlrun("submit", dlrun.spec(spec + environment_of(way, names)), "--wait", code=code)
+    job = Path(ran.stdout.split("job directory: ")[1].splitlines()[0])
+    check(way, names, code, job, (job / "logs" / "job.log").read_text())
+    assert not dlrun.alive()
+
+
+@pytest.mark.parametrize("name", sorted(READ_ONLY))
+def test_a_set_up_line_that_bash_refuses_ends_the_job_and_says_so(dlrun, name):
+    spec = f"command: ['true']\nenvironment: {{setup: ['{name}=7']}}\n"
+    job = dlrun.submit(spec, "--wait", code=1)
+    assert json.loads((job / "state.json").read_text())["exit_code"] == 1
+    assert f"{name}: readonly variable" in (job / "logs" / "job.log").read_text()
+
+
+@pytest.mark.parametrize("name", ["status", "host"])
+def test_a_read_only_variable_with_a_name_of_the_library_is_reported(dlrun, name):
+    job = dlrun.submit(
+        f"command: ['true']\nenvironment: {{setup: ['readonly {name}=7']}}\n", "--wait", code=1
+    )
+    assert f"has made the variable '{name}' read-only" in (job / "logs" / "job.log").read_text()
+
+
+def test_the_library_knows_its_own_local_names():
+    listed = re.search(r"^_dlrun_locals='([^']*)'", (LIBRARY / "shell.sh").read_text(), re.MULTILINE)[1]
+    assert set(listed.split()) == local_names()
+
+
+@pytest.mark.parametrize(
+    "name", sorted(name for name in (*VARIABLES, "DLRUN_X", "dlrun_say", "_dlrun_steps") if owner(name))
+)
+def test_names_that_belong_to_bash_or_dlrun_are_refused(dlrun, name):
+    ran = dlrun("plan", dlrun.spec(f"command: ['true']\nenvironment: {{variables: {{{name}: x}}}}\n"), code=2)
+    assert "DLR098" in ran.stderr
+    assert f"`{name}` cannot be set: " in ran.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("way", WAYS)
+def test_a_job_for_each_name(tmp_path, way):
+    for number, name in enumerate(WAYS[way]):
+        place = tmp_path / str(number)
+        place.mkdir()
+        code = 3 * (number % 2)
+        (place / "show.sh").write_text(SHOW)
+        spec = f"command: [bash, {place}/show.sh, {code}]\nresources: {{ranks_per_node: 1}}\nplacement: {{bind: none}}\n"
+        plan = plan_of(
+            place, f"{spec}environment: {environment_of(way, [name])}", LOCAL, directory=str(place)
+        )
+        write_job(plan, place)
+        done = subprocess.run(
+            ["bash", "job.sh"], cwd=place, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == code, (name, done.stdout, done.stderr)
+        check(way, [name], code, place, done.stdout)

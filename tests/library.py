@@ -1,0 +1,55 @@
+"""Functions of the bash library `templates/lib`, called directly."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections.abc import Iterable
+from pathlib import Path
+
+from dlrun.resources import directory as resource
+
+LIBRARY = resource("templates") / "lib"
+BASH = os.environ.get("DLRUN_TEST_BASH", "bash")
+"""The bash that runs the library; an old one can be named, to see whether it does."""
+
+
+def call(
+    place: Path, lines: str, *, check: bool = True, timeout: float = 120, shell: str = BASH, **programs: str
+) -> subprocess.CompletedProcess[str]:
+    """Run lines in a shell that has job.sh's functions, with `place` as job and run directory.
+
+    `programs` are found first on PATH, each the text of a bash script. Exits and traps are the shell's own, not the job's.
+    """
+    (place / "lib").exists() or (place / "lib").symlink_to(LIBRARY)
+    for name, text in programs.items():
+        (place / name).write_text(f"#!/bin/bash\n{text}\n")
+        (place / name).chmod(0o755)
+    head = f"""set -euo pipefail
+    export DLRUN_JOB_DIR={place} DLRUN_RUN_DIR={place} DLRUN_HOSTS={place}/hosts PATH={place}:$PATH
+    export DLRUN_JOB_ID=7 DLRUN_RUN_ID=7.0 DLRUN_RESTART=0 DLRUN_NODES=2
+    source {LIBRARY}/job.sh
+    _dlrun_host=here _dlrun_started=0
+    dlrun_say() {{ echo "$*"; }}
+    """
+    return subprocess.run(
+        [shell, "-c", head + lines], capture_output=True, text=True, timeout=timeout, check=check,
+        env={"PATH": os.environ["PATH"], "HOME": str(place)},
+    )  # fmt: skip
+
+
+RANKS = ("rank", "bind", "checks", "agent", "container", "stage")
+"""Parts that run in a shell of their own."""
+
+
+def local_names(parts: Iterable[str] | None = None) -> set[str]:
+    """The names of the local variables in these parts; without, in those that `job.sh` sources."""
+    parts = parts or [path.stem for path in LIBRARY.glob("*.sh") if path.stem not in RANKS]
+    found: set[str] = set()
+    for part in parts:
+        for line in (LIBRARY / f"{part}.sh").read_text().splitlines():
+            if match := re.match(r"\s+local (?:-\w+ )?(.*)", line):
+                said = re.sub(r"\$?\([^)]*\)+|'[^']*'|\"[^\"]*\"|\s#.*", "", match[1])
+                found |= {word.partition("=")[0] for word in re.findall(r"[A-Za-z_]\w*(?:=\S*)?", said)}
+    return {name for name in found if not name.startswith(("_dlrun_", "DLRUN_"))}

@@ -1,0 +1,51 @@
+"""Rules of the bash library that no test of one function shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.library import LIBRARY
+
+PARTS = sorted(LIBRARY.glob("*.sh"))
+
+
+def test_shellcheck_finds_nothing():
+    shellcheck = shutil.which(
+        "shellcheck", path=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    )
+    if shellcheck is None:
+        pytest.skip("shellcheck is not installed: it comes with the `lint` dependency group")
+    command = [shellcheck, "-x", f"--source-path={LIBRARY}", *PARTS]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.returncode) == ("", 0)
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.stem)
+def test_every_name_is_prefixed(part):
+    text = part.read_text()
+    functions = re.findall(r"^\s*([A-Za-z_]\w*)\(\)", text, re.MULTILINE)
+    assert all(name.startswith(("dlrun_", "_dlrun_")) for name in functions)
+    globals_ = re.findall(r"^([A-Za-z_]\w*)\+?=", text, re.MULTILINE)
+    assert all(name.startswith(("_dlrun_", "DLRUN_")) for name in globals_)
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.stem)
+def test_no_function_returns_what_a_trap_found(part):
+    """A bare `return` or `exit` in a trap gives the status from before the trap (bash(1), `return`)."""
+    code = "\n".join(line.partition(" # ")[0] for line in part.read_text().splitlines() if "awk" not in line)
+    assert re.findall(r"(?:^|[;|&{]|then|do)\s*return\s*(?:;|$)", code, re.MULTILINE) == []
+
+
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.stem)
+def test_a_part_is_one_idea(part):
+    lines = part.read_text().splitlines()
+    assert len(lines) <= 300
+    assert lines[0].startswith("# shellcheck shell=bash")
+    assert lines[1].startswith("# ")
