@@ -16,7 +16,7 @@ export DLRUN_OWN_ADDRESS # under which other nodes reach this one
 case $1 in
 master)
   export SPARK_LOCAL_IP="$DLRUN_OWN_ADDRESS" # this node, by the site's address rule [Spark documentation, Spark Standalone Mode]
-  export SPARK_MASTER_OPTS=-Dspark.master.rest.enabled=false # nobody needs it, and its port is the same for all jobs [Spark documentation, Spark Standalone Mode]
+  export SPARK_MASTER_OPTS=-Dspark.master.rest.enabled=false # it is not needed, and its port is the same for all jobs [Spark documentation, Spark Standalone Mode]
   dlrun_run spark-class org.apache.spark.deploy.master.Master --host "$DLRUN_MASTER_IP" --port "$DLRUN_MASTER_PORT" --webui-port "$((DLRUN_MASTER_PORT + 1))"
   ;;
 worker)
