@@ -105,7 +105,8 @@ def scheduler_of(word: str) -> str | None:
     """The scheduler of this host, if a word can be an id of one of its jobs; else None."""
     for name in backends.SCHEDULERS:
         back_end = backends.scheduler(name)
-        if name != "local" and shutil.which(back_end.CLIENT) and re.fullmatch(back_end.ID, word):
+        asked = not back_end.ON_THIS_MACHINE and shutil.which(back_end.CLIENT)
+        if asked and re.fullmatch(back_end.ID, word):
             return name
     return None
 
