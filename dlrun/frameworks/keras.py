@@ -77,5 +77,5 @@ def _told(shape: Shape, options: Options) -> tuple[Setting, ...]:
 
 def _backend(name: str) -> tuple[Setting, ...]:
     return defaults.settings(
-        "Keras documentation, Configuring your backend", ("KERAS_BACKEND", name, "as the spec says")
+        "Keras documentation, Configuring your backend", ("KERAS_BACKEND", name, "from the spec")
     )

@@ -39,7 +39,7 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
     common = _common(shape, options)
 
     def told_role(name: str) -> tuple[Setting, ...]:
-        return (*common, *defaults.settings(_SOURCE, ("DMLC_ROLE", name, "what this process is for")))
+        return (*common, *defaults.settings(_SOURCE, ("DMLC_ROLE", name, "role of this process")))
 
     scheduler = Role(
         name="scheduler",
@@ -89,8 +89,8 @@ def problems(
         found.append(
             Problem(
                 code="DLR040",
-                message="`DMLC_NODE_HOST` is the loopback address: all processes would wait for ever",
-                help="leave it out",
+                message="`DMLC_NODE_HOST` is the loopback address: all processes would wait forever",
+                help="remove it",
             )
         )
     return found
@@ -110,7 +110,7 @@ def _common(shape: Shape, options: Options) -> tuple[Setting, ...]:
     return defaults.settings(
         _SOURCE,
         ("DMLC_PS_ROOT_URI", protocol.MASTER_IP, "the scheduler's node, as an IP: ps-lite binds no names"),
-        ("DMLC_PS_ROOT_PORT", protocol.MASTER_PORT, "derived from the job id, found free there"),
+        ("DMLC_PS_ROOT_PORT", protocol.MASTER_PORT, "derived from the job id; free on that node"),
         ("DMLC_NUM_SERVER", str(shape.nodes * options.servers_per_node), "servers of all nodes"),
         ("DMLC_NUM_WORKER", str(shape.world_size), "one worker a rank"),
         *own,

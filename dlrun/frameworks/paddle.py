@@ -83,7 +83,7 @@ def problems(
             Problem(
                 code="DLR041",
                 message=f"`{_AGENT}` is started for collective training, and `paddle.mode` is `parameter_server`",
-                help="leave `agent` out: dlrun starts servers and trainers itself",
+                help="remove `agent`: dlrun starts servers and trainers itself",
             )
         )
     if options.mode != "parameter_server" or not (
@@ -138,7 +138,7 @@ def _trainers(shape: Shape, *, server: bool = False) -> tuple[Setting, ...]:
     if not server:
         own = _one_of(everyone, "DLRUN_RANK")
         said += [
-            ("PADDLE_TRAINER_ID", protocol.RANK, "as the launcher counts"),
+            ("PADDLE_TRAINER_ID", protocol.RANK, "from the launcher"),
             ("PADDLE_CURRENT_ENDPOINT", own, "this trainer's own among them"),
         ]
     return defaults.settings(_PARALLEL, *said)
@@ -149,7 +149,7 @@ def _meeting(shape: Shape) -> tuple[Setting, ...]:
     address = Text.of(protocol.MASTER_ADDR, ":", protocol.MASTER_PORT)
     said: list[tuple[str, str | Text, str]] = [
         ("PADDLE_MASTER", address, "rank 0's node, by the site's address rule"),
-        ("PADDLE_RANK_IN_NODE", Text.of(protocol.LOCAL_RANK), "as the launcher counts on this node"),
+        ("PADDLE_RANK_IN_NODE", Text.of(protocol.LOCAL_RANK), "from the launcher"),
     ]
     if not shape.gpus_per_node:
         said.append(("PADDLE_DISTRI_BACKEND", "gloo", "there are no GPUs"))
@@ -165,7 +165,7 @@ def _service(shape: Shape, options: Options, role: str) -> tuple[Setting, ...]:
     offset = first if role == "PSERVER" else 1
     return defaults.settings(
         _ROLES,
-        ("TRAINING_ROLE", role, "what this process is for"),
+        ("TRAINING_ROLE", role, "role of this process"),
         ("PADDLE_PSERVERS_IP_PORT_LIST", servers, "all servers"),
         ("POD_IP", address, "this node, spelled as in the list"),
         ("PADDLE_PORT", Shell(f"$((DLRUN_MASTER_PORT + {offset} + DLRUN_LOCAL_RANK))"), "this process's own"),

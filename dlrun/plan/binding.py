@@ -18,26 +18,24 @@ def bind(options: PlacementOptions, comm_cores: int, site: Site, layout: Layout,
     if options.bind in ("scheduler", "none", "job"):
         ledger.take("placement.bind", options.bind)
         _without_effect(f"`placement.bind` is `{options.bind}`", ledger)
-        return Binding(mode=options.bind, because="as the spec says")
+        return Binding(mode=options.bind, because="from the spec")
     whole = layout.exclusive or backends.scheduler(site.scheduler.type).ON_THIS_MACHINE
     if options.bind == "auto" and not whole:
-        because = (
-            "nodes are shared with other jobs: which cores are granted is known only when the job starts"
-        )
+        because = "on shared nodes the granted cores are known only when the job starts"
         ledger.decide("placement.bind", "job", "shared-node", because)
         _without_effect("nodes are shared with other jobs", ledger)
         return Binding(mode="job", because=because, cores=layout.cpus_per_rank)
     if layout.topology is None:
-        because = "the site does not describe these nodes: ranks get equal parts of what they find"
+        because = "the topology of the nodes is unknown: ranks get equal shares of the granted cores"
         if options.bind == "plan":
             ledger.problem(
                 "DLR024",
-                "`bind: plan` needs the nodes' topology, and the site does not describe it",
+                "`bind: plan` needs the topology of the nodes, which is not in the site profile",
                 "placement.bind",
                 help="use `bind: job`, or add the node type's topology to the site profile",
             )
         ledger.decide("placement.bind", "job", "unknown-node", because)
-        _without_effect("the site does not describe these nodes", ledger)
+        _without_effect("the topology of the nodes is unknown", ledger)
         return Binding(mode="job", because=because)
     return _plan(options, comm_cores, site, layout, layout.topology, ledger)
 
@@ -56,15 +54,15 @@ def _plan(
                 refusal.message,
                 "placement",
                 "resources.ranks_per_node",
-                help=refusal.help or "ask for fewer ranks or cores",
+                help=refusal.help or "request fewer ranks or cores",
             )
-        because = f"no cores of their own for every rank: {refusal.message}"
+        because = f"there are not enough cores for every rank: {refusal.message}"
         return Binding(
             mode=ledger.decide("placement.bind", "none", "too-few-cores", because), because=because
         )
     _taken(options, ledger)
     name = placement.node.name or layout.node_type_name or "read here"
-    because = f"the node is the job's alone and its topology is known ({name})"
+    because = f"whole nodes of known topology ({name})"
     ledger.decide("placement.bind", "plan", "whole-node", because)
     for warning in placement.warnings:
         ledger.problem(
@@ -114,7 +112,7 @@ def _without_effect(because: str, ledger: Ledger) -> None:
             "DLR024",
             f"{' and '.join(f'`placement.{name}`' for name in given)} ha{'ve' if len(given) > 1 else 's'} no effect: {because}",
             f"placement.{given[0]}",
-            help="only `bind: plan`, on whole nodes of known topology, can obey it; or take it out",
+            help="it needs `bind: plan` on whole nodes of known topology; else remove it",
             warning=True,
         )
 
@@ -198,5 +196,5 @@ def threads(
 def _because(placement: Placement) -> str:
     node, rank = placement.node, placement.ranks[0]
     kept = len(rank.comm) + len(rank.loader)
-    free = f", {kept} kept for communication and loading" if kept else ""
+    free = f", {kept} reserved for communication and data loading" if kept else ""
     return f"{many(node.usable_cores, 'core')} / {many(len(placement.ranks), 'rank')}{free}"

@@ -42,7 +42,7 @@ def contain(
     if wanted.runtime == "enroot" and not launcher.ENROOT:
         ledger.problem(
             "DLR031",
-            f"`runtime: enroot` is started by srun's pyxis plug-in, and the launcher is `{launcher.NAME}`",
+            f"`runtime: enroot` needs srun with the pyxis plug-in, but the launcher is `{launcher.NAME}`",
             "environment.container.runtime",
             "environment.container",
             help="use `runtime: apptainer`",
@@ -89,7 +89,7 @@ def gpu_variables(container: ContainerPlan | None) -> tuple[Variable, ...]:
     """What is exported before srun so that enroot brings the GPUs into the container."""
     if container is None or container.runtime != "enroot" or not container.gpu_flag:
         return ()
-    because = "enroot brings NVIDIA's GPUs and libraries into a container that has this"
+    because = "makes enroot mount NVIDIA GPUs and libraries into the container"
     return tuple(
         Variable(
             name=name, value=Text.of(value), rule="container-gpus", because=because,
@@ -105,9 +105,9 @@ def _hidden(spec: Spec, ledger: Ledger) -> None:
         if name is not None:
             ledger.problem(
                 "DLR066",
-                f"`{kind}: {name}` is activated outside the container, and nothing of it is found inside",
+                f"`{kind}: {name}` is activated outside the container and not available inside",
                 f"environment.{kind}",
-                help="leave it out, or leave out `container:`; a Python outside the image can be named by its path",
+                help="remove it, or remove `container:`; a Python outside the image can be used by its path",
             )
 
 
@@ -115,9 +115,9 @@ def _mountable(path: str, key: str, ledger: Ledger) -> None:
     if ":" in path or "," in path:
         ledger.problem(
             "DLR067",
-            f"`{path}` has a colon or a comma, which part one mount of a container from the next",
+            f"`{path}` contains a colon or a comma, which separate the mounts of a container",
             f"{key}.source",
             key,
             "environment.container",
-            help="give it another name, or reach it by a symbolic link of another name",
+            help="rename it, or use a symbolic link with another name",
         )

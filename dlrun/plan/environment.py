@@ -40,13 +40,13 @@ def check_dropped(spec: Spec, needed: Collection[str], ledger: Ledger) -> None:
     for name in spec.environment.drop:
         if name in needed:
             ledger.problem(
-                "DLR069", f"`{name}` cannot be left unset: ranks find one another by it", "environment.drop",
-                help="take it out of `environment.drop`",
+                "DLR069", f"`{name}` cannot be dropped: it is part of the rendezvous", "environment.drop",
+                help="remove it from `environment.drop`",
             )  # fmt: skip
         elif name in spec.environment.variables:
             ledger.problem(
-                "DLR069", f"`{name}` is set under `variables` and left unset by `drop`", "environment.drop",
-                f"environment.variables.{name}", help="it stays unset; take it out of one of them", warning=True,
+                "DLR069", f"`{name}` is both set under `variables` and left unset by `drop`", "environment.drop",
+                f"environment.variables.{name}", help="it stays unset; remove it from one of them", warning=True,
             )  # fmt: skip
 
 
@@ -66,7 +66,7 @@ def variables(spec: Spec, site: Site, values: Sequence[Variable], ledger: Ledger
         instead = f" (else it would be {gone.value}: {gone.because})" if gone else ""
         origin = ledger.origin("environment.drop")
         ledger.decide(
-            f"variables.{name}", "unset", "user-drop", f"the spec leaves it unset{instead}", origin=origin
+            f"variables.{name}", "unset", "user-drop", f"left unset by the spec{instead}", origin=origin
         )
     for variable in chosen.values():
         ledger.decide(
@@ -101,7 +101,7 @@ def threading(threads: int | None, because: str) -> Variable:
     by every data-loader process that it starts.
     """
     count: str | Shell = str(threads) if threads is not None else Shell("$DLRUN_THREADS")
-    why = because if threads is not None else "one for each core that the rank was given"
+    why = because if threads is not None else "one per core of the rank"
     return Variable(
         name="OMP_NUM_THREADS", value=Text.of(count), rule="threads-per-rank", because=why, source=_OPENMP
     )
@@ -111,7 +111,7 @@ UNBUFFERED = Variable(
     name="PYTHONUNBUFFERED",
     value=Text.of("1"),
     rule="log-at-once",
-    because="lines reach the log when they are printed, and a killed rank loses none",
+    because="output is not buffered, so a killed rank loses no lines",
     source="Python documentation, Command line and environment",
 )
 
@@ -131,14 +131,14 @@ def rendezvous(rule: Rendezvous, ports: int) -> RendezvousPlan:
         ("${DLRUN_FIRST_HOST}", "${DLRUN_HOST}") if letters else ("$DLRUN_FIRST_HOST", "$DLRUN_HOST")
     )
     choices = {
-        "hostname": (f"{first}{rule.suffix}", "the first host, as the scheduler names it"),
-        "fqdn": (f"$(hostname -f){rule.suffix}", "the first host's full name"),
+        "hostname": (f"{first}{rule.suffix}", "the first host, by its name in the scheduler"),
+        "fqdn": (f"$(hostname -f){rule.suffix}", "the first host's fully qualified name"),
         "ip": ("$(hostname -i | cut -d ' ' -f 1)", "the first host's address by `hostname -i`"),
         "interface": (
             f"$(dlrun_address_of {rule.interface})",
             f"the address of `{rule.interface}` on the first host",
         ),
-        "loopback": ("127.0.0.1", "all ranks are on this machine"),
+        "loopback": ("127.0.0.1", "all ranks run on this machine"),
     }
     code, because = choices[rule.address]
     own = f"{here}{rule.suffix}" if rule.address == "hostname" else code

@@ -56,15 +56,15 @@ def _dropped(whole: ChosenSettings, kept: ChosenSettings, spec: Spec, ledger: Le
             continue
         unit = choice.rule.unit
         by = next(rule.name for rule in rules.unit(unit) if rule.name in drop)
-        because = f"it stands or falls with `{by}`, which the spec leaves unset"
+        because = f"it belongs together with `{by}`, which the spec leaves unset"
         ledger.decide(f"variables.{choice.name}", "left out", f"fabric-{unit}", because)
         lost.setdefault(by, []).append(f"`{choice.name}`")
     for by, others in lost.items():
         ledger.problem(
             "DLR065",
-            f"without `{by}`, {' and '.join(others)} are not set either: they stand or fall together",
+            f"without `{by}`, {' and '.join(others)} are not set either: they belong together",
             "environment.drop",
-            help=f"leave `{by}` in, or drop all of them to say that you mean it",
+            help=f"leave `{by}` in, or drop all of them",
             warning=True,
         )
 
@@ -161,7 +161,7 @@ def _lacking(unit: str, flag: str, spec: Spec, site: Site, ledger: Ledger) -> No
     )
     ledger.problem(
         "DLR063",
-        f"`{asks.name}={asks.value}` stands or falls with the option `{flag}`, which this job does not have",
+        f"`{asks.name}={asks.value}` belongs together with the option `{flag}`, which the job does not have",
         *keys,
-        help=f"{way_out}, or leave the variable out (source: {asks.cited})",
+        help=f"{way_out}, or remove the variable (source: {asks.cited})",
     )

@@ -62,9 +62,9 @@ def choose(spec: Spec, site: Site, ledger: Ledger) -> BackEnds:
     if launcher.PLACE == "machine" and not backends.scheduler(site.scheduler.type).ON_THIS_MACHINE:
         ledger.problem(
             "DLR028",
-            f"launcher `{name}` starts ranks on one machine, and site `{site.name}` is a cluster",
+            f"launcher `{name}` starts ranks only on one machine, but site `{site.name}` is a cluster",
             "launcher",
-            help="leave `launcher:` out to use the site's own",
+            help="remove `launcher:` to use the site's launcher",
         )
     return BackEnds(framework=framework, options=options, launcher=launcher)
 
@@ -152,7 +152,7 @@ def check_layout(
             f"launcher `{name}` starts {ranks} processes on each node, as there are ranks, and {what} wants {per_node}",
             "launcher",
             "framework",
-            help="use another launcher with `launcher:`, such as `ssh`, or the same number of each",
+            help="set another `launcher:`, such as `ssh`, or use equal numbers",
         )
 
 
@@ -163,8 +163,8 @@ def check_led(spec: Spec, plans: Sequence[RolePlan], ledger: Ledger) -> None:
     from_here = next((name for name, secret in spec.secrets.items() if secret.env), None)
     lost = {
         "environment.container": ("they would run outside the container", spec.environment.container),
-        "checkpoint": ("no signal reaches those on other nodes", spec.checkpoint),
-        f"secrets.{from_here}": ("the variable would be on ssh's command line", from_here),
+        "checkpoint": ("signals do not reach those on other nodes", spec.checkpoint),
+        f"secrets.{from_here}": ("the variable would be visible on the command line of ssh", from_here),
     }
     for key, (why, given) in lost.items():
         if given is not None:
@@ -172,7 +172,7 @@ def check_led(spec: Spec, plans: Sequence[RolePlan], ledger: Ledger) -> None:
                 "DLR094",
                 f"the agent of `{spec.framework}` starts ranks by ssh: {why}",
                 key,
-                help="leave `agent` out: dlrun starts the ranks itself"
+                help="remove `agent`: dlrun starts the ranks itself"
                 + (", or read the secret from a file" if given is from_here else ""),
             )
 

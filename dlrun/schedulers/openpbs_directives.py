@@ -26,10 +26,10 @@ def directives(
     pbs.refuse(draft, "exclude", "gpu_type", "node_local")
     pbs.add_name(draft, LONGEST_NAME)
     pbs.add_shell_and_output(draft, output.replace(INDEX, "^array_index^"))
-    draft.add("-k doe", "written in place while the job runs, so that it can be followed")
+    draft.add("-k doe", "written directly while the job runs, so that it can be followed")
     _rerun(draft)
     if request.spare_nodes:
-        because = "a node that dies ends its ranks, and not the job: there are spare ones"
+        because = "a failed node does not end the job: there are spare nodes"
         draft.add("-W tolerate_node_failures=all", because, "spare_nodes")
     if site.arithmetic == "whole_job":
         _totals(draft)
@@ -48,9 +48,9 @@ def _rerun(draft: DirectiveList) -> None:
         draft.add("-r y", "PBS takes only rerunnable arrays", "requeue")
         draft.add(array(points, draft.request.at_once), f"{points} points of the sweep", "array")
     elif draft.request.requeue:
-        draft.add("-r y", "the scheduler may put the job back into the queue", "requeue")
+        draft.add("-r y", "the scheduler may requeue the job", "requeue")
     else:
-        draft.add("-r n", "on_failure does not ask for requeues", "requeue")
+        draft.add("-r n", "`on_failure` has no requeues", "requeue")
 
 
 def array(points: int, at_once: int | None) -> str:

@@ -21,7 +21,7 @@ _SET_BY = {
     "resources.nodes and its neighbours": "select nodes ncpus mpiprocs ompthreads ngpus mem place",
     "resources.walltime": "walltime",
     "resources.partition": "q",
-    "`dlrun logs`: the job directory holds the output": "o e j k",
+    "`dlrun logs` shows the output, which is in the job directory": "o e j k",
 }
 _OWN = {option: instead for instead, options in _SET_BY.items() for option in options.split()}
 _RAW_OWN = re.compile(r"-(?:l\s*(?:select|nodes|place|walltime)=|N\b|J\b|q\b|V\b)")
@@ -40,7 +40,9 @@ def add_name(draft: DirectiveList, longest: int) -> None:
     name = re.sub(r"[^A-Za-z0-9_+.-]", "_", draft.request.name)
     name = (name if name[:1].isascii() and name[:1].isalpha() else f"j{name}")[:longest]
     same = name == draft.request.name
-    draft.add(f"-N {name}", "the spec's name" if same else "the spec's name as far as PBS can say it", "name")
+    draft.add(
+        f"-N {name}", "name of the spec" if same else "name of the spec, as far as PBS allows it", "name"
+    )
 
 
 def add_shell_and_output(draft: DirectiveList, output: str) -> None:
@@ -49,7 +51,7 @@ def add_shell_and_output(draft: DirectiveList, output: str) -> None:
     if not output.isascii() or (":" in output and not output.startswith("/")):
         draft.problem(f"PBS cannot write to `{output}`", "use a path in plain ASCII, without a colon")
     draft.add(f"-o {quote(output)}", "standard output, in the job directory")
-    draft.add("-j oe", "standard error in the same file")
+    draft.add("-j oe", "standard error, in the same file")
 
 
 def add_who(draft: DirectiveList) -> None:
@@ -57,7 +59,7 @@ def add_who(draft: DirectiveList) -> None:
     request = draft.request
     if request.partition and request.reservation:
         draft.problem(
-            "a PBS job goes to a queue or to a reservation, not to both",
+            "a PBS job goes either to a queue or to a reservation",
             "leave out resources.partition",
             "reservation",
         )
@@ -67,7 +69,7 @@ def add_who(draft: DirectiveList) -> None:
     if request.account:
         draft.add(
             spell(draft.site.account.option or "-A", quote(request.account)),
-            "the project that pays",
+            "the account to charge",
             "account",
         )
     if request.qos:
@@ -80,7 +82,7 @@ def add_when(draft: DirectiveList, dependencies: Iterable[str]) -> None:
     if request.walltime is not None:
         draft.add(f"-l walltime={request.walltime.clock()}", f"the walltime, {request.walltime}", "walltime")
     if conditions := ",".join(dependencies):
-        draft.add(f"-W depend={conditions}", "jobs that must end first", "after")
+        draft.add(f"-W depend={conditions}", "dependencies", "after")
     if request.hold:
         draft.add("-h", "submitted held", "hold")
 
@@ -88,11 +90,11 @@ def add_when(draft: DirectiveList, dependencies: Iterable[str]) -> None:
 def add_options(draft: DirectiveList) -> None:
     """The site's directives, the user's options (`-l name=value`, or `-x value`) and directives."""
     _check_raw(draft, draft.site.directives, "scheduler.directives")
-    draft.add_raw(draft.site.directives, "every job of this site has it", "scheduler.directives")
+    draft.add_raw(draft.site.directives, "set for every job of this site", "scheduler.directives")
     for name, value in draft.request.options.items():
         bare = name.lstrip("-")
         if bare in _OWN:
-            draft.problem(f"the option `{name}` is dlrun's own", f"use {_OWN[bare]}", "options")
+            draft.problem(f"the option `{name}` is set by dlrun", f"use {_OWN[bare]}", "options")
         elif len(bare) == 1:
             draft.add(
                 f"-{bare} {quote(value)}" if value else f"-{bare}", "under resources.options", "options"
@@ -100,7 +102,7 @@ def add_options(draft: DirectiveList) -> None:
         else:
             draft.add(f"-l {quote(f'{bare}={value}')}", "under resources.options", "options")
     _check_raw(draft, draft.request.directives, "directives")
-    draft.add_raw(draft.request.directives, "as written in the spec or profile", "directives")
+    draft.add_raw(draft.request.directives, "from the spec or site profile", "directives")
 
 
 def _check_raw(draft: DirectiveList, directives: Iterable[str], field: str) -> None:
@@ -158,7 +160,9 @@ def asks_gpus(draft: DirectiveList) -> bool:
         return False
     if form in {"gres", "gpus_per_task"}:
         draft.problem(
-            f"`{form}` is how Slurm asks for GPUs", "set scheduler.gpus to ngpus or none", "scheduler.gpus"
+            f"`{form}` is Slurm's way to request GPUs",
+            "set scheduler.gpus to ngpus or none",
+            "scheduler.gpus",
         )
     return True
 
@@ -169,8 +173,8 @@ def memory(draft: DirectiveList) -> Bytes | None:
         return None
     if draft.request.memory_per_node == "all":
         draft.problem(
-            "PBS cannot be asked for all memory of a node",
-            "give resources.memory_per_node a size",
+            "PBS cannot allocate all memory of a node",
+            "set a size for resources.memory_per_node",
             "memory_per_node",
         )
         return None

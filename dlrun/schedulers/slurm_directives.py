@@ -34,7 +34,7 @@ _SET_BY = {
     "sweep": "array a",
     "checkpoint": "signal",
     "on_failure.requeue": "requeue no-requeue",
-    "`dlrun logs`: the job directory holds the output": "output o error e open-mode",
+    "`dlrun logs` shows the output, which is in the job directory": "output o error e open-mode",
 }
 _OWN = {option: instead for instead, options in _SET_BY.items() for option in options.split()}
 """Options that the rest of the spec speaks for, with what to use instead."""
@@ -55,7 +55,7 @@ def directives(
 ) -> Sequence[Directive]:
     """The `#SBATCH` lines of a request; raises InvalidFile for what Slurm or the site cannot do."""
     draft = DirectiveList(PREFIX, request, site, origins or {})
-    draft.add(f"--job-name={quote(request.name)}", "the spec's name", "name")
+    draft.add(f"--job-name={quote(request.name)}", "name of the spec", "name")
     _output(draft, output)
     _layout(draft)
     _gpus(draft)
@@ -63,9 +63,9 @@ def directives(
     _who(draft)
     _where(draft)
     _when(draft)
-    draft.add_raw(site.directives, "every job of this site has it", "scheduler.directives")
+    draft.add_raw(site.directives, "set for every job of this site", "scheduler.directives")
     _options(draft)
-    draft.add_raw(request.directives, "as written in the spec or profile", "directives")
+    draft.add_raw(request.directives, "from the spec or site profile", "directives")
     draft.merge("--gres=", partial(_value, "--gres", ""), ",".join)
     draft.merge("--constraint=", partial(_value, "--constraint", "-C"), partial(_all_features, draft))
     check(draft)
@@ -80,10 +80,10 @@ def _output(draft: DirectiveList, output: str) -> None:
     pattern = output.replace("%", "%%").replace(INDEX, "%a")
     draft.add(f"--output={quote(pattern)}", "standard output and error, in the job directory")
     if draft.request.requeue:
-        draft.add("--requeue", "the scheduler may put the job back into the queue", "requeue")
+        draft.add("--requeue", "the scheduler may requeue the job", "requeue")
         draft.add("--open-mode=append", "a requeued job keeps its earlier log", "requeue")
     else:
-        draft.add("--no-requeue", "on_failure does not ask for requeues", "requeue")
+        draft.add("--no-requeue", "`on_failure` has no requeues", "requeue")
 
 
 def _layout(draft: DirectiveList) -> None:
@@ -93,12 +93,12 @@ def _layout(draft: DirectiveList) -> None:
     if request.spare_nodes:
         draft.add(
             "--no-kill",
-            "a node that dies ends its ranks, and not the job: there are spare ones",
+            "a failed node does not end the job: there are spare nodes",
             "spare_nodes",
         )
     draft.add(
         f"--ntasks-per-node={request.ranks_per_node}",
-        f"at most {many(request.ranks_per_node, 'rank')} a node",
+        f"at most {many(request.ranks_per_node, 'rank')} per node",
         "ranks_per_node",
     )
     if site.cpus != "none":
@@ -112,7 +112,7 @@ def _layout(draft: DirectiveList) -> None:
         ):
             draft.add(f"--mincpus={request.cpus_per_node}", f"{site.cpus} on each node", "cpus_per_node")
     if request.exclusive and not site.exclusive:
-        draft.add("--exclusive", "whole nodes for this job alone", "exclusive")
+        draft.add("--exclusive", "whole nodes for this job", "exclusive")
     if request.array:
         draft.add(array(request.array, request.at_once), f"{request.array} points of the sweep", "array")
 
@@ -138,14 +138,14 @@ def _gpus(draft: DirectiveList) -> None:
         draft.add(f"--gres=gpu:{kind}{request.gpus_per_node}", because, "gpus_per_node")
     elif form == "ngpus":
         draft.problem(
-            "`ngpus` is how PBS asks for GPUs",
+            "`ngpus` is the way of PBS to request GPUs",
             "set scheduler.gpus to gpus_per_node, gres or none",
             "scheduler.gpus",
         )
     elif request.gpus_per_node % request.ranks_per_node:
         draft.problem(
             f"{request.gpus_per_node} GPUs cannot be shared evenly by {request.ranks_per_node} ranks",
-            "this site asks for GPUs per task: make resources.ranks_per_node divide resources.gpus_per_node",
+            "this site requests GPUs per task: make resources.ranks_per_node divide resources.gpus_per_node",
             "ranks_per_node",
         )
     else:
@@ -170,7 +170,7 @@ def _who(draft: DirectiveList) -> None:
     request = draft.request
     if request.account:
         option = draft.site.account.option or "--account"
-        draft.add(spell(option, quote(request.account)), "the project that pays", "account")
+        draft.add(spell(option, quote(request.account)), "the account to charge", "account")
     for option, value, because in (
         ("partition", request.partition, "the partition"),
         ("qos", request.qos, "the quality of service"),
@@ -183,11 +183,11 @@ def _who(draft: DirectiveList) -> None:
 def _where(draft: DirectiveList) -> None:
     request = draft.request
     if request.constraint:
-        draft.add(f"--constraint={quote(request.constraint)}", "the node features asked for", "constraint")
+        draft.add(f"--constraint={quote(request.constraint)}", "required node features", "constraint")
     if request.hosts:
-        draft.add(f"--nodelist={quote(_host_list(request.hosts))}", "exactly these hosts", "hosts")
+        draft.add(f"--nodelist={quote(_host_list(request.hosts))}", "only these hosts", "hosts")
     if request.exclude:
-        draft.add(f"--exclude={quote(_host_list(request.exclude))}", "never these hosts", "exclude")
+        draft.add(f"--exclude={quote(_host_list(request.exclude))}", "excluded hosts", "exclude")
 
 
 def _host_list(hosts: Sequence[str]) -> str:
@@ -205,10 +205,10 @@ def _when(draft: DirectiveList) -> None:
             ":".join((_WHEN[when], *(dependency.job_id for dependency in group)))
             for when, group in groupby(request.after, key=lambda dependency: dependency.when)
         ]
-        draft.add(f"--dependency={quote(','.join(conditions))}", "jobs that must end first", "after")
+        draft.add(f"--dependency={quote(','.join(conditions))}", "dependencies", "after")
         draft.add(
             "--kill-on-invalid-dep=yes",
-            "else a job that can never start stays in the queue for ever",
+            "else a job that can never start stays in the queue forever",
             "after",
         )
     if request.hold:
@@ -231,7 +231,7 @@ def _options(draft: DirectiveList) -> None:
     for name, value in draft.request.options.items():
         bare = name.lstrip("-")
         if bare in _OWN:
-            draft.problem(f"the option `{name}` is dlrun's own", f"use {_OWN[bare]}", "options")
+            draft.problem(f"the option `{name}` is set by dlrun", f"use {_OWN[bare]}", "options")
             continue
         text = f"-{bare}" if len(bare) == 1 else f"--{bare}"
         draft.add(spell(text, quote(value)) if value else text, "under resources.options", "options")

@@ -55,7 +55,7 @@ def check(draft: DirectiveList) -> None:
         if here and here < first and _has(draft, option):
             draft.problem(
                 f"`{option}` needs Slurm {first[0]}.{first[1]:02d}, and this site has {draft.site.version}",
-                "leave it out here",
+                "remove it here",
                 "options",
             )
 

@@ -29,17 +29,13 @@ def directives(
     pbs.refuse(draft, "exclude", "gpu_type", "node_local", "reservation")
     pbs.add_name(draft, LONGEST_NAME)
     pbs.add_shell_and_output(draft, output.rpartition("/")[2] if INDEX in output else output)
-    again = (
-        "the scheduler may put the job back into the queue"
-        if request.requeue
-        else "on_failure asks for no requeues"
-    )
+    again = "the scheduler may requeue the job" if request.requeue else "`on_failure` has no requeues"
     draft.add(f"-r {'y' if request.requeue else 'n'}", again, "requeue")
     if request.array:
         draft.add(array(request.array, request.at_once), f"{request.array} points of the sweep", "array")
     _nodes(draft)
     if request.exclusive and not site.exclusive:
-        draft.add("-l naccesspolicy=singlejob", "whole nodes for this job alone", "exclusive")
+        draft.add("-l naccesspolicy=singlejob", "whole nodes for this job", "exclusive")
     if memory := pbs.memory(draft):
         total = pbs.size(Bytes(memory * request.nodes))
         draft.add(

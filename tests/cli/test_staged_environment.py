@@ -56,4 +56,4 @@ def test_the_program_and_scripts_run_from_the_copy(dlrun, venv):
 def test_conda_cannot_be_staged(dlrun):
     ran = dlrun("plan", dlrun.spec("command: [x]\nenvironment: {conda: base, stage: true}\n"), code=2)
     assert "DLR092" in ran.stderr
-    assert "name it with `venv:`" in ran.stderr
+    assert "set it with `venv:`" in ran.stderr

@@ -16,7 +16,7 @@ from dlrun.model.problem import Problem
 from dlrun.model.text import Shell, Text
 
 
-def wanted(program: str, where: str = "one on each node") -> Any:
+def wanted(program: str, where: str = "one per node") -> Any:
     """The key that asks for an agent."""
     return key(f"start ranks through `{program}`, {where}; dlrun needs none", default=False)
 
@@ -56,15 +56,15 @@ def problems(
             Problem(
                 code="DLR041",
                 message=f"{said}: for `{program}`, which `agent: true` would start",
-                help="add `agent: true` beside it, or remove it",
+                help="add `agent: true`, or remove it",
             )
         )
     if even and options.agent and shape.world_size != shape.nodes * shape.ranks_per_node:
         found.append(
             Problem(
                 code="DLR039",
-                message=f"`{program}` starts the same number of ranks on every node, and the last node has fewer",
-                help="leave `resources.ranks` out, or use a multiple of `ranks_per_node`",
+                message=f"`{program}` starts the same number of ranks on every node, but the last node has fewer",
+                help="remove `resources.ranks`, or use a multiple of `ranks_per_node`",
             )
         )
     return found

@@ -10,16 +10,16 @@ from dlrun.model.problem import Problem
 from dlrun.model.text import Text
 
 _PROGRAMS = {
-    "torchrun": "`torch: {agent: true}` starts it, once on each node",
+    "torchrun": "`torch: {agent: true}` starts it, once per node",
     "horovodrun": "`horovod: {agent: true}` starts it, once",
-    "deepspeed": "`deepspeed: {agent: true}` starts it, once on each node",
-    "accelerate": "`accelerate: {agent: true}` starts it, once on each node",
-    "paddle.distributed.launch": "`paddle: {agent: true}` starts it, once on each node",
+    "deepspeed": "`deepspeed: {agent: true}` starts it, once per node",
+    "accelerate": "`accelerate: {agent: true}` starts it, once per node",
+    "paddle.distributed.launch": "`paddle: {agent: true}` starts it, once per node",
     "ddlrun": "`framework: ibm_ddl` needs none",
-    "mpirun": "`launcher:` says who starts the ranks",
-    "mpiexec": "`launcher:` says who starts the ranks",
-    "mpiexec.hydra": "`launcher:` says who starts the ranks",
-    "srun": "`launcher:` says who starts the ranks",
+    "mpirun": "`launcher:` selects what starts the ranks",
+    "mpiexec": "`launcher:` selects what starts the ranks",
+    "mpiexec.hydra": "`launcher:` selects what starts the ranks",
+    "srun": "`launcher:` selects what starts the ranks",
 }
 _MODULES = {
     "torch.distributed.run": "torchrun",
@@ -48,7 +48,7 @@ def problems(shape: Shape, command: Sequence[Text]) -> Sequence[Problem]:
     if (alone := _SEPARATE.get(name)) and alone in _before_script(arguments):
         problem = Problem(
             code="DLR046",
-            message="`accelerate launch --cpu` trains one separate copy in each process, without a word",
+            message="`accelerate launch --cpu` trains a separate model in each process, without a warning",
             help="use `framework: accelerate` with the plain program as the command: dlrun sets what Accelerator() reads",
         )
         return (problem,)
@@ -58,7 +58,7 @@ def problems(shape: Shape, command: Sequence[Text]) -> Sequence[Problem]:
         return ()
     problem = Problem(
         code="DLR042",
-        message=f"the command starts `{name}`, and dlrun starts the command once for each rank",
+        message=f"the command starts `{name}`, but dlrun starts the command once per rank",
         help=f"give the training program itself; {way_out}",
         warning=shape.ranks_per_node == 1,
     )

@@ -43,7 +43,7 @@ class Options:
         "how ranks find one another; auto: mpi under an MPI's own launcher, else gloo", default="auto"
     )
     cpu_operations: Literal["auto", "mpi", "gloo", "ccl"] = key(
-        "who sums tensors in host memory; auto: the controller", default="auto"
+        "library for reductions in host memory; auto: the controller", default="auto"
     )
     agent: bool = own_agent.wanted("horovodrun", "on the first node, by ssh")
     agent_arguments: tuple[str, ...] = own_agent.arguments("horovodrun")
@@ -57,7 +57,7 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
     chosen = defaults.settings(
         "Horovod documentation, Environment variables",
         ("HOROVOD_CONTROLLER", controller, f"ranks are started by {starter}"),
-        ("HOROVOD_CPU_OPERATIONS", operations, "sums in host memory go the way the ranks met"),
+        ("HOROVOD_CPU_OPERATIONS", operations, "reductions in host memory use the controller's library"),
     )
     chosen = (*chosen, *_cores(shape, options))
     argv = tuple(command)
@@ -160,11 +160,11 @@ def _gloo(shape: Shape) -> tuple[Setting, ...]:
     return defaults.settings(
         _SOURCE,
         ("HOROVOD_GLOO_RENDEZVOUS_ADDR", protocol.MASTER_ADDR, "where the key/value server runs"),
-        ("HOROVOD_GLOO_RENDEZVOUS_PORT", protocol.MASTER_PORT, "derived from the job id, found free there"),
+        ("HOROVOD_GLOO_RENDEZVOUS_PORT", protocol.MASTER_PORT, "derived from the job id; free on that node"),
         ("HOROVOD_HOSTNAME", Text.of("node", protocol.NODE_RANK), "names this node's ranks for the server"),
-        ("HOROVOD_RANK", protocol.RANK, "as the launcher counts"),
+        ("HOROVOD_RANK", protocol.RANK, "from the launcher"),
         ("HOROVOD_SIZE", str(shape.world_size), f"{many(shape.nodes, 'node')} × {many(per_node, 'rank')}"),
-        ("HOROVOD_LOCAL_RANK", protocol.LOCAL_RANK, "as the launcher counts on this node"),
+        ("HOROVOD_LOCAL_RANK", protocol.LOCAL_RANK, "from the launcher"),
         ("HOROVOD_LOCAL_SIZE", protocol.LOCAL_SIZE, "ranks on this node"),
         ("HOROVOD_CROSS_RANK", protocol.NODE_RANK, "place among the ranks of this local rank"),
         ("HOROVOD_CROSS_SIZE", peers, "ranks with this local rank"),

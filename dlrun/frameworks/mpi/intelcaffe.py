@@ -33,14 +33,16 @@ class Options:
     """Options of Intel Caffe jobs."""
 
     servers: int = key(
-        "MLSL servers of each rank, each with a core of its own; Xeon Phi wants 4", default=2, minimum=0
+        "MLSL servers of each rank, each on its own core; Xeon Phi needs 4", default=2, minimum=0
     )
-    mlsl_root: str | None = key("where MLSL is installed; default: MLSL_ROOT of a module", default=None)
+    mlsl_root: str | None = key("installation directory of MLSL; default: MLSL_ROOT", default=None)
     allreduce: str | None = key(
         "algorithm of non-blocking all-reduce (I_MPI_ADJUST_IALLREDUCE)", default=None
     )
-    message_priority: bool = key("let small messages overtake large ones", default=False)
-    message_priority_threshold: int = key("bytes from which a message is large", default=10000, minimum=1)
+    message_priority: bool = key("give small messages priority over large ones", default=False)
+    message_priority_threshold: int = key(
+        "size in bytes from which a message is large", default=10000, minimum=1
+    )
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
@@ -67,7 +69,7 @@ def problems(
         found.append(
             Problem(
                 code="DLR048",
-                message="MLSL's servers get no cores of their own: ranks are not bound by the plan",
+                message="there are no cores for MLSL servers: ranks are not bound by the plan",
                 help="use whole nodes of a described type (`exclusive: true`), or `intelcaffe.servers: 0`",
                 warning=True,
             )
@@ -94,7 +96,7 @@ def _mlsl(shape: Shape, options: Options) -> tuple[Setting, ...]:
         "${MLSL_ROOT:?set it by a module, mlslvars.sh or intelcaffe.mlsl_root}"
     )
     said: list[tuple[str, str | Shell | Text, str]] = [
-        ("MLSL_ROOT", root, "MLSL does not start without it"),
+        ("MLSL_ROOT", root, "required by MLSL"),
         ("MLSL_NUM_SERVERS", str(count), "one for each communication core of the rank"),
         ("MLSL_LOG_LEVEL", "1", "errors and warnings"),
     ]
@@ -107,8 +109,8 @@ def _mlsl(shape: Shape, options: Options) -> tuple[Setting, ...]:
     if options.message_priority:
         threshold = str(options.message_priority_threshold)
         said += [
-            ("MLSL_MSG_PRIORITY", "1", "as the spec says"),
-            ("MLSL_MSG_PRIORITY_THRESHOLD", threshold, "bytes from which a message is large"),
+            ("MLSL_MSG_PRIORITY", "1", "from the spec"),
+            ("MLSL_MSG_PRIORITY_THRESHOLD", threshold, "size in bytes from which a message is large"),
         ]
     return defaults.settings(_MLSL, *said)
 
@@ -116,7 +118,7 @@ def _mlsl(shape: Shape, options: Options) -> tuple[Setting, ...]:
 def _threads(shape: Shape) -> tuple[Setting, ...]:
     """OpenMP's and Caffe's own threads."""
     said: list[tuple[str, str | Shell | Text, str]] = [
-        ("KMP_HW_SUBSET", "1t", "one thread on each core"),
+        ("KMP_HW_SUBSET", "1t", "one thread per core"),
         ("GLOG_minloglevel", "0", "as the script starts it"),
     ]
     if len(shape.ranks) == 1:
@@ -155,5 +157,5 @@ def _network(shape: Shape, options: Options) -> tuple[Setting, ...]:
         if shape.fabric == "ethernet" and shape.interface:
             said.append(("FI_TCP_IFACE", shape.interface, "the site's fabric; was I_MPI_TCP_NETMASK"))
     if options.allreduce is not None:
-        said.append(("I_MPI_ADJUST_IALLREDUCE", options.allreduce, "as the spec says"))
+        said.append(("I_MPI_ADJUST_IALLREDUCE", options.allreduce, "from the spec"))
     return defaults.settings("Intel MPI Library Developer Reference", *said)

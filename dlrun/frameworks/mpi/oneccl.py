@@ -24,9 +24,7 @@ _SOURCE = "oneCCL documentation, Environment variables"
 class Options:
     """Options of oneCCL programs."""
 
-    workers: int = key(
-        "oneCCL worker threads of each rank, each with a core of its own", default=1, minimum=1
-    )
+    workers: int = key("oneCCL worker threads of each rank, each on its own core", default=1, minimum=1)
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
@@ -53,7 +51,7 @@ def problems(
         return ()
     problem = Problem(
         code="DLR048",
-        message="oneCCL's workers get no cores of their own: ranks are not bound by the plan",
+        message="there are no cores for oneCCL workers: ranks are not bound by the plan",
         help="use whole nodes of a described type (`exclusive: true`), or set `CCL_WORKER_AFFINITY`",
         warning=True,
     )

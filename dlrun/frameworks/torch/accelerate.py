@@ -54,7 +54,7 @@ def problems(
         found.append(
             Problem(
                 code="DLR046",
-                message="`accelerate launch --cpu` trains one separate copy in each process, without a word",
+                message="`accelerate launch --cpu` trains a separate model in each process, without a warning",
                 help="leave it out: without GPUs dlrun sets `ACCELERATE_USE_CPU`",
             )
         )

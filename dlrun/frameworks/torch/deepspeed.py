@@ -48,7 +48,7 @@ def problems(
     locks = [
         Problem(
             code="DLR047",
-            message=f"`{lock}` is left of a compilation: if that was killed, every rank waits for it for ever",
+            message=f"`{lock}` is the lock of a compilation: if that was killed, every rank waits for it forever",
             help="remove it, unless DeepSpeed is compiling there now",
             warning=True,
         )

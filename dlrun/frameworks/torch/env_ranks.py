@@ -38,16 +38,16 @@ def environment(shape: Shape) -> tuple[Setting, ...]:
     said = defaults.settings(
         _TORCH,
         ("MASTER_ADDR", protocol.MASTER_ADDR, "rank 0's node, by the site's address rule"),
-        ("MASTER_PORT", protocol.MASTER_PORT, "derived from the job id, found free on rank 0's node"),
+        ("MASTER_PORT", protocol.MASTER_PORT, "derived from the job id; free on rank 0's node"),
         (
             "WORLD_SIZE",
             str(shape.world_size),
             f"{many(shape.nodes, 'node')} × {many(shape.ranks_per_node, 'rank')}",
         ),
-        ("RANK", protocol.RANK, "as the launcher counts"),
-        ("LOCAL_RANK", protocol.LOCAL_RANK, "as the launcher counts on this node"),
+        ("RANK", protocol.RANK, "from the launcher"),
+        ("LOCAL_RANK", protocol.LOCAL_RANK, "from the launcher"),
         ("LOCAL_WORLD_SIZE", protocol.LOCAL_SIZE, "ranks on this node"),
-        ("GROUP_RANK", protocol.NODE_RANK, "which node this is, as torchrun calls it"),
+        ("GROUP_RANK", protocol.NODE_RANK, "node index; torchrun's name for it"),
     )
     return (*said, *gloo_interface(shape))
 
@@ -56,7 +56,7 @@ def gloo_interface(shape: Shape) -> tuple[Setting, ...]:
     """The interface for torch's Gloo; nothing on one node, or where the site names none."""
     if shape.interface is None or shape.nodes == 1:
         return ()
-    why = "Gloo talks over the site's fabric, not the interface that the host name happens to mean"
+    why = "Gloo uses the site's fabric instead of the interface of the host name"
     return defaults.settings(_TORCH, ("GLOO_SOCKET_IFNAME", shape.interface, why))
 
 
@@ -67,7 +67,7 @@ def gloo_problems(shape: Shape, variables: Mapping[str, str]) -> list[Problem]:
     return [
         Problem(
             code="DLR040",
-            message="`GLOO_SOCKET_IFNAME: lo` keeps Gloo on the loopback interface, which no other node can reach",
-            help="leave it out, or name the interface between the nodes",
+            message="`GLOO_SOCKET_IFNAME: lo` makes Gloo use the loopback interface, which other nodes cannot reach",
+            help="remove it, or set the interface between the nodes",
         )
     ]

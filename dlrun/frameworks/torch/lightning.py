@@ -31,7 +31,7 @@ class Options:
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
     """One process a rank."""
-    node = defaults.settings(_SOURCE, ("NODE_RANK", protocol.NODE_RANK, "which node this is"))
+    node = defaults.settings(_SOURCE, ("NODE_RANK", protocol.NODE_RANK, "node index"))
     return env_ranks.ranks(shape, command, *node)
 
 
@@ -49,7 +49,7 @@ def problems(
             Problem(
                 code="DLR039",
                 message="a Lightning Trainer has the same number of devices on every node, and the last node has fewer",
-                help="leave `resources.ranks` out, or use a multiple of `ranks_per_node`",
+                help="remove `resources.ranks`, or use a multiple of `ranks_per_node`",
             )
         )
     return found

@@ -33,8 +33,8 @@ class Options:
     agent: bool = own_agent.wanted("torchrun")
     torchrun: bool = key("`agent: true` by the agent's own name", default=False)
     agent_arguments: tuple[str, ...] = own_agent.arguments("torchrun")
-    rendezvous: Literal["static", "c10d"] = key("how torchrun's agents find one another", default="static")
-    max_restarts: int = key("how often torchrun restarts failed workers", default=0, minimum=0)
+    rendezvous: Literal["static", "c10d"] = key("rendezvous back end of torchrun", default="static")
+    max_restarts: int = key("maximum number of restarts of workers by torchrun", default=0, minimum=0)
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:

@@ -130,7 +130,7 @@ def _walk(node: ast.expr, values: Mapping[str, Value], source: str) -> Any:
             convert = _known if name == "str" else _number
             return _FUNCTIONS[name](*(convert(_walk(a, values, source), source) for a in args))
     raise ExpressionError(
-        f"`{source}` does more than an expression may",
+        f"`{source}` is not allowed in an expression",
         help=_MENU,
     )
 
@@ -152,11 +152,11 @@ def _known(value: Any, source: str) -> Any:
         return value.literal
     if isinstance(value, Shell | Text):
         raise ExpressionError(
-            f"`{source}` calculates with a value that is known only on the node",
-            help="such a value may stand in text, not in arithmetic",
+            f"`{source}` uses a value in arithmetic that is known only on the node",
+            help="such a value can be used in text, not in arithmetic",
         )
     if isinstance(value, Mapping):
-        raise ExpressionError(f"`{source}` calculates with a group of values", help=_MENU)
+        raise ExpressionError(f"`{source}` uses a group of values in arithmetic", help=_MENU)
     return value
 
 
@@ -166,7 +166,7 @@ def _number(value: Any, source: str) -> Any:
         try:
             return float(value) if not value.isdigit() else int(value)
         except ValueError:
-            raise ExpressionError(f"`{source}` calculates with the text `{value}`", help=_MENU) from None
+            raise ExpressionError(f"`{source}` uses a text in arithmetic: `{value}`", help=_MENU) from None
     return value
 
 

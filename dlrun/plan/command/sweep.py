@@ -49,7 +49,7 @@ def points(sweep: Sweep, ledger: Ledger) -> list[dict[str, str]]:
             "DLR084",
             f"the sweep has {total} points, and {MOST} are the most",
             "sweep",
-            help="try fewer values, or let a search choose the points (docs/guide/sweeps.md)",
+            help="use fewer values, or a search algorithm (docs/guide/sweeps.md)",
         )
         return []
     if not parts:
@@ -84,12 +84,12 @@ def _check(sweep: Sweep, ledger: Ledger) -> None:
                     "DLR081",
                     f"the parameter `{name}` of the sweep is in `{places[name]}` and in `{form}`",
                     at,
-                    help="a parameter gets its values in one place",
+                    help="give each parameter in one place only",
                 )
             places[name] = form
             if name in RESERVED:
                 ledger.problem(
-                    "DLR083", f"`{name}` is a value of the plan, no parameter", at, help=_instead(name)
+                    "DLR083", f"`{name}` is a value of the plan, not a parameter", at, help=_instead(name)
                 )
 
 
@@ -102,17 +102,17 @@ def _even(sweep: Sweep, ledger: Ledger) -> None:
             "DLR080",
             f"`sweep.zip` has {lengths[first]} values of `{first}`, and {lengths[other]} of `{other}`",
             f"sweep.zip.{other}",
-            help="zipped parameters have equally many values; those to combine freely stand outside `zip`",
+            help="zipped parameters need the same number of values; parameters to combine freely go outside `zip`",
         )
 
 
 def _instead(name: str) -> str:
     if name in _SIZES:
         return (
-            "points of a sweep have the same resources and batch; call the parameter otherwise, or measure sizes "
+            "all points of a sweep have the same resources and batch; rename the parameter, or measure sizes "
             "with `dlrun scale`"
         )
-    return f"call the parameter otherwise, such as `my_{name}`"
+    return f"rename the parameter, such as `my_{name}`"
 
 
 def subset(plan: Plan, indexes: Sequence[int], because: str) -> Plan:

@@ -47,15 +47,15 @@ def place_environment(spec: Spec, site: Site, data: Sequence[DataPlan], ledger: 
     if wanted.venv is None:
         ledger.problem(
             "DLR092",
-            "`stage: true` brings a venv to the nodes, and the spec names none",
+            "`stage: true` needs a venv, but the spec sets none",
             "environment.stage",
-            help="name it with `venv:`; a conda environment or container stays where it is",
+            help="set it with `venv:`; conda environments and containers cannot be staged",
         )
         return None
     if any(one.name == ENVIRONMENT for one in data):
         ledger.problem(
             "DLR092",
-            f"`{ENVIRONMENT}` is the staged venv's own name",
+            f"`{ENVIRONMENT}` is reserved for the staged venv",
             f"data.{ENVIRONMENT}",
             help="give the data set another name",
         )
@@ -63,7 +63,9 @@ def place_environment(spec: Spec, site: Site, data: Sequence[DataPlan], ledger: 
         ENVIRONMENT, DataSet(source=wanted.venv), site.storage.node_local, None, spec.resources.nodes, ledger
     )
     because = (
-        because if strategy == "in_place" else "imports from node-local storage spare the shared file system"
+        because
+        if strategy == "in_place"
+        else "imports from node-local storage relieve the shared file system"
     )
     ledger.decide(
         "environment.stage", strategy, "staging", because, origin=ledger.origin("environment.stage")
@@ -90,9 +92,9 @@ def place_results(spec: Spec, site: Site, walltime: Duration | None, ledger: Led
     if site.storage.node_local is None:
         ledger.problem(
             "DLR027",
-            "`results` are brought from node-local storage, and the site describes none",
+            "`results` needs node-local storage, which is not in the site profile",
             "results",
-            help="let the program write them to the shared file system, or add `storage.node_local` to the site profile",
+            help="write them to the shared file system, or add `storage.node_local` to the site profile",
         )
     if walltime is not None and wanted.before_end * 2 > walltime:
         ledger.problem(
@@ -103,7 +105,7 @@ def place_results(spec: Spec, site: Site, walltime: Duration | None, ledger: Led
             "resources.walltime",
             help="give the job more time, or `results.before_end` less",
         )
-    ledger.decide("results.to", wanted.to, "staging", "as the spec says", origin=ledger.origin("results"))
+    ledger.decide("results.to", wanted.to, "staging", "from the spec", origin=ledger.origin("results"))
     return ResultsPlan(to=wanted.to, when=wanted.when, before_end=wanted.before_end)
 
 
@@ -148,18 +150,18 @@ def _choose(
 ) -> tuple[Literal["in_place", "copy", "shard", "pack"], str, bool]:
     """How nodes get the data, why, and whether it is read in place where it does not fit."""
     if data.strategy == "in_place":
-        return "in_place", "as the spec says", False
+        return "in_place", "from the spec", False
     if local is None:
         if data.strategy != "auto":
             ledger.problem(
                 "DLR027",
-                f"`strategy: {data.strategy}` needs node-local storage, and the site describes none",
+                f"`strategy: {data.strategy}` needs node-local storage, which is not in the site profile",
                 f"data.{name}.strategy",
                 help="use `strategy: in_place`, or add `storage.node_local` to the site profile",
             )
-        return "in_place", "the site describes no node-local storage", False
+        return "in_place", "there is no node-local storage in the site profile", False
     if data.strategy != "auto":
-        return data.strategy, "as the spec says", False
+        return data.strategy, "from the spec", False
     choice = choose(data, measured, local, nodes)
     if choice.advice:
         ledger.decide(f"data.{name}.advice", choice.advice, "staging", choice.because)

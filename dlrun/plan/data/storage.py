@@ -78,11 +78,11 @@ def _ask_for_storage(
     if wanted is None and any("{gb}" in text for kind in texts for text in kind):
         ledger.problem(
             "DLR096",
-            "the site's node-local storage is made for each job, and the spec does not say how large",
+            "the site creates node-local storage for each job, but the spec does not set its size",
             "resources.node_local",
             "data",
             "resources",
-            help="give `resources: {node_local: 200GB}`, the space on each node",
+            help="set the size per node: `resources: {node_local: 200GB}`",
         )
         return (), ()
     total = (wanted or 0) * (nodes if local.scope == "job" else 1)

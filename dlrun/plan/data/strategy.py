@@ -56,7 +56,7 @@ def choose(data: DataSet, measured: DataSize | None, local: NodeLocal, nodes: in
     if size is None:
         return ChosenStrategy(
             strategy="copy",
-            because="its size is not known here: it is copied if it fits every node when the job starts, else read in place",
+            because="its size is unknown here: when the job starts, it is copied if it fits every node, else read in place",
             fallback=True,
         )
     what = _described(size, measured)
@@ -69,12 +69,12 @@ def choose(data: DataSet, measured: DataSize | None, local: NodeLocal, nodes: in
     if measured is not None and not measured.whole and data.size is None and room is None:
         return ChosenStrategy(
             strategy="copy",
-            because=f"{what}, too much to count here: it is copied if it fits every node, else read in place",
+            because=f"{what}, not fully counted: when the job starts, it is copied if it fits every node, else read in place",
             fallback=True,
         )
     if data.reads == 1 and nodes == 1:
         return ChosenStrategy(
-            strategy="in_place", because=f"{what} is read once, by one node: a copy would read it once too"
+            strategy="in_place", because=f"{what} is read once by one node, as a copy would, too"
         )
     often = (
         "in every epoch" if data.reads is None else "once each" if data.reads == 1 else f"{data.reads} times"
@@ -87,7 +87,7 @@ def choose(data: DataSet, measured: DataSize | None, local: NodeLocal, nodes: in
 
 
 def _kind(local: NodeLocal) -> str:
-    return "memory that data may take on a node" if local.kind == "memory" else "node-local storage"
+    return "memory for data on a node" if local.kind == "memory" else "node-local storage"
 
 
 def _described(size: Bytes, measured: DataSize | None) -> str:
@@ -102,7 +102,7 @@ def _advice(size: Bytes, measured: DataSize | None, room: Bytes, nodes: int) -> 
     lines = []
     if nodes > 1 and size <= room * MARGIN * nodes:
         lines.append(
-            f"`strategy: shard` gives each of the {nodes} nodes its part, if the training reads no other"
+            f"`strategy: shard` gives each of the {nodes} nodes its part, if the training does not read other parts"
         )
     if measured is not None and measured.files >= MANY_FILES and measured.size / measured.files <= SMALL_FILE:
         lines.append(

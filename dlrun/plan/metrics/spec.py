@@ -31,11 +31,11 @@ def check(spec: Spec, ledger: Ledger) -> None:
 def _fault(name: str, metric: Metric) -> tuple[str, str] | None:
     """What is wrong with it, and the way out."""
     if metric.pattern is not None and metric.json is not None:
-        return "`pattern` and `json` are both given", "give one of them"
+        return "both `pattern` and `json` are given", "give one of them"
     if metric.pattern is None:
         if metric.json is None and name != THROUGHPUT:
             return (
-                "nothing says how it is printed",
+                "its format in the log is not set",
                 f"write `{name}: '{name} ([0-9.]+)'`, or `{name}: {{json: KEY}}`",
             )
         return None
@@ -44,7 +44,7 @@ def _fault(name: str, metric: Metric) -> tuple[str, str] | None:
     except (re.error, RecursionError, OverflowError) as error:
         return (
             f"`{metric.pattern}` is not a regular expression: {error}",
-            "single quotes keep backslashes as they are",
+            "single quotes preserve backslashes",
         )
     if compiled.groups != 1 and "value" not in compiled.groupindex:
         count = "no group" if not compiled.groups else f"{compiled.groups} groups"

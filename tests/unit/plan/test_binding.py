@@ -110,9 +110,9 @@ def test_the_site_s_variables_stand_below_the_spec_s(tmp_path):
 @pytest.mark.parametrize(
     ("rule", "address", "because"),
     [
-        ("{}", "$DLRUN_FIRST_HOST", "as the scheduler names it"),
+        ("{}", "$DLRUN_FIRST_HOST", "by its name in the scheduler"),
         ("{suffix: -ib0}", "$DLRUN_FIRST_HOST-ib0", "with `-ib0` appended"),
-        ("{address: fqdn}", "$(hostname -f)", "full name"),
+        ("{address: fqdn}", "$(hostname -f)", "fully qualified name"),
         ("{address: ip}", "$(hostname -i | cut -d ' ' -f 1)", "`hostname -i`"),
         ("{address: interface, interface: hsn0}", "$(dlrun_address_of hsn0)", "the address of `hsn0`"),
         ("{address: loopback}", "127.0.0.1", "on this machine"),

@@ -68,7 +68,7 @@ def test_a_site_without_a_fabric_is_warned_of(tmp_path):
     site = "name: there\nscheduler: {type: slurm}\nlauncher: {name: srun}\n"
     plan = plan_of(tmp_path, NODES, site)
     assert plan.fabric_check is None
-    assert any("names no fabric" in warning for warning in plan.warnings)
+    assert any("of the fabric of site" in warning for warning in plan.warnings)
 
 
 SPARE = "resources: {nodes: 4, spare_nodes: 2, ranks_per_node: 2, walltime: 1h}\n"

@@ -25,16 +25,16 @@ def refusal(place, spec):
 
 def test_a_routing_queue_has_the_limits_of_the_queues_behind_it(tmp_path):
     long = refusal(tmp_path, POLARIS + "nodes: 12, walltime: 6h}")
-    assert (long.code, "over the 3h of partition `prod`" in long.message) == ("DLR014", True)
+    assert (long.code, "exceeds the limit of partition `prod`, 3h" in long.message) == ("DLR014", True)
     large = refusal(tmp_path, POLARIS + "nodes: 40, walltime: 2h}")
-    assert large.help == "ask for at most 24, or use partition `prod-medium`, which takes it"
+    assert large.help == "request at most 24, or use partition `prod-medium`, which accepts it"
     found = plan(tmp_path, POLARIS + "nodes: 40, walltime: 6h, partition: prod-medium}")
     assert "-q prod" in [directive.text for directive in found.directives]
 
 
 def test_a_partition_that_nothing_replaces_says_so(tmp_path):
     none = refusal(tmp_path, POLARIS + "nodes: 600, walltime: 1h, partition: prod-large}")
-    assert none.help == "ask for at most 496, or name another partition"
+    assert none.help == "request at most 496, or use another partition"
 
 
 def test_a_site_without_job_arrays_refuses_a_sweep(tmp_path):
@@ -43,7 +43,7 @@ def test_a_site_without_job_arrays_refuses_a_sweep(tmp_path):
     )
     found = refusal(tmp_path, spec)
     assert (found.code, found.message) == (
-        "DLR021", "site `stampede2` takes no job arrays, and the points of a `sweep` are one",
+        "DLR021", "site `stampede2` does not allow job arrays, which `sweep` needs",
     )  # fmt: skip
     assert str(found.origin).startswith("spec.yaml:6:")
 

@@ -24,7 +24,7 @@ def found(size: int, files: int, *, whole: bool = True) -> DataSize:
     [
         ({}, found(10**11, 10), SSD, 8, "copy", False, "instead of by 8 nodes in every epoch"),
         ({"reads": 90}, found(10**11, 1), SSD, 8, "copy", False, "its 100GB in 1 file fits the 1TB"),
-        ({"reads": 1}, found(10**11, 10), SSD, 1, "in_place", False, "read once, by one node"),
+        ({"reads": 1}, found(10**11, 10), SSD, 1, "in_place", False, "read once by one node"),
         ({"reads": 1}, found(10**11, 10), SSD, 2, "copy", False, "instead of by 2 nodes once each"),
         ({}, found(2 * 10**12, 10), SSD, 8, "in_place", False, "does not fit the 1TB"),
         (
@@ -36,7 +36,7 @@ def found(size: int, files: int, *, whole: bool = True) -> DataSize:
             False,
             "does not fit the 1TB",
         ),  # full disks are slow
-        ({}, None, SSD, 8, "copy", True, "if it fits every node when the job starts"),
+        ({}, None, SSD, 8, "copy", True, "if it fits every node"),
         ({}, found(10**9, 10), UNKNOWN, 8, "copy", True, "if it fits"),
         ({}, found(10**9, 10, whole=False), UNKNOWN, 8, "copy", True, "more than 1GB"),
         ({"size": Bytes(10**9)}, None, SSD, 8, "copy", False, "its 1GB fits"),
@@ -47,7 +47,7 @@ def found(size: int, files: int, *, whole: bool = True) -> DataSize:
             8,
             "copy",
             True,
-            "fits the 50GB of memory that data may take on a node (/dev/shm)",
+            "fits the 50GB of memory for data on a node (/dev/shm)",
         ),
         ({}, found(6 * 10**10, 10), SHM, 8, "in_place", False, "does not fit the 50GB of memory"),
     ],
