@@ -25,13 +25,13 @@ unset SLURM_EXPORT_ENV # they would change what openmpi does
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
 
-export DLRUN_MASTER_ADDR="127.0.0.1" # all ranks are on this machine
+export DLRUN_MASTER_ADDR="127.0.0.1" # all ranks run on this machine
 dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
 
 export OMP_NUM_THREADS=2 # spec: spec.yaml:8:34 [OpenMP 5.2, chapter 21]
-export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
+export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 
 # --- Launch -------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ source "$DLRUN_JOB_DIR/lib/rank.sh"
 
 dlrun_identify "$1" "$OMPI_COMM_WORLD_RANK" "$OMPI_COMM_WORLD_LOCAL_RANK" 2 2 # role, rank, local rank, ranks on a node, ranks
 
-# --- Cores: as the spec says
+# --- Cores: from the spec
 
 export DLRUN_THREADS=2 # cores of this process
 

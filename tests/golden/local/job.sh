@@ -24,12 +24,12 @@ cd -- /home/ada/project
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
 
-export DLRUN_MASTER_ADDR="127.0.0.1" # all ranks are on this machine
+export DLRUN_MASTER_ADDR="127.0.0.1" # all ranks run on this machine
 dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
 
-export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
+export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 export GREETING='it'"'"'s $HOME `id`' # set by the spec, spec.yaml:6:37
 export OMP_NUM_THREADS=3 # set by the spec, spec.yaml:6:73 (dlrun would have set 4: 8 cores / 2 ranks)
 

@@ -8,7 +8,7 @@ source "$DLRUN_JOB_DIR/lib/rank.sh"
 
 dlrun_identify "$1" "$PMI_RANK" "$MPI_LOCALRANKID" 2 6 # role, rank, local rank, ranks on a node, ranks
 
-# --- Cores: the node is the job's alone and its topology is known (gpu)
+# --- Cores: whole nodes of known topology (gpu)
 
 case $DLRUN_LOCAL_RANK in # threads, hardware threads, numactl's option for memory
 0) dlrun_bind 16 0-15 --preferred=0; dlrun_show_gpus CUDA_VISIBLE_DEVICES 0,1 ;;

@@ -9,10 +9,10 @@ source "$DLRUN_JOB_DIR/lib/rank.sh"
 
 dlrun_identify "$1" "$OMPI_COMM_WORLD_RANK" "$OMPI_COMM_WORLD_LOCAL_RANK" 4 8 # role, rank, local rank, ranks on a node, ranks
 
-# --- Cores: nodes are shared with other jobs: which cores are granted is known only when the job starts
+# --- Cores: on shared nodes the granted cores are known only when the job starts
 
 dlrun_share_cores 2 # an equal part of the job's cores on this node, or so many where nobody keeps jobs apart
-export OMP_NUM_THREADS="$DLRUN_THREADS" # one for each core that the rank was given [OpenMP 5.2, chapter 21]
+export OMP_NUM_THREADS="$DLRUN_THREADS" # one per core of the rank [OpenMP 5.2, chapter 21]
 
 # --- mpi: what each process is told, and the command
 

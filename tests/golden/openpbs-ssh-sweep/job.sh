@@ -42,12 +42,12 @@ dlrun_own_shell # options, traps and names of commands are as before those lines
 # --- Rendezvous ---------------------------------------------------------------------------------------------
 
 DLRUN_MASTER_ADDR="$(hostname -f)"
-export DLRUN_MASTER_ADDR # the first host's full name
+export DLRUN_MASTER_ADDR # the first host's fully qualified name
 dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
 
-export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
+export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 
 # --- Launch -------------------------------------------------------------------------------------------------
 

@@ -33,13 +33,13 @@ unset SLURM_EXPORT_ENV I_MPI_PIN_DOMAIN I_MPI_PIN_PROCESSOR_LIST # they would ch
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
 
-export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, as the scheduler names it
+export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, by its name in the scheduler
 dlrun_take_ports 20000 29999 2 # from, to, how many: DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
 
-export OMP_NUM_THREADS=42 # 48 cores / 2 ranks, 3 kept for communication and loading [OpenMP 5.2, chapter 21]
-export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
+export OMP_NUM_THREADS=42 # 48 cores / 2 ranks, 3 reserved for communication and data loading [OpenMP 5.2, chapter 21]
+export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 export I_MPI_PIN=0 # ranks start unbound; rank.sh binds them [Intel MPI Library Developer Reference]
 export I_MPI_JOB_RESPECT_PROCESS_PLACEMENT=0 # -ppn counts, whatever the scheduler's own layout [Intel MPI Library Developer Reference]
 

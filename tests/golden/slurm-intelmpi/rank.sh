@@ -8,7 +8,7 @@ source "$DLRUN_JOB_DIR/lib/rank.sh"
 
 dlrun_identify "$1" "$PMI_RANK" "$MPI_LOCALRANKID" 2 4 # role, rank, local rank, ranks on a node, ranks
 
-# --- Cores: the node is the job's alone and its topology is known (cpu)
+# --- Cores: whole nodes of known topology (cpu)
 
 case $DLRUN_LOCAL_RANK in # threads, hardware threads, numactl's option for memory
 0) export DLRUN_COMM_CPUS=46,44 DLRUN_LOADER_CPUS=42; dlrun_bind 42 0,2,4,6,8,10,12,14,16,18,20,22,24,26,28,30,32,34,36,38,40,48,50,52,54,56,58,60,62,64,66,68,70,72,74,76,78,80,82,84,86,88 --membind=0 ;;

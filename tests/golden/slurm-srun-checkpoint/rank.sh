@@ -9,10 +9,10 @@ source "$DLRUN_JOB_DIR/lib/rank.sh"
 
 dlrun_identify "$1" "$SLURM_PROCID" "$SLURM_LOCALID" 1 2 # role, rank, local rank, ranks on a node, ranks
 
-# --- Cores: the site does not describe these nodes: ranks get equal parts of what they find
+# --- Cores: the topology of the nodes is unknown: ranks get equal shares of the granted cores
 
 dlrun_share_cores # an equal part of the job's cores on this node
-export OMP_NUM_THREADS="$DLRUN_THREADS" # one for each core that the rank was given [OpenMP 5.2, chapter 21]
+export OMP_NUM_THREADS="$DLRUN_THREADS" # one per core of the rank [OpenMP 5.2, chapter 21]
 
 # --- torch: what each process is told, and the command
 
@@ -20,11 +20,11 @@ if ((DLRUN_RANK == 0)) && [[ -z ${WANDB_RUN_ID-} ]]; then
   export WANDB_RUN_ID=${DLRUN_JOB_DIR##*/}${DLRUN_POINT:+-$DLRUN_POINT} WANDB_RESUME=allow # every run of this job goes on in one W&B run
 fi
 export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]
-export MASTER_PORT="$DLRUN_MASTER_PORT" # derived from the job id, found free on rank 0's node [PyTorch documentation, torch.distributed]
+export MASTER_PORT="$DLRUN_MASTER_PORT" # derived from the job id; free on rank 0's node [PyTorch documentation, torch.distributed]
 export WORLD_SIZE=2 # 2 nodes × 1 rank [PyTorch documentation, torch.distributed]
-export RANK="$DLRUN_RANK" # as the launcher counts [PyTorch documentation, torch.distributed]
-export LOCAL_RANK="$DLRUN_LOCAL_RANK" # as the launcher counts on this node [PyTorch documentation, torch.distributed]
+export RANK="$DLRUN_RANK" # from the launcher [PyTorch documentation, torch.distributed]
+export LOCAL_RANK="$DLRUN_LOCAL_RANK" # from the launcher [PyTorch documentation, torch.distributed]
 export LOCAL_WORLD_SIZE="$DLRUN_LOCAL_SIZE" # ranks on this node [PyTorch documentation, torch.distributed]
-export GROUP_RANK="$DLRUN_NODE_RANK" # which node this is, as torchrun calls it [PyTorch documentation, torch.distributed]
+export GROUP_RANK="$DLRUN_NODE_RANK" # node index; torchrun's name for it [PyTorch documentation, torch.distributed]
 dlrun_tell USR1 USR2 'rank 0' ignore # the program, once, when USR2 comes
 dlrun_run python train.py --resume

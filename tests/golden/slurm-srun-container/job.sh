@@ -34,21 +34,21 @@ unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK 
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
 
-export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, as the scheduler names it
+export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, by its name in the scheduler
 dlrun_take_ports 20000 29999 2 # from, to, how many: DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
 
 export OMP_NUM_THREADS=8 # 16 cores / 2 ranks [OpenMP 5.2, chapter 21]
-export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
-export DLRUN_DATA_SET=/scratch/set # data set `set`: as the spec says
+export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
+export DLRUN_DATA_SET=/scratch/set # data set `set`: from the spec
 export NCCL_DEBUG=INFO # set by the spec, spec.yaml:8:27
 
 # --- Data on every node before the first step -----------------------------------------------------------------
 
 export DLRUN_STAGE=/local/"${USER}"/dlrun-"$DLRUN_USER" # node-local storage, as the site names it
 dlrun_chain_port 1 # where nodes pass data on to one another
-dlrun_data DLRUN_DATA_IMAGES images /scratch/images # as the spec says
+dlrun_data DLRUN_DATA_IMAGES images /scratch/images # from the spec
 dlrun_keep_a_step 2 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \
   --export=ALL --cpu-bind=none --overlap --mem=0
 dlrun_stage data srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \

@@ -10,7 +10,7 @@ DLRUN_INDEX="$SLURM_PROCID" # which of the nodes this is
 dlrun_stage_on "$DLRUN_INDEX"
 
 dlrun_bring_data() {
-  # as the spec says
+  # from the spec
   dlrun_get_with_others --name images --source /scratch/images --strategy copy --keep job --lasting 1800s --expect 10000000000
 }
 dlrun_do "$1" dlrun_bring_data

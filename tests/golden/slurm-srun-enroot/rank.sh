@@ -8,7 +8,7 @@ source "$DLRUN_JOB_DIR/lib/rank.sh"
 
 dlrun_identify "$1" "$SLURM_PROCID" "$SLURM_LOCALID" 2 4 # role, rank, local rank, ranks on a node, ranks
 
-# --- Cores: the node is the job's alone and its topology is known (gpu)
+# --- Cores: whole nodes of known topology (gpu)
 
 case $DLRUN_LOCAL_RANK in # threads, hardware threads, numactl's option for memory
 0) dlrun_bind 8 0-7 ;;
@@ -17,10 +17,10 @@ esac
 
 # --- Once more what is set outside: the image may set variables of its own
 export OMP_NUM_THREADS=8 # 16 cores / 2 ranks [OpenMP 5.2, chapter 21]
-export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
-export NVIDIA_VISIBLE_DEVICES=all # enroot brings NVIDIA's GPUs and libraries into a container that has this [enroot, Standard Hooks, 98-nvidia.sh]
-export NVIDIA_DRIVER_CAPABILITIES=compute,utility # enroot brings NVIDIA's GPUs and libraries into a container that has this [enroot, Standard Hooks, 98-nvidia.sh]
-export DLRUN_DATA_LABELS=/scratch/labels # data set `labels`: as the spec says
+export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
+export NVIDIA_VISIBLE_DEVICES=all # makes enroot mount NVIDIA GPUs and libraries into the container [enroot, Standard Hooks, 98-nvidia.sh]
+export NVIDIA_DRIVER_CAPABILITIES=compute,utility # makes enroot mount NVIDIA GPUs and libraries into the container [enroot, Standard Hooks, 98-nvidia.sh]
+export DLRUN_DATA_LABELS=/scratch/labels # data set `labels`: from the spec
 export NCCL_DEBUG=INFO # set by the spec, spec.yaml:8:27
 
 # --- Secrets: read now, by this process alone; never written, never printed
@@ -31,10 +31,10 @@ export HF_TOKEN # a secret: from here the program alone has it
 # --- torch: what each process is told, and the command
 
 export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]
-export MASTER_PORT="$DLRUN_MASTER_PORT" # derived from the job id, found free on rank 0's node [PyTorch documentation, torch.distributed]
+export MASTER_PORT="$DLRUN_MASTER_PORT" # derived from the job id; free on rank 0's node [PyTorch documentation, torch.distributed]
 export WORLD_SIZE=4 # 2 nodes × 2 ranks [PyTorch documentation, torch.distributed]
-export RANK="$DLRUN_RANK" # as the launcher counts [PyTorch documentation, torch.distributed]
-export LOCAL_RANK="$DLRUN_LOCAL_RANK" # as the launcher counts on this node [PyTorch documentation, torch.distributed]
+export RANK="$DLRUN_RANK" # from the launcher [PyTorch documentation, torch.distributed]
+export LOCAL_RANK="$DLRUN_LOCAL_RANK" # from the launcher [PyTorch documentation, torch.distributed]
 export LOCAL_WORLD_SIZE="$DLRUN_LOCAL_SIZE" # ranks on this node [PyTorch documentation, torch.distributed]
-export GROUP_RANK="$DLRUN_NODE_RANK" # which node this is, as torchrun calls it [PyTorch documentation, torch.distributed]
+export GROUP_RANK="$DLRUN_NODE_RANK" # node index; torchrun's name for it [PyTorch documentation, torch.distributed]
 dlrun_run python train.py "$DLRUN_DATA_SET" 'it'"'"'s $HOME'

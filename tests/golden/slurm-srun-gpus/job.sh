@@ -43,15 +43,15 @@ dlrun_own_shell # options, traps and names of commands are as before those lines
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
 
-export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST-ib0" # the first host, as the scheduler names it, with `-ib0` appended
+export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST-ib0" # the first host, by its name in the scheduler, with `-ib0` appended
 dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
 
 export OMP_NUM_THREADS=15 # 60 cores / 4 ranks [OpenMP 5.2, chapter 21]
-export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
+export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 export NCCL_SOCKET_IFNAME='=ib0' # bootstrap, and data over sockets, by the interfaces that the site names (exactly these: `=`); NCCL's own choice may be an interface that other nodes cannot reach [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
-export DLRUN_DATA_IMAGENET=/scratch/datasets/imagenet # data set `imagenet`: the site describes no node-local storage
+export DLRUN_DATA_IMAGENET=/scratch/datasets/imagenet # data set `imagenet`: there is no node-local storage in the site profile
 export UCX_TLS=rc,sm # set by site gpus
 export NCCL_DEBUG=WARN # set by the spec, spec.yaml:14:27
 export NCCL_IB_HCA=mlx5_0,mlx5_1 # set by the spec, spec.yaml:14:46

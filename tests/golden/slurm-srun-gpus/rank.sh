@@ -8,7 +8,7 @@ source "$DLRUN_JOB_DIR/lib/rank.sh"
 
 dlrun_identify "$1" "$SLURM_PROCID" "$SLURM_LOCALID" 4 16 # role, rank, local rank, ranks on a node, ranks
 
-# --- Cores: the node is the job's alone and its topology is known (gpu)
+# --- Cores: whole nodes of known topology (gpu)
 
 case $DLRUN_LOCAL_RANK in # threads, hardware threads, numactl's option for memory
 0) dlrun_bind 15 49-63,113-127 --preferred=3; dlrun_show_gpus CUDA_VISIBLE_DEVICES 0 ;;
@@ -20,11 +20,11 @@ esac
 # --- torch: what each process is told, and the command
 
 export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]
-export MASTER_PORT="$DLRUN_MASTER_PORT" # derived from the job id, found free on rank 0's node [PyTorch documentation, torch.distributed]
+export MASTER_PORT="$DLRUN_MASTER_PORT" # derived from the job id; free on rank 0's node [PyTorch documentation, torch.distributed]
 export WORLD_SIZE=16 # 4 nodes × 4 ranks [PyTorch documentation, torch.distributed]
-export RANK="$DLRUN_RANK" # as the launcher counts [PyTorch documentation, torch.distributed]
-export LOCAL_RANK="$DLRUN_LOCAL_RANK" # as the launcher counts on this node [PyTorch documentation, torch.distributed]
+export RANK="$DLRUN_RANK" # from the launcher [PyTorch documentation, torch.distributed]
+export LOCAL_RANK="$DLRUN_LOCAL_RANK" # from the launcher [PyTorch documentation, torch.distributed]
 export LOCAL_WORLD_SIZE="$DLRUN_LOCAL_SIZE" # ranks on this node [PyTorch documentation, torch.distributed]
-export GROUP_RANK="$DLRUN_NODE_RANK" # which node this is, as torchrun calls it [PyTorch documentation, torch.distributed]
-export GLOO_SOCKET_IFNAME=ib0 # Gloo talks over the site's fabric, not the interface that the host name happens to mean [PyTorch documentation, torch.distributed]
+export GROUP_RANK="$DLRUN_NODE_RANK" # node index; torchrun's name for it [PyTorch documentation, torch.distributed]
+export GLOO_SOCKET_IFNAME=ib0 # Gloo uses the site's fabric instead of the interface of the host name [PyTorch documentation, torch.distributed]
 dlrun_run python train.py --batch 64 --lr 0.4 --data /scratch/datasets/imagenet

@@ -8,7 +8,7 @@ source "$DLRUN_JOB_DIR/lib/rank.sh"
 
 dlrun_identify "$1" "$SLURM_PROCID" "$SLURM_LOCALID" 4 8 # role, rank, local rank, ranks on a node, ranks
 
-# --- Cores: as the spec says
+# --- Cores: from the spec
 
 export DLRUN_THREADS=5 # cores of this process
 

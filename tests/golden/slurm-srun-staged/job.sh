@@ -37,12 +37,12 @@ dlrun_own_shell # options, traps and names of commands are as before those lines
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
 
-export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, as the scheduler names it
+export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, by its name in the scheduler
 dlrun_take_ports 20000 29999 2 # from, to, how many: DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
 
-export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
+export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 
 # --- Data on every node before the first step, results from every node after the last -----------------------------------------------------------------
 
@@ -50,9 +50,9 @@ export DLRUN_STAGE=/local/dlrun-"$DLRUN_USER" # node-local storage, as the site 
 dlrun_results '/scratch/my results' always # what is written to DLRUN_RESULTS is brought there
 dlrun_chain_port 1 # where nodes pass data on to one another
 dlrun_data DLRUN_DATA_IMAGENET imagenet /scratch/imagenet # its 150GB fits the 1TB of node-local storage (/local), and is then read once from the shared file system instead of by 2 nodes in every epoch
-dlrun_data DLRUN_DATA_OPEN open /scratch/open # its size is not known here: it is copied if it fits every node when the job starts, else read in place
-dlrun_data DLRUN_DATA_PART part /scratch/part # as the spec says
-dlrun_data DLRUN_DATA_ENVIRONMENT environment /home/ada/env # imports from node-local storage spare the shared file system
+dlrun_data DLRUN_DATA_OPEN open /scratch/open # its size is unknown here: when the job starts, it is copied if it fits every node, else read in place
+dlrun_data DLRUN_DATA_PART part /scratch/part # from the spec
+dlrun_data DLRUN_DATA_ENVIRONMENT environment /home/ada/env # imports from node-local storage relieve the shared file system
 dlrun_keep_a_step 2 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \
   --export=ALL --cpu-bind=none --overlap --mem=0
 dlrun_stage data srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \

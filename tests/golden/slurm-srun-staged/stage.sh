@@ -13,11 +13,11 @@ dlrun_bring_home '/scratch/my results' always 540 # where to, when, in how many 
 dlrun_bring_data() {
   # its 150GB fits the 1TB of node-local storage (/local), and is then read once from the shared file system instead of by 2 nodes in every epoch
   dlrun_get_with_others --name imagenet --source /scratch/imagenet --strategy copy --keep cache --lasting 14400s --expect 150000000000 --readers 2 --shape tree --quota 800000000000 --rate 2000000000 --low-priority --verify
-  # its size is not known here: it is copied if it fits every node when the job starts, else read in place
+  # its size is unknown here: when the job starts, it is copied if it fits every node, else read in place
   dlrun_get_with_others --name open --source /scratch/open --strategy copy --keep job --lasting 14400s --quota 800000000000 --else-in-place "$DLRUN_RUN_DIR"/in-place-open
-  # as the spec says
+  # from the spec
   dlrun_get_with_others --name part --source /scratch/part --strategy shard --keep job --lasting 14400s --exclude '*.tmp' --quota 800000000000
-  # imports from node-local storage spare the shared file system
+  # imports from node-local storage relieve the shared file system
   dlrun_get_with_others --name environment --source /home/ada/env --strategy copy --keep cache --lasting 14400s --quota 800000000000 --else-in-place "$DLRUN_RUN_DIR"/in-place-environment
   dlrun_fix_venv environment /home/ada/env
 }

@@ -8,20 +8,20 @@ source "$DLRUN_JOB_DIR/lib/rank.sh"
 
 dlrun_identify "$1" "$SLURM_PROCID" "$SLURM_LOCALID" 2 2 # role, rank, local rank, ranks on a node, ranks
 
-# --- Cores: nodes are shared with other jobs: which cores are granted is known only when the job starts
+# --- Cores: on shared nodes the granted cores are known only when the job starts
 
 dlrun_share_cores # an equal part of the job's cores on this node
-export OMP_NUM_THREADS="$DLRUN_THREADS" # one for each core that the rank was given [OpenMP 5.2, chapter 21]
+export OMP_NUM_THREADS="$DLRUN_THREADS" # one per core of the rank [OpenMP 5.2, chapter 21]
 
 # --- torch: what each process is told, and the command
 
 export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]
-export MASTER_PORT="$DLRUN_MASTER_PORT" # derived from the job id, found free on rank 0's node [PyTorch documentation, torch.distributed]
+export MASTER_PORT="$DLRUN_MASTER_PORT" # derived from the job id; free on rank 0's node [PyTorch documentation, torch.distributed]
 export WORLD_SIZE=2 # 1 node × 2 ranks [PyTorch documentation, torch.distributed]
-export RANK="$DLRUN_RANK" # as the launcher counts [PyTorch documentation, torch.distributed]
-export LOCAL_RANK="$DLRUN_LOCAL_RANK" # as the launcher counts on this node [PyTorch documentation, torch.distributed]
+export RANK="$DLRUN_RANK" # from the launcher [PyTorch documentation, torch.distributed]
+export LOCAL_RANK="$DLRUN_LOCAL_RANK" # from the launcher [PyTorch documentation, torch.distributed]
 export LOCAL_WORLD_SIZE="$DLRUN_LOCAL_SIZE" # ranks on this node [PyTorch documentation, torch.distributed]
-export GROUP_RANK="$DLRUN_NODE_RANK" # which node this is, as torchrun calls it [PyTorch documentation, torch.distributed]
+export GROUP_RANK="$DLRUN_NODE_RANK" # node index; torchrun's name for it [PyTorch documentation, torch.distributed]
 case $DLRUN_POINT in
 0) dlrun_run python train.py --lr 0.1 --warmup 10 --seed one --out "$DLRUN_RUN_DIR"/model.pt ;; # lr=0.1, warmup=5, seed=one
 1) dlrun_run python train.py --lr 0.1 --warmup 10 --seed 'it'"'"'s two' --out "$DLRUN_RUN_DIR"/model.pt ;; # lr=0.1, warmup=5, seed=it's two

@@ -1,6 +1,6 @@
 dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
 DLRUN_MASTER_IP=$(dlrun_numeric "$DLRUN_MASTER_ADDR")
-export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
+export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 # 1 × scheduler, 1 on the first node
 dlrun_service_that_ends dlrun_ssh "$DLRUN_HOSTS"-first 1 1 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" scheduler
 # 16 × server, 1 on each node
@@ -13,29 +13,29 @@ export DLRUN_OWN_ADDRESS # under which other nodes reach this one
 case $1 in
 scheduler)
   export DMLC_PS_ROOT_URI="$DLRUN_MASTER_IP" # the scheduler's node, as an IP: ps-lite binds no names [MXNet documentation, Distributed training]
-  export DMLC_PS_ROOT_PORT="$DLRUN_MASTER_PORT" # derived from the job id, found free there [MXNet documentation, Distributed training]
+  export DMLC_PS_ROOT_PORT="$DLRUN_MASTER_PORT" # derived from the job id; free on that node [MXNet documentation, Distributed training]
   export DMLC_NUM_SERVER=16 # servers of all nodes [MXNet documentation, Distributed training]
   export DMLC_NUM_WORKER=16 # one worker a rank [MXNet documentation, Distributed training]
   export DMLC_NODE_HOST="$DLRUN_OWN_ADDRESS" # this node, by the site's address rule [MXNet documentation, Distributed training]
-  export DMLC_ROLE=scheduler # what this process is for [MXNet documentation, Distributed training]
+  export DMLC_ROLE=scheduler # role of this process [MXNet documentation, Distributed training]
   dlrun_run python image-classification/train_imagenet.py --network=resnet --num-layers=50 --gpus=0,1,2,3 --kv-store=dist_device_sync
   ;;
 server)
   export DMLC_PS_ROOT_URI="$DLRUN_MASTER_IP" # the scheduler's node, as an IP: ps-lite binds no names [MXNet documentation, Distributed training]
-  export DMLC_PS_ROOT_PORT="$DLRUN_MASTER_PORT" # derived from the job id, found free there [MXNet documentation, Distributed training]
+  export DMLC_PS_ROOT_PORT="$DLRUN_MASTER_PORT" # derived from the job id; free on that node [MXNet documentation, Distributed training]
   export DMLC_NUM_SERVER=16 # servers of all nodes [MXNet documentation, Distributed training]
   export DMLC_NUM_WORKER=16 # one worker a rank [MXNet documentation, Distributed training]
   export DMLC_NODE_HOST="$DLRUN_OWN_ADDRESS" # this node, by the site's address rule [MXNet documentation, Distributed training]
-  export DMLC_ROLE=server # what this process is for [MXNet documentation, Distributed training]
+  export DMLC_ROLE=server # role of this process [MXNet documentation, Distributed training]
   dlrun_run python image-classification/train_imagenet.py --network=resnet --num-layers=50 --gpus=0,1,2,3 --kv-store=dist_device_sync
   ;;
 worker)
   export DMLC_PS_ROOT_URI="$DLRUN_MASTER_IP" # the scheduler's node, as an IP: ps-lite binds no names [MXNet documentation, Distributed training]
-  export DMLC_PS_ROOT_PORT="$DLRUN_MASTER_PORT" # derived from the job id, found free there [MXNet documentation, Distributed training]
+  export DMLC_PS_ROOT_PORT="$DLRUN_MASTER_PORT" # derived from the job id; free on that node [MXNet documentation, Distributed training]
   export DMLC_NUM_SERVER=16 # servers of all nodes [MXNet documentation, Distributed training]
   export DMLC_NUM_WORKER=16 # one worker a rank [MXNet documentation, Distributed training]
   export DMLC_NODE_HOST="$DLRUN_OWN_ADDRESS" # this node, by the site's address rule [MXNet documentation, Distributed training]
-  export DMLC_ROLE=worker # what this process is for [MXNet documentation, Distributed training]
+  export DMLC_ROLE=worker # role of this process [MXNet documentation, Distributed training]
   dlrun_run python image-classification/train_imagenet.py --network=resnet --num-layers=50 --gpus=0,1,2,3 --kv-store=dist_device_sync
   ;;
 esac

@@ -1,6 +1,6 @@
 dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
 export OMP_NUM_THREADS=20 # 40 cores / 2 ranks [OpenMP 5.2, chapter 21]
-export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
+export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 export I_MPI_PIN=0 # ranks start unbound; rank.sh binds them [Intel MPI Library Developer Reference]
 export I_MPI_JOB_RESPECT_PROCESS_PLACEMENT=0 # -ppn counts, whatever the scheduler's own layout [Intel MPI Library Developer Reference]
 export FI_PROVIDER=psm2 # set by the spec, spec.yaml:26:28
@@ -8,5 +8,5 @@ export FI_PROVIDER=psm2 # set by the spec, spec.yaml:26:28
 dlrun_launch mpiexec.hydra -f "$DLRUN_HOSTS" -ppn 2 -n 512 bash "$DLRUN_JOB_DIR/rank.sh" rank
 
 export HOROVOD_CONTROLLER=mpi # ranks are started by intelmpi [Horovod documentation, Environment variables]
-export HOROVOD_CPU_OPERATIONS=mpi # sums in host memory go the way the ranks met [Horovod documentation, Environment variables]
+export HOROVOD_CPU_OPERATIONS=mpi # reductions in host memory use the controller's library [Horovod documentation, Environment variables]
 dlrun_run python tf_cnn_benchmarks.py --model=resnet50 --device=cpu --variable_update=horovod --num_intra_threads=20 --num_inter_threads=2

@@ -1,7 +1,7 @@
 dlrun_take_ports 20000 29999 3 # from, to, how many: DLRUN_MASTER_PORT is the first
 DLRUN_MASTER_IP=$(dlrun_numeric "$DLRUN_MASTER_ADDR")
 export OMP_NUM_THREADS=48 # 48 cores / 1 rank [OpenMP 5.2, chapter 21]
-export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
+export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 # 1 × master, 1 on the first node
 dlrun_service dlrun_ssh "$DLRUN_HOSTS"-first 1 1 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" master
 until (exec 3<>"/dev/tcp/$DLRUN_MASTER_ADDR/$DLRUN_MASTER_PORT") 2>/dev/null; do dlrun_still_waiting master; done

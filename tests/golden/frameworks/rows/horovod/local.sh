@@ -1,6 +1,6 @@
 dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
 export OMP_NUM_THREADS=8 # 8 cores / 1 rank [OpenMP 5.2, chapter 21]
-export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
+export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 # 1 × rendezvous, 1 on the first node
 dlrun_service dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" rendezvous
 until (exec 3<>"/dev/tcp/$DLRUN_MASTER_ADDR/$DLRUN_MASTER_PORT") 2>/dev/null; do dlrun_still_waiting rendezvous; done
@@ -13,13 +13,13 @@ rendezvous)
   ;;
 rank)
   export HOROVOD_CONTROLLER=gloo # ranks are started by local [Horovod documentation, Environment variables]
-  export HOROVOD_CPU_OPERATIONS=gloo # sums in host memory go the way the ranks met [Horovod documentation, Environment variables]
+  export HOROVOD_CPU_OPERATIONS=gloo # reductions in host memory use the controller's library [Horovod documentation, Environment variables]
   export HOROVOD_GLOO_RENDEZVOUS_ADDR="$DLRUN_MASTER_ADDR" # where the key/value server runs [Horovod 0.28, horovod/common/gloo/gloo_context.h]
-  export HOROVOD_GLOO_RENDEZVOUS_PORT="$DLRUN_MASTER_PORT" # derived from the job id, found free there [Horovod 0.28, horovod/common/gloo/gloo_context.h]
+  export HOROVOD_GLOO_RENDEZVOUS_PORT="$DLRUN_MASTER_PORT" # derived from the job id; free on that node [Horovod 0.28, horovod/common/gloo/gloo_context.h]
   export HOROVOD_HOSTNAME=node"$DLRUN_NODE_RANK" # names this node's ranks for the server [Horovod 0.28, horovod/common/gloo/gloo_context.h]
-  export HOROVOD_RANK="$DLRUN_RANK" # as the launcher counts [Horovod 0.28, horovod/common/gloo/gloo_context.h]
+  export HOROVOD_RANK="$DLRUN_RANK" # from the launcher [Horovod 0.28, horovod/common/gloo/gloo_context.h]
   export HOROVOD_SIZE=1 # 1 node × 1 rank [Horovod 0.28, horovod/common/gloo/gloo_context.h]
-  export HOROVOD_LOCAL_RANK="$DLRUN_LOCAL_RANK" # as the launcher counts on this node [Horovod 0.28, horovod/common/gloo/gloo_context.h]
+  export HOROVOD_LOCAL_RANK="$DLRUN_LOCAL_RANK" # from the launcher [Horovod 0.28, horovod/common/gloo/gloo_context.h]
   export HOROVOD_LOCAL_SIZE="$DLRUN_LOCAL_SIZE" # ranks on this node [Horovod 0.28, horovod/common/gloo/gloo_context.h]
   export HOROVOD_CROSS_RANK="$DLRUN_NODE_RANK" # place among the ranks of this local rank [Horovod 0.28, horovod/common/gloo/gloo_context.h]
   export HOROVOD_CROSS_SIZE

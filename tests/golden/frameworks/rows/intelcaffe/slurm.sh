@@ -1,6 +1,6 @@
 dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
-export OMP_NUM_THREADS=22 # 48 cores / 2 ranks, 2 kept for communication and loading [OpenMP 5.2, chapter 21]
-export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
+export OMP_NUM_THREADS=22 # 48 cores / 2 ranks, 2 reserved for communication and data loading [OpenMP 5.2, chapter 21]
+export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 export MLSL_ROOT=/opt/intel/mlsl # set by the spec, spec.yaml:13:26
 # 4 × rank, 2 on each node
 dlrun_launch srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --distribution=block --kill-on-bad-exit=1 --export=ALL \
@@ -10,7 +10,7 @@ export MLSL_NUM_SERVERS=2 # one for each communication core of the rank [Intel M
 export MLSL_LOG_LEVEL=1 # errors and warnings [Intel MLSL, src/comm_ep.cpp]
 export MLSL_SERVER_AFFINITY=23,22,47,46 # the communication cores of all ranks of a node [Intel MLSL, src/comm_ep.cpp]
 export I_MPI_SPAWN=1 # servers are spawned, and Intel MPI from 2019 on allows that only if asked [Intel MLSL, src/comm_ep.cpp]
-export KMP_HW_SUBSET=1t # one thread on each core [intel/caffe scripts/run_intelcaffe.sh]
+export KMP_HW_SUBSET=1t # one thread per core [intel/caffe scripts/run_intelcaffe.sh]
 export GLOG_minloglevel=0 # as the script starts it [intel/caffe scripts/run_intelcaffe.sh]
 export KMP_AFFINITY=granularity=fine,compact,1,0 # ranks share the node: threads in order on the rank's own cores [intel/caffe scripts/run_intelcaffe.sh]
 export INTERNAL_THREADS_PIN

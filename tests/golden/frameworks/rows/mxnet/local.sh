@@ -1,7 +1,7 @@
 dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
 DLRUN_MASTER_IP=$(dlrun_numeric "$DLRUN_MASTER_ADDR")
 export OMP_NUM_THREADS=8 # 8 cores / 1 rank [OpenMP 5.2, chapter 21]
-export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
+export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 # 1 × scheduler, 1 on the first node
 dlrun_service_that_ends dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" scheduler
 # 1 × server, 1 on each node
@@ -14,29 +14,29 @@ export DLRUN_OWN_ADDRESS # under which other nodes reach this one
 case $1 in
 scheduler)
   export DMLC_PS_ROOT_URI="$DLRUN_MASTER_IP" # the scheduler's node, as an IP: ps-lite binds no names [MXNet documentation, Distributed training]
-  export DMLC_PS_ROOT_PORT="$DLRUN_MASTER_PORT" # derived from the job id, found free there [MXNet documentation, Distributed training]
+  export DMLC_PS_ROOT_PORT="$DLRUN_MASTER_PORT" # derived from the job id; free on that node [MXNet documentation, Distributed training]
   export DMLC_NUM_SERVER=1 # servers of all nodes [MXNet documentation, Distributed training]
   export DMLC_NUM_WORKER=1 # one worker a rank [MXNet documentation, Distributed training]
   export DMLC_NODE_HOST="$DLRUN_OWN_ADDRESS" # this node, by the site's address rule [MXNet documentation, Distributed training]
-  export DMLC_ROLE=scheduler # what this process is for [MXNet documentation, Distributed training]
+  export DMLC_ROLE=scheduler # role of this process [MXNet documentation, Distributed training]
   dlrun_run python examples/mxnet/train.py --store dist_sync --steps 60
   ;;
 server)
   export DMLC_PS_ROOT_URI="$DLRUN_MASTER_IP" # the scheduler's node, as an IP: ps-lite binds no names [MXNet documentation, Distributed training]
-  export DMLC_PS_ROOT_PORT="$DLRUN_MASTER_PORT" # derived from the job id, found free there [MXNet documentation, Distributed training]
+  export DMLC_PS_ROOT_PORT="$DLRUN_MASTER_PORT" # derived from the job id; free on that node [MXNet documentation, Distributed training]
   export DMLC_NUM_SERVER=1 # servers of all nodes [MXNet documentation, Distributed training]
   export DMLC_NUM_WORKER=1 # one worker a rank [MXNet documentation, Distributed training]
   export DMLC_NODE_HOST="$DLRUN_OWN_ADDRESS" # this node, by the site's address rule [MXNet documentation, Distributed training]
-  export DMLC_ROLE=server # what this process is for [MXNet documentation, Distributed training]
+  export DMLC_ROLE=server # role of this process [MXNet documentation, Distributed training]
   dlrun_run python examples/mxnet/train.py --store dist_sync --steps 60
   ;;
 worker)
   export DMLC_PS_ROOT_URI="$DLRUN_MASTER_IP" # the scheduler's node, as an IP: ps-lite binds no names [MXNet documentation, Distributed training]
-  export DMLC_PS_ROOT_PORT="$DLRUN_MASTER_PORT" # derived from the job id, found free there [MXNet documentation, Distributed training]
+  export DMLC_PS_ROOT_PORT="$DLRUN_MASTER_PORT" # derived from the job id; free on that node [MXNet documentation, Distributed training]
   export DMLC_NUM_SERVER=1 # servers of all nodes [MXNet documentation, Distributed training]
   export DMLC_NUM_WORKER=1 # one worker a rank [MXNet documentation, Distributed training]
   export DMLC_NODE_HOST="$DLRUN_OWN_ADDRESS" # this node, by the site's address rule [MXNet documentation, Distributed training]
-  export DMLC_ROLE=worker # what this process is for [MXNet documentation, Distributed training]
+  export DMLC_ROLE=worker # role of this process [MXNet documentation, Distributed training]
   dlrun_run python examples/mxnet/train.py --store dist_sync --steps 60
   ;;
 esac

@@ -1,6 +1,6 @@
 dlrun_take_ports 20000 29999 2 # from, to, how many: DLRUN_MASTER_PORT is the first
 export OMP_NUM_THREADS=48 # 48 cores / 1 rank [OpenMP 5.2, chapter 21]
-export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
+export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 # 2 × rank, 1 on each node
 dlrun_launch srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
   --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank
@@ -9,10 +9,10 @@ export DLRUN_SUFFIX=-ib # makes the name of a host that of its address on the fa
 export PADDLE_TRAINERS_NUM=2 # 2 nodes × 1 rank [Paddle 3.3, paddle/distributed/parallel.py]
 export PADDLE_TRAINER_ENDPOINTS
 PADDLE_TRAINER_ENDPOINTS="$(dlrun_endpoints 1 1 2)" # all trainers in order of rank [Paddle 3.3, paddle/distributed/parallel.py]
-export PADDLE_TRAINER_ID="$DLRUN_RANK" # as the launcher counts [Paddle 3.3, paddle/distributed/parallel.py]
+export PADDLE_TRAINER_ID="$DLRUN_RANK" # from the launcher [Paddle 3.3, paddle/distributed/parallel.py]
 export PADDLE_CURRENT_ENDPOINT
 PADDLE_CURRENT_ENDPOINT="$(dlrun_endpoints 1 1 2 | cut -d , -f $((DLRUN_RANK + 1)))" # this trainer's own among them [Paddle 3.3, paddle/distributed/parallel.py]
 export PADDLE_MASTER="$DLRUN_MASTER_ADDR":"$DLRUN_MASTER_PORT" # rank 0's node, by the site's address rule [Paddle 3.3, paddle/distributed/parallel.py]
-export PADDLE_RANK_IN_NODE="$DLRUN_LOCAL_RANK" # as the launcher counts on this node [Paddle 3.3, paddle/distributed/parallel.py]
+export PADDLE_RANK_IN_NODE="$DLRUN_LOCAL_RANK" # from the launcher [Paddle 3.3, paddle/distributed/parallel.py]
 export PADDLE_DISTRI_BACKEND=gloo # there are no GPUs [Paddle 3.3, paddle/distributed/parallel.py]
 dlrun_run python examples/paddle/train.py --steps 60

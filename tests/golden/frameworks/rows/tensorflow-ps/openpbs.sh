@@ -1,6 +1,6 @@
 dlrun_take_ports 20000 29999 3 # from, to, how many: DLRUN_MASTER_PORT is the first
 export OMP_NUM_THREADS=48 # 48 cores / 1 rank [OpenMP 5.2, chapter 21]
-export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
+export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 # 2 × ps, 1 on each node
 dlrun_service dlrun_ssh "$DLRUN_HOSTS" 1 2 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" ps
 # 2 × worker, 1 on each node

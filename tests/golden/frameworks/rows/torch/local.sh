@@ -1,14 +1,14 @@
 dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
 export OMP_NUM_THREADS=8 # 8 cores / 1 rank [OpenMP 5.2, chapter 21]
-export PYTHONUNBUFFERED=1 # lines reach the log when they are printed, and a killed rank loses none [Python documentation, Command line and environment]
+export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 # 1 × rank, 1 on each node
 dlrun_launch dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" rank
 
 export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]
-export MASTER_PORT="$DLRUN_MASTER_PORT" # derived from the job id, found free on rank 0's node [PyTorch documentation, torch.distributed]
+export MASTER_PORT="$DLRUN_MASTER_PORT" # derived from the job id; free on rank 0's node [PyTorch documentation, torch.distributed]
 export WORLD_SIZE=1 # 1 node × 1 rank [PyTorch documentation, torch.distributed]
-export RANK="$DLRUN_RANK" # as the launcher counts [PyTorch documentation, torch.distributed]
-export LOCAL_RANK="$DLRUN_LOCAL_RANK" # as the launcher counts on this node [PyTorch documentation, torch.distributed]
+export RANK="$DLRUN_RANK" # from the launcher [PyTorch documentation, torch.distributed]
+export LOCAL_RANK="$DLRUN_LOCAL_RANK" # from the launcher [PyTorch documentation, torch.distributed]
 export LOCAL_WORLD_SIZE="$DLRUN_LOCAL_SIZE" # ranks on this node [PyTorch documentation, torch.distributed]
-export GROUP_RANK="$DLRUN_NODE_RANK" # which node this is, as torchrun calls it [PyTorch documentation, torch.distributed]
+export GROUP_RANK="$DLRUN_NODE_RANK" # node index; torchrun's name for it [PyTorch documentation, torch.distributed]
 dlrun_run python examples/torch/train.py --steps 60
