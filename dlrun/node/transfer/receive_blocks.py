@@ -135,7 +135,9 @@ class Receiver:
             began = time.perf_counter()
             if not wire.fill(self._peer, buffer.view[place : place + amount]):
                 return False
-            self._stride.judge(amount, time.perf_counter() - began)
+            elapsed = time.perf_counter() - began
+            self._stride.judge(amount, elapsed)
+            self._count("starved", int(elapsed * 1e9))
             place += amount
             buffer.fill(min(place, done + size))
         return True

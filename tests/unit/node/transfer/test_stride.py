@@ -62,6 +62,33 @@ def test_what_arrives_is_told_of_before_its_segment_is_complete():
     ours.close()
 
 
+def test_a_slow_link_counts_as_waiting_for_the_node_before():
+    """Else the report would name nobody where one link has a quarter of the others' rate."""
+    ours, theirs = socket.socketpair()
+    key, length = bytes(32), 1 << 20
+    task = SimpleNamespace(
+        board=ProgressBoard(1, 1), blocks=[Block(0, 1, 0, length)], digests_length=lambda _: 0
+    )
+    waited, arrived = [0], queue.Queue()
+
+    def count(counter, amount):
+        waited[0] += amount * (counter == "starved")
+
+    def nothing(*_):
+        pass
+
+    receiver = Receiver(
+        theirs, key, task, BufferPool(2), lambda _: True, nothing, arrived.put, nothing, count
+    )
+    ours.sendall(wire.Head(0, length, b"").pack(key) + wire.SEGMENT.pack(length) + bytes(length - 10))
+    time.sleep(0.3)
+    ours.sendall(bytes(10))
+    arrived.get(timeout=60)
+    assert waited[0] > 0.25e9
+    receiver.close()
+    ours.close()
+
+
 def until(so):
     """Wait until something is so."""
     end = time.monotonic() + 60
