@@ -17,6 +17,7 @@ from dlrun.config.hints import Hint, Key, describe, keys
 from dlrun.config.nodes import ListNode, MapNode, Node, ScalarNode, short
 from dlrun.config.secrets import hides
 from dlrun.config.wording import Path, where
+from dlrun.model.keys import MOST
 from dlrun.model.nearest import nearest
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import MAX_PROBLEMS, Problem
@@ -290,6 +291,10 @@ class _Decoder:
         if key.minimum is not None and not isinstance(value, bool) and value < key.minimum:
             least = f"the least is {key.minimum}" if type(value) is int else "it must be more than nothing"
             self._fault(node, f"{where(path)} is {wording.shown(node, path)}; {least}", key.doc)
+            return _BAD
+        most = MOST if key.maximum is None else key.maximum
+        if type(value) is int and abs(value) > most:
+            self._fault(node, f"{where(path)} is {wording.shown(node, path)}; the most is {most}", key.doc)
             return _BAD
         return value
 

@@ -44,6 +44,7 @@ class Key:
     default: Any = None
     doc: str = ""
     minimum: int | None = None
+    maximum: int | None = None
     pattern: str | None = None
     expected: str | None = None
     names: str | None = None

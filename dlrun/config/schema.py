@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from dlrun.config.hints import Hint, Key, keys
+from dlrun.model.keys import MOST
 from dlrun.model.site import FabricSite, LauncherSite, SchedulerSite, Site
 from dlrun.model.spec import Secret, Spec
 from dlrun.model.units import Bytes, Duration
@@ -178,6 +179,8 @@ def _scalar(scalar: type, key: Key) -> dict[str, Any]:
         schema["pattern"] = f"^(?:{key.pattern})$"
     if scalar is int and key.minimum is not None:
         schema["minimum"] = key.minimum
+    if scalar is int:
+        schema["maximum"] = MOST if key.maximum is None else key.maximum
     return schema
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_RANGE = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
+_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?")
 _HEX = re.compile(r"(?:0x)?([0-9a-f]+)", re.IGNORECASE)
 _LIMIT = 65536
 """Highest CPU id believed; Linux allows 8192 (`CONFIG_NR_CPUS`)."""
@@ -29,6 +29,8 @@ def parse_list(text: str) -> tuple[int, ...]:
         if last < first or last >= _LIMIT or match[3] == "0":
             raise ValueError(f"`{part}` is not a range of CPUs")
         cpus += range(first, last + 1, int(match[3] or 1))
+        if len(cpus) > _LIMIT:
+            raise ValueError(f"`{text[:40]}…` names more than {_LIMIT} CPUs")
     return tuple(cpus)
 
 

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import product
 
-_RANGE = re.compile(r"(\d+)(?:-(\d+))?(?:/(\d+))?")
+_RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?(?:/([0-9]{1,18}))?")
 _NUMBERED = re.compile(r"(.*?)(\d+)(\D*)")
 _LIMIT = 1_000_000
 

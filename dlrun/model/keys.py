@@ -11,6 +11,9 @@ from collections.abc import Callable
 from dataclasses import MISSING, field
 from typing import Any, Literal
 
+MOST = 1_000_000
+"""The most that a number can be if its key says nothing else: what is counted is made, one by one."""
+
 PLAIN = r"[^\x00-\x1f\x7f]+"
 """Text that can stand in a directive or a file name: no control characters, not empty."""
 
@@ -30,6 +33,7 @@ def key(
     default: Any = MISSING,
     factory: Callable[[], Any] | None = None,
     minimum: int | None = None,
+    maximum: int | None = None,
     pattern: str | None = None,
     expected: str | None = None,
     names: str | None = None,
@@ -37,14 +41,15 @@ def key(
 ) -> Any:
     """A dataclass field that is a key of a user's file.
 
-    `minimum` bounds an int, a size, a time or how many items a list of texts has; `pattern` (a full match)
-    a str, or each str of a list or mapping; `names` (a full match) the names of a mapping. `expected` is how
-    to describe what fits, for messages. `lone` says when one text may stand for a list of one: if it is one
-    word, any text, or never.
+    `minimum` bounds an int, a size, a time or how many items a list of texts has, `maximum` an int (default: MOST);
+    `pattern` (a full match) a str, or each str of a list or mapping; `names` (a full match) the names of a mapping.
+    `expected` is how to describe what fits, for messages. `lone` says when one text may stand for a list of one: if
+    it is one word, any text, or never.
     """
     metadata = {
         "doc": doc,
         "minimum": minimum,
+        "maximum": maximum,
         "pattern": pattern,
         "expected": expected,
         "names": names,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dlrun.errors import Invalid
 from dlrun.model.origin import Origin
@@ -33,9 +35,18 @@ class InvalidFile(Invalid):
     """One or more problems in what the user wrote; carries all of them, sorted by place."""
 
     def __init__(self, problems: Sequence[Problem], sources: dict[str, str] | None = None) -> None:
-        self.problems = tuple(sorted(problems, key=by_place))
+        self.problems = tuple(sorted(_once(problems), key=by_place))
         self.sources = sources or {}
         super().__init__(self.problems[0].message, help=self.problems[0].help or None)
+
+
+def _once(problems: Sequence[Problem]) -> list[Problem]:
+    """Each problem once, with how often it came: every point of a sweep has the same command."""
+    counts = Counter(problems)
+    return [
+        one if count == 1 else replace(one, message=f"{one.message} ({count:,} times)")
+        for one, count in counts.items()
+    ]
 
 
 def by_place(problem: Problem) -> tuple[str, int, int]:

@@ -21,14 +21,18 @@ Watch: TypeAlias = Literal["off", "warn", "fail"]
 class Resources:
     """The resources to request from the scheduler."""
 
-    nodes: int = key("number of nodes", default=1, minimum=1)
+    nodes: int = key("number of nodes", default=1, minimum=1, maximum=200_000)
     spare_nodes: int = key(
         "extra nodes to request; all nodes are checked before the training starts on the best `nodes` of them",
         default=0,
         minimum=0,
+        maximum=10_000,
     )
     ranks_per_node: int | Auto = key(
-        "ranks on each node; auto: one per GPU, else one per NUMA node", default="auto", minimum=1
+        "ranks on each node; auto: one per GPU, else one per NUMA node",
+        default="auto",
+        minimum=1,
+        maximum=4_096,
     )
     ranks: int | Auto = key(
         "total number of ranks, where it is not nodes × ranks_per_node; the last node then has fewer",
@@ -36,10 +40,10 @@ class Resources:
         minimum=1,
     )
     cpus_per_rank: int | Auto = key(
-        "cores of each rank; auto: an equal share of the node", default="auto", minimum=1
+        "cores of each rank; auto: an equal share of the node", default="auto", minimum=1, maximum=65_536
     )
     gpus_per_node: int | Auto = key(
-        "GPUs on each node; auto: all GPUs of the node type", default="auto", minimum=0
+        "GPUs on each node; auto: all GPUs of the node type", default="auto", minimum=0, maximum=1_024
     )
     memory_per_node: Bytes | Literal["auto", "all"] = key(
         "memory on each node; auto: the site's rule; all: the whole node", default="auto"

@@ -30,7 +30,10 @@ class ShortGpus:
     """The GPUs of the node."""
 
     count: int | None = key(
-        "number of GPUs; default: the number of entries of `numa` or `cpus`", default=None, minimum=0
+        "number of GPUs; default: the number of entries of `numa` or `cpus`",
+        default=None,
+        minimum=0,
+        maximum=1_024,
     )
     kind: GpuKind = key("GPU runtime: cuda, rocm or ze", default="cuda")
     name: str = key("model", default="")
@@ -62,13 +65,13 @@ class ShortTopology:
     `smt-adjacent` (hardware threads of a core side by side), `explicit` (as `pus` lists them).
     """
 
-    packages: int = key("packages (sockets)", default=1, minimum=1)
-    cores: int = key("physical cores of each package", minimum=1)
-    smt: int = key("hardware threads of each core", default=1, minimum=1)
+    packages: int = key("packages (sockets)", default=1, minimum=1, maximum=1_024)
+    cores: int = key("physical cores of each package", minimum=1, maximum=8_192)
+    smt: int = key("hardware threads of each core", default=1, minimum=1, maximum=16)
     numbering: Literal["block", "even-odd", "dell", "smt-adjacent", "explicit"] = key(
         "how the operating system numbers PUs", default="block"
     )
-    numa_per_package: int = key("NUMA nodes of each package", default=1, minimum=1)
+    numa_per_package: int = key("NUMA nodes of each package", default=1, minimum=1, maximum=256)
     interleaved: bool = key("memory is interleaved: one NUMA node, 0, for all packages", default=False)
     numa_ids: tuple[int, ...] = key("NUMA node ids in package order; default: counted from 0", default=())
     cores_per_numa: tuple[int, ...] = key(
@@ -78,6 +81,7 @@ class ShortTopology:
         "last-level caches of each package; default: one per NUMA node",
         default=None,
         minimum=1,
+        maximum=8_192,
     )
     pus: tuple[str, ...] = key(
         "numbering `explicit`: CPU list of each NUMA node, first hardware threads of all cores before second ones",

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from dlrun.model.plan import Binding
 from dlrun.model.spec import Spec
-from dlrun.plan.command.expressions import names
+from dlrun.plan.command.expressions import names, outside
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import Layout
 
@@ -54,7 +54,7 @@ def _shell_text(spec: Spec, ledger: Ledger) -> None:
 
 def _expansions(text: str) -> Iterator[str]:
     """What a shell would expand in a text, in backticks; expressions of dlrun's own are not shell text."""
-    for match in _EXPANDED.finditer(re.sub(r"\{\{.*?\}\}", "", text)):
+    for match in _EXPANDED.finditer(outside(text)):
         yield f"`${match[1]}`" if match[1] else "`~`"
 
 

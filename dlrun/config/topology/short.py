@@ -11,12 +11,19 @@ from dlrun.model.placement import Reserve
 from dlrun.model.topology import Core, Gpu, Nic, NumaNode, Topology, check
 from dlrun.model.topology_short import ShortGpus, ShortTopology
 
+_MOST_PUS = 8_192
+"""Hardware threads of a node: as many as Linux can have (`CONFIG_NR_CPUS`)."""
+
 
 def build(short: ShortTopology) -> Topology:
     """The topology that the numbers describe.
 
     Raises ValueError, with the key at fault in the message, if they contradict one another.
     """
+    if (count := short.packages * short.cores * short.smt) > _MOST_PUS:
+        raise ValueError(
+            f"`packages`, `cores` and `smt` make {count} hardware threads; the most is {_MOST_PUS}"
+        )
     layout = _layout(short)
     if short.interleaved and (count := short.packages * short.numa_per_package) != short.packages:
         raise ValueError(f"`interleaved` makes one NUMA node; `numa_per_package` makes {count}")

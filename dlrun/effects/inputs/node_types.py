@@ -10,7 +10,7 @@ from pathlib import Path
 from dlrun import backends
 from dlrun.config.load import LoadedSite
 from dlrun.config.secrets import hide
-from dlrun.effects.inputs.profiles import expanded
+from dlrun.effects.paths import expanded
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.problem import InvalidFile, Problem
 from dlrun.model.topology import Topology

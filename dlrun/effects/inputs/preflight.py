@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from dlrun.effects.paths import expanded, fault
 from dlrun.model.origin import Origin
 from dlrun.model.problem import Problem
 from dlrun.model.spec import Spec
@@ -26,20 +27,23 @@ _NO_SCRIPT = re.compile(r"-[A-Za-z]*[cms].*")
 
 def check(spec: Spec, directory: Path, origins: Mapping[str, Origin]) -> list[Problem]:
     """Problems with files that the spec names; relative paths start at the job's directory."""
-    base = directory / Path(spec.directory or "").expanduser()
+    base = directory / expanded(spec.directory or "")
     found = [*_script(spec, base, origins)]
     if spec.environment.venv is not None:
-        path = base / Path(spec.environment.venv).expanduser()
-        if _visible(path) and not (path / "bin" / "activate").is_file():
-            found.append(_missing("DLR033", f"no virtual environment at `{spec.environment.venv}`", "environment.venv", origins,
+        path = base / expanded(spec.environment.venv)
+        why = fault(path / "bin" / "activate", directory=False)
+        if _visible(path) and why is not None:
+            told = f"no virtual environment at `{spec.environment.venv}`{_more(why)}"
+            found.append(_missing("DLR033", told, "environment.venv", origins,
                                   "give the directory that holds bin/activate"))  # fmt: skip
     for name, data in spec.data.items():
-        path = base / Path(data.source).expanduser()
-        if _visible(path) and not any(c in data.source for c in "*?[") and not path.exists():
-            found.append(_missing("DLR034", f"data set `{name}`: `{data.source}` does not exist", f"data.{name}.source", origins,
+        path = base / expanded(data.source)
+        why = None if any(c in data.source for c in "*?[") else fault(path)
+        if _visible(path) and why is not None:
+            found.append(_missing("DLR034", f"data set `{name}`: `{data.source}` {why}", f"data.{name}.source", origins,
                                   "check the path; it is read from every node"))  # fmt: skip
     for name, secret in spec.secrets.items():
-        if secret.file is not None and _visible(path := base / Path(secret.file).expanduser()):
+        if secret.file is not None and _visible(path := base / expanded(secret.file)):
             found += _secret_file(name, path, origins)
     return found
 
@@ -57,24 +61,32 @@ def _script(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> Iterator[P
         before = argument
         if value or argument.startswith(("-", "+")):
             continue
-        path = base / Path(argument).expanduser()
-        if _visible(path) and not path.is_file():
-            near = (
-                sorted(p.name for p in path.parent.glob(f"*{path.suffix}"))[:3]
-                if path.parent.is_dir()
-                else []
-            )
+        path = base / expanded(argument)
+        why = fault(path, directory=False)
+        if _visible(path) and why is not None:
+            near = _beside(path)
             hint = f"in that directory: {', '.join(near)}" if near else f"relative paths start at `{base}`"
-            yield _missing("DLR032", f"script `{argument}` does not exist", f"command.{index}", origins, hint)
+            yield _missing("DLR032", f"script `{argument}` {why}", f"command.{index}", origins, hint)
         return
+
+
+def _beside(path: Path) -> list[str]:
+    """A few files of the same kind in the directory of one that is not there."""
+    try:
+        return sorted(p.name for p in path.parent.glob(f"*{path.suffix}"))[:3]
+    except (OSError, ValueError):
+        return []
+
+
+def _more(why: str) -> str:
+    """A reason that is worth its words."""
+    return "" if why == "does not exist" else f": `bin/activate` {why}"
 
 
 def _secret_file(name: str, path: Path, origins: Mapping[str, Origin]) -> Iterator[Problem]:
     key = f"secrets.{name}"
-    if not path.is_file():
-        yield _missing(
-            "DLR035", f"the file of secret `{name}` does not exist", key, origins, f"looked for `{path}`"
-        )
+    if (why := fault(path, directory=False)) is not None:
+        yield _missing("DLR035", f"the file of secret `{name}` {why}", key, origins, f"looked for `{path}`")
     elif path.stat().st_mode & 0o077:
         yield _missing(
             "DLR035",
@@ -93,4 +105,4 @@ def _missing(code: str, message: str, key: str, origins: Mapping[str, Origin], h
 def _visible(path: Path) -> bool:
     """True if this host can see the file system that the path is on: its first directory exists."""
     parts = path.parts
-    return not path.is_absolute() or len(parts) < 3 or Path(*parts[:2]).exists()
+    return not path.is_absolute() or len(parts) < 3 or fault(Path(*parts[:2])) is None

@@ -19,6 +19,7 @@ from dlrun.config.nodes import short
 from dlrun.config.secrets import hide, mask
 from dlrun.config.sites import Profile, ProfileText, Surroundings
 from dlrun.config.source import MAX_BYTES, decode_bytes
+from dlrun.effects.paths import expanded, open_regular, read_bytes
 from dlrun.errors import Invalid
 from dlrun.model.nearest import nearest
 from dlrun.model.origin import Layer
@@ -57,16 +58,11 @@ class Here:
         return shutil.which(program, path=self.environment.get("PATH", os.defpath)) is not None
 
 
-def expanded(name: str) -> Path:
-    """A path with `~` as the shell expands it; an unknown user's stays (Path.expanduser raises RuntimeError)."""
-    return Path(os.path.expanduser(name))  # noqa: PTH111
-
-
 def read_text(path: Path, layer: Layer) -> str:
     """The text of a user's file; raises InvalidFile for anything that is not a readable text file."""
     name = str(path)
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise InvalidFile(
@@ -171,7 +167,7 @@ def recognise(here: Here) -> tuple[str, str]:
     around = surroundings(here)
     for name, path in available(here).items():
         try:
-            rule = sites.recognise_block(path.read_text("utf-8"))
+            rule = sites.recognise_block(read_bytes(path, MAX_BYTES).decode("utf-8"))
         except (OSError, UnicodeDecodeError):
             continue  # `dlrun site check` is for broken profiles of other clusters
         if rule is not None and (because := sites.recognised(rule, around)):
@@ -222,7 +218,7 @@ def _pbs_conf(here: Here) -> Path:
 def _first(path: Path, pattern: str) -> str | None:
     """The first match of a pattern in a configuration file; None if there is no such file."""
     try:
-        text = path.read_text("utf-8", errors="replace")
+        text = read_bytes(path, MAX_BYTES).decode("utf-8", errors="replace")
     except OSError:
         return None
     match = re.search(pattern, text, re.IGNORECASE | re.MULTILINE)

@@ -12,6 +12,7 @@ from dlrun.config.topology.granted_gpus import granted
 from dlrun.config.topology.sysfs import read_sysfs
 from dlrun.config.topology.sysfs_devices import NVIDIA, PCI
 from dlrun.config.topology.tree import BLANK
+from dlrun.effects.paths import read_bytes
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.cpuset import parse_list
 from dlrun.model.topology import Gpu, Topology
@@ -164,7 +165,7 @@ def topology_from(path: Path) -> Topology:
             return read_sysfs(DirectoryTree(path), name=path.name)
         if path.stat().st_size > LIMIT:
             raise Invalid(f"`{path}` is too large for a topology")
-        return read_topology(path.read_text(encoding="utf-8"), name=path.stem)
+        return read_topology(read_bytes(path, LIMIT).decode("utf-8"), name=path.stem)
     except OSError as error:
         raise Invalid(f"cannot read topology `{path}`: {error.strerror}") from None
     except UnicodeDecodeError:

@@ -10,13 +10,13 @@ import json
 import math
 import os
 import re
-import stat
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from dlrun import backends
+from dlrun.effects.paths import read_bytes
 from dlrun.errors import DlrunError, Invalid
 
 MOST = 256 << 20
@@ -51,22 +51,10 @@ class Foreign(Damaged):
     """A record is another user's."""
 
 
-def read_bytes(path: Path, most: int = MOST) -> bytes:
-    """A regular file's content; OSError for anything else, at once, and for one that is larger."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise OSError(22, "it is not a regular file")
-        data = file.read(most + 1)
-    if len(data) > most:
-        raise OSError(27, f"it has more than {most >> 20} MiB")
-    return data
-
-
 def read_json(path: Path) -> dict[str, Any] | None:
     """A record, or None if there is none or it is not one."""
     try:
-        data = json.loads(read_bytes(path).decode("utf-8"))
+        data = json.loads(read_bytes(path, MOST).decode("utf-8"))
     except (OSError, ValueError, RecursionError):
         return None
     return data if isinstance(data, dict) else None

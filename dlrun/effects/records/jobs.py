@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from dlrun import backends
+from dlrun.effects.paths import read_bytes
 from dlrun.effects.records import belief
-from dlrun.effects.records.belief import read_bytes, read_json
+from dlrun.effects.records.belief import MOST, read_json
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.json_codec import from_plain
 from dlrun.model.plan import Plan
@@ -150,7 +151,7 @@ def write_json(path: Path, data: Mapping[str, Any]) -> None:
 def read_plan(path: Path) -> Plan:
     """A plan from its file; raises Invalid if it is not one."""
     try:
-        return from_plain(Plan, json.loads(read_bytes(path).decode("utf-8")))
+        return from_plain(Plan, json.loads(read_bytes(path, MOST).decode("utf-8")))
     except FileNotFoundError:
         raise Invalid(f"cannot read plan `{path}`: there is no such file") from None
     except OSError as error:

@@ -13,6 +13,7 @@ from dlrun.effects.inputs import preflight
 from dlrun.effects.inputs import spec as reading
 from dlrun.effects.inputs.home import at_home
 from dlrun.effects.inputs.spec import Inputs
+from dlrun.effects.paths import expanded
 from dlrun.effects.records import jobs
 from dlrun.effects.remote import files as remote_files
 from dlrun.effects.remote.files import Sent
@@ -61,7 +62,7 @@ def draft(inputs: Inputs | None, host: str) -> RemoteInputs:
 
 def _base(spec: Spec) -> Path:
     """Where the names of sent files start."""
-    return Path(spec.directory).expanduser().absolute() if spec.directory else Path.cwd()
+    return expanded(spec.directory).absolute() if spec.directory else Path.cwd()
 
 
 def on_site(earlier: RemoteInputs, site: str) -> RemoteInputs:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from dlrun.effects import paths
 from dlrun.effects.inputs.profiles import Here, load_site, recognise
 from dlrun.effects.inputs.spec import Inputs
 from dlrun.effects.jobs.prepare import prepare, read
@@ -118,8 +119,8 @@ def _spec_file(asked: StagingRequest, scratch: Path) -> Path:
         name = asked.name or _name(source)
         if name in data:
             raise Invalid(f"two sources would both be `{name}`", help="stage them one by one with --name")
-        path = Path.cwd() / Path(source).expanduser()
-        if not path.exists() and not set("*?[") & set(source) and Path(*path.parts[:2]).exists():
+        path = Path.cwd() / paths.expanded(source)
+        if paths.fault(path) and not set("*?[") & set(source) and not paths.fault(Path(*path.parts[:2])):
             raise Invalid(f"the source `{source}` does not exist", help=f"looked for `{path}`")
         data[name] = {"source": str(path)}
     path = scratch / "stage-data.yaml"

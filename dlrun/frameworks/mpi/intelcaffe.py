@@ -41,7 +41,7 @@ class Options:
     )
     message_priority: bool = key("give small messages priority over large ones", default=False)
     message_priority_threshold: int = key(
-        "size in bytes from which a message is large", default=10000, minimum=1
+        "size in bytes from which a message is large", default=10000, minimum=1, maximum=1 << 31
     )
 
 

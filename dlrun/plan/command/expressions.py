@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import ast
 import operator
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from dlrun.model.nearest import nearest
@@ -16,8 +15,8 @@ from dlrun.model.text import Shell, Text
 
 Value: TypeAlias = int | float | str | bool | Shell | Text | Mapping[str, Any]
 
-_MARK = re.compile(r"\{\{(.*?)\}\}", re.DOTALL)
 _LIMIT = 10**18
+_LONGEST = 1000
 _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
@@ -34,10 +33,19 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
 }
+
+
+def _round(number: float, digits: int = 0) -> float:
+    """As Python's, for numbers of digits that a float can have: more would be computed for minutes."""
+    if not -20 <= digits <= 20:
+        raise OverflowError("`round` takes -20 to 20 digits")
+    return round(number, digits) if digits else round(number)
+
+
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "min": min,
     "max": max,
-    "round": round,
+    "round": _round,
     "int": int,
     "float": float,
     "str": str,
@@ -58,31 +66,56 @@ def substitute(text: str, values: Mapping[str, Value]) -> Text:
     """The text with each `{{ expression }}` replaced; raises ExpressionError for one that cannot be."""
     pieces: list[str | Shell | Text] = []
     end = 0
-    for match in _MARK.finditer(text):
-        pieces += [text[end : match.start()], _show(evaluate(match[1], values), match[1])]
-        end = match.end()
+    for start, stop in _marks(text):
+        source = text[start + 2 : stop - 2]
+        pieces += [text[end:start], _show(evaluate(source, values), source)]
+        end = stop
     rest = text[end:]
     if "{{" in rest:
-        raise ExpressionError(f"`{{{{` without `}}}}` in `{text}`", help="close the expression with `}}`")
+        raise ExpressionError(
+            f"`{{{{` without `}}}}` in `{_short(text)}`", help="close the expression with `}}`"
+        )
     return Text.of(*pieces, rest)
 
 
 def names(text: str) -> frozenset[str]:
     """Every name that the text's expressions use, dotted names whole; empty if one cannot be parsed."""
     found: set[str] = set()
-    for match in _MARK.finditer(text):
+    for start, stop in _marks(text):
+        source = text[start + 2 : stop - 2].strip()
         try:
-            tree = ast.parse(match[1].strip(), mode="eval")
+            tree = ast.parse(source if len(source) <= _LONGEST else "", mode="eval")
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
         found |= {ast.unparse(n) for n in ast.walk(tree) if isinstance(n, ast.Name | ast.Attribute)}
     return frozenset(found)
 
 
+def _marks(text: str) -> Iterator[tuple[int, int]]:
+    """Where each `{{ expression }}` begins and ends."""
+    end = 0
+    while (start := text.find("{{", end)) >= 0 and (stop := text.find("}}", start + 2)) >= 0:
+        end = stop + 2
+        yield start, end
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 80 else f"{text[:79]}…"
+
+
+def outside(text: str) -> str:
+    """The text without its expressions."""
+    kept, end = [], 0
+    for start, stop in _marks(text):
+        kept.append(text[end:start])
+        end = stop
+    return "".join([*kept, text[end:]])
+
+
 def evaluate(expression: str, values: Mapping[str, Value]) -> Value:
     """The value of one expression; raises ExpressionError."""
     source = expression.strip()
-    if len(source) > 1000:
+    if len(source) > _LONGEST:
         raise ExpressionError(
             "an expression longer than 1000 characters", help="compute it in the training script"
         )
