@@ -62,6 +62,8 @@ def prepare(options: Mapping[str, Any]) -> Task:
         found = as_a_rank(found)
     if options["command"] and not here:
         raise Invalid("a command after `--` is for --exec, --verify or --measure", help="add one of them")
+    if options["report"] and (not options["measure"] or options["command"] or options["write"]):
+        raise Invalid("`--report` goes with `--measure` alone", help="leave the command and `--write` out")
     if options["execute"] and not options["command"]:
         raise Invalid("--exec needs a command", help="as in `dlrun tune-affinity --exec python train.py`")
     if options["output"] is not None and options["output"].suffix.lower() == ".png":
@@ -289,6 +291,16 @@ def verify(task: Task) -> int:
     if wrong:
         say(f"error: {wrong} of {len(verdicts)} ranks are not where they should be")
     return 1 if wrong else 0
+
+
+def report(task: Task) -> str:
+    """Bandwidth, matrix product and all-reduce by each way to bind, as a table, or as SVG into a file of that name."""
+    from dlrun.effects.affinity import report as measured
+    from dlrun.render.affinity import report as shown
+
+    found = measured.report(task.start.topology, task.placement(), task.job, tell=say)
+    output: Path | None = task.options["output"]
+    return shown.svg(found) if output is not None and output.suffix == ".svg" else shown.text(found)
 
 
 def measure(task: Task) -> None:

@@ -131,6 +131,12 @@ class TrailingCommand(click.Command):
     help="Start the ranks on this machine (or be one) and compare their binding with the plan.",
 )
 @click.option(
+    "--report",
+    is_flag=True,
+    help="With --measure: bandwidth, GEMM and all-reduce without binding, as Slurm binds and as dlrun does; "
+    "-o FILE.svg draws it.",
+)
+@click.option(
     "--measure",
     is_flag=True,
     help="Measure the alternatives on this machine, with COMMAND if given after --.",
@@ -157,6 +163,8 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         ctx.exit(actions.execute(task))
     elif options["verify"]:
         ctx.exit(actions.verify(task))
+    elif options["report"]:
+        _out(task, actions.report(task))
     elif options["measure"]:
         actions.measure(task)
     else:

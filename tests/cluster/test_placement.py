@@ -118,3 +118,21 @@ def test_ranks_see_gpus_within_what_slurm_granted(cluster, directory, asked, ste
     said = place.with_suffix(".log").read_text()
     assert done.returncode == 0, f"{done}\n{said}"
     assert sorted(line for line in said.splitlines() if not line.startswith("dlrun:")) == shown, said
+
+
+def test_the_report_has_slurms_default_binding_beside_dlruns(cluster, directory):
+    log = directory / "report.log"
+    line = f"{PYTHON}/dlrun tune-affinity --measure --report --ranks-per-node 2 --memory none"
+    done = cluster.on(
+        "login",
+        ["sbatch", "--wait", "-N1", "-n2", "-c4", "-o", str(log)],
+        input=f"#!/bin/bash\nexport PATH={PYTHON}:$PATH\n{line}\n",
+        cwd=directory,
+        timeout=300,
+    )
+    said = log.read_text()
+    assert done.returncode == 0, said
+    rows = [row for row in said.splitlines() if row.startswith(("no binding ", "srun's default ", "dlrun "))]
+    assert [row.split("  ")[0] for row in rows if "±" in row] == ["no binding", "srun's default", "dlrun"], (
+        said
+    )

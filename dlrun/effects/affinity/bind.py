@@ -132,7 +132,7 @@ def start_all(
     try:
         for rank in placement.ranks:
             environment = {**os.environ, **environment_of(placement, rank, port)}
-            started += [_start(_argv(placement, rank, job, command), environment, capture=capture)]
+            started += [start_process(_argv(placement, rank, job, command), environment, capture=capture)]
     except BaseException:
         end_all(started)
         raise
@@ -194,7 +194,10 @@ def _wait_for_any(processes: Sequence[subprocess.Popen[str]]) -> None:
             os.close(number)
 
 
-def _start(command: Sequence[str], environment: Mapping[str, str], *, capture: bool) -> subprocess.Popen[str]:
+def start_process(
+    command: Sequence[str], environment: Mapping[str, str], *, capture: bool
+) -> subprocess.Popen[str]:
+    """Start a command in a process group of its own; raises Invalid if that is not possible."""
     try:
         return subprocess.Popen(
             list(command),

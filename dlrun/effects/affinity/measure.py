@@ -66,7 +66,7 @@ def measure(
     placements = [place(topology, candidate.request) for candidate in found]
     load, busy = "your command", 0.0
     for number in range(ROUNDS):
-        busy = max(busy, _busy())
+        busy = max(busy, busy_part())
         for i, (candidate, placement) in enumerate(zip(found, placements, strict=True)):
             if command:
                 rate = _timed(placement, job, command)
@@ -91,7 +91,7 @@ def measure(
 
 def _stepped(placement: Placement, job: Job) -> tuple[str, float]:
     """Samples a second of all ranks together, under the built-in load."""
-    program = [_python(), str(Path(affinity_load.__file__)), str(SECONDS), str(time.monotonic() + PROBE)]
+    program = [python(), str(Path(affinity_load.__file__)), str(SECONDS), str(time.monotonic() + PROBE)]
     processes = start_all(placement, job, program, capture=True)
     try:
         reports = [json.loads(process.communicate(timeout=LONGEST)[0]) for process in processes]
@@ -120,12 +120,12 @@ def _timed(placement: Placement, job: Job, command: Sequence[str]) -> float:
     return 1 / (time.perf_counter() - start)
 
 
-def _python() -> str:
+def python() -> str:
     """The Python that training would use: that of the active environment, else the one that runs dlrun."""
     active = os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX")
     return (shutil.which("python3") if active else None) or sys.executable
 
 
-def _busy() -> float:
+def busy_part() -> float:
     """The fraction of CPU time that other work used in a third of a second."""
     return psutil.cpu_percent(interval=0.3) / 100

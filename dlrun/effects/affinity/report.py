@@ -1,0 +1,116 @@
+"""Measures a node under no binding, the scheduler's default and dlrun's, for a report that an admin can send on."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from dlrun.effects.affinity import measure, report_load
+from dlrun.effects.affinity.bind import end_all, environment_of, start_all, start_process
+from dlrun.errors import OperationFailed
+from dlrun.model.binding_report import Report, Way
+from dlrun.model.placement import Placement
+from dlrun.model.topology import Topology
+from dlrun.model.units import many
+from dlrun.render.affinity.settings import THREADS, Job
+from dlrun.render.affinity.table import headline
+
+SECONDS = 0.7
+"""How long each load runs: with three loads, three ways and three rounds the report takes well under a minute."""
+
+LOADS = (("bandwidth", "GB/s"), ("gemm", "GFLOP/s"), ("all-reduce", "MB/s"))
+SUMMED = ("bandwidth", "gemm")
+"""Loads whose rates are those of all ranks together; an all-reduce goes at the slowest rank's pace."""
+
+FEW = 8
+"""Cores of one NUMA node below which binding can show no more than that threads do not crowd one another."""
+
+
+def report(topology: Topology, placement: Placement, job: Job, *, tell: Callable[[str], None]) -> Report:
+    """Run every way three times, in turn. Raises OperationFailed if dlrun's own way or no binding cannot run."""
+    ways = {"no binding": _unbound, "srun's default": _srun, "dlrun": _bound}
+    notes = []
+    if not os.environ.get("SLURM_JOB_ID") or shutil.which("srun") is None:
+        del ways["srun's default"]
+        notes.append("the scheduler's default binding was not measured: run this in a Slurm job to have it")
+    runs: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
+    busy = 0.0
+    for number in range(measure.ROUNDS):
+        busy = max(busy, measure.busy_part())
+        for name, start in ways.items():
+            tell(f"round {number + 1} of {measure.ROUNDS}: {name}")
+            runs[name].append(_run(start, placement, job))
+    return Report(
+        node=headline(placement),
+        ranks=len(placement.ranks),
+        loads=tuple(load for load in LOADS if any(load[0] in one for one in runs["dlrun"])),
+        ways=tuple(
+            Way(name=name, runs={k: tuple(one[k] for one in found if k in one) for k, _ in LOADS})
+            for name, found in runs.items()
+        ),
+        doubts=_doubts(topology, placement, busy),
+        notes=tuple(notes),
+    )
+
+
+def _doubts(topology: Topology, placement: Placement, busy: float) -> tuple[str, ...]:
+    found = []
+    if busy > measure.BUSY:
+        found.append(f"too busy to tell: other work used {100 * busy:.0f} % of the CPUs")
+    cores = placement.node.usable_cores
+    if len(topology.cpu_nodes()) == 1 and cores < FEW:
+        found.append(
+            f"too small to tell: {many(cores, 'core')} on one NUMA node show only that threads do not crowd one another"
+        )
+    if len(placement.ranks) == 1:
+        found.append("one rank alone: no all-reduce, and nothing to keep apart; try `--ranks-per-node`")
+    return tuple(found)
+
+
+Start = Callable[[Placement, Job, Sequence[str]], "list[subprocess.Popen[str]]"]
+
+
+def _run(start: Start, placement: Placement, job: Job) -> dict[str, float]:
+    with tempfile.TemporaryDirectory(prefix="dlrun-") as ring:
+        program = [measure.python(), str(Path(report_load.__file__)), str(SECONDS), ring]
+        processes = start(placement, job, program)
+        try:
+            lines = [process.communicate(timeout=measure.LONGEST)[0].splitlines() for process in processes]
+            found = [json.loads(line) for each in lines for line in each]
+        except (subprocess.TimeoutExpired, ValueError):
+            found = []
+        finally:
+            end_all(processes)
+    if len(found) != len(placement.ranks):
+        raise OperationFailed("a rank of the measurement did not report; its message is above")
+    return {
+        load: sum(one[load] for one in found) if load in SUMMED else min(one[load] for one in found)
+        for load in found[0]
+    }
+
+
+def _bound(placement: Placement, job: Job, program: Sequence[str]) -> list[subprocess.Popen[str]]:
+    return start_all(placement, job, program, capture=True)
+
+
+def _unbound(placement: Placement, _job: Job, program: Sequence[str]) -> list[subprocess.Popen[str]]:
+    """As a loop in a shell would: every rank may use every CPU, and its libraries take as many threads."""
+    clean = {name: value for name, value in os.environ.items() if name not in THREADS}
+    return [
+        start_process(program, {**clean, **environment_of(placement, rank, 0)}, capture=True)
+        for rank in placement.ranks
+    ]
+
+
+def _srun(placement: Placement, _job: Job, program: Sequence[str]) -> list[subprocess.Popen[str]]:
+    """One step on this node, bound as Slurm does by itself."""
+    clean = {name: value for name, value in os.environ.items() if name not in THREADS}
+    count = str(len(placement.ranks))
+    here = os.environ.get("SLURMD_NODENAME") or os.uname().nodename.partition(".")[0]
+    words = ["srun", "--mpi=none", "--overlap", "-N1", f"-n{count}", f"--nodelist={here}", *program]
+    return [start_process(words, clean, capture=True)]

@@ -1,0 +1,50 @@
+"""What a node does under several ways to bind its ranks, measured: the data of `tune-affinity --measure --report`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import median
+
+MARGIN = 0.03
+"""A way must differ by more than this part (run-to-run noise of quiet nodes is 1-2 %)."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Way:
+    """A way to bind: its name, and the runs of each load, by name; none where it could not run."""
+
+    name: str
+    runs: dict[str, tuple[float, ...]]
+
+    def typical(self, load: str) -> float | None:
+        """The median of the runs, None if there are none."""
+        found = self.runs.get(load)
+        return median(found) if found else None
+
+    def spread(self, load: str) -> float:
+        """From the worst run to the best, as a part of the median."""
+        found = self.runs[load]
+        return (max(found) - min(found)) / median(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Report:
+    """Ways in order, dlrun's last; `loads` are names and units; `doubts` say why the node cannot tell, if so."""
+
+    node: str
+    ranks: int
+    loads: tuple[tuple[str, str], ...]
+    ways: tuple[Way, ...]
+    doubts: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def verdict(self, load: str, other: Way) -> str:
+        """How dlrun's binding compares with another way under a load."""
+        own, their = self.ways[-1].typical(load), other.typical(load)
+        if own is None or their is None:
+            return "not measured"
+        noise = max(MARGIN, self.ways[-1].spread(load), other.spread(load))
+        gain = own / their - 1
+        if abs(gain) <= noise:
+            return f"no difference beyond {100 * noise:.0f} %"
+        return f"{100 * abs(gain):.0f} % {'faster' if gain > 0 else 'slower'}"

@@ -1,0 +1,74 @@
+"""The report of measured bindings: what it concludes, how it looks, and that it is measured by real ranks."""
+
+from __future__ import annotations
+
+import os
+from xml.etree import ElementTree as ET
+
+import pytest
+from click.testing import CliRunner
+
+from dlrun.cli.tune_affinity import command
+from dlrun.effects.affinity import measure, report
+from dlrun.effects.inputs.topology import live_topology
+from dlrun.model.binding_report import Report, Way
+from dlrun.render.affinity import report as shown
+
+
+def made(*, own, other, **more):
+    """A report of one load."""
+    ways = (Way(name="no binding", runs={"gemm": other}), Way(name="dlrun", runs={"gemm": own}))
+    return Report(node="n <1>", ranks=2, loads=(("gemm", "GFLOP/s"),), ways=ways, **more)
+
+
+@pytest.mark.parametrize(
+    ("own", "other", "verdict"),
+    [
+        ((150.0, 151.0, 149.0), (100.0, 101.0, 99.0), "50 % faster"),
+        ((50.0, 50.0, 50.0), (100.0, 100.0, 100.0), "50 % slower"),
+        ((102.0, 102.0, 102.0), (100.0, 100.0, 100.0), "no difference beyond 3 %"),
+        ((120.0, 150.0, 90.0), (100.0, 101.0, 99.0), "no difference beyond 50 %"),
+        ((100.0,), (), "not measured"),
+    ],
+)
+def test_a_difference_counts_only_beyond_what_runs_differ(own, other, verdict):
+    found = made(own=own, other=other)
+    assert found.verdict("gemm", found.ways[0]) == verdict
+
+
+def test_table_and_picture_have_numbers_conclusions_and_doubts():
+    found = made(own=(150.0,), other=(100.0,), doubts=("too busy to tell",), notes=("no Slurm here",))
+    table, picture = shown.text(found), shown.svg(found)
+    for line in ("dlrun against no binding: gemm: 50 % faster", "too busy to tell", "no Slurm here"):
+        assert line in table
+        assert line in "".join(ET.fromstring(picture).itertext())
+    widths = [
+        float(bar.get("width")) for bar in ET.fromstring(picture).iter("{http://www.w3.org/2000/svg}rect")
+    ][1:]
+    assert widths[1] / widths[0] == pytest.approx(1.5, rel=0.01)
+
+
+def test_real_ranks_are_measured_each_way(monkeypatch):
+    if len(live_topology().cores) < 2 or len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("needs two cores")
+    monkeypatch.setattr(measure, "ROUNDS", 1)
+    monkeypatch.setattr(report, "SECONDS", 0.05)
+    monkeypatch.setattr(measure, "busy_part", lambda: 0.5)
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    words = ["--measure", "--report", "--ranks-per-node", "2", "--gpus-per-rank", "0", "--memory", "none"]
+    done = CliRunner().invoke(command, words, obj={"color": "never"}, catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    for line in (
+        "bandwidth (GB/s)",
+        "all-reduce (MB/s)",
+        "too busy to tell: other work used 50 %",
+        "run this in a Slurm job",
+    ):
+        assert line in done.stdout
+    rows = {line.split("  ")[0]: line for line in done.stdout.splitlines()}
+    assert all("-  " not in rows[name] for name in ("no binding", "dlrun"))
+
+
+def test_a_report_is_measured_and_nothing_else_with_it():
+    done = CliRunner().invoke(command, ["--report"], obj={"color": "never"})
+    assert "`--report` goes with `--measure`" in str(done.exception)
