@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -38,12 +39,26 @@ def literals(node: ast.expr) -> set[str]:
     return set()
 
 
+QUOTED = "|".join(sorted(NAMES))
+IN_TEMPLATE = re.compile(rf"\{{[%{{][^}}]*(?:[=!]=|\bin\b)\s*[(\[]?\s*['\"](?:{QUOTED})['\"]")
+
+
 def test_python_compares_no_names():
     found = [
         f"{module.name}:{line}"
         for module in house.modules()
         if not module.name.startswith(FOREIGN)
         for line in compared(module.text)
+    ]
+    assert found == []
+
+
+def test_templates_compare_no_names():
+    found = [
+        f"{path.relative_to(house.ROOT)}:{number}"
+        for path in sorted((house.ROOT / "templates").rglob("*.j2"))
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1)
+        if IN_TEMPLATE.search(line)
     ]
     assert found == []
 
@@ -62,6 +77,15 @@ def test_a_comparison_is_found(text):
     assert list(compared(text))
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["{% if plan.launch.name == 'openmpi' %}", "{{ 1 if plan.launch.name in ('hydra', 'ssh') else 2 }}"],
+)
+def test_a_comparison_in_a_template_is_found(text):
+    assert IN_TEMPLATE.search(text)
+
+
 def test_what_is_no_comparison_is_left_alone():
     assert not list(compared('arguments = ["srun", "--mpi=none"]; table = {"slurm": "srun"}'))
+    assert not IN_TEMPLATE.search("{{ role.launch }} # as srun == slurm would")
     assert Path(house.ROOT, FOREIGN).is_dir()

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 from dlrun.launchers import hydra
-from dlrun.launchers.protocol import Step
+from dlrun.launchers.protocol import Step, no_command
 from dlrun.model.plan import Variable
 from dlrun.model.site import LauncherSite
 from dlrun.model.text import Text
@@ -26,6 +26,7 @@ STEPS = True
 CHOOSES_NODES = True
 ONE_LAYOUT = False
 ENROOT = False
+command = no_command
 _REFERENCE = "Intel MPI Library Developer Reference"
 
 UNPINNED = Variable(

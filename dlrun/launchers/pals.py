@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-from dlrun.launchers.protocol import Step
+from dlrun.launchers.protocol import Step, no_command
 from dlrun.model.plan import Identity, Variable
 from dlrun.model.site import LauncherSite
 from dlrun.model.text import Shell, Text
@@ -24,6 +24,7 @@ STEPS = True
 CHOOSES_NODES = False
 ONE_LAYOUT = False
 ENROOT = False
+command = no_command
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:

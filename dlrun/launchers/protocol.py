@@ -63,3 +63,12 @@ class Launcher(Protocol):
     def variables(self, site: LauncherSite) -> Sequence[Variable]:
         """What the launcher needs in its own environment."""
         ...
+
+    def command(self, started: Sequence[Text]) -> Sequence[Text]:
+        """The command by which it runs something on a node, in what `start` gave; none if it has no such command."""
+        ...
+
+
+def no_command(started: Sequence[Text]) -> Sequence[Text]:
+    """None: it starts ranks in another way."""
+    return ()

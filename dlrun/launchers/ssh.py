@@ -41,6 +41,8 @@ def start(step: Step, site: LauncherSite) -> Sequence[Text]:
 
 def command(started: Sequence[Text]) -> Sequence[Text]:
     """The ssh command in what `start` gave."""
+    if not started:
+        return ()
     _, _, _, _, words, *rest = started
     return rest[: int(words.literal or 0)]
 

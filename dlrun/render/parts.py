@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dlrun import backends
-from dlrun.launchers import ssh
 from dlrun.model.plan import Plan
 from dlrun.model.text import Shell
 
@@ -69,11 +68,12 @@ def stages(plan: Plan) -> bool:
 def asks_nodes(plan: Plan) -> bool:
     """True if the job itself asks each node, after a failure, whether it is still there.
 
-    Not where that is told by something else: the scheduler, or checks of the nodes.
+    Not where something else reports it: the scheduler, for its own steps, or checks of the nodes.
     """
     if plan.request.nodes == 1 or plan.node_checks is not None:
         return False
-    return plan.launch.name == ssh.NAME or not backends.scheduler(plan.scheduler).TELLS_OF_LOST_NODES
+    steps = backends.launcher(plan.launch.name).STEPS
+    return not (steps and backends.scheduler(plan.scheduler).TELLS_OF_LOST_NODES)
 
 
 def expansions(plan: Plan) -> str:

@@ -10,7 +10,6 @@ from typing import Any
 import jinja2
 
 from dlrun import __version__, backends
-from dlrun.launchers import ssh
 from dlrun.model.cpuset import format_list
 from dlrun.model.json_codec import to_plain
 from dlrun.model.placement import RankPlacement
@@ -105,9 +104,18 @@ def _of_staging(plan: Plan) -> Mapping[str, Any]:
         "staging": parts.stages(plan),
         "staged": staged,
         "chains": bool(staged) and several,
+        "keeping": _keeping(plan),
         "kept_nodes": 1 if plan.stage_scope == "job" else plan.request.nodes,
         "stage_words": lambda data: stage_words(data, plan.request, plan.stage_quota),
     }
+
+
+def _keeping(plan: Plan) -> Shell | None:
+    """Where a process that waits for the job's end finds which node it is on; None: where the others do."""
+    steps = backends.scheduler(plan.scheduler).STEPS
+    if not plan.stage_keep or steps is None or steps == plan.launch.name:
+        return None
+    return backends.launcher(steps).IDENTITY.rank
 
 
 def _checked(plan: Plan) -> RolePlan:
@@ -143,9 +151,8 @@ def _asks_by(plan: Plan) -> Sequence[Text]:
     """
     if not parts.asks_nodes(plan):
         return ()
-    if plan.launch.name == ssh.NAME:
-        return ssh.command(next((role.launch for role in plan.roles if role.launch), ()))
-    return _PLAIN_SSH
+    started: Sequence[Text] = next((role.launch for role in plan.roles if role.launch), ())
+    return backends.launcher(plan.launch.name).command(started) or _PLAIN_SSH
 
 
 def _launch_line(role: RolePlan) -> list[object]:

@@ -67,6 +67,7 @@ FEATURES = False
 WHOLE_MEMORY = False
 NETWORK = None
 EXCLUDE = None
+EXCLUDE_REQUEUED = None
 ALLOCATION = Allocation(start="qsub -I", job_id="PBS_JOBID", hosts="PBS_NODEFILE")
 NO_EXCLUDE = (
     "PBS has no option to exclude nodes (OpenPBS's design proposal `node_filter` is stalled), so the job itself does not "

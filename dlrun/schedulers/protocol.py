@@ -81,6 +81,8 @@ class Scheduler(Protocol):
     """The option for the network's own settings, up to their names; None if it has none."""
     EXCLUDE: str | None
     """The option that keeps nodes from a job, up to their names; None if there is none."""
+    EXCLUDE_REQUEUED: str | None
+    """The function of `lib/` that keeps nodes from the next run of a job that is put back; None if nothing can."""
     NO_EXCLUDE: str
     """Why there is none, and what is done instead."""
     ALLOCATION: Allocation | None

@@ -42,6 +42,7 @@ FEATURES = True
 WHOLE_MEMORY = True
 NETWORK = "--network="
 EXCLUDE = "--exclude="
+EXCLUDE_REQUEUED = "dlrun_exclude_on_requeue"
 NO_EXCLUDE = ""
 ALLOCATION = Allocation(start="salloc", job_id="SLURM_JOB_ID", nodes="SLURM_JOB_NUM_NODES")
 

@@ -69,6 +69,7 @@ FEATURES = False
 WHOLE_MEMORY = False
 NETWORK = None
 EXCLUDE = None
+EXCLUDE_REQUEUED = None
 ALLOCATION = Allocation(start="qsub -I", job_id="PBS_JOBID", hosts="PBS_NODEFILE")
 NO_EXCLUDE = (
     "Torque has no option to exclude nodes, so the job itself does not use such a node if it is granted"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlrun.launchers.protocol import Step
+from dlrun.launchers.protocol import Step, no_command
 from dlrun.model.plan import Identity, Variable
 from dlrun.model.site import LauncherSite
 from dlrun.model.text import Shell, Text
@@ -18,6 +18,8 @@ STEPS = False
 CHOOSES_NODES = False
 ONE_LAYOUT = False
 ENROOT = False
+LIBRARY: tuple[str, ...] = ()
+command = no_command
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:

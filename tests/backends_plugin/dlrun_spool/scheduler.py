@@ -35,6 +35,8 @@ FEATURES = False
 WHOLE_MEMORY = False
 NETWORK = None
 EXCLUDE = None
+EXCLUDE_REQUEUED = None
+LIBRARY: tuple[str, ...] = ()
 NO_EXCLUDE = "spool has one node"
 ALLOCATION = None
 

@@ -7,7 +7,7 @@ set -uo pipefail
 source "$DLRUN_JOB_DIR/lib/stage.sh"
 
 case $1 in
-keep) DLRUN_INDEX=$SLURM_PROCID ;; # a step of Slurm's own
+keep) DLRUN_INDEX=$SLURM_PROCID ;; # a step of the scheduler's own
 *) DLRUN_INDEX="$PMI_RANK" ;;
 esac
 dlrun_stage_on "$DLRUN_INDEX"
