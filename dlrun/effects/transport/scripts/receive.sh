@@ -15,29 +15,38 @@ fi
 part() { # DIRECTORY: is it one that this script began? Nothing else is ever removed
   [[ -d $1 && ! -L $1 && -O $1 && $(cat -- "$1/.submission/part" 2>/dev/null) == dlrun ]]
 }
+begin() { # a part under a name of its own, in `made`: no other name is given to one that lacks its mark
+  made=$(mktemp -d -- "$base/.${directory##*/}.XXXXXX.new") && mkdir -- "$made/.submission" && echo dlrun >"$made/.submission/part"
+}
+throw_away() { # PART: out of the way at once, for removing takes time
+  begin || return
+  mv -- "$1" "$made/" 2>/dev/null
+  rm -rf -- "$made"
+}
 mkdir -p -- "$base" || exit 73
 if [[ $base == "$jobs" ]]; then # parts that nobody came back for
   while IFS= read -r -d '' old; do
     if part "$old"; then rm -rf -- "$old"; fi
   done < <(find "$base" -mindepth 1 -maxdepth 1 -type d -name '.*.new' -mtime +2 -print0)
 fi
-if [[ $base == "$jobs" ]]; then rmdir -- "$new" 2>/dev/null; fi # it was begun a moment before the kill
+for old in "$base/.${directory##*/}."??????.new; do # what earlier attempts at this one had under names of their own
+  if part "$old"; then rm -rf -- "$old"; else rmdir -- "$old/.submission" "$old" 2>/dev/null; fi
+done
 if [[ -e $new || -L $new ]]; then
   # A part that an earlier attempt left; if its tar still runs, it ends in what is thrown away.
   if ! part "$new"; then
     echo blocked
     exit 0
   fi
-  old=$(mktemp -d -- "$base/.${directory##*/}.old-XXXXXX") || exit 73
-  mv -- "$new" "$old/" 2>/dev/null
-  rm -rf -- "$old"
+  throw_away "$new" || exit 73
 fi
-mkdir -m 700 -- "$new" && mkdir -- "$new/.submission" && echo dlrun >"$new/.submission/part" || exit 73
+begin && cd -- "$made" && mv -T -- "$made" "$new" || exit 73
+own() { [[ . -ef $new ]]; } # a later attempt may have thrown this one's away, and have begun its own
 echo send
-if tar -x -f - -C "$new" && [[ $(cat -- "$new/$mark" 2>/dev/null) == "$token" ]] &&
+if tar -x -f - && own && [[ $(cat -- "$mark" 2>/dev/null) == "$token" ]] &&
   { mv -T -- "$new" "$directory" || [[ -d $directory ]]; }; then
   echo complete
 else
-  if part "$new"; then rm -rf -- "$new"; fi
+  if own; then throw_away "$new"; fi
   exit 74
 fi

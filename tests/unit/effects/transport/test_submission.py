@@ -66,6 +66,29 @@ def test_wire_cut_everywhere(far, monkeypatch):
     pytest.fail("a submission has no end")
 
 
+FATAL_MKDIR = """\
+#!/bin/bash
+/bin/mkdir "$@" || exit
+if [[ ${!#} == */.submission && ! -e PLACE/killed ]]; then touch PLACE/killed; kill -KILL $PPID; fi
+"""
+
+
+def test_an_attempt_that_is_killed_as_it_begins_is_in_nobodys_way(far, monkeypatch):
+    """Its part has no mark yet by which it would be known as dlrun's."""
+    place = far.home / "fatal"
+    place.mkdir()
+    (place / "mkdir").write_text(FATAL_MKDIR.replace("PLACE", str(place)))
+    (place / "mkdir").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{place}:{os.environ['PATH']}")
+    with pytest.raises((OperationFailed, TransportFailed)):
+        far.submit()
+    assert (place / "killed").exists()
+    assert len(list(far.jobs.glob(".*"))) == 1
+    job = far.submit()
+    assert far.calls() == [job.remote.directory]
+    assert not list(far.jobs.glob(".*"))
+
+
 def test_attempt_that_died_is_found_in_the_queue(far, monkeypatch):
     monkeypatch.setattr("dlrun.effects.remote.submission.remote_steps.submit", died)
     with pytest.raises(TransportFailed):
