@@ -17,7 +17,7 @@ ruff format --check --quiet .
 ruff check --quiet .
 mypy
 lint-imports
-shellcheck scripts/*.sh .ci/run templates/lib/**/*.sh
+shellcheck --external-sources --source-path=templates/lib scripts/*.sh .ci/run templates/lib/*.sh
 
 # More processes than cores: many tests wait for what they started.
 workers=$((2 * $(nproc)))
