@@ -87,7 +87,7 @@ def _accepted(start: str, as_json: bool) -> int:
 
         emit("check", {"accepted": True, "start": start})
         return 0
-    say("the scheduler would accept the job (not submitted); expected start:")
+    say("the scheduler would accept the job (nothing was submitted); expected start:")
     click.echo(start)
     return 0
 

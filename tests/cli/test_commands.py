@@ -231,7 +231,7 @@ def test_an_interrupt_is_130(dlrun):
         process.send_signal(signal.SIGINT)
         _, stderr = process.communicate(timeout=120)
     assert process.returncode == 130
-    assert "the job goes on" in stderr
+    assert "the job is not cancelled" in stderr
     assert dlrun.alive()
     dlrun("cancel", "latest")
 

@@ -22,7 +22,7 @@ def test_ranks_are_merged_by_time_and_the_first_failure_is_found(dlrun):
         "[rank 1] 10:00:07 rank 1",
     ]
     merged = dlrun("logs", job, "--merge")
-    assert "no line of these carries a time, so they come first: job" in merged.stderr
+    assert "logs without timestamps are shown first: job" in merged.stderr
     failed = dlrun("logs", job, "--first-failure")
     assert failed.stdout.splitlines()[-1] == "my fault"
     assert "rank 1 on" in failed.stderr
@@ -41,7 +41,7 @@ def test_points_of_a_sweep_have_logs_of_their_own(dlrun):
     lines = [line for line in dlrun("logs", f"{job}:0,2").stdout.splitlines() if "value" in line]
     assert lines == ["[0/rank 0] value a", "[2/rank 0] value c"]
     assert "value b" in dlrun("logs", f"{job}:1", "-f").stdout
-    assert "they come first: 0/job, 0/rank 0, 1/job" in dlrun("logs", job, "--merge").stderr
+    assert "are shown first: 0/job, 0/rank 0, 1/job" in dlrun("logs", job, "--merge").stderr
     (path,) = dlrun("logs", f"{job}:1", "--rank", "0", "--paths").stdout.split()
     assert path.endswith("points/1/logs/rank-0.log")
     assert "the sweep has no point 9" in dlrun("logs", f"{job}:9", code=2).stderr

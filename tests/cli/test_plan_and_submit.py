@@ -143,7 +143,7 @@ def test_explain(dlrun):
     assert dlrun("explain", "walltime", spec).stdout == dlrun("explain", "resources.walltime", spec).stdout
     assert "the nearest is `resources.walltime`" in dlrun("explain", "walltim", spec, code=2).stderr
     assert "the nearest is `MASTER_ADDR`" in dlrun("explain", "MASTER_ADR", spec, code=2).stderr
-    assert "nobody set it: partition" in dlrun("explain", "partition", spec).stdout
+    assert "not set; partition" in dlrun("explain", "partition", spec).stdout
     assert "`dlrun plan` shows" in dlrun("explain", "nonsense", spec, code=2).stderr
     assert "ports 20000-29999" in dlrun("explain", "rendezvous", spec).stdout
     assert "in order of node index" in dlrun("explain", "DLRUN_HOSTS").stdout

@@ -54,7 +54,7 @@ def test_a_study_its_table_its_files_and_a_size_more(place):
         ["1", "2", "2", "180", "180", "180", "1.89", "94.7%"],
     ]
     assert "efficiency is at least 80 % up to 1 node (2 ranks)" in done.stdout
-    assert "the first 1 of each run left out" in done.stderr
+    assert "the first 1 of each run skipped" in done.stderr
     assert ran(place) == ["1 12"] * 2 + ["2 12"] * 4
 
     data = study(place, "--ranks-per-node", "4", "--bound", "0.9")
@@ -155,7 +155,7 @@ def test_failed_runs_are_said_and_run_again(place):
 def test_a_program_that_says_no_speed_is_an_error_that_tells_the_way_out(place):
     (place.place / "train.sh").write_text("echo $1 >>ran; echo speed=41,5; echo speed=42")
     silent = place("scale", "spec.yaml", "--ranks-per-node", "1", "--repeat", "1", code=1)
-    assert "shows no throughput" in silent.stderr
+    assert "no throughput in its log" in silent.stderr
     assert "metrics: {throughput:" in silent.stderr
     place.spec(SPEC + "metrics: {throughput: {pattern: 'speed=([0-9]+)$', unit: cats/s}}\n")
     data = study(place)  # it is read from the log that is there
@@ -206,20 +206,20 @@ def test_cancel_ends_what_runs_and_keeps_what_is_measured(place):
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("spec.yaml", "--nodes", "1,x"), "`1,x` is no list of numbers such as 1,2,4"),
+        (("spec.yaml", "--nodes", "1,x"), "`1,x` is not a list of numbers such as 1,2,4"),
         (("spec.yaml", "--nodes", "0"), "is not a list of numbers"),
-        (("spec.yaml", "--samples", "many"), "`many` is no number of samples"),
-        (("spec.yaml", "--nodes", "2"), "is one machine, and the job wants 2 nodes"),
+        (("spec.yaml", "--samples", "many"), "`many` is not a number of samples"),
+        (("spec.yaml", "--nodes", "2"), "is a single machine, but the job requests 2 nodes"),
         (("spec.yaml", "--bound", "7"), "7.0 is not in the range 0<=x<=1"),
         (("spec.yaml", "--out", "."), "exists and is not a study"),
         (("nothere.yaml",), "nothere.yaml"),
         (("compar", "a", "b"), "a command with a similar name exists: `compare`"),
         (("spec.yaml", "--set", "sweep.x=[1,2]"), "the spec has a sweep"),
         (("spec.yaml", "--set", "on_failure.requeue=2"), "runs that start again measure nothing"),
-        (("show", "nowhere"), "`nowhere` is no study"),
+        (("show", "nowhere"), "`nowhere` is not a study"),
         (("show", "broken"), "is not a study of this version"),
-        (("compare", "nowhere", "broken"), "`nowhere` is no study"),
-        (("cancel", "."), "`.` is no study"),
+        (("compare", "nowhere", "broken"), "`nowhere` is not a study"),
+        (("cancel", "."), "`.` is not a study"),
     ],
 )
 def test_what_cannot_be(place, words, message):

@@ -132,7 +132,7 @@ def test_what_does_not_fit_is_read_in_place_and_advice_is_given(dlrun, source):
     [
         ([], 2, "give a spec or a source"),
         (["nothing-here", "--to", "/tmp"], 2, "the source `nothing-here` does not exist"),
-        (["set", "--to", "relative"], 2, "`relative` is no absolute path"),
+        (["set", "--to", "relative"], 2, "`relative` is not an absolute path"),
         (["set", "set", "--to", "/tmp/x"], 2, "two sources would both be `set`"),
         (["a.yaml", "set"], 2, "name one spec, or sources, not both"),
         (["none.yaml"], 2, "none.yaml"),

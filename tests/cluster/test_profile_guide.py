@@ -113,7 +113,7 @@ def test_a_probe_job_fills_in_what_only_the_node_knows(cluster, place):
 
 def test_a_probe_that_cannot_run_leaves_its_kind_open(cluster, place):
     done = run(cluster, place, "dlrun site detect --probe --probe-option=--nodelist=nowhere")
-    assert "not seen: node_types.n: " in done.stderr
+    assert "not detected: node_types.n: " in done.stderr
     assert "Invalid node name specified" in done.stderr
     assert "fabric" not in plain(done.stdout)
 

@@ -91,7 +91,7 @@ def test_from_submit_to_the_last_result(laptop, transport):
     record = laptop.dlrun("fetch", name).stdout.strip()
     assert laptop.run(f"cd {record}/files && cat out/0 out/1; ls").split() == ["n1", "n2", "out"]
     again = laptop.dlrun("fetch", name)
-    assert "0 files fetched" in again.stderr
+    assert "0 files copied" in again.stderr
     laptop.dlrun("fetch", name, "out/*", "--to", "results")
     assert laptop.run("cat work/results/out/1") == "n2\n"
 

@@ -171,7 +171,7 @@ def test_a_unit_that_loses_one_setting_loses_all_and_says_so(tmp_path):
     (warning,) = (warning for warning in part.warnings if "DLR065" in warning)
     assert "`NCCL_NET_GDR_READ` and `NCCL_CUMEM_ENABLE` are not set either" in warning
     reasons = {d.key: d.because for d in part.decisions}
-    assert "stands or falls with `NCCL_PROTO`" in reasons["variables.NCCL_CUMEM_ENABLE"]
+    assert "belongs together with `NCCL_PROTO`" in reasons["variables.NCCL_CUMEM_ENABLE"]
     spec = f"{RESOURCES}environment: {{drop: [{', '.join(unit)}]}}"
     assert plan_of(tmp_path, spec, OMNI_PATH).warnings == ()
 
@@ -201,7 +201,7 @@ def test_explain_tells_who_left_a_variable_unset(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert cli.run(["explain", "NCCL_CROSS_NIC", "spec.yaml"]) == 0
     shown = capsys.readouterr().out
-    assert "the spec leaves it unset (else it would be 1" in shown
+    assert "left unset by the spec (else it would be 1" in shown
     assert "spec.yaml:4:" in shown
 
 
