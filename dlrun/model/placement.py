@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
-from dlrun.model.cpuset import parse_list
+from dlrun.model.cpuset import format_list, parse_list
 from dlrun.model.keys import key
 from dlrun.model.record import record
 from dlrun.model.topology import Core, Topology
@@ -148,6 +148,14 @@ class MemoryBinding:
 
     policy: MemoryPolicy = "none"
     nodes: tuple[int, ...] = ()
+
+    def numactl(self) -> str:
+        """numactl's option for it, empty for the kernel's default."""
+        if self.policy == "none" or not self.nodes:
+            return ""
+        if self.policy == "strict":
+            return f"--membind={format_list(self.nodes)}"
+        return f"--preferred{'-many' if len(self.nodes) > 1 else ''}={format_list(self.nodes)}"
 
 
 @record(frozen=True, slots=True, kw_only=True)

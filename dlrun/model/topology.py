@@ -22,6 +22,12 @@ VISIBILITY: Mapping[str, str] = {
 """The variable by which each kind's runtime shows a process some of the GPUs: CUDA C++ Programming Guide, ROCm
 documentation, Level Zero specification."""
 
+DEVICE_ORDER: Mapping[str, tuple[str, str, str]] = {
+    "cuda": ("CUDA_DEVICE_ORDER", "PCI_BUS_ID", "the order in which GPUs were counted"),
+    "ze": ("ZE_FLAT_DEVICE_HIERARCHY", "FLAT", "tiles were counted, not whole GPUs"),
+}
+"""The variable by which a runtime numbers GPUs as a topology does, its value, and why: the same sources."""
+
 VERSION = 1
 """Version of the topology's JSON."""
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dlrun import backends
 from dlrun.errors import DlrunError, Invalid
 from dlrun.model.placement import Placement, PlacementOptions, PlacementRequest, Reserve
-from dlrun.model.plan import Binding
+from dlrun.model.plan import Binding, Variable
 from dlrun.model.site import GpuBinding, Site
-from dlrun.model.topology import VISIBILITY, Topology
+from dlrun.model.text import Text
+from dlrun.model.topology import DEVICE_ORDER, VISIBILITY, Topology
 from dlrun.model.units import many
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import Layout
@@ -115,6 +116,14 @@ def _without_effect(because: str, ledger: Ledger) -> None:
             help="it needs `bind: plan` on whole nodes of known topology; else remove it",
             warning=True,
         )
+
+
+def device_order(placement: Placement) -> tuple[Variable, ...]:
+    """The variable by which a runtime numbers GPUs as the placement does, if it has one."""
+    if placement.node.gpu_kind not in DEVICE_ORDER:
+        return ()
+    name, value, because = DEVICE_ORDER[placement.node.gpu_kind]
+    return (Variable(name=name, value=Text.of(value), rule="gpu-binding", because=because),)
 
 
 def _gpu_variable(rule: GpuBinding, placement: Placement) -> str | None:

@@ -14,6 +14,7 @@ from dlrun.model.installed import Installed
 from dlrun.model.origin import Origin
 from dlrun.model.plan import (
     VERSION,
+    Binding,
     Dependency,
     Directive,
     FabricCheck,
@@ -104,7 +105,7 @@ def build(inputs: PlanInputs) -> Plan:
     _stop(ledger, inputs)
     launch = roles.launch_plan(choice, site)
     shared = (
-        *_of_placement(threads, ledger), *launch.variables, *gpu_variables(container), *of_fabric,
+        *_of_placement(threads, binding, ledger), *launch.variables, *gpu_variables(container), *of_fabric,
         *environment.data_paths(stored.data),
     )  # fmt: skip
     request = _request(spec, site, layout, threads, len(points), inputs.after, links, stored.asking)
@@ -179,10 +180,13 @@ def _fabric_and_checks(
     return (*settings, *watched, *heard), of_nodes, of_check
 
 
-def _of_placement(threads: int | None, ledger: Ledger) -> tuple[Variable, ...]:
-    """How many threads a rank has, and that its output is not held back."""
+def _of_placement(threads: int | None, binding: Binding, ledger: Ledger) -> tuple[Variable, ...]:
+    """How many threads a rank has, that its output is not held back, and how GPUs are counted where it sees its own."""
     because = next((d.because for d in ledger.decisions if d.key == "placement.threads"), "")
-    return (environment.threading(threads, because), environment.UNBUFFERED)
+    found = [environment.threading(threads, because), environment.UNBUFFERED]
+    if binding.gpu_variable is not None and binding.placement is not None:
+        found += bindings.device_order(binding.placement)
+    return tuple(found)
 
 
 def _directives(

@@ -181,16 +181,14 @@ def _checks(plan: Plan) -> list[str]:
 
 def _binds(plan: Plan, rank: RankPlacement) -> str:
     """What binds a rank: its cores and memory, and what it is told of its part of the node."""
-    memory, told = rank.memory, {}
+    told = {}
     if rank.comm:
         told["DLRUN_COMM_CPUS"] = ",".join(map(str, rank.comm))
     if rank.loader:
         told["DLRUN_LOADER_CPUS"] = format_list(rank.loader)
     words = [str(rank.threads), format_list(rank.mask)]
-    if memory.policy != "none" and memory.nodes:
-        several = "--preferred-many" if len(memory.nodes) > 1 else "--preferred"
-        option = "--membind" if memory.policy == "strict" else several
-        words.append(f"{option}={format_list(memory.nodes)}")
+    if memory := rank.memory.numactl():
+        words.append(memory)
     lines = [f"export {' '.join(f'{name}={quote(value)}' for name, value in told.items())}"] if told else []
     lines.append(f"dlrun_bind {join(words)}")
     if plan.binding.gpu_variable and rank.gpus:

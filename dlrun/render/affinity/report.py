@@ -35,7 +35,7 @@ def conclusions(report: Report) -> list[str]:
     lines = []
     for other in report.ways[:-1]:
         found = "; ".join(f"{load}: {report.verdict(load, other)}" for load, _ in report.loads)
-        lines.append(f"dlrun against {other.name}: {found}")
+        lines.append(f"against {other.name}: {found}")
     return [*lines, *report.doubts, *report.notes]
 
 

@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 
 from dlrun.model.cpuset import format_list, join
 from dlrun.model.placement import Placement, RankPlacement
-from dlrun.model.topology import VISIBILITY
+from dlrun.model.topology import DEVICE_ORDER, VISIBILITY
 from dlrun.model.units import many
 from dlrun.plan.affinity.presets import Preset
 
@@ -104,14 +104,10 @@ def _node(placement: Placement, preset: Preset) -> Iterable[Setting]:
         yield Setting(name="HOROVOD_THREAD_AFFINITY", value=threads, because="one OS id for each local rank")
     if any(name.startswith("hfi1_") for name in placement.node.nics):
         yield Setting(name="HFI_NO_CPUAFFINITY", value="1", because="else PSM2 binds each rank itself")
-    if placement.node.gpu_kind == "cuda" and any(rank.gpus for rank in placement.ranks):
-        yield Setting(
-            name="CUDA_DEVICE_ORDER", value="PCI_BUS_ID", because="the order in which GPUs were counted"
-        )
-    if placement.node.gpu_kind == "ze" and any(rank.gpus for rank in placement.ranks):
-        yield Setting(
-            name="ZE_FLAT_DEVICE_HIERARCHY", value="FLAT", because="tiles were counted, not whole GPUs"
-        )
+    order = DEVICE_ORDER.get(placement.node.gpu_kind)
+    if order is not None and any(rank.gpus for rank in placement.ranks):
+        name, value, because = order
+        yield Setting(name=name, value=value, because=because)
 
 
 def _threads(rank: RankPlacement, preset: Preset) -> Iterable[Setting]:

@@ -50,6 +50,7 @@ dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the fi
 
 export OMP_NUM_THREADS=16 # 32 cores / 2 ranks [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
+export CUDA_DEVICE_ORDER=PCI_BUS_ID # the order in which GPUs were counted
 
 # --- Launch -------------------------------------------------------------------------------------------------
 

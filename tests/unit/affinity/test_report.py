@@ -39,7 +39,7 @@ def test_a_difference_counts_only_beyond_what_runs_differ(own, other, verdict):
 def test_table_and_picture_have_numbers_conclusions_and_doubts():
     found = made(own=(150.0,), other=(100.0,), doubts=("too busy to tell",), notes=("no Slurm here",))
     table, picture = shown.text(found), shown.svg(found)
-    for line in ("dlrun against no binding: gemm: 50 % faster", "too busy to tell", "no Slurm here"):
+    for line in ("against no binding: gemm: 50 % faster", "too busy to tell", "no Slurm here"):
         assert line in table
         assert line in "".join(ET.fromstring(picture).itertext())
     widths = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dlrun.model.cpuset import format_list
-from dlrun.model.placement import MemoryBinding, Placement, RankPlacement
+from dlrun.model.placement import Placement, RankPlacement
 from dlrun.model.topology import Topology
 from dlrun.render.affinity.settings import Job
 
@@ -18,15 +18,5 @@ def emit(placement: Placement, _topology: Topology, _job: Job) -> str:
 def prefix(rank: RankPlacement) -> str:
     """The words before the command of one rank."""
     cpus = format_list(rank.mask)
-    memory = memory_option(rank.memory)
+    memory = rank.memory.numactl()
     return f"numactl --physcpubind={cpus} {memory} --" if memory else f"taskset --cpu-list {cpus}"
-
-
-def memory_option(memory: MemoryBinding) -> str:
-    """numactl's option for a memory policy, empty for the kernel's default."""
-    nodes = format_list(memory.nodes)
-    if memory.policy == "none" or not nodes:
-        return ""
-    if memory.policy == "strict":
-        return f"--membind={nodes}"
-    return f"--preferred={nodes}" if len(memory.nodes) == 1 else f"--preferred-many={nodes}"

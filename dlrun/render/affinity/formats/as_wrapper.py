@@ -13,7 +13,7 @@ from dlrun.model.cpuset import format_list
 from dlrun.model.local_rank import LOCAL_RANK, STEP
 from dlrun.model.placement import Placement, RankPlacement
 from dlrun.model.topology import Topology
-from dlrun.render.affinity.formats import as_env, as_numactl
+from dlrun.render.affinity.formats import as_env
 from dlrun.render.affinity.settings import Job, Setting, at_run_time, settings, visibility
 from dlrun.render.affinity.variables import COUNT_CORES, NAME_CORES
 from dlrun.render.shell import quote
@@ -99,7 +99,7 @@ def _names(found: Iterable[Setting], of: frozenset[str]) -> list[str]:
 
 
 def _case(rank: RankPlacement, own: list[Setting], shown: str | None) -> list[str]:
-    memory = as_numactl.memory_option(rank.memory)
+    memory = rank.memory.numactl()
     lines = [f"{rank.rank})"]
     for setting in own:
         if setting.name == "DLRUN_CPUS":
