@@ -262,6 +262,16 @@ def test_results_come_whole_before_the_walltime_ends(alice):
     whole_and_gone(alice, to, ranks=2)
 
 
+def await_keeper(alice, job):
+    """Wait for the step that keeps results when Slurm starts none any more: it starts beside the ranks, and a job that
+    is ended before it is up leaves what it has on its nodes, for the next job there to clear."""
+    waits = "pgrep -u alice -f '^sleep 3600'"
+    for node in alice.hosts(job):
+        await_true(
+            lambda on=node: alice.cluster.on(on, waits).returncode == 0, 60, "the keeping step to wait"
+        )
+
+
 @pytest.mark.parametrize("launcher", ["srun", "ssh", "openmpi", "hydra"])
 def test_a_cancelled_job_brings_its_results_and_leaves_no_data(alice, launcher):
     if alice.cluster.on("login", ["which", PROGRAMS[launcher]]).returncode:
@@ -269,10 +279,8 @@ def test_a_cancelled_job_brings_its_results_and_leaves_no_data(alice, launcher):
     alice.write("by.yaml", {**SITE, "launcher": {"name": launcher, "program": PROGRAMS[launcher]}})
     to = alice.directory / f"results-cancelled-{launcher}"
     job = writing(alice, to, "--site", "by.yaml", stubborn=True)
-    if launcher != "ssh":  # there is a step that keeps results when Slurm starts none any more
-        waits = "pgrep -u alice -f '^sleep 3600'"
-        for node in alice.hosts(job):
-            await_true(lambda on=node: alice.cluster.on(on, waits).returncode == 0, 60, "it")
+    if launcher != "ssh":
+        await_keeper(alice, job)
     alice.cluster.on("login", ["scancel", job], user="alice", check=True)
     assert alice.ended(job)[0]["state"] == "cancelled"
     left_well(alice, job, to)
@@ -282,6 +290,7 @@ def test_a_preempted_job_brings_its_results_and_leaves_no_data(alice):
     to = alice.directory / "results-preempted"
     place = {"nodes": 2, "ranks_per_node": 1, "cpus_per_rank": 1, "walltime": "10m", "partition": "scavenge"}
     job = writing(alice, to, resources=place)
+    await_keeper(alice, job)
     all_of_them = {"nodes": 3, "ranks_per_node": 1, "cpus_per_rank": 8, "walltime": "5m"}
     other = alice.submit({"command": bash("true"), "resources": all_of_them})
     assert alice.ended(job)[0]["state"] == "preempted"
