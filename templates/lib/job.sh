@@ -62,8 +62,8 @@ dlrun_start() { # COMMAND...: prints the granted hosts; makes logs/, hosts and s
   _dlrun_used=$SECONDS # before this start, on nodes that were replaced
   read -r _dlrun_host </proc/sys/kernel/hostname # $HOSTNAME may be inherited from where the job was submitted
   _dlrun_host=${_dlrun_host%%.*}
-  if [[ -d $DLRUN_RUN_DIR/failures ]]; then rm -rf "$DLRUN_RUN_DIR/failures"; fi # of an earlier start
-  mkdir -p "$DLRUN_RUN_DIR/logs" "$DLRUN_RUN_DIR/failures"
+  if [[ -d $DLRUN_RUN_DIR/failures ]]; then rm -rf "$DLRUN_RUN_DIR/failures" "$DLRUN_RUN_DIR/ended"; fi # of an earlier start
+  mkdir -p "$DLRUN_RUN_DIR/logs" "$DLRUN_RUN_DIR/failures" "$DLRUN_RUN_DIR/ended"
   if [[ -n $_dlrun_own_log ]]; then exec >>"$DLRUN_RUN_DIR/logs/job.log" 2>&1; fi
   _dlrun_arm
   "$@" >"$DLRUN_HOSTS"
@@ -95,8 +95,18 @@ _dlrun_record() { # STATE [EXIT_CODE [REASON]]: write state.json, whole or not a
 # --- The launch -------------------------------------------------------------------------------------------
 
 dlrun_launch() { # COMMAND...: start the ranks
+  _dlrun_expect_environment
   dlrun_service "$@"
   _dlrun_main=$! _dlrun_launched_at=$SECONDS
+}
+
+_dlrun_expect_environment() { # what each node must have as this one does: ranks compare it before they start
+  local place
+  export DLRUN_ENVIRONMENT='' DLRUN_PYTHON=''
+  for place in "${VIRTUAL_ENV-}" "${CONDA_PREFIX-}"; do
+    if [[ -n $place && -d $place/bin ]]; then DLRUN_ENVIRONMENT+=$place:; fi
+  done
+  DLRUN_PYTHON=$(type -P python) || true
 }
 
 dlrun_service() { # COMMAND...: start what runs as long as the ranks do; if it ends earlier, the job has failed
@@ -163,12 +173,19 @@ _dlrun_watch_services() { # one that ends before the ranks do has failed
 # --- The end ------------------------------------------------------------------------------------------------
 
 _dlrun_arm() {
-  trap - DEBUG ERR RETURN
+  trap - DEBUG RETURN
+  trap '_dlrun_line_failed "$?" "$LINENO" "$BASH_COMMAND" "${BASH_SOURCE[0]}"' ERR
   trap _dlrun_finish EXIT
   trap 'dlrun_say "asked to end"; _dlrun_asked=1; exit 143' TERM
   trap 'dlrun_say "interrupted"; _dlrun_asked=1; exit 130' INT
   trap '' HUP
   _dlrun_event arm
+}
+
+_dlrun_line_failed() { # STATUS LINE COMMAND FILE: a line of job.sh, or of a file that it sources, ends the job
+  local what=${3%%$'\n'*} where=${4##*/}
+  if [[ $4 == "$0" ]]; then where=job.sh; fi # schedulers run a copy of another name
+  dlrun_say "$where, line $2: \`${what:0:200}\` failed with exit code $1"
 }
 
 _dlrun_give_up() { # WHY

@@ -48,7 +48,22 @@ dlrun_no_such_point() {
 
 # --- The program -----------------------------------------------------------------------------------------------
 
+_dlrun_check_environment() { # PROGRAM: as on the first node? Without it another Python further down PATH would run, for hours
+  local place found
+  local -a places=()
+  if ((${#_dlrun_wrap[@]})); then return 0; fi # a container has its own
+  IFS=: read -ra places <<<"${DLRUN_ENVIRONMENT-}"
+  for place in ${places[@]+"${places[@]}"}; do
+    if [[ ! -d $place/bin ]]; then dlrun_fail 1 "environment: $place is not there"; fi
+  done
+  if [[ $1 == python && -n ${DLRUN_PYTHON-} ]]; then
+    found=$(type -P python) || true
+    if [[ $found != "$DLRUN_PYTHON" ]]; then dlrun_fail 1 "environment: python is ${found:-not there}, on the first node $DLRUN_PYTHON"; fi
+  fi
+}
+
 dlrun_run() { # PROGRAM...: run it as this process, pass SIGTERM on, end all that it leaves behind, and note a failure
+  _dlrun_check_environment "$1"
   export DLRUN_PROCESS="$DLRUN_RUN_ID $DLRUN_ROLE $DLRUN_RANK" # marks all that the program starts
   exec {_dlrun_launcher}>&-
   trap _dlrun_end TERM
@@ -106,6 +121,10 @@ _dlrun_wait_for_program() {
     _dlrun_count_memory_kills
     if [[ $_dlrun_kills != "$_dlrun_killed" ]]; then dlrun_fail "$status" 'out of memory'; fi
     dlrun_fail "$status"
+  fi
+  if ((status == 0)) && [[ -z $_dlrun_ending ]]; then # early against the others, it is why they fail
+    printf '%s %s %s %s 0\n%s' "${_dlrun_ended:-$(date +%s%N)}" "$DLRUN_ROLE" "$DLRUN_RANK" "$DLRUN_HOST" "${_dlrun_late-}" \
+      >"$DLRUN_RUN_DIR/ended/$DLRUN_ROLE-$DLRUN_RANK"
   fi
   exit "$status"
 }

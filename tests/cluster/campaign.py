@@ -18,7 +18,7 @@ import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -122,7 +122,7 @@ def force(cluster: Cluster, fault: Fault) -> Outcome:
     if fault.before is not None:
         fault.before(field)
     try:
-        return _forced(field, fault)
+        outcome, place = _forced(field, fault)
     except (AssertionError, TimeoutError) as error:
         return Outcome(
             fault=fault.name, seconds=None, cause="-", right=False, left=0, means=f"{error!r}"[:600]
@@ -130,9 +130,10 @@ def force(cluster: Cluster, fault: Fault) -> Outcome:
     finally:
         if fault.after is not None:
             fault.after(field)
+    return replace(outcome, left=field.left(place))  # also on nodes that could not be reached before
 
 
-def _forced(field: Field, fault: Fault) -> Outcome:
+def _forced(field: Field, fault: Fault) -> tuple[Outcome, Path]:
     spec = {"name": "fault", "framework": "torch", **fault.spec}
     path = field.write("spec.yaml", spec)
     job = field.dlrun("submit", str(path), "--parsable").stdout.strip()
@@ -147,14 +148,10 @@ def _forced(field: Field, fault: Fault) -> Outcome:
     (answer, *_) = json.loads(field.dlrun("why", f"{job}{fault.point}", "--json").stdout)["why"]
     told = f"{answer['means']} {answer['line'] or ''}"
     right = answer["cause"] in fault.causes and all(word in told for word in fault.told)
+    seconds = round(own, 1)
     return Outcome(
-        fault=fault.name,
-        seconds=round(own, 1),
-        cause=answer["cause"],
-        right=right,
-        left=field.left(place),
-        means=told,
-    )
+        fault=fault.name, seconds=seconds, cause=answer["cause"], right=right, left=0, means=told
+    ), place
 
 
 def run(cluster: Cluster, faults: Sequence[Fault], at_once: int = 3) -> list[Outcome]:

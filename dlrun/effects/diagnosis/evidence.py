@@ -26,6 +26,8 @@ _LONGEST = 2000
 """Characters of a line that are looked at, half of them at its end: a line may be the whole of a model's keys."""
 MOST = 64
 """Logs that are looked through before giving up: a job may have thousands."""
+_WRONG = -2_000_000_000
+"""Nanoseconds by which a process began before it was launched, if its node's clock is wrong (as in lib/failures.sh)."""
 _NEAR = 50
 """Lines within which what follows an exception is its consequence."""
 _SKEW = 5.0
@@ -73,8 +75,10 @@ def notes(run: Path, place: str = "failures") -> list[First]:
     found: list[tuple[int, First]] = []
     for path in (run / place).glob("*"):
         with suppress(OSError, ValueError):
-            line = path.read_text(encoding="utf-8").partition("\n")[0]  # the next one is for the job's script
+            line, _, late = path.read_text(encoding="utf-8").partition("\n")
             when, role, rank, host, code, *reason = line.split()
+            if place == "ended" and int(late or 0) < _WRONG:  # job.sh has put the others right
+                when = str(int(when) - int(late))
             words = " ".join(reason) or None
             note = First(
                 time=int(when) / 1e9, role=role, rank=int(rank), host=host, code=int(code), reason=words

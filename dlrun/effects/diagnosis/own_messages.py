@@ -188,10 +188,27 @@ JOB: Mapping[str, Own] = {
         messages=("the scheduler names no granted node",),
     ),
     "setup": Own(
-        next="give the variable another name in `environment.setup`",
+        next="correct the line in `environment.setup` of the spec or the profile, or in job.sh",
         messages=(
+            "{}, line {}: `{}` failed with exit code {}",
             "a set-up line has made the variable '{}' read-only, and lib/*.sh uses that name: take another",
         ),
+    ),
+    "environment": Own(
+        next="correct `environment.venv` or `conda`: it must be there on the compute nodes, too",
+        messages=(
+            "{}, line {}: `source {}/bin/activate` failed with exit code {}",
+            "{}, line {}: `conda {}` failed with exit code {}",
+            '{}, line {}: `eval "$(conda shell.bash hook)"` failed with exit code {}',
+        ),
+    ),
+    "environment-module": Own(
+        next="`module avail` on the cluster shows the names; correct `environment.modules`",
+        messages=("{}, line {}: `module {}` failed with exit code {}",),
+    ),
+    "directory": Own(
+        next="correct `directory`: it must be there on the compute nodes, too",
+        messages=("{}, line {}: `cd -- {}` failed with exit code {}",),
     ),
     "secret": Own(
         next="correct the secret under `secrets`: its file or command must work on the compute nodes",
@@ -261,7 +278,7 @@ PASSING = (
     "the walltime is over: ending the ranks",
     "there is no newer checkpoint than when this run began: no other follows",
     "this was run {} of {}: no other follows",
-    "{} belongs to somebody else: ports are taken without locks there",
+    "{} is not a directory of this user's: ports are taken without locks against other jobs",
     "{} good nodes are left: starting again on {} of them",
     "{}: {} of {} as planned{}",
 )

@@ -207,6 +207,12 @@ PATTERNS = (
         next="exclude the node that said so first (`resources.exclude`) and submit again; `dlrun plan` shows what is set for the fabric, and why",
     ),
     Pattern(
+        cause="environment",
+        regex=r"(\S+)/bin/activate: No such file or directory|(EnvironmentNameNotFound: .*)",
+        means="the environment of the job is not there on the node: {1}",
+        next="correct `environment.venv` or `conda`: it must be there on the compute nodes, too",
+    ),
+    Pattern(
         cause="fabric-interface",
         regex=r"Unable to find (?:interface|address) for: (\S+)|no socket interface found|Device \"(\S+)\" does not exist|there is no interface `?([^`\s]+)`? on this node",
         means="a node does not have the network interface {1} that is set for the job",
@@ -317,6 +323,7 @@ BY_NOTE = {
     "hang": ("hang", "no rank wrote or computed anything for the time that `hang` allows", "see where each rank stood: its log, and {stacks}; a rank that stands elsewhere than the others is the one to look at"),
     "placement": ("placement", "ranks are not where the plan puts them: the first {1}", "`dlrun verify` with its spec compares every rank and says what is likely behind it"),
     "node failed": ("node", "too few of its nodes are good: {1}", "`dlrun logs JOB --rank job` names the bad ones; ask for more `spare_nodes`, or tell the centre"),
+    "environment": ("environment", "a node does not have the environment of the first one: {1}", "have `environment.venv` or `conda` on a file system that all nodes see, or copy it to each: `environment.stage: true`; exclude the node (`resources.exclude`) if only it is wrong"),
     "fabric": ("fabric", "the job fell back to a slower network: {1}", "see what the library says in {log} before it names its transport (NCCL: `NET/`); `fabric_check: warn` lets it run all the same"),
 }  # fmt: skip
 """Causes that a job finds by itself and notes with a detail, in place of which stands `{1}`."""

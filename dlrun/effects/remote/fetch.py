@@ -164,7 +164,7 @@ def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
     return (same or "\\" in pattern[0]) and _fits(parts[1:], pattern[1:])
 
 
-_OWN = frozenset({"job.sh", "rank.sh", "stage.sh", "lib", "plan.json", "spec.yaml", "site.yaml", SUBMISSION,
+_OWN = frozenset({"job.sh", "rank.sh", "stage.sh", "lib", "ended", "plan.json", "spec.yaml", "site.yaml", SUBMISSION,
                   remote_record.SENT, LATER, EARLIER})  # fmt: skip
 """Files of a record that are this machine's alone, or in it from the beginning."""
 

@@ -22,9 +22,7 @@ ERRORS = {
     for name, thing in vars(errors).items()
     if isinstance(thing, type) and issubclass(thing, errors.NodeError) and thing is not errors.Interrupted
 }
-SAYS = re.compile(
-    r"""\b(?:(?:dlrun_)?say|(?:_dlrun_)?give_up|_dlrun_note|echo|printf)\s+("(?:[^"\\]|\\.)*"|'[^']*')"""
-)
+SAYS = re.compile(r"""\b(?:dlrun_say|_dlrun_give_up|_dlrun_note|echo|printf)\s+("(?:[^"\\]|\\.)*"|'[^']*')""")
 """What prints a line in bash; of `echo` and `printf` only lines that begin with `dlrun: ` are dlrun's."""
 EXPANSION = re.compile(r"\$\(\((?:[^()]|\([^()]*\))*\)\)|\$\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}|\$\w+|\$[*@#]")
 WRAPPERS = {"{}", "rank {}: {}"}
@@ -86,6 +84,16 @@ def in_node() -> dict[str, str]:
                     for text in texts(call.args[0], function):
                         found[re.sub(r"\{:[^}]*\}", "{}", text)] = path.name
     return found
+
+
+def test_each_message_of_a_job_is_in_the_table():
+    """A message of the table may be one that is printed with more of it known, such as which command failed."""
+    said = in_bash()
+    known = {message for own in JOB.values() for message in own.messages} | set(PASSING)
+    assert {text: name for text, name in said.items() if text not in known} == {}
+    printed = [re.compile(".*".join(re.escape(part) for part in text.split("{}"))) for text in said]
+    assert [message for message in known if not any(one.fullmatch(message) for one in printed)] == []
+    assert len(said) > 30
 
 
 def test_each_error_of_a_node_program_is_in_the_table():
