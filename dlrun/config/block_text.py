@@ -1,4 +1,4 @@
-"""Nested values as YAML text that a person goes on editing, with a comment above any key."""
+"""Nested values as YAML text for editing, with optional comments above keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What cannot be right in a site profile though each value by itself can be, and what its author left open."""
+"""Contradictions between values of a site profile, and values that are missing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Origins = Mapping[str, Origin]
 
 
 def contradictions(site: Site, origins: Origins) -> Iterator[Problem]:
-    """Values of a profile that exclude one another; each stops a submission."""
+    """Contradictory values of a profile; each prevents a submission."""
     yield from _partitions(site, origins)
     yield from _scheduler(site, origins)
     yield from _failures(site, origins)
@@ -95,7 +95,7 @@ def _scheduler(site: Site, origins: Origins) -> Iterator[Problem]:
 
 
 def advice(site: Site, origins: Origins, stem: str) -> Iterator[Problem]:
-    """What an author should still look at; `stem` is the file's name without its ending."""
+    """Warnings for the author of a profile; `stem` is the file name without its suffix."""
     if site.name != stem:
         yield _problem(
             "DLR056", "name", f"the profile `{site.name}` lies in a file called `{stem}`", origins,

@@ -34,7 +34,7 @@ def no_options(framework: str) -> type | None:  # noqa: ARG001 - the signature i
 
 @record(frozen=True, slots=True, kw_only=True)
 class Given:
-    """A value as written somewhere: the text for people (secrets hidden), and the place."""
+    """A value as written in a source: its text, with secrets hidden, and its place."""
 
     text: str
     origin: Origin
@@ -81,7 +81,7 @@ def decode(
 
 
 class _Enough(Exception):
-    """So many problems are found that the rest of the file is not worth reading."""
+    """The maximum number of problems was found; the rest of the file is not decoded."""
 
 
 class _Bad:
@@ -212,7 +212,7 @@ class _Decoder:
         return {f.name: getattr(value, f.name) for f in dataclasses.fields(schema)}
 
     def _foreign_options(self, name: str, at: ScalarNode, value: Node, node: MapNode) -> bool:
-        """Whether the key is the name of a framework; says so if it is not the one in use.
+        """Whether the key is the name of a framework; adds a problem if it is not the one in use.
 
         Settings and site defaults may hold options of every framework.
         """
@@ -316,7 +316,7 @@ class _Decoder:
         return _BAD if value is _BAD else (value,)
 
     def _means_text(self, node: ScalarNode, hint: Hint) -> bool:
-        """`null` and `~` are texts where a text is wanted that cannot be left out."""
+        """`null` and `~` are texts where a text is required."""
         return node.text in hint.words or (str in hint.scalars and not hint.nothing and node.text != "")
 
     def _nothing(self, node: ScalarNode, hint: Hint, path: Path, key: Key, at: ScalarNode | None) -> Any:
@@ -382,13 +382,13 @@ class _Decoder:
 
 
 def framework_of(node: MapNode) -> str:
-    """The framework that a spec's tree names, else the default one."""
+    """The framework set in the tree of a spec, else the default one."""
     given = node.get("framework")
     return given.text if isinstance(given, ScalarNode) else str(keys(Spec)["framework"].default)
 
 
 def _preview(node: Node, path: Path) -> str:
-    """A value on one line, for showing what was overridden."""
+    """A value on one line, to show what was overridden."""
     if isinstance(node, ScalarNode):
         return "…" if hides(path) else short(node.text)
     if isinstance(node, ListNode):

@@ -1,4 +1,4 @@
-"""YAML text to a node tree, built from parser events so that depth, aliases and duplicates are ours to judge.
+"""YAML text to a node tree, built from parser events in order to control depth, aliases and duplicate keys.
 
 PyYAML's own constructors guess types (`no` is False, `10:00:00` is 36000), keep the last of two equal
 keys, recurse, and expand aliases without limit.
@@ -34,7 +34,7 @@ class Document:
 
 
 class _Stop(Exception):
-    """Building ended early, with the reason in the list of problems."""
+    """Parsing ended early; the reason is in the list of problems."""
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ def parse(text: str, at: Origin, *, lines: bool = True, loader: Any = LOADER) ->
 
 
 class _Builder:
-    """Takes events one by one; nesting is a list, so no depth of input can exhaust the interpreter's stack."""
+    """Builds the tree from parser events; nesting is a list, so that deep input cannot exhaust the interpreter's stack."""
 
     def __init__(self, text: str, at: Origin, *, lines: bool) -> None:
         self.text = text
@@ -197,7 +197,7 @@ class _Builder:
             top.key = None
 
     def _key(self, node: Node, top: _Open, event: yaml.NodeEvent) -> ScalarNode | None:
-        """The node as a key of `top`, or None if it cannot be one (which is then said)."""
+        """The node as a key of `top`; None, with a problem, if it cannot be one."""
         if not isinstance(node, ScalarNode):
             if self._is_template(top, event):
                 self._fault("`{{ }}` without quotes is YAML's own syntax", top.event, 'write `"{{ … }}"`')

@@ -1,4 +1,4 @@
-"""A dataclass's type hints, read once, as the decoder and the JSON Schema want them."""
+"""The type hints of a dataclass in the form that the decoder and the JSON Schema need."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def keys(schema: type) -> Mapping[str, Key]:
 
 @cache
 def read(hint: Any) -> Hint:
-    """The forms that a type hint allows; raises TypeError for one that no file can express."""
+    """The forms that a type hint allows; raises TypeError for types that a file cannot contain."""
     if hint is Any:
         return Hint(anything=True)
     if isinstance(hint, type) and hint in SCALARS:
@@ -108,7 +108,7 @@ def _union(members: list[Hint], *, nothing: bool) -> Hint:
 
 
 def describe(hint: Hint, key: Key | None = None) -> str:
-    """What fits, in words: `a whole number from 1 up, or `auto``."""
+    """The allowed values in words: `a whole number from 1 up, or `auto``."""
     if key is not None and key.expected:
         return key.expected
     forms = [_scalar_words(s, key) for s in hint.scalars]

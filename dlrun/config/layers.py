@@ -1,4 +1,4 @@
-"""Trees of several sources merged into one, each value keeping its place and what it overrode.
+"""Merge the trees of several sources; each value keeps its origin and the values that it overrode.
 
 Weakest first: built-in defaults (the dataclasses' own) < site defaults < user settings < spec <
 `DLRUN_SET_*` variables < `--set`. Mappings merge key by key; anything else replaces.
@@ -117,7 +117,7 @@ def _spelled(parts: Sequence[str]) -> tuple[str, ...]:
 
 
 def assign(root: MapNode, assignment: Assignment) -> tuple[MapNode, Problem | None]:
-    """The tree with one assignment laid over it."""
+    """The tree with one assignment applied."""
     value, origin = assignment.value, assignment.value.origin
     if assignment.append:
         below = root.get(*assignment.path)

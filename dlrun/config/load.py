@@ -176,13 +176,13 @@ def _over(root: MapNode, assignments: Iterable[Assignment], problems: list[Probl
 
 
 def _add(known: list[Problem], problems: Iterable[Problem]) -> None:
-    """Keep problems, but not a second one about what could not be read in the first place."""
+    """Add problems, but no second one about what could not be read."""
     places = {p.origin for p in known if p.origin is not None and p.origin.line}
     known += islice((p for p in problems if p.origin not in places), MAX_PROBLEMS)
 
 
 class _Files:
-    """Reads files one after the other and keeps what is wrong with them, to report it all at once."""
+    """Reads files and collects their problems, to report them together."""
 
     def __init__(self, read: Read) -> None:
         self._read = read

@@ -1,4 +1,4 @@
-"""The tree of a user's file before it means anything: texts, lists and mappings, each with its place."""
+"""The tree of a user's file before decoding: texts, lists and mappings, each with its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Facts that belong to a partition or a node type: a profile as it holds for the nodes of one job.
+"""Overrides of partitions and node types: the profile that applies to the nodes of one job.
 
 The site's own facts are the weakest, then those under `node_types.NAME.overrides`, then `partitions.NAME.overrides`.
 Each value keeps the place where it was written, so every reason that cites it names the right line.
@@ -40,7 +40,7 @@ def places(root: MapNode) -> Iterator[tuple[str | None, str | None]]:
 
 
 def faults(root: MapNode) -> Iterator[Problem]:
-    """Parts that no node type and no partition can give otherwise."""
+    """Problems of keys that cannot be overridden."""
     for path in ("node_types", "partitions"):
         for name, entry in _entries(root.get(path)):
             over = entry.get("overrides") if isinstance(entry, MapNode) else None

@@ -1,4 +1,4 @@
-"""Texts to numbers, booleans, sizes and times: strictly, with the correction in the message."""
+"""Strict conversion of texts to numbers, booleans, sizes and times; messages contain the correction."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that look like secrets, and hiding what stands under them from messages and shown source lines."""
+"""Detect names that look like secrets, and hide their values in messages and source lines."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _harmless(value: str) -> bool:
 
 
 def hide(sources: Mapping[str, str], trees: Mapping[str, Node]) -> dict[str, str]:
-    """Sources to show: with the secret values of their trees hidden, or by the look of them without a tree."""
+    """Sources to show, with secret values hidden: by their tree, or by the look of the text if there is no tree."""
     return {
         name: _mask_places(text, _spans(trees[name])) if name in trees else mask(text)
         for name, text in sources.items()
@@ -118,7 +118,7 @@ _NAME = re.compile(r"(?<![A-Za-z0-9_-])([A-Za-z_][A-Za-z0-9_-]{0,127})[\"']?[ \t
 
 
 def mask(text: str) -> str:
-    """A source with everything hidden that looks like a secret value: for files too broken to have a tree."""
+    """A source with everything hidden that looks like a secret value, for files that cannot be parsed."""
     return "".join(_mask_line(line) for line in text.splitlines(keepends=True))
 
 

@@ -1,4 +1,4 @@
-"""Site profiles: the chain of `extends:`, decoding, and which profile fits what is known of a machine."""
+"""Site profiles: the chain of `extends:`, decoding, and recognition of the current cluster."""
 
 from __future__ import annotations
 
@@ -150,7 +150,7 @@ def _text(root: MapNode, key: str) -> str | None:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Surroundings:
-    """What can be known of the machine without asking a scheduler."""
+    """Facts about the machine that are known without a query to the scheduler."""
 
     host: str = ""
     cluster_name: str | None = None
@@ -170,7 +170,7 @@ def recognise_block(text: str) -> Recognise | None:
 
 
 def recognised(rule: Recognise, here: Surroundings) -> str | None:
-    """Why a profile is this machine's, or None."""
+    """Why a profile is the one of this machine; None if it is not."""
     if rule.cluster_name and rule.cluster_name == here.cluster_name:
         return f"Slurm's ClusterName is `{here.cluster_name}`"
     server = (here.pbs_server or "").lower()

@@ -1,4 +1,4 @@
-"""Bytes to text: a file that is no text, or too long, is refused before any parser sees it."""
+"""Bytes to text; a file that is not text or too long is rejected before it is parsed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What PyYAML says about broken YAML, in words that name the way out."""
+"""PyYAML's errors as messages with the way out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _QUOTE = "put the value in quotes if the character is meant literally"
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """A pattern of the parser's words (libyaml's and PyYAML's differ) and ours for it."""
+    """A pattern for messages of the parser (libyaml's and PyYAML's differ), and dlrun's message."""
 
     pattern: str
     message: str

@@ -1,4 +1,4 @@
-"""The words of config problems: how a path, a value and a way out are shown."""
+"""Wording of config problems: paths, values and ways out."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def pattern_fault(pattern: str, text: str) -> str:
 
 
 def meant(name: str, known: Iterable[str]) -> str | None:
-    """The known key that an unknown one is but a slip of the finger away from."""
+    """The known key that an unknown one is probably a typing error of."""
     return nearest(name, known, cutoff=SLIP)
 
 

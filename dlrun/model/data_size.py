@@ -1,4 +1,4 @@
-"""What a walk over a data set's source found, for the choice of how nodes get it."""
+"""The size of a data set's source, measured for the choice of its strategy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who binds the ranks to cores, and to which."""
+"""The binding of ranks to cores: mode and table."""
 
 from __future__ import annotations
 
@@ -99,14 +99,14 @@ _ASKED = tuple(f"placement.{name}" for name in (*PLANNED, "comm_cores", "loader_
 
 
 def _taken(options: PlacementOptions, ledger: Ledger) -> None:
-    """Note the keys that somebody wrote and that the placement obeyed."""
+    """Record the keys that were set and applied."""
     for name in PLANNED:
         if ledger.given(f"placement.{name}"):
             ledger.take(f"placement.{name}", getattr(options, name))
 
 
 def _without_effect(because: str, ledger: Ledger) -> None:
-    """Warn of keys that somebody wrote and that nothing obeys where ranks are not placed by the plan."""
+    """Warn about keys that were set but have no effect because ranks are not bound by the plan."""
     given = [name for name in PLANNED if ledger.given(f"placement.{name}")]
     if given:
         ledger.problem(
@@ -136,7 +136,7 @@ def _gpu_variable(rule: GpuBinding, placement: Placement) -> str | None:
 def _request(
     options: PlacementOptions, comm_cores: int, layout: Layout, topology: Topology
 ) -> PlacementRequest:
-    """The placement of one node in the words of the affinity planner."""
+    """The placement request for one node."""
     wanted = comm_cores if options.comm_cores == "auto" else options.comm_cores
     return request_of(
         options,
@@ -155,7 +155,7 @@ def request_of(
     comm_cores: int,
     gpus_per_rank: int | None,
 ) -> PlacementRequest:
-    """What `placement:` of a spec asks of a node; plans and `dlrun tune-affinity` both ask by this.
+    """The placement request of a spec's `placement:`, for plans and `dlrun tune-affinity`.
 
     Raises Invalid for a `reserve` that is none.
     """

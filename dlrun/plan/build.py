@@ -1,4 +1,4 @@
-"""Build a plan: the order of the decisions, and nothing else."""
+"""Build a plan: the order of the decisions."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def build(inputs: PlanInputs) -> Plan:
 def _ask_framework(
     choice: roles.BackEnds, shape: Shape, command: Sequence[Text], inputs: PlanInputs, ledger: Ledger
 ) -> None:
-    """Note what the framework finds wrong with the job, at the key that chose it where it names none."""
+    """Add the framework's problems, by default at the key that selects it."""
     spec = inputs.spec
     ledger.problems += [
         replace(problem, origin=problem.origin or ledger.origin(spec.framework, "framework", "command"))
@@ -181,7 +181,7 @@ def _fabric_and_checks(
 
 
 def _of_placement(threads: int | None, binding: Binding, ledger: Ledger) -> tuple[Variable, ...]:
-    """How many threads a rank has, that its output is not held back, and how GPUs are counted where it sees its own."""
+    """Number of threads, unbuffered output, and the order of GPUs where a rank sees only its own."""
     because = next((d.because for d in ledger.decisions if d.key == "placement.threads"), "")
     found = [environment.threading(threads, because), environment.UNBUFFERED]
     if binding.gpu_variable is not None and binding.placement is not None:
@@ -192,7 +192,7 @@ def _of_placement(threads: int | None, binding: Binding, ledger: Ledger) -> tupl
 def _directives(
     scheduler: Scheduler, request: Request, inputs: PlanInputs, ledger: Ledger
 ) -> tuple[Directive, ...]:
-    """What the scheduler is told; raises InvalidFile where it has no words for it."""
+    """The scheduler directives; raises InvalidFile for what the scheduler does not support."""
     output = OUTPUT if request.array is None else POINT_OUTPUT
     origins = _field_origins(request, ledger)
     try:
@@ -277,7 +277,7 @@ def _request(
 
 
 def _before_end(spec: Spec) -> Duration:
-    """How long before the walltime ends the scheduler is to send its early signal."""
+    """The time before the end of the walltime at which the scheduler sends the early signal."""
     saved = spec.checkpoint.before_end if spec.checkpoint else Duration(0)
     return Duration(saved + (spec.results.before_end if spec.results else 0))
 

@@ -1,4 +1,4 @@
-"""The container that ranks run in: what it must see of the host, and how it is started.
+"""The container that ranks run in: its mounts, and how it is started.
 
 Apptainer is started by `rank.sh`; enroot by srun's pyxis plug-in, which then runs `rank.sh` inside.
 """
@@ -68,7 +68,7 @@ def contain(
 
 
 def launch_arguments(container: ContainerPlan | None, directory: str) -> tuple[Text, ...]:
-    """What srun is told so that pyxis starts the container (pyxis README, "Usage")."""
+    """Options of srun for the pyxis container (pyxis README, "Usage")."""
     if container is None or container.runtime != "enroot":
         return ()
     mounts: list[str | Shell | Text] = []
@@ -86,7 +86,7 @@ def launch_arguments(container: ContainerPlan | None, directory: str) -> tuple[T
 
 
 def gpu_variables(container: ContainerPlan | None) -> tuple[Variable, ...]:
-    """What is exported before srun so that enroot brings the GPUs into the container."""
+    """Variables set before srun that make enroot mount the GPUs."""
     if container is None or container.runtime != "enroot" or not container.gpu_flag:
         return ()
     because = "makes enroot mount NVIDIA GPUs and libraries into the container"
@@ -100,7 +100,7 @@ def gpu_variables(container: ContainerPlan | None) -> tuple[Variable, ...]:
 
 
 def _hidden(spec: Spec, ledger: Ledger) -> None:
-    """Inside, PATH is the image's: what a venv or conda put there outside is not found."""
+    """Inside, PATH is that of the image, so a venv or conda environment from outside is not found."""
     for kind, name in (("venv", spec.environment.venv), ("conda", spec.environment.conda)):
         if name is not None:
             ledger.problem(

@@ -1,4 +1,4 @@
-"""What a job costs in the site's units: at most, by what it asks for, and in fact, by how long it ran."""
+"""The cost of a job in the site's units: the maximum by its request, and the actual one by its duration."""
 
 from __future__ import annotations
 

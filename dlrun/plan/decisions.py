@@ -1,4 +1,4 @@
-"""The plan's notebook: what was decided and why, and what is wrong, each tied to where it was written."""
+"""Collects decisions with reasons, and problems, while a plan is built; each with its origin."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ class Ledger:
         return None
 
     def given(self, key: str) -> bool:
-        """True if somebody wrote this key: it is not dlrun's own default."""
+        """True if this key was set, that is, not dlrun's default."""
         found = self.origins.get(key)
         return found is not None and found.layer is not Layer.BUILT_IN
 
     def decide(self, key: str, value: T, rule: str, because: str, *, origin: Origin | None = None) -> T:
-        """Note a decision and hand its value on."""
+        """Record a decision and return its value."""
         self.decisions.append(Decision(key=key, value=value, rule=rule, because=because, origin=origin))
         return value
 
     def take(self, key: str, value: T) -> T:
-        """Note that a value was taken as written."""
+        """Record that a value was used as written."""
         origin = self.origins.get(key, BUILT_IN)
         return self.decide(key, value, "as-written", f"{origin.layer}: {origin}", origin=origin)
 
     def problem(self, code: str, message: str, *keys: str, help: str, warning: bool = False) -> None:
-        """Note a fault; the first of `keys` that was written is its place."""
+        """Add a problem; the first of `keys` that was set is its place."""
         self.problems.append(
             Problem(code=code, message=message, origin=self.origin(*keys), help=help, warning=warning)
         )

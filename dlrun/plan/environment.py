@@ -1,4 +1,4 @@
-"""What is set before the ranks start: modules, environments, and every variable with its reason."""
+"""The environment of the ranks: modules, venv, and every variable with its reason."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def unset(spec: Spec) -> tuple[str, ...]:
 
 
 def check_dropped(spec: Spec, needed: Collection[str], ledger: Ledger) -> None:
-    """Names that are dropped and set at once, and those that ranks cannot do without (`needed`)."""
+    """Add problems for names that are both dropped and set, and for dropped names that ranks need."""
     for name in spec.environment.drop:
         if name in needed:
             ledger.problem(
@@ -51,7 +51,7 @@ def check_dropped(spec: Spec, needed: Collection[str], ledger: Ledger) -> None:
 
 
 def variables(spec: Spec, site: Site, values: Sequence[Variable], ledger: Ledger) -> tuple[Variable, ...]:
-    """Every variable of the job in the order set: dlrun's, the site's, the user's; the last one wins.
+    """All variables of the job in order: dlrun's, the site's, the user's; the last one wins.
 
     A variable of dlrun's that the user or the site sets is left to them, and that is noted.
     """

@@ -1,4 +1,4 @@
-"""The fabric's variables: which settings this job gets, and what is known against those that somebody set."""
+"""The variables for the fabric, and problems of those that were set by user or site."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _dropped(whole: ChosenSettings, kept: ChosenSettings, spec: Spec, ledger: Le
 
 
 def job_of(spec: Spec, site: Site, layout: Layout, launcher: str) -> JobTraits:
-    """What the rules of settings may know of a job."""
+    """The facts of a job that rules of settings use."""
     fabric = site.fabric
     return JobTraits(
         fabric=fabric.name if fabric else None,
@@ -145,7 +145,7 @@ def fault_code(rule: Rule, *, known: bool) -> tuple[str, str, bool]:
 
 
 def fault_help(rule: Rule) -> str:
-    """What to do instead, and who says so."""
+    """The way out, with its source."""
     return f"{f'use {rule.instead}' if rule.instead else 'leave it out'} (source: {rule.cited})"
 
 

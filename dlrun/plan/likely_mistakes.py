@@ -1,4 +1,4 @@
-"""What a spec may say, but hardly means: each is a warning with the way out, and the job is planned as written."""
+"""Warnings for valid specs that are probably not what the user meant."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def check(
 
 
 def _shell_text(spec: Spec, ledger: Ledger) -> None:
-    """Shell syntax where no shell reads it."""
+    """Shell syntax in values that are not read by a shell."""
     if not _SHELLS.fullmatch(spec.command[0]):
         for index, word in enumerate(spec.command):
             what = f"`{word}`" if word in _OPERATORS else next(_expansions(word), None)

@@ -1,4 +1,4 @@
-"""The framework's roles, made startable: how many where, by which launcher line, told what."""
+"""The framework's roles: number and place of their processes, launch lines and variables."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def can_start(launcher: Launcher, framework: Framework) -> bool:
 
 
 def shape_of(site: Site, layout: Layout, choice: BackEnds, binding: Binding, threads: int | None) -> Shape:
-    """What the framework may know of the job."""
+    """The facts of the job for the framework."""
     ranks = binding.placement.ranks if binding.placement else ()
     fabric = site.fabric
     return Shape(
@@ -97,7 +97,7 @@ def shape_of(site: Site, layout: Layout, choice: BackEnds, binding: Binding, thr
 
 
 def launch_plan(choice: BackEnds, site: Site) -> LaunchPlan:
-    """What the launcher needs around it."""
+    """The settings of the launcher."""
     launcher = choice.launcher
     return LaunchPlan(
         name=launcher.NAME,
@@ -137,7 +137,7 @@ def _one_each(site: Site, layout: Layout) -> Step:
 def check_layout(
     plans: Sequence[RolePlan], layout: Layout, choice: BackEnds, ledger: Ledger, *, staged: bool
 ) -> None:
-    """Note what is to run otherwise often on each node than ranks do, where the launcher cannot lay that out."""
+    """Add a problem if a role has another number of processes per node than ranks and the launcher does not support that."""
     name, ranks = choice.launcher.NAME, layout.ranks_per_node
     if not choice.launcher.ONE_LAYOUT or layout.nodes == 1:
         return
@@ -157,7 +157,7 @@ def check_layout(
 
 
 def check_led(spec: Spec, plans: Sequence[RolePlan], ledger: Ledger) -> None:
-    """Note what cannot reach ranks that a framework's own agent starts by ssh."""
+    """Add problems for features that do not work with ranks started by a framework's agent over ssh."""
     if not any(role.identity is not None for role in plans):
         return
     from_here = next((name for name, secret in spec.secrets.items() if secret.env), None)

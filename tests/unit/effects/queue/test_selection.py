@@ -43,7 +43,7 @@ def test_points(base, word, tasks):
         ("12:-", "names no points"),
         ("12:x", "no job `12:x`"),
         ("12:", "no job `12:`"),
-        ("13:0", "is no sweep"),
+        ("13:0", "is not a sweep"),
     ],
 )
 def test_what_is_no_point(base, word, message):
