@@ -15,7 +15,7 @@ from dlrun.schedulers.directive_list import DirectiveList
 NAME = "local"
 PREFIX = ""
 CLIENT = "bash"
-JOB_ID = Shell("${DLRUN_LOCAL_JOB:-$$}")
+JOB_ID = Shell("${DLRUN_LOCAL_JOB:-$(dlrun_this_process)}")
 ID = r"[1-9][0-9]{0,9}\.[0-9]{1,20}"
 ARRAY_INDEX = Shell("${DLRUN_LOCAL_INDEX:-}")
 LIBRARY: tuple[str, ...] = ()

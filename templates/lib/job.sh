@@ -49,6 +49,10 @@ dlrun_say() { printf 'dlrun: %s\n' "$*"; }
 
 dlrun_this_host() { printf '%s\n' "$_dlrun_host"; } # the one host of a local job
 
+dlrun_this_process() { # the id of a local job that was started by hand: the process and when it began
+  _dlrun_stat $$ && printf '%s.%s' $$ "${_dlrun_fields[19]}"
+}
+
 dlrun_own_log() { _dlrun_own_log=1; } # the scheduler brings the log only at the end: write it where it is read
 
 # --- The beginning ----------------------------------------------------------------------------------------

@@ -378,7 +378,7 @@ def ahead(alice):
     subprocess.run(["gcc", "-shared", "-fPIC", "-O2", "-o", shim, source, "-ldl"], check=True)
     shim.chmod(0o755)
     begin.write_text(f"[[ $(uname -n) != n2* ]] || export LD_PRELOAD={shim} CLOCK_AHEAD=7200\n")
-    return {"environment": {"variables": {"BASH_ENV": str(begin)}}}
+    return {"environment": {"setup": [f"export BASH_ENV={begin}"]}}
 
 
 def on_second(alice, name, source, *words, script="date +%s", hosts=("n2",), **more):

@@ -205,6 +205,8 @@ def _believed(directory: Path, plan: Mapping[str, Any] | None) -> Job | None:
     submitting = job_id is None and submission.get("submitting") is not None
     if submitting:
         job_id = _answered(directory, scheduler)
+    elif job_id is None:
+        job_id = _begun(directory, scheduler)  # submitted by hand
     return Job(
         directory=directory,
         name=belief.text(plan, "name") or "",
@@ -228,6 +230,11 @@ def _answered(directory: Path, scheduler: str) -> str | None:
             return belief.job_id(backends.scheduler(scheduler).submitted(said), scheduler)
     except (OSError, OperationFailed):
         pass
+    return _begun(directory, scheduler)
+
+
+def _begun(directory: Path, scheduler: str) -> str | None:
+    """The id with which the job has begun; None if it has not."""
     for state in (directory / "state.json", *directory.glob("points/*/state.json")):
         if (found := (read_json(state) or {}).get("job_id")) is not None:
             return belief.job_id(found, scheduler)

@@ -13,7 +13,7 @@ dlrun_use endings ports start local
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 
-export DLRUN_JOB_ID="${DLRUN_LOCAL_JOB:-$$}" # the scheduler's name for this job
+export DLRUN_JOB_ID="${DLRUN_LOCAL_JOB:-$(dlrun_this_process)}" # the scheduler's name for this job
 export DLRUN_POINT="${DLRUN_LOCAL_INDEX:-}" # which point of the sweep this is
 export DLRUN_RESTART="${DLRUN_LOCAL_RESTART:-0}" # how often the job was started before: a program may go on from its checkpoint
 export DLRUN_NODES=1 # how many nodes run ranks

@@ -13,7 +13,7 @@ dlrun_use ports start local
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 
-export DLRUN_JOB_ID="${DLRUN_LOCAL_JOB:-$$}" # the scheduler's name for this job
+export DLRUN_JOB_ID="${DLRUN_LOCAL_JOB:-$(dlrun_this_process)}" # the scheduler's name for this job
 export DLRUN_RESTART="${DLRUN_LOCAL_RESTART:-0}" # how often the job was started before: a program may go on from its checkpoint
 export DLRUN_NODES=1 # how many nodes run ranks
 dlrun_start dlrun_this_host # makes logs/ and state.json, cleans up at the end
