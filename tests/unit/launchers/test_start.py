@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 
+import pytest
+
 from tests.making import LOCAL, plan_of, write_job
 
 TOOLS = "bash date grep mkdir mv rm sleep taskset"
@@ -38,3 +40,33 @@ def test_a_job_starts_no_more_than_it_must(tmp_path):
     started = [name for name in before.split() if name != "sleep"]  # the watch's second, beside the ranks
     assert started == ["mkdir", "mv", "mkdir", "bash", "taskset"]
     assert not list((tmp_path / f"dlrun-ports-{os.getuid()}").iterdir())
+
+
+@pytest.mark.skipif(
+    shutil.which("strace") is None, reason="strace counts what a rank asks the file system for"
+)
+@pytest.mark.parametrize(
+    "more", ["", "checkpoint: {signal: USR1}\nhang: 10m\nverify: warn\non_failure: {requeue: 1}\n"]
+)
+def test_a_rank_asks_the_shared_file_system_for_four_things_at_most(tmp_path, more):
+    """On a parallel file system each costs the one metadata server as much for every rank of the job."""
+    spec = f"framework: torch\ncommand: [/bin/true]\nresources: {{ranks_per_node: 1, walltime: 1h}}\n{more}"
+    job = tmp_path / "job"
+    job.mkdir()
+    write_job(plan_of(tmp_path, spec, LOCAL, directory="/"), job)
+    for name in ("logs", "failures", "idle"):
+        (job / name).mkdir()
+    told = {"JOB_DIR": job, "RUN_DIR": job, "RUN_ID": f"{os.getpid()}.0", "RANK": 0, "LOCAL_RANK": 0, "NODES": 1,
+            "MASTER_ADDR": "here", "MASTER_PORT": 20000, "HOSTS": job / "hosts"}  # fmt: skip
+    environment = {
+        "PATH": os.environ["PATH"],
+        **{f"DLRUN_{name}": str(value) for name, value in told.items()},
+    }
+    command = ["strace", "-f", "-e", "trace=%file", "-o", tmp_path / "calls", "bash", job / "rank.sh", "rank"]
+    subprocess.run(command, cwd="/", env=environment, check=True, timeout=60)
+    before, _, _ = (tmp_path / "calls").read_text().partition('execve("/bin/true"')
+    calls = [line.split(None, 1)[1] for line in before.splitlines() if f'"{job}/' in line]
+    assert len(calls) <= 4, calls
+    assert [
+        name for name in ("lib/rank.sh", "logs/rank-0.log") if any(f'/{name}"' in call for call in calls)
+    ] != []

@@ -1,0 +1,109 @@
+"""How long a metadata server keeps the ranks of a large job from starting: dlrun's pages beside a plain `srun python`.
+
+    python benchmarks/start_at_scale.py [RANKS] [PER_NODE]
+
+What one rank asks the shared file system for is counted with strace where that is installed (a rank of a rendered job, and
+`python3 -c pass`); what an import asks for is published. Then each rank's operations are put, one after the other, to
+one metadata server that answers after its published latency and no faster than its published rate. Nothing is cached on
+the nodes, which is the worst case; real clients keep attributes, and on some file systems open files.
+
+Rates: file creates 29,000/s and stats 544,000/s with 240 clients, 13,800/s and 34,000/s with 12, which is 0.87 and 0.35 ms
+an operation (Dell HPC Lustre Storage solution with Mellanox InfiniBand EDR, 4.3 Metadata Testing, MDtest). Opens count as
+creates, which is too slow rather than too fast. `import scipy` opens or tries about 4,000 files (NERSC documentation,
+Scaling Up Python).
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+RATE = {"open": 29_000, "stat": 544_000}
+LATENCY = {"open": 12 / 13_800, "stat": 12 / 34_000}
+SPEC = "name: x\nframework: torch\ncommand: [/bin/true]\nresources: {ranks_per_node: 1}\nsite: workstation\n"
+
+
+def simulate(ranks: int, operations: list[str]) -> float:
+    """Seconds until the last rank has had all its answers.
+
+    The server works on as many requests at once as its rate and latency make: each takes the latency, more wait in line.
+    """
+    free = {kind: [0.0] * max(1, round(RATE[kind] * LATENCY[kind])) for kind in RATE}
+    waiting = [(0.0, rank, 0) for rank in range(ranks)]
+    last = 0.0
+    while waiting:
+        now, rank, index = heapq.heappop(waiting)
+        kind = operations[index]
+        done = max(now, heapq.heappop(free[kind])) + LATENCY[kind]
+        heapq.heappush(free[kind], done)
+        if index + 1 < len(operations):
+            heapq.heappush(waiting, (done, rank, index + 1))
+        last = max(last, done)
+    return last
+
+
+def bound(ranks: int, opens: int) -> float:
+    """The same for more operations than are worth simulating: the server is busy all the time."""
+    return max(ranks * opens / RATE["open"], opens * LATENCY["open"])
+
+
+def of_a_rank() -> list[str]:
+    """What a rank of a rendered job does in its job directory, in order, as strace sees it."""
+    with tempfile.TemporaryDirectory() as name:
+        place = Path(name).resolve()
+        (place / "spec.yaml").write_text(SPEC)
+        dlrun, job = Path(sys.executable).with_name("dlrun"), place / "job"
+        subprocess.run([dlrun, "render", "spec.yaml", "-o", job], cwd=place, check=True, capture_output=True)
+        (job / "failures").mkdir()
+        told = {"JOB_DIR": job, "RUN_DIR": job, "RUN_ID": "7.0", "RANK": 0, "LOCAL_RANK": 0, "NODES": 1,
+                "MASTER_ADDR": "here", "MASTER_PORT": 20000, "HOSTS": job / "hosts"}  # fmt: skip
+        environment = {
+            "PATH": "/usr/bin:/bin",
+            **{f"DLRUN_{name}": str(value) for name, value in told.items()},
+        }
+        command = [
+            "strace",
+            "-f",
+            "-e",
+            "trace=%file",
+            "-o",
+            place / "calls",
+            "bash",
+            job / "rank.sh",
+            "rank",
+        ]
+        subprocess.run(command, cwd="/", env=environment, check=True, capture_output=True)
+        calls = re.findall(rf'(\w+)\([^"]*"{job}/[^"]*"', (place / "calls").read_text())
+        return ["open" if "open" in call else "stat" for call in calls]
+
+
+def of_python() -> int:
+    """How many files an interpreter opens or looks for before it does anything."""
+    done = subprocess.run(
+        ["strace", "-f", "-e", "trace=%file", "python3", "-c", "pass"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return sum("(" in line for line in done.stderr.splitlines())
+
+
+def main() -> None:
+    ranks = int(sys.argv[1]) if len(sys.argv) > 1 else 80_000
+    if shutil.which("strace") is None:
+        raise SystemExit("strace counts what a rank does: install it first")
+    pages, python = of_a_rank(), of_python()
+    print(f"{ranks} ranks at once, one metadata server, nothing cached on the nodes\n")
+    print(f"{'':42}{'operations a rank':>18}{'seconds':>10}")
+    print(f"{'dlrun: rank.sh, lib/rank.sh, its own log':42}{len(pages):>18}{simulate(ranks, pages):>10.1f}")
+    print(f"{'a plain `srun python -c pass`':42}{python:>18}{bound(ranks, python):>10.1f}")
+    print(f"{'... which imports scipy':42}{python + 4000:>18}{bound(ranks, python + 4000):>10.0f}")
+
+
+if __name__ == "__main__":
+    main()
