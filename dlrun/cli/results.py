@@ -25,7 +25,7 @@ def command(job: str, sort: str | None, as_csv: bool, as_json: bool) -> None:
     `dlrun resubmit --failed` ran again are shown with their latest result. Files copied by `results:` of the spec are
     not listed.
     """
-    from dlrun.effects.queue.results import of
+    from dlrun.effects.queue.results import earlier, of
     from dlrun.effects.records import jobs
 
     found = jobs.find(job, jobs.home())
@@ -48,7 +48,7 @@ def command(job: str, sort: str | None, as_csv: bool, as_json: bool) -> None:
     drops = {"SECONDS": 3, "NODE-HOURS": 2}  # what was asked for, parameters and metrics, stays
     columns = [Column(title=title, state=title == "STATE", drop=drops.get(title, 0)) for title in header]
     show(columns, [[cell or "-" for cell in row] for row in rows])
-    for line in _notes(results, plan.cost.unit if plan.cost else None):
+    for line in _notes(results, plan.cost.unit if plan.cost else None, earlier(found)):
         say(line)
 
 
@@ -95,7 +95,7 @@ def _csv(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return text.getvalue()
 
 
-def _notes(results: Sequence[Result], unit: str | None) -> list[str]:
+def _notes(results: Sequence[Result], unit: str | None, earlier: float) -> list[str]:
     """Notes below the table: sources of the numbers, failed runs, resources used."""
     notes = []
     for name in _names(results):
@@ -110,7 +110,8 @@ def _notes(results: Sequence[Result], unit: str | None) -> list[str]:
     used = sum(r.node_hours or 0 for r in results)
     units = sum(r.units or 0 for r in results)
     billed = f" = {units:.3g} {unit}" if unit is not None and unit != "node-hours" else ""
-    notes.append(f"used {used:.3g} node-hours{billed}")
+    again = f", and {earlier:.3g} node-hours in runs that ran again" if earlier else ""
+    notes.append(f"used {used:.3g} node-hours{billed}{again}")
     return notes
 
 

@@ -39,3 +39,21 @@ def test_without_a_walltime_there_is_no_most(dlrun):
     ran = dlrun("submit", spec, "--wait")
     assert " used " in ran.stderr
     assert " of at most " not in ran.stderr
+
+
+def test_what_a_failed_run_used_is_counted_when_it_ran_again(dlrun):
+    script = "sleep 2; [[ {{ n }} == 1 || -e go ]]"
+    job = dlrun.submit(
+        f"sweep: {{n: [1, 2]}}\nresources: {{ranks_per_node: 1, walltime: 1h}}\ncommand: [bash, -c, '{script}']\n",
+        "--wait",
+        code=None,
+    )
+    assert "ran again" not in dlrun("results", job.name).stderr
+    (dlrun.place / "go").touch()
+    dlrun("resubmit", job.name, "--failed", "--wait")
+    ran = dlrun("results", job.name)
+    assert ran.stdout.count("completed") == 2
+    (line,) = [line for line in ran.stderr.splitlines() if line.startswith("used ")]
+    hours = float(line.partition("and ")[2].split()[0])
+    assert 1 / 3600 <= hours < 0.1
+    assert line.endswith("node-hours in runs that ran again")

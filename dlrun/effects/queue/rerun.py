@@ -40,13 +40,18 @@ def _noted(entry: object, count: int) -> tuple[Job, tuple[int, ...]] | None:
 
 def statuses(job: Job) -> list[tuple[Job, int | None, JobStatus]]:
     """The last word on each run: the job that ran it last, its index there, and its status."""
+    return [every[-1] for every in attempts(job)]
+
+
+def attempts(job: Job) -> list[list[tuple[Job, int | None, JobStatus]]]:
+    """Every attempt at each run, the first one first: the job that made it, its index there, and its status."""
     chain = [(job, tuple(range(job.array or 1))), *later(job)]
     known = status.of([one for one, _ in chain])
-    latest: dict[int, tuple[Job, int | None, JobStatus]] = {}
+    found: dict[int, list[tuple[Job, int | None, JobStatus]]] = {}
     for one, points in chain:
         for index, (point, said) in enumerate(zip(points, known[one.directory], strict=False)):
-            latest[point] = (one, index if one.array is not None else None, said)
-    return [latest[point] for point in sorted(latest)]
+            found.setdefault(point, []).append((one, index if one.array is not None else None, said))
+    return [found[point] for point in sorted(found)]
 
 
 def failed(job: Job) -> list[int]:

@@ -61,6 +61,15 @@ def of(job: Job, wanted: Mapping[str, Metric] | None = None) -> list[Result]:
     return [_result(plan, number, *run) for number, run in enumerate(said)] if lacking else found
 
 
+def earlier(job: Job) -> float:
+    """Node-hours of the attempts at runs that ran again: they count for the project, too."""
+    plan = job.plan()
+    tries = (
+        _result(plan, number, *one) for number, every in enumerate(rerun.attempts(job)) for one in every[:-1]
+    )
+    return sum(result.node_hours or 0.0 for result in tries)
+
+
 def _bring(job: Job, wanted: str, said: Sequence[tuple[Job, int | None, JobStatus]]) -> None:
     """Have the logs of a job here; those of one that has ended come from its login node only once."""
     mark = job.directory / f".logs-{wanted}"
