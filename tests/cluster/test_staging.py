@@ -299,7 +299,7 @@ def test_a_preempted_job_brings_its_results_and_leaves_no_data(alice):
 
 
 ONE_NODE = {"nodes": 1, "hosts": ["n1"], "ranks_per_node": 1, "cpus_per_rank": 1, "walltime": "5m"}
-WAITING = "another job is copying it; waiting"
+WAITING = "waiting for another job that is copying it"
 
 
 def whole(alice, source, name):

@@ -152,7 +152,7 @@ def verify(block: Block, view: memoryview, digests: bytes, manifest: Manifest, h
     else:
         found = b"".join(hasher.digest(view[start:end]) for _, start, end in places(block, manifest))
     if found != digests:
-        message = "a block with `{}` arrived damaged".format(
+        message = "received a damaged block with `{}`".format(
             manifest.path(block.first).decode("utf-8", "replace")
         )
         raise Damaged(message)

@@ -89,12 +89,12 @@ def evict(argv: List[str]) -> None:
 
 def clean(argv: List[str]) -> None:
     """Remove what dead or ended jobs left, or everything that is not in use."""
-    parser = Parser("clean", "Remove what dead jobs left; run it when a job ends, and before one begins.")
+    parser = Parser("clean", "Remove what ended jobs left behind.")
     place(parser)
     parser.add_argument(
-        "--job", metavar="ID", help="this job is over: end its uses, remove what was kept for it alone"
+        "--job", metavar="ID", help="the job has ended: release its sets, remove those kept for it only"
     )
-    parser.add_argument("--all", action="store_true", help="every set that no running job uses")
+    parser.add_argument("--all", action="store_true", help="remove every set that no running job uses")
     given = parser.parse_args(argv)
     if not os.path.isdir(given.to):
         return

@@ -45,10 +45,13 @@ class Parser(argparse.ArgumentParser):
 def place(parser: Parser) -> None:
     """Where data sets are on a node."""
     parser.add_argument(
-        "--to", required=True, metavar="DIR", help="the staging directory on every node, ours alone"
+        "--to",
+        required=True,
+        metavar="DIR",
+        help="staging directory on every node, owned by you with mode 0700",
     )
     parser.add_argument(
-        "--shared", action="store_true", help="let other users of the node read the data sets"
+        "--shared", action="store_true", help="allow other users of the node to read the data sets"
     )
 
 
@@ -57,7 +60,7 @@ def report(parser: Parser) -> None:
     parser.add_argument("--json", action="store_true", help="JSON lines on stdout instead of text")
     parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.add_argument(
-        "--interval", type=span, default=10.0, metavar="TIME", help="between progress lines (10s)"
+        "--interval", type=span, default=10.0, metavar="TIME", help="interval of progress lines (10s)"
     )
 
 
@@ -69,29 +72,34 @@ def what(parser: Parser) -> None:
         "--include", action="append", default=[], metavar="GLOB", help="only files that match; repeat"
     )
     parser.add_argument(
-        "--exclude", action="append", default=[], metavar="GLOB", help="not what matches; repeat"
+        "--exclude", action="append", default=[], metavar="GLOB", help="exclude what matches; repeat"
     )
     parser.add_argument("--links", choices=("keep", "follow"), default="keep", help="symbolic links (keep)")
     parser.add_argument(
-        "--skip-special", action="store_true", help="leave out devices and pipes, strip setuid bits"
+        "--skip-special", action="store_true", help="skip devices and pipes, strip setuid bits"
     )
-    parser.add_argument("--no-xattrs", action="store_true", help="do not look for extended attributes")
+    parser.add_argument("--no-xattrs", action="store_true", help="do not copy extended attributes")
 
 
 def strategy(parser: Parser) -> None:
     """In which form, and how much of it, every node gets the data."""
     parser.add_argument(
         "--strategy", choices=("copy", "shard", "pack"), default="copy",
-        help="all files on every node, each node its part, or all in one indexed tar file (copy)",
+        help="copy all files to every node, one shard to each node, or one indexed tar file (copy)",
     )  # fmt: skip
     parser.add_argument(
         "--shard", metavar="K/N", help="with strategy shard and no --hosts: part K, from 0, of N"
     )
     parser.add_argument(
-        "--expect", type=size, metavar="SIZE", help="refuse a source whose size differs by more than a tenth"
+        "--expect",
+        type=size,
+        metavar="SIZE",
+        help="expected size; a source that differs by more than 10 % is refused",
     )
     parser.add_argument(
-        "--else-in-place", metavar="FILE", help="where it does not fit a node: say why in FILE, and succeed"
+        "--else-in-place",
+        metavar="FILE",
+        help="if the set does not fit: write the reason to FILE and exit 0 (read the source in place)",
     )
     parser.add_argument(
         "--balance", choices=BALANCES, default="files", help="equal shards by files or bytes (files)"
@@ -101,11 +109,20 @@ def strategy(parser: Parser) -> None:
 def how(parser: Parser) -> None:
     """How it is copied."""
     parser.add_argument(
-        "--hash", default="auto", help="auto (xxh3, else sha1), xxh3, sha1, sha256, crc32, none"
+        "--hash",
+        default="auto",
+        help="auto (xxh3 where xxHash is installed, else sha1), xxh3, sha1, sha256, crc32, none",
     )
-    parser.add_argument("--verify", action="store_true", help="read the copy back before it is published")
     parser.add_argument(
-        "--recheck", choices=CHECKS, default="sample", help="how a warm set is checked (sample)"
+        "--verify",
+        action="store_true",
+        help="read the copy back and compare its hashes, also one that is already there",
+    )
+    parser.add_argument(
+        "--recheck",
+        choices=CHECKS,
+        default="sample",
+        help="files to check to recognise a copy that is already there (sample)",
     )
     parser.add_argument(
         "--sync",
@@ -123,43 +140,72 @@ def how(parser: Parser) -> None:
         help="copying processes (by cores, at most 4)",
     )
     parser.add_argument("--rate", type=size, default=0, metavar="SIZE", help="read at most SIZE a second")
-    parser.add_argument("--low-priority", action="store_true", help="run below everything else on the node")
-    parser.add_argument("--quota", type=size, metavar="SIZE", help="evict unused sets beyond this")
     parser.add_argument(
-        "--lock-timeout", type=span, default=3600.0, metavar="TIME", help="wait for another job (1h)"
+        "--low-priority", action="store_true", help="copy with the lowest CPU and I/O priority"
     )
     parser.add_argument(
-        "--keep", choices=("cache", "job"), default="cache", help="after the job's end (cache)"
+        "--quota", type=size, metavar="SIZE", help="evict the least recently used sets beyond this total"
     )
-    parser.add_argument("--job", default="", metavar="ID", help="the job that uses the set")
     parser.add_argument(
-        "--lasting", type=span, default=0.0, metavar="TIME", help="the job's walltime that is left"
+        "--lock-timeout",
+        type=span,
+        default=3600.0,
+        metavar="TIME",
+        help="maximum time to wait for another job that copies the set (1h)",
+    )
+    parser.add_argument(
+        "--keep",
+        choices=("cache", "job"),
+        default="cache",
+        help="how long to keep the set: for this job only, or as a cache (cache)",
+    )
+    parser.add_argument("--job", default="", metavar="ID", help="id of the job that uses the set")
+    parser.add_argument(
+        "--lasting", type=span, default=0.0, metavar="TIME", help="remaining walltime of the job"
     )
 
 
 def together(parser: Parser) -> None:
     """The other nodes: one call a node, with the same arguments but for --index."""
     parser.add_argument(
-        "--hosts", metavar="FILE", help="one host a line; the first reads, all others get it from it"
-    )
-    parser.add_argument("--index", type=int, default=0, metavar="K", help="this node's line, from 0")
-    parser.add_argument("--port", type=int, default=0, help="the port that every node listens on")
-    parser.add_argument(
-        "--secret", default="", metavar="FILE", help="the job's secret: a file that only we can read"
+        "--hosts",
+        metavar="FILE",
+        help="file with one host a line; the first host reads the source, the others receive it",
     )
     parser.add_argument(
-        "--bind", default="", metavar="ADDRESS", help="listen here (the address of this node's line)"
+        "--index", type=int, default=0, metavar="K", help="line of this node in --hosts, from 0"
+    )
+    parser.add_argument("--port", type=int, default=0, help="TCP port that every node listens on")
+    parser.add_argument(
+        "--secret", default="", metavar="FILE", help="file with the job's secret, with mode 0600"
     )
     parser.add_argument(
-        "--shape", choices=SHAPES, default="auto", help="chain, tree, or the faster one (auto)"
+        "--bind", default="", metavar="ADDRESS", help="address to listen on (that of this node's host name)"
     )
     parser.add_argument(
-        "--readers", type=int, default=1, metavar="N", help="as many chains, each with a reader (1)"
+        "--shape", choices=SHAPES, default="auto", help="chain, tree, or whichever is estimated faster (auto)"
     )
     parser.add_argument(
-        "--join-timeout", type=span, default=300.0, metavar="TIME", help="for all nodes to start (5m)"
+        "--readers",
+        type=int,
+        default=1,
+        metavar="N",
+        help="number of chains, each with one node that reads the source (1)",
     )
-    parser.add_argument("--dead-after", type=span, default=10.0, metavar="TIME", help="of silence (10s)")
+    parser.add_argument(
+        "--join-timeout",
+        type=span,
+        default=300.0,
+        metavar="TIME",
+        help="maximum time for all nodes to start (5m)",
+    )
+    parser.add_argument(
+        "--dead-after",
+        type=span,
+        default=10.0,
+        metavar="TIME",
+        help="silence after which a node counts as lost (10s)",
+    )
 
 
 def stage(argv: List[str]) -> argparse.Namespace:

@@ -16,11 +16,11 @@ PREFIX = b".results-"
 def main(argv: List[str]) -> None:
     """Run `results`."""
     parser = Parser(
-        "results", "Make the directory for a job's results on this node, or remove it: DIR/.results-NAME."
+        "results", "Create or remove the directory for a job's results on this node, DIR/.results-NAME."
     )
     place(parser)
     parser.add_argument("--name", required=True, help="of the job's run")
-    parser.add_argument("--remove", action="store_true", help="they have been brought away")
+    parser.add_argument("--remove", action="store_true", help="remove it: the results have been copied")
     given = parser.parse_args(argv)
     name = PREFIX + set_name(given.name)
     if given.remove:

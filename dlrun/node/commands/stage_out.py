@@ -37,30 +37,30 @@ from .options import Parser, report, size, span
 def arguments(argv: List[str]) -> argparse.Namespace:
     """The arguments of `out`."""
     parser = Parser(
-        "out", "Bring results from this node's own storage to a directory of the shared file system."
+        "stage-out", "Copy results from node-local storage to a directory on the shared file system."
     )
     parser.add_argument(
         "--source", required=True, metavar="PATH", help="directory, file or glob on this node"
     )
-    parser.add_argument("--to", required=True, metavar="DIR", help="the directory that they become")
-    parser.add_argument(
-        "--update", action="store_true", help="DIR may be there: bring what is new or changed"
-    )
+    parser.add_argument("--to", required=True, metavar="DIR", help="destination directory")
+    parser.add_argument("--update", action="store_true", help="DIR may exist: copy new and changed files")
     parser.add_argument(
         "--include", action="append", default=[], metavar="GLOB", help="only files that match; repeat"
     )
     parser.add_argument(
-        "--exclude", action="append", default=[], metavar="GLOB", help="not what matches; repeat"
+        "--exclude", action="append", default=[], metavar="GLOB", help="exclude what matches; repeat"
     )
     parser.add_argument(
-        "--skip-special", action="store_true", help="leave out devices and pipes, strip setuid bits"
+        "--skip-special", action="store_true", help="skip devices and pipes, strip setuid bits"
     )
-    parser.add_argument("--no-xattrs", action="store_true", help="do not look for extended attributes")
+    parser.add_argument("--no-xattrs", action="store_true", help="do not copy extended attributes")
     parser.add_argument(
-        "--hash", default="auto", help="auto (xxh3, else sha1), xxh3, sha1, sha256, crc32, none"
+        "--hash",
+        default="auto",
+        help="auto (xxh3 where xxHash is installed, else sha1), xxh3, sha1, sha256, crc32, none",
     )
     parser.add_argument(
-        "--sync", choices=("none", "set", "file"), default="file", help="wait for the disk (file)"
+        "--sync", choices=("none", "set", "file"), default="file", help="when to flush to disk (file)"
     )
     parser.add_argument(
         "--workers",
@@ -72,9 +72,11 @@ def arguments(argv: List[str]) -> argparse.Namespace:
         help="copying processes (by cores, at most 4)",
     )
     parser.add_argument("--rate", type=size, default=0, metavar="SIZE", help="read at most SIZE a second")
-    parser.add_argument("--low-priority", action="store_true", help="run below everything else on the node")
     parser.add_argument(
-        "--deadline", type=span, metavar="TIME", help="stop after TIME; what is whole by then is kept"
+        "--low-priority", action="store_true", help="copy with the lowest CPU and I/O priority"
+    )
+    parser.add_argument(
+        "--deadline", type=span, metavar="TIME", help="stop after TIME; complete files are kept"
     )
     report(parser)
     return parser.parse_args(argv)
@@ -98,8 +100,8 @@ class Out:
     def run(self) -> None:
         """Bring everything; SourceFault names what changed meanwhile, NodeError what the deadline cut off."""
         if self.place.exists() and not self.given.update:
-            message = "`{}` is there already".format(self.given.to)
-            raise NodeError(message, "--update brings what is new or changed into it")
+            message = "`{}` already exists".format(self.given.to)
+            raise NodeError(message, "--update copies new and changed files into it")
         if self.given.low_priority:
             rate_limit.lower_priority()
         fault = self._round(FEW)

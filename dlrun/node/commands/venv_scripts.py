@@ -94,7 +94,9 @@ def _write(directory: int, name: bytes, content: bytes) -> None:
 
 def main(argv: List[str]) -> None:
     """Run `mend`."""
-    parser = Parser("mend", "Make the scripts of a staged Python environment start its own interpreter.")
+    parser = Parser(
+        "fix-venv", "Rewrite the scripts of a staged Python environment to start its own interpreter."
+    )
     place(parser)
     parser.add_argument("--name", required=True, help="of the data set")
     parser.add_argument(

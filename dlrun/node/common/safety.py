@@ -31,7 +31,7 @@ def _refuse(path: bytes, status: os.stat_result) -> Unsafe:
         return Unsafe("`{}` belongs to another user (uid {})".format(text.name(path), status.st_uid))
     return Unsafe(
         "`{}` can be changed by other users (mode {:04o})".format(text.name(path), status.st_mode & 0o7777),
-        "take a directory of your own, or `chmod go-w` this one",
+        "use a directory that you own, or `chmod go-w` this one",
     )
 
 

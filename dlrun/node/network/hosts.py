@@ -28,8 +28,8 @@ def address(host: str) -> Address:
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError as fault:
-        message = "the host `{}` has no address here: {}".format(host, fault)
-        raise NodeError(message, "name it in the host list as the other nodes reach it") from None
+        message = "cannot resolve the host `{}`: {}".format(host, fault)
+        raise NodeError(message, "the host list must have names that resolve on every node") from None
     family, _, _, _, where = min(found, key=lambda entry: entry[0] != socket.AF_INET)
     return int(family), str(where[0])
 

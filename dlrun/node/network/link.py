@@ -53,12 +53,12 @@ class Link:
         head = await self._exactly(_SIZES.size, patience)
         length, rest = _SIZES.unpack(head)
         if length > most:
-            raise Damaged("an impossible message arrived")
+            raise Damaged("received an invalid message")
         text = await self._exactly(length, patience)
         blob = await self._exactly(rest, patience)
         tag = await self._exactly(wire.PROOF, patience)
         if not wire.same(tag, wire.mac(self._keys[1], struct.pack("<Q", self._received), head, text, blob)):
-            raise Damaged("a message that is not signed with the job's secret arrived")
+            raise Damaged("received a message that is not signed with the job's secret")
         self._received += 1
         return dict(json.loads(text.decode("ascii"))), blob
 
@@ -158,7 +158,7 @@ async def answer(connection: socket.socket, secret: bytes) -> Link:
         _insist(hello.startswith(wire.HELLO), "a caller that is not a node program")
         await loop.sock_sendall(connection, proof.mine + proof.proof(b"listener", theirs))
         shown = await exactly(connection, wire.PROOF)
-        _insist(proof.check(b"caller", theirs, shown), "a caller that does not know the job's secret")
+        _insist(proof.check(b"caller", theirs, shown), "the caller does not know the job's secret")
         link = Link(connection, proof.key(theirs, proof.mine), caller=False)
         link.peer, _ = await link.receive(math.inf, MOST_INTRODUCTION)
     except BaseException:

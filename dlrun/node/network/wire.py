@@ -83,12 +83,12 @@ def receive_head(peer: socket.socket, key: bytes) -> Optional[Head]:
         return None
     number, length, count = _HEAD.unpack(fixed)
     if count > MOST_DIGESTS:
-        raise Damaged("a frame with an impossible head arrived")
+        raise Damaged("received a frame with an invalid head")
     rest = exactly(peer, count + TAG)
     if rest is None:
         return None
     if not same(rest[count:], mac(key, fixed, rest[:count])[:TAG]):
-        raise Damaged("a frame that is not signed with the job's secret arrived")
+        raise Damaged("received a frame that is not signed with the job's secret")
     return Head(number, length, rest[:count])
 
 

@@ -47,7 +47,7 @@ class Downstream(Neighbour):
                 why = await self._converse(await self._call())
                 known, end = True, time.monotonic() + self.state.dead_after
             except ConnectionRefusedError:
-                why = "its node program has ended" if known else "no node program listens there"
+                why = "its node program has exited" if known else "no node program listens there"
                 over = known
             except (OSError, Damaged) as fault:
                 why = str(fault)
@@ -79,9 +79,9 @@ class Downstream(Neighbour):
             if answer["why"] == "bypassed" and not self.gone:
                 self._on_bypassed()
             message = (
-                "it works on another data set"
+                "it is staging another data set"
                 if answer["why"] == "other"
-                else "it has another node before it"
+                else "it already receives data from another node"
             )
             raise ConnectionAbortedError(message)
         return link
@@ -90,7 +90,7 @@ class Downstream(Neighbour):
         """Tell and hear until the connection ends; why it ended."""
         if self.gone:
             link.close()
-            return "another node is before it"
+            return "it already receives data from another node"
         self._link, self._attached = link, False
         tasks = [asyncio.ensure_future(work(link)) for work in (self._tell, self._hear, self._beat)]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

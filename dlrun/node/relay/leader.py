@@ -30,9 +30,8 @@ async def lead(state: State) -> None:
         return
     state.announce(Announcement({"do": "go"}))
     await state.until(lambda: state.workers is not None)
-    if state.announced("final") is not None:
-        return
     try:
+        # Also where the leader before has announced the end: it may have died with blocks that it had not sent.
         await read(state)
     except SourceFault as fault:
         _abort(state, fault.message, fault.help or "")

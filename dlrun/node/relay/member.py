@@ -86,7 +86,9 @@ class Member:
     def _bypassed(self) -> None:
         """The others have continued without this node: it reads what it is missing by itself."""
         state = self.state
-        self.staging.progress.log("the other nodes continued without this one; it reads the rest by itself")
+        self.staging.progress.log(
+            "the other nodes continued without this one; reading the rest from the source"
+        )
         for node in state.downstream.values():
             node.gone = True
         state.signal.notify()
@@ -219,7 +221,7 @@ class Member:
                 # A published version may have given this copy the wrong blocks.
                 staging.area.discard(staging.area.directory, staging.name)
                 raise Damaged(
-                    "the copy that an earlier run left here is not what the source holds now",
+                    "the copy from an earlier run differs from the source",
                     "it was removed; run again",
                 )
             await in_thread(lambda: staging.publish(build))

@@ -126,7 +126,7 @@ class Upstream:
     async def expect(self) -> None:
         """Lead when no node before this one calls in time."""
         if not await self.state.until(lambda: self._heard, self.state.join_time):
-            self.state.staging.progress.log("no node before this one has called; it leads")
+            self.state.staging.progress.log("no previous node has connected; this node reads the source")
             await self._lead()
 
     async def _orphaned(self) -> None:
@@ -137,7 +137,7 @@ class Upstream:
         if len(state.upstream_path) != 1:
             await state.until(lambda: self._link is not None, 3 * state.dead_after)
         if self._link is None:
-            state.staging.progress.log("the node before this one is lost; this one leads")
+            state.staging.progress.log("the previous node is lost; this node reads the source")
             await self._lead()
 
     async def goodbye(self) -> None:

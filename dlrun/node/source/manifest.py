@@ -217,7 +217,7 @@ def check(found: Manifest) -> None:
     if any(s >= count for s in found.sparse) or any(
         not -1 - len(found.dirs) < i < count for i, _, _ in found.xattrs
     ):
-        raise Damaged("the manifest speaks of entries that it does not have")
+        raise Damaged("the manifest refers to entries that it does not have")
 
 
 def _check_names(found: Manifest) -> None:

@@ -27,7 +27,7 @@ _POLL = 0.2  # seconds between tries of a lock that another job holds
 def set_name(given: str) -> bytes:
     """The name of a data set as its directory; Usage when it cannot be one."""
     if not _NAME.match(given):
-        message = "`{}` cannot name a data set".format(given)
+        message = "`{}` is not a valid name of a data set".format(given)
         raise Usage(message, "letters, digits, `.`, `_` and `-`, at most 128")
     return given.encode("ascii")
 
@@ -66,7 +66,9 @@ class Area(Place):
         self.control = below(self.directory, CONTROL, LIST)
         status = os.fstat(self.control)
         if status.st_uid != os.geteuid() or status.st_mode & 0o077:
-            message = "`{}` is not ours alone".format(os.fsdecode(self.path + b"/" + CONTROL))
+            message = "`{}` must be owned by you and have mode 0700".format(
+                os.fsdecode(self.path + b"/" + CONTROL)
+            )
             raise Unsafe(message)
 
     def place(self, name: bytes) -> str:

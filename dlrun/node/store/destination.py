@@ -34,16 +34,16 @@ class Destination(Place):
                 os.mkdir(self._hidden, 0o700, dir_fd=self.directory)
             self.control = os.open(self._hidden, LIST, dir_fd=self.directory)
         except OSError as fault:
-            message = "results cannot be brought to `{}`: {}".format(text.name(parent), fault.strerror)
-            raise NodeError(message, "its parent must be there and be writable") from None
+            message = "cannot copy results to `{}`: {}".format(text.name(parent), fault.strerror)
+            raise NodeError(message, "its parent directory must exist and be writable") from None
         if os.fstat(self.control).st_uid != os.geteuid():
             message = "`{}` belongs to another user".format(text.name(self._hidden))
             raise Unsafe(message)
         try:
             fcntl.flock(self.control, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            message = "another program brings results to `{}` from this node".format(text.name(self.path))
-            raise NodeError(message, "wait for it") from None
+            message = "another process is copying results to `{}` from this node".format(text.name(self.path))
+            raise NodeError(message, "wait until it ends") from None
 
     def exists(self) -> bool:
         """Whether something has the destination's name."""
@@ -60,8 +60,8 @@ class Destination(Place):
         try:
             os.rename(b"part/data", self.name, src_dir_fd=self.control, dst_dir_fd=self.directory)
         except OSError as fault:
-            message = "`{}` cannot be made: {}".format(text.name(self.path), fault.strerror)
-            raise NodeError(message, "--update copies into a directory that is there") from None
+            message = "cannot create `{}`: {}".format(text.name(self.path), fault.strerror)
+            raise NodeError(message, "--update copies into an existing directory") from None
         self.close()
 
     def discard(self, directory: int, name: bytes) -> None:  # noqa: ARG002 - there is one

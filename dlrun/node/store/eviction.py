@@ -109,7 +109,7 @@ def make_room(area: Area, quota: Optional[int], need: int, size: int, but: bytes
         area, lambda: space.free(area.directory) >= need and (quota is None or total() <= quota), but
     )
     if quota is not None and total() > quota:
-        message = "the quota of {} does not hold {} more besides the sets in use".format(
+        message = "the quota of {} has no room for {} beside the sets in use".format(
             text.size(quota), text.size(size)
         )
         raise NoSpace(message, "raise --quota, or wait until the jobs that use other sets end")

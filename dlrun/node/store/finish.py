@@ -31,8 +31,8 @@ def finish(root: int, manifest: Manifest, large: List[int]) -> List[str]:
             if missing
             else "with {} too many".format(text.some(extra))
         )
-        message = "the copy came out {}".format(wrong)
-        raise Damaged(message, "someone else changed it; run again")
+        message = "the copy is not complete: {}".format(wrong)
+        raise Damaged(message, "another program changed it; run again")
     _directories(root, manifest)
     return lost
 

@@ -33,7 +33,7 @@ def merge(tree: int, root: int, manifest: Manifest) -> None:
         try:
             os.rename(name, name, src_dir_fd=source(path), dst_dir_fd=target(path))
         except OSError as fault:
-            message = "`{}` cannot be put in its place: {}".format(
+            message = "cannot move `{}` to its place: {}".format(
                 text.name(manifest.path(entry)), fault.strerror
             )
             raise NodeError(message) from None

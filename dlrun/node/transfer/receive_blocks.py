@@ -76,9 +76,9 @@ class Receiver:
     def _check(self, head: wire.Head) -> None:
         task = self._task
         if head.number >= len(task.blocks) or head.length != task.blocks[head.number].length:
-            raise Damaged("a block that does not fit the manifest arrived")
+            raise Damaged("received a block that does not match the manifest")
         if len(head.digests) != task.digests_length(head.number):
-            raise Damaged("a block arrived without its hashes")
+            raise Damaged("received a block without its hashes")
 
     def _block(self, head: wire.Head) -> bool:
         """Receive one block; whether the connection goes on."""
@@ -118,7 +118,7 @@ class Receiver:
             if size == wire.ABORT:
                 return _ABORTED
             if not 0 < size <= length - done:
-                raise Damaged("a segment with an impossible length arrived")
+                raise Damaged("received a segment with an invalid length")
             more = wire.SEGMENT.size if done + size < length else 0
             if not self._strides(buffer, done, size, more):
                 return _ENDED

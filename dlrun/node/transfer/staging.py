@@ -102,7 +102,7 @@ class Staging:
         return self._lock is not None
 
     def _waiting(self) -> None:
-        self.progress.log("another job is copying it; waiting")
+        self.progress.log("waiting for another job that is copying it")
         self.progress.event("waiting")
 
     def find(self, whole: bool = False) -> Manifest:
@@ -182,7 +182,7 @@ class Staging:
     def _read_back(self, found: Manifest, trusted: bool) -> List[bytes]:
         """The files of the published copy that do not have their hash; all where there are no hashes to trust."""
         if not trusted:
-            self.progress.log("the node has booted since this was copied; reading it back")
+            self.progress.log("the node has rebooted since the copy was made; reading it back")
         if not found.digest_size and not trusted:
             return [self.name]
         blocks, tree = Blocks(found), os.open(warm.tree_path(self.area, self.name), LIST)

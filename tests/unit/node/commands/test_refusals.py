@@ -118,7 +118,9 @@ def test_devices_and_set_user_id_bits_are_refused_or_left_out_and_told(tmp_path,
 
 @pytest.mark.parametrize("name", ["", "..", ".hidden", "a/b", "/etc", "a b", "x" * 129])
 def test_a_name_that_is_not_one_is_refused(tmp_path, source, name):
-    assert "cannot name a data set" in refused("--source", source, "--to", tmp_path / "n", "--name", name)
+    assert "is not a valid name of a data set" in refused(
+        "--source", source, "--to", tmp_path / "n", "--name", name
+    )
     assert not (tmp_path / "n").exists()
 
 

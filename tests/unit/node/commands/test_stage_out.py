@@ -42,7 +42,7 @@ def test_a_new_destination_appears_whole(tmp_path):
 def test_an_existing_destination_is_not_touched_unless_asked(tmp_path, results):
     write(os.fsencode(tmp_path / "shared" / "run" / "kept"), b"kept")
     refused = out(tmp_path, results)
-    assert (refused.status, "is there already" in refused.err) == (1, True)
+    assert (refused.status, "already exists" in refused.err) == (1, True)
     assert os.listdir(tmp_path / "shared" / "run") == ["kept"]
     out(tmp_path, results, "--update").done()
     found = snapshot(tmp_path / "shared" / "run")
@@ -132,4 +132,4 @@ def test_killed_at_any_moment_nothing_torn_stands_under_its_name(tmp_path, resul
 
 def test_a_missing_parent_is_told(tmp_path, results):
     found = run("out", "--source", results, "--to", tmp_path / "nowhere" / "run")
-    assert (found.status, "its parent must be there" in found.err) == (1, True)
+    assert (found.status, "its parent directory must exist" in found.err) == (1, True)

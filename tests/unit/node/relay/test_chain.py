@@ -359,6 +359,28 @@ def test_a_slow_node_is_found_and_named(nodes, source):
         group.end(node).done()
 
 
+SENDS_NOTHING = """
+import time
+from dlrun.node.transfer.send_blocks import Sender
+def send(self, buffer):
+    time.sleep(600)
+Sender._send = send
+"""
+
+
+def test_the_first_node_dies_after_it_has_read_everything_and_sent_nothing(nodes, source):
+    """It has said what the whole is; who leads then must still read what has not come."""
+    group = nodes(3)
+    for node in range(3):
+        group.begin(node, source, prelude=SENDS_NOTHING if node == 0 else None)
+    until(lambda: group.published(0))
+    time.sleep(0.5)  # the last announcement is on its way
+    os.killpg(group.programs[0].pid, signal.SIGKILL)
+    for node in (1, 2):
+        group.end(node).done()
+        assert snapshot(group.data(node)) == snapshot(source)
+
+
 def test_damage_on_the_way_is_noticed_and_mended(nodes, source):
     """A node that flips a bit of what it passes on: the next one notices by the hash and gets the block again."""
     group = nodes(3)

@@ -63,7 +63,7 @@ def test_a_set_in_use_is_never_evicted(tmp_path, node):
     refused = run("evict", "--to", node, "--name", "a")
     assert (refused.status, "in use" in refused.err) == (1, True)
     full = run("evict", "--to", node, "--quota", "0")
-    assert (full.status, "does not hold" in full.err) == (1, True)
+    assert (full.status, "has no room" in full.err) == (1, True)
     assert names(node) == ["a", "b"]
     assert "used by 5" in run("list", "--to", node).out
     assert run("clean", "--to", node, "--job", "5").status == 0
