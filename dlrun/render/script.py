@@ -10,6 +10,7 @@ from typing import Any
 import jinja2
 
 from dlrun import __version__, backends
+from dlrun.errors import Invalid
 from dlrun.model.cpuset import format_list
 from dlrun.model.json_codec import to_plain
 from dlrun.model.placement import RankPlacement
@@ -120,7 +121,12 @@ def _keeping(plan: Plan) -> Shell | None:
 
 def _checked(plan: Plan) -> RolePlan:
     """The training's own processes, which checks look at."""
-    return next(role for role in plan.roles if not role.service)
+    found = next((role for role in plan.roles if not role.service), None)
+    if found is None:
+        raise Invalid(
+            "the plan has no ranks: every role is a service", help="make it anew with `dlrun plan -o`"
+        )
+    return found
 
 
 def _ending(plan: Plan, *, early: bool) -> str:

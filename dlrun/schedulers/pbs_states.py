@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from dlrun.model.hostlist import fold
 from dlrun.model.job import UNMET, JobStatus, State
+from dlrun.schedulers.numbers import digits
 
 Codes = Mapping[int, tuple[State, str]]
 """What negative exit statuses mean: the server's own codes."""
@@ -39,12 +40,12 @@ _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct",
 
 def job_status(identity: str, attributes: Mapping[str, str], codes: Codes) -> JobStatus:
     """The status of one job from its attributes (names in lower case, resources as `resource_list.x`)."""
-    match = re.fullmatch(r"(\d+)\[(\d*)\](.*)", identity)
+    match = re.fullmatch(r"([0-9]{1,18})\[([0-9]{0,9})\](.*)", identity)
     job_id = f"{match[1]}[]{match[3]}" if match else identity
     exit_code, signal = _exit(attributes)
     state, reason = _state(attributes, codes, signal)
     runs = attributes.get("run_count") or attributes.get("start_count") or ""
-    if state is State.PENDING and runs.isdigit() and int(runs):
+    if state is State.PENDING and digits(runs) and int(runs):
         reason = "put back into the queue" + (f": {reason}" if reason else "")
     return JobStatus(
         job_id=job_id,
@@ -58,7 +59,7 @@ def job_status(identity: str, attributes: Mapping[str, str], codes: Codes) -> Jo
         ended=_iso(attributes.get("obittime") or attributes.get("comp_time") or attributes.get("mtime") or "")
         if state.final
         else None,
-        restarts=max(0, int(runs) - 1) if runs.isdigit() else None,
+        restarts=max(0, int(runs) - 1) if digits(runs) else None,
     )
 
 
@@ -84,7 +85,8 @@ def _ended(attributes: Mapping[str, str], codes: Codes, signal: int | None) -> t
             return State.PREEMPTED, "the scheduler deleted it to start another job"
         return State.CANCELLED_BY_ADMIN, f"deleted by {deleted[1]}"
     if status.startswith("-"):
-        return codes.get(int(status), (State.FAILED, f"PBS ended it with code {status}"))
+        code = int(status) if digits(status[1:]) else 0
+        return codes.get(code, (State.FAILED, f"PBS ended it with code {status}"))
     if _OUT_OF_MEMORY.search(comment):
         return State.OUT_OF_MEMORY, comment
     started = attributes.get("exec_host") or attributes.get("stime") or attributes.get("start_time")
@@ -119,7 +121,7 @@ def _by_exit(
 def _exit(attributes: Mapping[str, str]) -> tuple[int | None, int | None]:
     """Exit code and signal: 256 and more is a signal (User's Guide, "Job Exit Status")."""
     text = attributes.get("exit_status", "")
-    if not text.isdigit():
+    if not digits(text):
         return None, None
     status = int(text)
     return (None, status - 256) if status > 256 else (status, None)
@@ -142,7 +144,7 @@ def _iso(date: str) -> str | None:
 def _seconds(clock: str) -> int | None:
     """`24:05:32` as seconds."""
     parts = clock.split(":")
-    if not all(part.isdigit() for part in parts):
+    if not all(digits(part) for part in parts):
         return None
     total = 0
     for part in parts:

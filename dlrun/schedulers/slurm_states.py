@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from dlrun.model.job import UNMET, JobStatus, State
+from dlrun.schedulers.numbers import digits
 
 QUEUE_FIELDS = {
     "job": "JobArrayID",
@@ -81,7 +82,7 @@ _FATAL = frozenset({UNMET, "BadConstraints"})
 """Reasons for which Slurm itself cancels; the others are why a job was waiting when it was cancelled."""
 
 _HELD = re.compile(r".*[Hh]eld.*|JobHoldMaxRequeue")
-_ID = re.compile(r"(\d+)(?:_(\d+))?(?:\+\d+)?")
+_ID = re.compile(r"([0-9]{1,18})(?:_([0-9]{1,9}))?(?:\+[0-9]+)?")
 _NOTHING = frozenset({"", "None", "NONE", "(None)", "N/A", "n/a", "Unknown", "None assigned", "(null)"})
 _LAST_SIGNAL = 64
 """Larger numbers stand for something else: Slurm writes 125 for out of memory."""
@@ -144,7 +145,7 @@ def _status(row: Mapping[str, str]) -> JobStatus | None:
         nodes=_said(row["nodes"]),
         started=None if state in {State.PENDING, State.HELD} else _said(row["started"]),
         ended=_said(row["ended"]) if state.final else None,
-        restarts=int(row["restarts"]) if row.get("restarts", "").isdigit() else None,
+        restarts=int(row["restarts"]) if digits(row.get("restarts", "")) else None,
     )
 
 
@@ -173,7 +174,7 @@ def _ending(code: str, state: State) -> tuple[int | None, int | None]:
     if not state.final:
         return None, None
     first, colon, second = code.partition(":")
-    if not first.isdigit() or (colon and not second.isdigit()):
+    if not digits(first) or (colon and not digits(second)):
         return None, None
     status, signal = (int(first), int(second)) if colon else (int(first) >> 8, int(first) & 0x7F)
     if 0 < signal <= _LAST_SIGNAL:

@@ -38,7 +38,7 @@ def read_lstopo(text: str, *, name: str = "") -> Topology:
         raise ValueError("the XML declares entities, which `lstopo` never does")
     try:
         root = ET.fromstring(text.encode())  # noqa: S314 - no entities: nothing expands
-    except ET.ParseError as error:
+    except (ET.ParseError, LookupError) as error:  # LookupError: an encoding that there is not
         message = f"not well-formed XML: {error}"
         raise ValueError(message) from None
     machine = root.find("object")

@@ -74,7 +74,7 @@ def notes(run: Path, place: str = "failures") -> list[First]:
     """
     found: list[tuple[int, First]] = []
     for path in (run / place).glob("*"):
-        with suppress(OSError, ValueError):
+        with suppress(OSError, ValueError, OverflowError):
             line, _, late = path.read_text(encoding="utf-8").partition("\n")
             when, role, rank, host, code, *reason = line.split()
             if place == "ended" and int(late or 0) < _WRONG:  # job.sh has put the others right

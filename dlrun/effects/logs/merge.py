@@ -50,7 +50,10 @@ def _zone(text: bytes | None, written: datetime) -> datetime:
         return datetime(2000, 1, 1, tzinfo=UTC)
     sign = -1 if text[:1] == b"-" else 1
     digits = text[1:].replace(b":", b"")
-    zone = timezone(sign * timedelta(hours=int(digits[:2]), minutes=int(digits[2:])))
+    try:
+        zone = timezone(sign * timedelta(hours=int(digits[:2]), minutes=int(digits[2:])))
+    except ValueError:  # there is no such zone
+        return written
     return datetime(2000, 1, 1, tzinfo=zone)
 
 

@@ -7,7 +7,7 @@ import re
 import shutil
 import stat
 import tarfile
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
@@ -210,28 +210,34 @@ def _batches(files: Iterable[Found]) -> Iterator[list[Found]]:
 def _fetch_together(transport: Transport, there: str, batch: Sequence[Found], place: Confined) -> list[str]:
     """Files in one tar stream, each whole or not at all; the names of those that cannot be written."""
     wanted = {one.name: one for one in batch}
-    refused = []
     with Session(transport, script("give", directory=there)) as session:
         session.write(b"".join(b"./" + os.fsencode(name) + b"\0" for name in wanted))
         session.end()
-        try:
-            with tarfile.open(fileobj=cast("BinaryIO", _Reader(session)), mode="r|") as tar:
-                for entry in tar:
-                    one = wanted.get(os.path.normpath(entry.name))
-                    if one is None:
-                        continue
-                    try:
-                        if entry.issym():
-                            place.link(one.name, entry.linkname)
-                        elif entry.isreg():
-                            _write(place, one, cast("BinaryIO", tar.extractfile(entry)))
-                    except Obstructed:
-                        refused.append(one.name)
-        except tarfile.TarError:
-            pass  # the stream ended in its middle: why, the exit code says
+        refused = unpack(cast("BinaryIO", _Reader(session)), wanted, place)
         code, said = session.finish()
     if code not in (0, 1):  # 1: a file grew while it was read; it will be fetched anew the next time
         raise OperationFailed(f"`{transport.host}` did not give all files: {said}", help="fetch again")
+    return refused
+
+
+def unpack(stream: BinaryIO, wanted: Mapping[str, Found], place: Confined) -> list[str]:
+    """Write what of a tar stream was asked for, as far as it is one; the names of what cannot be written."""
+    refused = []
+    try:
+        with tarfile.open(fileobj=stream, mode="r|") as tar:
+            for entry in tar:
+                one = wanted.get(os.path.normpath(entry.name))
+                if one is None:
+                    continue
+                try:
+                    if entry.issym():
+                        place.link(one.name, entry.linkname)
+                    elif entry.isreg():
+                        _write(place, one, cast("BinaryIO", tar.extractfile(entry)))
+                except Obstructed:
+                    refused.append(one.name)
+    except (tarfile.TarError, ValueError, OverflowError, EOFError):
+        pass  # the stream ended in its middle, or is none: why, the exit code says
     return refused
 
 

@@ -1,0 +1,61 @@
+"""Valid texts and JSON values, damaged as a full disk, a slip of the hand or an attacker damages them."""
+
+from __future__ import annotations
+
+import json
+import random
+from copy import deepcopy
+from typing import Any
+
+ODD: tuple[Any, ...] = (
+    None, True, -1, 0, 10**30, 1.5, float("nan"), float("inf"), "", "x", "²", "٣", "--user=victim", "\0", "\x1b[31m", "a\nb",
+    "../../x", "/etc/passwd", "{{ x }}", "$(touch x)", "'", "`x`", "é", "\udc80", "9" * 5000, [], {}, [[]], [None], {"": 1},
+)  # fmt: skip
+WORDS = ("²", "-1", "--1", "nan", "inf", "1e999", "9" * 400, "\0", "\x1b]0;x\a", "\u202e", "(((", "{{", "}}", "${x}", "`x`", "&x",
+         "*x", "!!python/object", "<!DOCTYPE", "None", "[", "]", ",", ":", "|", "%s", "0x", "+0000", "-99:99", "\r")  # fmt: skip
+
+
+def text(good: str, chance: random.Random, most: int = 4) -> str:
+    """The text with a few pieces cut, doubled, swapped or replaced."""
+    for _ in range(chance.randint(1, most)):
+        a, b = sorted(chance.randrange(len(good) + 1) for _ in range(2))
+        b = min(b, a + chance.choice((1, 3, 20, 400)))
+        match chance.randrange(6):
+            case 0:
+                good = good[:a] + good[b:]
+            case 1:
+                good = good[:b] + good[a:]
+            case 2:
+                good = good[:a] + chance.choice(WORDS) + good[b:]
+            case 3:
+                good = good[:a] + chance.choice(WORDS) + good[a:]
+            case 4:
+                good = good[:a] + "".join(chance.choice(good or "x") for _ in range(b - a)) + good[b:]
+            case 5:
+                good = (
+                    good[:a]
+                    if chance.random() < 0.2
+                    else good[:a] + good[a:b] * chance.randint(2, 50) + good[b:]
+                )
+    return good
+
+
+def value(good: Any, chance: random.Random, most: int = 3) -> Any:
+    """A JSON value with a few of its parts of another type, gone, or doubled."""
+    found = json.loads(json.dumps(good))
+    for _ in range(chance.randint(1, most)):
+        found = _one(found, chance)
+    return found
+
+
+def _one(node: Any, chance: random.Random) -> Any:
+    if chance.random() < 0.15 or not isinstance(node, dict | list) or not node:
+        return deepcopy(chance.choice(ODD))
+    key = chance.choice(list(node)) if isinstance(node, dict) else chance.randrange(len(node))
+    if chance.random() < 0.1:
+        del node[key]
+    elif isinstance(node, dict) and chance.random() < 0.05:
+        node[str(chance.choice(ODD))] = deepcopy(node[key])
+    else:
+        node[key] = _one(node[key], chance)
+    return node
