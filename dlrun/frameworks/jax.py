@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from dlrun.frameworks import protocol
 from dlrun.frameworks.common import defaults
 from dlrun.frameworks.protocol import Role, Setting, Shape
-from dlrun.model.installed import Installed
+from dlrun.model.observed import Installed
 from dlrun.model.problem import Problem
 from dlrun.model.text import Text
 

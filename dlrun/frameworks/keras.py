@@ -15,8 +15,8 @@ from dlrun.frameworks.common import defaults
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.frameworks.tensorflow import tensorflow
 from dlrun.frameworks.torch import env_ranks
-from dlrun.model.installed import Installed
 from dlrun.model.keys import key
+from dlrun.model.observed import Installed
 from dlrun.model.problem import Problem
 from dlrun.model.text import Text
 

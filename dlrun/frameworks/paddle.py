@@ -14,8 +14,8 @@ from dlrun.frameworks import protocol
 from dlrun.frameworks.common import agent as own_agent
 from dlrun.frameworks.common import defaults
 from dlrun.frameworks.protocol import Role, Setting, Shape
-from dlrun.model.installed import Installed
 from dlrun.model.keys import key
+from dlrun.model.observed import Installed
 from dlrun.model.problem import Problem
 from dlrun.model.text import Shell, Text
 from dlrun.model.units import many

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
-from dlrun.model.installed import Installed
+from dlrun.model.observed import Installed
 from dlrun.model.placement import RankPlacement
 from dlrun.model.plan import Identity
 from dlrun.model.problem import Problem

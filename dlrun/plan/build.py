@@ -9,8 +9,7 @@ from dlrun import backends
 from dlrun.frameworks.common import nested_launcher_check
 from dlrun.frameworks.protocol import Shape
 from dlrun.launchers.protocol import Launcher
-from dlrun.model.data_size import DataSize
-from dlrun.model.installed import Installed
+from dlrun.model.observed import DataSize, Installed
 from dlrun.model.origin import Origin
 from dlrun.model.plan import (
     VERSION,

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dlrun.model.data_size import DataSize
+from dlrun.model.observed import DataSize
 from dlrun.model.units import Bytes
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from dlrun.effects.paths import expanded
-from dlrun.model.installed import Installed
+from dlrun.model.observed import Installed
 from dlrun.model.spec import Spec
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from dlrun.frameworks.protocol import Setting, Shape
-from dlrun.model.installed import Installed
+from dlrun.model.observed import Installed
 from dlrun.model.problem import Problem
 from dlrun.model.text import Shell, Text
 

@@ -14,8 +14,8 @@ from dlrun.frameworks.common import agent as own_agent
 from dlrun.frameworks.common import defaults
 from dlrun.frameworks.mpi import ccl_workers
 from dlrun.frameworks.protocol import Role, Setting, Shape
-from dlrun.model.installed import Installed
 from dlrun.model.keys import key
+from dlrun.model.observed import Installed
 from dlrun.model.plan import Identity
 from dlrun.model.problem import Problem
 from dlrun.model.record import record

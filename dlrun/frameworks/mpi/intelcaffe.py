@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from dlrun.frameworks.common import defaults
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.model.cpuset import format_list
-from dlrun.model.installed import Installed
 from dlrun.model.keys import key
+from dlrun.model.observed import Installed
 from dlrun.model.placement import RankPlacement
 from dlrun.model.problem import Problem
 from dlrun.model.text import Shell, Text

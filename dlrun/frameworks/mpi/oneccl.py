@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from dlrun.frameworks.common import defaults
 from dlrun.frameworks.mpi import ccl_workers
 from dlrun.frameworks.protocol import Role, Shape
-from dlrun.model.installed import Installed
 from dlrun.model.keys import key
+from dlrun.model.observed import Installed
 from dlrun.model.problem import Problem
 from dlrun.model.text import Text
 

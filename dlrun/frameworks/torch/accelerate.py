@@ -13,7 +13,7 @@ from dlrun.frameworks.common import defaults
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.frameworks.torch import env_ranks
 from dlrun.frameworks.torch.env_ranks import LAUNCHERS, comm_cores, ports
-from dlrun.model.installed import Installed
+from dlrun.model.observed import Installed
 from dlrun.model.problem import Problem
 from dlrun.model.record import record
 from dlrun.model.text import Shell, Text

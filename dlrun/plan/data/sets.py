@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from dlrun.model.data_size import DataSize
+from dlrun.model.observed import DataSize
 from dlrun.model.plan import DataPlan, ResultsPlan
 from dlrun.model.site import NodeLocal, Site
 from dlrun.model.spec import DataSet, Spec

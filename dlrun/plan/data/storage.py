@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from dlrun.model.data_size import DataSize
+from dlrun.model.observed import DataSize
 from dlrun.model.plan import DataPlan, ResultsPlan
 from dlrun.model.record import record
 from dlrun.model.site import NodeLocal, Site

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dlrun import backends
 from dlrun.frameworks.protocol import Shape
-from dlrun.model.installed import Installed
+from dlrun.model.observed import Installed
 from dlrun.model.placement import RankPlacement
 from dlrun.model.text import Text
 from tests.making import plan_of, write_job

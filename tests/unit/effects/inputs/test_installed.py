@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dlrun.effects.inputs.installed import look
-from dlrun.model.installed import Installed
+from dlrun.model.observed import Installed
 from dlrun.model.spec import Environment, Spec
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dlrun.model.data_size import DataSize
+from dlrun.model.observed import DataSize
 from dlrun.model.site import NodeLocal
 from dlrun.model.spec import DataSet
 from dlrun.model.units import Bytes

@@ -1,10 +1,11 @@
-"""What the submitting host could see of the job's environment: a plan that knows it can warn in time."""
+"""What the submitting host could see before the plan was made: the job's environment, the sizes of data sets."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from dlrun.model.record import record
+from dlrun.model.units import Bytes
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -30,3 +31,12 @@ class Installed:
                 break
             numbers.append(int(digits))
         return tuple(numbers)
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class DataSize:
+    """Bytes and regular files of a source; `whole` is false where the walk was stopped early and there are more."""
+
+    size: Bytes
+    files: int
+    whole: bool = True
