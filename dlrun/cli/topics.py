@@ -27,6 +27,7 @@ DLRUN_RESTART, DLRUN_POINT      number of restarts, and index of the sweep point
 DLRUN_REPLACED                  job id, number of failed nodes replaced, and seconds that the job had run by then
 DLRUN_SUFFIX, DLRUN_OWN_ADDRESS suffix of host names on the fabric, and this node's address (where a framework needs them)
 DLRUN_LAUNCHED                  start time of the ranks in ns, by the clock of the node that runs job.sh
+DLRUN_ENVIRONMENT, DLRUN_PYTHON directories of the venv and conda environment, and the `python`, that every node must have
 DLRUN_ROLE, DLRUN_RANK, DLRUN_LOCAL_RANK, DLRUN_NODE_RANK, DLRUN_HOST   role, indexes and host of this process
 DLRUN_WORLD_SIZE, DLRUN_LOCAL_SIZE, DLRUN_NODES, DLRUN_THREADS          number of ranks, local ranks, nodes, threads per rank
 DLRUN_ALLOWED                   with `verify`: CPUs of the rank before it was bound
