@@ -14,6 +14,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from dlrun.effects.jobs.files import library_files
 from dlrun.effects.jobs.prepare import prepare
 from dlrun.render.script import scripts
 from dlrun.resources import directory as resource
@@ -37,19 +38,23 @@ def script(place: Path, verify: str, per_node: int) -> Path:
         f"name: x\ncommand: ['true']\nsite: {place}/site.yaml\nverify: {verify}\n"
         f"resources: {{ranks_per_node: {per_node}}}\nplacement: {{bind: scheduler, threads: 1}}\n"
     )
-    text = scripts(prepare(spec).plan, str(run), resource("templates"))["rank.sh"]
-    # The part up to the program: what follows is the same with and without the check.
-    head, _, _ = text.partition("# --- Run ---")
-    path = run / "rank.sh"
-    path.write_text(head)
-    return path
+    plan, templates = prepare(spec).plan, resource("templates")
+    (run / "lib").mkdir()
+    for name, text in {**scripts(plan, str(run), templates), **library_files(plan, templates)}.items():
+        # The part up to the program: what follows is the same with and without the check.
+        (run / name).write_text(text.partition("dlrun_run ")[0] if name == "rank.sh" else text)
+    return run / "rank.sh"
 
 
 def started(path: Path, ranks: int, per_node: int) -> tuple[float, float, int]:
     """Seconds and CPU seconds of all ranks, as many at a time as a node has; and how many lines were printed."""
     before, begun, lines = os.times(), time.perf_counter(), 0
     for node in range(ranks // per_node):
-        shared = {"DLRUN_RUN_DIR": str(path.parent), "DLRUN_RUN_ID": f"bench-{os.getpid()}.{node}"}
+        shared = {
+            "DLRUN_JOB_DIR": str(path.parent),
+            "DLRUN_RUN_DIR": str(path.parent),
+            "DLRUN_RUN_ID": f"bench-{os.getpid()}.{node}",
+        }
         processes = []
         for rank in range(per_node):
             own = {"DLRUN_RANK": str(rank), "DLRUN_LOCAL_RANK": str(rank)}
