@@ -27,7 +27,9 @@ from tests.properties.mutations import SITE, SPEC, mutate
 
 ROOT = Path(__file__).parents[2]
 CAPTURED = ROOT / "tests" / "captured"
-GOOD = SPEC.partition("\n")[2].replace("site: workstation\n", "")
+_SETUP = "  setup: |\n    source /etc/profile\n    ulimit -s unlimited\n"
+GOOD = SPEC.partition("\n")[2].replace("site: workstation\n", "").replace(_SETUP, "")
+"""A spec without shell code of the user's own, which is the user's to get right."""
 SLURM = """\
 name: s
 scheduler: {type: slurm}

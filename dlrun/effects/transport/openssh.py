@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from dlrun.effects.transport.child import Child
@@ -90,17 +91,35 @@ class OpenSshTransport:
 def socket_directory(environment: Mapping[str, str] = os.environ) -> Path:
     """A directory for the sockets of shared connections that nobody else can enter.
 
-    Raises OperationFailed if somebody else has taken its place.
+    Where somebody else has taken its known name, it is one with a random name, noted in the user's state directory.
     """
     runtime = Path(environment.get("XDG_RUNTIME_DIR", ""))
     short = len(os.fsencode(runtime)) + len("/dlrun") + _SOCKET_NAME <= _MOST
     usable = runtime.is_absolute() and runtime.is_dir() and os.access(runtime, os.W_OK)
     place = runtime / "dlrun" if short and usable else Path(f"/tmp/dlrun-{os.getuid()}")  # noqa: S108
-    place.mkdir(mode=0o700, exist_ok=True)
-    seen = place.lstat()
-    if not stat.S_ISDIR(seen.st_mode) or seen.st_uid != os.getuid() or seen.st_mode & 0o077:
-        raise OperationFailed(f"`{place}` is not a directory of yours alone", help="remove it")
+    if _is_mine(place):
+        return place
+    state = environment.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")  # noqa: PTH111
+    note = Path(state) / "dlrun" / "ssh-sockets"
+    with suppress(OSError, ValueError):
+        noted = Path(note.read_text(encoding="utf-8").strip())
+        if noted.is_absolute() and noted.is_dir() and _is_mine(noted):
+            return noted
+    place = Path(tempfile.mkdtemp(prefix="dlrun-", dir="/tmp"))
+    with suppress(OSError):
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(f"{place}\n", encoding="utf-8")
     return place
+
+
+def _is_mine(place: Path) -> bool:
+    """Whether it is a directory that is the user's alone; made if nothing has its name."""
+    try:
+        place.mkdir(mode=0o700, exist_ok=True)
+        seen = place.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(seen.st_mode) and seen.st_uid == os.getuid() and not seen.st_mode & 0o077
 
 
 def _configuration(host: str) -> dict[str, str]:
@@ -114,7 +133,7 @@ def _configuration(host: str) -> dict[str, str]:
 
 def _necessary(said: Mapping[str, str]) -> list[str]:
     """Options without which a command could hang, be somebody else's, or clash with an open session."""
-    options = ["-oClearAllForwardings=yes"]
+    options = ["-oClearAllForwardings=yes", "-oForwardAgent=no", "-oForwardX11=no"]
     if said.get("remotecommand", "none") != "none":
         options.append("-oRemoteCommand=none")
     if said.get("serveraliveinterval", "0") == "0":

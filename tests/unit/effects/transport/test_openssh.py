@@ -14,7 +14,7 @@ import pytest
 from dlrun.effects.transport import may_prompt, open_transport
 from dlrun.effects.transport.openssh import OpenSshTransport, _necessary, _through, socket_directory
 from dlrun.effects.transport.session import run
-from dlrun.errors import Invalid, OperationFailed
+from dlrun.errors import Invalid
 
 SSH = """\
 #!/bin/bash
@@ -89,7 +89,7 @@ def test_only_the_first_connection_may_ask(calls):
 
 def test_options_leave_what_the_user_set():
     mine = {"serveraliveinterval": "60", "connecttimeout": "7", "stricthostkeychecking": "accept-new"}
-    assert _necessary(mine) == ["-oClearAllForwardings=yes"]
+    assert _necessary(mine) == ["-oClearAllForwardings=yes", "-oForwardAgent=no", "-oForwardX11=no"]
 
 
 @pytest.mark.parametrize("value", ["no", "off", "false"])
@@ -112,16 +112,33 @@ def test_sockets_are_in_a_place_of_ones_own(runtime):
     place = socket_directory({"XDG_RUNTIME_DIR": str(runtime)})
     assert place == runtime / "dlrun"
     assert stat.S_IMODE(place.stat().st_mode) == 0o700
-    place.chmod(0o755)
-    with pytest.raises(OperationFailed, match="not a directory of yours alone"):
-        socket_directory({"XDG_RUNTIME_DIR": str(runtime)})
+
+
+def elsewhere(runtime):
+    """Where sockets are when somebody else has the known place: private, and the same the next time."""
+    environment = {"XDG_RUNTIME_DIR": str(runtime), "XDG_STATE_HOME": str(runtime.parent / "state")}
+    place = socket_directory(environment)
+    try:
+        assert place.parent != runtime
+        assert stat.S_IMODE(place.stat().st_mode) == 0o700
+        assert socket_directory(environment) == place
+        place.chmod(0o755)
+        other = socket_directory(environment)
+        assert other != place
+        other.rmdir()
+    finally:
+        place.rmdir()
+
+
+def test_place_that_others_can_enter_is_passed_over(runtime):
+    (runtime / "dlrun").mkdir(mode=0o755)
+    elsewhere(runtime)
 
 
 def test_planted_link_is_no_place_for_sockets(runtime):
     (runtime / "mine").mkdir(mode=0o700)
     (runtime / "dlrun").symlink_to(runtime / "mine")
-    with pytest.raises(OperationFailed, match="not a directory of yours alone"):
-        socket_directory({"XDG_RUNTIME_DIR": str(runtime)})
+    elsewhere(runtime)
 
 
 def test_long_runtime_directory_is_passed_over(tmp_path):
