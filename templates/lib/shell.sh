@@ -8,9 +8,9 @@ _dlrun_builtins='. : [ break builtin cd command compgen continue declare disown 
 _dlrun_programs='awk base64 bash cat date env find getent grep head id ip mkdir mkfifo mktemp mv numactl prlimit python3 qstat
   qsub readlink rm rmdir scontrol sed sleep sort srun ssh stat tail taskset timeout touch tr wc'
 _dlrun_locals='alive all bad base cause code count deadline earlier ended exit_code file first found granted host how i id index last
-  late left letter line list listed locks lost margin marks more node note now off owner part pid pids port rank reason
-  rest role row rows running said seed some span stacks stat status step table taken text tick tree try until waited
-  what when words'
+  late left letter line list listed locks lost margin marks more node note now off owner part pid pids place port rank
+  reason rest role row rows running said seed some span stacks stat status step table taken text tick tree try until
+  waited what when where words'
 
 dlrun_own_shell() { # after the environment is set up: names, options, traps and word splitting are the library's again
   POSIXLY_CORRECT=1 # `unset` is bash's own then, whatever functions there are
