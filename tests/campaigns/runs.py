@@ -149,6 +149,14 @@ class PowerCuts(Campaign):
         self.boot_id.write_text(f"boot {self.boots}\n")
         subprocess.run(["mount", "-o", "loop", self.image, where], check=True)
 
+    def _unmount(self, where: Path) -> None:
+        """Unmount, once those that were killed are gone."""
+        for _ in range(200):
+            if subprocess.run(["umount", where], check=False, stderr=subprocess.DEVNULL).returncode == 0:
+                return
+            time.sleep(0.05)
+        insist(False, "the file system stays busy")
+
     def cut(self) -> None:
         """The power goes, now."""
         descriptor = os.open(self.ground.disk, os.O_RDONLY)
@@ -172,7 +180,7 @@ class PowerCuts(Campaign):
         if published:
             time.sleep(self.random.choice([0, 0, 0.2]))
             self.cut()
-        subprocess.run(["umount", ground.disk], check=True)
+        self._unmount(ground.disk)
         self._mount(ground.disk)
         if published and keep == "cache":
             insist(ground.published() == ground.expected[-1], "a kept set was harmed by a power cut")
