@@ -58,10 +58,10 @@ def _py_of_rank_1(code: str, **more: Any) -> dict[str, Any]:
     return _python(f"import os, time\nif os.environ['RANK'] == '0': time.sleep(600)\n{code}", **more)
 
 
-def _signal(name: str) -> Callable[[Field, str], None]:
+def _signal(name: str, program: str = "sleep") -> Callable[[Field, str], None]:
     def strike(it: Field, job: str) -> None:
         it.begun(job, 1)
-        it.kill(job, it.hosts(job)[1], name)
+        it.kill(job, it.hosts(job)[1], name, program)
 
     return strike
 
@@ -187,11 +187,14 @@ PROGRAMS = (
     Fault(name="a rank ends early with 0, the others lose it", causes=("left-early",), spec=_python(EARLY.format(0)), told=("rank 1",)),
     Fault(name="a rank ends early with 200, the others lose it", causes=("unknown",), spec=_python(EARLY.format(200)), told=("200",)),
     Fault(name="a rank hangs", causes=("hang",), spec={**_py_of_rank_1("time.sleep(600)"), "hang": "20s"}),
-    Fault(name="a rank is stopped (SIGSTOP)", causes=("hang",), spec={**WAIT, "hang": "20s"}, strike=_signal("STOP")),
+    Fault(name="a rank is stopped (SIGSTOP)", causes=("hang",), spec={**_python("import time; print('begun'); time.sleep(600)"), "hang": "20s"}, strike=_signal("STOP", "python3")),
     Fault(name="a rank that ignores SIGTERM, another fails", causes=("exception",), spec=_python("import os, signal, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\nif os.environ['RANK'] == '0': time.sleep(600)\nraise ValueError('x')")),
     Fault(name="a rank leaves a child behind", causes=("unknown",), spec=_of_rank_1("(trap '' TERM; exec setsid sleep 600) & sleep 1; exit 5"), told=("exit code 5",)),
     Fault(name="cancelled by its user", causes=("cancelled",), spec=WAIT, strike=_scancel("alice")),
     Fault(name="cancelled by an administrator", causes=("cancelled-by-admin",), spec=WAIT, strike=_scancel("root")),
+    Fault(name="told to save before the walltime, ends with 0", causes=("walltime",), within=120,
+          spec={**_python("import signal, sys, time\nsignal.signal(signal.SIGUSR1, lambda *_: sys.exit(0))\ntime.sleep(600)"),
+                "resources": {**BOTH, "walltime": "1m"}, "checkpoint": {"signal": "USR1", "before_end": "45s"}}),
     Fault(name="the walltime is used up", causes=("walltime",), spec={**WAIT, "resources": {**BOTH, "walltime": "1m"}}, within=200),
 )  # fmt: skip
 # ruff: noqa: E501 - a table

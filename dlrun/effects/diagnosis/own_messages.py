@@ -193,6 +193,7 @@ JOB: Mapping[str, Own] = {
             "{}, line {}: `{}` failed with exit code {}",
             "a set-up line has made the variable '{}' read-only, and lib/*.sh uses that name: take another",
         ),
+        consequence=True,  # what the line printed says more, where that is known
     ),
     "environment": Own(
         next="correct `environment.venv` or `conda`: it must be there on the compute nodes, too",
