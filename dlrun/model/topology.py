@@ -64,7 +64,7 @@ class NumaNode:
 class Gpu:
     """One GPU, as the runtime numbers it.
 
-    `numa` is its NUMA node, None if the firmware does not say; `cpus` its local PUs where that is finer
+    `numa` is its NUMA node, None if the firmware does not report it; `cpus` its local PUs where that is finer
     than the node (one L3 of LUMI-G), else empty; `path` the PCI bridges from the root down to it.
     """
 

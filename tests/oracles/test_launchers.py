@@ -135,7 +135,7 @@ def test_open_mpi_5_reads_rankfiles_in_logical_numbers(openmpi5, fake, tmp_path,
 def test_open_mpi_cannot_say_stampede2_and_would_take_the_communication_cores(openmpi, fake):
     node = topology("stampede2")
     placement = place(node, PlacementRequest(ranks_per_node=2, comm_cores=2))
-    with pytest.raises(Invalid, match="cannot say this placement"):
+    with pytest.raises(Invalid, match="cannot express this placement"):
         find("openmpi").emit(placement, node, Job())
     words = "--host node:99 -np 2 --map-by ppr:1:socket:pe=22 --bind-to core --do-not-launch --display-devel-map true"
     taken = bindings(run([openmpi, *words.split()], fake(node)), node)

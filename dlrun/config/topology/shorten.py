@@ -1,4 +1,4 @@
-"""A whole topology in the few numbers that a profile can say it with, where there are such numbers."""
+"""A whole topology in the few numbers of a profile's `topology:`, where they can express it."""
 
 from __future__ import annotations
 

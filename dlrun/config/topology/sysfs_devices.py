@@ -121,7 +121,7 @@ def _pci_of(tree: Tree, folder: str) -> str:
 
 
 def _place(tree: Tree, pci: str, numa_of: Mapping[int, int]) -> PciPlace:
-    """`numa_node` is -1 where the firmware does not say: unknown, not node 0."""
+    """`numa_node` is -1 where the firmware does not report it: unknown, not node 0."""
     folder = f"{PCI}/{pci}"
     text = tree.read(f"{folder}/numa_node")
     numa = int(text) if text and text.isdecimal() else None

@@ -153,8 +153,8 @@ def as_a_rank(found: Start) -> Start:
     """
     shared, granted = launcher_cpus(), granted_cpus(DirectoryTree(Path("/")))
     cpus = sorted(shared & granted if granted else shared)
-    told = os.environ.get("SLURM_CPUS_ON_NODE", "")
-    if not cpus or (told.isdecimal() and int(told) < len(cpus)):
+    granted_count = os.environ.get("SLURM_CPUS_ON_NODE", "")
+    if not cpus or (granted_count.isdecimal() and int(granted_count) < len(cpus)):
         return found
     return replace(found, topology=replace(found.topology, allowed=tuple(cpus)))
 

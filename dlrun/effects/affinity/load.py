@@ -25,7 +25,7 @@ BATCH = 128
 
 
 Step = Callable[[bool], bool]
-"""Does one step; is told whether this rank has time left and says whether every rank has."""
+"""Does one step; takes whether this rank has time left, returns whether every rank has."""
 
 
 def main() -> None:

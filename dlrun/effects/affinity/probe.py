@@ -47,7 +47,7 @@ def thread_masks(process: str) -> list[str]:
 
 
 def memory_policy() -> tuple[str, list[int]]:
-    """Policy and nodes of this thread, `unknown` where the system does not say."""
+    """Policy and nodes of this thread, `unknown` where the system does not report it."""
     number = GET_MEMPOLICY.get(platform.machine())
     if number is None:
         return "unknown", []

@@ -18,7 +18,7 @@ from dlrun.model.placement import Placement, RankPlacement
 from dlrun.render.affinity.settings import Job
 
 PATIENCE = 30.0
-"""Seconds that a probe may take to say where it is."""
+"""Seconds that a probe may take to report."""
 
 LOOKS = 20
 """Times that a user's command is looked at, over `WATCH` seconds."""
@@ -31,7 +31,7 @@ class Observed:
     """What the system says of one rank.
 
     `threads` has the mask of each thread, the first thread's first; `team`: the threads are an OpenMP team
-    that was told its places. `policy` is `unknown` where the system does not say.
+    whose places were set. `policy` is `unknown` where the system does not report it.
     """
 
     rank: int
@@ -91,7 +91,7 @@ def verify(placement: Placement, job: Job) -> tuple[Verdict, ...]:
     program = [sys.executable, "-S", str(Path(affinity_probe.__file__))]
     threads = str(placement.ranks[0].threads)
     verdicts = []
-    team_told = job.preset.openmp in ("gomp", "gomp-old") and not job.preset.thread_pools
+    places_set = job.preset.openmp in ("gomp", "gomp-old") and not job.preset.thread_pools
     processes = start_all(placement, job, [*program, threads], capture=True)
     try:
         for rank, process in zip(placement.ranks, processes, strict=True):
@@ -100,14 +100,14 @@ def verify(placement: Placement, job: Job) -> tuple[Verdict, ...]:
                 report = json.loads(output)
             except (subprocess.TimeoutExpired, ValueError):
                 raise OperationFailed(f"the probe of rank {rank.rank} did not report") from None
-            seen = _observed(rank.rank, report, team_told)
+            seen = _observed(rank.rank, report, places_set)
             verdicts.append(compare(rank, seen))
     finally:
         end_all(processes)
     return tuple(verdicts)
 
 
-def _observed(rank: int, report: dict[str, object], team_told: bool) -> Observed:
+def _observed(rank: int, report: dict[str, object], places_set: bool) -> Observed:
     masks = report["threads"]
     nodes = report["nodes"]
     return Observed(
@@ -115,7 +115,7 @@ def _observed(rank: int, report: dict[str, object], team_told: bool) -> Observed
         threads=tuple(parse_list(str(mask)) for mask in masks) if isinstance(masks, list) else (),
         policy=str(report["policy"]),
         nodes=tuple(nodes) if isinstance(nodes, list) else (),
-        team=bool(report["team"]) and team_told,
+        team=bool(report["team"]) and places_set,
     )
 
 

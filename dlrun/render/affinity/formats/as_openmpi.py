@@ -1,6 +1,6 @@
 """Arguments of Open MPI's `mpirun`: so many ranks an object, each with the object's next cores.
 
-Only placements in which every object's ranks take its first cores in hwloc's order can be said this way;
+Only placements in which every object's ranks take its first cores in hwloc's order can be expressed this way;
 the mapper is played through and compared, so that nothing else is ever emitted.
 """
 
@@ -40,7 +40,7 @@ def emit(placement: Placement, topology: Topology, _job: Job) -> str:
             if mapped(topology, name, each, cores) == wanted:
                 return f"-np {len(wanted)} --map-by ppr:{each}:{name}:pe={cores} --bind-to core\n"
     raise Invalid(
-        "Open MPI's mapper cannot say this placement: it gives each object's ranks its first cores in hwloc's order",
+        "Open MPI's mapper cannot express this placement: it gives each object's ranks its first cores in hwloc's order",
         help="use `--format rankfile`, or `--format wrapper` with `mpirun --bind-to none`",
     )
 

@@ -21,7 +21,7 @@ class Format(Protocol):
     NOTE: str
 
     def emit(self, placement: Placement, topology: Topology, job: Job, /) -> str:
-        """The text, ending in a newline; raises Invalid if the tool cannot say this placement."""
+        """The text, ending in a newline; raises Invalid if the tool cannot express this placement."""
 
 
 FORMATS = (
