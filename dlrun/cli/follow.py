@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from dlrun.cli.options import say
+from dlrun.cli.output.escapes import shown
 from dlrun.effects.logs import copies as log_copies
 from dlrun.effects.logs import files as log_files
 from dlrun.effects.queue import watch
@@ -66,7 +67,7 @@ def _print(
             continue
         if marked:
             out.write(mark(job, log))
-        out.write(line)
+        out.write(shown(line))
         out.flush()
     click.echo(nl=False)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from typing import TYPE_CHECKING
 
 import click
 
 from dlrun.cli.options import say
+from dlrun.cli.output.escapes import shown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,7 +75,8 @@ def command(job: str, follow: bool, wanted: str | None, merge: bool, first_failu
     elif first_failure:
         for log in files:
             with log.path.open("rb") as stream:
-                shutil.copyfileobj(stream, sys.stdout.buffer)
+                for line in stream:
+                    sys.stdout.buffer.write(shown(line))
     elif merge:
         _merge(found, files)
     else:

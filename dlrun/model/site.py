@@ -300,7 +300,12 @@ class GpuBinding:
         "scheduler: the scheduler isolates them",
         default="all",
     )
-    variable: str | None = key("variable for visible devices; default: by the kind of GPU", default=None)
+    variable: str | None = key(
+        "variable for visible devices; default: by the kind of GPU",
+        default=None,
+        pattern=VARIABLE_NAME,
+        expected="the name of a variable",
+    )
 
 
 @record(frozen=True, slots=True, kw_only=True)

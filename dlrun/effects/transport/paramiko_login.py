@@ -15,6 +15,7 @@ from paramiko.hostkeys import HostKeyEntry, InvalidHostKey
 
 from dlrun.effects.transport import refusals
 from dlrun.effects.transport.protocol import TransportFailed
+from dlrun.errors import Invalid
 
 # Without a handler of its own, Python prints paramiko's warnings ("Oops, unhandled type 3") among what a command prints.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
@@ -88,7 +89,7 @@ def look_up(name: str, configuration: paramiko.SSHConfig) -> Target:
     jumps = said.get("proxyjump", "none")
     proxy = said.get("proxycommand", "none")
     known = said.get("userknownhostsfile", "~/.ssh/known_hosts ~/.ssh/known_hosts2")
-    host, number = said.get("hostname", alias), int(port or said.get("port", "22"))
+    host, number = said.get("hostname", alias), _number(port or said.get("port", "22"), name)
     return Target(
         name=name,
         host=host,
@@ -99,9 +100,19 @@ def look_up(name: str, configuration: paramiko.SSHConfig) -> Target:
         known_as=said.get("hostkeyalias", host if number == 22 else f"[{host}]:{number}"),
         jumps=() if jumps == "none" else tuple(jump.strip() for jump in jumps.split(",")),
         proxy=None if proxy == "none" else proxy,
-        timeout=float(said.get("connecttimeout", "20")),
-        alive=(int(said.get("serveraliveinterval", "0")) or 15, int(said.get("serveralivecountmax", "3"))),
+        timeout=float(_number(said.get("connecttimeout", "20"), name)),
+        alive=(
+            _number(said.get("serveraliveinterval", "0"), name) or 15,
+            _number(said.get("serveralivecountmax", "3"), name),
+        ),
     )
+
+
+def _number(text: str, name: str) -> int:
+    """A number of a host's name or of the configuration."""
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise Invalid(f"`{text}` is not a number, as the way to `{name}` needs", help="see `~/.ssh/config`")
+    return int(text)
 
 
 def _configuration() -> paramiko.SSHConfig:
