@@ -70,7 +70,7 @@ def plan_in(source: Path, *, sets=(), here: Here = NOWHERE, directory: str = "/h
 def plan_of(place: Path, spec: str, site: str = SLURM, **more) -> Plan:
     """The plan of two texts; the spec needs no name, command or site of its own."""
     text = spec if "name:" in spec.partition("\n")[0] else f"name: run\n{spec}"
-    text = text if "\ncommand:" in text else f"{text}\ncommand: [./train]\n"
+    text = text if "\ncommand:" in text or "\nrun:" in text else f"{text}\ncommand: [./train]\n"
     (place / "spec.yaml").write_text(f"{text}\nsite: ./site.yaml\n", "utf-8")
     (place / "site.yaml").write_text(site, "utf-8")
     return plan_in(place, **more)

@@ -29,7 +29,7 @@ def command(script: Path, site: str | None, output: Path | None, as_json: bool) 
     from dlrun.model.origin import Layer
 
     draft = read(read_text(script, Layer.SPEC), script.name)
-    if not draft.get("command"):
+    if not (draft.get("command") or draft.get("run")):
         raise Invalid(
             f"`{script}` has no line that starts a training",
             help="dlrun looks for srun, mpirun, torchrun and their like, or python; write the spec with `command:` by hand",

@@ -17,6 +17,7 @@ from dlrun.config.document import parse
 from dlrun.config.layers import Assignment
 from dlrun.config.nodes import MapNode, Node, ScalarNode
 from dlrun.config.secrets import faulty_secrets, hide, plain_secrets
+from dlrun.config.shell_command import with_command
 from dlrun.config.sites import Profile
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import MAX_PROBLEMS, InvalidFile, Problem
@@ -142,6 +143,8 @@ def decoded(found: Layers, chosen: Chosen, options: Options, unknown: Unknown) -
     root = _over(layers.merge_all([defaults, found.settings, found.spec]), found.assignments, problems)
     sources = {**found.sources, **chosen.sources}
     if found.spec is not None:
+        root, both = with_command(root)
+        _add(problems, [both] if both else [])
         value = decode(root, Spec, options=options)
         _add(problems, [*value.problems, *plain_secrets(root), *faulty_secrets(root)])
         if (fault := unknown(framework_of(root))) is not None:

@@ -93,6 +93,9 @@ class _Schemas:
                 "if": {"not": {"required": ["extends"]}},
                 "then": {"required": required, "properties": whole},
             }
+        elif dataclass is Spec:
+            either = [{"required": ["command"]}, {"required": ["run"]}]
+            schema |= {"required": [name for name in required if name != "command"], "oneOf": either}
         elif required and dataclass not in _PARTIAL:
             schema["required"] = required
         if dataclass is Secret:

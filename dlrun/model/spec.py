@@ -314,6 +314,10 @@ class Metric:
         return cls(pattern=text)
 
 
+SHELL = ("bash", "-euo", "pipefail", "-c")
+"""What reads the shell text of `run`; the text is the next argument."""
+
+
 @record(frozen=True, slots=True, kw_only=True)
 class Spec:
     """A training spec: the command, its resources, environment and data. `dlrun submit` turns it into a job."""
@@ -322,7 +326,15 @@ class Spec:
         "name of the job", pattern=r"[^\x00-\x1f\x7f]{1,128}", expected="one line of at most 128 characters"
     )
     command: tuple[str, ...] = key(
-        "training command as a list of arguments; `{{ }}` inserts values of the plan", lone="never", minimum=1
+        "training command as a list of arguments, which reach the program as they are; `{{ }}` inserts values of the plan; "
+        "one text is taken as `run`",
+        lone="never",
+        minimum=1,
+    )
+    run: str | None = key(
+        "training command as shell text instead of `command`: bash reads it in each rank, with `set -euo pipefail`; `$NAME`, "
+        "pipes, `&&` and `~` work, `{{ }}` inserts values of the plan, quoted",
+        default=None,
     )
     framework: str = key(
         "how ranks find one another: torch, horovod, mpi, …", default="torch", pattern=BACK_END

@@ -37,7 +37,7 @@ def _shell_text(spec: Spec, ledger: Ledger) -> None:
                     "DLR100",
                     f"{what} reaches the program as it stands: no shell reads `command`",
                     f"command.{index}", "command",
-                    help="let a shell read it: `command: [bash, -c, \"exec python train.py …\"]`",
+                    help="write the command as shell text, under `run:` instead of `command:`",
                     warning=True,
                 )  # fmt: skip
     for name, value in spec.environment.variables.items():

@@ -234,11 +234,13 @@ def _launch(chosen: Command, draft: SpecDraft) -> None:
         draft.leave(chosen.line, after, why)
     command = found.command
     if names := sorted(set().union(*map(names_used, command)) if command else ()):
-        command = ("bash", "-c", f"exec {_shell(command, chosen.text)}")
-        draft.comments["command"] = (
-            f"run by bash, which expands {', '.join(f'${name}' for name in names)} on the node"
+        draft.put(
+            "run",
+            _shell(command, chosen.text),
+            f"bash expands {', '.join(f'${name}' for name in names)} on the node",
         )
-    draft.put("command", list(command))
+    else:
+        draft.put("command", list(command))
     draft.put("framework", *_framework(found, draft))
 
 

@@ -51,7 +51,7 @@ def check(spec: Spec, directory: Path, origins: Mapping[str, Origin]) -> list[Pr
 def _script(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> Iterator[Problem]:
     """The script of `python SCRIPT …`: the first argument that is no option."""
     program = Path(spec.command[0]).name.rstrip("0123456789.")
-    if program not in _VALUED or spec.environment.container is not None:
+    if spec.run is not None or program not in _VALUED or spec.environment.container is not None:
         return
     before = ""
     for index, argument in enumerate(spec.command[1:], start=1):

@@ -72,7 +72,8 @@ def _of_command(spec: Spec, base: Path) -> list[str]:
     """Arguments of the command that are files here: the script and what it is told to read."""
     if spec.directory is not None:
         return []
-    names = [os.path.normpath(word) for word in spec.command if word and not word.startswith(("-", "/"))]
+    words = spec.run.split() if spec.run is not None else spec.command
+    names = [os.path.normpath(word) for word in words if word and not word.startswith(("-", "/"))]
     inside = (name for name in names if not name.startswith(".."))
     return [name for name in dict.fromkeys(inside) if (base / name).is_file()]
 

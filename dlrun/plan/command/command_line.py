@@ -8,7 +8,7 @@ from typing import Any
 from dlrun.frameworks.protocol import Shape
 from dlrun.model.plan import DataPlan, Point, RolePlan
 from dlrun.model.record import record
-from dlrun.model.spec import Spec
+from dlrun.model.spec import SHELL, Spec
 from dlrun.model.text import Shell, Text
 from dlrun.plan.command import expressions
 from dlrun.plan.decisions import Ledger
@@ -66,7 +66,8 @@ def _fill(spec: Spec, names: Mapping[str, Any], ledger: Ledger) -> tuple[Text, .
     words = []
     for index, argument in enumerate(spec.command):
         try:
-            words.append(expressions.substitute(argument, names))
+            shell_text = spec.run is not None and index == len(SHELL)
+            words.append(expressions.substitute(argument, names, quoted=shell_text))
         except expressions.ExpressionError as error:
             hint = error.help
             if error.name in ("batch_per_rank", "global_batch"):

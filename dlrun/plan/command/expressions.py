@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 
 from dlrun.model.nearest import nearest
 from dlrun.model.text import Shell, Text
+from dlrun.plan.command.shell_words import quotes_open, word
 
 Value: TypeAlias = int | float | str | bool | Shell | Text | Mapping[str, Any]
 
@@ -62,13 +63,17 @@ class ExpressionError(ValueError):
         self.name = name
 
 
-def substitute(text: str, values: Mapping[str, Value]) -> Text:
-    """The text with each `{{ expression }}` replaced; raises ExpressionError for one that cannot be."""
+def substitute(text: str, values: Mapping[str, Value], *, quoted: bool = False) -> Text:
+    """The text with each `{{ expression }}` replaced; raises ExpressionError for one that cannot be.
+
+    `quoted`: the text is shell text, and each value is one word of it.
+    """
     pieces: list[str | Shell | Text] = []
     end = 0
     for start, stop in _marks(text):
         source = text[start + 2 : stop - 2]
-        pieces += [text[end:start], _show(evaluate(source, values), source)]
+        value = _show(evaluate(source, values), source)
+        pieces += [text[end:start], word(value, quotes_open(text[:start])) if quoted else value]
         end = stop
     rest = text[end:]
     if "{{" in rest:

@@ -13,6 +13,7 @@ from dlrun.config.batch_script import read
 from dlrun.config.batch_script.text import spec_text
 from dlrun.config.decode import decode
 from dlrun.config.document import parse
+from dlrun.config.shell_command import with_command
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.spec import Spec
 
@@ -22,7 +23,9 @@ HERE = Path(__file__).parent / "batch_scripts"
 def spec_of(text):
     """The spec that the printed text decodes to, which must be without problems."""
     document = parse(spec_text(read(text, "job.sh"), "job.sh"), Origin(layer=Layer.SPEC, name="spec.yaml"))
-    decoded = decode(document.root, Spec, options=backends.framework_options)
+    root, both = with_command(document.root)
+    assert both is None
+    decoded = decode(root, Spec, options=backends.framework_options)
     assert [*document.problems, *decoded.problems] == []
     return decoded.value
 
@@ -112,7 +115,7 @@ def test_numbers_that_the_script_computes():
 
 def test_a_variable_that_is_assigned_twice_is_not_put_in():
     spec = spec_of("N=2\nif true; then N=3; fi\nN=4\nsrun python train.py --n $N\n")
-    assert spec.command == ("bash", "-c", "exec python train.py --n $N")
+    assert spec.run == "python train.py --n $N"
     assert "export N=4" in spec.environment.setup, "ranks are other processes"
 
 
