@@ -138,7 +138,9 @@ def _preempt(it: Field, job: str) -> None:
 def _controller_restarts(it: Field, job: str) -> None:
     """The job fails while the controller is away."""
     it.begun(job, 1)
-    it.on("login", "kill -9 $(cat /run/slurmctld.pid)")
+    it.on(
+        "login", "kill $(cat /run/slurmctld.pid); while pgrep -x slurmctld; do sleep 0.1; done"
+    )  # it saves its state
     it.kill(job, it.hosts(job)[1])
     time.sleep(3)
     it.on("login", f"{it.cluster.system}/bin/slurmctld")
