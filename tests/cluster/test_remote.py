@@ -111,6 +111,26 @@ def test_login_host_needs_nothing_but_bash_and_clients(laptop, cluster):
     assert laptop.there("ls python-ran 2>/dev/null || echo none") == "none\n"
 
 
+@TRANSPORTS
+def test_why_fetches_what_tells_the_cause(laptop, transport):
+    """Rank 0 only loses rank 1; nothing of its log was here before, and little of it is fetched."""
+    loses = "until [[ -e failed ]]; do sleep 0.1; done; sleep 1; echo RuntimeError: Connection closed by peer; exit 1"
+    fails = "head -c 3000000 /dev/zero | tr '\\0' '\\n'; echo ModuleNotFoundError: No module named nowhere; touch failed; exit 1"
+    two = {"nodes": 2, "ranks_per_node": 1, "walltime": "5m"}
+    spec = laptop.spec(f"if ((RANK)); then {fails}; fi; {loses}", resources=two)
+    job = laptop.submit(spec, "--transport", transport)
+    assert laptop.ended(job)["state"] == "failed"
+    (why,) = json.loads(laptop.dlrun("why", job, "--json").stdout)["why"]
+    assert (why["cause"], why["first"]["rank"]) == ("missing-module", 1)
+    place = laptop.job(job)["directory"]
+    assert int(laptop.run(f"du -sb {place}/.why").split()[0]) < 600_000
+    assert laptop.run(f"ls {place}/logs") == ""
+    done = laptop.dlrun("logs", job, "--first-failure")
+    assert "rank 1 on n2 failed first" in done.stderr
+    assert "No module named nowhere" in done.stdout
+    assert laptop.run(f"ls {place}/logs") == "rank-1.log\n"
+
+
 def test_dlrun_there_knows_the_job_too(laptop, cluster):
     job = laptop.submit(laptop.spec("true"))
     line = cluster.on("login", [f"{PROGRAMS}/dlrun", "list"], check=True).stdout
