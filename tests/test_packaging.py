@@ -69,7 +69,7 @@ def test_the_wheel_has_the_package_templates_and_profiles_and_nothing_else(wheel
     data = {f"dlrun/data/{name}" for d in ("templates", "site-configs") for name in files(d)}
     assert data <= names
     assert names - data == files("dlrun")
-    assert "dlrun = dlrun.cli.main:main" in entry_points
+    assert "dlrun = dlrun.cli.start:main" in entry_points
 
 
 def test_it_renders_from_elsewhere(installed, tmp_path):

@@ -290,7 +290,7 @@ def test_check_says_that_the_job_would_start(dlrun):
     spec = dlrun.spec(bash("true"))
     ran = dlrun("submit", spec, "--check")
     assert ran.stdout == "at once, on this machine\n"
-    assert "not submitted" in ran.stderr
+    assert "nothing was submitted" in ran.stderr
     asked = json.loads(dlrun("submit", spec, "--check", "--json").stdout)["check"]
     assert asked == {"accepted": True, "start": "at once, on this machine"}
     assert not dlrun.jobs.exists()

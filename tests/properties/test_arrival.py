@@ -16,7 +16,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from tests.making import LOCAL, plan_of, scripts_of
+from tests.making import LOCAL, plan_of, write_job
 
 WITNESS = """\
 import json, os, sys
@@ -91,8 +91,7 @@ def run_job(place: Path, spec: str, site: str = LOCAL, *, path: str | None = Non
     (place / "witness.py").write_text(WITNESS)
     job = place / "job dir"
     job.mkdir(mode=0o700, exist_ok=True)
-    for name, text in scripts_of(plan_of(place, spec, site, directory=str(place)), job).items():
-        (job / name).write_text(text, "utf-8")
+    write_job(plan_of(place, spec, site, directory=str(place)), job)
     inherited = {name: value for name, value in os.environ.items() if name in ("HOME", "TMPDIR")}
     done = subprocess.run(
         ["bash", "job.sh"],
