@@ -13,10 +13,10 @@ from pathlib import Path
 from dlrun.effects.affinity import measure, report_load
 from dlrun.effects.affinity.bind import end_all, environment_of, start_all, start_process
 from dlrun.errors import OperationFailed
-from dlrun.model.binding_report import Report, Way
 from dlrun.model.placement import Placement
 from dlrun.model.topology import Topology
 from dlrun.model.units import many
+from dlrun.plan.affinity.binding_report import Report, Way
 from dlrun.render.affinity.settings import THREADS, Job
 from dlrun.render.affinity.table import headline
 

@@ -12,7 +12,8 @@ from dlrun.model.observed import DataSize
 from dlrun.model.units import Bytes
 
 if TYPE_CHECKING:
-    from dlrun.model.spec import DataSet, Spec
+    from dlrun.model.data import DataSet
+    from dlrun.model.spec import Spec
 
 MOST_FILES = 200_000
 """Entries that are looked at: some seconds on a parallel file system."""

@@ -19,11 +19,12 @@ from dlrun.effects.inputs.profiles import Here, load_site, recognise
 from dlrun.effects.inputs.spec import Inputs
 from dlrun.effects.jobs.prepare import prepare, read
 from dlrun.errors import Invalid
+from dlrun.model.data import DataSet
 from dlrun.model.hostlist import expand
 from dlrun.model.placement import PlacementOptions
 from dlrun.model.plan import Plan
 from dlrun.model.site import NodeLocal
-from dlrun.model.spec import DataSet, Environment, OnFailure, Resources, Spec, Sweep
+from dlrun.model.spec import Environment, OnFailure, Resources, Spec, Sweep
 from dlrun.model.text import Text, expanding
 from dlrun.model.units import Bytes
 

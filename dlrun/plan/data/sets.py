@@ -6,10 +6,11 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from dlrun.model.data import DataSet
 from dlrun.model.observed import DataSize
 from dlrun.model.plan import DataPlan, ResultsPlan
 from dlrun.model.site import NodeLocal, Site
-from dlrun.model.spec import DataSet, Spec
+from dlrun.model.spec import Spec
 from dlrun.model.text import Shell, Text, expanding
 from dlrun.model.units import Bytes, Duration
 from dlrun.plan.data.strategy import choose, sized

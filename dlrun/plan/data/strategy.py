@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from dlrun.model.data import DataSet
 from dlrun.model.observed import DataSize
 from dlrun.model.site import NodeLocal
-from dlrun.model.spec import DataSet
 from dlrun.model.units import Bytes
 
 MANY_FILES = 50_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from dlrun.model.binding_report import Report
+from dlrun.plan.affinity.binding_report import Report
 
 WIDTH, BAR, GAP, LEFT = 720, 22, 34, 170
 FILLS = ("#b9c2cf", "#7d93b2", "#1c6dd0")

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from dlrun.cli.tune_affinity import command
 from dlrun.effects.affinity import measure, report
 from dlrun.effects.inputs.topology import live_topology
-from dlrun.model.binding_report import Report, Way
+from dlrun.plan.affinity.binding_report import Report, Way
 from dlrun.render.affinity import report as shown
 
 

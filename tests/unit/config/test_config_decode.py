@@ -9,9 +9,10 @@ import pytest
 
 from dlrun.config.decode import decode
 from dlrun.config.document import parse
+from dlrun.model.data import DataSet
 from dlrun.model.keys import key
 from dlrun.model.origin import Layer, Origin
-from dlrun.model.spec import After, DataSet, Spec
+from dlrun.model.spec import After, Spec
 from dlrun.model.units import Bytes, Duration
 
 FILE = Origin(layer=Layer.SPEC, name="spec.yaml")

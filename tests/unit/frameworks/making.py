@@ -80,7 +80,7 @@ def run_process(
     """What process `rank` of a role prints when `rank.sh` of a spec is run, here, for it, with `more` variables."""
     plan = plan_of(place, spec, site, directory=str(place))
     write_job(plan, place)
-    for name in ("logs", "failures"):
+    for name in ("logs", "failures", "ended"):
         (place / name).mkdir(exist_ok=True)
     (place / "hosts").write_text("".join(f"{host}\n" for host in hosts))
     per_node = next(r.per_node for r in plan.roles if r.name == role)

@@ -262,7 +262,7 @@ def test_the_early_signal_reaches_the_ranks_below_an_agent(tmp_path):
     spec += "resources: {ranks_per_node: 2, walltime: 1h}\n"
     plan = plan_of(tmp_path, spec, SLURM, directory=str(tmp_path))
     write_job(plan, tmp_path)
-    for name in ("logs", "failures"):
+    for name in ("logs", "failures", "ended"):
         (tmp_path / name).mkdir()
     (tmp_path / "hosts").write_text("n1\n")
     told_by_job = {

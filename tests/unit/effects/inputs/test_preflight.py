@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from dlrun.effects.inputs.preflight import check
+from dlrun.model.data import DataSet
 from dlrun.model.origin import Layer, Origin
-from dlrun.model.spec import Container, DataSet, Environment, Secret, Spec
+from dlrun.model.spec import Container, Environment, Secret, Spec
 
 PLACE = Origin(layer=Layer.SPEC, name="spec.yaml", line=1, column=1)
 

@@ -81,7 +81,7 @@ def watch(run: Path, action: str, expected: str) -> subprocess.CompletedProcess:
 
 @pytest.fixture
 def run(tmp_path):
-    for name in ("logs", "failures"):
+    for name in ("logs", "failures", "ended"):
         (tmp_path / name).mkdir()
     (tmp_path / "hosts").write_text("n1\nn2\n")
     (tmp_path / "logs/rank-0.log").write_text("n1:1:1 [0] NCCL INFO Using network IB\n")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from dlrun.model.data import DataSet
 from dlrun.model.observed import DataSize
 from dlrun.model.site import NodeLocal
-from dlrun.model.spec import DataSet
 from dlrun.model.units import Bytes
 from dlrun.plan.data.strategy import choose, sized
 
