@@ -18,6 +18,6 @@ def spec_text(draft: SpecDraft, file: str, site: str | None = None) -> str:
     if draft.left_out:
         lines += ["", f"# Not taken over from {file}:"]
         for left in draft.left_out:
-            first, *more = left.text.splitlines()
+            first, *more = left.text.splitlines() or ["''"]  # an empty word
             lines.append(f"#   line {left.line}: {first}{' …' if more else ''} -- {left.because}")
     return "\n".join(lines) + "\n"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dlrun import backends
@@ -162,6 +162,7 @@ _WORDS = """srun mpirun -n 4 python train.py $A ${B} ' " \\ | && > # if fi expor
         st.lists(st.sampled_from([*_WORDS.split(), "", "é\x85", "\t"]), max_size=8).map(" ".join), max_size=8
     )
 )
+@example(["#PBS \\ #SBATCH"])
 def test_any_text_is_read(lines):
     text = spec_text(read("\n".join(lines), "x.sh"), "x.sh")
     assert parse(text, Origin(layer=Layer.SPEC, name="x")).problems == ()
