@@ -62,7 +62,9 @@ tar)
   fi
   ;;
 mv)
+  last=${*: -1}
   if [[ $* == *.submission/new* ]]; then when=record; else when=rename; fi
+  if [[ ${last##*/} == .* || $last == */ ]]; then when=part; fi # of a directory that is not complete yet
   if told "before-$when"; then die; fi
   if told "after-$when"; then
     "$real" "$@"

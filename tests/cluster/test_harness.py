@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -32,11 +33,18 @@ from tests.cluster.sshd import SECOND_FACTOR
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
 
+def of_others(mount: str) -> bool:
+    """True for a mount of a cluster that another process of tests has up at the same time."""
+    owner = re.search(r"/srv/dlrun-\w+-(\d+)/", mount)
+    return owner is not None and int(owner[1]) != os.getpid() and Path("/proc", owner[1]).exists()
+
+
 def outside_state() -> dict[str, str]:
     """What a cluster must not change on the machine."""
+    mounts = Path("/proc/self/mounts").read_text().splitlines()
     links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True, check=True).stdout
     return {
-        "mounts": Path("/proc/self/mounts").read_text(),
+        "mounts": "\n".join(mount for mount in mounts if not of_others(mount)),
         "interfaces": "\n".join(line.split(":")[1] for line in links.splitlines()),
         "users": Path("/etc/passwd").read_text(),
         "hosts": Path("/etc/hosts").read_text(),

@@ -386,7 +386,7 @@ def test_second_factor_is_asked_for_once(laptop, host):
     while not process.stdout.readline().startswith("dlrun: job"):
         assert process.poll() is None
     os.killpg(process.pid, signal.SIGINT)
-    assert "the job goes on" in process.communicate(timeout=120)[1]
+    assert "the job is not cancelled" in process.communicate(timeout=120)[1]
     laptop.dlrun("cancel", "latest", env=env)
     laptop.dlrun("status", "latest", env=env)
     laptop.dlrun("fetch", "latest", env=env)
@@ -478,7 +478,7 @@ def test_fetched_links_stay_inside(laptop):
     )
     laptop.ended(job)
     done = laptop.dlrun("fetch", job)
-    assert sorted(line.split()[2] for line in done.stderr.splitlines() if "left out" in line) == [
+    assert sorted(line.split()[1] for line in done.stderr.splitlines() if line.startswith("skipped")) == [
         "files/bad:", "files/worse:",
     ]  # fmt: skip
     assert laptop.run(f"cd {done.stdout.strip()}/files && readlink good; ls").split() == ["a", "a", "good"]
@@ -520,7 +520,7 @@ def test_list_works_while_the_login_host_is_away(laptop, cluster):
     cluster.cut("laptop")
     try:
         listed = laptop.dlrun("list").stdout
-        away = laptop.dlrun("status", job, code=1)
+        away = laptop.dlrun("status", job)
     finally:
         cluster.join("laptop")
     (line,) = [row for row in listed.splitlines() if row.startswith(name)]

@@ -403,7 +403,9 @@ def test_one_call_asks_for_any_number_of_jobs(alice):
     alice.dlrun("submit", str(path), "--dry-run", env=env)
     assert not (count / "calls").exists(), "a dry run asks no scheduler"
     alice.dlrun("submit", str(path), env=env)
-    assert (count / "calls").read_text().split() == ["sbatch"]
+    calls = (count / "calls").read_text().split()
+    assert calls[:2] == ["scontrol", "sbatch"], "which cluster is this; the job"
+    assert set(calls[2:]) <= {"scontrol"}, "the job itself asks for its hosts"
     alice.dlrun("cancel", *held)
 
 

@@ -15,7 +15,7 @@ from typing import Self
 
 from dlrun.effects.transport.protocol import PATIENCE, Hangup, Transport, TransportFailed
 from dlrun.effects.transport.refusals import AGAIN, last_line
-from dlrun.errors import OperationFailed
+from dlrun.errors import DlrunError, OperationFailed
 
 _COMMAND = "exec bash -s"
 """The same in every login shell; bash reads a script from a pipe byte by byte, so the rest is left for it."""
@@ -54,6 +54,7 @@ class Session:
         self._data = b""
         self._begun = False
         self._ended: tuple[int, str] | None = None
+        self._failed: DlrunError | None = None
         try:
             self.write(_program(script, self._mark.decode(), login=login, variables=variables or {}))
         except BaseException:
@@ -105,8 +106,14 @@ class Session:
 
     def finish(self) -> tuple[int, str]:
         """Wait for the script's end: its exit code, and what it said on standard error."""
+        if self._failed is not None:
+            raise self._failed
         if self._ended is None:
-            code, said = self._stream.finish()
+            try:
+                code, said = self._stream.finish()
+            except DlrunError as error:
+                self._failed = error  # the stream is closed: there is no more to learn
+                raise
             text = said.rpartition(self._mark + b"\n")[2].decode(errors="replace")
             self._ended = code, text.strip()
         return self._ended

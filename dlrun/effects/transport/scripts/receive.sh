@@ -18,10 +18,11 @@ part() { # DIRECTORY: is it one that this script began? Nothing else is ever rem
 begin() { # a part under a name of its own, in `made`: no other name is given to one that lacks its mark
   made=$(mktemp -d -- "$base/.${directory##*/}.XXXXXX.new") && mkdir -- "$made/.submission" && echo dlrun >"$made/.submission/part"
 }
-throw_away() { # PART: out of the way at once, for removing takes time
-  begin || return
-  mv -- "$1" "$made/" 2>/dev/null
-  rm -rf -- "$made"
+throw_away() { # PART: out of the way at once, for removing takes time; where the disk is full, as it stands
+  made=
+  if begin; then mv -- "$1" "$made/" 2>/dev/null; else rm -rf -- "$1"; fi
+  [[ -z $made ]] || rm -rf -- "$made"
+  [[ ! -e $1 ]]
 }
 mkdir -p -- "$base" || exit 73
 if [[ $base == "$jobs" ]]; then # parts that nobody came back for
