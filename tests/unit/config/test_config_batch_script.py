@@ -16,6 +16,7 @@ from dlrun.config.document import parse
 from dlrun.config.shell_command import with_command
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.spec import Spec
+from tests.examples import examples
 
 HERE = Path(__file__).parent / "batch_scripts"
 
@@ -156,7 +157,7 @@ _WORDS = """srun mpirun -n 4 python train.py $A ${B} ' " \\ | && > # if fi expor
 ( ) { } module load $(( )) -env torchrun apptainer exec ="""
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(
     st.lists(
         st.lists(st.sampled_from([*_WORDS.split(), "", "é\x85", "\t"]), max_size=8).map(" ".join), max_size=8

@@ -52,7 +52,7 @@ def log_in(monkeypatch, tmp_path):
         here, there = socket.socketpair()
         other = paramiko.Transport(there)
         other.add_server_key(paramiko.RSAKey.generate(2048))
-        threading.Thread(target=other.start_server, kwargs={"server": server}, daemon=True).start()
+        other.start_server(event=threading.Event(), server=server)  # which it does not wait for
         transport = paramiko.Transport(here)
         asked: list[str] = []
         rest = list(answers)

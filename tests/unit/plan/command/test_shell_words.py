@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from dlrun.model.problem import InvalidFile
 from dlrun.model.text import Shell
 from dlrun.plan.command.expressions import substitute
+from tests.examples import examples
 from tests.making import LOCAL, plan_of, scripts_of
 
 
@@ -24,7 +25,7 @@ def said(text, values, **environment):
     return done.stdout.decode("utf-8")
 
 
-@settings(max_examples=60)
+@settings(max_examples=examples(60))
 @given(st.text(st.characters(exclude_characters="\x00", exclude_categories=["Cs"]), max_size=12))
 def test_a_value_is_one_word_in_any_quotation(value):
     text = """printf '%s|' {{ v }} x{{ v }} "<{{ v }}>" '<{{ v }}>' "it's {{ v }}" \\"{{ v }}"""
