@@ -53,7 +53,7 @@ trap 'exit 130' INT
 suite() {
   local name=$1
   shift
-  pytest -q -r aR "$@" >"$reports/$name" 2>&1 &
+  DLRUN_SUITES=$$ pytest -q -r aR "$@" >"$reports/$name" 2>&1 &
   suites+=("$name $!")
 }
 suite cluster -n 4 --dist loadfile tests/cluster

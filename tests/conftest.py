@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import signal
 from pathlib import Path
@@ -21,8 +22,20 @@ settings.register_profile(
 )
 settings.load_profile("dlrun")
 
+PR_SET_PDEATHSIG = 1
+"""Which signal a process gets when its parent dies: linux/prctl.h."""
+
 # A runner in the background ignores SIGINT, and so would everything that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """End with the script that runs several suites side by side (DLRUN_SUITES is its process id), also if it is killed."""
+    runner = int(os.environ.get("DLRUN_SUITES", "0"))
+    if runner and not hasattr(config, "workerinput"):  # workers end with the process that this is
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != runner:
+            pytest.exit("the script that started these tests is gone", 3)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
