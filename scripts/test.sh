@@ -38,7 +38,8 @@ if ((EUID == 0)) && command -v apt-get >/dev/null; then
   python -m tests.cluster install
 fi
 
-# Suites run side by side, for those of clusters mostly wait for a scheduler. Each shows its report when it has ended.
+# Two suites at a time, for those of clusters mostly wait for a scheduler: all four at once keep two cores so busy that
+# trainings miss their deadlines. Each shows its report when it has ended.
 reports=$(mktemp -d)
 suites=()
 # shellcheck disable=SC2329  # a trap calls it
@@ -56,16 +57,21 @@ suite() {
   DLRUN_SUITES=$$ pytest -q -r aR "$@" >"$reports/$name" 2>&1 &
   suites+=("$name $!")
 }
+failed=0
+reported() { # wait for the suites that run, and show what each found
+  local entry name pid
+  for entry in "${suites[@]}"; do
+    read -r name pid <<<"$entry"
+    wait "$pid" || failed=1
+    echo "--- $name, after $SECONDS s"
+    cat -- "$reports/$name"
+  done
+  suites=()
+}
 suite cluster -n 4 --dist loadfile tests/cluster
+suite oracles tests/oracles
+reported
 suite own -n "$workers" "${own[@]}"
 suite frameworks -n 2 tests/frameworks -m 'not slow' # the heavy installations run when named: -m slow
-suite oracles tests/oracles
-
-failed=0
-for entry in "${suites[@]}"; do
-  read -r name pid <<<"$entry"
-  wait "$pid" || failed=1
-  echo "--- $name, after $SECONDS s"
-  cat -- "$reports/$name"
-done
+reported
 exit "$failed"
