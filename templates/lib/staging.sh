@@ -113,6 +113,11 @@ _dlrun_kept() { # wait for what the keeper does then on each node; false if some
 
 _dlrun_unstage() { # results, then this job's use of the data ends; where that fails, the next job here finds out
   if [[ -n $_dlrun_asked ]]; then return 0; fi
+  if [[ -n $_dlrun_keeper ]] && compgen -G "$DLRUN_RUN_DIR/kept/heard-*" >/dev/null; then # Slurm ends the job: its steps hear of it first
+    _dlrun_asked=1
+    _dlrun_leave
+    return 0
+  fi
   if [[ -n $_dlrun_results && -n $_dlrun_in_place ]]; then _dlrun_bring_results; fi
   _dlrun_on_each_node 600 clean
   if [[ -n $_dlrun_keeper ]]; then
@@ -128,7 +133,7 @@ _dlrun_bring_results() { # sets _dlrun_status if they do not arrive
   fi
   dlrun_say "bringing the results to $_dlrun_to"
   "${_dlrun_starts[@]}" bash "$DLRUN_JOB_DIR/stage.sh" out </dev/null &
-  wait "$!" || _dlrun_results_left
+  wait "$!" || { [[ -n $_dlrun_keeper ]] && _dlrun_kept; } || _dlrun_results_left
 }
 
 _dlrun_results_left() { # where they are, and that this is not a good end
