@@ -10,8 +10,10 @@ slow    5,000 files of 33 KB from a source with a slow metadata server (a FUSE f
 warm    the files of `small` once more: nothing is copied
 reads   random reads a second from the staged files, from the same set packed, and from LMDB
 chain   256 MB, as one file and as 20,000 small ones, from one host to N others over links shaped to --link Mbit/s
-        (network namespaces: needs root, `ip` and `tc`), with a node killed half-way, beside N rsync clients
-        and `sbcast` on a Slurm of the tests (tests/cluster)
+        (network namespaces: needs root, `ip` and `tc`), with a node killed half-way, with one at a quarter of the
+        rate, beside N rsync clients and `sbcast` on a Slurm of the tests (tests/cluster)
+start   training that begins with a tenth of its 400 files of 1 MB, from a source of 40 MB a second, beside one that begins
+        when all is staged: the first batch, and the end of the first epoch of 8 seconds' work
 relay   the CPU time that a node in the middle of a chain takes
 model   the cost model of chain and tree for many nodes, fitted to `chain`; a computation, not a measurement
 
@@ -28,7 +30,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from staging_parts import chain, here
+from staging_parts import chain, here, start
 from staging_parts.bench import Bench
 
 PARTS = {
@@ -38,11 +40,12 @@ PARTS = {
     "slow": here.slow,
     "warm": here.warm,
     "reads": here.reads,
+    "start": start.start,
     "chain": chain.chain,
     "relay": chain.relay,
     "model": chain.model,
 }
-KINDS = ("one", "small", "killed", "rsync", "sbcast")
+KINDS = ("one", "small", "killed", "slow", "rsync", "sbcast")
 
 
 def arguments():

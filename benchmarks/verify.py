@@ -18,7 +18,7 @@ from pathlib import Path
 
 from dlrun.cli.verify import table_of
 from dlrun.effects.jobs.prepare import prepare
-from dlrun.effects.verify.compare import compare
+from dlrun.effects.verify.compare import compare_check
 from dlrun.effects.verify.job import reports
 from dlrun.effects.verify.report import gathered
 from dlrun.model.plan import Plan
@@ -92,7 +92,7 @@ def main() -> None:
             begun = time.perf_counter()
             found = reports(place)
             read = time.perf_counter()
-            checked = compare(plan, found, hosts)
+            checked = compare_check(plan, found, hosts)
             judged = time.perf_counter()
             _, rows = table_of(checked)
             lines = len(rows) + len(gathered(checked))

@@ -19,10 +19,17 @@ if TYPE_CHECKING:
     from dlrun.launchers.protocol import Launcher
     from dlrun.schedulers.protocol import Scheduler
 
-SCHEDULERS = {name: f"dlrun.schedulers.{name}" for name in ("slurm", "openpbs", "torque", "local")}
+SCHEDULERS = {
+    "slurm": "dlrun.schedulers.slurm.slurm",
+    "openpbs": "dlrun.schedulers.pbs.openpbs",
+    "torque": "dlrun.schedulers.pbs.torque",
+    "flux": "dlrun.schedulers.flux.flux",
+    "gridengine": "dlrun.schedulers.gridengine.gridengine",
+    "local": "dlrun.schedulers.local",
+}
 LAUNCHERS = {
     name: f"dlrun.launchers.{name}"
-    for name in ("srun", "openmpi", "hydra", "intelmpi", "pals", "ibrun", "ssh", "local")
+    for name in ("srun", "openmpi", "hydra", "intelmpi", "pals", "ibrun", "flux", "qrsh", "ssh", "local")
 }
 FRAMEWORKS = {
     "torch": "dlrun.frameworks.torch.torch",
@@ -89,9 +96,20 @@ def _load(kind: str, name: str, table: Mapping[str, str]) -> Any:
     from importlib.metadata import entry_points  # noqa: PLC0415 - 50 ms, and nearly never needed
 
     for point in entry_points(group=f"dlrun.{kind}s", name=name):
-        return point.load()
+        return _whole(kind, name, point.load())
     near = nearest(name, table)
     known = ", ".join(f"`{n}`" for n in table)
     hint = f"the nearest is `{near}`; " if near else ""
-    message = f"dlrun speaks no {kind} `{name}`"
+    message = f"dlrun does not support the {kind} `{name}`"
     raise Invalid(message, help=f"{hint}it knows {known}")
+
+
+def _whole(kind: str, name: str, found: Any) -> Any:
+    """A back end of others; raises Invalid if it lacks a part of its Protocol, as one for another dlrun may."""
+    protocol = getattr(importlib.import_module(f"dlrun.{kind}s.protocol"), kind.capitalize())
+    wanted = (*protocol.__annotations__, *(part for part in vars(protocol) if part[0] != "_"))
+    missing = ", ".join(f"`{part}`" for part in dict.fromkeys(wanted) if not hasattr(found, part))
+    if missing:
+        message = f"{kind} `{name}` of another package is not for this version of dlrun: it lacks {missing}"
+        raise Invalid(message, help="install a version of that package that is")
+    return found

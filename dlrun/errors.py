@@ -1,6 +1,6 @@
-"""Everything that dlrun tells a user went wrong, each with its exit code.
+"""The errors that dlrun reports to users, each with its exit code.
 
-A message is lower case and has no full stop; `help` says how to mend it or the command to run next.
+A message is lower case and has no full stop; `help` is the way to correct it or the command to run next.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class AuthenticationFailed(DlrunError):
 
 
 class Interrupted(DlrunError):
-    """The user asked to end what ran, by Ctrl-C; `help` says what stays and how it goes on."""
+    """The user asked to end what ran, by Ctrl-C; `help` is what is kept and how to resume."""
 
     exit_code = 130
 

@@ -60,7 +60,7 @@ def site_page() -> str:
     text = "# Keys of a site profile\n\n" + NOTE
     text += (
         "A profile is one YAML mapping in a file `NAME.yaml` on the search path (`dlrun site list --help`). "
-        "`dlrun site check FILE` says what is wrong with it. For editors: `dlrun schema site`, or "
+        "`dlrun site check FILE` lists its problems. For editors: `dlrun schema site`, or "
         "[site.schema.json](site.schema.json).\n"
     )
     return text + "".join(sections(Site, "The profile"))
@@ -147,7 +147,9 @@ def codes_page() -> str:
         "Problems that lie between keys, or between a spec and its site, have a code. "
         "`dlrun explain CODE` prints the same as this page.\n"
     )
-    return text + "".join(f"\n## {code}: {title}\n\n{body}\n" for code, (title, body) in CODES.items())
+    return text + "".join(
+        f"\n## {code}: {title}\n\n{body}\n" for code, (title, body) in sorted(CODES.items())
+    )
 
 
 def environment_page() -> str:
@@ -190,6 +192,7 @@ def published_page() -> str:
 def readme(text: str) -> str:
     """The README with its generated parts made anew: each stands between `<!-- NAME -->` and `<!-- end -->`."""
     scripts = render_example(readme_spec(text))
+    short = render_example(readme_spec(text, "In ten seconds"))
     speaks = (
         ("schedulers", backends.SCHEDULERS),
         ("launchers", backends.LAUNCHERS),
@@ -197,6 +200,7 @@ def readme(text: str) -> str:
     )
     parts = {
         "back ends": "".join(f"- {kind}: {', '.join(f'`{n}`' for n in names)}\n" for kind, names in speaks),
+        "page": f"```bash\n{essence(short['job.sh'])}```\n",
         "job.sh": f"```bash\n{scripts['job.sh']}```\n",
         "rank.sh": f"```bash\n{scripts['rank.sh']}```\n",
         "commands": table(
@@ -217,24 +221,57 @@ def readme(text: str) -> str:
     return text
 
 
-def readme_spec(text: str) -> str:
-    """The spec that the README shows."""
-    found = re.search(r"```yaml\n(.*?)```", text, re.DOTALL)
+_SHOWN = (
+    "#!",
+    "#SBATCH",
+    "module load",
+    "export OMP_",
+    "export NCCL_SOCKET",
+    "dlrun_launch",
+    "  --",
+    "dlrun_wait",
+)
+
+
+def essence(script: str) -> str:
+    """The lines of a job script that say the most, without comments; `…` stands for others."""
+    kept: list[str] = []
+    for line in script.splitlines():
+        if line.startswith(_SHOWN):
+            kept.append(line if line.startswith("#") else line.partition(" # ")[0])
+        elif kept and kept[-1] != "…":
+            kept.append("…")
+    return "\n".join(kept) + "\n"
+
+
+def node_picture() -> str:
+    """A node of the README's first example with its ranks."""
+    spec = readme_spec((ROOT / "README.md").read_text(encoding="utf-8"), "In ten seconds")
+    return in_a_home_of_its_own(spec, ["tune-affinity", "spec.yaml", "--format", "svg"])
+
+
+def readme_spec(text: str, heading: str = "A spec and its job") -> str:
+    """The spec that the README shows under a heading."""
+    found = re.search(rf"^## {heading}\n.*?```yaml\n(.*?)```", text, re.DOTALL | re.MULTILINE)
     if found is None:
         raise SystemExit("the README shows no spec")
     return found[1]
 
 
 def render_example(spec: str) -> dict[str, str]:
-    """The scripts of a spec, rendered by the commands themselves where no settings of a user reach."""
+    """The scripts of a spec, rendered by the commands themselves."""
+    text = in_a_home_of_its_own(spec, ["submit", "spec.yaml", "--dry-run", "--job-dir", EXAMPLE_JOB])
+    job, _, rank = text.partition("\n--- rank.sh ---\n")
+    return {"job.sh": job, "rank.sh": rank}
+
+
+def in_a_home_of_its_own(spec: str, arguments: list[str]) -> str:
+    """What a command prints about `spec.yaml` where no settings of a user reach."""
     with tempfile.TemporaryDirectory() as home, contextlib.chdir(home):
         Path("spec.yaml").write_text(spec, encoding="utf-8")
-        clean = {"HOME": home, "PATH": os.defpath}
-        with mock.patch.dict(os.environ, clean, clear=True):
-            job, _, rank = printed(["submit", "spec.yaml", "--dry-run", "--job-dir", EXAMPLE_JOB]).partition(
-                "\n--- rank.sh ---\n"
-            )
-            return {"job.sh": job, "rank.sh": rank}
+        Path("train.py").touch()
+        with mock.patch.dict(os.environ, {"HOME": home, "PATH": os.defpath}, clear=True):
+            return printed(arguments)
 
 
 def printed(arguments: list[str]) -> str:
@@ -260,6 +297,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     "docs/frameworks/published.md": published_page,
     f"{REFERENCE}/settings.md": lambda: settings_page(NOTE),
     **site_pages(ROOT, NOTE),
+    "docs/images/node.svg": node_picture,
     "README.md": lambda: readme((ROOT / "README.md").read_text(encoding="utf-8")),
 }
 """What makes each generated file, by its path from the repository's root."""

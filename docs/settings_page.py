@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
 from dlrun import backends
 from dlrun.config.nodes import ListNode, MapNode, Node, ScalarNode
-from dlrun.effects.inputs.profiles import Here, load_site
+from dlrun.effects.inputs.profiles import Machine, load_site
 from dlrun.effects.inputs.spec import load_spec, topology_for_spec
 from dlrun.fabrics.rules import say
 from dlrun.fabrics.table import Rule, does, left_out, rules, sources
@@ -90,8 +91,8 @@ def site_pages(root: Path, note: str) -> dict[str, Callable[[], str]]:
 
 def _index(names: list[str], note: str) -> str:
     rows = []
-    for name in names:
-        site = load_site(name, here=_HERE).site
+    sites = {name: load_site(name, here=_HERE).site for name in names}
+    for name, site in sites.items():
         fabric = site.fabric.name if site.fabric else ""
         rows.append(
             (
@@ -110,10 +111,50 @@ def _index(names: list[str], note: str) -> str:
         + "Profiles that come with dlrun, each value with its source. `dlrun site show NAME` prints one.\n\n"
     )
     text += _table(("name", "system", "centre", "scheduler", "fabric", "status", "confidence"), rows)
-    return text + "\nSystems that are known but not shipped: [not-shipped.md](not-shipped.md).\n"
+    text += "\nSystems that are known but not shipped: [not-shipped.md](not-shipped.md).\n"
+    for title, kinds in (
+        ("country", _country),
+        ("scheduler", _scheduler),
+        ("fabric", _fabric),
+        ("GPU", _gpus),
+    ):
+        lists: dict[str, list[str]] = {}
+        for name, site in sites.items():
+            for kind in kinds(site):
+                lists.setdefault(kind, []).append(f"[{name}]({name}.md)")
+        text += f"\n## By {title}\n\n" + _table(
+            (title, "sites"), [(k, ", ".join(lists[k])) for k in sorted(lists)]
+        )
+    return text
 
 
-_HERE = Here(environment={"PATH": ""}, home=Path("/nowhere"), root=Path("/nowhere"), host="docs")
+def _country(site: Site) -> set[str]:
+    """The country at the end of the centre's name; none for systems of no centre."""
+    found = re.search(r", ([A-Z]{2})$", site.centre or "")
+    return {found[1]} if found else set()
+
+
+def _scheduler(site: Site) -> set[str]:
+    return {site.scheduler.type}
+
+
+def _fabric(site: Site) -> set[str]:
+    kinds = [site.fabric, *(part.overrides.get("fabric") for part in site.node_types.values())]
+    return {kind["name"] if isinstance(kind, dict) else kind.name for kind in kinds if kind and _named(kind)}
+
+
+def _named(fabric: object) -> bool:
+    return not isinstance(fabric, dict) or "name" in fabric
+
+
+def _gpus(site: Site) -> set[str]:
+    """The models, without memory sizes and form factors; `none` where nodes are described and have no GPU."""
+    shapes = [kind.topology for kind in site.node_types.values() if kind.topology]
+    models = [" ".join(shape.gpus.name.split()[:1]) for shape in shapes if shape.gpus and shape.gpus.name]
+    return set(models) or ({"none"} if shapes and not any(shape.gpus for shape in shapes) else set())
+
+
+_HERE = Machine(environment={"PATH": ""}, home=Path("/nowhere"), root=Path("/nowhere"), host="docs")
 
 
 def _site_page(name: str, root: Path, note: str) -> str:
@@ -196,7 +237,7 @@ def _example(case: Path) -> str:
         PlanInputs(spec=loaded.spec, site=loaded.site, topology=topology_for_spec(loaded), directory="/scratch/job",
                origins=loaded.origins, sources=loaded.sources)
     )  # fmt: skip
-    prefix = "#SBATCH" if plan.scheduler == "slurm" else "#PBS"
+    prefix = backends.scheduler(plan.scheduler).PREFIX
     lines = [f"{prefix} {one.text}" for one in plan.directives]
     launch = "\n".join(" ".join(map(str, role.launch)) for role in plan.roles)
     text = "\n".join([*lines, "", f"{launch} …"] if lines else [f"{launch} …"])

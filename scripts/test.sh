@@ -30,7 +30,7 @@ fi
 
 # What no registry of Python packages has: Slurm, the MPIs, and what builds against them. Without root or apt,
 # the tests that need them are skipped by name.
-packages=(openmpi-bin libopenmpi-dev mpich g++ cmake util-linux numactl openssh-client)
+packages=(openmpi-bin libopenmpi-dev mpich g++ cmake util-linux numactl openssh-client bubblewrap)
 if ((EUID == 0)) && command -v apt-get >/dev/null; then
   if ! dpkg -s "${packages[@]}" >/dev/null 2>&1; then
     apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends "${packages[@]}"

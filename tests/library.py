@@ -15,6 +15,10 @@ BASH = os.environ.get("DLRUN_TEST_BASH", "bash")
 """The bash that runs the library; an old one can be named, to see whether it does."""
 
 
+OF_PAGES = ("--exclude=SC1091,SC2016,SC2054,SC2089,SC2090",)
+"""How shellcheck looks at pages: lib/ is checked by itself, and literal dollars, commas and quotes are meant."""
+
+
 def call(
     place: Path, lines: str, *, check: bool = True, timeout: float = 120, shell: str = BASH, **programs: str
 ) -> subprocess.CompletedProcess[str]:

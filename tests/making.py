@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from dlrun import backends
-from dlrun.effects.inputs.profiles import Here
+from dlrun.effects.inputs.profiles import Machine
 from dlrun.effects.inputs.spec import load_spec, topology_for_spec
 from dlrun.effects.jobs.files import library_files
 from dlrun.model.plan import Dependency, Plan
@@ -35,7 +35,7 @@ launcher: {name: local}
 rendezvous: {address: loopback}
 """
 
-NOWHERE = Here(environment={"PATH": ""}, home=Path("/nowhere/home"), root=Path("/nowhere"), host="laptop")
+NOWHERE = Machine(environment={"PATH": ""}, home=Path("/nowhere/home"), root=Path("/nowhere"), host="laptop")
 """A machine with no scheduler, no settings, and no profiles but the shipped ones."""
 
 
@@ -50,7 +50,7 @@ def inside(directory: Path):
         os.chdir(before)
 
 
-def plan_in(source: Path, *, sets=(), here: Here = NOWHERE, directory: str = "/home/ada/project") -> Plan:
+def plan_in(source: Path, *, sets=(), here: Machine = NOWHERE, directory: str = "/home/ada/project") -> Plan:
     """The plan of `spec.yaml` in a directory, to run in another; it names its own site."""
     with inside(source):
         loaded = load_spec(Path("spec.yaml"), sets=sets, options=backends.framework_options, here=here)

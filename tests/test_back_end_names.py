@@ -1,4 +1,4 @@
-"""No code compares the name of a scheduler, launcher or framework with a literal: back ends say what differs."""
+"""No code compares the name of a scheduler, launcher or framework, or looks something up by it: back ends say what differs."""
 
 from __future__ import annotations
 
@@ -17,6 +17,16 @@ OWN_OPTIONS = {"backend", "controller"}
 """Options of Keras and Horovod whose values are names of other frameworks: their own modules compare those."""
 FOREIGN = "dlrun/config/batch_script/"
 """Reads scripts of other tools, word by word."""
+OF_OTHERS = {
+    "dlrun/effects/site/imports/reframe.py": "ReFrame's names of schedulers and launchers",
+    "dlrun/effects/site/imports/nextflow.py": "Nextflow's names of schedulers",
+    "dlrun/effects/site/detect.py": "the key `mpi` of a profile's launcher",
+    "dlrun/effects/transport/__init__.py": "the transport `local`",
+    "dlrun/node/checks/library_check.py": "Python modules to try",
+    "dlrun/plan/runtime_checks.py": "communication libraries",
+}
+"""Tables with such names that are not those of back ends."""
+OWN = ("dlrun/schedulers/", "dlrun/launchers/", "dlrun/frameworks/", "dlrun/backends.py", FOREIGN)
 
 
 def compared(text: str) -> Iterator[int]:
@@ -29,6 +39,15 @@ def compared(text: str) -> Iterator[int]:
                 yield node.lineno
         elif isinstance(node, ast.MatchValue) and NAMES & literals(node.value):
             yield node.value.lineno
+
+
+def keyed(text: str) -> Iterator[int]:
+    """The lines of Python in which a table has the name of a back end for a key."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.Dict) and any(
+            NAMES & literals(name) for name in node.keys if name is not None
+        ):
+            yield node.lineno
 
 
 def literals(node: ast.expr) -> set[str]:
@@ -53,6 +72,15 @@ def test_python_compares_no_names():
     assert found == []
 
 
+def test_no_table_elsewhere_knows_back_ends_by_name():
+    found = {
+        module.name
+        for module in house.modules()
+        if not module.name.startswith(OWN) and any(True for _ in keyed(module.text))
+    }
+    assert found == set(OF_OTHERS)
+
+
 def test_templates_compare_no_names():
     found = [
         f"{path.relative_to(house.ROOT)}:{number}"
@@ -75,6 +103,11 @@ def test_templates_compare_no_names():
 )
 def test_a_comparison_is_found(text):
     assert list(compared(text))
+
+
+def test_a_table_is_found():
+    assert list(keyed('FINDERS = {"slurm": "find_slurm", "others": "find_none"}'))
+    assert not list(keyed('FINDERS = {"find": "slurm"}'))
 
 
 @pytest.mark.parametrize(

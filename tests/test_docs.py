@@ -66,7 +66,7 @@ def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("path", generate.GENERATED)
 def test_generated_parts_are_current(path):
-    assert PAGES[path] == generate.GENERATED[path](), "run `python -m docs.generate`"
+    assert (ROOT / path).read_text("utf-8") == generate.GENERATED[path](), "run `python -m docs.generate`"
 
 
 def test_the_readme_begins_with_the_two_commands():
@@ -208,3 +208,16 @@ def test_shown_answers_are_the_real_ones(own_home, capsys, monkeypatch):
     for line, _, answer in shown:
         assert cli.run(shlex.split(line)[1:]) == 0
         assert capsys.readouterr().out == answer
+
+
+@pytest.mark.parametrize(
+    "case", sorted((ROOT / "tests/golden/sites").glob("*/job-lines.sh")), ids=lambda path: path.parent.name
+)
+def test_a_site_page_shows_the_directives_of_its_job(case):
+    page = (ROOT / "docs" / "sites" / f"{case.parent.name}.md").read_text(encoding="utf-8")
+    found = [
+        line
+        for line in case.read_text(encoding="utf-8").splitlines()
+        if re.match(r"#( flux:|\$|SBATCH|PBS)", line)
+    ]
+    assert [line for line in found if line.split(" #")[0].rstrip() not in page] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import zipfile
@@ -99,3 +100,86 @@ def test_a_job_runs_from_it(installed, tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(installed)}
     said = run(installed / "bin" / "dlrun", "submit", "spec.yaml", "--wait", cwd=tmp_path, env=environment)
     assert "hello" in said.splitlines()
+
+
+@pytest.fixture(scope="module")
+def one_file(tmp_path_factory) -> Path:
+    made = tmp_path_factory.mktemp("pyz") / "dlrun.pyz"
+    run(sys.executable, ROOT / "scripts" / "pyz.py", "--output", made)
+    return made
+
+
+def alone(one_file: Path, *words: str, place: Path, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run the file with an interpreter that has no other package."""
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(place),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        **variables,
+    }
+    command = [sys.executable, "-I", "-S", str(one_file), *words]
+    return subprocess.run(command, env=environment, cwd=place, capture_output=True, text=True, check=False)
+
+
+def test_one_file_does_what_the_package_does(one_file, tmp_path):
+    """The same help, profiles, schema and jobs, from an interpreter that has neither dlrun nor what it imports."""
+    assert one_file.stat().st_size <= 3_000_000
+    (tmp_path / "spec.yaml").write_text(
+        "name: run\nframework: torch\ncommand: [./train]\nresources: {nodes: 2, walltime: 1h, account: abc}\n"
+        "data: {set: {source: /data/set, strategy: copy}}\n"
+    )
+    variables = {"HOME": str(tmp_path), "DLRUN_JOBS": str(tmp_path / "jobs")}
+    lines = [
+        ("--help",), ("schema", "site"), ("site", "list"), ("site", "check", "leonardo-booster"),
+        ("explain", "NCCL_IB_HCA"), ("render", "spec.yaml", "--site", "frontier", "--output", "job"),
+    ]  # fmt: skip
+    for words in lines:
+        packed = alone(one_file, *words, place=tmp_path, **variables)
+        assert packed.returncode == 0, packed.stderr
+        made = {p.relative_to(tmp_path): p.read_bytes() for p in (tmp_path / "job").rglob("*") if p.is_file()}
+        subprocess.run(["rm", "-rf", tmp_path / "job"], check=True)
+        usual = subprocess.run(
+            [sys.executable, "-c", "from dlrun.cli.start import main; main()", *words],
+            env={**os.environ, **variables}, cwd=tmp_path, capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        place = "dlrun/data/site-configs"
+        assert packed.stdout.replace(f"{one_file}/{place}", str(ROOT / "site-configs")) == usual.stdout
+        for name, content in made.items():
+            if name.suffix != ".pyz":  # it has the byte code of its maker
+                packed_place, usual_place = (
+                    f"{one_file}/{place}".encode(),
+                    str(ROOT / "site-configs").encode(),
+                )
+                assert content.replace(packed_place, usual_place) == (tmp_path / name).read_bytes(), name
+        subprocess.run(["rm", "-rf", tmp_path / "job"], check=True)
+
+
+def test_one_file_runs_a_job_on_this_machine(one_file, tmp_path):
+    (tmp_path / "spec.yaml").write_text(
+        "name: run\ncommand: [bash, -c, 'echo rank $RANK']\nframework: torch\n"
+    )
+    done = alone(one_file, "submit", "spec.yaml", "--site", "workstation", "--wait", place=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "rank 0" in done.stdout
+
+
+def test_one_file_names_the_package_that_it_does_not_carry(one_file, tmp_path):
+    done = alone(
+        one_file, "tune-affinity", "--verify", "--ranks-per-node", "1", "--format", "table", place=tmp_path
+    )
+    assert done.returncode == 2
+    assert "needs the Python package `psutil`" in done.stderr
+
+
+@pytest.mark.skipif(shutil.which("strace") is None, reason="strace, which counts calls, is not installed")
+def test_a_dry_run_of_one_file_asks_little_of_the_file_system(one_file, tmp_path):
+    """Each of these calls may take a millisecond on a busy shared file system; more than 600 were asked for by the wheel."""
+    (tmp_path / "spec.yaml").write_text(
+        "name: run\ncommand: [./train]\nresources: {nodes: 2, walltime: 1h}\n"
+    )
+    words = ["submit", "spec.yaml", "--site", "generic-slurm", "--dry-run"]
+    assert alone(one_file, *words, place=tmp_path).returncode == 0  # templates are compiled now
+    calls = tmp_path / "calls"
+    command = ["strace", "-f", "-e", "trace=%file", "-o", str(calls), sys.executable, str(one_file), *words]
+    run(*command, env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)}, cwd=tmp_path)
+    assert len(calls.read_text().splitlines()) <= 600

@@ -1,9 +1,11 @@
-"""The worst of the private words that dlrun once spoke do not come back into what users read."""
+"""Words that are not the field's do not return: in messages, help, docstrings, comments, scripts and pages."""
 
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,11 +13,14 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 WORDS = re.compile(
-    r"\b(mend(s|ed)?|heed(s|ed)?|told|lanes?|crews?|parcels?|homeless|tilde|nobody)\b"
+    r"\b(mend(s|ed)?|heed(s|ed)?|told|tells|hear|hears|heard|lanes?|crews?|parcels?|homeless|tilde|nobody|whoever|brought)\b"
+    r"|\b(speaks no|own word|was asked for|goes well|what becomes of|it says|says (that|so|why|how|where|which|what|who))\b"
+    r"|\bput right\b|\bhas it not\b|\bin the way of\b"
+    r"|\b(bring|brings)\b(?! up\b)"
     r"|(?<!there )\b(is|are) no (?!longer\b|more\b|need\b)",
     re.IGNORECASE,
 )
-"""Better: correct, use, set or reported, worker, buffer, unbound; `is not a` for `is no`."""
+"""Better: correct, use, set, report or log, worker, buffer, unbound, copy, unknown; `is not a` for `is no`."""
 
 PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").glob("**/*.md")))]
 PAGES.remove("docs/reference/words.md")  # the glossary also lists words that are not used
@@ -40,6 +45,20 @@ def texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield node.lineno, node.value
 
 
+def prose(source: str) -> Iterator[tuple[int, str]]:
+    """The docstrings and comments of a module, by line."""
+    for node in ast.walk(ast.parse(source)):
+        if (
+            isinstance(node, ast.Expr)
+            and isinstance(node.value, ast.Constant)
+            and isinstance(node.value.value, str)
+        ):
+            yield from enumerate(node.value.value.splitlines(), node.lineno)
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+
+
 def test_messages_and_help():
     found = [
         f"{path.relative_to(ROOT)}:{line}: {text}"
@@ -49,6 +68,35 @@ def test_messages_and_help():
         if WORDS.search(text)
     ]
     assert found == []
+
+
+def test_docstrings_and_comments():
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {text}"
+        for path in sorted((ROOT / "dlrun").rglob("*.py"))
+        if path.name not in EXEMPT
+        for line, text in prose(path.read_text("utf-8"))
+        if WORDS.search(text)
+    ]
+    assert found == []
+
+
+SCRIPTS = [
+    *(ROOT / "templates").rglob("*.sh"),
+    *(ROOT / "templates").rglob("*.j2"),
+    *(ROOT / "scripts").glob("*.sh"),
+]
+DATA = [
+    *(ROOT / "site-configs").glob("*.yaml"),
+    *(ROOT / "examples").rglob("*.yaml"),
+    *(ROOT / "examples").rglob("*.py"),
+]
+
+
+@pytest.mark.parametrize("path", [*SCRIPTS, *DATA], ids=lambda path: str(path.relative_to(ROOT)))
+def test_comments_of_scripts_and_data(path):
+    comments = [line.partition("#")[2] for line in path.read_text("utf-8").splitlines()]
+    assert [text for text in comments if WORDS.search(text)] == []
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -16,9 +16,12 @@ TCP = 1.045  # of TCP's and IP's own bytes for each byte
 
 
 class Cast:
-    """One broadcast by dlrun; the head is the host that sees the source. `victim` is killed half-way."""
+    """One broadcast by dlrun; the head is the host that sees the source.
 
-    def __init__(self, bench, hosts, source, wire=0.0, victim=None):
+    `victim` is killed half-way; `slow` is left out of the time taken.
+    """
+
+    def __init__(self, bench, hosts, source, wire=0.0, victim=None, slow=None):
         bench.disk.renew()
         (bench.root / "hosts").write_text("".join(f"{a}\n" for a in hosts.addresses))
         secret = bench.root / "secret"
@@ -47,7 +50,10 @@ class Cast:
                 self.cpu = usage.ru_utime + usage.ru_stime
         self.bytes = done[0]["bytes"]
         # The copying itself, without the start of a program on every host of one small machine.
-        self.taken = max(one[3] for one in done[0]["reports"] if one[0] != victim)
+        times = {one[0]: one[3] for one in done[0]["reports"]}
+        self.taken = max(taken for node, taken in times.items() if node not in (victim, slow))
+        self.slow = times.get(slow, 0.0)
+        self.named = (done[0].get("slow") or {}).get("host")
         self.read = sum(one["read"] for one in done.values()) / self.bytes
 
 
@@ -85,10 +91,23 @@ def chain(bench):
                 )
             if installed("rsync") and "rsync" in given.kinds:
                 row("rsync, each node by itself", count, pulls(bench, hosts, one), wire, f"{count} times")
+        if count > 2 and "slow" in given.kinds:
+            for slow in sorted({1, count // 2, count}):
+                slow_node(bench, count, slow, one, wire)
         if "sbcast" in given.kinds:
             taken = sbcast.seconds(one / "large", count, given.link)
             if taken is not None:
                 row("sbcast of Slurm", count, taken, wire, "1 times")
+
+
+def slow_node(bench, count, slow, source, wire):
+    """One node has a quarter of the rate: when the others have everything, and when it has."""
+    with Hosts(count, bench.given.link, {slow: bench.given.link // 4}) as hosts:
+        cast = Cast(bench, hosts, source, slow=slow)
+        named = "is reported" if cast.named == hosts.addresses[slow] else f"reported: {cast.named}"
+    label = f"dlrun, one file, node {slow} at a quarter of the rate ({named})"
+    row(f"{label}: the others", count, cast.taken, wire, f"{cast.read:.3f} times")
+    row(f"{label}: itself", count, cast.slow, wire, "")
 
 
 def row(label, count, taken, wire, read):

@@ -212,6 +212,6 @@ def _lmdb(local, count):
 
 def hash_of(bench):
     """What hashes the bytes here, for the head of the tables."""
-    words = [sys.executable, "-c", "import sys; sys.path.insert(0, sys.argv[1]); from dlrun_node import hashing; \
+    words = [sys.executable, "-c", "import sys; sys.path.insert(0, sys.argv[1]); from dlrun_node.blocks import hashing; \
 print(hashing.hasher('auto').name)", bench.program]  # fmt: skip
     return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()

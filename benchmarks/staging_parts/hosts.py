@@ -13,14 +13,14 @@ def usable():
 
 
 class Hosts:
-    """The hosts, in a `with` statement; `mbit` 0 leaves the links as fast as they are."""
+    """The hosts, in a `with` statement; `mbit` 0 leaves the links as fast as they are, `slow` has other rates of hosts."""
 
-    def __init__(self, count, mbit):
+    def __init__(self, count, mbit, slow=None):
         prefix = f"dlb{os.getpid()}"
         self.names = [f"{prefix}-{k}" for k in range(count + 1)]
         self.switch = f"{prefix}-sw"
         self.addresses = [f"10.78.0.{k + 1}" for k in range(count + 1)]
-        self.mbit = mbit
+        self.mbit, self.slow = mbit, slow or {}
 
     def __enter__(self):
         ip("netns", "add", self.switch)
@@ -36,11 +36,11 @@ class Hosts:
             inside(self.switch, "ip", "link", "set", port, "master", "br0", "up")
             for where, device in ((name, "e0"), (self.switch, port)):
                 if self.mbit:
-                    self._shape(where, device)
+                    self._shape(where, device, self.slow.get(k, self.mbit))
         return self
 
-    def _shape(self, where, device):
-        rate = ["rate", f"{self.mbit}mbit", "burst", "256k", "cburst", "256k"]
+    def _shape(self, where, device, mbit):
+        rate = ["rate", f"{mbit}mbit", "burst", "256k", "cburst", "256k"]
         inside(where, "tc", "qdisc", "add", "dev", device, "root", "handle", "1:", "htb", "default", "1")
         words = [
             "class",

@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 from pathlib import Path
@@ -14,30 +14,34 @@ from typing import Any
 
 import click
 
-from dlrun import backends
 from dlrun.cli.options import say
+from dlrun.cli.output.column import Rows
 from dlrun.effects.affinity.bind import library
 from dlrun.effects.affinity.inputs import Start, as_a_rank, on_this_machine, start
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.cpuset import format_list
 from dlrun.model.local_rank import local_rank
-from dlrun.model.placement import Placement, PlacementOptions, PlacementRequest
+from dlrun.model.placement import Placement, PlacementOptions, PlacementRequest, Preset
 from dlrun.plan.affinity import place
-from dlrun.plan.affinity.presets import PRESETS, Preset, default_comm_cores, preset
+from dlrun.plan.affinity.presets import default_comm_cores, known_preset, preset
 from dlrun.plan.binding import PLANNED, request_of
-from dlrun.render.affinity.settings import Job, at_run_time, kept, settings
+from dlrun.render.affinity.settings import BindingContext, at_run_time, kept, settings
 
 KEYS = (*PLANNED, "loader_cores")
 """Options that are keys of a spec's `placement:` under the same name."""
 
 
+_DROPPED = {"spare": 3, "loader": 2, "comm": 1}
+"""Columns that a narrow terminal leaves out, the highest number first."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Task:
+class PlacementQuestion:
     """The question in full: the node, the request, the job, and the options as given."""
 
     start: Start
     request: PlacementRequest
-    job: Job
+    job: BindingContext
     options: Mapping[str, Any]
 
     def placement(self) -> Placement:
@@ -45,7 +49,7 @@ class Task:
         return place(self.start.topology, self.request)
 
 
-def prepare(options: Mapping[str, Any]) -> Task:
+def prepare(options: Mapping[str, Any]) -> PlacementQuestion:
     """Join options, spec and topology into one request; an option beats the spec.
 
     Raises Invalid for options that contradict one another or the place where this runs.
@@ -55,7 +59,7 @@ def prepare(options: Mapping[str, Any]) -> Task:
         ["exec"] if options["execute"] else []
     )
     if len(here) > 1:
-        raise Invalid(f"--{here[0]} and --{here[1]} are different things to do", help="give one of them")
+        raise Invalid(f"--{here[0]} and --{here[1]} cannot be combined", help="give one of them")
     if here and not found.live:
         found = on_this_machine(found, f"--{here[0]}", described=options["topology"] is not None)
     if here and options["topology"] is None and local_rank(os.environ) is not None:
@@ -63,7 +67,10 @@ def prepare(options: Mapping[str, Any]) -> Task:
     if options["command"] and not here:
         raise Invalid("a command after `--` is for --exec, --verify or --measure", help="add one of them")
     if options["report"] and (not options["measure"] or options["command"] or options["write"]):
-        raise Invalid("`--report` goes with `--measure` alone", help="leave the command and `--write` out")
+        raise Invalid(
+            "`--report` needs `--measure`, without a command and without `--write`",
+            help="remove the command and `--write`, and add `--measure`",
+        )
     if options["execute"] and not options["command"]:
         raise Invalid("--exec needs a command", help="as in `dlrun tune-affinity --exec python train.py`")
     if options["output"] is not None and options["output"].suffix.lower() == ".png":
@@ -73,7 +80,7 @@ def prepare(options: Mapping[str, Any]) -> Task:
         )
     chosen = _chosen(options, found.framework)
     _check_write(options)
-    return Task(
+    return PlacementQuestion(
         start=found,
         request=_request(options, found, chosen),
         job=_job(options, found, chosen),
@@ -81,10 +88,10 @@ def prepare(options: Mapping[str, Any]) -> Task:
     )
 
 
-def _job(options: Mapping[str, Any], found: Start, chosen: Preset) -> Job:
+def _job(options: Mapping[str, Any], found: Start, chosen: Preset) -> BindingContext:
     """What variables depend on; whose GPUs a rank sees is the site's policy, without a site its own alone."""
     site = found.gpu_binding
-    return Job(
+    return BindingContext(
         preset=chosen,
         given=_given(found),
         gpu_binding=options["gpu_binding"] or (site.policy if site else "visible"),
@@ -117,17 +124,15 @@ def _request(options: Mapping[str, Any], found: Start, chosen: Preset) -> Placem
 
 
 def _chosen(options: Mapping[str, Any], framework: str | None) -> Preset:
-    """The preset of `--framework`, else of the spec's `framework` (one that came as a plug-in has none).
+    """The preset of `--framework`, else of the spec's `framework`.
 
     `--openmp` beats it. GNU's threads are bound one by one only if asked for: the main thread's mask of one core
     would be inherited by every data-loading process that it forks; `rank.sh` of a job binds no thread either.
     """
     if options["framework"]:
         chosen = preset(options["framework"])
-    elif framework in PRESETS or framework in backends.FRAMEWORKS:
-        chosen = preset(str(framework))
     else:
-        chosen = Preset()
+        chosen = (known_preset(framework) if framework else None) or Preset()
     if options["openmp"]:
         return replace(chosen, openmp=options["openmp"], thread_pools=False)
     if chosen.openmp == "gomp" and options["form"] != "env":
@@ -148,7 +153,7 @@ def _check_write(options: Mapping[str, Any]) -> None:
         )
     if path.exists() and re.search(r"^(extends|scheduler)\s*:", _text(path), re.MULTILINE):
         raise Invalid(
-            f"`{path}` is a site profile already",
+            f"`{path}` is already a site profile",
             help="name a new file for the override, or a spec to change",
         )
 
@@ -170,8 +175,8 @@ def _given(found: Start) -> dict[str, str]:
     return given
 
 
-def show(task: Task) -> str:
-    """The placement in the format that was asked for; what people should know goes to stderr."""
+def show(task: PlacementQuestion) -> str:
+    """The placement in the requested format; warnings and notes go to stderr."""
     placement, topology, form = task.placement(), task.start.topology, task.options["form"]
     if task.options["output"] is not None and task.options["output"].suffix == ".svg":
         form = "svg"
@@ -186,9 +191,9 @@ def show(task: Task) -> str:
         from dlrun.render.affinity.drawing.svg import svg
 
         return svg(placement, topology)
-    from dlrun.render.affinity.formats.registry import find
+    from dlrun.render.affinity.formats.registry import format_named
 
-    chosen = find(form)
+    chosen = format_named(form)
     text = chosen.emit(
         placement, topology, replace(task.job, library=library()) if form == "wrapper" else task.job
     )
@@ -197,7 +202,7 @@ def show(task: Task) -> str:
     return text
 
 
-def tell(placement: Placement, job: Job | None) -> None:
+def tell(placement: Placement, job: BindingContext | None) -> None:
     """Warnings, and what was left as the user set it."""
     for warning in placement.warnings:
         say(f"warning: {warning}")
@@ -205,17 +210,28 @@ def tell(placement: Placement, job: Job | None) -> None:
         say(f"note: {line}")
 
 
-def _table(task: Task, placement: Placement) -> str:
+def _table(task: PlacementQuestion, placement: Placement) -> str:
     from dlrun.cli.output.colour import wanted
     from dlrun.render.affinity.drawing.blocks import blocks
-    from dlrun.render.affinity.table import table
+    from dlrun.render.affinity.table import headline, rows
 
     to_file = task.options["output"] is not None
     colour = not to_file and wanted(task.options["color"], sys.stdout, os.environ)
-    return f"{table(placement)}\n{blocks(placement, task.start.topology, colour=colour)}"
+    cells = _cells(*rows(placement), to_file=to_file)
+    return f"{headline(placement)}\n\n{cells}\n\n{blocks(placement, task.start.topology, colour=colour)}"
 
 
-def explanation(task: Task, placement: Placement) -> str:
+def _cells(titles: Sequence[str], rows: Rows, *, to_file: bool) -> str:
+    """A table: plain in a file, drawn on a terminal with the columns that fit its width."""
+    from dlrun.cli.output import table
+    from dlrun.cli.output.column import Column
+
+    if to_file:
+        return table.table(titles, rows)
+    return table.text([Column(title=title, drop=_DROPPED.get(title, 0)) for title in titles], rows)
+
+
+def explanation(task: PlacementQuestion, placement: Placement) -> str:
     """The rules that applied, then every variable with its reason."""
     lines = [f"topology  {task.start.where} ({task.start.topology.source})"]
     if task.job.preset.because:
@@ -236,7 +252,7 @@ def explanation(task: Task, placement: Placement) -> str:
     return "\n".join(lines) + "\n"
 
 
-def capture(task: Task) -> str:
+def capture(task: PlacementQuestion) -> str:
     """The topology as JSON, for any job on such nodes: what this process may use is left out."""
     data = replace(task.start.topology, allowed=None).to_json()
     cores = ",\n  ".join(json.dumps(core) for core in data.pop("cores"))
@@ -252,7 +268,7 @@ def save(text: str, path: Path) -> None:
         raise OperationFailed(f"cannot write `{path}`: {error.strerror}") from None
 
 
-def execute(task: Task) -> int:
+def execute(task: PlacementQuestion) -> int:
     """Become one rank if a launcher started this as one, else run all ranks of the node; the exit code."""
     from dlrun.effects.affinity import bind as affinity_bind
 
@@ -266,10 +282,12 @@ def execute(task: Task) -> int:
     return affinity_bind.run_all(placement, task.job, task.options["command"])
 
 
-def verify(task: Task) -> int:
+def verify(task: PlacementQuestion) -> int:
     """Print what was seen of each rank; 1 if any differs from the placement."""
     from dlrun.effects.affinity import bind as affinity_bind
     from dlrun.effects.affinity import verify as seen
+    from dlrun.plan.affinity.observed import UNKNOWN
+    from dlrun.plan.affinity.observed import memory as memory_text
 
     placement = task.placement()
     number = local_rank(os.environ)
@@ -283,28 +301,33 @@ def verify(task: Task) -> int:
     for verdict in verdicts:
         got = verdict.observed
         cpus = format_list(pu for mask in got.threads for pu in mask)
-        memory = "" if got.policy == "unknown" else f", memory {seen.describe(got.policy, got.nodes)}"
+        memory = "" if got.policy == UNKNOWN else f", memory {memory_text(got.policy, got.nodes)}"
         count = f"{len(got.threads)} thread{'s' * (len(got.threads) != 1)}"
         state = "; ".join(verdict.differences) or "as planned"
         click.echo(f"rank {got.rank}: {count} on CPUs {cpus or '-'}{memory}: {state}")
     wrong = sum(bool(verdict.differences) for verdict in verdicts)
     if wrong:
-        say(f"error: {wrong} of {len(verdicts)} ranks are not where they should be")
+        say(f"error: {wrong} of {len(verdicts)} ranks differ from the plan")
     return 1 if wrong else 0
 
 
-def report(task: Task) -> str:
+def report(task: PlacementQuestion) -> str:
     """Bandwidth, matrix product and all-reduce by each way to bind, as a table, or as SVG into a file of that name."""
     from dlrun.effects.affinity import report as measured
     from dlrun.render.affinity import report as shown
 
     found = measured.report(task.start.topology, task.placement(), task.job, tell=say)
     output: Path | None = task.options["output"]
-    return shown.svg(found) if output is not None and output.suffix == ".svg" else shown.text(found)
+    if output is not None and output.suffix == ".svg":
+        return shown.svg(found)
+    cells = _cells(*shown.rows(found), to_file=output is not None)
+    return "\n".join([shown.headline(found), "", cells, "", *shown.conclusions(found)]) + "\n"
 
 
-def measure(task: Task) -> None:
+def measure(task: PlacementQuestion) -> None:
     """Measure, print the scores, and write the winner down if asked to."""
+    from dlrun.cli.output.column import Column
+    from dlrun.cli.output.table import show as show_table
     from dlrun.effects.affinity import measure as affinity_measure
     from dlrun.plan.affinity.candidates import candidates
     from dlrun.render.affinity.table import headline
@@ -314,30 +337,41 @@ def measure(task: Task) -> None:
     found = candidates(task.start.topology, task.request, vary_ranks=vary)
     result = affinity_measure.measure(task.start.topology, found, task.job, trained, tell=say)
     click.echo(headline(task.placement()))
-    width = max(len(score.candidate.label) for score in result.scores)
-    for score in result.scores:
-        mark = "*" if score is result.keep else " "
-        ratio = score.best / result.scores[0].best
-        click.echo(
-            f"{mark} {score.candidate.label:<{width}}  {score.best:10.4g} a second  {ratio:5.2f} x  "
-            f"spread {100 * score.spread / score.best:.0f} %"
-        )
+    titles = (("  placement", False), ("per second", True), ("ratio", True), ("spread", True))
+    show_table(
+        [Column(title=title, right=right) for title, right in titles],
+        [
+            (
+                f"{'*' if score is result.keep else ' '} {score.candidate.label}",
+                f"{score.best:.4g}",
+                f"{score.best / result.scores[0].best:.2f} x",
+                f"{100 * score.spread / score.best:.0f} %",
+            )
+            for score in result.scores
+        ],
+    )
     click.echo(f"load: {result.load}; other work on the machine: {100 * result.busy:.0f} % of its CPUs")
     click.echo(result.because)
     if task.options["write"] is not None:
         _write(task, result.keep.candidate.request)
 
 
-def _write(task: Task, winner: PlacementRequest) -> None:
-    from dlrun.render.affinity.override import changes, into_spec, site_override
+def _write(task: PlacementQuestion, winner: PlacementRequest) -> None:
+    from dlrun.render.affinity.override import changes, site_override
+    from dlrun.render.patch import patched
 
     path: Path = task.options["write"]
     wanted = changes(task.request, winner)
     if not wanted:
-        say(f"`{path}` stays as it is")
+        say(f"`{path}` is unchanged")
         return
     if path.exists():
-        save(into_spec(_text(path), wanted), path)
+        sets = {f"{section}.{name}": value for section, of in wanted.items() for name, value in of.items()}
+        try:
+            save(patched(_text(path), sets), path)
+        except ValueError as error:
+            by_hand = ", ".join(f"{key}: {value}" for key, value in sets.items())
+            raise Invalid(f"`{path}` is not changed: {error}", help=f"set {by_hand} there by hand") from None
     else:
         site = task.options["site"]
         beside = Path(site).is_file()

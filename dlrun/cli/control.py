@@ -4,34 +4,43 @@ from __future__ import annotations
 
 import click
 
-from dlrun.cli.options import say
+from dlrun.cli.options import complete_jobs, json_option, say
 
 
 def _command(name: str, does: str, example: str) -> click.Command:
-    def run(jobs: tuple[str, ...]) -> None:
+    def run(jobs: tuple[str, ...], as_json: bool) -> None:
         from dlrun.effects.queue import control
         from dlrun.effects.queue.selection import select
         from dlrun.effects.records import jobs as store
         from dlrun.errors import Invalid
 
-        chosen = []
+        chosen, done = [], []
         for word in jobs:
             try:
                 chosen.append(select(word, store.home()))
             except Invalid:
                 if name != "cancel" or (scheduler := control.scheduler_of(word)) is None:
                     raise
-                say(f"job {word} has no record here: {control.cancel_id(word, scheduler)}")
+                done.append({"job": word, "result": control.cancel_id(word, scheduler)})
+                say(f"job {word} has no record here: {done[-1]['result']}")
         for one, text in getattr(control, name)(chosen):
+            done.append({"job": str(one), "result": text})
             say(f"{one}: {text}")
+        if as_json:
+            from dlrun.cli.output.json import emit
 
-    return click.Command(
+            emit(name, done)
+
+    command = click.Command(
         name,
         callback=run,
-        params=[click.Argument(["jobs"], nargs=-1, required=True, metavar="JOB...")],
+        params=[
+            click.Argument(["jobs"], shell_complete=complete_jobs, nargs=-1, required=True, metavar="JOB...")
+        ],
         help=f"{does}\n\nJOB is a directory, name, scheduler id or `latest`; `JOB:3` or `JOB:0-2,7` are points of a sweep.",
         epilog=f"Example: {example}",
     )
+    return json_option(command)
 
 
 cancel = _command(

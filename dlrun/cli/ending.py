@@ -11,7 +11,7 @@ from types import FrameType
 _WORDS = {
     signal.SIGINT: "interrupted",
     signal.SIGTERM: "ended by SIGTERM",
-    signal.SIGHUP: "the terminal is gone",
+    signal.SIGHUP: "the terminal was closed",
 }
 _state = {"running": False, "signal": 0, "count": 0}
 

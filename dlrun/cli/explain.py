@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dlrun.cli.escapes import LINES, visible
 from dlrun.cli.options import json_option
 from dlrun.cli.topics import about_variable
 
@@ -14,22 +15,31 @@ if TYPE_CHECKING:
     from dlrun.effects.jobs.prepare import Prepared
 
 
+def _explainable(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from dlrun.cli.completion_values import explainable
+
+    return explainable(ctx, param, incomplete)
+
+
 @click.command(
     epilog="Examples: dlrun explain OMP_NUM_THREADS spec.yaml; dlrun explain --partition spec.yaml",
     context_settings={"ignore_unknown_options": True},  # a directive may be given as written
 )
-@click.argument("what")
+@click.argument("what", shell_complete=_explainable)
 @click.argument("spec", required=False, metavar="[SPEC|JOB]")
 @click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a key of the spec.")
 @click.option("--site", metavar="NAME|FILE", help="Site profile.")
 @json_option
 def command(what: str, spec: str | None, sets: tuple[str, ...], site: str | None, as_json: bool) -> None:
-    """Explain WHAT: a key (walltime), an environment variable, a scheduler directive, or a problem code (DLR012).
+    """Explain WHAT: a key (walltime), an environment variable, a scheduler directive, a problem code (DLR012), or a
+    verdict of `dlrun usage` (loader-bound).
 
     With a SPEC or JOB, the origin of its value and the reason for it are shown.
     """
     if what.upper().startswith("DLR") and what[3:].isdigit():
         _code(what.upper(), as_json)
+        return
+    if spec is None and _verdict(what, as_json):
         return
     from dlrun.effects.explain import Explanation, explain, knowledge
 
@@ -44,7 +54,7 @@ def command(what: str, spec: str | None, sets: tuple[str, ...], site: str | None
         emit("explanations", to_plain(answers))
         return
     for answer in answers:
-        click.echo(f"{answer.key} = {answer.value}" if answer.value else answer.key)
+        lines = [f"{answer.key} = {answer.value}" if answer.value else answer.key]
         for label, text in (
             ("does", answer.does),
             ("because", answer.because),
@@ -53,9 +63,10 @@ def command(what: str, spec: str | None, sets: tuple[str, ...], site: str | None
             ("source", answer.source),
         ):
             if text and not (label == "origin" and text in answer.because):
-                click.echo(f"  {label + ':':<9} {text}")
-        for text in answer.overrode:
-            click.echo(f"  overrode: {text}")
+                lines.append(f"  {label + ':':<9} {text}")
+        lines += [f"  overrode: {text}" for text in answer.overrode]
+        for line in lines:
+            click.echo(visible(line, keep=LINES))
 
 
 def _code(code: str, as_json: bool) -> None:
@@ -73,6 +84,24 @@ def _code(code: str, as_json: bool) -> None:
         emit("code", {"code": code, "title": title, "text": text})
     else:
         click.echo(f"{code}: {title}\n\n{click.wrap_text(text, 100)}")
+
+
+def _verdict(what: str, as_json: bool) -> bool:
+    """Explain a verdict of `dlrun usage`; False if there is none of this name."""
+    from dlrun.effects.usage.rules import RULES
+
+    rule = RULES.get(what)
+    if rule is None:
+        return False
+    if as_json:
+        from dlrun.cli.output.json import emit
+        from dlrun.model.json_codec import to_plain
+
+        emit("verdict", to_plain(rule))
+    else:
+        click.echo(f"{rule.name}\n  means:     {rule.means}")
+        click.echo(f"  threshold: {rule.threshold:g} {rule.unit}\n  source:    {rule.source}")
+    return True
 
 
 def _prepared(what: str, spec: str | None, sets: tuple[str, ...], site: str | None) -> Prepared:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
@@ -14,13 +15,17 @@ from pathlib import Path
 import click
 
 from dlrun import __version__
+from dlrun.cli.diagnostics import as_json
 from dlrun.cli.diagnostics import report as report_problems
+from dlrun.cli.escapes import LINES, visible
 from dlrun.cli.output.colour import wanted
 from dlrun.errors import DlrunError, Interrupted
 from dlrun.model.nearest import nearest
-from dlrun.model.problem import InvalidFile
+from dlrun.model.problem import InvalidFile, Problem
 
 BUG = 3
+_COMPILED = ("paramiko", "psutil")
+"""Packages with compiled parts that few commands need; `dlrun.pyz` takes them from the Python that runs it."""
 
 
 def report(error: Exception, arguments: Sequence[str]) -> int:
@@ -33,23 +38,37 @@ def report(error: Exception, arguments: Sequence[str]) -> int:
         return error.exit_code
     if isinstance(error, DlrunError):
         if isinstance(error, Interrupted):
-            click.echo(err=True)  # after the `^C` that stands in the line
-        _say(error.message, error.help, _colour(arguments))
+            click.echo(err=True)  # on a new line, after the `^C`
+        _tell(error.message, error.help, error.exit_code, arguments)
         return error.exit_code
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         click.echo(error.format_message(), err=True)
         return error.exit_code
     if isinstance(error, click.ClickException):
-        _say(*_click_words(error), _colour(arguments))
+        _tell(*_click_words(error), error.exit_code, arguments)
         return error.exit_code
+    if isinstance(error, ModuleNotFoundError) and error.name in _COMPILED:
+        message = f"this needs the Python package `{error.name}`, which `{sys.executable}` does not have"
+        help_ = f"`{sys.executable} -m pip install {error.name}`; `dlrun.pyz` carries no compiled packages"
+        _tell(message, help_, 2, arguments)
+        return 2
     return _bug(error, arguments)
+
+
+def _tell(message: str, help: str | None, code: int, arguments: Sequence[str]) -> None:
+    """An error in the format of `--error-format`; JSON has a problem's keys, as for those in files."""
+    if _option(arguments, "--error-format", "text") != "json":
+        _say(message, help, _colour(arguments))
+        return
+    problem = Problem(message=message, help=help or "")
+    click.echo(json.dumps(as_json(problem) | {"exit_code": code}, ensure_ascii=False), err=True)
 
 
 def _say(message: str, help: str | None, colour: bool) -> None:
     label = click.style("error", fg="red", bold=True) if colour else "error"
-    click.echo(f"{label}: {message}", err=True, color=colour)
+    click.echo(f"{label}: {visible(message, keep=LINES)}", err=True, color=colour)
     if help:
-        click.echo(f"   = help: {help}", err=True)
+        click.echo(f"   = help: {visible(help, keep=LINES)}", err=True)
 
 
 def _bug(error: Exception, arguments: Sequence[str]) -> int:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import click
 
-from dlrun.cli.options import json_option, say
+from dlrun.cli.options import complete_jobs, json_option, say
 
 
 @click.command(epilog="Example: dlrun fetch latest 'checkpoints/*.pt' --to .")
-@click.argument("job")
+@click.argument("job", shell_complete=complete_jobs)
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option(
     "--to",
@@ -25,11 +25,14 @@ def command(job: str, names: tuple[str, ...], to: Path | None, as_json: bool) ->
     NAME is a file, directory or pattern relative to the working directory of the job; default: everything in its
     job directory.
     """
+    from dlrun.cli.output.progress import progress
     from dlrun.effects.records import jobs
     from dlrun.effects.remote.fetch import fetch
     from dlrun.model.units import Bytes
 
-    done = fetch(jobs.find(job, jobs.home()), names, to)
+    found = jobs.find(job, jobs.home())
+    with progress(found.directory.name, quiet=as_json, size=True) as work:
+        done = fetch(found, names, to, work.step)
     for name in done.refused:
         say(f"skipped {name}: it is, or is below, a symbolic link out of the job directory")
     if as_json:

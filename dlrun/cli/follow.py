@@ -5,33 +5,50 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from dlrun.cli.escapes import shown
 from dlrun.cli.options import say
-from dlrun.cli.output.escapes import shown
+from dlrun.cli.output.colour import drawn
 from dlrun.effects.logs import copies as log_copies
 from dlrun.effects.logs import files as log_files
 from dlrun.effects.queue import watch
 from dlrun.effects.records.jobs import Job
 from dlrun.model.job import JobStatus
 
+if TYPE_CHECKING:
+    from dlrun.cli.output.live import LiveLine
+
 
 def to_the_end(job: Job, *, quiet: bool, wanted: str = "first", runs: Sequence[Path] | None = None) -> int:
     """Print log lines (of these runs, else of all) until the job ends; its exit code, 1 if it ended without one."""
-    watcher = watch.Watcher(job, lambda why: say(f"job {job.job_id} is {why}"))
+    live = drawn(sys.stderr)
+    watcher = watch.Watcher(
+        job, (lambda _: None) if live else lambda why: say(f"job {job.shown_id()} is {why}")
+    )
+    line = _live_line(f"job {job.shown_id()}", watcher) if live else None
     try:
-        show(job, wanted, runs=runs, ended=watcher.ended, quiet=quiet)
+        show(job, wanted, runs=runs, ended=watcher.ended, logged=watcher.logged, quiet=quiet, line=line)
     except KeyboardInterrupt:
         name = job.directory.name
         say(f"\nthe job is not cancelled; `dlrun logs -f {name}` follows it, `dlrun cancel {name}` ends it")
         return 130
     final = watcher.final()
     _say_used(job, watcher.states)
+    if final.state != "completed" and not quiet:
+        _say_why(job)
     if final.exit_code is None or (final.exit_code == 0 and final.state != "completed"):
-        say(f"job {job.job_id}: {final.state}")
+        say(f"job {job.shown_id()}: {final.state}")
         return 1
     return final.exit_code
+
+
+def _live_line(name: str, watcher: watch.Watcher) -> LiveLine:
+    from dlrun.cli.output.live import LiveLine
+
+    return LiveLine(lambda: f"{name}: {watcher.line()}")
 
 
 def show(
@@ -40,11 +57,26 @@ def show(
     *,
     runs: Sequence[Path] | None = None,
     ended: Callable[[], bool] = lambda: True,
+    logged: Callable[[], None] = lambda: None,
     quiet: bool = False,
+    line: LiveLine | None = None,
 ) -> None:
-    """Print the lines of the selected logs (of these runs, else of all), with the rank where there are several."""
+    """Print the lines of the selected logs (of these runs, else of all), with the rank where there are several.
+
+    `line` is the status line below them, shown whenever the logs are at their end; `logged` is called at each new part.
+    """
+
+    def at_the_end() -> bool:
+        if line is not None:
+            line.show()
+        return ended() and refresh(True)
+
     with log_copies.of(job, wanted) as refresh:
-        _print(job, wanted, runs, lambda: ended() and refresh(True), refresh, quiet=quiet)
+        try:
+            _print(job, wanted, runs, at_the_end, refresh, logged, quiet=quiet, line=line)
+        finally:
+            if line is not None:
+                line.hide()
 
 
 def _print(
@@ -53,8 +85,10 @@ def _print(
     runs: Sequence[Path] | None,
     ended: Callable[[], bool],
     refresh: Callable[[bool], bool],
+    logged: Callable[[], None],
     *,
     quiet: bool,
+    line: LiveLine | None,
 ) -> None:
     def find() -> list[log_files.Log]:
         refresh(False)
@@ -62,12 +96,15 @@ def _print(
 
     marked = wanted not in ("first", "job") or job.array is not None
     out = sys.stdout.buffer
-    for log, line in log_files.follow(find, ended):
+    for log, text in log_files.follow(find, ended):
+        logged()
         if quiet:
             continue
+        if line is not None and out.isatty():
+            line.hide()
         if marked:
             out.write(mark(job, log))
-        out.write(shown(line))
+        out.write(shown(text))
         out.flush()
     click.echo(nl=False)
 
@@ -78,7 +115,17 @@ def _say_used(job: Job, states: Sequence[JobStatus]) -> None:
 
     found = usage(job, states)
     if found is not None:
-        say(f"job {job.job_id} {used(found)}")
+        say(f"job {job.shown_id()} {used(found)}")
+
+
+def _say_why(job: Job) -> None:
+    """The cause of a failure, as `dlrun why` shows it."""
+    from dlrun.cli.why import lines
+    from dlrun.effects.diagnosis.why import explain
+
+    for answer in explain(job, None, unasked=lambda _: None)[:1]:
+        for line in lines(job, answer):
+            say(line)
 
 
 def mark(job: Job, log: log_files.Log) -> bytes:
@@ -88,5 +135,5 @@ def mark(job: Job, log: log_files.Log) -> bytes:
 
 def label(job: Job, log: log_files.Log) -> str:
     """The process that wrote a log: `rank 3`, in a sweep `2/rank 3`."""
-    point = f"{log.path.parent.parent.name}/" if job.array is not None else ""
+    point = f"{log.run.name}/" if job.array is not None else ""
     return f"{point}{log.label}"

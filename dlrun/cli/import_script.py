@@ -22,17 +22,17 @@ def command(script: Path, site: str | None, output: Path | None, as_json: bool) 
     Directives, modules, environments, variables and the line that starts the training become keys of the spec. What dlrun
     does by itself, and what it cannot take over, is listed by line.
     """
-    from dlrun.config.batch_script import read
+    from dlrun.config.batch_script import read_script
     from dlrun.config.batch_script.text import spec_text
-    from dlrun.effects.inputs.profiles import read_text
+    from dlrun.effects.inputs.text import read_text
     from dlrun.errors import Invalid
     from dlrun.model.origin import Layer
 
-    draft = read(read_text(script, Layer.SPEC), script.name)
+    draft = read_script(read_text(script, Layer.SPEC), script.name, _threads_per_core(site))
     if not (draft.get("command") or draft.get("run")):
         raise Invalid(
             f"`{script}` has no line that starts a training",
-            help="dlrun looks for srun, mpirun, torchrun and their like, or python; write the spec with `command:` by hand",
+            help="dlrun looks for srun, mpirun, torchrun, similar launchers, or python; write the spec with `command:` by hand",
         )
     text = spec_text(draft, script.name, site)
     if as_json:
@@ -48,12 +48,23 @@ def command(script: Path, site: str | None, output: Path | None, as_json: bool) 
                 file.write(text)
         except FileExistsError:
             raise Invalid(
-                f"`{output}` is already there", help="name another file, or remove it first"
+                f"`{output}` already exists", help="name another file, or remove it first"
             ) from None
         except OSError as error:
             raise Invalid(f"cannot write `{output}`: {(error.strerror or str(error)).lower()}") from None
     if output is not None:
         for one in draft.left_out:
             say(f"line {one.line}: {one.text.splitlines()[0]}: {one.because}")
-        say(f"wrote {output}; `dlrun plan {output}` shows what becomes of it")
+        say(f"wrote {output}; `dlrun plan {output}` shows the resulting plan")
     return 0
+
+
+def _threads_per_core(site: str | None) -> int:
+    """How many CPUs of the site's scheduler a core is; 1 where its nodes differ, or without a site."""
+    if site is None:
+        return 1
+    from dlrun.effects.inputs.profiles import load_site
+
+    profile = load_site(site).site
+    counted = {kind.topology.smt for kind in profile.node_types.values() if kind.topology is not None}
+    return counted.pop() if profile.scheduler.cpus == "threads" and len(counted) == 1 else 1

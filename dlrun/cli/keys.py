@@ -15,14 +15,14 @@ def command(path: str, profile: bool, as_json: bool) -> None:
     """List the keys of a training spec, or those below PATH, with type, default and one line each."""
     from dlrun import backends
     from dlrun.config.hints import keys
-    from dlrun.config.key_paths import accepted, default, find, nested_schema
+    from dlrun.config.key_paths import accepted, default, find_key, nested_schema
     from dlrun.errors import Invalid
     from dlrun.model.problem import Problem
     from dlrun.model.site import Site
     from dlrun.model.spec import Spec
 
     options = {} if profile else {name: backends.framework(name).Options for name in backends.FRAMEWORKS}
-    place = find(Site if profile else Spec, path, options)
+    place = find_key(Site if profile else Spec, path, options)
     if isinstance(place, Problem):
         raise Invalid(place.message, help=place.help)
     listed = (

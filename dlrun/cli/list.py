@@ -22,8 +22,8 @@ def command(limit: int, site: str | None, as_json: bool) -> None:
     from itertools import islice
 
     from dlrun.cli.status import as_data, row_of, show_jobs
-    from dlrun.effects.jobs.recover import known
     from dlrun.effects.queue import status
+    from dlrun.effects.queue.recover import known
     from dlrun.effects.records import jobs
 
     found = (job for job in jobs.all_jobs(jobs.home()) if site in (None, job.site))

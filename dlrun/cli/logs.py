@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlrun.cli.options import say
-from dlrun.cli.output.escapes import shown
+from dlrun.cli.escapes import shown
+from dlrun.cli.options import complete_jobs, json_option, say
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command(
     epilog="Examples: dlrun logs latest -f --rank 0,3-5; dlrun logs latest --merge; dlrun logs latest --first-failure"
 )
-@click.argument("job")
+@click.argument("job", shell_complete=complete_jobs)
 @click.option("-f", "--follow", is_flag=True, help="Follow the logs until the job ends.")
 @click.option(
     "--rank",
@@ -37,7 +37,10 @@ if TYPE_CHECKING:
 )
 @click.option("--first-failure", is_flag=True, help="Show the log of the process that failed first.")
 @click.option("--paths", is_flag=True, help="Print the paths of the log files instead.")
-def command(job: str, follow: bool, wanted: str | None, merge: bool, first_failure: bool, paths: bool) -> int:
+@json_option
+def command(
+    job: str, follow: bool, wanted: str | None, merge: bool, first_failure: bool, paths: bool, as_json: bool
+) -> int:
     """Show the logs of JOB (directory, name, scheduler id or `latest`); `JOB:3` or `JOB:0-2,7` are points of a sweep."""
     from dlrun.cli.follow import show, to_the_end
     from dlrun.effects.logs import copies as log_copies
@@ -46,6 +49,8 @@ def command(job: str, follow: bool, wanted: str | None, merge: bool, first_failu
     from dlrun.effects.records import jobs
     from dlrun.errors import Invalid
 
+    if as_json and (follow or merge):
+        raise Invalid("`--json` lists log files", help="leave out -f and --merge")
     if first_failure and (follow or merge or wanted):
         raise Invalid("`--first-failure` selects a log by itself", help="leave out -f, --merge and --rank")
     which = wanted or ("all" if merge or first_failure else "first")
@@ -67,21 +72,36 @@ def command(job: str, follow: bool, wanted: str | None, merge: bool, first_failu
         return 1
     if which not in ("first", "all", "job") and not follow:
         _name_absent(which, files)
-    if paths:
-        for log in files:
-            click.echo(str(log.path))
+    if as_json:
+        _as_data(found, files)
+    elif paths:
+        for path in dict.fromkeys(log.path for log in files):
+            click.echo(str(path))
     elif follow:  # lines in the order in which they are written
         to_the_end(found, quiet=False, wanted=which, runs=runs)
     elif first_failure:
         for log in files:
-            with log.path.open("rb") as stream:
-                for line in stream:
-                    sys.stdout.buffer.write(shown(line))
+            for line in log_files.lines(log):
+                sys.stdout.buffer.write(shown(line))
     elif merge:
         _merge(found, files)
     else:
         show(found, which, runs=runs)
     return 0
+
+
+def _as_data(job: Job, files: Sequence[Log]) -> None:
+    """The log files, for `--json`."""
+    from dlrun.cli.output.json import emit
+
+    point = {run: number for number, run in enumerate(job.run_directories())} if job.array is not None else {}
+    emit(
+        "logs",
+        [
+            {"process": log.label, "rank": log.rank, "point": point.get(log.run), "path": str(log.path)}
+            for log in files
+        ],
+    )
 
 
 def _first_failure(job: Job, runs: Sequence[Path]) -> list[Log]:
@@ -100,9 +120,7 @@ def _first_failure(job: Job, runs: Sequence[Path]) -> list[Log]:
         )
         with log_copies.of(job, str(first.rank)) as refresh:
             refresh(True)
-        found += [
-            log for log in log_files.find(run, "all") if (log.role, log.rank) == (first.role, first.rank)
-        ]
+        found += [log for log in log_files.find(run, str(first.rank)) if log.role == first.role]
     return found
 
 

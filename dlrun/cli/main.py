@@ -15,6 +15,7 @@ from dlrun.errors import DlrunError
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Run": {
         "submit": ("submit", "Submit a job from a training spec."),
+        "init": ("init", "Write a first training spec, from five questions."),
         "import": ("import_script", "Turn a batch script into a training spec."),
         "plan": ("plan", "Show what would be submitted, and what it would cost."),
         "render": ("render", "Print the job script, or write the whole job directory."),
@@ -26,9 +27,12 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Look": {
         "list": ("list", "List your jobs."),
         "status": ("status", "Show the state of jobs."),
+        "top": ("top", "Watch a running job: cores, memory, GPUs, metrics."),
         "logs": ("logs", "Show or follow the logs of a job."),
         "why": ("why", "Find out why a job failed, and what to do next."),
+        "usage": ("usage", "Show what a job used: cores, memory, GPUs, time; and what to change."),
         "results": ("results", "Tabulate the runs of a job: parameters, state, time, metrics."),
+        "report": ("report", "Write a page about a job: plan, placement, timeline, results, logs."),
         "explain": ("explain", "Explain a value of a plan, or a problem code."),
         "fetch": ("fetch", "Copy a remote job's logs and state from its login node."),
     },
@@ -40,11 +44,13 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         ),
         "verify": ("verify", "Run a short job that checks binding and network."),
         "scale": ("scale", "Measure speed-up and efficiency over node counts."),
+        "tune": ("tune", "Measure which settings make a training faster."),
     },
     "Admin": {
         "site": ("site", "List, show, check, detect and write site profiles."),
         "keys": ("keys", "List the keys of training specs or site profiles."),
         "schema": ("schema", "Print the JSON Schema of training specs or site profiles."),
+        "clean": ("clean", "List and remove the directories of jobs that ended."),
         "completion": ("completion", "Print the shell completion script."),
         "help": ("topics", "Explain exit codes and environment variables."),
     },
@@ -52,6 +58,10 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
 """Heading -> command name -> where its click command is in `dlrun.cli` (`module`, or `module:attribute`), and its summary."""
 
 COMMANDS = {name: row for rows in GROUPS.values() for name, row in rows.items()}
+
+
+ALIASES = {"ps": "status", "tail": "logs", "stop": "cancel", "delete": "clean"}
+"""Names that other programs have for these commands."""
 
 
 class LazyGroup(click.Group):
@@ -63,6 +73,7 @@ class LazyGroup(click.Group):
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Import a command; None if there is no such command."""
+        cmd_name = ALIASES.get(cmd_name, cmd_name)
         if cmd_name not in COMMANDS:
             return None
         module, _, attribute = COMMANDS[cmd_name][0].partition(":")
@@ -75,7 +86,7 @@ class LazyGroup(click.Group):
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find a command; the error for an unknown one names the nearest."""
         name = args[0]
-        if name not in COMMANDS and not name.startswith("-"):
+        if name not in COMMANDS and name not in ALIASES and not name.startswith("-"):
             from dlrun.model.nearest import nearest
 
             near = nearest(name, COMMANDS)

@@ -10,7 +10,29 @@ from typing import Any, TypeVar
 
 import click
 
+from dlrun.cli.escapes import LINES, visible
+
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def complete_settings(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Keys and values of a spec after `--set`, for `shell_complete`."""
+    from dlrun.cli.completion_values import settings
+
+    return settings(ctx, param, incomplete)
+
+
+def _sites(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    from dlrun.cli.completion_values import site_names
+
+    return site_names(ctx, param, incomplete)
+
+
+def complete_jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Jobs, for `shell_complete`."""
+    from dlrun.cli.completion_values import job_names
+
+    return job_names(ctx, param, incomplete)
 
 
 def spec_options(function: F) -> F:
@@ -21,11 +43,13 @@ def spec_options(function: F) -> F:
             "sets",
             multiple=True,
             metavar="KEY=VALUE",
+            shell_complete=complete_settings,
             help="Set a key of the spec; `+=` appends to a list. Repeatable.",
         ),
         click.option(
             "--site",
             metavar="NAME|FILE",
+            shell_complete=_sites,
             help="Site profile; default: the one in the spec, else the one of this cluster.",
         ),
         click.argument("spec", type=click.Path(path_type=Path)),
@@ -59,7 +83,7 @@ def json_option(function: F) -> F:
 
 def say(text: str) -> None:
     """Print a message on stderr; stdout is for results only."""
-    click.echo(text, err=True)
+    click.echo(visible(text, keep=LINES), err=True)
 
 
 def for_people_only(render: str) -> None:

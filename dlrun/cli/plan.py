@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 import click
 
 from dlrun.cli.options import json_option, say, spec_options
+from dlrun.cli.spec_command import SpecCommand
 
 if TYPE_CHECKING:
     from dlrun.model.plan import Plan
 
 
-@click.command(epilog="Example: dlrun plan spec.yaml -o run.json && dlrun submit run.json")
+@click.command(cls=SpecCommand, epilog="Example: dlrun plan spec.yaml -o run.json && dlrun submit run.json")
 @spec_options
 @click.option(
     "-o",
@@ -63,9 +64,10 @@ def _print_cost(plan: Plan, *, as_json: bool) -> None:
 
         emit("cost", to_plain(plan.cost))
         return
+    from dlrun.cli.escapes import visible
     from dlrun.cli.output.cost import at_most
     from dlrun.errors import Invalid
 
     if plan.cost is None:
         raise Invalid("the cost is unknown without a walltime", help="add `walltime:` under `resources:`")
-    click.echo(at_most(plan.cost))
+    click.echo(visible(at_most(plan.cost)))

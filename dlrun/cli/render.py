@@ -6,10 +6,12 @@ from pathlib import Path
 
 import click
 
+from dlrun.cli.escapes import page
 from dlrun.cli.options import for_people_only, json_option, say, spec_options
+from dlrun.cli.spec_command import SpecCommand
 
 
-@click.command(epilog="Example: dlrun render spec.yaml --site perlmutter -o jobs/first")
+@click.command(cls=SpecCommand, epilog="Example: dlrun render spec.yaml --site perlmutter -o jobs/first")
 @spec_options
 @click.option(
     "-o", "--output", type=click.Path(path_type=Path), help="Write the whole job directory to this path."
@@ -57,7 +59,7 @@ def command(
         emit("files", {name: made[name] for name in ("job.sh", "rank.sh")})
     else:
         for_people_only(f"dlrun render {spec}")
-        click.echo(script, nl=False)
+        click.echo(page(script), nl=False, color=True)
     return 0
 
 

@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import click
 
-from dlrun.cli.options import json_option, say
+from dlrun.cli.options import complete_jobs, complete_settings, json_option, say
+
+if TYPE_CHECKING:
+    from dlrun.effects.records.jobs import Job
+    from dlrun.model.plan import Plan
 
 
-@click.command(epilog="Example: dlrun resubmit latest --failed --wait")
-@click.argument("job", metavar="JOB[:POINTS]")
+@click.command(epilog="Example: dlrun resubmit latest --failed --set resources.memory_per_node=64GiB")
+@click.argument("job", shell_complete=complete_jobs, metavar="JOB[:POINTS]")
 @click.option("--failed", is_flag=True, help="Only the points of a sweep that failed.")
+@click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="KEY=VALUE",
+    shell_complete=complete_settings,
+    help="Change a key of the job's spec, such as resources.memory_per_node, and plan it anew. Repeatable.",
+)
 @click.option("--wait", is_flag=True, help="Follow the job's log and exit with the job's exit code.")
 @json_option
-def command(job: str, failed: bool, wait: bool, as_json: bool) -> int:
-    """Submit the plan of JOB again, unchanged, as a new job with its own directory.
+def command(job: str, failed: bool, sets: tuple[str, ...], wait: bool, as_json: bool) -> int:
+    """Submit the plan of JOB again, unchanged, as a new job with its own directory; `--set` changes what is to change.
 
     For a sweep, POINTS (such as `latest:3,7-9`) or `--failed` select the points to run again, as one job array.
     `dlrun results JOB` then shows their new results.
@@ -21,30 +35,57 @@ def command(job: str, failed: bool, wait: bool, as_json: bool) -> int:
     from dlrun.cli.submit import answer
     from dlrun.effects.clusters import identity
     from dlrun.effects.jobs.submit import submit
-    from dlrun.effects.queue import rerun
+    from dlrun.effects.queue import attempts, rerun
     from dlrun.effects.queue.selection import select
-    from dlrun.effects.records import bad_nodes, jobs
+    from dlrun.effects.records import jobs
 
     chosen = select(job, jobs.home())
     found, points = chosen.job, chosen.tasks
     identity.require([found], "resubmit")
     if failed:
-        bad = rerun.failed(found)
+        bad = attempts.failed(found)
         points = tuple(n for n in bad if points is None or n in points)
         if not points:
             say(f"no run of {found.directory.name} has failed: nothing was submitted")
             return 0
     if found.array is not None and points is not None:
-        new = rerun.run_again(found, points, say)
+        new = rerun.run_again(found, points, say, sets)
+    elif sets:
+        new = _changed(found, sets)
     elif found.remote is not None:
         from dlrun.effects.remote import submit as remote
 
         new = remote.resubmit(found, say)
     else:
-        unfit = bad_nodes.read(found.directory)
-        if unfit:
-            say(
-                f"nodes excluded because they failed the checks of this job: {', '.join(unfit)}{bad_nodes.how(found.plan())}"
-            )
-        new = submit(bad_nodes.leave_out(found.plan(), unfit), None, keep=found.directory, say=say).job
+        new = submit(_without_bad_nodes(found, found.plan()), None, keep=found.directory, say=say).job
     return answer(new, wait=wait, parsable=False, as_json=as_json)
+
+
+def _changed(job: Job, sets: tuple[str, ...]) -> Job:
+    """Submit a job's spec with changed settings where the job was submitted."""
+    from dlrun.effects.queue import changed
+
+    if job.remote is not None:
+        from dlrun.effects.remote import submit as remote
+        from dlrun.effects.remote.destination import Destination
+
+        to = Destination(host=job.remote.host, transport=job.remote.transport)
+        return remote.submit(changed.read(job, sets), to, say=say)
+    from dlrun.effects.jobs.submit import submit
+
+    prepared = changed.planned(job, sets)
+    for warning in prepared.plan.warnings:
+        say(f"warning: {warning}")
+    return submit(_without_bad_nodes(job, prepared.plan), prepared.inputs, say=say).job
+
+
+def _without_bad_nodes(job: Job, plan: Plan) -> Plan:
+    """A plan that leaves out the nodes that failed the checks of a job."""
+    from dlrun.effects.records import bad_nodes
+
+    unfit = bad_nodes.read(job.directory)
+    if unfit:
+        say(
+            f"nodes excluded because they failed the checks of this job: {', '.join(unfit)}{bad_nodes.how(plan)}"
+        )
+    return bad_nodes.leave_out(plan, unfit)

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from dlrun.cli.options import json_option, say
+from dlrun.cli.options import complete_jobs, json_option, say
 
 if TYPE_CHECKING:
     from dlrun.effects.queue.results import Result
 
 
 @click.command(epilog="Example: dlrun results latest --sort accuracy")
-@click.argument("job", default="latest", metavar="[JOB]")
+@click.argument("job", shell_complete=complete_jobs, default="latest", metavar="[JOB]")
 @click.option("--sort", metavar="COLUMN", help="Sort by this parameter or metric, largest first.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 @json_option
@@ -25,12 +25,14 @@ def command(job: str, sort: str | None, as_csv: bool, as_json: bool) -> None:
     `dlrun resubmit --failed` ran again are shown with their latest result. Files copied by `results:` of the spec are
     not listed.
     """
-    from dlrun.effects.queue.results import earlier, of
+    from dlrun.cli.output.progress import progress
+    from dlrun.effects.queue.results import earlier, results_of
     from dlrun.effects.records import jobs
 
     found = jobs.find(job, jobs.home())
     plan = found.plan()
-    results = of(found)
+    with progress(found.directory.name, quiet=as_json) as work:
+        results = results_of(found, step=work.step)
     if sort is not None:
         results = _sorted(results, sort)
     if as_json:
@@ -38,14 +40,16 @@ def command(job: str, sort: str | None, as_csv: bool, as_json: bool) -> None:
 
         emit("results", [_data(result) for result in results])
         return
-    header, rows = _table(results, plan.cost.unit if plan.cost else None)
+    from dlrun.cli.output.cost import amount
+
+    header, rows = _table(results, plan.cost.unit if plan.cost else None, spent=_number if as_csv else amount)
     if as_csv:
         click.echo(_csv(header, rows), nl=False)
         return
     from dlrun.cli.output.column import Column
     from dlrun.cli.output.table import show
 
-    drops = {"SECONDS": 3, "NODE-HOURS": 2}  # what was asked for, parameters and metrics, stays
+    drops = {"SECONDS": 3, "NODE-HOURS": 2}  # requested parameters and metrics are kept
     columns = [Column(title=title, state=title == "STATE", drop=drops.get(title, 0)) for title in header]
     show(columns, [[cell or "-" for cell in row] for row in rows])
     for line in _notes(results, plan.cost.unit if plan.cost else None, earlier(found)):
@@ -57,8 +61,10 @@ def _names(results: Sequence[Result]) -> list[str]:
     return list(dict.fromkeys(name for result in results for name in result.metrics))
 
 
-def _table(results: Sequence[Result], unit: str | None) -> tuple[list[str], list[list[str]]]:
-    """The header and the cells as text; an unknown value is an empty cell."""
+def _table(
+    results: Sequence[Result], unit: str | None, *, spent: Callable[[float], str]
+) -> tuple[list[str], list[list[str]]]:
+    """The header and the cells as text; an unknown value is an empty cell. `spent` writes node-hours and billing units."""
     parameters = list(results[0].parameters) if results else []
     names = _names(results)
     header = [*(["POINT"] if parameters else []), *parameters, "STATE", "SECONDS", "NODE-HOURS"]
@@ -74,9 +80,10 @@ def _table(results: Sequence[Result], unit: str | None) -> tuple[list[str], list
             *result.parameters.values(),
             str(result.state),
             _number(result.elapsed),
-            _number(result.node_hours),
+            "" if result.node_hours is None else spent(result.node_hours),
         ]
-        row += [_number(result.units)] if billed else []
+        if billed:
+            row.append("" if result.units is None else spent(result.units))
         row += [_number(result.metrics[name].value) if name in result.metrics else "" for name in names]
         rows.append(row)
     return header, rows
@@ -97,6 +104,8 @@ def _csv(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def _notes(results: Sequence[Result], unit: str | None, earlier: float) -> list[str]:
     """Notes below the table: sources of the numbers, failed runs, resources used."""
+    from dlrun.cli.output.cost import amount
+
     notes = []
     for name in _names(results):
         readings = [r.metrics[name] for r in results if name in r.metrics]
@@ -106,12 +115,12 @@ def _notes(results: Sequence[Result], unit: str | None, earlier: float) -> list[
     failed = [r for r in results if r.state.final and r.state != "completed"]
     if failed:
         how = "`dlrun resubmit JOB --failed` runs only these again"
-        notes.append(f"{len(failed)} of {len(results)} runs failed; {how}")
+        notes.append(f"{len(failed)} of {len(results)} runs did not complete; {how}")
     used = sum(r.node_hours or 0 for r in results)
     units = sum(r.units or 0 for r in results)
-    billed = f" = {units:.3g} {unit}" if unit is not None and unit != "node-hours" else ""
-    again = f", and {earlier:.3g} node-hours in runs that ran again" if earlier else ""
-    notes.append(f"used {used:.3g} node-hours{billed}{again}")
+    billed = f" = {amount(units)} {unit}" if unit is not None and unit != "node-hours" else ""
+    again = f", and {amount(earlier)} node-hours in runs that ran again" if earlier else ""
+    notes.append(f"used {amount(used)} node-hours{billed}{again}")
     return notes
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 from dlrun.cli.options import json_option, login_options, say, spec_options
+from dlrun.model.text import digits
 
 FORMATS = ("text", "markdown", "latex", "csv")
 
@@ -50,7 +51,7 @@ def _numbers(_context: click.Context, parameter: click.Parameter, text: str | No
     """`1,2,4` as numbers."""
     found = []
     for part in (text or "").split(",") if text is not None else ():
-        if not part.strip().isdigit() or not 1 <= int(part) <= 1_000_000:
+        if not digits(part.strip()) or not 1 <= int(part) <= 1_000_000:
             raise click.BadParameter(f"`{text}` is not a list of numbers such as 1,2,4", param=parameter)
         found.append(int(part))
     return tuple(found)
@@ -157,6 +158,7 @@ def run(
     resumes an interrupted study, repeats failed runs and adds sizes; completed runs are not repeated. On a single
     machine, vary `--ranks-per-node 1,2,4` instead of the nodes.
     """
+    from dlrun.cli.output.progress import progress
     from dlrun.effects.scaling import study as studies
     from dlrun.effects.scaling import submit as scaling_submit
 
@@ -170,11 +172,15 @@ def run(
     }
     study = _study(spec, site, sets, out, nodes, ranks_per_node, given)
     study, place = scaling_submit.checked(study)
+    if warning := scaling_submit.uneven_threads(study, place):
+        say(f"warning: {warning}")
     study.save()
     try:
-        with studies.alone(study):
+        with studies.alone(study), progress(study.name) as work:
             studies.settle(study)
-            scaling_submit.carry_out(study, place, at_once=at_once, wait=not no_wait, say=say)
+            scaling_submit.carry_out(
+                study, place, at_once=at_once, wait=not no_wait, say=work.say, step=work.step
+            )
     except KeyboardInterrupt:
         say(
             f"\nsubmitted jobs keep running; the same command resumes, `dlrun scale cancel {study.directory}` ends them"
@@ -195,12 +201,12 @@ def _study(
     """The study to resume, else a new one."""
     from dataclasses import replace
 
-    from dlrun.effects.jobs.prepare import read
+    from dlrun.effects.jobs.prepare import read_inputs
     from dlrun.effects.remote.destination import login_of
     from dlrun.effects.scaling import study as studies
     from dlrun.errors import Invalid
 
-    inputs = read(spec, sets=sets, site=site)
+    inputs = read_inputs(spec, sets=sets, site=site)
     if inputs is None:
         raise Invalid(
             f"`{spec}` is a saved plan, which has only one size", help="give the spec that it was made from"
@@ -212,7 +218,7 @@ def _study(
     counts = nodes or (() if known and not ranks else (inputs.spec.resources.nodes,))
     sizes = tuple(studies.Size(nodes=n, per_node=r) for n in counts for r in ranks or (0,))
     if known is None:
-        if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        if not studies.is_free(directory):
             raise Invalid(
                 f"`{directory}` exists and is not a study", help="choose another directory with `--out`"
             )
@@ -262,7 +268,7 @@ def cancel(directory: Path) -> None:
     from dlrun.effects.scaling import study as studies
 
     study = studies.find(directory)
-    left = {run.job.directory: run.job for run in studies.measure(study) if not run.result.state.final}
+    left = {run.job.directory: run.job for run in studies.measured_runs(study) if not run.result.state.final}
     for _, job in studies.jobs_of(study):
         if job.job_id is None and job.remote is not None:
             say(
@@ -288,7 +294,7 @@ def compare(first: Path, second: Path, as_json: bool) -> None:
 
     runs = []
     for word in (first, second):
-        found = [run.as_run for run in studies.measure(studies.find(word))]
+        found = [run.as_run for run in studies.measured_runs(studies.find(word))]
         runs.append([one for one in found if one is not None])
         if not runs[-1]:
             raise Invalid(f"the study `{word}` has no measurements", help=f"see `dlrun scale show {word}`")

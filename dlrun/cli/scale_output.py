@@ -12,7 +12,7 @@ import click
 from dlrun.cli.options import say
 from dlrun.cli.output.column import Column
 from dlrun.cli.output.table import show
-from dlrun.effects.scaling.study import MeasuredRun, Study, measure
+from dlrun.effects.scaling.study import MeasuredRun, Study, measured_runs
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.json_codec import to_plain
 from dlrun.plan.scaling import estimate as estimating
@@ -41,7 +41,7 @@ def print_study(study: Study, wanted: Wanted) -> int:
         raise Invalid(
             f"`{wanted.picture}` is not the name of a picture", help="use a name that ends in .svg or .png"
         )
-    runs = measure(study)
+    runs = measured_runs(study)
     try:
         table = tabulate((r for run in runs if (r := run.as_run)), samples=study.samples, bound=study.bound)
     except ValueError as error:
@@ -168,10 +168,12 @@ def _notes(study: Study, runs: Sequence[MeasuredRun], table: Table) -> bool:
 
 def _used(runs: Sequence[MeasuredRun]) -> str:
     """What all runs have used, also in the billing units of the site."""
+    from dlrun.cli.output.cost import amount
+
     hours = sum(run.result.node_hours or 0 for run in runs)
     cost = runs[0].job.plan().cost
-    billed = f" = {sum(r.result.units or 0 for r in runs):.3g} {cost.unit}" if cost else ""
-    return f"{hours:.3g} node-hours" + (billed if cost and cost.unit != "node-hours" else "")
+    billed = f" = {amount(sum(r.result.units or 0 for r in runs))} {cost.unit}" if cost else ""
+    return f"{amount(hours)} node-hours" + (billed if cost and cost.unit != "node-hours" else "")
 
 
 def _latest(run: MeasuredRun, runs: Sequence[MeasuredRun], study: Study) -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dlrun.backends import FABRICS, LAUNCHERS, SCHEDULERS
+from dlrun.cli.escapes import visible
 from dlrun.cli.options import json_option, say
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ def list_sites(as_json: bool) -> None:
     from dlrun.effects.inputs import profiles
     from dlrun.model.problem import InvalidFile
 
-    here = profiles.Here()
+    here = profiles.Machine()
     rows = []
     for name, path in sorted(profiles.available(here).items()):
         try:
@@ -87,7 +88,7 @@ def show(site: str | None, as_json: bool) -> None:
     """
     from dlrun.effects.inputs import profiles
 
-    here = profiles.Here()
+    here = profiles.Machine()
     because = None
     if site is None:
         site, because = profiles.recognise(here)
@@ -106,11 +107,12 @@ def show(site: str | None, as_json: bool) -> None:
     lines = list(_yaml(root, 0))
     width = min(60, max(len(text) for text, _ in lines))
     for text, place in lines:
-        click.echo(f"{text:<{width}}  # {place}" if place else text)
+        click.echo(visible(f"{text:<{width}}  # {place}" if place else text))
 
 
 def _yaml(node: Node, depth: int) -> Iterator[tuple[str, str]]:
     """Lines of YAML, each with file and line of its value."""
+    from dlrun.cli.output.flow import flow_text
     from dlrun.config.nodes import MapNode
     from dlrun.config.wording import yaml_text
 
@@ -121,24 +123,7 @@ def _yaml(node: Node, depth: int) -> Iterator[tuple[str, str]]:
             yield head, ""
             yield from _yaml(entry.value, depth + 1)
         else:
-            yield f"{head} {_flow(entry.value)}", str(entry.value.origin)
-
-
-def _flow(node: Node) -> str:
-    """A value on one line."""
-    from dlrun.config.nodes import ListNode, ScalarNode
-    from dlrun.config.wording import yaml_text
-
-    if isinstance(node, ScalarNode):
-        return node.text if node.plain and _is_bare(node.text) else yaml_text(node.text)
-    if isinstance(node, ListNode):
-        return f"[{', '.join(map(_flow, node.items))}]"
-    return f"{{{', '.join(f'{yaml_text(k)}: {_flow(e.value)}' for k, e in node.entries.items())}}}"
-
-
-def _is_bare(text: str) -> bool:
-    """Numbers, booleans and null are not quoted: they would become texts."""
-    return text in {"true", "false", "null", "~"} or text.replace(".", "", 1).lstrip("+-").isdigit()
+            yield f"{head} {flow_text(entry.value)}", str(entry.value.origin)
 
 
 @command.command("check", epilog="Example: dlrun site check ./mycluster.yaml --strict")
@@ -166,6 +151,8 @@ def check(context: click.Context, sites: tuple[str, ...], strict: bool, as_json:
         form = options.get("error_format", "text")
         text = report_problems(found.problems, found.sources, form=form, colour=colour)
         click.echo(text, err=True, nl=False, color=colour)
+        if found.note is not None:
+            say(f"note: {found.note}")
         count = len(found.problems)
         say(f"{name}: {count or 'no'} finding{'s' * (count != 1)}")
     if as_json:
@@ -176,13 +163,74 @@ def check(context: click.Context, sites: tuple[str, ...], strict: bool, as_json:
     return 2 if failed else 0
 
 
+@command.command(
+    "test", epilog="Example: dlrun site test mycluster --partition gpu --set resources.account=abc"
+)
+@click.argument("site", metavar="NAME|FILE")
+@click.option(
+    "--partition",
+    "partitions",
+    multiple=True,
+    metavar="NAME",
+    help="Test only this partition; default: all. Repeatable.",
+)
+@click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set a key of the jobs' spec, such as resources.account=abc. Repeatable.",
+)
+@click.option(
+    "--wait",
+    default="30m",
+    show_default=True,
+    metavar="TIME",
+    help="Maximum queue time of a job; then it is cancelled.",
+)
+@json_option
+def test(site: str, partitions: tuple[str, ...], sets: tuple[str, ...], wait: str, as_json: bool) -> int:
+    """Submit small jobs that check a profile on the nodes: one job for each partition and node type.
+
+    Prints the profile with the verdict on each value, and the corrected line below each that is wrong; exit 1 if any is.
+    The jobs compare topology, memory, GPUs, interfaces, adapters, storage, modules, launcher and transport; limits are
+    compared with the scheduler's, which is also asked whether it would accept the largest jobs.
+    """
+    from dlrun.cli.site_verdicts import lines_of, plain
+    from dlrun.effects.site_test import run
+    from dlrun.errors import Invalid
+    from dlrun.model.units import Duration
+
+    try:
+        longest = Duration.parse(wait)
+    except ValueError as error:
+        raise Invalid(f"--wait: {error}") from None
+    tested = run.test_profile(site, partitions=partitions, sets=sets, wait=longest, say=say)
+    wrong = [fact for fact in tested.facts if fact.verdict == "differs"]
+    if as_json:
+        from dlrun.cli.output.json import emit
+
+        emit("site_test", {"site": tested.loaded.site.name, "facts": [plain(fact) for fact in tested.facts]})
+        return 1 if wrong else 0
+    for line in lines_of(tested):
+        click.echo(line)
+    count = {
+        verdict: sum(fact.verdict == verdict for fact in tested.facts) for verdict in ("holds", "not seen")
+    }
+    say(
+        f"{tested.loaded.site.name}: {count['holds']} values hold, {len(wrong)} differ, {count['not seen']} were not seen "
+        f"({tested.jobs} job{'s' * (tested.jobs != 1)})"
+    )
+    return 1 if wrong else 0
+
+
 def _hand_over(draft: ProfileDraft, head: list[str], output: str | None) -> None:
     """Print the profile, or write it and the files that belong to it to new files."""
     from pathlib import Path
 
-    from dlrun.effects.site.yaml_text import text
+    from dlrun.effects.site.yaml_text import profile_yaml
 
-    written = text(draft, head)
+    written = profile_yaml(draft, head)
     if output is None:
         click.echo(written, nl=False)
     else:
@@ -245,9 +293,9 @@ def new(name: str, output: str | None, **given: Any) -> None:
     from dlrun.effects.site import new as site_new
 
     if sys.stdin.isatty() and sys.stderr.isatty():
-        from dlrun.cli.site_questions import ask
+        from dlrun.cli.site_questions import ask_user
 
-        given = ask(given)
+        given = ask_user(given)
     chosen = {key: value for key, value in given.items() if value is not None}
     answers = site_new.ProfileAnswers(name=name, **chosen)
     head = [f"Profile of {name}. `dlrun site check` lists what is missing."]
@@ -283,7 +331,7 @@ def detect(name: str | None, probe: bool, options: tuple[str, ...], wait: str, o
     """
     from pathlib import Path
 
-    from dlrun.effects.inputs.profiles import Here
+    from dlrun.effects.inputs.profiles import Machine
     from dlrun.effects.site import detect as site_detect
     from dlrun.effects.site import probe as site_probe
     from dlrun.effects.site import query as site_query
@@ -296,8 +344,8 @@ def detect(name: str | None, probe: bool, options: tuple[str, ...], wait: str, o
         raise Invalid(f"--probe-wait: {error}") from None
     if options and not probe:
         raise Invalid("`--probe-option` is for probe jobs", help="add `--probe`")
-    here = Here()
-    cluster = site_query.ask(here)
+    here = Machine()
+    cluster = site_query.ask_cluster(here)
     own = site_detect.kind_here(cluster, here)
     machine = site_probe.this_node()
     asked = site_probe.Ask(options=options, wait=max(1, seconds), tell=say)
@@ -306,6 +354,7 @@ def detect(name: str | None, probe: bool, options: tuple[str, ...], wait: str, o
         nodes={**({own: machine} if own else {}), **probed.facts},
         failed=probed.failed,
         login=None if own else machine,
+        hardware=None if own else site_probe.hardware(),
         stem=Path(output).stem if output else None,
     )
     called = name or cluster.name or "mycluster"
@@ -315,14 +364,21 @@ def detect(name: str | None, probe: bool, options: tuple[str, ...], wait: str, o
 
 
 @command.command("import", epilog="Example: dlrun site import settings.py --system daint --output daint.yaml")
-@click.argument("config", metavar="FILE")
-@click.option("--system", metavar="NAME", help="System in the file; needed if there are several.")
+@click.argument("files", metavar="FILE...", nargs=-1, required=True)
+@click.option(
+    "--system", metavar="NAME", help="System in the file, needed if there are several; else name of the site."
+)
 @_OUTPUT
-def import_(config: str, system: str | None, output: str | None) -> None:
-    """Draft a profile from a ReFrame configuration (JSON, or Python with literal values; it is not executed)."""
+def import_(files: tuple[str, ...], system: str | None, output: str | None) -> None:
+    """Draft a profile from files about a cluster; they are read, never executed, and what was left out is listed by line.
+
+    FILE is a ReFrame configuration (JSON or Python), an institutional Nextflow configuration, or one or several outputs of
+    `scontrol show config`, `partition` and `node`, `pbsnodes -a -F json`, `qstat -Qf -F json` and `qmgr -c "print server"`.
+    """
     from pathlib import Path
 
-    from dlrun.effects.site.reframe import import_reframe
+    from dlrun.effects.site.imports.files import import_files
 
-    draft = import_reframe(Path(config), system)
-    _hand_over(draft, [f"Imported from a ReFrame configuration, {Path(config).name}."], output)
+    paths = [Path(name) for name in files]
+    draft, what = import_files(paths, system)
+    _hand_over(draft, [f"Imported from {what}, {', '.join(path.name for path in paths)}."], output)

@@ -8,12 +8,13 @@ from typing import Any, TypeVar
 import click
 
 from dlrun.backends import FABRICS, LAUNCHERS, SCHEDULERS, scheduler
+from dlrun.model.text import digits
 from dlrun.model.units import Duration
 
 Answer = TypeVar("Answer")
 
 
-def ask(given: Mapping[str, Any]) -> dict[str, Any]:
+def ask_user(given: Mapping[str, Any]) -> dict[str, Any]:
     """The options with the user's answers; an empty answer leaves one out, an invalid one is asked again."""
     found = dict(given)
 
@@ -69,7 +70,7 @@ def _one_of(names: Collection[str]) -> Callable[[str], str]:
 
 def _number(least: int) -> Callable[[str], int]:
     def read(text: str) -> int:
-        if not text.isdecimal() or int(text) < least:
+        if not digits(text) or int(text) < least:
             raise ValueError(f"`{text}` is not a number of at least {least}")
         return int(text)
 

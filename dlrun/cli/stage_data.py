@@ -11,7 +11,7 @@ from dlrun.cli.options import say
 
 if TYPE_CHECKING:
     from dlrun.effects.records.jobs import Job
-    from dlrun.effects.staging.plan import Staging
+    from dlrun.effects.staging.plan import StagingJob
     from dlrun.effects.staging.run import Bar
 
 
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 @click.option("--wait", is_flag=True, help="Wait for the submitted job and exit with its exit code.")
 @click.option(
     "--strategy",
-    type=click.Choice(["auto", "copy", "shard", "in_place", "pack"]),
+    type=click.Choice(["auto", "copy", "shard", "in_place", "pack", "part"]),
     help="How nodes get the data; default: the spec's, else auto.",
 )
 @click.option("--include", multiple=True, metavar="GLOB", help="Copy only files that match. Repeatable.")
@@ -83,7 +83,7 @@ if TYPE_CHECKING:
     "--verify-set",
     multiple=True,
     metavar="NAME",
-    help="Read this data set on this machine back and compare its hashes; repeat.",
+    help="Read this data set on this machine back and compare its hashes. Repeatable.",
 )
 @click.option(
     "--clean", is_flag=True, help="Remove all data sets that no running job uses from this machine."
@@ -117,7 +117,10 @@ def command(
     Without --nodes and --submit they are copied to this machine, or inside an allocation to all of its nodes. A data
     set that is already there and unchanged is not copied again. The path of each is printed: PATH/NAME/data.
     """
-    from dlrun.effects.staging.plan import StagingRequest, allocation, here, staging
+    import os
+
+    from dlrun.effects.clusters.allocation import granted as allocation
+    from dlrun.effects.staging.plan import StagingRequest, here, staging
 
     asked = StagingRequest(
         what=what, name=name, to=to, nodes=nodes, strategy=strategy, include=include, exclude=exclude, rate=rate,
@@ -131,20 +134,34 @@ def command(
         )
     if not what:
         raise click.UsageError("give a spec or a source; see the examples of `dlrun stage-data --help`")
-    granted = allocation()
+    granted = allocation(os.environ)
     if granted is not None and (as_job or nodes):
         raise click.UsageError(
             "this shell is in an allocation: leave out --nodes and --submit to copy to all of its nodes"
         )
     from dlrun.effects.staging import run as staging_run
 
+    if to is not None and granted is None and not (as_job or nodes):
+        _check_destination(to)
     if as_job or nodes:
         return _submit(staging(asked, nodes=None), wait=wait, as_json=as_json)
     if granted is not None:
         planned = staging(asked, nodes=granted)
-        events = staging_run.in_allocation(planned, say=say, event=_print if as_json else None)
+        events = staging_run.in_allocation(
+            planned, say=say, event=_print if as_json else None, bar=_bar(as_json)
+        )
         return _tell(staging_run.summary(planned, granted, events.all()), as_json)
     return _here(staging(asked, nodes=1), as_json=as_json)
+
+
+def _check_destination(to: str) -> None:
+    """Raise Invalid for a path below a directory that is not there: one that is mistyped is not made."""
+    from dlrun.effects.paths import expanded, fault
+    from dlrun.errors import Invalid
+
+    parent = expanded(to).absolute().parent
+    if (why := fault(parent, directory=True)) is not None:
+        raise Invalid(f"`{parent}` {why}, so `{to}` is not made", help="create it first, or correct `--to`")
 
 
 def _print(event: dict[str, Any]) -> None:
@@ -154,7 +171,7 @@ def _print(event: dict[str, Any]) -> None:
     click.echo(json.dumps(event, sort_keys=True))
 
 
-def _here(planned: Staging, *, as_json: bool) -> int:
+def _here(planned: StagingJob, *, as_json: bool) -> int:
     import tempfile
     from pathlib import Path
 
@@ -181,7 +198,7 @@ def _bar(as_json: bool) -> Bar | None:
     return StagingBar()
 
 
-def _submit(planned: Staging, *, wait: bool, as_json: bool) -> int:
+def _submit(planned: StagingJob, *, wait: bool, as_json: bool) -> int:
     from dlrun.cli.submit import answer
     from dlrun.effects.jobs.submit import submit
 
@@ -200,7 +217,7 @@ def _submit(planned: Staging, *, wait: bool, as_json: bool) -> int:
     return answer(job, wait=wait, parsable=False, as_json=as_json)
 
 
-def _wait(planned: Staging, job: Job) -> int:
+def _wait(planned: StagingJob, job: Job) -> int:
     """Print the events of the job as JSON lines until it ends, and then the result."""
     from threading import Event, Thread
 

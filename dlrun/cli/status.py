@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dlrun.cli.options import json_option, say
+from dlrun.cli.options import complete_jobs, json_option, say
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,23 +18,31 @@ if TYPE_CHECKING:
 
 
 @click.command(epilog="Example: dlrun status latest")
-@click.argument("jobs", nargs=-1, metavar="[JOB]...")
+@click.argument("jobs", shell_complete=complete_jobs, nargs=-1, metavar="[JOB]...")
 @json_option
 def command(jobs: tuple[str, ...], as_json: bool) -> None:
     """Show the state of each JOB: a directory, name, scheduler id or `latest`; default: all jobs that have not ended.
 
-    `JOB:3` or `JOB:0-2,7` are points of a sweep.
+    `JOB:3` or `JOB:0-2,7` are points of a sweep. The directory of a scaling study stands for its jobs.
     """
-    from dlrun.effects.jobs.recover import known
+    from dlrun.cli import status_studies
     from dlrun.effects.queue import status
-    from dlrun.effects.queue.selection import select
+    from dlrun.effects.queue.recover import known
+    from dlrun.effects.queue.selection import Selection, select
     from dlrun.effects.records import jobs as store
 
     base = store.home()
-    wanted = [select(word, base) for word in jobs]
-    chosen = list({one.job.directory: one.job for one in wanted}.values()) or [
-        *map(known, store.all_jobs(base))
+    of_studies = {word: its for word in jobs if (its := status_studies.jobs_of(word)) is not None}
+    wanted = [
+        one
+        for word in jobs
+        for one in (
+            [Selection(job=job) for job in of_studies[word]] if word in of_studies else [select(word, base)]
+        )
     ]
+    chosen = list({one.job.directory: one.job for one in wanted}.values())
+    if not jobs:
+        chosen = [*map(known, store.all_jobs(base))]
     states = status.of(chosen, prompt=bool(jobs), unasked=say)
     states = {place: _of_points(wanted, place, runs) for place, runs in states.items()}
     if not jobs:
@@ -49,7 +57,14 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
         return
     show_jobs([row for job in chosen for row in rows_of(job, states[job.directory])])
     if not chosen:
-        say("no pending or running jobs; `dlrun list` shows all")
+        say("the study has no jobs yet" if jobs else "no pending or running jobs; `dlrun list` shows all")
+    studies = status_studies.studies_of(chosen) if not jobs or of_studies else []
+    for study in studies:
+        counts = status_studies.counted(study, {place.resolve(): runs for place, runs in states.items()})
+        _show_parts(f"study {study.directory.name}", counts, "runs")
+    for job in chosen:
+        if not any(status_studies.belongs(job, study) for study in studies):
+            _show_points(job, states[job.directory])
     for job in chosen if jobs else ():
         if states[job.directory] and all(one.state.final for one in states[job.directory]):
             from dlrun.cli.output.cost import used
@@ -66,6 +81,27 @@ def _of_points(wanted: list[Selection], place: Path, runs: list[JobStatus]) -> l
         return runs
     named = {task for some in tasks for task in some or ()}
     return [run for run in runs if run.task in named]
+
+
+def _show_points(job: Job, states: list[JobStatus]) -> None:
+    """How far a sweep has come."""
+    if len(states) > 1:
+        _show_parts(job.directory.name, Counter(str(one.state) for one in states), "points")
+
+
+def _show_parts(name: str, counts: Counter[str], parts: str) -> None:
+    """How far something of several parts has come: a bar, with the number of parts in each state."""
+    from dlrun.cli.output.colour import drawn
+    from dlrun.model.job import State
+
+    over = sum(count for state, count in counts.items() if state in set(State) and State(state).final)
+    told = f"{over} of {counts.total()} {parts} have ended: {', '.join(f'{n} {s}' for s, n in counts.most_common())}"
+    if drawn():
+        from dlrun.cli.output.terminal import bar
+
+        bar(name, counts, told)
+    else:
+        say(f"{name}: {told}")
 
 
 def show_jobs(rows: list[tuple[str, ...]]) -> None:
@@ -97,7 +133,7 @@ def row_of(job: Job, states: list[JobStatus]) -> tuple[str, ...]:
     begun = min((one.started for one in states if one.started), default=None)
     over = max(one.ended or "" for one in states) if all(one.state.final for one in states) else None
     found = ", ".join(f"{count} {state}" for state, count in counts.most_common())
-    return (job.directory.name, str(job.job_id), job.site, found, "-", "-", _when(begun), _when(over))
+    return (job.directory.name, job.shown_id(), job.site, found, "-", "-", _when(begun), _when(over))
 
 
 def _when(time: str | None) -> str:
@@ -106,11 +142,12 @@ def _when(time: str | None) -> str:
 
 
 def _row(job: Job, one: JobStatus) -> tuple[str, ...]:
-    task = f"[{one.task}]" if one.task is not None else ""
-    reason = f" ({one.reason})" if one.reason and not one.state.final else ""
+    from dlrun.schedulers.reasons import in_words
+
+    reason = f" ({in_words(one.reason)})" if one.reason and not one.state.final else ""
     code = "-" if one.exit_code is None else str(one.exit_code)
     times = (one.nodes or "-", _when(one.started), _when(one.ended))
-    return (job.directory.name, f"{job.job_id}{task}", job.site, f"{one.state}{reason}", code, *times)
+    return (job.directory.name, job.shown_id(one.task), job.site, f"{one.state}{reason}", code, *times)
 
 
 def as_data(job: Job, states: list[JobStatus]) -> dict[str, Any]:

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dlrun.cli.escapes import page
 from dlrun.cli.options import for_people_only, json_option, login_options, say, spec_options
+from dlrun.cli.spec_command import SpecCommand
 
 if TYPE_CHECKING:
     from dlrun.effects.inputs.spec import Inputs
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from dlrun.effects.remote.destination import Destination
 
 
-@click.command(epilog="Example: dlrun submit spec.yaml --wait --set resources.nodes=8")
+@click.command(cls=SpecCommand, epilog="Example: dlrun submit spec.yaml --wait --set resources.nodes=8")
 @spec_options
 @click.option("--dry-run", is_flag=True, help="Print the job script without submitting it.")
 @click.option(
@@ -46,10 +48,10 @@ def command(
     as_json: bool,
 ) -> int:
     """Submit a job. SPEC is a training spec, or a plan saved with `dlrun plan -o`."""
-    from dlrun.effects.jobs.prepare import prepare, read
+    from dlrun.effects.jobs.prepare import prepare, read_inputs
     from dlrun.effects.remote.destination import Destination, login_of
 
-    inputs = read(spec, sets=sets, site=site)
+    inputs = read_inputs(spec, sets=sets, site=site)
     to = Destination(host=host) if host else login_of(inputs)
     if to is not None:
         to = to.by(transport, str(job_dir) if job_dir else None)
@@ -101,7 +103,7 @@ def answer(job: Job, *, wait: bool, parsable: bool, as_json: bool) -> int:
     elif parsable:
         click.echo(job.job_id)
     else:
-        click.echo(f"submitted {job.name} to {job.site} as job {job.job_id}")
+        click.echo(f"submitted {job.name} to {job.site} as job {job.shown_id()}")
         there = f"{job.remote.host}:{job.remote.directory}" if job.remote else job.directory
         click.echo(f"job directory: {there}")
     if not wait:
@@ -137,9 +139,9 @@ def _show(texts: dict[str, str], as_json: bool) -> int:
         emit("files", {name: texts[name] for name in ("job.sh", "rank.sh", "plan.json")})
     else:
         for_people_only("dlrun render SPEC")
-        click.echo(texts["job.sh"], nl=False)
-        for name in ("rank.sh", "stage.sh"):
+        click.echo(page(texts["job.sh"]), nl=False, color=True)
+        for name in ("rank.sh", "stage.sh", "bind.sh"):
             if name in texts:
-                click.echo(f"\n--- {name} ---\n{texts[name]}", nl=False)
+                click.echo(f"\n--- {name} ---\n{page(texts[name])}", nl=False, color=True)
         say("nothing was submitted")
     return 0

@@ -27,7 +27,8 @@ DLRUN_RESTART, DLRUN_POINT      number of restarts, and index of the sweep point
 DLRUN_REPLACED                  job id, number of failed nodes replaced, and seconds that the job had run by then
 DLRUN_SUFFIX, DLRUN_OWN_ADDRESS suffix of host names on the fabric, and this node's address (where a framework needs them)
 DLRUN_LAUNCHED                  start time of the ranks in ns, by the clock of the node that runs job.sh
-DLRUN_ENVIRONMENT, DLRUN_PYTHON directories of the venv and conda environment, and the `python`, that every node must have
+DLRUN_ENVIRONMENT, DLRUN_PYTHON, DLRUN_PYTHON3   venv, conda environment and Python that every node must have
+DLRUN_DIRECTORIES, DLRUN_IMAGE  what modules and set-up lines add to PATH and LD_LIBRARY_PATH, and the image: likewise
 DLRUN_ROLE, DLRUN_RANK, DLRUN_LOCAL_RANK, DLRUN_NODE_RANK, DLRUN_HOST   role, indexes and host of this process
 DLRUN_WORLD_SIZE, DLRUN_LOCAL_SIZE, DLRUN_NODES, DLRUN_THREADS          number of ranks, local ranks, nodes, threads per rank
 DLRUN_ALLOWED                   with `verify`: CPUs of the rank before it was bound
@@ -36,6 +37,7 @@ DLRUN_HOSTS                     file with the host names of the nodes, in order 
 DLRUN_MASTER_ADDR, DLRUN_MASTER_IP, DLRUN_MASTER_PORT                   rendezvous address and port
 DLRUN_DATA_<NAME>               path of a data set
 DLRUN_STAGE, DLRUN_STAGE_PORT   directory of staged data sets on each node, and port of the relay between nodes
+DLRUN_STAGE_ALONE               set where that directory is the job's alone: another user has taken the usual name
 DLRUN_STAGE_EVENTS              file for staging events of this node (JSON lines)
 DLRUN_RESULTS                   directory on each node for results, copied to shared storage at the end (`results:`)
 DLRUN_USER, DLRUN_PROCESS       user who runs the job; marks all processes started by a rank""",

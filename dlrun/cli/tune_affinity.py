@@ -11,7 +11,7 @@ import click
 from dlrun.cli.options import say
 
 if TYPE_CHECKING:
-    from dlrun.cli.affinity_actions import Task
+    from dlrun.cli.affinity_actions import PlacementQuestion
 
 FORMATS = (
     "table", "env", "wrapper", "srun", "openmpi", "rankfile", "intelmpi", "hydra", "pals", "flux", "numactl",
@@ -171,7 +171,7 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         _out(task, actions.show(task))
 
 
-def _out(task: Task, text: str) -> None:
+def _out(task: PlacementQuestion, text: str) -> None:
     """Print the result, or write it to the output file."""
     from dlrun.cli import affinity_actions as actions
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlrun.cli.options import json_option, say
+from dlrun.cli.escapes import LINES, visible
+from dlrun.cli.options import complete_jobs, json_option, say
 
 if TYPE_CHECKING:
     from dlrun.effects.diagnosis.evidence import First
@@ -21,7 +22,7 @@ _GROUPS = 3
 
 
 @click.command(epilog="Example: dlrun why latest")
-@click.argument("job", default="latest", metavar="[JOB[:POINTS]]")
+@click.argument("job", shell_complete=complete_jobs, default="latest", metavar="[JOB[:POINTS]]")
 @json_option
 def command(job: str, as_json: bool) -> None:
     """Show why JOB (default: the latest) ended: cause, first failed process and its node, next step.
@@ -46,7 +47,7 @@ def command(job: str, as_json: bool) -> None:
     if not answers:
         raise Invalid(f"`{found.directory.name}` was never submitted", help="`dlrun submit` submits a spec")
     shown = answers if chosen.tasks is not None else answers[:1]
-    click.echo("\n\n".join("\n".join(lines(found, one)) for one in shown))
+    click.echo(visible("\n\n".join("\n".join(lines(found, one)) for one in shown), keep=LINES))
     if more := [one.run for one in answers[len(shown) :] if one.run is not None]:
         points = f"point {more[0]} did not" if len(more) == 1 else f"{len(more)} more points did not"
         say(f"{points} end well either: `dlrun why {found.directory.name}:{format_list(more)}`")
@@ -59,7 +60,7 @@ def lines(job: Job, answer: Cause) -> Iterator[str]:
     run = f"[{answer.run}]" if answer.run is not None else ""
     code = f" with exit code {answer.exit_code}" if answer.exit_code else ""
     again = f", run {answer.restarts + 1}" if answer.restarts else ""
-    yield f"{job.directory.name}{run} ({job.site} {job.job_id}{again}): {answer.state}{code}"
+    yield f"{job.directory.name}{run} ({job.site} {job.shown_id()}{again}): {answer.state}{code}"
     yield f"why:   {answer.means}"
     if first := answer.first:
         how = _code(first.code)

@@ -28,6 +28,8 @@ def block(
             yield f"{pad}{yaml_text(key)}:"
             for item in value:
                 yield from _item(item, pad)
+        elif isinstance(value, str) and _is_literal(value):
+            yield from _literal(f"{pad}{yaml_text(key)}:", f"{pad}  ", value)
         else:
             yield f"{pad}{yaml_text(key)}: {_flow(value)}"
 
@@ -42,13 +44,26 @@ def _is_long(items: Sequence[Any], before: int) -> bool:
 
 
 def _item(item: Any, pad: str) -> Iterator[str]:
-    text = item if isinstance(item, str) else ""
-    lines = text.split("\n")
-    if len(lines) > 1 and lines[0][:1].strip() and all(line.isprintable() for line in lines):
-        yield f"{pad}  - |-"
-        yield from (f"{pad}      {line}".rstrip() for line in lines)
+    if isinstance(item, str) and _is_literal(item):
+        yield from _literal(f"{pad}  -", f"{pad}      ", item)
     else:
         yield f"{pad}  - {_flow(item)}"
+
+
+def _is_literal(text: str) -> bool:
+    """Whether a text of several lines stands as it is in a literal block of YAML."""
+    lines = text.removesuffix("\n").split("\n")
+    return (
+        "\n" in text
+        and bool(lines[0][:1].strip())
+        and bool(lines[-1].strip())
+        and all(line.isprintable() and line == line.rstrip() for line in lines)
+    )
+
+
+def _literal(head: str, pad: str, text: str) -> Iterator[str]:
+    yield f"{head} {'|' if text.endswith(chr(10)) else '|-'}"
+    yield from (f"{pad}{line}".rstrip() for line in text.removesuffix("\n").split("\n"))
 
 
 def _flow(value: Any) -> str:

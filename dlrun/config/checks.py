@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from dlrun.model.origin import Origin
 from dlrun.model.problem import Problem
-from dlrun.model.site import Site
+from dlrun.model.site import Recognise, Site
 
 Origins = Mapping[str, Origin]
 
@@ -20,7 +20,7 @@ def contradictions(site: Site, origins: Origins) -> Iterator[Problem]:
     rendezvous = site.rendezvous
     if rendezvous.address == "interface" and rendezvous.interface is None:
         yield _problem(
-            "DLR054", "rendezvous.address", "`rendezvous.address: interface` names no interface", origins,
+            "DLR054", "rendezvous.address", "`rendezvous.address: interface` needs the name of an interface", origins,
             "add `interface:` below it",
         )  # fmt: skip
     first, last = rendezvous.ports
@@ -73,7 +73,7 @@ def _failures(site: Site, origins: Origins) -> Iterator[Problem]:
             if "{1}" in getattr(failure, key) and not groups:
                 yield _problem(
                     "DLR055", f"failures.{name}.{key}", f"`{{1}}` stands for a group, and the pattern of `{name}` has none",
-                    origins, "put brackets round what is to be shown",
+                    origins, "put parentheses around the part to show",
                 )  # fmt: skip
 
 
@@ -98,8 +98,8 @@ def advice(site: Site, origins: Origins, stem: str) -> Iterator[Problem]:
     """Warnings for the author of a profile; `stem` is the file name without its suffix."""
     if site.name != stem:
         yield _problem(
-            "DLR056", "name", f"the profile `{site.name}` lies in a file called `{stem}`", origins,
-            f"call the file `{site.name}.yaml`: sites are found by file name", warning=True,
+            "DLR056", "name", f"the profile `{site.name}` is in a file named `{stem}`", origins,
+            f"name the file `{site.name}.yaml`: sites are found by file name", warning=True,
         )  # fmt: skip
     if site.status == "generic":
         return
@@ -113,10 +113,16 @@ def advice(site: Site, origins: Origins, stem: str) -> Iterator[Problem]:
         ("node_types", site.node_types),
         ("partitions", site.partitions),
         ("fabric", site.fabric),
-        ("recognise", site.recognise.cluster_name or site.recognise.pbs_server or site.recognise.hosts),
+        ("recognise", site.recognise != Recognise()),
     ):
-        if not given:
-            yield _problem("DLR058", "name", f"`{key}` is not given", origins, _USE[key], warning=True)
+        if not given and key not in site.unknown:
+            remedy = f"{_USE[key]}; if no source states it, add `{key}` to `unknown:`"
+            yield _problem("DLR058", "name", f"`{key}` is not given", origins, remedy, warning=True)
+        elif given and key in site.unknown:
+            yield _problem(
+                "DLR058", "unknown", f"`{key}` is listed as unknown, and given", origins,
+                "remove it from `unknown:`", warning=True,
+            )  # fmt: skip
 
 
 _USE = {

@@ -1,7 +1,7 @@
 """Node tree + dataclass type hints -> values, with every fault's place. Nothing is guessed or converted.
 
 A text field gets the characters typed (`no`, `0123`, `3.10`, `1e-4`); numbers, booleans, sizes and times
-are read strictly, each with a message that says what would fit.
+are read strictly, each with a message that names what is valid.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Generic, TypeVar
 from dlrun.config import scalars, wording
 from dlrun.config.hints import Hint, Key, describe, keys
 from dlrun.config.nodes import ListNode, MapNode, Node, ScalarNode, short
-from dlrun.config.secrets import hides
+from dlrun.config.secret_names import conceals, hides, masked
 from dlrun.config.wording import Path, where
 from dlrun.model.keys import MOST
 from dlrun.model.nearest import nearest
@@ -44,7 +44,8 @@ class Given:
 class Decoded(Generic[T]):
     """A decoded file: the value (None if there are problems), and where each part was written.
 
-    `origins` has the place of every value given, by dotted path (`resources.nodes`, `command.2`);
+    `origins` has the place of every value given, by dotted path (`resources.nodes`, `command.2`), and that of a mapping's
+    key with a colon (`resources:`);
     `history` the values of weaker layers that it hides, strongest first.
     """
 
@@ -118,6 +119,8 @@ class _Decoder:
         if isinstance(node, ListNode):
             return self._list(node, hint, path, key, at)
         if hint.schema is not None:
+            if at is not None:
+                self.origins[f"{wording.dotted(path)}:"] = at.origin
             return self.mapping(node, hint.schema, path, at)
         if hint.values is not None:
             return self._named(node, hint.values, path, key)
@@ -141,7 +144,7 @@ class _Decoder:
             elif name in removed:
                 self._fault(entry.key, f"{where((*path, name))} was removed from dlrun", removed[name])
             elif not top or not self._foreign_options(name, entry.key, entry.value, node):
-                message = f"unknown key `{short(name)}`" + (f" in {where(path)}" if path else "")
+                message = f"unknown key `{wording.named(name)}`" + (f" in {where(path)}" if path else "")
                 here = known.keys() - ({"options"} if top else set())
                 mistyped.add(wording.meant(name, here))
                 help_ = wording.unknown_key(name, here, self.root, path, self.document)
@@ -220,7 +223,7 @@ class _Decoder:
         looks_like_options = isinstance(value, MapNode) or (isinstance(value, ScalarNode) and value.is_null)
         schema = self.options(name) if looks_like_options or name == framework else None
         if schema is None:
-            return name == framework  # the caller says that there is no such framework
+            return name == framework  # the caller reports that there is no such framework
         if self.partial:
             self.value(value, Hint(schema=schema), (name,), Key(name=name, hint=Hint(), required=False), at)
         elif name != framework and at.origin.layer not in {Layer.SITE, Layer.USER}:
@@ -237,7 +240,7 @@ class _Decoder:
             if key.names and not re.fullmatch(key.names, name):
                 self._fault(
                     entry.key,
-                    f"`{short(name)}` cannot be a name in {where(path)}",
+                    f"`{wording.named(name)}` cannot be a name in {where(path)}",
                     wording.names_rule(key.names),
                 )
             values[name] = self.value(entry.value, hint, (*path, name), key, entry.key)
@@ -289,12 +292,12 @@ class _Decoder:
                 self._fault(node, f"{where(path)} {wording.pattern_fault(key.pattern, value)}", key.doc)
             return _BAD
         if key.minimum is not None and not isinstance(value, bool) and value < key.minimum:
-            least = f"the least is {key.minimum}" if type(value) is int else "it must be more than nothing"
+            least = f"the minimum is {key.minimum}" if type(value) is int else "it must be more than zero"
             self._fault(node, f"{where(path)} is {wording.shown(node, path)}; {least}", key.doc)
             return _BAD
         most = MOST if key.maximum is None else key.maximum
         if type(value) is int and abs(value) > most:
-            self._fault(node, f"{where(path)} is {wording.shown(node, path)}; the most is {most}", key.doc)
+            self._fault(node, f"{where(path)} is {wording.shown(node, path)}; the maximum is {most}", key.doc)
             return _BAD
         return value
 
@@ -309,7 +312,8 @@ class _Decoder:
     def _lone(self, node: ScalarNode, element: Hint, path: Path, key: Key) -> Any:
         """One text where a list is wanted: a list of one, if it cannot be meant as several."""
         if key.lone == "never" or (key.lone == "word" and re.search(r"\s", node.text)):
-            items = "[…, …]" if hides(path) else wording.flow_list(node.text)
+            secret = conceals(path) or masked(node.text) != node.text
+            items = "[…, …]" if secret else wording.flow_list(node.text)
             self._fault(node, f"{where(path)} takes a list, not one text", f"write `{path[-1]}: {items}`")
             return _BAD
         value = self.value(node, element, path, key, None)
@@ -352,12 +356,7 @@ class _Decoder:
         if hint.schema is not None and not isinstance(node, MapNode) and path and not help_:
             help_ = wording.mapping_form(path[-1], hint.schema)
         if str in hint.scalars and not isinstance(node, ScalarNode) and not help_:
-            list_ = isinstance(node, ListNode)
-            help_ = (
-                "quote a text that begins with `[`"
-                if list_
-                else "quote a text that holds `: ` or begins with `{`"
-            )
+            help_ = wording.one_text(node, path)
         place = node if isinstance(node, ScalarNode) or at is None else at
         self._fault(place, f"{where(path)} takes {fits}, not {wording.shown(node, path)}", help_)
         return _BAD

@@ -47,7 +47,8 @@ class _Open:
     items: list[Node] = field(default_factory=list)
     entries: dict[str, Entry] = field(default_factory=dict)
     key: ScalarNode | None = None
-    drops: bool = False  # the next value belongs to a key that was refused
+    drops: str | None = None  # the key that was refused, whose value is the next
+    dropped: list[tuple[str, Node]] = field(default_factory=list)
     size: int = 1
 
     @property
@@ -56,7 +57,7 @@ class _Open:
 
 
 def parse(text: str, at: Origin, *, lines: bool = True, loader: Any = LOADER) -> Document:
-    """The tree of a YAML text; `at` says which file it is and to which layer it belongs.
+    """The tree of a YAML text; `at` is its file and layer.
 
     Without `lines` (the text is a flag's or a variable's value) every node has the place `at` itself.
     Never raises for what is in the text: everything wrong is in `problems`.
@@ -120,7 +121,9 @@ class _Builder:
         )
         if "\0" in text or any("\ud800" <= c <= "\udfff" for c in text):
             self._fault(
-                "this text holds a character that no file or command can hold", event, "remove its escape"
+                "this text contains a character that is not valid in files or commands",
+                event,
+                "remove its escape",
             )
         self._anchor(event, node, 1)
         self._add(node, 1, event)
@@ -131,7 +134,7 @@ class _Builder:
             self._fault(
                 f"nested more than {MAX_DEPTH} deep",
                 event,
-                "no key of a spec or site profile lies that deep",
+                "no key of a spec or site profile is nested that deeply",
                 stop=True,
             )
         if event.anchor:
@@ -143,7 +146,9 @@ class _Builder:
         done = self._stack.pop()
         node: Node
         if done.is_map:
-            node = MapNode(entries=done.entries, origin=done.origin, width=done.width)
+            node = MapNode(
+                entries=done.entries, origin=done.origin, width=done.width, dropped=tuple(done.dropped)
+            )
         else:
             node = ListNode(items=tuple(done.items), origin=done.origin, width=done.width)
         self._anchor(done.event, node, done.size)
@@ -157,19 +162,22 @@ class _Builder:
         name = str(event.anchor)
         if name not in self._anchors:
             self._fault(
-                f"alias `*{short(name)}` has no anchor `&{short(name)}`",
+                "this alias has no anchor",
                 event,
                 "put the value in quotes if `*` is meant literally",
             )
         elif (target := self._anchors[name]) is None:
-            self._fault(
-                f"alias `*{short(name)}` stands inside the value that it names", event, "write the value out"
-            )
+            self._fault("this alias stands inside the value that it names", event, "write the value out")
         else:
             self._add(target[0], target[1], event)
             return
         origin, width = self._place(event)
-        self._add(ScalarNode(text=f"*{name}", origin=origin, width=width, plain=False), 1, event)
+        span = tuple(mark.index for mark in _marks(event))
+        self._add(
+            ScalarNode(text=f"*{name}", origin=origin, width=width, plain=False, span=(span[0], span[1])),
+            1,
+            event,
+        )
 
     def _add(self, node: Node, size: int, event: yaml.NodeEvent) -> None:
         self._total += size if isinstance(event, yaml.AliasEvent) else 1
@@ -187,11 +195,14 @@ class _Builder:
         top.size += size
         if not top.is_map:
             top.items.append(node)
-        elif top.drops:
-            top.drops = False
+        elif top.drops is not None:
+            top.dropped.append((top.drops, node))
+            top.drops = None
         elif top.key is None:
             top.key = self._key(node, top, event)
-            top.drops = top.key is None
+            if top.key is None:
+                top.dropped += [] if isinstance(node, ScalarNode) else [("", node)]
+                top.drops = node.text if isinstance(node, ScalarNode) else ""
         else:
             top.entries[top.key.text] = Entry(key=top.key, value=node)
             top.key = None
@@ -231,11 +242,10 @@ class _Builder:
 
     def _tag(self, event: yaml.ScalarEvent | yaml.CollectionStartEvent) -> None:
         if event.tag is not None:
-            shown = str(event.tag).replace("tag:yaml.org,2002:", "!!")
             self._fault(
-                f"tags such as `{short(shown)}` are not used here",
+                "tags (`!name`) are not used here",
                 event,
-                "remove it: a value has the type that its key wants; quote the value if `!` is meant literally",
+                "remove it: the key determines the type of its value; quote the value if `!` is meant literally",
             )
 
     def _place(self, event: yaml.Event) -> tuple[Origin, int]:

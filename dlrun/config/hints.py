@@ -49,6 +49,7 @@ class Key:
     expected: str | None = None
     names: str | None = None
     lone: Literal["word", "text", "never"] = "word"
+    path: bool = False
 
 
 @cache

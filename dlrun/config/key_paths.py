@@ -55,10 +55,10 @@ def default(key: Key) -> str:
     return ""
 
 
-def find(schema: type, path: str, others: Mapping[str, type]) -> KeyPath | Problem:
+def find_key(schema: type, path: str, others: Mapping[str, type]) -> KeyPath | Problem:
     """What a dotted path leads to; `others` are further mappings at the top (the frameworks' options).
 
-    A name that the user chooses may stand in the path or be left out: `data.imagenet.source`, `data.source`.
+    A name that the user chooses may be in the path or be left out: `data.imagenet.source`, `data.source`.
     """
     place, named = KeyPath(path="", key=None, schema=schema), False
     for name in filter(None, path.split(".")):

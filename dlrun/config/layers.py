@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dlrun.config.document import parse
 from dlrun.config.hints import Hint, keys
 from dlrun.config.nodes import Entry, ListNode, MapNode, Node, ScalarNode
-from dlrun.config.secrets import hides
+from dlrun.config.secret_names import conceals, masked
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import Problem
 from dlrun.model.spec import Spec
@@ -68,10 +68,11 @@ def parse_set(text: str) -> tuple[Assignment | None, tuple[Problem, ...]]:
     if match is None or not all(path):
         at = Origin(layer=Layer.FLAG, name="--set")
         hint = "write `--set resources.nodes=8`, or `--set command+=--verbose` to append to a list"
-        return None, (Problem(message="`--set` wants `KEY=VALUE`", origin=at, help=hint),)
+        return None, (Problem(message="`--set` needs `KEY=VALUE`", origin=at, help=hint),)
     spelled = f"{'.'.join(path)}{match['append']}="
     value = match["value"]
-    shown = "…" if hides(path) or len(value) > 40 or not value.isprintable() else value
+    secret = conceals(path) or masked(value) != value
+    shown = "…" if secret or len(value) > 40 or not value.isprintable() else value
     at = Origin(layer=Layer.FLAG, name=f"--set {spelled}{shown}")
     document = parse(value, at, lines=False)
     node = document.root or ScalarNode(text="", origin=at)
@@ -92,7 +93,7 @@ def from_environment(environment: Mapping[str, str]) -> tuple[list[Assignment], 
         parts = name.removeprefix(VARIABLE_PREFIX).split("__")
         if not all(parts):
             hint = f"write {VARIABLE_PREFIX}RESOURCES__NODES for `resources.nodes`"
-            problems.append(Problem(message=f"`{name}` names no key", origin=at, help=hint))
+            problems.append(Problem(message=f"`{name}` does not name a key", origin=at, help=hint))
             continue
         document = parse(environment[name], at, lines=False)
         problems.extend(document.problems)

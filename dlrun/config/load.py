@@ -1,4 +1,4 @@
-"""A spec with its layers and its site, from texts to values; whoever calls it reads the files and finds the site.
+"""A spec with its layers and its site, from texts to values; the caller reads the files and finds the site.
 
 `layers_of` reads and parses each file once; `decoded` decodes once the site is known. A site that turns out to be
 another one (a login node's) needs only `decoded` again: a site's defaults lie below the spec.
@@ -16,9 +16,11 @@ from dlrun.config.decode import Given, decode, framework_of
 from dlrun.config.document import parse
 from dlrun.config.layers import Assignment
 from dlrun.config.nodes import MapNode, Node, ScalarNode
+from dlrun.config.other_words import understood, understood_flags
 from dlrun.config.secrets import faulty_secrets, hide, plain_secrets
 from dlrun.config.shell_command import with_command
 from dlrun.config.sites import Profile
+from dlrun.model.keys import from_home, with_paths
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import MAX_PROBLEMS, InvalidFile, Problem
 from dlrun.model.record import record
@@ -63,6 +65,7 @@ class Layers:
     problems: tuple[Problem, ...]
     sources: Mapping[str, str]
     trees: Mapping[str, Node]
+    sets: tuple[str, ...] = ()
 
     @property
     def site(self) -> Node | None:
@@ -78,10 +81,11 @@ class Layers:
 class Inputs:
     """A spec and its site, decoded.
 
-    `origins` says where each value of the spec was written, by dotted path (`resources.nodes`,
+    `origins` is where each value of the spec was written, by dotted path (`resources.nodes`,
     `torch.agent`); a value that is not there is dlrun's default. `history` has what each value
     overrode, strongest first. `sources` has the text of every file read, by its name in the origins;
-    `directory` is the spec's. `loaded` is the site with its own origins, file and why it was chosen.
+    `directory` is the spec's. `loaded` is the site with its own origins, file and why it was chosen; `notes` are about
+    other programs' words that were understood.
     """
 
     spec: Spec
@@ -93,18 +97,19 @@ class Inputs:
     path: Path
     loaded: LoadedSite
     layers: Layers
+    notes: tuple[Problem, ...] = ()
 
 
 def layers_of(
     path: Path,
     *,
-    settings: Path | None,
+    settings: Sequence[Path],
     environment: Mapping[str, str],
     sets: Sequence[str],
     site: str | None,
     read: Read,
 ) -> Layers:
-    """Read a spec and the user's settings (None: there are none), with what variables and flags set.
+    """Read a spec and the files of settings, the weakest first, with what variables and flags set.
 
     Raises InvalidFile if there is no such spec; other problems come with the result.
     """
@@ -112,7 +117,8 @@ def layers_of(
     spec = files.tree(path, Layer.SPEC)
     if spec is None and not files.sources:  # there is no such file: nothing else matters
         raise InvalidFile(files.problems, {})
-    own = files.tree(settings, Layer.USER) if settings is not None else None
+    read_settings = [files.tree(path, Layer.USER) for path in settings]
+    own = layers.merge_all(read_settings) if any(read_settings) else None
     assignments, problems = layers.from_environment(environment)
     for text in sets:
         assignment, faults = layers.parse_set(text)
@@ -129,6 +135,7 @@ def layers_of(
         problems=(*files.problems, *problems),
         sources=files.sources,
         trees=files.trees,
+        sets=tuple(sets),
     )
 
 
@@ -140,7 +147,9 @@ def decoded(found: Layers, chosen: Chosen, options: Options, unknown: Unknown) -
     loaded = chosen.loaded
     problems = [*found.problems, *chosen.problems]
     defaults = loaded.profile.defaults if loaded else None
-    root = _over(layers.merge_all([defaults, found.settings, found.spec]), found.assignments, problems)
+    written, notes = understood(found.spec) if found.spec is not None else (None, ())
+    flags, more = understood_flags(found.assignments)
+    root = _over(layers.merge_all([defaults, found.settings, written]), flags, problems)
     sources = {**found.sources, **chosen.sources}
     if found.spec is not None:
         root, both = with_command(root)
@@ -152,7 +161,7 @@ def decoded(found: Layers, chosen: Chosen, options: Options, unknown: Unknown) -
             _add(problems, [replace(fault, origin=node.origin, width=node.width)])
         if value.value is not None and loaded is not None and not problems:
             return Inputs(
-                spec=value.value,
+                spec=with_paths(value.value, from_home),
                 site=loaded.site,
                 origins=value.origins,
                 history=value.history,
@@ -161,6 +170,7 @@ def decoded(found: Layers, chosen: Chosen, options: Options, unknown: Unknown) -
                 path=found.path,
                 loaded=loaded,
                 layers=found,
+                notes=(*notes, *more),
             )
     raise InvalidFile(problems, hide(sources, dict(found.trees)))
 

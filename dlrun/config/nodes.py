@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import field
 from typing import TypeAlias
 
+from dlrun.config.secret_names import masked
 from dlrun.model.origin import Origin
 from dlrun.model.record import record
 
@@ -49,12 +50,13 @@ class Entry:
 
 @record(frozen=True, slots=True, kw_only=True)
 class MapNode:
-    """A mapping, in the order written."""
+    """A mapping, in the order written. `dropped` are the values of keys that it cannot have, with those keys' names."""
 
     entries: dict[str, Entry] = field(default_factory=dict)
     origin: Origin
     width: int = 1
     overrode: Node | None = None
+    dropped: tuple[tuple[str, Node], ...] = ()
 
     def get(self, *path: str) -> Node | None:
         """The value under a path of keys, or None."""
@@ -77,6 +79,7 @@ def kind(node: Node) -> str:
 
 
 def short(text: str, limit: int = 60) -> str:
-    """One line of at most `limit` characters, control characters as escapes."""
+    """One line of at most `limit` characters, control characters as escapes, and no secret that is given to a name."""
+    text = masked(text)
     line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[: limit + 1])
     return line if len(line) <= limit else line[: limit - 1] + "…"

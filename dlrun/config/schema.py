@@ -39,7 +39,7 @@ def spec_schema(options: Mapping[str, type]) -> dict[str, Any]:
     """The schema of a spec; `options` are the option dataclasses of all frameworks, by name."""
     schemas = _Schemas()
     top = schemas.mapping(Spec)
-    del top["properties"]["options"]  # they stand under the framework's name
+    del top["properties"]["options"]  # they are under the framework's name
     default = keys(Spec)["framework"].default
     for name, dataclass in sorted(options.items()):
         top["properties"][name] = {

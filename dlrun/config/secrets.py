@@ -3,42 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
+from dlrun.config.document import parse
 from dlrun.config.nodes import ListNode, MapNode, Node, ScalarNode, short
+from dlrun.config.secret_names import KeyParts, conceals, looks_secret, masked, stars
+from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import Problem
-
-_WORDS = {
-    "KEY", "KEYS", "TOKEN", "TOKENS", "SECRET", "SECRETS", "PASSWORD", "PASSWORDS", "PASSWD", "PASSPHRASE",
-    "CREDENTIAL", "CREDENTIALS", "APIKEY", "PAT",
-}  # fmt: skip
-_ENDINGS = ("TOKEN", "SECRET", "PASSWORD", "PASSWD", "APIKEY", "ACCESSKEY", "SECRETKEY", "PRIVATEKEY")
-_REFERENCES = {"FILE", "PATH", "DIR", "DIRECTORY", "PER", "LENGTH", "LEN", "SIZE", "COUNT", "MAX", "NUM", "N"}
-"""A name with one of these words names a place or a number, not the secret itself."""
-
-_LIBRARIES = re.compile(
-    r"(NCCL|RCCL|UCX|UCC|FI|OMPI|PMIX|PRTE|I_MPI|MPICH|MV2|PSM2?|PSM3|CCL|MLSL|KMP|OMP|GOMP|GLOO|SLURM|PBS)_"
-)
-"""Libraries whose variables are settings: MPI "keys" and the like are no secrets."""
-
-HIDDEN = "*"
-
-
-def looks_secret(name: str) -> bool:
-    """Whether a variable of this name usually holds a secret: HF_TOKEN, WANDB_API_KEY, pgPassword."""
-    if _LIBRARIES.match(name):
-        return False
-    words = set(re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).upper().replace("-", "_").split("_"))
-    if words & _REFERENCES:
-        return False
-    return bool(words & _WORDS) or any(word.endswith(_ENDINGS) for word in words)
-
-
-def hides(path: tuple[str | int, ...]) -> bool:
-    """Whether the value at this path must never be shown: it is under `secrets`, or its name says so."""
-    if path[:1] in {("data",), ("sweep",)}:  # data sets of tokens, and the like
-        return False
-    return any(part == "secrets" or looks_secret(part) for part in path if isinstance(part, str))
 
 
 def plain_secrets(root: Node, *, site: bool = False) -> Iterator[Problem]:
@@ -65,7 +36,7 @@ def faulty_secrets(root: Node) -> Iterator[Problem]:
     secrets = root.get("secrets") if isinstance(root, MapNode) else None
     for name, entry in secrets.entries.items() if isinstance(secrets, MapNode) else ():
         if not isinstance(entry.value, MapNode):
-            continue  # the decoder says that it wants a mapping
+            continue  # the decoder reports that a mapping is expected
         given = [k for k in ("env", "file", "command") if not _absent(entry.value.get(k))]
         if len(given) != 1:
             said = f"names {' and '.join(given)}" if given else "does not say where its value comes from"
@@ -87,47 +58,72 @@ def _harmless(value: str) -> bool:
 
 
 def hide(sources: Mapping[str, str], trees: Mapping[str, Node]) -> dict[str, str]:
-    """Sources to show, with secret values hidden: by their tree, or by the look of the text if there is no tree."""
-    return {
-        name: _mask_places(text, _spans(trees[name])) if name in trees else mask(text)
-        for name, text in sources.items()
-    }
+    """Sources to show, with secret values hidden: by their tree, or by the look of the text if it has none."""
+    return {name: _hidden(text, trees.get(name)) for name, text in sources.items()}
 
 
-def _spans(node: Node, path: tuple[str, ...] = ()) -> Iterator[tuple[int, int]]:
+def _hidden(text: str, tree: Node | None) -> str:
+    root = tree if tree is not None else parse(text, Origin(layer=Layer.SPEC, name="")).root
+    if root is None:
+        return mask(text)
+    pieces, end = [], 0
+    for first, last, whole in sorted(set(_places(root, ()))):
+        if first >= end:  # an alias has the place of its anchor, so places can repeat
+            pieces += [
+                _by_look(text[end:first]),
+                stars(text[first:last]) if whole else _by_look(text[first:last]),
+            ]
+            end = last
+    return "".join([*pieces, _by_look(text[end:])])
+
+
+def _by_look(text: str) -> str:
+    return "".join(map(masked, text.splitlines(keepends=True)))
+
+
+def _places(node: Node, path: KeyParts) -> Iterator[tuple[int, int, bool]]:
+    """Where each text of a tree lies, and whether nothing of it may be shown."""
     if isinstance(node, ScalarNode):
-        if hides(path):
-            yield node.span
+        yield (*node.span, conceals(path))
     elif isinstance(node, ListNode):
-        for item in node.items:
-            yield from _spans(item, path)
+        for index, item in enumerate(node.items):
+            yield from _places(item, (*path, index))
     else:
         for name, entry in node.entries.items():
-            yield from _spans(entry.value, (*path, name))
+            first, last = entry.key.span
+            told = last - len(name.partition("=")[2])  # `NAME=value` as a key
+            yield (first, told, False)
+            yield (told, last, True)
+            yield from _places(entry.value, (*path, name))
+        for name, dropped in node.dropped:
+            yield from _places(dropped, (*path, name))
 
 
-def _mask_places(text: str, places: Iterable[tuple[int, int]]) -> str:
-    pieces, end = [], 0
-    for first, last in sorted(set(places)):  # an alias has the place of its anchor, so places can repeat
-        pieces += [text[end:first], _stars(text[first:last])]
-        end = last
-    return "".join([*pieces, text[end:]])
-
-
-_NAME = re.compile(r"(?<![A-Za-z0-9_-])([A-Za-z_][A-Za-z0-9_-]{0,127})[\"']?[ \t]{0,9}[:=][ \t]*(?=\S)")
+_OPENS = re.compile(r"([ \t-]*)[\"']?([A-Za-z_][A-Za-z0-9_-]*)[\"']?[ \t]*[:=]")
+_ENTRY = re.compile(r"[ \t-]*[\"']?[A-Za-z_][A-Za-z0-9_]*[\"']?[ \t]*[:=]|[ \t-]*")
 
 
 def mask(text: str) -> str:
-    """A source with everything hidden that looks like a secret value, for files that cannot be parsed."""
-    return "".join(_mask_line(line) for line in text.splitlines(keepends=True))
+    """A source with everything hidden that looks like a secret value, for files that cannot be parsed.
 
-
-def _mask_line(line: str) -> str:
-    for match in _NAME.finditer(line):
-        if looks_secret(match[1]):
-            return line[: match.end()] + _stars(line[match.end() :])
-    return line
-
-
-def _stars(text: str) -> str:
-    return re.sub(r"\S", HIDDEN, text)
+    What is further in than `variables:`, `secrets:` or a secret's name belongs to it.
+    """
+    shown: list[str] = []
+    inside = -1  # how far in the key is
+    entries: int | None = -1  # and the names below it (None: the next line is the first)
+    for line in text.splitlines(keepends=True):
+        opens, indentation = _OPENS.match(line), len(line) - len(line.lstrip())
+        if line.strip() and indentation <= inside:
+            inside = -1
+        if inside >= 0:
+            entries = indentation if entries is None else entries
+            entry = _ENTRY.match(line) if indentation <= entries else None
+            first = entry.end() if entry else 0
+            shown.append(line[:first] + stars(line[first:]))
+        elif opens and (opens[2] in ("variables", "secrets") or looks_secret(opens[2])):
+            inside = len(opens[1])
+            entries = -1 if looks_secret(opens[2]) else None
+            shown.append(line[: opens.end()] + stars(line[opens.end() :]))
+        else:
+            shown.append(masked(line))
+    return "".join(shown)

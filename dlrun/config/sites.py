@@ -74,7 +74,7 @@ def load(first: ProfileText, find: Callable[[str, ProfileText], ProfileText | Pr
             break
         if found.name in sources:
             message = f"`{short(parent.text)}` extends this profile, directly or through others"
-            way_out = "take `extends:` out of one of them"
+            way_out = "remove `extends:` from one of them"
             problems.append(Problem(message=message, origin=parent.origin, width=parent.width, help=way_out))
             break
         current = found
@@ -155,6 +155,7 @@ class Surroundings:
     host: str = ""
     cluster_name: str | None = None
     pbs_server: str | None = None
+    environment: Mapping[str, str] = field(default_factory=dict)
 
 
 _RECOGNISE = re.compile(r"^recognise:.*(?:\n(?:[ \t#].*)?(?=\n|\Z))*", re.MULTILINE)
@@ -176,7 +177,13 @@ def recognised(rule: Recognise, here: Surroundings) -> str | None:
     server = (here.pbs_server or "").lower()
     if rule.pbs_server and server and rule.pbs_server.lower() in {server, server.split(".")[0]}:
         return f"the PBS server is `{here.pbs_server}`"
+    host = (here.host or "").lower()
     for pattern in rule.hosts:
-        if here.host and fnmatch.fnmatchcase(here.host.lower(), pattern.lower()):
+        if host and any(
+            fnmatch.fnmatchcase(name, pattern.lower()) for name in (host, host.partition(".")[0])
+        ):
             return f"the host name `{here.host}` matches `{pattern}`"
+    for name, value in rule.environment.items():
+        if here.environment.get(name) == value:
+            return f"`{name}` is `{value}` in the environment"
     return None

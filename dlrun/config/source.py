@@ -30,7 +30,9 @@ def decode_bytes(data: bytes, name: str, layer: Layer) -> tuple[str, Problem | N
     file = Origin(layer=layer, name=name)
     if len(data) > MAX_BYTES:
         return "", Problem(
-            message="the file is longer than 1 MiB", origin=file, help="is this the right file?"
+            message="the file is longer than 1 MiB",
+            origin=file,
+            help="name a spec or a site profile: they are text files of a few kilobytes",
         )
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         return "", Problem(message="the file is UTF-16", origin=file, help="save it as UTF-8")

@@ -32,7 +32,9 @@ _AFTER_VALUE = _Rule(
     "quote the whole value, or put a comma between items",
 )
 _TAB = _Rule(
-    r"tab character|'\\t' that cannot|'\t' that cannot", "a tab where YAML wants spaces", "indent with spaces"
+    r"tab character|'\\t' that cannot|'\t' that cannot",
+    "a tab where YAML requires spaces",
+    "indent with spaces",
 )
 _MISFIT = _Rule(
     r"did not find expected key|<block end>|did not find expected '-' indicator|block sequence entries",
@@ -45,23 +47,23 @@ _RULES = (
     _Rule(
         r"mapping values are not allowed",
         "a second `:` on this line, or wrong indentation",
-        "quote a value that holds `: `, and indent the keys of one mapping alike",
+        "quote a value that contains `: `, and indent the keys of one mapping alike",
     ),
     _Rule(
         r"could not find expected ':'",
         "a line that is not `key: value`",
-        "is a `:` or an indentation missing?",
+        "a `:` or its indentation may be missing",
     ),
     _Rule(
         r"did not find expected ',' or '\]'|expected ',' or '\]'",
         "this list is not closed",
-        "add `]`; quote items that hold brackets, braces or commas",
+        "add `]`; quote items that contain brackets, braces or commas",
         context=True,
     ),
     _Rule(
         r"did not find expected ',' or '\}'|expected ',' or '\}'",
         "this mapping is not closed",
-        "add `}`; quote values that hold brackets, braces or commas",
+        "add `}`; quote values that contain brackets, braces or commas",
         context=True,
     ),
     _Rule(
@@ -77,7 +79,7 @@ _RULES = (
     ),
     _Rule(
         r"expected alphabetic or numeric character|expected alphanumeric",
-        "`*` and `&` have a meaning of their own at the start of a value",
+        "`*` and `&` have a special meaning at the start of a value",
         'quote it, as in `"*.jpg"`',
         context=True,
     ),
@@ -99,7 +101,7 @@ _RULES = (
 def explain(
     error: yaml.YAMLError | ValueError | OverflowError, text: str, at: Origin, *, lines: bool = True
 ) -> Problem:
-    """The problem behind a parser's exception; `at` names the file, `lines` says that it has any."""
+    """The problem behind a parser's exception; `at` names the file, `lines`: it is not empty."""
     said = str(getattr(error, "problem", None) or getattr(error, "reason", None) or error)
     context = getattr(error, "context", None) or ""
     rule = next((r for r in _RULES if re.search(r.pattern, said)), None) or next(

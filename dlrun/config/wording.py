@@ -7,10 +7,11 @@ import shlex
 from collections.abc import Iterable, Iterator
 
 from dlrun.config.hints import keys
-from dlrun.config.nodes import Node, ScalarNode, kind, short
-from dlrun.config.secrets import hides
+from dlrun.config.nodes import ListNode, Node, ScalarNode, kind, short
+from dlrun.config.secret_names import conceals
 from dlrun.model.keys import BACK_END, OPTION_NAME, PLAIN, VARIABLE_NAME
 from dlrun.model.nearest import RELATED, SLIP, nearest
+from dlrun.model.site import OVERRIDES
 
 Path = tuple[str | int, ...]
 """Keys and list indexes from the top of a file to a value."""
@@ -49,14 +50,20 @@ def where(path: Path) -> str:
     """A path for a message: `resources.nodes` in backticks, or `item 2 of` it."""
     if path and isinstance(path[-1], int):
         return f"item {path[-1] + 1} of {where(path[:-1])}"
-    return f"`{'.'.join(short(str(part)) for part in path)}`" if path else "the file"
+    return f"`{'.'.join(named(str(part)) for part in path)}`" if path else "the file"
+
+
+def named(name: str) -> str:
+    """A key for a message; what follows a `=` in it is a value, which may be a secret."""
+    before, equals, _ = name.partition("=")
+    return short(before) + (f"{equals}…" if equals else "")
 
 
 def shown(node: Node, path: Path) -> str:
     """A value for a message: its text in backticks, shortened, never a secret; else its kind."""
     if not isinstance(node, ScalarNode) or node.is_null:
         return kind(node)
-    if hides(path):
+    if conceals(path):
         return "a text"
     return f"`{short(node.text)}`" if node.text else "an empty text"
 
@@ -81,6 +88,16 @@ def flow_list(text: str) -> str:
     except ValueError:  # quotes that do not match
         words = text.split()
     return f"[{', '.join(map(yaml_text, words))}]"
+
+
+def one_text(node: Node, path: Path) -> str:
+    """The way out where one text is wanted, and a list or a mapping was given."""
+    if not isinstance(node, ListNode):
+        return "quote a text that contains `: ` or begins with `{`"
+    only = node.items[0] if len(node.items) == 1 else None
+    if isinstance(only, ScalarNode) and path and isinstance(path[-1], str) and not conceals(path):
+        return f"write `{path[-1]}: {yaml_text(only.text)}`, without brackets"
+    return "give one text; brackets that belong to a text need quotes round it"
 
 
 def names_rule(pattern: str) -> str:
@@ -116,6 +133,8 @@ def unknown_key(name: str, known: Iterable[str], root: type, path: Path, documen
         if candidate in here:
             return f"the nearest key is `{candidate}`; {listed}"
     for candidate in candidates:
+        if (inside := _overridden(candidate, here, root, path)) is not None:
+            return f"write it under `overrides:` here, `overrides: {inside}`; {listed}"
         for other in _places(root):
             if other and other[-1] == candidate and other[:-1] != path:
                 return f"the nearest key is `{dotted(other)}`; {listed}"
@@ -127,14 +146,30 @@ def unknown_key(name: str, known: Iterable[str], root: type, path: Path, documen
     return listed
 
 
+def _overridden(name: str, here: set[str], root: type, path: Path) -> str | None:
+    """How a part of the whole is written where only some nodes have it; None where that cannot be."""
+    if "overrides" not in here or len(path) != 2:
+        return None
+    for other in _places(root):
+        if other[0] in OVERRIDES and other[-1] == name and len(other) <= 2:
+            return f"{{{name}: …}}" if len(other) == 1 else f"{{{other[0]}: {{{name}: …}}}}"
+    return None
+
+
 def _places(schema: type, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The paths of all keys that stand at a fixed place, outermost first."""
+    """The paths of all keys with a fixed place, outermost first."""
     nested = []
     for key in keys(schema).values():
         here = (*path, key.name)
         yield here
-        if key.hint.schema is not None and len(path) < 4:
+        if key.hint.schema is not None and len(path) < 4 and "NAME" not in path:
             nested.append((key.hint.schema, here))
+        elif (
+            key.hint.values is not None
+            and key.hint.values.schema is not None
+            and key.name in ("partitions", "node_types", "qos")
+        ):
+            nested.append((key.hint.values.schema, (*here, "NAME")))
     for inner, here in nested:
         yield from _places(inner, here)
 

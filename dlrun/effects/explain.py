@@ -70,7 +70,7 @@ def _known_names(prepared: Prepared) -> set[str]:
 
 
 def _unwritten(what: str) -> Explanation | None:
-    """A key of a spec that nobody wrote: what it is for, and its default."""
+    """A key that the spec does not set: what it is for, and its default."""
     schema: type | None = Spec
     parts = what.split(".")
     for i, part in enumerate(parts):
@@ -91,7 +91,7 @@ def knowledge(name: str) -> list[Explanation]:
     if not about:
         return []
     does = table.does().get(name) or table.does()[about[0].name]
-    said: dict[Explanation, list[str]] = {}  # a rule that several libraries share is said once
+    said: dict[Explanation, list[str]] = {}  # a rule that several libraries share is printed once
     for rule in about:
         said.setdefault(_known(rule, "{}"), []).append(rule.library)
     known = [replace(one, rule=one.rule.replace("{}", " and ".join(of))) for one, of in said.items()]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import io
 import os
 import stat
 from pathlib import Path
 from typing import BinaryIO
 
+from dlrun import resources
+from dlrun.model.keys import from_home
+
 
 def expanded(name: str) -> Path:
-    """A path with `~` as the shell expands it; an unknown user's stays (Path.expanduser raises RuntimeError)."""
-    return Path(os.path.expanduser(name))  # noqa: PTH111
+    """A path with `~` and `$HOME` as the shell expands them; an unknown user's stays (Path.expanduser raises RuntimeError)."""
+    return Path(os.path.expanduser(from_home(name)))  # noqa: PTH111
 
 
 def fault(path: Path, *, directory: bool | None = None) -> str | None:
@@ -36,6 +40,9 @@ def open_regular(path: Path) -> BinaryIO:
 
     What the shell itself hands over, as in `dlrun plan <(generate)`, is read all the same.
     """
+    inside = resources.packed(path)
+    if inside is not None:
+        return io.BytesIO(inside)
     if str(path).startswith(("/dev/", "/proc/")):
         return path.open("rb")
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -54,3 +61,28 @@ def read_bytes(path: Path, most: int) -> bytes:
     if len(data) > most:
         raise OSError(27, f"it has more than {most >> 20} MiB")
     return data
+
+
+def runnable(program: Path) -> Path:
+    """A file that another interpreter can run: the program itself; of one inside `dlrun.pyz`, a copy in the user's cache.
+
+    Raises OSError if none can be written.
+    """
+    inside = resources.packed(program)
+    if inside is None:
+        return program
+    from hashlib import sha256  # noqa: PLC0415 - OpenSSL, which few commands need
+
+    base = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111
+    place = base / "dlrun" / f"program-{sha256(inside).hexdigest()[:16]}"
+    place.mkdir(parents=True, exist_ok=True, mode=0o700)
+    copy = place / program.name
+    try:
+        own = copy.stat().st_uid == os.getuid() and copy.read_bytes() == inside
+    except OSError:
+        own = False
+    if not own:
+        part = copy.with_name(f".{copy.name}.{os.getpid()}")
+        part.write_bytes(inside)
+        part.rename(copy)
+    return copy

@@ -1,4 +1,4 @@
-"""Runs one client of the outside world: no shell, no terminal, a time limit, everything it says captured."""
+"""Runs one client program: no shell, no terminal, a time limit, its output captured."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PATIENCE = 120.0
 
 @record(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """What a client said and how it ended; a negative return code is the signal that ended it."""
+    """The output of a client and how it ended; a negative return code is the signal that ended it."""
 
     returncode: int
     stdout: str
@@ -69,7 +69,7 @@ def run(
         )
     except FileNotFoundError:
         if directory is not None and not directory.is_dir():
-            raise OperationFailed(f"the directory `{directory}` is gone") from None
+            raise OperationFailed(f"the directory `{directory}` does not exist any more") from None
         raise NotInstalled(
             f"`{argv[0]}` is not installed here, or not on PATH",
             help="run this on the cluster's login node, or load the module that has it",

@@ -21,7 +21,7 @@ class Kept:
 
 @contextmanager
 def kept_back(word: str) -> Iterator[Kept]:
-    """Until the end of the block, the first of these signals is only noted, and the user told what `word` says.
+    """Until the end of the block, the first of these signals is only noted, and `word` is printed.
 
     A second one ends the block by KeyboardInterrupt. Outside of the main thread nothing is kept back.
     """

@@ -14,7 +14,7 @@ from dlrun.model.record import record
 @record(frozen=True, slots=True, kw_only=True)
 class JobTraits:
     """What rules may ask of a job. `flags` are words among its scheduler and launcher options;
-    `fabric` is None where the site does not say."""
+    `fabric` is None where it is not in the profile."""
 
     fabric: str | None
     libraries: frozenset[str]
@@ -27,7 +27,7 @@ class JobTraits:
 
 @record(frozen=True, slots=True, kw_only=True)
 class ChosenSetting:
-    """One variable to set, and the rule that speaks of it; None for what only the site knows."""
+    """One variable to set, and its rule; None for what only the site knows."""
 
     name: str
     value: str
@@ -191,7 +191,7 @@ def _asked_units(job: JobTraits, asked: Mapping[str, str]) -> dict[str, list[Rul
 def _why_not(job: JobTraits, name: str, value: str) -> str:
     """Why a site's setting does not go into this job; empty if it does.
 
-    A site says a value once; the tables know in which jobs it may stand.
+    A site gives a value once; the tables define the jobs in which it applies.
     """
     known = [rule for rule in about(name) if rule.cls in ("safe", "tunable")]
     if known and not any(rule.library in job.libraries for rule in known):
@@ -210,7 +210,7 @@ def _why_not(job: JobTraits, name: str, value: str) -> str:
 
 
 def _about_site(job: JobTraits, name: str, value: str) -> Rule | None:
-    """The rule that best speaks of a site's value: on this fabric, of a library in play, the value itself."""
+    """The rule that best matches a site's value: on this fabric, of a library in play, the value itself."""
     known = [
         r for r in about(name) if r.cls in ("safe", "tunable") and _on(r, job) and r.library in job.libraries
     ]

@@ -1,7 +1,7 @@
 """The tables of fabric settings, as reviewed: one line a setting, in `data/*.csv` beside this module.
 
 They are part of the program, as its modules are, and read once. CSV, because a plan can afford the
-millisecond that it costs, and because a setting is one line of a review. `names.csv` says what each variable does.
+millisecond that it costs, and because a setting is one line of a review. `names.csv` describes each variable.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias, cast
 
+from dlrun import resources
 from dlrun.model.record import record
 
 Class: TypeAlias = Literal["safe", "tunable", "harmful", "deprecated"]
@@ -29,7 +30,7 @@ class Rule:
     `name` may be a pattern (`RDMAV_*`). `value` is what is set (`{interfaces}` is the site's), or for
     people to read. `act`: `set` it by default, leave it as the library's own `default`, `dlrun` sets it
     elsewhere, a value that `asks` for its whole `unit`, `warn` or `refuse`. `versions` bounds the library
-    (`>=2.17 <2.24`); `when` lists further conditions; settings of a `unit` stand or fall together.
+    (`>=2.17 <2.24`); `when` lists further conditions; settings of a `unit` are set all or none.
     `pattern` is a regular expression of the values meant, empty for all; `instead` what to use now.
     """
 
@@ -106,5 +107,4 @@ def _rules(table: str) -> Iterator[Rule]:
 
 
 def _rows(table: str) -> Iterator[dict[str, str]]:
-    with (_DATA / f"{table}.csv").open(encoding="utf-8", newline="") as file:
-        yield from csv.DictReader(file)
+    yield from csv.DictReader(resources.text(_DATA / f"{table}.csv").splitlines(keepends=True))

@@ -17,7 +17,7 @@ def parse(text: str) -> tuple[int, ...]:
 
 
 def within(version: str | None, bounds: str) -> bool:
-    """Whether a version is inside `>=2.17 <2.24`; one that nobody knows, or that is none, counts as the newest."""
+    """Whether a version is inside `>=2.17 <2.24`; an unknown or invalid one counts as the newest."""
     try:
         here = parse(version) if version is not None else None
     except ValueError:

@@ -1,17 +1,16 @@
 """JAX: ranks meet at a coordinator that runs inside rank 0.
 
 `jax.distributed.initialize` reads the coordinator's address from `JAX_COORDINATOR_ADDRESS`; how many processes there
-are and which one this is it is told by Slurm and Open MPI only, so the program passes them on (`{{ world_size }}` and
+are and which one this is it reads only from Slurm and Open MPI, so the program passes them on (`{{ world_size }}` and
 `{{ rank }}` in the command). As in JAX 0.10, `jax/_src/distributed.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from dlrun.frameworks import protocol
-from dlrun.frameworks.common import defaults
+from dlrun.frameworks.common import defaults, presets
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.model.observed import Installed
 from dlrun.model.problem import Problem
@@ -19,17 +18,15 @@ from dlrun.model.text import Text
 
 NAME = "jax"
 TITLE = "JAX"
+Options = defaults.NoOptions
 LAUNCHERS: tuple[str, ...] = ()
+LIBRARIES: tuple[str, ...] = ()  # sockets of its own, which no variable controls
+PRESETS = presets.NONE
 _READ = ("$SLURM_PROCID", "$OMPI_COMM_WORLD_RANK")
 """Ranks that JAX reads by itself (jax/_src/clusters: slurm_cluster.py, ompi_cluster.py)."""
 ports = defaults.one_port
 comm_cores = defaults.no_comm_cores
 _SOURCE = "JAX 0.10, jax/_src/distributed.py"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """JAX jobs have no options of their own."""
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
@@ -44,7 +41,7 @@ def problems(
     variables: Mapping[str, str],
     installed: Installed,
 ) -> Sequence[Problem]:
-    """A command that cannot know which process it is, where no scheduler tells JAX."""
+    """A command that cannot know its process id, where JAX does not get it from the scheduler."""
     tells = shape.rank.code in _READ or protocol.RANK in (p for w in command for p in w.parts)
     if tells or shape.world_size == 1:
         return ()
@@ -58,7 +55,7 @@ def problems(
 
 
 def coordinator(shape: Shape) -> tuple[Setting, ...]:
-    """Where ranks meet, and on CPUs what they talk through."""
+    """The rendezvous, and on CPUs the library for collectives."""
     address = Text.of(protocol.MASTER_ADDR, ":", protocol.MASTER_PORT)
     said: list[tuple[str, str | Text, str]] = [
         ("JAX_COORDINATOR_ADDRESS", address, "rank 0's node, by the site's address rule")

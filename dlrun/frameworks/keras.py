@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dlrun.frameworks import jax
-from dlrun.frameworks.common import defaults
+from dlrun.frameworks.common import defaults, presets
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.frameworks.tensorflow import tensorflow
 from dlrun.frameworks.torch import env_ranks
@@ -23,6 +23,8 @@ from dlrun.model.text import Text
 NAME = "keras"
 TITLE = "Keras"
 LAUNCHERS: tuple[str, ...] = ()
+LIBRARIES = ("tensorflow", *presets.TORCH_LIBRARIES)  # whichever its back end is
+PRESETS = presets.TENSORFLOW
 comm_cores = defaults.no_comm_cores
 
 

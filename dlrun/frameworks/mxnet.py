@@ -15,12 +15,15 @@ from dlrun.frameworks.common import defaults
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.model.keys import key
 from dlrun.model.observed import Installed
+from dlrun.model.placement import Preset
 from dlrun.model.problem import Problem
 from dlrun.model.text import Text
 
 NAME = "mxnet"
 TITLE = "MXNet"
 LAUNCHERS: tuple[str, ...] = ()
+LIBRARIES = ("ps-lite", "mxnet")
+PRESETS = {"": Preset(because="ps-lite and Horovod's thread share the rank's cores")}
 ports = defaults.one_port
 comm_cores = defaults.no_comm_cores
 _SOURCE = "MXNet documentation, Distributed training"
@@ -97,7 +100,7 @@ def problems(
 
 
 def _common(shape: Shape, options: Options) -> tuple[Setting, ...]:
-    """What all roles are told."""
+    """The variables of all roles."""
     own: tuple[tuple[str, str | Text, str], ...] = (
         (
             "DMLC_NODE_HOST",

@@ -12,7 +12,7 @@ from typing import Literal
 
 from dlrun.frameworks import protocol
 from dlrun.frameworks.common import agent as own_agent
-from dlrun.frameworks.common import defaults
+from dlrun.frameworks.common import defaults, presets
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.model.keys import key
 from dlrun.model.observed import Installed
@@ -23,6 +23,8 @@ from dlrun.model.units import many
 NAME = "paddle"
 TITLE = "PaddlePaddle"
 LAUNCHERS: tuple[str, ...] = ()
+LIBRARIES: tuple[str, ...] = ()  # sockets of its own, which no variable controls
+PRESETS = presets.NONE
 comm_cores = defaults.no_comm_cores
 _AGENT = "paddle.distributed.launch"
 _PARALLEL = "Paddle 3.3, paddle/distributed/parallel.py"
@@ -103,7 +105,8 @@ def _agents(shape: Shape, command: Sequence[Text], options: Options) -> Sequence
 
     The agent that serves the others is the one whose own address is the master's, letter by letter: both are numbers.
     """
-    start, program, _ = own_agent.module(command, _AGENT)
+    python, program = own_agent.split_python(command)
+    start = (python or Text.of("python3"), Text.of("-m"), Text.of(_AGENT))
     words: tuple[str | Shell | Text, ...] = (
         "--master",
         Text.of(protocol.MASTER_IP, ":", protocol.MASTER_PORT),
@@ -145,7 +148,7 @@ def _trainers(shape: Shape, *, server: bool = False) -> tuple[Setting, ...]:
 
 
 def _meeting(shape: Shape) -> tuple[Setting, ...]:
-    """Where trainers meet, and on CPUs what they talk through."""
+    """The rendezvous of trainers, and on CPUs the library for collectives."""
     address = Text.of(protocol.MASTER_ADDR, ":", protocol.MASTER_PORT)
     said: list[tuple[str, str | Text, str]] = [
         ("PADDLE_MASTER", address, "rank 0's node, by the site's address rule"),

@@ -1,4 +1,4 @@
-"""What a framework is: a module that says which processes a job has and what each is told.
+"""The interface of a framework: a module that defines the processes of a job and the variables of each.
 
 A framework imports no training library. It sees the job's shape and answers with roles; the plan adds
 how each role is launched, bound and ended.
@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Protocol
 
 from dlrun.model.observed import Installed
-from dlrun.model.placement import RankPlacement
+from dlrun.model.placement import Preset, RankPlacement
 from dlrun.model.plan import Identity
 from dlrun.model.problem import Problem
 from dlrun.model.record import record
@@ -60,6 +60,7 @@ class Shape:
 
     `ranks` is the placement of one node's ranks, empty where the plan does not bind them. `mpi` and `rank` are the
     launcher's: whether MPI_Init works under it (None: if that MPI was built for it), and where it puts a process's rank.
+    `binder` are the words that bind a rank which an agent starts, before its command; empty where nothing can.
     """
 
     nodes: int
@@ -75,6 +76,7 @@ class Shape:
     mpi: bool | None
     rank: Shell
     scheduler: str
+    binder: tuple[Text, ...] = ()
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -89,7 +91,7 @@ class Setting:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Role:
-    """One kind of process: where it runs, how many, what it runs and is told, how it ends.
+    """One kind of process: where it runs, how many, its command and variables, how it ends.
 
     `place`: `rank` one for each training rank, `node` `per_node` on every node, `first` `per_node` on the
     first node. Process 0 runs `lead` instead of `argv` where that is given. A `service` is taken down when
@@ -120,10 +122,14 @@ class Framework(Protocol):
     TITLE: str
     Options: type
     LAUNCHERS: tuple[str, ...]
-    """Launchers that can start it; empty: all; `ANY_MPI` stands for those under which MPI_Init works."""
+    """Launchers that can start it; empty: all; `ANY_MPI`: those under which MPI_Init works."""
+    LIBRARIES: tuple[str, ...]
+    """What it communicates through (`dlrun/fabrics/data`), besides its GPUs' library and its launcher's MPI."""
+    PRESETS: Mapping[str, Preset]
+    """What it needs of a placement: the usual way under an empty name, others by what `--framework NAME-` adds."""
 
     def roles(self, shape: Shape, command: Sequence[Text], options: Any) -> Sequence[Role]:
-        """Every kind of process of the job; the one that is no service is the training itself."""
+        """Every kind of process of the job; the one that is not a service is the training itself."""
         ...
 
     def ports(self, shape: Shape, options: Any) -> int:

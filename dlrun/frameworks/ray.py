@@ -7,25 +7,22 @@ another by themselves; `{{ world_size }}` is how many workers the job was laid o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dlrun.frameworks import protocol
-from dlrun.frameworks.common import defaults
+from dlrun.frameworks.common import defaults, presets
 from dlrun.frameworks.protocol import Role, Shape
 from dlrun.model.text import Shell, Text
 
 NAME = "ray"
 TITLE = "Ray"
+Options = defaults.NoOptions
 LAUNCHERS: tuple[str, ...] = ()
+LIBRARIES = presets.TORCH_LIBRARIES  # Ray Train's workers are torch's ranks
+PRESETS = presets.NONE
 ports = defaults.one_port
 comm_cores = defaults.no_comm_cores
 problems = defaults.no_problems
 _SOURCE = "Ray documentation, Launching an on-premise cluster"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """Ray jobs have no options of their own."""
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:

@@ -20,6 +20,9 @@ STEPS = True
 CHOOSES_NODES = True
 ONE_LAYOUT = False
 ENROOT = False
+LIBRARIES = ("mpich",)
+PROGRAMS = ("mpiexec.hydra", "mpiexec", "mpirun")
+VERSION = "HYDRA"
 command = no_command
 
 

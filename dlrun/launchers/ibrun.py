@@ -26,6 +26,9 @@ STEPS = True
 CHOOSES_NODES = False
 ONE_LAYOUT = True
 ENROOT = False
+LIBRARIES: tuple[str, ...] = ()
+PROGRAMS = ("ibrun",)
+VERSION = ""
 command = no_command
 
 

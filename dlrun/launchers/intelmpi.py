@@ -26,6 +26,9 @@ STEPS = True
 CHOOSES_NODES = True
 ONE_LAYOUT = False
 ENROOT = False
+LIBRARIES = ("intel-mpi",)
+PROGRAMS = ("mpirun", "mpiexec", "mpiexec.hydra")
+VERSION = r"Intel\(R\) MPI"
 command = no_command
 _REFERENCE = "Intel MPI Library Developer Reference"
 

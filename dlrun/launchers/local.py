@@ -20,6 +20,9 @@ STEPS = False
 CHOOSES_NODES = False
 ONE_LAYOUT = False
 ENROOT = False
+LIBRARIES: tuple[str, ...] = ()
+PROGRAMS: tuple[str, ...] = ()
+VERSION = ""
 command = no_command
 
 

@@ -1,7 +1,7 @@
 """Open MPI's mpirun.
 
 By default it binds each rank to one core (two or fewer ranks a node) or one NUMA node, and forwards no
-environment: both are said here (Open MPI documentation, mpirun(1); seen with 4.1.4).
+environment: both are set here (Open MPI documentation, mpirun(1); seen with 4.1.4).
 """
 
 from __future__ import annotations
@@ -24,6 +24,9 @@ STEPS = True
 CHOOSES_NODES = True
 ONE_LAYOUT = False
 ENROOT = False
+LIBRARIES = ("openmpi", "ucx")
+PROGRAMS = ("mpirun", "mpiexec")
+VERSION = r"Open ?MPI|OpenRTE|PRRTE"
 command = no_command
 
 

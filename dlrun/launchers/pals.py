@@ -24,6 +24,9 @@ STEPS = True
 CHOOSES_NODES = False
 ONE_LAYOUT = False
 ENROOT = False
+LIBRARIES: tuple[str, ...] = ()
+PROGRAMS = ("mpiexec.pals", "mpiexec")
+VERSION = r"PALS|Cray"
 command = no_command
 
 

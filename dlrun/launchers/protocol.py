@@ -1,4 +1,4 @@
-"""What a launcher is: a module with these names. Mostly data; code only where data cannot say it."""
+"""The interface of a launcher: a module with these names. Mostly data; code only where data cannot express it."""
 
 from __future__ import annotations
 
@@ -55,6 +55,12 @@ class Launcher(Protocol):
     """True if it knows one layout, the ranks': fewer processes fill the first nodes."""
     ENROOT: bool
     """True if it starts containers of `runtime: enroot` (srun's plug-in pyxis)."""
+    LIBRARIES: tuple[str, ...]
+    """The MPI that it belongs to, and what that communicates through (`dlrun/fabrics/data`)."""
+    PROGRAMS: tuple[str, ...]
+    """How its program may be called on a node that is probed; empty: it is not looked for."""
+    VERSION: str
+    """Regular expression of what the version line of this program says."""
 
     def start(self, step: Step, site: LauncherSite) -> Sequence[Text]:
         """The launcher's arguments, up to the program that it starts."""

@@ -2,7 +2,7 @@
 
 Ranks start unbound with every core that the job has on the node, and `rank.sh` binds them. So no
 `--cpus-per-task` is given to the step: it would imply `--exact` (Slurm 22.05 and later) and hand out
-cores of Slurm's choice. With `bind: scheduler` the step says everything itself, because srun ignored
+cores of Slurm's choice. With `bind: scheduler` the step has all options itself, because srun ignored
 the batch job's value from 22.05 to before 23.11 (Slurm RELEASE_NOTES).
 """
 
@@ -32,11 +32,14 @@ STEPS = True
 CHOOSES_NODES = True
 ONE_LAYOUT = False
 ENROOT = True
+LIBRARIES: tuple[str, ...] = ()
+PROGRAMS: tuple[str, ...] = ()
+VERSION = ""
 command = no_command
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:
-    """`srun` with the whole layout said, so that nothing is taken from the environment."""
+    """`srun` with the complete layout, so that nothing is taken from the environment."""
     words = [
         site.program or "srun",
         f"--nodes={step.nodes}",

@@ -23,6 +23,9 @@ STEPS = False
 CHOOSES_NODES = True
 ONE_LAYOUT = False
 ENROOT = False
+LIBRARIES: tuple[str, ...] = ()
+PROGRAMS: tuple[str, ...] = ()
+VERSION = ""
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:

@@ -1,10 +1,11 @@
-"""What a spec says of data: the sets that the training reads, and the results that it writes on its nodes."""
+"""Data in a spec (sets that the training reads, results that it writes) and the storage that a site profile declares."""
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
-from dlrun.model.keys import PLAIN, key
+from dlrun.model.keys import AMOUNT, PLAIN, key
 from dlrun.model.record import record
 from dlrun.model.units import Bytes, Duration
 
@@ -13,9 +14,14 @@ from dlrun.model.units import Bytes, Duration
 class DataSet:
     """A data set that the training reads."""
 
-    source: str = key("directory, file or glob on the shared file system", pattern=PLAIN)
-    strategy: Literal["auto", "copy", "shard", "in_place", "pack"] = key(
-        "copy to every node, shard across nodes, pack into one tar file, or read in place; auto: by size and space",
+    source: str = key(
+        "directory, file or glob on the shared file system, or a URL that the first node fetches (`s3://`, `https://`)",
+        pattern=PLAIN,
+        path=True,
+    )
+    strategy: Literal["auto", "copy", "shard", "in_place", "pack", "part"] = key(
+        "copy to every node, shard across nodes, pack into one tar file, copy the part that fits and link to the rest, or read "
+        "in place; auto: by size and space",
         default="auto",
     )
     size: Bytes | None = key(
@@ -31,6 +37,15 @@ class DataSet:
     )
     include: tuple[str, ...] = key("copy only names that match one of these patterns", default=())
     exclude: tuple[str, ...] = key("skip names that match one of these patterns", default=())
+    start: str | None = key(
+        "training starts when this much is on each node (`10%`, `8 files` or `20GB`); files of the rest appear one by one",
+        default=None,
+        pattern=AMOUNT,
+    )
+    balance: Literal["files", "bytes"] = key(
+        "with `strategy: shard`: parts with the same number of files, or of about the same size",
+        default="files",
+    )
     readers: int = key(
         "number of nodes that read from the source, each one part; the other nodes receive the data from them",
         default=1,
@@ -64,7 +79,9 @@ class Results:
     """Results that the program writes to node-local storage (`{{ results }}`), copied to shared storage at the end."""
 
     to: str = key(
-        "directory on the shared file system; the files of all nodes are merged into it", pattern=PLAIN
+        "directory on the shared file system; the files of all nodes are merged into it",
+        pattern=PLAIN,
+        path=True,
     )
     when: Literal["always", "ok"] = key(
         "always: also if the job fails; ok: only if it succeeds", default="always"
@@ -79,3 +96,56 @@ class Results:
     def from_scalar(cls, text: str) -> Results:
         """`results: /scratch/run17` is short for `to`."""
         return cls(to=text)
+
+
+SCRIPT_LINE = r"#(?!SBATCH|PBS)[A-Za-z]+ [^\x00-\x1f\x7f]+"
+"""A line of a job script for another program than the scheduler, such as `#DW` or `#BB`."""
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class NodeLocal:
+    """Node-local storage, or storage that the nodes of a job share while it runs."""
+
+    path: str = key("path; `$NAME` expands on the node", pattern=PLAIN)
+    size: Bytes | None = key("space available to a job", default=None)
+    kind: Literal["ssd", "disk", "memory"] = key("kind of storage", default="ssd")
+    quota: Bytes | None = key(
+        "limit for all data sets of a user on a node, including cached ones; the least recently used is evicted first",
+        default=None,
+    )
+    scope: Literal["node", "job"] = key(
+        "node: each node has its own; job: one file system, such as BeeOND or a burst buffer, that is created for a job and "
+        "shared by its nodes",
+        default="node",
+    )
+    request: str | None = key(
+        "directive that requests it, as written after the prefix; `{gb}` becomes `resources.node_local` in GB (the total of "
+        "all nodes if they share it)",
+        default=None,
+        pattern=PLAIN,
+    )
+    lines: tuple[str, ...] = key(
+        "job script lines that request it but are not scheduler directives, such as "
+        "`#DW jobdw type=scratch access_mode=striped capacity={gb}GB`",
+        default=(),
+        pattern=SCRIPT_LINE,
+        expected="one line that begins with `#` and a word other than the scheduler's prefix",
+        lone="text",
+    )
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Storage:
+    """Where data can be stored."""
+
+    node_local: NodeLocal | None = key("node-local storage", default=None)
+    shared: tuple[str, ...] = key("mount points of shared file systems", default=())
+    jobs: str | None = key(
+        "where users' job directories belong, by variables of the login shell, such as `$SCRATCH/dlrun`; "
+        "default: below the home directory",
+        default=None,
+        pattern=PLAIN,
+    )
+    REMOVED: ClassVar[Mapping[str, str]] = {
+        "mover": "delete it: dlrun itself copies data from node to node, with one read of the source"
+    }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from typing import Literal, TypeAlias
 
 from dlrun.model.record import record
 
@@ -11,7 +12,7 @@ UNMET = "a dependency can never be met"
 
 
 class State(StrEnum):
-    """The states of a job; the last nine are final."""
+    """The states of a job; the last ten are final."""
 
     PENDING = "pending"
     HELD = "held"
@@ -22,6 +23,7 @@ class State(StrEnum):
     FAILED = "failed"
     TIMED_OUT = "timed out"
     OUT_OF_MEMORY = "out of memory"
+    HANG = "hang"
     NODE_FAILED = "node failed"
     PREEMPTED = "preempted"
     CANCELLED = "cancelled"
@@ -39,9 +41,10 @@ _OPEN = frozenset({State.PENDING, State.HELD, State.RUNNING, State.ENDING, State
 
 @record(frozen=True, slots=True, kw_only=True)
 class JobStatus:
-    """One job (or array task) as its scheduler reports it; None means not said.
+    """One job (or array task) as its scheduler reports it; None means not reported.
 
-    Times are ISO 8601 local to the cluster, as the scheduler prints them. `task` is the array index.
+    Times are ISO 8601 local to the cluster, as the scheduler prints them. `task` is the array index, `expected` when a
+    pending job is expected to start.
     """
 
     job_id: str
@@ -54,3 +57,17 @@ class JobStatus:
     started: str | None = None
     ended: str | None = None
     restarts: int | None = None
+    expected: str | None = None
+
+
+Action: TypeAlias = Literal["cancel", "hold", "release"]
+"""What can be asked of jobs."""
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Accounted:
+    """What a scheduler counted of a job: seconds of CPU time and bytes of memory, None if it does not know; `source` has it."""
+
+    source: str
+    cpu: float | None
+    memory: float | None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import types
 import typing
 from collections.abc import Mapping
@@ -54,7 +55,7 @@ def _build(kind: Any, data: Any, path: str) -> Any:
     if origin is not None and issubclass(origin, Mapping):
         item = typing.get_args(kind)[1]
         _expect(dict, data, path)
-        return {k: _build(item, v, f"{path}.{k}") for k, v in data.items()}
+        return {_text(k, path): _build(item, v, f"{path}.{k}") for k, v in data.items()}
     return _leaf(kind, data, path)
 
 
@@ -74,6 +75,8 @@ def _leaf(kind: Any, data: Any, path: str) -> Any:
     if base is float and isinstance(data, int) and not isinstance(data, bool):
         return float(data)
     _expect(base, data, path)
+    if base is str:
+        _text(data, path)
     return data if kind is base else kind(data)
 
 
@@ -87,6 +90,9 @@ def _object(kind: Any, data: Any, path: str) -> Any:
     values = {
         name: _build(hints[name], value, f"{path}.{name}") for name, value in data.items() if name in hints
     }
+    for field in dataclasses.fields(kind):
+        if field.metadata and field.name in values:
+            _fits(values[field.name], field.metadata, f"{path}.{field.name}")
     try:
         return kind(**values)
     except TypeError as error:
@@ -124,16 +130,47 @@ def _tuple(arguments: tuple[Any, ...], data: Any, path: str) -> tuple[Any, ...]:
 
 def _piece(data: Any, path: str, want: type | None = None) -> Any:
     if isinstance(data, dict) and set(data) == {"shell"} and isinstance(data["shell"], str):
-        return Shell(data["shell"])
+        return Shell(_text(data["shell"], path))
     if want is None:
         _expect(str, data, path)
-        return data
+        return _text(data, path)
     raise ValueError(f"{path}: a shell expansion expected")
 
 
 def _expect(kind: type, data: Any, path: str) -> None:
     if not isinstance(data, kind) or (kind is int and isinstance(data, bool)):
         raise ValueError(f"{path or 'the document'}: {kind.__name__} expected, {type(data).__name__} found")
+
+
+def _text(data: Any, path: str) -> Any:
+    """Text that a file and a program's arguments can hold."""
+    if "\0" in data:
+        raise ValueError(f"{path}: a NUL byte cannot be passed to a program")
+    if not data.isascii():
+        try:
+            data.encode("utf-8", "surrogateescape")
+        except UnicodeEncodeError:
+            raise ValueError(f"{path}: half of a surrogate pair is not a character") from None
+    return data
+
+
+def _fits(value: Any, metadata: Mapping[str, Any], path: str) -> None:
+    """Hold a field against the bounds and the pattern that it is declared with (see `dlrun.model.keys`)."""
+    if pattern := metadata.get("pattern"):
+        texts = (
+            value.values() if isinstance(value, Mapping) else value if isinstance(value, tuple) else (value,)
+        )
+        for text in texts:
+            if isinstance(text, str) and not re.fullmatch(pattern, text):
+                raise ValueError(f"{path}: {text!r:.60} does not match {pattern}")
+    if (names := metadata.get("names")) and isinstance(value, Mapping):
+        for name in value:
+            if not re.fullmatch(names, name):
+                raise ValueError(f"{path}: the name {name!r:.60} does not match {names}")
+    least, most = metadata.get("minimum"), metadata.get("maximum")
+    counts = isinstance(value, int | float) and not isinstance(value, bool)
+    if counts and ((least is not None and value < least) or (most is not None and value > most)):
+        raise ValueError(f"{path}: {value:.6g} is not between {least} and {most}")
 
 
 @cache

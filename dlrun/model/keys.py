@@ -7,21 +7,35 @@ also have `REMOVED: ClassVar[Mapping[str, str]]`: keys of earlier versions, each
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
+
+T = TypeVar("T")
 
 MOST = 1_000_000
-"""The most that a number can be if its key says nothing else: what is counted is made, one by one."""
+"""The maximum of a number if its key has no other: what is counted is made, one by one."""
 
 PLAIN = r"[^\x00-\x1f\x7f]+"
-"""Text that can stand in a directive or a file name: no control characters, not empty."""
+"""Text that is valid in a directive or a file name: no control characters, not empty."""
 
+AMOUNT = r"\s*(?:\d{1,3}(?:\.\d+)?\s*%|\d{1,9}\s*files?|\d{1,15}(?:\.\d+)?\s*[KMGTPkmgtp]?[Bb])\s*"
+"""An amount of data: a part, a number of files, or a size in powers of ten."""
+
+FILE_NAME = r"(?!\.{1,2}\Z)[^/\x00-\x1f\x7f]+"
+"""A name in a directory, without a path."""
 VARIABLE_NAME = r"[A-Za-z_][A-Za-z0-9_]*"
 """A name that a shell variable can have."""
 
 BACK_END = r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}"
 """The name of a scheduler, launcher, framework or fabric."""
+
+SIGNAL = r"[A-Z][A-Z0-9+-]{0,15}"
+"""A signal's name without `SIG`."""
+
+WORD = r"[A-Za-z0-9_][A-Za-z0-9_.-]*"
+"""A name that a shell reads as one plain word, and that is not a path."""
 
 OPTION_NAME = r"[A-Za-z][A-Za-z0-9_.-]*"
 """The name of a scheduler option, without its dashes."""
@@ -38,13 +52,14 @@ def key(
     expected: str | None = None,
     names: str | None = None,
     lone: Literal["word", "text", "never"] = "word",
+    path: bool = False,
 ) -> Any:
     """A dataclass field that is a key of a user's file.
 
     `minimum` bounds an int, a size, a time or how many items a list of texts has, `maximum` an int (default: MOST);
     `pattern` (a full match) a str, or each str of a list or mapping; `names` (a full match) the names of a mapping.
-    `expected` is how to describe what fits, for messages. `lone` says when one text may stand for a list of one: if
-    it is one word, any text, or never.
+    `expected` is how to describe what fits, for messages. `lone` is when one text is accepted as a list of one: if
+    it is one word, any text, or never. A `path` may begin with `~` or `$HOME`.
     """
     metadata = {
         "doc": doc,
@@ -54,12 +69,69 @@ def key(
         "expected": expected,
         "names": names,
         "lone": lone,
+        "path": path,
     }
     if factory is not None:
         return field(default_factory=factory, metadata=metadata)
     return field(default=default, metadata=metadata)
 
 
+def saved(
+    *, default: Any = MISSING, pattern: str | None = None, minimum: int | None = None, maximum: int = MOST
+) -> Any:
+    """A field of a plan that goes into a script as it is: what a plan read back from its file may have there."""
+    return field(default=default, metadata={"pattern": pattern, "minimum": minimum, "maximum": maximum})
+
+
 def names(schema: type) -> tuple[str, ...]:
     """The keys that a mapping of this dataclass may have, in the order declared."""
     return tuple(f.name for f in dataclasses.fields(schema))
+
+
+_HOME = re.compile(r"\$(?:HOME|\{HOME\})(?=/|$)")
+
+
+def from_home(path: str) -> str:
+    """A path that begins with `$HOME` as one that begins with `~`."""
+    return _HOME.sub("~", path, count=1) if path.startswith("$") else path
+
+
+def paths(values: Any, place: str = "") -> Iterator[tuple[str, str]]:
+    """The value of every path key under a record, with its dotted key."""
+    for one in dataclasses.fields(values):
+        value, at = getattr(values, one.name), f"{place}.{one.name}".lstrip(".")
+        if not one.metadata.get("path"):
+            yield from _below(value, at)
+        elif isinstance(value, str):
+            yield at, value
+        elif value is not None:
+            yield from ((f"{at}.{index}", path) for index, path in enumerate(value))
+
+
+def _below(value: Any, place: str) -> Iterator[tuple[str, str]]:
+    if dataclasses.is_dataclass(value):
+        yield from paths(value, place)
+    elif isinstance(value, Mapping):
+        for name, entry in value.items():
+            yield from _below(entry, f"{place}.{name}")
+
+
+def with_paths(values: T, change: Callable[[str], str]) -> T:
+    """A record whose path keys, also those of the records in it, have another value."""
+
+    def changed(value: Any, *, path: bool) -> Any:
+        if dataclasses.is_dataclass(value):
+            return with_paths(value, change)
+        if isinstance(value, Mapping):
+            return {name: changed(entry, path=False) for name, entry in value.items()}
+        if not path or value is None:
+            return value
+        return change(value) if isinstance(value, str) else tuple(map(change, value))
+
+    record: Any = values
+    new = {}
+    for one in dataclasses.fields(record):
+        before = getattr(record, one.name)
+        if (after := changed(before, path=one.metadata.get("path", False))) != before:
+            new[one.name] = after
+    return dataclasses.replace(record, **new) if new else values

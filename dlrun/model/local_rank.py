@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from dlrun.model.text import digits
+
 STEP = "SLURM_STEP_NUM_TASKS"
 """Set in a Slurm step and not in a batch script, where `SLURM_LOCALID` is 0 and means nothing."""
 
@@ -15,14 +17,15 @@ LOCAL_RANK = (
     "MPI_LOCALRANKID",
     "DLRUN_LOCAL_RANK",
     "PALS_LOCAL_RANKID",
+    "PMI_LOCAL_RANK",
     "FLUX_TASK_LOCAL_ID",
     "SLURM_LOCALID",
 )
 """Variables with a process's rank on its node, the innermost launcher's first.
 
 torchrun (and DeepSpeed's and Accelerate's launchers), Open MPI, MVAPICH 2 and 3, MPICH's and Intel MPI's Hydra, dlrun,
-PALS, Flux, Slurm. A launcher that a batch script or a step starts hands the outer launcher's variables on to its ranks
-unchanged: under `mpirun` in a Slurm job `SLURM_LOCALID` is 0 in every rank. torchrun is started by MPI's launchers,
+PALS (two names), Flux, Slurm. A launcher that a batch script or a step starts hands the outer launcher's variables on to
+its ranks unchanged: under `mpirun` in a Slurm job `SLURM_LOCALID` is 0 in every rank. torchrun is started by MPI's launchers,
 never the other way round, and both are started by those of schedulers.
 """
 
@@ -30,7 +33,7 @@ never the other way round, and both are started by those of schedulers.
 def variable(environment: Mapping[str, str]) -> str | None:
     """The variable that holds this process's local rank, None if no launcher set one."""
     for name in LOCAL_RANK:
-        if environment.get(name, "").isdecimal() and (name != "SLURM_LOCALID" or environment.get(STEP)):
+        if digits(environment.get(name, "")) and (name != "SLURM_LOCALID" or environment.get(STEP)):
             return name
     return None
 

@@ -8,9 +8,9 @@ SLIP = 0.8
 """How like a name is that is but a slip of the finger away: a letter too many, too few, wrong or moved."""
 
 RELATED = 0.75
-"""How like a name counts that has a word in common; who asks for more wants to hear of slips only."""
+"""How like a name counts that has a word in common; with a higher threshold only typing errors match."""
 
-_SHORT = 3  # letters that a word must have to tell anything
+_SHORT = 3  # letters that a word must have to be compared
 _INSIDE = 4  # letters that a part of a word must have
 
 

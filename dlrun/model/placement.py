@@ -1,4 +1,4 @@
-"""Which cores, memory, GPUs and NIC each local rank of a node gets, and what was asked for."""
+"""Which cores, memory, GPUs and NIC each local rank of a node gets, and the request."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 from dlrun.model.cpuset import format_list, parse_list
 from dlrun.model.keys import key
 from dlrun.model.record import record
+from dlrun.model.text import digits
 from dlrun.model.topology import Core, Topology
 
 CommPolicy: TypeAlias = Literal["own", "spread"]
@@ -93,7 +94,7 @@ class Reserve:
         if words == "first-core-per-l3":
             return cls(per_l3=1)
         number, _, rest = words.partition("-")
-        if rest == "per-node" and number.isdecimal():
+        if rest == "per-node" and digits(number):
             return cls(per_node=int(number))
         try:
             return cls(cpus=parse_list(words))
@@ -164,7 +165,7 @@ class RankPlacement:
 
     `cores`: first PU of each compute core, ascending. `mask`: all PUs of those cores, ascending. `comm`: first PU of
     each communication core (its other PUs in `comm_siblings`, one tuple a core), `loader` likewise for
-    data-loading threads, `spare`: cores that are nobody's. `gpus` are device indexes, `nic` a name.
+    data-loading threads, `spare`: cores that no rank uses. `gpus` are device indexes, `nic` a name.
     """
 
     rank: int
@@ -189,7 +190,7 @@ class RankPlacement:
 
 @record(frozen=True, slots=True, kw_only=True)
 class NodeSummary:
-    """The node that a placement is for, in numbers; `gpu_kind` says which variable makes its GPUs visible."""
+    """The node that a placement is for, in numbers; `gpu_kind` determines the variable for visible GPUs."""
 
     name: str = ""
     packages: int = 1
@@ -270,3 +271,21 @@ def _rank_from_json(data: Mapping[str, Any]) -> RankPlacement:
     lists: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in data.items()}
     lists |= {"memory": memory, "comm_siblings": siblings}
     return RankPlacement(**lists)
+
+
+OpenMP: TypeAlias = Literal["gomp", "gomp-old", "iomp", "iomp-list", "none"]
+"""Whose threads are bound one by one, and by which variable: GNU's; GNU's before it knew `OMP_PLACES` (GCC 4.8
+and older); LLVM's or Intel's by its own order of the cores in the mask; the same by a list of CPUs; or none."""
+CommLibrary: TypeAlias = Literal["none", "mlsl", "ccl", "horovod", "horovod-ccl"]
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """Of one framework: its OpenMP runtime as usually installed, the library whose threads get cores of
+    their own, how many of those a rank has by default, and why."""
+
+    openmp: OpenMP = "gomp"
+    library: CommLibrary = "none"
+    comm_cores: int = 0
+    thread_pools: bool = False
+    because: str = ""

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Literal, TypeAlias
 
+from dlrun.model.data import SCRIPT_LINE
+from dlrun.model.keys import PLAIN, SIGNAL, VARIABLE_NAME, WORD, saved
 from dlrun.model.origin import Decision, Origin
 from dlrun.model.placement import Placement
 from dlrun.model.record import record
@@ -24,7 +26,7 @@ VERSION = 1
 class Variable:
     """One environment variable: its value, the rule that set it, why, and the source of the rule."""
 
-    name: str
+    name: str = saved(pattern=VARIABLE_NAME)
     value: Text
     rule: str
     because: str
@@ -34,9 +36,9 @@ class Variable:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Directive:
-    """One scheduler directive as it stands after `#SBATCH` or `#PBS`, and why it is there."""
+    """One scheduler directive as written after `#SBATCH` or its like, and its reason."""
 
-    text: str
+    text: str = saved(pattern=PLAIN)
     because: str
     origin: Origin | None = None
 
@@ -55,9 +57,9 @@ class Request:
     """What is asked of the scheduler, in no scheduler's words. None means: do not ask."""
 
     name: str
-    nodes: int
-    ranks: int
-    ranks_per_node: int
+    nodes: int = saved(minimum=1)
+    ranks: int = saved(minimum=1, maximum=1_000_000_000)
+    ranks_per_node: int = saved(minimum=1)
     cpus_per_rank: int | None = None
     cpus_per_node: int | None = None
     gpus_per_node: int | None = None
@@ -98,7 +100,7 @@ class RolePlan:
     the job. A role with an `identity` is started by another role's process, and `launch` is empty.
     """
 
-    name: str
+    name: str = saved(pattern=WORD)
     nodes: Literal["all", "first"]
     per_node: int
     count: int
@@ -110,7 +112,7 @@ class RolePlan:
     binds: bool = True
     ends: bool = False
     lead: tuple[Text, ...] = ()
-    files: tuple[str, ...] = ()
+    files: tuple[str, ...] = saved(default=(), pattern=WORD)
     identity: Identity | None = None
 
 
@@ -127,7 +129,7 @@ class Identity:
 
 @record(frozen=True, slots=True, kw_only=True)
 class LaunchPlan:
-    """How ranks start: the launcher, what tells each who it is, what it needs in its own environment.
+    """How ranks start: the launcher, the variables with each rank's number, and the launcher's own environment.
 
     `unset` names variables of the batch job that would change what the launcher does.
     """
@@ -135,7 +137,7 @@ class LaunchPlan:
     name: str
     identity: Identity
     variables: tuple[Variable, ...] = ()
-    unset: tuple[str, ...] = ()
+    unset: tuple[str, ...] = saved(default=(), pattern=VARIABLE_NAME)
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -162,7 +164,7 @@ class ContainerPlan:
     runtime: Literal["apptainer", "enroot"]
     image: str
     mounts: tuple[Text, ...]
-    gpu_flag: str | None = None
+    gpu_flag: str | None = saved(default=None, pattern=r"-[\w,=-]+")
     arguments: tuple[str, ...] = ()
 
 
@@ -188,19 +190,22 @@ class DataPlan:
     """One data set: where it lies, how nodes get it, and the path that the program sees.
 
     `variable` is the name by which the program finds that path. With `fallback` the set is read in place where
-    it turns out not to fit when the job starts.
+    it turns out not to fit when the job starts. `room`: bytes that strategy part may take on a node (default: what is
+    free). `start`: how much of it must be there when training starts.
     """
 
-    name: str
+    name: str = saved(pattern=WORD)
     source: str
-    strategy: Literal["in_place", "copy", "shard", "pack"]
+    strategy: Literal["in_place", "copy", "shard", "pack", "part"]
     path: Text
     because: str
-    variable: str
+    variable: str = saved(pattern=VARIABLE_NAME)
     keep: Literal["job", "cache"] = "job"
     size: Bytes | None = None
     include: tuple[str, ...] = ()
     exclude: tuple[str, ...] = ()
+    start: str | None = None
+    balance: Literal["files", "bytes"] = "files"
     readers: int = 1
     shape: Literal["auto", "chain", "tree"] = "auto"
     rate: Bytes | None = None
@@ -208,6 +213,7 @@ class DataPlan:
     verify: bool = False
     recheck: Literal["sample", "all", "none"] = "sample"
     fallback: bool = False
+    room: Bytes | None = None
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -223,8 +229,8 @@ class ResultsPlan:
 class SecretPlan:
     """A variable whose value each rank reads when it starts; the value itself is never here."""
 
-    name: str
-    env: str | None = None
+    name: str = saved(pattern=VARIABLE_NAME)
+    env: str | None = saved(default=None, pattern=VARIABLE_NAME)
     file: str | None = None
     command: tuple[str, ...] = ()
 
@@ -239,7 +245,7 @@ class Binding:
     mode: BindingMode
     because: str
     placement: Placement | None = None
-    gpu_variable: str | None = None
+    gpu_variable: str | None = saved(default=None, pattern=VARIABLE_NAME)
     cores: int | None = None
 
 
@@ -263,10 +269,10 @@ class CheckpointPlan:
     `path` is where checkpoints appear.
     """
 
-    signal: str
+    signal: str = saved(pattern=SIGNAL)
     before_end: Duration
     to: Literal["first", "all"]
-    carrier: str = "USR2"
+    carrier: str = saved(default="USR2", pattern=SIGNAL)
     ignored: tuple[str, ...] = ()
     agents: tuple[str, ...] = ()
     path: Text | None = None
@@ -292,7 +298,7 @@ class NodeChecks:
 
     `memory` and `space` (in `directory`) are bytes that a good node has free, `keep_out` the seconds for which a bad
     one is remembered, `suffix` what a host's name needs after it. `leave_out` are hosts that are not to be used and that
-    the scheduler could not be told of.
+    the scheduler has no option for.
     """
 
     spare: int
@@ -325,7 +331,7 @@ class Plan:
     version: int
     name: str
     framework: str
-    site: str
+    site: str = saved(pattern=WORD)
     scheduler: str
     scheduler_version: str | None
     directory: str
@@ -344,7 +350,7 @@ class Plan:
     stage_keep: tuple[Text, ...] = ()
     stage_scope: Literal["node", "job"] = "node"
     stage_quota: Bytes | None = None
-    stage_lines: tuple[str, ...] = ()
+    stage_lines: tuple[str, ...] = saved(default=(), pattern=SCRIPT_LINE)
     results: ResultsPlan | None = None
     points: tuple[Point, ...] = ()
     checkpoint: CheckpointPlan | None = None
@@ -354,6 +360,8 @@ class Plan:
     fabric_check: FabricCheck | None = None
     node_checks: NodeChecks | None = None
     hang: Duration | None = None
+    usage: bool = False
+    logs: Literal["rank", "node"] = "rank"
     failures: Mapping[str, FailurePattern] = field(default_factory=dict)
     decisions: tuple[Decision, ...] = ()
     warnings: tuple[str, ...] = ()

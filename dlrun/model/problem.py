@@ -13,7 +13,7 @@ from dlrun.model.record import record
 
 @record(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """What is wrong, where, and how to mend it.
+    """What is wrong, where, and how to correct it.
 
     `code` (`DLR012`) names problems that `dlrun explain` documents; `width` is how many characters the
     caret underlines; a `warning` does not stop a submission.
@@ -28,7 +28,7 @@ class Problem:
 
 
 MAX_PROBLEMS = 100
-"""How many problems are worth telling at once."""
+"""Maximum number of problems that are printed at once."""
 
 
 class InvalidFile(Invalid):

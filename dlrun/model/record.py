@@ -37,7 +37,7 @@ def _define(cls: type) -> type:
 
 
 class _Signature:
-    """What `inspect.signature` says of a record, made when it asks."""
+    """The signature of a record for `inspect.signature`, made when it is requested."""
 
     def __get__(self, instance: object, owner: Any) -> Any:
         from inspect import Parameter, Signature  # noqa: PLC0415

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal, TypeAlias
 
+from dlrun.model.data import Storage
 from dlrun.model.keys import BACK_END, PLAIN, VARIABLE_NAME, key
 from dlrun.model.record import record
 from dlrun.model.topology_short import ShortTopology
@@ -21,6 +22,7 @@ Option = Literal[
     "gpus",
     "reservation",
     "nodes",
+    "hosts",
     "array",
 ]
 """Parts of a resource request that a site may require or forbid."""
@@ -28,6 +30,9 @@ Option = Literal[
 Transport = Literal["ib", "roce", "efa", "cxi", "psm2", "psm3", "opx", "tcp"]
 """Transports of communication libraries."""
 
+
+Unstated = Literal["scheduler.version", "node_types", "partitions", "fabric", "recognise"]
+"""Keys that a complete profile has."""
 
 OVERRIDES = (
     "scheduler",
@@ -43,8 +48,12 @@ OVERRIDES = (
 """Parts of a profile that a node type or partition can override, under `overrides:`."""
 
 
+GpuRequest: TypeAlias = Literal["gpus_per_node", "gres", "gpus_per_task", "ngpus", "none"]
+"""How a scheduler is asked for GPUs."""
+
+
 @record(frozen=True, slots=True, kw_only=True)
-class Source:
+class Citation:
     """The source of values of the profile."""
 
     covers: tuple[str, ...] = key(
@@ -57,11 +66,19 @@ class Source:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Recognise:
-    """How dlrun recognises that it runs on this cluster."""
+    """How dlrun recognises that it runs on this cluster: any of these."""
 
     cluster_name: str | None = key("Slurm's ClusterName", default=None)
     pbs_server: str | None = key("PBS server name", default=None)
-    hosts: tuple[str, ...] = key("patterns of login host names", default=())
+    hosts: tuple[str, ...] = key(
+        "patterns of login host names, such as `login*.frontier*`; each is compared with the short name and with the full one",
+        default=(),
+    )
+    environment: Mapping[str, str] = key(
+        "variables that login shells of this cluster alone have with these values, such as `NERSC_HOST: perlmutter`",
+        factory=dict,
+        names=VARIABLE_NAME,
+    )
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -82,19 +99,35 @@ class Account:
 
 
 @record(frozen=True, slots=True, kw_only=True)
+class Complexes:
+    """Names of what a Grid Engine cell counts, as `qconf -sc` lists them."""
+
+    gpu: str | None = key("GPUs", default=None, pattern=PLAIN)
+    memory: str | None = key("memory, such as h_vmem", default=None, pattern=PLAIN)
+    exclusive: str | None = key("whole nodes", default=None, pattern=PLAIN)
+    gpus_counted: Literal["slot", "host"] = key("GPUs are counted per slot, or per host", default="slot")
+    memory_counted: Literal["slot", "host"] = key("memory is counted per slot, or per host", default="slot")
+
+
+@record(frozen=True, slots=True, kw_only=True)
 class SchedulerSite:
     """The scheduler and its configuration at this site."""
 
-    type: str = key("slurm, openpbs, torque or local", pattern=BACK_END)
+    type: str = key("slurm, openpbs, torque, flux, gridengine or local", pattern=BACK_END)
     version: str | None = key("version, such as 23.11", default=None)
     account: Account = key("how the account to charge is given", factory=Account)
     required: tuple[Option, ...] = key("options that every job must set", default=())
-    forbidden: tuple[Option, ...] = key("options that no job may set", default=())
+    forbidden: tuple[Option, ...] = key(
+        "options that no job may set, nor in the scheduler's words", default=()
+    )
+    forbidden_options: tuple[str, ...] = key(
+        "other options that no job may set, by name", default=(), pattern=PLAIN
+    )
     mandatory: Mapping[str, str] = key(
         "other options that users must set under resources.options, each with its meaning", factory=dict
     )
     directives: tuple[str, ...] = key(
-        "directives of every job, as written after `#SBATCH` or `#PBS`",
+        "directives of every job, as written after `#SBATCH`, `#PBS`, `#$` or `# flux:`",
         default=(),
         pattern=PLAIN,
         lone="text",
@@ -102,7 +135,7 @@ class SchedulerSite:
     arithmetic: Literal["per_node", "whole_job"] = key(
         "PBS: resources are requested per chunk, or as totals of the job", default="per_node"
     )
-    gpus: Literal["gpus_per_node", "gres", "gpus_per_task", "ngpus", "none"] = key(
+    gpus: GpuRequest = key(
         "how GPUs are requested; none: they are allocated with the node", default="gpus_per_node"
     )
     gpu_type: str | None = key("type name in a GPU request (gpu:TYPE:n)", default=None)
@@ -115,6 +148,12 @@ class SchedulerSite:
     )
     exclusive: bool = key("jobs are allocated whole nodes", default=False)
     place: str = key("PBS: the `place` statement", default="scatter", pattern=PLAIN)
+    parallel_environment: str | None = key(
+        "Grid Engine: the parallel environment; `{slots}` in it stands for the slots of a node",
+        default=None,
+        pattern=PLAIN,
+    )
+    complexes: Complexes = key("Grid Engine: names of what it counts", factory=Complexes)
     start: Literal["submit_directory", "home"] = key("PBS: working directory of job scripts", default="home")
 
 
@@ -144,6 +183,14 @@ class Partition:
     min_nodes: int | None = key("minimum number of nodes of a job", default=None, minimum=1)
     max_nodes: int | None = key("maximum number of nodes of a job", default=None, minimum=1)
     max_node_hours: float | None = key("maximum of nodes × walltime of a job, in node-hours", default=None)
+    min_gpus: int | None = key("minimum number of GPUs of a job", default=None, minimum=0)
+    max_gpus: int | None = key("maximum number of GPUs of a job", default=None, minimum=0)
+    min_cores: int | None = key("minimum number of cores of a job", default=None, minimum=1)
+    max_cores: int | None = key("maximum number of cores of a job", default=None, minimum=1)
+    max_memory: Bytes | None = key("maximum memory request on each node", default=None)
+    max_jobs: int | None = key(
+        "jobs of a user in the queue, runs of a sweep counted", default=None, minimum=1
+    )
     exclusive: bool | None = key(
         "jobs are allocated whole nodes; default: `scheduler.exclusive`", default=None
     )
@@ -156,6 +203,26 @@ class Partition:
         factory=dict,
     )
     note: str | None = key("note for users", default=None)
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Qos:
+    """A QOS with its limits, which hold besides those of the partition."""
+
+    default: bool = key("QOS of jobs that name none", default=False)
+    max_walltime: Duration | None = key("longest walltime", default=None)
+    min_walltime: Duration | None = key("shortest walltime", default=None)
+    min_nodes: int | None = key("minimum number of nodes of a job", default=None, minimum=1)
+    max_nodes: int | None = key("maximum number of nodes of a job", default=None, minimum=1)
+    max_node_hours: float | None = key("maximum of nodes × walltime of a job, in node-hours", default=None)
+    min_gpus: int | None = key("minimum number of GPUs of a job", default=None, minimum=0)
+    max_gpus: int | None = key("maximum number of GPUs of a job", default=None, minimum=0)
+    min_cores: int | None = key("minimum number of cores of a job", default=None, minimum=1)
+    max_cores: int | None = key("maximum number of cores of a job", default=None, minimum=1)
+    max_memory: Bytes | None = key("maximum memory request on each node", default=None)
+    max_jobs: int | None = key(
+        "jobs of a user in the queue, runs of a sweep counted", default=None, minimum=1
+    )
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -195,11 +262,13 @@ class FabricSite:
     name: str = key("infiniband, omni-path, slingshot, roce, efa or ethernet", pattern=BACK_END)
     generation: str | None = key("product name", default=None)
     interfaces: tuple[str, ...] = key("IP interfaces on compute nodes, fastest first", default=())
-    versions: Mapping[str, str] = key(
-        "library versions that settings depend on, such as nccl: 2.21", factory=dict
-    )
+    versions: Mapping[str, str] = key("versions of libraries, such as nccl: 2.21, for settings", factory=dict)
     libraries: tuple[str, ...] = key(
         "installed libraries that settings depend on, such as aws-ofi-nccl or cray-mpich", default=()
+    )
+    in_force: tuple[str, ...] = key(
+        "driver options that are set for every job, such as disable_rdzv_get: settings may need one",
+        default=(),
     )
     settings: Mapping[str, str] = key("fabric variables to set", factory=dict, names=VARIABLE_NAME)
     multi_node: Mapping[str, str] = key(
@@ -208,6 +277,9 @@ class FabricSite:
         names=VARIABLE_NAME,
     )
     drop: tuple[str, ...] = key("fabric variables that dlrun must not set", default=())
+    when_set: Literal["replace", "keep"] = key(
+        "a fabric variable that a module has set already: replace its value, or keep it", default="replace"
+    )
     expect: tuple[Transport, ...] = key(
         "transports that libraries should select; default: by the fabric's name", default=()
     )
@@ -226,53 +298,6 @@ class Rendezvous:
     suffix: str = key("appended to the host name", default="", pattern=r"[A-Za-z0-9.-]*")
     interface: str | None = key("interface whose address is used", default=None, pattern=r"[A-Za-z0-9_.:-]+")
     ports: tuple[int, int] = key("first and last port of the range", default=(20000, 29999))
-
-
-SCRIPT_LINE = r"#(?!SBATCH|PBS)[A-Za-z]+ [^\x00-\x1f\x7f]+"
-"""A line of a job script for another program than the scheduler, such as `#DW` or `#BB`."""
-
-
-@record(frozen=True, slots=True, kw_only=True)
-class NodeLocal:
-    """Node-local storage, or storage that the nodes of a job share while it runs."""
-
-    path: str = key("path; `$NAME` expands on the node", pattern=PLAIN)
-    size: Bytes | None = key("space available to a job", default=None)
-    kind: Literal["ssd", "disk", "memory"] = key("kind of storage", default="ssd")
-    quota: Bytes | None = key(
-        "limit for all data sets of a user on a node, including cached ones; the least recently used is evicted first",
-        default=None,
-    )
-    scope: Literal["node", "job"] = key(
-        "node: each node has its own; job: one file system, such as BeeOND or a burst buffer, that is created for a job and "
-        "shared by its nodes",
-        default="node",
-    )
-    request: str | None = key(
-        "directive that requests it, as written after the prefix; `{gb}` becomes `resources.node_local` in GB (the total of "
-        "all nodes if they share it)",
-        default=None,
-        pattern=PLAIN,
-    )
-    lines: tuple[str, ...] = key(
-        "job script lines that request it but are not scheduler directives, such as "
-        "`#DW jobdw type=scratch access_mode=striped capacity={gb}GB`",
-        default=(),
-        pattern=SCRIPT_LINE,
-        expected="one line that begins with `#` and a word other than the scheduler's prefix",
-        lone="text",
-    )
-
-
-@record(frozen=True, slots=True, kw_only=True)
-class Storage:
-    """Where data can be stored."""
-
-    node_local: NodeLocal | None = key("node-local storage", default=None)
-    shared: tuple[str, ...] = key("mount points of shared file systems", default=())
-    REMOVED: ClassVar[Mapping[str, str]] = {
-        "mover": "delete it: dlrun itself copies data from node to node, with one read of the source"
-    }
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -338,12 +363,16 @@ class Site:
     extends: str | None = key(
         "profile whose values this one inherits and overrides", default=None, pattern=PLAIN
     )
-    sources: tuple[Source, ...] = key("sources of the values", default=())
+    sources: tuple[Citation, ...] = key("sources of the values", default=())
+    unknown: tuple[Unstated, ...] = key(
+        "keys whose values none of the sources state: `site check` does not ask for them", default=()
+    )
     recognise: Recognise = key("how dlrun recognises this cluster", factory=Recognise)
     login: Login | None = key("the login node", default=None)
     scheduler: SchedulerSite = key("the scheduler and its configuration")
     launcher: LauncherSite = key("how ranks are started")
     partitions: Mapping[str, Partition] = key("partitions, by their name in specs", factory=dict)
+    qos: Mapping[str, Qos] = key("QOS with limits of their own, by name", factory=dict)
     node_types: Mapping[str, NodeType] = key("node types, by name", factory=dict)
     fabric: FabricSite | None = key("the network between nodes", default=None)
     rendezvous: Rendezvous = key("rendezvous address and ports of the ranks", factory=Rendezvous)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from dlrun.model.data import DataSet, Results
-from dlrun.model.keys import BACK_END, OPTION_NAME, PLAIN, VARIABLE_NAME, key
+from dlrun.model.keys import BACK_END, FILE_NAME, OPTION_NAME, PLAIN, VARIABLE_NAME, key
 from dlrun.model.placement import PlacementOptions
 from dlrun.model.record import record
 from dlrun.model.units import Bytes, Duration
@@ -82,11 +82,13 @@ class Resources:
 class Container:
     """The container image that the ranks run in."""
 
-    image: str = key("path or URI of the image", pattern=PLAIN)
+    image: str = key("path or URI of the image", pattern=PLAIN, path=True)
     runtime: Literal["apptainer", "enroot"] = key(
         "apptainer (or singularity), or enroot through pyxis", default="apptainer"
     )
-    binds: tuple[str, ...] = key("host paths to bind-mount (`/path` or `/host:/inside`)", default=())
+    binds: tuple[str, ...] = key(
+        "host paths to bind-mount (`/path` or `/host:/inside`)", default=(), path=True
+    )
     arguments: tuple[str, ...] = key(
         "additional arguments of the container runtime", default=(), lone="never"
     )
@@ -97,16 +99,20 @@ class Environment:
     """The environment of the training command."""
 
     modules: tuple[str, ...] = key("environment modules to load, in order", default=())
-    venv: str | None = key("Python virtual environment to activate", default=None, pattern=PLAIN)
+    venv: str | None = key("Python virtual environment to activate", default=None, pattern=PLAIN, path=True)
     stage: bool = key(
         "copy the venv to node-local storage first: importing Python packages on a thousand ranks from a shared file system "
         "makes millions of metadata requests",
         default=False,
     )
-    conda: str | None = key("conda environment (name or path) to activate", default=None, pattern=PLAIN)
+    conda: str | None = key(
+        "conda environment (name or path) to activate", default=None, pattern=PLAIN, path=True
+    )
     container: Container | None = key("container that the ranks run in", default=None)
     variables: Mapping[str, str] = key(
-        "environment variables of every rank", factory=dict, names=VARIABLE_NAME
+        "environment variables of every rank; `{{ env.NAME }}` is a variable of the node, `{{ }}` inserts values of the plan",
+        factory=dict,
+        names=VARIABLE_NAME,
     )
     drop: tuple[str, ...] = key(
         "variables to leave unset, even if dlrun, the site or a module would set them",
@@ -134,6 +140,7 @@ class Checkpoint:
         "is not restarted",
         default=None,
         pattern=PLAIN,
+        path=True,
     )
 
 
@@ -155,7 +162,7 @@ class Secret:
     """Where a secret is read from when the job runs: exactly one of the three."""
 
     env: str | None = key("environment variable of the submitting shell", default=None, pattern=VARIABLE_NAME)
-    file: str | None = key("file that only you can read (mode 0600)", default=None, pattern=PLAIN)
+    file: str | None = key("file that only you can read (mode 0600)", default=None, pattern=PLAIN, path=True)
     command: tuple[str, ...] = key("command that prints the secret", default=(), lone="never")
 
 
@@ -278,6 +285,7 @@ class Spec:
         "working directory of the command; default: the directory of the submission",
         default=None,
         pattern=PLAIN,
+        path=True,
     )
     files: tuple[str, ...] = key(
         "files and directories that a remote submission copies to the login node",
@@ -310,6 +318,22 @@ class Spec:
         "read from the logs which transport NCCL, RCCL, oneCCL, Intel MPI or UCX selected, and compare it with the "
         "site's fabric; fail: end a job that falls back to sockets",
         default="off",
+    )
+    usage: bool = key(
+        "on each node, record what the ranks use: cores, memory, GPUs, network, storage; `dlrun usage` shows it",
+        default=True,
+    )
+    logs: Literal["rank", "node"] = key(
+        "rank: one log file per rank, in a directory per 1,000 ranks where a job has more; node: one file per node, "
+        "each line with its rank, which a shared file system creates faster",
+        default="rank",
+    )
+    log_link: str | None = key(
+        "name of a link to the job's log, made in the directory where you submit, such as `slurm-%j.out`; `%j` is the job's "
+        "id, `%x` its name; of a sweep it leads to the runs",
+        default=None,
+        pattern=FILE_NAME,
+        expected="a file name without a path",
     )
     after: tuple[After, ...] = key("jobs that must end before this one starts", default=())
     chain: bool = key(

@@ -7,6 +7,7 @@ so the two can never be confused and everything else can be quoted for the shell
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -15,7 +16,7 @@ from typing import TypeAlias
 class Shell:
     """A shell expansion such as `$SLURM_JOB_ID` or `$(hostname -i)`, valid inside double quotes.
 
-    Only dlrun's own code and site profiles (in the fields that say so) make these.
+    Only dlrun's own code and site profiles (in the fields for shell text) make these.
     """
 
     code: str
@@ -62,3 +63,35 @@ def expanding(text: str) -> Text:
         pieces += [text[end : match.start()], Shell(f"${{{match[1] or match[2]}}}")]
         end = match.end()
     return Text.of(*pieces, text[end:])
+
+
+UNSET = "is not set where the job runs"
+"""What a shell reports, after a variable's name, where `{{ env.NAME }}` has no value."""
+
+
+class NodeVariables(Mapping[str, Shell]):
+    """The `env` of `{{ env.NAME }}`: any variable, expanded on the node; where it is not set, the rank ends with UNSET."""
+
+    def __init__(self, without: frozenset[str] = frozenset()) -> None:
+        self._without = without
+
+    def __getitem__(self, name: str) -> Shell:
+        if name in self._without or not name.isascii() or not name.isidentifier():
+            raise KeyError(name)
+        return Shell(f"${{{name}?{UNSET}}}")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(("NAME",))
+
+    def __len__(self) -> int:
+        return 1
+
+
+def of_node(code: str) -> bool:
+    """True for the shell code of a variable of `env`."""
+    return code.endswith(f"?{UNSET}}}")
+
+
+def digits(text: str) -> bool:
+    """True for a whole number that `int` takes: `isdigit` alone is true of `²` and of ten thousand nines."""
+    return text.isascii() and text.isdigit() and len(text) < 19

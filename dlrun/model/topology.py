@@ -5,6 +5,7 @@ Pure data, read from somewhere else (`dlrun.config.topology`). PU ids are the op
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, Literal, TypeAlias, get_args
@@ -22,8 +23,14 @@ VISIBILITY: Mapping[str, str] = {
 """The variable by which each kind's runtime shows a process some of the GPUs: CUDA C++ Programming Guide, ROCm
 documentation, Level Zero specification."""
 
+VERBS_NIC = re.compile(r"(mlx|bnxt_re|irdma|rocep|ionic|qedr)\w*")
+"""RDMA devices, by name, whose first port UCX and NCCL name as `device:1`."""
+
+PROFILE = "site profile"
+"""The `source` of a topology that is described in numbers, with the devices that its author chose to name."""
+
 DEVICE_ORDER: Mapping[str, tuple[str, str, str]] = {
-    "cuda": ("CUDA_DEVICE_ORDER", "PCI_BUS_ID", "the order in which GPUs were counted"),
+    "cuda": ("CUDA_DEVICE_ORDER", "PCI_BUS_ID", "GPUs are numbered as in the plan"),
     "ze": ("ZE_FLAT_DEVICE_HIERARCHY", "FLAT", "tiles were counted, not whole GPUs"),
 }
 """The variable by which a runtime numbers GPUs as a topology does, its value, and why: the same sources."""
@@ -95,7 +102,7 @@ class Topology:
     `gpus` are in device-index order, `nics` in their own. `allowed` is None where everything may be used,
     else what the cgroup grants; `reserved` are PUs that the site keeps for the system, `isolated` those
     that the kernel does not schedule on, `offline` those switched off, `efficient` those of the slower cores of a hybrid
-    processor. `source` says where it was read.
+    processor. `source` is where it was read.
     """
 
     cores: tuple[Core, ...]
@@ -156,10 +163,10 @@ class Topology:
             name: tuple(parts[name](**_tuples(item)) for item in value) if name in parts else _tuple(value)
             for name, value in known.items()
         }
-        return check_devices(check(cls(**fields)))
+        return check_devices(validated(cls(**fields)))
 
 
-def check(topology: Topology) -> Topology:
+def validated(topology: Topology) -> Topology:
     """The topology itself, if it makes sense.
 
     Raises ValueError if there is no core, a PU is in two cores, or a core's NUMA node is not listed.

@@ -2,9 +2,9 @@
 
 They travel as one file, `node.pyz` (`bundle.write`), or run in place: `python3 -m dlrun.node COMMAND ...`.
 
-    stage   bring a data set to this node, or to all nodes of a job at once
-    out     bring results from this node to a shared file system
-    list    evict    clean    verify    look after the data sets of a node
+    stage   copy a data set to this node, or to all nodes of a job at once
+    out     copy results from this node to a shared file system
+    list    evict    clean    verify    manage the data sets of a node
 
 One node:
 
@@ -18,7 +18,7 @@ source, `secret` is a file of mode 0600 with the job's secret, and `port` is fre
 
 Exit status 0: the data set is published here, complete and checked, and its place is on stdout:
 DIR/NAME/data, which is as the source is (a single file, or what a glob selects, stands inside it); with
-`--strategy pack` DIR/NAME/data/NAME.tar and its index. Exit status 1: it is not, and stderr says why; what was
+`--strategy pack` DIR/NAME/data/NAME.tar and its index. Exit status 1: it is not, and stderr has the reason; what was
 copied stays for the next run. 2: the arguments are not valid. Results:
 
     python3 node.pyz out --source /local/$USER/results --to /scratch/run17 --update --deadline 5m

@@ -25,6 +25,10 @@ COMMANDS = {
         "checks.check_rank:main",
         "report the rank, its binding, and whether it reaches the others",
     ),
+    "check-site": (
+        "checks.check_site:main",
+        "report what a site profile states about this node, as it is",
+    ),
     "verify": ("commands.cache:verify", "read a data set back and check its hashes"),
 }
 OLD_NAMES = {"out": "stage-out", "mend": "fix-venv"}  # accepted for one version
@@ -46,7 +50,7 @@ def main(argv: Optional[List[str]] = None) -> int:
         wants_help = bool(words) and words[0] in ("-h", "--help", "help")
         (sys.stdout if wants_help else sys.stderr).write(usage())
         return 0 if wants_help else 2
-    from .common.errors import Interrupted, NodeError, from_system
+    from .common.errors import NodeError, UserInterrupt, from_system
 
     gc.set_threshold(*GARBAGE)
     module, _, function = COMMANDS[words[0]][0].partition(":")
@@ -55,11 +59,11 @@ def main(argv: Optional[List[str]] = None) -> int:
     except NodeError as caught:
         fault = caught
     except OSError as caught:
-        fault = from_system(caught, words[0])
+        fault = from_system(caught, "cannot finish `{}`".format(words[0]))
     except MemoryError:
         fault = NodeError("out of memory", "raise the job's memory limit")
     except KeyboardInterrupt:
-        fault = Interrupted("interrupted", RESUME_HINTS.get(words[0]))
+        fault = UserInterrupt("interrupted", RESUME_HINTS.get(words[0]))
     sys.stderr.write(fault.report())
     return fault.exit_code
 

@@ -9,19 +9,27 @@ import io
 import marshal
 import os
 import zipfile
-from typing import Dict, Optional
+from typing import Dict, List, Optional, Tuple
 
 PACKAGE = "dlrun_node"
-_START = "import sys\nfrom {}.__main__ import main\nsys.exit(main())\n".format(PACKAGE)
+SAMPLER = "usage"
+"""The package that travels by itself, as `usage.pyz`: every job has it, few need the other programs."""
+_START = "import sys\nfrom {}.__main__ import main\nsys.exit(main())\n"
 _UNCHECKED = (1).to_bytes(4, "little")
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same bytes from the same sources
 
 
-def sources() -> Dict[str, bytes]:
-    """The node programs and their packages by path below this directory, in order."""
-    here = os.path.dirname(os.path.abspath(__file__))
+def _place(part: str) -> str:
+    return os.path.join(os.path.dirname(os.path.abspath(__file__)), part).rstrip(os.sep)
+
+
+def sources(part: str = "") -> Dict[str, bytes]:
+    """The node programs and their packages by path below this directory, in order; or those of `SAMPLER`."""
+    here = _place(part)
     found = {}
-    for directory, _, names in os.walk(here):
+    for directory, packages, names in os.walk(here):
+        if not part and directory == here:
+            packages.remove(SAMPLER)
         for name in names:
             path = os.path.join(directory, name)
             if name.endswith(".py"):
@@ -30,13 +38,28 @@ def sources() -> Dict[str, bytes]:
     return dict(sorted(found.items()))
 
 
-def archive(programs: Optional[Dict[str, bytes]] = None) -> bytes:
-    """The file's content, of these `sources` if they are read already."""
+def marks(part: str = "") -> List[Tuple[str, int, int]]:
+    """The size in bytes and the modification time in nanoseconds of each of the `sources`, by path below this directory."""
+    here = _place(part)
+    found, directories = [], [here]
+    while directories:
+        with os.scandir(directories.pop()) as entries:
+            for entry in entries:
+                if entry.name.endswith(".py"):
+                    status = entry.stat()
+                    found.append((os.path.relpath(entry.path, here), status.st_size, status.st_mtime_ns))
+                elif entry.path != _place(SAMPLER) and entry.name != "__pycache__" and entry.is_dir():
+                    directories.append(entry.path)
+    return sorted(found)
+
+
+def archive(programs: Optional[Dict[str, bytes]] = None, package: str = PACKAGE) -> bytes:
+    """The file's content, of these `sources` if they are read already, as a package of this name."""
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as packed:
-        _add(packed, "__main__.py", _START.encode("ascii"))
+        _add(packed, "__main__.py", _START.format(package).encode("ascii"))
         for name, source in (sources() if programs is None else programs).items():
-            inside = "{}/{}".format(PACKAGE, name)
+            inside = "{}/{}".format(package, name)
             _add(packed, inside, source)
             _add(packed, inside + "c", _byte_code(source, inside))
     return b"#!/usr/bin/env python3\n" + whole.getvalue()

@@ -1,4 +1,4 @@
-"""Where Horovod's ranks find one another under its Gloo controller: a key/value store over HTTP.
+"""The rendezvous of Horovod's ranks under its Gloo controller: a key/value store over HTTP.
 
     python3 hvd_rendezvous.py PORT WORLD_SIZE RANKS_PER_NODE
 
@@ -7,7 +7,7 @@ scopes `global`, `local_nodeN` and `cross_LOCAL_RANK` have known sizes: a rank t
 and once all its ranks have, it is emptied, so that `hvd.init()` works again. Any other scope (process sets have
 their own) loses the key at once.
 
-Horovod's client proves nothing, so the server listens on the rendezvous address alone (DLRUN_MASTER_ADDR), hears only
+Horovod's client does not authenticate, so the server listens only on the rendezvous address (DLRUN_MASTER_ADDR), accepts only
 the job's hosts (DLRUN_HOSTS), and keeps no more than ranks may need.
 """
 
@@ -33,7 +33,7 @@ SIOCGIFADDR, SIOCGIFNETMASK = 0x8915, 0x891B  # linux/sockios.h
 
 
 class Full(Exception):
-    """No rank puts so much."""
+    """A request exceeds what ranks store."""
 
 
 class Store:
@@ -64,7 +64,7 @@ class Store:
         return self.world
 
     def get(self, scope: str, key: str) -> Optional[bytes]:
-        """A key's value, None if nobody has put it yet."""
+        """A key's value, None if it has not been stored yet."""
         with self.lock:
             return self.scopes.get(scope, {}).get(key)
 
@@ -107,7 +107,7 @@ class Handler(BaseHTTPRequestHandler):
     timeout = SILENCE
 
     def handle_one_request(self) -> None:
-        """Whatever scans ports is told that this is no request of Horovod's; nobody reads a traceback."""
+        """Answer other clients, such as port scanners, with an error instead of a traceback."""
         try:
             BaseHTTPRequestHandler.handle_one_request(self)
         except Full:
@@ -229,7 +229,7 @@ def within(address: str, network: Tuple[int, int]) -> bool:
 
 
 class Server(ThreadingMixIn, HTTPServer):
-    """A thread for each request; a thousand ranks may connect at once. Who has been silent longest makes room."""
+    """A thread for each request; a thousand ranks may connect at once. A full server closes the longest idle one."""
 
     daemon_threads = True
     request_queue_size = 1024
@@ -281,7 +281,7 @@ class Server(ThreadingMixIn, HTTPServer):
         HTTPServer.shutdown_request(self, request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A connection that broke is the caller's affair."""
+        """Ignore a broken connection: the caller handles it."""
 
 
 def server(port: int, world: int, per_node: int) -> Server:

@@ -1,4 +1,4 @@
-"""Run one job of the `local` scheduler: apart from the terminal, within its walltime, leaving no process behind.
+"""Run one job of the `local` scheduler: detached from the terminal, within its walltime, without leftover processes.
 
     python3 supervise.py JOB_DIR SCRIPT WALLTIME_SECONDS POINTS
 
@@ -29,7 +29,7 @@ def set_process(option: int, value: int) -> None:
 
 
 def end_with_supervisor() -> None:
-    """In the script's process: it is asked to end if the supervisor is killed."""
+    """In the script's process: request SIGTERM if the supervisor is killed."""
     set_process(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
@@ -60,7 +60,7 @@ def identity() -> str:
 
 
 def send(pids: List[int], number: int) -> None:
-    """Send a signal to those that still live."""
+    """Send a signal to the processes that are still alive."""
     for pid in pids:
         with contextlib.suppress(OSError):
             os.kill(pid, number)
@@ -93,7 +93,7 @@ def write_state(run_dir: str, state: Dict[str, Any]) -> None:
 
 
 def read_state(run_dir: str) -> Dict[str, Any]:
-    """What the script wrote of itself; empty if it wrote nothing."""
+    """The state that the script recorded; empty if there is none."""
     try:
         with open(os.path.join(run_dir, "state.json")) as stream:
             return dict(json.load(stream))
@@ -189,7 +189,7 @@ def main(arguments: List[str]) -> int:
 
     signal.signal(signal.SIGTERM, cancel)
     signal.signal(signal.SIGINT, cancel)
-    # Whoever started this has blocked them until they are known.
+    # The parent process has blocked the signals until their handlers are set.
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGINT})
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     set_process(PR_SET_CHILD_SUBREAPER, 1)  # orphans come to this process

@@ -19,8 +19,8 @@ def bind(options: PlacementOptions, comm_cores: int, site: Site, layout: Layout,
     if options.bind in ("scheduler", "none", "job"):
         ledger.take("placement.bind", options.bind)
         _without_effect(f"`placement.bind` is `{options.bind}`", ledger)
-        return Binding(mode=options.bind, because="from the spec")
-    whole = layout.exclusive or backends.scheduler(site.scheduler.type).ON_THIS_MACHINE
+        return Binding(mode=options.bind, because=f"{_ASKED_FOR[options.bind]}, as the spec asks")
+    whole = layout.exclusive or backends.scheduler(site.scheduler.type).WHOLE_NODES
     if options.bind == "auto" and not whole:
         because = "on shared nodes the granted cores are known only when the job starts"
         ledger.decide("placement.bind", "job", "shared-node", because)
@@ -81,6 +81,12 @@ def _plan(
         gpu_variable=_gpu_variable(site.gpu_binding, placement),
     )
 
+
+_ASKED_FOR = {
+    "scheduler": "bound by the scheduler",
+    "none": "not bound",
+    "job": "equal shares of the granted cores",
+}
 
 PLANNED = (
     "comm_policy",
@@ -157,7 +163,7 @@ def request_of(
 ) -> PlacementRequest:
     """The placement request of a spec's `placement:`, for plans and `dlrun tune-affinity`.
 
-    Raises Invalid for a `reserve` that is none.
+    Raises Invalid for an invalid `reserve`.
     """
     try:
         reserve = Reserve.parse(options.reserve)

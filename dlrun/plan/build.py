@@ -30,12 +30,21 @@ from dlrun.model.text import Text
 from dlrun.model.topology import Topology
 from dlrun.model.units import Duration
 from dlrun.plan import binding as bindings
-from dlrun.plan import cost, endings, environment, fabric, likely_mistakes, reserved_names, roles
+from dlrun.plan import (
+    cost,
+    endings,
+    environment,
+    fabric,
+    likely_mistakes,
+    log_names,
+    reserved_names,
+    roles,
+)
 from dlrun.plan.command import command_line, sweep
 from dlrun.plan.container import contain, gpu_variables, launch_arguments
 from dlrun.plan.data import storage
 from dlrun.plan.decisions import Ledger
-from dlrun.plan.limits import check
+from dlrun.plan.limits import check_limits, check_runs
 from dlrun.plan.metrics import spec as metric_specs
 from dlrun.plan.resources import Layout, counted_cpus, lay_out
 from dlrun.plan.runtime_checks import (
@@ -51,7 +60,7 @@ from dlrun.schedulers.protocol import Scheduler
 OUTPUT = "logs/job.log"
 """The batch script's own log, in the job directory, where the job is submitted."""
 POINT_OUTPUT = "points/{index}/logs/job.log"
-"""The same for each point of a sweep; the scheduler's own word for the index goes in."""
+"""The same for each point of a sweep; with the scheduler's variable for the index."""
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -64,6 +73,7 @@ class PlanInputs:
     directory: str
     origins: Mapping[str, Origin] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
+    notes: tuple[Problem, ...] = ()
     after: tuple[Dependency, ...] = ()
     installed: Installed = Installed()
     measured: Mapping[str, DataSize] = field(default_factory=dict)
@@ -71,23 +81,24 @@ class PlanInputs:
 
 def build(inputs: PlanInputs) -> Plan:
     """Decide everything; raises InvalidFile with every problem found, Invalid for an unknown back end."""
-    spec, site = inputs.spec, inputs.site
-    ledger = Ledger(inputs.origins)
+    spec, site, ledger = inputs.spec, inputs.site, Ledger(inputs.origins, inputs.notes)
     scheduler = roles.located(lambda: backends.scheduler(site.scheduler.type), ledger, "site")
     layout = lay_out(spec.resources, site, inputs.topology, ledger)
     layout, links = endings.chain(spec, layout, ledger)
-    check(spec, site, layout.granted, ledger)
+    check_limits(spec, site, layout.granted, ledger)
     progress = endings.check(spec, layout.walltime, ledger)
     choice = roles.choose(spec, site, ledger)
     comm_cores = choice.framework.comm_cores(choice.options)
     binding = bindings.bind(spec.placement, comm_cores, site, layout, ledger)
     threads = bindings.threads(spec.placement, binding, layout, comm_cores, ledger)
-    shape = roles.shape_of(site, layout, choice, binding, threads)
+    shape = roles.shape_of(spec, site, layout, choice, binding, threads)
     stored = storage.decide(spec, site, layout, choice, inputs.measured, ledger)
     points = sweep.points(spec.sweep, ledger)
+    check_runs(spec, site, layout.granted, len(points), ledger)
     metric_specs.check(spec, ledger)
     known = command_line.Known(spec=spec, layout=layout, threads=threads, data=stored.data)
     commands = command_line.commands(known, points, ledger)
+    given = command_line.variables(known, points, ledger)
     _ask_framework(choice, shape, commands[0], inputs, ledger)
     container = contain(spec, site, layout, inputs.directory, stored.data, choice.launcher, ledger)
     of_fabric, of_nodes, of_check = _fabric_and_checks(spec, site, layout, choice.launcher, ledger)
@@ -95,10 +106,8 @@ def build(inputs: PlanInputs) -> Plan:
     likely_mistakes.check(spec, layout, binding, points, ledger)
     role_plans = roles.plan_roles(
         shape, commands[0], site, layout, choice, binding, launch_arguments(container, inputs.directory),
-        given={*spec.environment.variables, *site.environment.variables, *(v.name for v in of_fabric)},
-    )  # fmt: skip
-    roles.check_layout(role_plans, layout, choice, ledger, staged=stored.stages_data)
-    roles.check_led(spec, role_plans, ledger)
+        given={*spec.environment.variables, *site.environment.variables, *(v.name for v in of_fabric)})  # fmt: skip
+    roles.check(spec, role_plans, layout, choice, ledger, staged=stored.stages_data)
     reserved_names.check(spec, site, ledger)
     environment.check_dropped(spec, {v.name for role in role_plans for v in role.variables}, ledger)
     _stop(ledger, inputs)
@@ -108,7 +117,6 @@ def build(inputs: PlanInputs) -> Plan:
         *environment.data_paths(stored.data),
     )  # fmt: skip
     request = _request(spec, site, layout, threads, len(points), inputs.after, links, stored.asking)
-    directives = _directives(scheduler, request, inputs, ledger)
     return Plan(
         version=VERSION,
         name=spec.name,
@@ -118,13 +126,13 @@ def build(inputs: PlanInputs) -> Plan:
         scheduler_version=site.scheduler.version,
         directory=inputs.directory,
         request=request,
-        directives=directives,
+        directives=_directives(scheduler, request, inputs, ledger),
         launch=replace(launch, variables=()),
         roles=role_plans,
         binding=binding,
         rendezvous=environment.rendezvous(site.rendezvous, choice.framework.ports(shape, choice.options)),
         environment=environment.set_up(spec, site, container, stored.venv),
-        variables=environment.variables(spec, site, shared, ledger),
+        variables=environment.variables(spec, site, shared, given, ledger),
         secrets=environment.secrets(spec),
         data=stored.data,
         stage_directory=stored.directory,
@@ -139,13 +147,15 @@ def build(inputs: PlanInputs) -> Plan:
         requeue=spec.on_failure.requeue + links - 1,
         requeue_on=endings.causes(spec.on_failure, links, watched=spec.hang is not None),
         verify=placement_check(spec, ledger),
+        usage=spec.usage,
         fabric_check=of_check,
         node_checks=of_nodes,
         hang=spec.hang,
+        logs=log_names.decide(spec, role_plans, ledger),
         failures=site.failures,
         decisions=tuple(ledger.decisions),
-        warnings=tuple(_sentence(p) for p in ledger.problems),
-        cost=cost.most(site, layout.granted, links * max(1, len(points))),
+        warnings=tuple(sentence(p) for p in ledger.problems),
+        cost=cost.most(site, layout.granted, (links + spec.on_failure.requeue) * max(1, len(points))),
         metrics=spec.metrics,
         global_batch=command_line.global_batch(spec, layout),
     )
@@ -181,7 +191,10 @@ def _fabric_and_checks(
 
 def _of_placement(threads: int | None, binding: Binding, ledger: Ledger) -> tuple[Variable, ...]:
     """Number of threads, unbuffered output, and the order of GPUs where a rank sees only its own."""
-    because = next((d.because for d in ledger.decisions if d.key == "placement.threads"), "")
+    count = next((d for d in ledger.decisions if d.key == "placement.threads"), None)
+    because = count.because if count else ""
+    if count and count.origin is not None:
+        because = f"set by the {count.origin.layer}, {count.origin}"
     found = [environment.threading(threads, because), environment.UNBUFFERED]
     if binding.gpu_variable is not None and binding.placement is not None:
         found += bindings.device_order(binding.placement)
@@ -203,7 +216,7 @@ def _directives(
 
 _FIELDS = {"name": "name", "array": "sweep", "after": "after", "hold": "hold", "signal": "checkpoint.signal",
            "signal_before": "checkpoint.before_end", "requeue": "on_failure.requeue", "threads": "placement.threads"}  # fmt: skip
-"""Where a spec says the fields of a request that are not keys of `resources`."""
+"""The keys of a spec for fields of a request that are not keys of `resources`."""
 
 
 def _field_origins(request: Request, ledger: Ledger) -> dict[str, Origin]:
@@ -217,7 +230,8 @@ def _stop(ledger: Ledger, inputs: PlanInputs) -> None:
         raise InvalidFile(ledger.problems, dict(inputs.sources))
 
 
-def _sentence(problem: Problem) -> str:
+def sentence(problem: Problem) -> str:
+    """A warning as one line of text."""
     return (
         f"{problem.message} ({problem.code}); {problem.help}"
         if problem.help

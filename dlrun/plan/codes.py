@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dlrun.plan.data.codes import DATA_CODES
+
 # ruff: noqa: E501, ISC004 - a page of prose, one code an entry
 CODES: dict[str, tuple[str, str]] = {
     "DLR001": (
@@ -35,8 +37,8 @@ CODES: dict[str, tuple[str, str]] = {
         "`min_walltime` and `max_walltime` of the partition, in the site profile, limit the walltime of a job.",
     ),
     "DLR015": (
-        "number of nodes outside the limits",
-        "`min_nodes` and `max_nodes` of the partition limit the nodes of a job, `max_node_hours` its nodes × walltime.",
+        "request outside the limits",
+        "The partition and the QOS limit nodes, GPUs, cores, memory on each node, nodes × walltime and jobs (`min_nodes`, `max_gpus`, …).",
     ),
     "DLR016": (
         "GPUs and ranks do not match",
@@ -160,7 +162,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "DLR058": (
         "an incomplete profile",
-        "Unknown values are left out of a profile; the message says what dlrun cannot do without this one.",
+        "Unknown values are left out of a profile; the message names what dlrun cannot do without this one.",
     ),
     "DLR059": (
         "an invalid key or value in a profile",
@@ -205,8 +207,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "DLR044": (
         "no time before the early signal",
-        "`checkpoint.before_end` must be shorter than the walltime: so long before the end the program receives the signal to "
-        "save its state.",
+        "`checkpoint.before_end` must be shorter than the walltime: that long before the end the program gets its signal.",
     ),
     "DLR045": (
         "different policies for preemption and node failure",
@@ -271,8 +272,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "DLR069": (
         "a variable that is both dropped and set",
-        "`environment.drop` unsets a variable, whatever sets it. `RANK`, `MASTER_ADDR` and other variables of the rendezvous "
-        "cannot be dropped.",
+        "`environment.drop` unsets a variable, whatever sets it, except `RANK`, `MASTER_ADDR` and others of the rendezvous.",
     ),
     "DLR068": (
         "cores per rank are not set on shared nodes",
@@ -283,8 +283,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "DLR070": (
         "partitions differ from the scheduler's",
-        "On the cluster, `dlrun site check` compares partitions, default partition, QOS and features of the profile with those "
-        "of the scheduler.",
+        "On the cluster, `dlrun site check` compares partitions, the default one, QOS and features with the scheduler's.",
     ),
     "DLR071": (
         "limits differ from the scheduler's",
@@ -317,8 +316,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "DLR084": (
         "too many points in a sweep",
-        "Every point has its own directory with logs. For more points, use a search algorithm that selects "
-        "them: docs/guide/sweeps.md.",
+        "Every point has its own directory with logs. For more, let a search algorithm select them: docs/guide/sweeps.md.",
     ),
     "DLR085": (
         "an incomplete metric",
@@ -334,11 +332,6 @@ CODES: dict[str, tuple[str, str]] = {
         "the launcher does not support `spare_nodes`",
         "With `spare_nodes` a job is granted more nodes than it uses, so its launcher must accept a list of hosts: "
         "srun, Open MPI, hydra, Intel MPI and ssh do.",
-    ),
-    "DLR096": (
-        "node-local storage without a size",
-        "The site creates node-local storage for each job (BeeOND, a burst buffer) with the requested size, so the spec must "
-        "set the size per node: `resources: {node_local: 200GB}`.",
     ),
     "DLR093": (
         "no time to copy the results",
@@ -364,14 +357,12 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "DLR100": (
         "shell text where no shell reads it",
-        "`command` is a list of arguments that the program gets exactly as written, and values of `environment.variables` are "
-        "set exactly as written: `$NAME`, `~`, pipes and redirections mean nothing there. Let bash read the command "
-        '(`[bash, -c, "…"]`), or set a variable by a line of `environment.setup`.',
+        "`command` is a list of arguments that the program gets exactly as written; values of `environment.variables` are set so, too. "
+        "Write shell text under `run:`, and `{{ env.NAME }}` for a variable of the node. A path may begin with `~` or `$HOME`.",
     ),
     "DLR101": (
         "a sweep parameter that nothing uses",
-        "Each point of a sweep differs from the others only by what `{{ NAME }}` in the command becomes. A parameter that is not "
-        "in the command multiplies the number of runs without changing them.",
+        "Runs of a sweep differ only by what `{{ NAME }}` in the command becomes. Another parameter makes more runs, all equal.",
     ),
     "DLR102": (
         "two Python environments",
@@ -383,8 +374,25 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "DLR104": (
         "more or fewer cores requested than used",
-        "Where the plan binds ranks, their number of cores follows from the node's topology and `placement`. "
-        "`cpus_per_rank` then only changes what the scheduler is asked for.",
+        "Where the plan binds ranks, topology and `placement` give their cores; `cpus_per_rank` only changes the request.",
     ),
+    "DLR105": (
+        "another program's word",
+        "Options of sbatch, qsub and torchrun under `resources:`, with `--set` or as options of `submit`, `plan` and `render` are taken "
+        "for the keys that they mean, in the units of those programs: `time: 30` is 30 minutes, `mem: 64G` is 64GiB.",
+    ),
+    "DLR106": (
+        "more ranks than cores",
+        "Each rank computes on cores of its own; where there are fewer cores than ranks, ranks wait for one another.",
+    ),
+    "DLR107": (
+        "a decimal unit where the scheduler counts in units of 1,024",
+        "`200GB` (and `200G`) is 200 × 10⁹ bytes, 7 % less than `--mem=200G` of Slurm or `mem=200gb` of PBS, which is `200GiB` here.",
+    ),
+    "DLR111": (
+        "no interface is known",
+        "NCCL and Gloo guess the interface of their sockets: on Ethernet all data may go over a management network.",
+    ),
+    **DATA_CODES,
 }
 """Code -> title, explanation."""

@@ -16,7 +16,7 @@ from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import Layout
 
 _ENROOT_GPUS = {"NVIDIA_VISIBLE_DEVICES": "all", "NVIDIA_DRIVER_CAPABILITIES": "compute,utility"}
-"""What enroot's hook 98-nvidia.sh goes by; without the first, which not all images set, it brings in no GPU."""
+"""Variables of enroot's hook 98-nvidia.sh; without the first, which not all images set, it mounts no GPU."""
 
 _GPU_FLAGS = {
     ("apptainer", "cuda"): "--nv",

@@ -14,7 +14,7 @@ def most(site: Site, layout: Layout, runs: int) -> Cost | None:
         return None
     hours = layout.walltime / 3600 * runs
     counted = _counted(billing, layout)
-    if counted is None:  # nobody knows how many cores the job gets
+    if counted is None:  # the number of cores that the job gets is unknown
         return Cost(
             node_hours=hours * layout.nodes,
             units=hours * layout.nodes,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
 from dlrun.model.origin import BUILT_IN, Decision, Layer, Origin
@@ -22,10 +22,10 @@ def _written(origin: Origin) -> bool:
 class Ledger:
     """Collects decisions and problems while a plan is built; `origins` maps dotted keys to places."""
 
-    def __init__(self, origins: Mapping[str, Origin]) -> None:
+    def __init__(self, origins: Mapping[str, Origin], notes: Sequence[Problem] = ()) -> None:
         self.origins = origins
         self.decisions: list[Decision] = []
-        self.problems: list[Problem] = []
+        self.problems: list[Problem] = [*notes]
 
     def origin(self, *keys: str) -> Origin | None:
         """Where the first of these keys that anybody wrote was written; a mapping's place serves for its items."""

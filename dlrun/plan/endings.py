@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from dlrun.model.plan import Cause, CheckpointPlan, RolePlan
 from dlrun.model.spec import OnFailure, Spec
-from dlrun.model.text import Shell, Text
+from dlrun.model.text import NodeVariables, Shell, Text
 from dlrun.model.units import Duration
 from dlrun.plan.command import expressions
 from dlrun.plan.decisions import Ledger
@@ -101,6 +101,7 @@ def check(spec: Spec, walltime: Duration | None, ledger: Ledger) -> Text | None:
 
 def _path(text: str, name: str, ledger: Ledger) -> Text | None:
     known: dict[str, expressions.Value] = {
+        "env": NodeVariables(),
         "name": name,
         "job_dir": Shell("$DLRUN_JOB_DIR"),
         "run_dir": Shell("$DLRUN_RUN_DIR"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from dlrun.model.origin import Origin
 from dlrun.model.plan import ContainerPlan, DataPlan, EnvironmentPlan, RendezvousPlan, SecretPlan, Variable
@@ -50,17 +50,19 @@ def check_dropped(spec: Spec, needed: Collection[str], ledger: Ledger) -> None:
             )  # fmt: skip
 
 
-def variables(spec: Spec, site: Site, values: Sequence[Variable], ledger: Ledger) -> tuple[Variable, ...]:
-    """All variables of the job in order: dlrun's, the site's, the user's; the last one wins.
+def variables(
+    spec: Spec, site: Site, values: Sequence[Variable], given: Mapping[str, Text], ledger: Ledger
+) -> tuple[Variable, ...]:
+    """All variables of the job in order: dlrun's, the site's, the user's (`given`); the last one wins.
 
     A variable of dlrun's that the user or the site sets is left to them, and that is noted.
     """
     chosen: dict[str, Variable] = {v.name: v for v in values}
     for name, value in site.environment.variables.items():
-        _override(chosen, name, value, "site-variable", f"site {site.name}", None)
-    for name, value in spec.environment.variables.items():
+        _override(chosen, name, Text.of(value), "site-variable", f"site {site.name}", None)
+    for name, text in given.items():
         origin = ledger.origin(f"environment.variables.{name}")
-        _override(chosen, name, value, "user-variable", "the spec", origin)
+        _override(chosen, name, text, "user-variable", "the spec", origin)
     for name in spec.environment.drop:
         gone = chosen.pop(name, None)
         instead = f" (else it would be {gone.value}: {gone.because})" if gone else ""
@@ -80,17 +82,17 @@ def variables(spec: Spec, site: Site, values: Sequence[Variable], ledger: Ledger
 
 
 def _override(
-    chosen: dict[str, Variable], name: str, value: str, rule: str, whose: str, origin: Origin | None
+    chosen: dict[str, Variable], name: str, value: Text, rule: str, whose: str, origin: Origin | None
 ) -> None:
     replaced = chosen.pop(name, None)
     instead = (
         f" (dlrun would have set {replaced.value}: {replaced.because})"
-        if replaced and str(replaced.value) != value
+        if replaced and replaced.value != value
         else ""
     )
     place = f"{whose}, {origin}" if origin else whose
     chosen[name] = Variable(
-        name=name, value=Text.of(value), rule=rule, because=f"set by {place}{instead}", origin=origin
+        name=name, value=value, rule=rule, because=f"set by {place}{instead}", origin=origin
     )
 
 

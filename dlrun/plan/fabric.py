@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from dlrun import backends
 from dlrun.fabrics import libraries, rules
@@ -12,7 +12,8 @@ from dlrun.fabrics.table import Rule
 from dlrun.model.plan import Variable
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
-from dlrun.model.text import Text
+from dlrun.model.text import Shell, Text
+from dlrun.model.topology import PROFILE, VERBS_NIC
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import Layout
 
@@ -30,7 +31,11 @@ def settings(spec: Spec, site: Site, layout: Layout, launcher: str, ledger: Ledg
     of_site = {n: value for n, value in site.environment.variables.items() if n not in user and n not in drop}
     choices: tuple[ChosenSetting, ...] = ()
     if fabric is not None:
-        wanted = {**fabric.settings, **(fabric.multi_node if layout.nodes > 1 else {})}
+        wanted = {
+            **_adapters(job, layout),
+            **fabric.settings,
+            **(fabric.multi_node if layout.nodes > 1 else {}),
+        }
         found = rules.select(job, wanted, (*fabric.drop, *drop), user)
         whole = rules.select(job, wanted, fabric.drop, user)
         _dropped(whole, found, spec, ledger)
@@ -39,10 +44,11 @@ def settings(spec: Spec, site: Site, layout: Layout, launcher: str, ledger: Ledg
             ledger.decide(f"fabric.settings.{name}", "left out", "fabric-condition", because)
         for unit, flag in found.lacking.items():
             _lacking(unit, flag, spec, site, ledger)
-        # What the user drops by name goes on, for the environment to take out and say what it would have been.
+        # Variables that the user drops by name are kept here: the environment removes them and reports their values.
         choices = (*found.choices, *(choice for choice in whole.choices if choice.name in drop))
         of_site |= {c.name: c.value for c in choices if c.by_site and c.name not in user}
     _faults(of_site, f"site `{site.name}`", job, ledger)
+    _without_interface(job, {*user, *of_site, *(choice.name for choice in choices)}, ledger)
     return tuple(_variable(choice, site) for choice in choices)
 
 
@@ -64,9 +70,38 @@ def _dropped(whole: ChosenSettings, kept: ChosenSettings, spec: Spec, ledger: Le
             "DLR065",
             f"without `{by}`, {' and '.join(others)} are not set either: they belong together",
             "environment.drop",
-            help=f"leave `{by}` in, or drop all of them",
+            help=f"keep `{by}`, or drop all of them",
             warning=True,
         )
+
+
+_OVER_SOCKETS = {"gloo": "GLOO_SOCKET_IFNAME", "nccl": "NCCL_SOCKET_IFNAME"}
+"""Libraries that meet or talk over an IP interface, and the variable that names it."""
+
+
+def _without_interface(job: JobTraits, given: Collection[str], ledger: Ledger) -> None:
+    """Warn where nothing names the interface on a network over which all data goes through sockets."""
+    if job.nodes == 1 or job.interfaces or job.fabric != "ethernet":
+        return
+    missing = {lib: name for lib, name in _OVER_SOCKETS.items() if lib in job.libraries and name not in given}
+    if missing:
+        names = " and ".join(f"`{name}`" for name in missing.values())
+        ledger.problem(
+            "DLR111",
+            f"no interface is known for this site's {job.fabric}: {' and '.join(missing)} takes the one of the host name",
+            "site",
+            help=f"set {names} under `environment.variables`, or `fabric.interfaces` in the site profile",
+            warning=True,
+        )
+
+
+def _adapters(job: JobTraits, layout: Layout) -> dict[str, str]:
+    """NCCL's adapters, one list for all ranks: those that the profile names, and no other of the node, such as for storage."""
+    nodes = layout.topology
+    if nodes is None or nodes.source != PROFILE or job.nodes == 1 or "nccl" not in job.libraries:
+        return {}
+    names = [nic.name for nic in nodes.nics if VERBS_NIC.fullmatch(nic.name)]
+    return {"NCCL_IB_HCA": f"={','.join(names)}"} if names else {}
 
 
 def job_of(spec: Spec, site: Site, layout: Layout, launcher: str) -> JobTraits:
@@ -75,8 +110,7 @@ def job_of(spec: Spec, site: Site, layout: Layout, launcher: str) -> JobTraits:
     return JobTraits(
         fabric=fabric.name if fabric else None,
         libraries=libraries.in_play(
-            framework=spec.framework,
-            launcher=launcher,
+            used=(*backends.framework(spec.framework).LIBRARIES, *backends.launcher(launcher).LIBRARIES),
             gpus=_kind(layout),
             fabric=fabric.name if fabric else "",
             present=fabric.libraries if fabric else (),
@@ -98,19 +132,32 @@ def _kind(layout: Layout) -> str | None:
 
 
 def flags_of(site: Site, options: Mapping[str, str] | None = None) -> frozenset[str]:
-    """Words of the options that a site's scheduler and launcher are given, with a spec's `options`."""
+    """Words of the options that a site's scheduler and launcher are given or that are in force, with a spec's `options`."""
     more = options or {}
-    texts = (*site.scheduler.directives, *site.launcher.arguments, *more, *more.values())
+    of_fabric = site.fabric.in_force if site.fabric else ()
+    texts = (*site.scheduler.directives, *site.launcher.arguments, *of_fabric, *more, *more.values())
     return frozenset(word for text in texts for word in re.findall(r"\w+", text))
+
+
+_KEEPABLE = re.compile(r"[\w.,:;/@%+=^ -]+")
+"""Values that mean the same inside `${NAME:-…}`."""
 
 
 def _variable(choice: ChosenSetting, site: Site) -> Variable:
     rule = choice.rule
     known = _short(rule) if rule else ""
     because = ": ".join(filter(None, (f"{site.name} sets it", known))) if choice.by_site else known
+    value = Text.of(choice.value)
+    if site.fabric is not None and site.fabric.when_set == "keep" and _KEEPABLE.fullmatch(choice.value):
+        value = Text.of(Shell(f"${{{choice.name}:-{choice.value}}}"))
+        because = (
+            f"{because}; a value that a module has set stays"
+            if because
+            else "a value that a module has set stays"
+        )
     return Variable(
         name=choice.name,
-        value=Text.of(choice.value),
+        value=value,
         rule=f"fabric-{rule.unit or rule.cls}" if rule else "site-fabric",
         because=because,
         source=rule.cited if rule else None,

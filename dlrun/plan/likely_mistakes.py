@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 
+from dlrun.model.keys import paths
 from dlrun.model.plan import Binding
 from dlrun.model.spec import Spec
 from dlrun.plan.command.expressions import names, outside
@@ -12,50 +13,74 @@ from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import Layout
 
 _SHELLS = re.compile(r"(?:.*/)?(?:ba|z|k|da)?sh")
-_EXPANDED = re.compile(r"\$\{?([A-Za-z_]\w*)|^(~)(?:/|$)")
-_OPERATORS = {"|", "||", "&", "&&", ";", ">", ">>", "<", "2>", "2>&1", "&>"}
+_EXPANDED = re.compile(r"\$\{?([A-Za-z_]\w*)|^(~)(?:/|$)|(\$\([^)]*\)?|`[^`]+`)")
+_VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
+_OPERATORS = re.compile(r"\|\|?|&&?|;|[12]?>>?(?!=).*|&>.*|<(?!.*>).*|2>&1")
+"""Words that a shell reads as pipes, lists and redirections: alone, or with a file at once (`>log`)."""
+
+_GPU_PARTITION = re.compile(r"gpu|cuda|[vahb][12]00|dgx|mi[123]\d\d|gh200", re.IGNORECASE)
+"""Names that partitions with GPUs have."""
+_AS_TEXT = "write it as shell text under `run:` instead of `command:`"
+_AS_LINE = "set it by a line of shell under `environment:`"
+_LONGEST = 60
+"""Characters of a value that is written out in a message."""
 
 
 def check(
     spec: Spec, layout: Layout, binding: Binding, points: Sequence[Mapping[str, str]], ledger: Ledger
 ) -> None:
-    """Warn of each likely mistake once, at the key where it stands."""
+    """Warn of each likely mistake once, at its key."""
     _shell_text(spec, ledger)
     _unused_parameters(spec, points, ledger)
     _two_environments(spec, ledger)
     _idle_gpus(layout, ledger)
     _cores(spec, layout, binding, ledger)
+    _crowded(layout, ledger)
+    _decimal_memory(spec, ledger)
 
 
 def _shell_text(spec: Spec, ledger: Ledger) -> None:
     """Shell syntax in values that are not read by a shell."""
     if not _SHELLS.fullmatch(spec.command[0]):
         for index, word in enumerate(spec.command):
-            what = f"`{word}`" if word in _OPERATORS else next(_expansions(word), None)
+            what = f"`{word}`" if _OPERATORS.fullmatch(word) else next(_expansions(word), None)
             if what is not None:
-                ledger.problem(
-                    "DLR100",
-                    f"{what} reaches the program as it stands: no shell reads `command`",
-                    f"command.{index}", "command",
-                    help="write the command as shell text, under `run:` instead of `command:`",
-                    warning=True,
-                )  # fmt: skip
+                _unread(ledger, f"{what} is passed to the program unchanged: no shell reads `command`",
+                        f"command.{index}", _instead(word))  # fmt: skip
     for name, value in spec.environment.variables.items():
-        what = next(_expansions(value), None)
-        if what is not None:
-            ledger.problem(
-                "DLR100",
-                f"{what} in variable `{name}` stays as it stands: no shell reads `environment.variables`",
-                f"environment.variables.{name}",
-                help=f"set it by a line of shell under `environment:`: `setup: ['export {name}=…']`",
-                warning=True,
-            )
+        if (what := next(_expansions(value), None)) is not None:
+            way_out = f"{_AS_LINE}: `setup: ['export {name}=…']`"
+            if variable := re.fullmatch(r"`(?:\$(\w+)|~)`", what):  # the rest of a value may be confidential
+                way_out = f"write `{{{{ env.{variable[1] or 'HOME'} }}}}` in its place, or {way_out}"
+            _unread(
+                ledger, f"{what} in variable `{name}` is set unchanged: no shell reads `environment.variables`",
+                f"environment.variables.{name}", way_out,
+            )  # fmt: skip
+    for place, path in paths(spec):
+        if (what := next(_expansions(path), None)) not in (None, "`~`"):
+            _unread(ledger, f"{what} in the path is not expanded: no shell reads it", place,
+                    "write the path out; only `~` and `$HOME` at its beginning are replaced")  # fmt: skip
+
+
+def _unread(ledger: Ledger, message: str, place: str, way_out: str) -> None:
+    ledger.problem("DLR100", message, place, place.rpartition(".")[0], help=way_out, warning=True)
+
+
+def _instead(text: str) -> str:
+    """What to write for a text in which a shell would expand something."""
+    if text == "~" or text.startswith("~/"):
+        written = f"{{{{ env.HOME }}}}{text[1:]}"
+    else:
+        written = _VARIABLE.sub(lambda match: f"{{{{ env.{match[1]} }}}}", text)
+    if written == text or len(written) > _LONGEST or set("$`'\"") & set(written):
+        return _AS_TEXT
+    return f"write `{written}`, which is expanded on the node, or {_AS_TEXT}"
 
 
 def _expansions(text: str) -> Iterator[str]:
     """What a shell would expand in a text, in backticks; expressions of dlrun's own are not shell text."""
     for match in _EXPANDED.finditer(outside(text)):
-        yield f"`${match[1]}`" if match[1] else "`~`"
+        yield f"`${match[1]}`" if match[1] else f"`{match[2] or match[3].strip('`')}`"
 
 
 def _unused_parameters(spec: Spec, points: Sequence[Mapping[str, str]], ledger: Ledger) -> None:
@@ -63,7 +88,6 @@ def _unused_parameters(spec: Spec, points: Sequence[Mapping[str, str]], ledger: 
         return
     texts = (
         *spec.command,
-        *spec.environment.variables.values(),
         spec.checkpoint.path or "" if spec.checkpoint else "",
     )
     used = {name.partition(".")[0] for text in texts for name in names(text)}
@@ -73,7 +97,7 @@ def _unused_parameters(spec: Spec, points: Sequence[Mapping[str, str]], ledger: 
                 "DLR101",
                 f"the command does not use the sweep parameter `{name}`, so its values make equal runs",
                 f"sweep.{name}", f"sweep.grid.{name}", f"sweep.zip.{name}", f"sweep.list.0.{name}", "sweep",
-                help=f"put `{{{{ {name} }}}}` into the command, or take the parameter out",
+                help=f"put `{{{{ {name} }}}}` into the command, or remove the parameter",
                 warning=True,
             )  # fmt: skip
 
@@ -84,21 +108,52 @@ def _two_environments(spec: Spec, ledger: Ledger) -> None:
             "DLR102",
             f"both conda environment `{spec.environment.conda}` and venv `{spec.environment.venv}` are activated",
             "environment.venv",
-            help="the venv is activated last and its Python is the one that runs: keep the one that you mean",
+            help="the venv is activated last and its Python is the one that runs: remove the other one",
             warning=True,
         )
 
 
 def _idle_gpus(layout: Layout, ledger: Ledger) -> None:
     gpus = len(layout.topology.gpus) if layout.topology else 0
-    if gpus and not layout.gpus_per_node and layout.exclusive:
+    if layout.gpus_per_node:
+        return
+    if gpus and layout.exclusive:
+        message = f"the job gets whole nodes with {gpus} GPUs and requests none of them"
+        way_out = f"set `gpus_per_node: {gpus}` (or `auto`), or use a partition without GPUs"
+    elif layout.topology is None and _GPU_PARTITION.search(layout.partition_name or ""):
+        message = f"partition `{layout.partition_name}` seems to have GPUs, and the job requests none"
+        way_out = "set `gpus_per_node` (the site profile does not describe these nodes, so `auto` is none)"
+    else:
+        return
+    ledger.problem(
+        "DLR103", message, "resources.gpus_per_node", "resources.partition", "resources", help=way_out, warning=True
+    )  # fmt: skip
+
+
+def _crowded(layout: Layout, ledger: Ledger) -> None:
+    cores = len(layout.topology.cores) if layout.topology else 0
+    if cores and layout.ranks_per_node > cores:
         ledger.problem(
-            "DLR103",
-            f"the job gets whole nodes with {gpus} GPUs and requests none of them",
-            "resources.gpus_per_node", "resources.partition", "resources",
-            help=f"set `gpus_per_node: {gpus}` (or `auto`), or use a partition without GPUs",
+            "DLR106",
+            f"{layout.ranks_per_node} ranks share the {cores} cores of a node, so they take turns",
+            "resources.ranks_per_node", "resources.ranks", "resources",
+            help=f"use at most {cores} ranks a node, or more nodes",
             warning=True,
         )  # fmt: skip
+
+
+def _decimal_memory(spec: Spec, ledger: Ledger) -> None:
+    """`200GB` is 200 × 10⁹ bytes; `--mem=200G` and PBS's `mem=200gb` are 200 × 2³⁰."""
+    wanted = spec.resources.memory_per_node
+    if isinstance(wanted, str) or wanted % 10**9 or not ledger.given("resources.memory_per_node"):
+        return
+    ledger.problem(
+        "DLR107",
+        f"`{wanted // 10**9}GB` is {wanted // 2**20} MiB: the scheduler counts in units of 1,024",
+        "resources.memory_per_node",
+        help=f"write `{wanted // 10**9}GiB` for what `{wanted // 10**9}G` means to the scheduler",
+        warning=True,
+    )
 
 
 def _cores(spec: Spec, layout: Layout, binding: Binding, ledger: Ledger) -> None:

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from dlrun import backends
 from dlrun.model.nearest import nearest
-from dlrun.model.site import Partition, Site
-from dlrun.model.spec import Spec
-from dlrun.model.units import Bytes, Duration
+from dlrun.model.site import SchedulerSite, Site
+from dlrun.model.spec import Resources, Spec
+from dlrun.model.units import Bytes
+from dlrun.plan import capacity
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import Layout
 
 
-def check(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
+def check_limits(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
     """Add a problem for each conflict between spec, layout and site."""
     _partition(spec, site, layout, ledger)
-    _limits(site, layout, ledger)
-    _node(spec, layout, ledger)
+    _limits(spec, site, layout, ledger)
+    _node(spec, site, layout, ledger)
     _share(spec, site, layout, ledger)
     _options(spec, site, layout, ledger)
     _batch(spec, layout, ledger)
-    if layout.nodes > 1 and backends.scheduler(site.scheduler.type).ON_THIS_MACHINE:
+    most = backends.scheduler(site.scheduler.type).MOST_NODES
+    if most is not None and layout.nodes > most:
         ledger.problem(
             "DLR010",
             f"site `{site.name}` is a single machine, but the job requests {layout.nodes} nodes",
@@ -55,68 +57,27 @@ def _partition(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
         )
 
 
-def _limits(site: Site, layout: Layout, ledger: Ledger) -> None:
-    partition, name = layout.partition, layout.partition_name
-    if partition is None:
-        return
-    other = _another(site, layout)
-    for code, key, message, way_out in _exceeded(partition, name, layout):
-        ledger.problem(code, message, key, help=f"{way_out}, or {other}")
+def _limits(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
+    """The job against the limits of its partition and QOS."""
+    qos = spec.resources.qos
+    fitting = [f"`{name}`" for name in capacity.accepting(site, layout, qos)]
+    other = f"use partition {' or '.join(fitting)}, which accepts it" if fitting else "use another partition"
+    for name, owner in capacity.owners(site, layout, qos).items():
+        elsewhere = other if name.startswith("partition") or fitting else "use another QOS"
+        for one in capacity.violations(owner, name, layout):
+            ledger.problem(one.code, one.message, one.key, help=f"{one.way_out}, or {elsewhere}")
 
 
-def _exceeded(partition: Partition, name: str | None, layout: Layout) -> Iterator[tuple[str, str, str, str]]:
-    """Code, spec key, message and way out for each limit of the partition that the job exceeds."""
-    nodes, walltime = layout.nodes, layout.walltime
-    least, most = partition.min_walltime, partition.max_walltime
-    if most is not None and walltime is not None and walltime > most:
-        yield (
-            "DLR014",
-            "resources.walltime",
-            f"walltime {walltime} exceeds the limit of partition `{name}`, {most}",
-            f"request at most `{most}`, set `chain: true`",
-        )
-    if least is not None and walltime is not None and walltime < least:
-        yield (
-            "DLR014",
-            "resources.walltime",
-            f"walltime {walltime} is below the minimum of partition `{name}`, {least}",
-            f"request at least `{least}`",
-        )
-    if partition.max_nodes is not None and nodes > partition.max_nodes:
-        yield (
-            "DLR015",
-            "resources.nodes",
-            f"{nodes} nodes exceed the limit of partition `{name}`, {partition.max_nodes}",
-            f"request at most {partition.max_nodes}",
-        )
-    if partition.min_nodes is not None and nodes < partition.min_nodes:
-        yield (
-            "DLR015",
-            "resources.nodes",
-            f"partition `{name}` requires at least {partition.min_nodes} nodes, but the job requests {nodes}",
-            f"request at least {partition.min_nodes}",
-        )
-    together = partition.max_node_hours
-    if together is not None and walltime is not None and nodes * walltime > together * 3600:
-        yield (
-            "DLR015",
-            "resources.walltime",
-            f"{nodes} × {walltime} are {nodes * walltime / 3600:g} node-hours; the limit of partition `{name}` is {together:g}",
-            f"request at most `{Duration(int(together * 3600 / nodes))}` on {nodes} {'node' if nodes == 1 else 'nodes'}",
-        )
+def check_runs(spec: Spec, site: Site, layout: Layout, points: int, ledger: Ledger) -> None:
+    """Add a problem for a sweep of more runs than a user may have in the queue."""
+    for name, owner in capacity.owners(site, layout, spec.resources.qos).items():
+        if (message := capacity.jobs_of(owner, name, points)) is not None:
+            ledger.problem(
+                "DLR015", message, "sweep", help="submit fewer runs at a time, each with a part of the values"
+            )
 
 
-def _another(site: Site, layout: Layout) -> str:
-    """Partitions with the same nodes that would accept the job."""
-    fitting = [
-        f"`{name}`"
-        for name, one in site.partitions.items()
-        if one.node_type == layout.node_type_name and not any(_exceeded(one, name, layout))
-    ]
-    return f"use partition {' or '.join(fitting)}, which accepts it" if fitting else "use another partition"
-
-
-def _node(spec: Spec, layout: Layout, ledger: Ledger) -> None:
+def _node(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
     """Memory, GPUs and cores of one node."""
     topology, wanted = layout.topology, spec.resources
     if layout.gpus_per_node and layout.ranks_per_node > layout.gpus_per_node:
@@ -151,7 +112,7 @@ def _node(spec: Spec, layout: Layout, ledger: Ledger) -> None:
             "DLR018",
             f"{layout.gpus_per_node} GPUs per node, but `{layout.node_type_name or 'this machine'}` has {len(topology.gpus)}",
             "resources.gpus_per_node",
-            help=f"request at most {len(topology.gpus)}, or another node type or partition",
+            help=f"request at most {len(topology.gpus)}, or {_with_gpus(spec, site, layout)}",
         )
     cores, cpus = len(topology.cores), wanted.cpus_per_rank
     if cpus != "auto" and cpus * layout.ranks_per_node > cores:
@@ -164,9 +125,15 @@ def _node(spec: Spec, layout: Layout, ledger: Ledger) -> None:
         )
 
 
+def _with_gpus(spec: Spec, site: Site, layout: Layout) -> str:
+    """The partitions whose nodes have as many GPUs as the job requests."""
+    fitting = [f"`{name}`" for name in capacity.accepting(site, layout, spec.resources.qos)]
+    return f"use partition {' or '.join(fitting)}" if fitting else "another node type or partition"
+
+
 def _share(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
     """On shared nodes a scheduler grants only the requested cores, by default one per rank."""
-    whole = layout.exclusive or backends.scheduler(site.scheduler.type).ON_THIS_MACHINE
+    whole = layout.exclusive or backends.scheduler(site.scheduler.type).WHOLE_NODES
     raw = (*spec.resources.options, *site.scheduler.directives)
     if layout.cpus_per_rank is None and not whole and not any("cpus" in option for option in raw):
         ledger.problem(
@@ -196,6 +163,7 @@ def _options(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
         "gpus": wanted.gpus_per_node if wanted.gpus_per_node != "auto" else None,
         "reservation": wanted.reservation,
         "nodes": wanted.nodes,
+        "hosts": wanted.hosts or None,
         "array": spec.sweep.grid or spec.sweep.zip or spec.sweep.list or None,
     }
     spelled = {"memory": "memory_per_node", "gpus": "gpus_per_node"}
@@ -208,7 +176,7 @@ def _options(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
                 else "a value that is always the same can be set in ~/.config/dlrun/settings.yaml"
             )
             ledger.problem(
-                "DLR020", f"site `{site.name}` requires `{key}`, which the spec does not set", "resources",
+                "DLR020", f"site `{site.name}` requires `{key}`, which the spec does not set", "resources:",
                 help=f"add `{key}:` under `resources:`; {why}",
             )  # fmt: skip
     if "array" in rules.forbidden and given["array"]:
@@ -218,16 +186,27 @@ def _options(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
         )  # fmt: skip
     for option in rules.forbidden:
         key = spelled.get(option, option)
+        if option == "gpus" and _is_whole(layout, wanted, rules):
+            continue  # a portable spec: the site allocates as many with the node
         if given[option] is not None and ledger.given(f"resources.{key}"):
             ledger.problem(
                 "DLR021", f"site `{site.name}` does not allow jobs to set `{key}`", f"resources.{key}",
                 help="remove it: the site sets it",
             )  # fmt: skip
+    raw: dict[str, str] = dict.fromkeys(rules.forbidden_options, "")
+    raw |= {word: option for option in rules.forbidden for word in _RAW.get(option, ())}
+    for name in wanted.options:
+        if name in raw:
+            what = f" (`{spelled.get(raw[name], raw[name])}`)" if raw[name] else ""
+            ledger.problem(
+                "DLR021", f"site `{site.name}` does not allow jobs to set the option `{name}`{what}",
+                f"resources.options.{name}", help="remove it",
+            )  # fmt: skip
     for name, meaning in rules.mandatory.items():
         if name not in wanted.options:
             ledger.problem(
-                "DLR022", f"site `{site.name}` requires the scheduler option `{name}`: {meaning}", "resources.options",
-                "resources",
+                "DLR022", f"site `{site.name}` requires the scheduler option `{name}`: {meaning}",
+                "resources:",
                 help=f"add `options: {{{name}: …}}` under `resources:`",
             )  # fmt: skip
     account = rules.account.pattern
@@ -236,6 +215,29 @@ def _options(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
             "DLR023", f"`{wanted.account}` is not an account of `{site.name}`", "resources.account",
             help=rules.account.help or f"accounts of the site match `{account}`",
         )  # fmt: skip
+
+
+_RAW: dict[str, tuple[str, ...]] = {
+    "account": ("account", "A", "P"),
+    "partition": ("partition", "p"),
+    "qos": ("qos",),
+    "constraint": ("constraint", "C"),
+    "walltime": ("time", "t"),
+    "memory": ("mem", "mem-per-cpu", "mem-per-gpu"),
+    "exclusive": ("exclusive",),
+    "gpus": ("gres", "gpus", "gpus-per-node", "gpus-per-task", "G"),
+    "reservation": ("reservation",),
+    "nodes": ("nodes", "N"),
+    "hosts": ("nodelist", "nodefile", "w", "F"),
+    "array": ("array", "a", "J"),
+}
+"""Slurm's and PBS's own names of options (sbatch(1), qsub(1))."""
+
+
+def _is_whole(layout: Layout, wanted: Resources, rules: SchedulerSite) -> bool:
+    """Whether the spec requests as many GPUs as each node has, where these come with the node."""
+    there = layout.topology.gpus if layout.topology is not None else ()
+    return rules.gpus == "none" and wanted.gpus_per_node == len(there)
 
 
 LARGE_BATCH = 8192

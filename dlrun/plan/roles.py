@@ -15,7 +15,7 @@ from dlrun.model.problem import InvalidFile, Problem
 from dlrun.model.record import record
 from dlrun.model.site import LauncherSite, Site
 from dlrun.model.spec import Spec
-from dlrun.model.text import Text
+from dlrun.model.text import Shell, Text
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import Layout, counted_cpus
 
@@ -59,7 +59,7 @@ def choose(spec: Spec, site: Site, ledger: Ledger) -> BackEnds:
             "framework",
             help=f"use one of {known} with `launcher:`",
         )
-    if launcher.PLACE == "machine" and not backends.scheduler(site.scheduler.type).ON_THIS_MACHINE:
+    if launcher.PLACE == "machine" and backends.scheduler(site.scheduler.type).MOST_NODES != 1:
         ledger.problem(
             "DLR028",
             f"launcher `{name}` starts ranks only on one machine, but site `{site.name}` is a cluster",
@@ -75,7 +75,13 @@ def can_start(launcher: Launcher, framework: Framework) -> bool:
     return not known or launcher.NAME in known or (ANY_MPI in known and launcher.MPI is not False)
 
 
-def shape_of(site: Site, layout: Layout, choice: BackEnds, binding: Binding, threads: int | None) -> Shape:
+BINDER = Shell("$DLRUN_JOB_DIR/bind.sh")
+"""The page that binds a rank which a framework's agent starts."""
+
+
+def shape_of(
+    spec: Spec, site: Site, layout: Layout, choice: BackEnds, binding: Binding, threads: int | None
+) -> Shape:
     """The facts of the job for the framework."""
     ranks = binding.placement.ranks if binding.placement else ()
     fabric = site.fabric
@@ -93,17 +99,20 @@ def shape_of(site: Site, layout: Layout, choice: BackEnds, binding: Binding, thr
         mpi=choice.launcher.MPI,
         rank=choice.launcher.IDENTITY.rank,
         scheduler=site.scheduler.type,
+        binder=(Text.of("bash"), Text.of(BINDER)) if ranks and spec.environment.container is None else (),
     )
 
 
 def launch_plan(choice: BackEnds, site: Site) -> LaunchPlan:
     """The settings of the launcher."""
-    launcher = choice.launcher
+    launcher, steps = choice.launcher, backends.scheduler(site.scheduler.type).STEPS
+    of_steps = backends.launcher(steps).UNSET if steps else ()
     return LaunchPlan(
         name=launcher.NAME,
         identity=launcher.IDENTITY,
         variables=tuple(launcher.variables(site.launcher)),
-        unset=tuple(launcher.UNSET),
+        # an MPI that starts its processes by srun reads Slurm's variables only in a job of Slurm
+        unset=tuple(name for name in launcher.UNSET if name in of_steps or not name.startswith("SLURM_")),
     )
 
 
@@ -134,7 +143,21 @@ def _one_each(site: Site, layout: Layout) -> Step:
     )  # fmt: skip
 
 
-def check_layout(
+def check(
+    spec: Spec,
+    plans: Sequence[RolePlan],
+    layout: Layout,
+    choice: BackEnds,
+    ledger: Ledger,
+    *,
+    staged: bool,
+) -> None:
+    """Add a problem for each role that the launcher, or the agent that starts it, cannot start as it should."""
+    _check_layout(plans, layout, choice, ledger, staged=staged)
+    _check_led(spec, plans, ledger)
+
+
+def _check_layout(
     plans: Sequence[RolePlan], layout: Layout, choice: BackEnds, ledger: Ledger, *, staged: bool
 ) -> None:
     """Add a problem if a role has another number of processes per node than ranks and the launcher does not support that."""
@@ -156,7 +179,7 @@ def check_layout(
         )
 
 
-def check_led(spec: Spec, plans: Sequence[RolePlan], ledger: Ledger) -> None:
+def _check_led(spec: Spec, plans: Sequence[RolePlan], ledger: Ledger) -> None:
     """Add problems for features that do not work with ranks started by a framework's agent over ssh."""
     if not any(role.identity is not None for role in plans):
         return

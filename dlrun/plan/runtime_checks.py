@@ -1,4 +1,4 @@
-"""The checks of a running job: binding, fabric, nodes, progress."""
+"""The checks of a running job: binding, fabric, nodes, progress, usage."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ TRANSPORT_LINES = "transport_lines.py"
 """The node program that reads the selected transport from the logs of communication libraries."""
 NODE_CHECKS = "node_checks.py"
 """The node program that checks nodes and selects the best."""
+SAMPLER = "usage.pyz"
+"""The node program that records what the ranks of a node use."""
 TALKATIVE = {
     "gloo": (("GLOO_LOG_LEVEL", "INFO"),),
     "nccl": (("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "INIT,NET")),
@@ -169,5 +171,9 @@ def granted(request: Request) -> Request:
 
 def programs(plan: Plan) -> tuple[str, ...]:
     """The node programs that the job's checks need."""
-    wanted = {TRANSPORT_LINES: plan.fabric_check, NODE_CHECKS: plan.node_checks}
-    return tuple(name for name, check in wanted.items() if check is not None)
+    wanted = {
+        TRANSPORT_LINES: plan.fabric_check is not None,
+        NODE_CHECKS: plan.node_checks is not None,
+        SAMPLER: plan.usage,
+    }
+    return tuple(name for name, is_wanted in wanted.items() if is_wanted)

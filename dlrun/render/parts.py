@@ -51,6 +51,7 @@ def rank_parts(plan: Plan) -> tuple[str, ...]:
     used = {
         "bind": plan.binding.mode in ("plan", "job") or checks,
         "checks": checks,
+        "usage": plan.usage,
         "processes": plan.hang is not None,
         "addresses": any(name in code for name in ("$(dlrun_", "$DLRUN_OWN_ADDRESS")),
         "agent": any(role.identity is not None for role in plan.roles),
@@ -60,9 +61,14 @@ def rank_parts(plan: Plan) -> tuple[str, ...]:
 
 
 def stages(plan: Plan) -> bool:
-    """True if nodes run `stage.sh`: there is data to bring, or there are results to bring home."""
+    """True if nodes run `stage.sh`: there is data to stage in, or there are results to stage out."""
     copied = any(data.strategy != "in_place" for data in plan.data)
     return copied or plan.environment.staged is not None or plan.results is not None
+
+
+def binds_apart(plan: Plan) -> bool:
+    """True if ranks that a framework's agent starts are bound, by `bind.sh`."""
+    return plan.binding.placement is not None and "/bind.sh" in expansions(plan)
 
 
 def asks_nodes(plan: Plan) -> bool:
@@ -77,7 +83,7 @@ def asks_nodes(plan: Plan) -> bool:
 
 
 def expansions(plan: Plan) -> str:
-    """The code of every shell expansion in the roles: it says which functions they need."""
+    """The code of every shell expansion in the roles: it shows which functions they need."""
     texts = [t for role in plan.roles for t in (*role.argv, *role.lead, role.ready) if t is not None]
     texts += [v.value for role in plan.roles for v in role.variables]
     texts += [t for point in plan.points for t in point.argv]

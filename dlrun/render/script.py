@@ -9,19 +9,22 @@ from typing import Any
 
 import jinja2
 
-from dlrun import __version__, backends
+from dlrun import __version__, backends, resources
 from dlrun.errors import Invalid
 from dlrun.model.cpuset import format_list
 from dlrun.model.json_codec import to_plain
 from dlrun.model.placement import RankPlacement
 from dlrun.model.plan import Plan, RolePlan, Variable
-from dlrun.model.text import Shell, Text
+from dlrun.model.text import Shell, Text, of_node
 from dlrun.model.units import many
+from dlrun.plan import log_names
 from dlrun.plan.data.stage_arguments import stage_words
 from dlrun.render import parts
 from dlrun.render.shell import Raw, command, comment, join, quote, wrapped
 
 _PLAIN_SSH = (Text.of("ssh"), Text.of("-o"), Text.of("BatchMode=yes"))
+_WIDTH = 110
+"""Columns of a heading."""
 _RANK_LEVEL = (
     "$DLRUN_RANK",
     "$DLRUN_LOCAL_RANK",
@@ -35,7 +38,8 @@ _RANK_LEVEL = (
 def scripts(
     plan: Plan, job_dir: str, templates: Path, compiled: jinja2.BytecodeCache | None = None
 ) -> dict[str, str]:
-    """`job.sh` and `rank.sh` (and `stage.sh` where data is staged) of a job in `job_dir` (an absolute path).
+    """`job.sh` and `rank.sh` (and `stage.sh` where data is staged, `bind.sh` where an agent's ranks are bound) of a job in
+    `job_dir` (an absolute path).
 
     `compiled` is where compiled templates are kept between runs, if anywhere.
     Raises jinja2.TemplateError if a template is at fault, ValueError for text that no argument can hold.
@@ -43,7 +47,8 @@ def scripts(
     environment = _environment(templates)
     environment.bytecode_cache = compiled
     context = {**_of_job(plan, job_dir), **_of_ranks(plan), **_of_staging(plan), "plan": plan}
-    names = ("job.sh", "rank.sh", "stage.sh") if context["staging"] else ("job.sh", "rank.sh")
+    pages = {"stage.sh": context["staging"], "bind.sh": parts.binds_apart(plan)}
+    names = ["job.sh", "rank.sh", *(name for name, is_used in pages.items() if is_used)]
     return {name: environment.get_template(f"{name}.j2").render(context) for name in names}
 
 
@@ -53,7 +58,7 @@ def plan_json(plan: Plan) -> str:
 
 
 def _of_job(plan: Plan, job_dir: str) -> Mapping[str, Any]:
-    """What `job.sh` says beside the plan itself."""
+    """Values of `job.sh` that are derived from the plan."""
     scheduler, env = backends.scheduler(plan.scheduler), plan.environment
     request, checked = plan.request, _checked(plan)
     for_job, _ = _scopes(plan.variables)
@@ -67,8 +72,10 @@ def _of_job(plan: Plan, job_dir: str) -> Mapping[str, Any]:
         "size": f"{many(request.nodes, 'node')}, {many(request.ranks, 'rank')}{each}{gpus}",
         "checked": checked,
         "command_line": join(plan.points[0].argv if plan.points else checked.argv),
-        "submit": f"`{scheduler.CLIENT} job.sh`",
+        "of_point": f" of point 0 of {len(plan.points)}" if plan.points else "",
+        "submit": f"`{_by_hand(plan)}`",
         "parts": " ".join(parts.job_parts(plan)),
+        "logs_of": max(role.count for role in plan.roles) if log_names.directories(plan.roles) else 0,
         "ending": _ending(plan, early=scheduler.SIGNALS_EARLY),
         "resubmit": f"dlrun_resubmit {join(scheduler.submit('job.sh'))}",
         "asks_by": _asks_by(plan),
@@ -82,10 +89,19 @@ def _of_job(plan: Plan, job_dir: str) -> Mapping[str, Any]:
     }
 
 
+def _by_hand(plan: Plan) -> str:
+    """How a person submits the script from its directory."""
+    scheduler = backends.scheduler(plan.scheduler)
+    if plan.points and scheduler.tasks("1"):  # each point is a job: no client does that by itself
+        return join(scheduler.submit("job.sh", points=len(plan.points), at_once=plan.request.at_once))
+    return f"{scheduler.BY_HAND} job.sh"
+
+
 def _of_ranks(plan: Plan) -> Mapping[str, Any]:
-    """What `rank.sh` says beside the plan itself."""
+    """Values of `rank.sh` that are derived from the plan."""
     placement = plan.binding.placement
     return {
+        "logs": " node" if plan.logs == "node" else "",
         "rank_variables": _scopes(plan.variables)[1],
         "names": _names(plan),
         "checks": _checks(plan),
@@ -96,16 +112,22 @@ def _of_ranks(plan: Plan) -> Mapping[str, Any]:
 
 
 def _of_staging(plan: Plan) -> Mapping[str, Any]:
-    """What `stage.sh`, and the part of `job.sh` that starts it, say beside the plan itself."""
+    """Values of `stage.sh`, and of the part of `job.sh` that starts it, that are derived from the plan."""
     staged = [one for one in plan.data if one.strategy != "in_place"]
     if plan.environment.staged is not None:
         staged.append(plan.environment.staged)
+    if parts.stages(plan) and plan.stage_directory is None:
+        raise Invalid(
+            "the plan has data to stage and no `stage_directory`", help="make it anew with `dlrun plan -o`"
+        )
+    staged.sort(key=lambda data: data.start is not None)  # the rest of that one comes while the training runs
     several = plan.request.nodes > 1 and plan.stage_scope == "node"
     return {
         "staging": parts.stages(plan),
         "staged": staged,
         "chains": bool(staged) and several,
         "keeping": _keeping(plan),
+        "early": any(data.start is not None for data in staged),
         "kept_nodes": 1 if plan.stage_scope == "job" else plan.request.nodes,
         "stage_words": lambda data: stage_words(data, plan.request, plan.stage_quota),
     }
@@ -124,7 +146,7 @@ def _checked(plan: Plan) -> RolePlan:
     found = next((role for role in plan.roles if not role.service), None)
     if found is None:
         raise Invalid(
-            "the plan has no ranks: every role is a service", help="make it anew with `dlrun plan -o`"
+            "the plan has no ranks: every role is a service", help="create it again with `dlrun plan -o`"
         )
     return found
 
@@ -141,7 +163,7 @@ def _ending(plan: Plan, *, early: bool) -> str:
         due = str(int(wall) - before - reserve) if wall else ""
         words = (checkpoint.signal, checkpoint.carrier, str(before), due, "scheduler" if early else "job")
         to = "rank 0" if checkpoint.to == "first" else "the ranks"
-        said = "the signal, how it travels, seconds before the walltime ends, after the start, who sends it, to whom"
+        said = "the signal, how it is delivered, seconds before the walltime ends, after the start, sender, receivers"
         return f"dlrun_checkpoint {join((*words, to))} # {said}"
     if wall and (results or "timed_out" in plan.requeue_on):
         before = min(30, int(wall) // 4)
@@ -166,7 +188,7 @@ def _launch_line(role: RolePlan) -> list[object]:
     how = "dlrun_launch"
     if role.service:
         how = "dlrun_service_that_ends" if role.ends else "dlrun_service"
-    return [how, *role.launch, "bash", Raw('"$DLRUN_JOB_DIR/rank.sh"'), role.name]
+    return [how, *role.launch, Raw(f'bash "$DLRUN_JOB_DIR/rank.sh" {quote(role.name)}')]
 
 
 def _checks(plan: Plan) -> list[str]:
@@ -176,17 +198,19 @@ def _checks(plan: Plan) -> list[str]:
         gpus = request.gpus_per_node or 0
         each = gpus // (request.ranks_per_node if role.binds else 1)
         words = (plan.verify, "yes" if role.binds else "no", gpus, each, request.ranks_per_node)
-        said = "what if not, is it bound, GPUs of the node, of the rank, ranks on the node"
+        said = "action on a difference, bound or not, GPUs of the node, of the rank, ranks on the node"
         lines.append(f"dlrun_check_placement {join(words)} # {said}")
+    if plan.usage:
+        lines.append("dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`")
     if plan.hang is not None:
         lines.append(
-            f"dlrun_mark_idle {int(plan.hang)} # a mark after so many seconds without output or work"
+            f"dlrun_mark_idle {int(plan.hang)} # leaves a mark after so many seconds without output or CPU time"
         )
     return lines
 
 
 def _binds(plan: Plan, rank: RankPlacement) -> str:
-    """What binds a rank: its cores and memory, and what it is told of its part of the node."""
+    """What binds a rank: its cores and memory, and the variables for its part of the node."""
     told = {}
     if rank.comm:
         told["DLRUN_COMM_CPUS"] = ",".join(map(str, rank.comm))
@@ -220,7 +244,9 @@ def _tell_flags(plan: Plan, role: RolePlan) -> str:
 def _scopes(variables: tuple[Variable, ...]) -> tuple[list[Variable], list[Variable]]:
     """Variables that job.sh can set, and those that only a rank can."""
     for_rank = [
-        v for v in variables if any(isinstance(p, Shell) and p.code in _RANK_LEVEL for p in v.value.parts)
+        v
+        for v in variables
+        if any(isinstance(p, Shell) and (p.code in _RANK_LEVEL or of_node(p.code)) for p in v.value.parts)
     ]
     return [v for v in variables if v not in for_rank], for_rank
 
@@ -244,13 +270,14 @@ def _environment(templates: Path) -> jinja2.Environment:
         keep_trailing_newline=True,
         comment_start_string="{##",  # `${#array[@]}` is bash
         comment_end_string="##}",
-        autoescape=False,  # noqa: S701 - `finalize` quotes for the shell; this is no HTML
+        autoescape=False,  # noqa: S701 - `finalize` quotes for the shell; this is not HTML
     )
     environment.filters |= {
         "raw": Raw,
         "comment": comment,
         "command": command,
         "wrapped": wrapped,
+        "heading": lambda text: comment(f"# --- {text} ".ljust(_WIDTH, "-")),
         "why": _why,
         "cpu_list": lambda cpus: Text.of(format_list(cpus)),
         "parameters": lambda point: ", ".join(f"{k}={v}" for k, v in point.items()),
@@ -260,7 +287,7 @@ def _environment(templates: Path) -> jinja2.Environment:
 
 def _source(template: Path) -> tuple[str, str, None]:
     """A template's text and path, without the questions to the file system by which a server sees that it changed."""
-    return template.read_text(encoding="utf-8"), str(template), None
+    return resources.text(template), str(template), None
 
 
 def _word(value: Any) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 
 from dlrun.model.text import Shell, Text
 
+_OPTION = re.compile(r"(^| )-[A-Za-z]$")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
@@ -37,7 +38,7 @@ def quote(value: Any) -> str:
 
 
 def comment(text: object) -> Raw:
-    """Text that cannot end the comment it stands in."""
+    """Text that cannot end its comment."""
     return Raw(_CONTROL.sub(" ", str(text)))
 
 
@@ -51,15 +52,16 @@ def join(words: Iterable[object]) -> str:
     return " ".join(quote(word) for word in words)
 
 
-def wrapped(words: Iterable[object], width: int = 116) -> Raw:
-    """Words as one command line, broken where a line would be longer than `width` columns."""
+def wrapped(words: Iterable[object], width: int = 116, indent: int = 2) -> Raw:
+    """Words as one command line, broken where a line would be longer than `width` columns, but not after an option of one
+    letter, whose value follows."""
     lines: list[str] = []
     for word in map(quote, words):
-        if lines and len(lines[-1]) + len(word) + 1 <= width:
+        if lines and (len(lines[-1]) + len(word) + 1 <= width or _OPTION.search(lines[-1])):
             lines[-1] += f" {word}"
         else:
             lines.append(word)
-    return Raw(" \\\n  ".join(lines))
+    return Raw(f" \\\n{' ' * indent}".join(lines))
 
 
 def _piece(part: str | Shell) -> str:

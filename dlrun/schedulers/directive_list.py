@@ -16,13 +16,13 @@ LONGEST = 8000
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\u0085\u2028\u2029]")
 _OPTIONS = {"gpus_per_node": "gpus", "memory_per_node": "memory"}
 INDEX = "{index}"
-"""Stands in the path of a log file for the array task's index, however the scheduler writes it."""
+"""Placeholder in the path of a log file for the array task's index, in the scheduler's syntax."""
 
 
 class DirectiveList:
     """The directives of one job in the making; `finish` gives them or raises all that is wrong.
 
-    `origins` says where the fields of the request were written, by the field's name.
+    `origins` is where the fields of the request were written, by the field's name.
     """
 
     def __init__(
@@ -36,7 +36,7 @@ class DirectiveList:
         self._problems: list[Problem] = []
 
     def add(self, text: str, because: str, field: str | None = None) -> None:
-        """Add one directive; `field` is the request's field that it stands for.
+        """Add one directive; `field` is the request's field that it expresses.
 
         What the site refuses is left out: where a user asked for it, the plan's checks have said so.
         """
@@ -44,13 +44,13 @@ class DirectiveList:
             return
         if _CONTROL.search(text):
             self.problem(
-                f"a directive cannot hold control characters: {text!r}",
+                f"a directive cannot contain control characters: {text!r}",
                 "put it on one line of plain text",
                 field,
             )
         elif len(text) > LONGEST:
             self.problem(
-                f"the directive `{text[:40]}…` has {len(text)} characters, and {LONGEST} is the most",
+                f"the directive `{text[:40]}…` has {len(text)} characters; the maximum is {LONGEST}",
                 "shorten it; fold host lists",
                 field,
             )
@@ -64,7 +64,7 @@ class DirectiveList:
         return _OPTIONS.get(field or "", field) in self.site.forbidden
 
     def problem(self, message: str, help: str, field: str | None = None) -> None:
-        """Note that the request cannot be said here."""
+        """Report that this scheduler cannot express the request."""
         problem = Problem(message=message, help=help, origin=self._origins.get(field or ""))
         if problem not in self._problems:
             self._problems.append(problem)
@@ -72,7 +72,7 @@ class DirectiveList:
     def merge(
         self, option: str, value: Callable[[str], str | None], join: Callable[[list[str]], str]
     ) -> None:
-        """Make one directive of several of which the scheduler would heed the last alone.
+        """Make one directive of several of which the scheduler would use only the last.
 
         `value` gives what a directive says about the option, or None if it is about another.
         """
@@ -96,7 +96,7 @@ class DirectiveList:
         ]
 
     def texts(self) -> tuple[str, ...]:
-        """The directives so far, as they stand after the prefix."""
+        """The directives so far, as written after the prefix."""
         return tuple(directive.text for directive in self._directives)
 
     def add_raw(self, directives: Iterable[str], because: str, field: str) -> None:
@@ -105,7 +105,7 @@ class DirectiveList:
             if text.lstrip().startswith(self.prefix):
                 self.problem(
                     f"the directive `{text}` repeats `{self.prefix}`",
-                    f"write what stands after `{self.prefix}`",
+                    f"write what follows `{self.prefix}`",
                     field,
                 )
             else:

@@ -11,10 +11,12 @@ from dlrun.model.plan import Directive, Request
 from dlrun.model.site import SchedulerSite
 from dlrun.model.text import Shell
 from dlrun.schedulers.directive_list import DirectiveList
+from dlrun.schedulers.protocol import Probe
 
 NAME = "local"
 PREFIX = ""
 CLIENT = "bash"
+BY_HAND = "bash"
 JOB_ID = Shell("${DLRUN_LOCAL_JOB:-$(dlrun_this_process)}")
 ID = r"[1-9][0-9]{0,9}\.[0-9]{1,20}"
 ARRAY_INDEX = Shell("${DLRUN_LOCAL_INDEX:-}")
@@ -24,15 +26,20 @@ HOSTS = "dlrun_this_host"
 REQUEUE = 'touch "$DLRUN_RUN_DIR/.again"'
 HIDES_ENVIRONMENT = True
 SIGNALS_EARLY = False
-IDS_NAME_CLUSTER = True
+IDS_NAME_CLUSTER = False
 WRITES_IN_PLACE = True
 TELLS_OF_LOST_NODES = True  # there is one node
 ON_THIS_MACHINE = True
+MOST_NODES: int | None = 1
+WHOLE_NODES = True
+FINDER = "find_none"
 STEPS = None
 LAUNCHER = "local"
 CLUSTER_KEY: Literal["pbs_server"] = "pbs_server"
 GPUS: Literal["ngpus"] = "ngpus"
+LISTED_GPUS: Literal["ngpus"] = "ngpus"
 ACCOUNT_OPTION = None
+HISTORY_DELAY = 0
 FEATURES = False
 WHOLE_MEMORY = False
 NETWORK = None
@@ -40,6 +47,7 @@ EXCLUDE = None
 EXCLUDE_REQUEUED = None
 NO_EXCLUDE = ""
 ALLOCATION = None
+TRIAL = None
 
 
 def directives(
@@ -48,7 +56,7 @@ def directives(
     output: str,
     origins: Mapping[str, Origin] | None = None,
 ) -> Sequence[Directive]:
-    """None: nobody reads them; raises InvalidFile for what needs a queue."""
+    """None: there is no scheduler to read them; raises InvalidFile for what needs a queue."""
     draft = DirectiveList(PREFIX, request, site, origins or {})
     if request.hold:
         draft.problem("jobs on this machine start at once", "leave out hold", "hold")
@@ -62,9 +70,11 @@ def array(points: int, at_once: int | None) -> str:
     return ""
 
 
-def submit(script: str, *, check: bool = False) -> Sequence[str]:
-    """Arguments that run a script here; there is nobody who could check it."""
-    return ("bash", script)
+def submit(
+    script: str, *, check: bool = False, points: int | None = None, at_once: int | None = None
+) -> Sequence[str]:
+    """Arguments that run a script here, or only ask bash whether it can be read."""
+    return ("bash", "-n", script) if check else ("bash", script)
 
 
 def submitted(stdout: str) -> str:
@@ -83,13 +93,13 @@ def identify() -> Sequence[str]:
 
 
 def identified(stdout: str) -> str | None:
-    """None: nobody is asked."""
+    """None: there is no scheduler to ask."""
     return None
 
 
 def estimate(output: str) -> str | None:
-    """None: jobs start at once."""
-    return None
+    """Jobs start at once."""
+    return "at once, on this machine"
 
 
 def queue(job_ids: Sequence[str]) -> Sequence[str]:
@@ -112,9 +122,19 @@ def parse_history(stdout: str) -> Sequence[JobStatus]:
     return ()
 
 
+def probe(asked: Probe) -> Sequence[str]:
+    """None: there is one node, this one."""
+    return ()
+
+
 def knows_nothing(stderr: str, code: int) -> bool:
-    """True: nobody is asked."""
+    """True: there is no scheduler to ask."""
     return True
+
+
+def tasks(job_id: str) -> Sequence[str]:
+    """None: points are tasks of one job."""
+    return ()
 
 
 def task_id(job_id: str, task: int) -> str:
@@ -138,10 +158,10 @@ def release(job_ids: Sequence[str]) -> Sequence[str]:
 
 
 def advice(stderr: str) -> str | None:
-    """None: nobody refuses."""
+    """None: no submission is rejected."""
     return None
 
 
 def accounts(stderr: str, user: str) -> Sequence[str]:
-    """None: nobody is paid."""
+    """None: there is no account."""
     return ()

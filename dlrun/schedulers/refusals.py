@@ -1,4 +1,4 @@
-"""Reads what clients say on stderr: what to do about a refusal, and whether it is only ignorance."""
+"""Reads the stderr of clients: what to do about a refusal, and whether a job is only unknown."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 
-def find(refusals: Mapping[str, str], stderr: str) -> str | None:
+def advice_for(refusals: Mapping[str, str], stderr: str) -> str | None:
     """The advice for these words, None if they are new; keys are regular expressions, the first counts."""
     return next(
         (advice for words, advice in refusals.items() if re.search(words, stderr, re.IGNORECASE)), None
@@ -24,6 +24,6 @@ def words(stderr: str) -> str:
 
 
 def says_only(words: str, stderr: str) -> bool:
-    """True if something was said and every line of it has these words (a regular expression)."""
+    """True if there is a message and every line of it matches a regular expression."""
     lines = [line for line in stderr.splitlines() if line.strip()]
     return bool(lines) and all(re.search(words, line) for line in lines)

@@ -17,7 +17,7 @@ def main():
     parser.add_argument("--world", type=int)
     parser.add_argument("--steps", type=int, default=60)
     options = parser.parse_args()
-    # Where to meet is in JAX_COORDINATOR_ADDRESS; who this is, JAX must be told.
+    # JAX_COORDINATOR_ADDRESS has the rendezvous; the process id must be passed to JAX.
     jax.distributed.initialize(num_processes=options.world, process_id=options.rank)
     rank, world = jax.process_index(), jax.process_count()
 

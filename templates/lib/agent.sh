@@ -12,9 +12,9 @@ dlrun_bare() { # PROGRAM...: run an agent that puts its environment on the comma
   exec "$@"
 }
 
-dlrun_follow_agent() { # ssh tells nobody when it ends: then this rank ends
+dlrun_follow_agent() { # ssh does not signal its end: this rank ends then
   _dlrun_watch+=' _dlrun_watch_agent'
-  _dlrun_late= # nobody knows when the agent launched it
+  _dlrun_late= # the launch time of the agent is unknown
 }
 
 _dlrun_ancestors() { # print the processes above this script: they change when the agent, or its connection, is gone

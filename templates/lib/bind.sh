@@ -65,7 +65,7 @@ dlrun_show_gpus() { # VARIABLE INDEXES: show this rank its own GPUs alone, withi
     if [[ $shown != *[!0-9,]* ]]; then
       if [[ ,$shown, == *,$index,* ]]; then own+=("$index"); fi
     elif ((index < ${#names[@]})); then
-      own+=("${names[index]}") # names such as GPU-1a2b: the n-th stands for the n-th GPU
+      own+=("${names[index]}") # names such as GPU-1a2b: the n-th is the n-th GPU
     fi
   done
   if ((${#own[@]} < ${#wanted[@]})); then # the job was given other GPUs than the plan's
@@ -111,7 +111,7 @@ _dlrun_share() { # [CORES]: an equal part of the allowed cores for each local ra
   _dlrun_cpus=
   read -r online </sys/devices/system/cpu/online
   if [[ -n ${1-} && $_dlrun_allowed_list == "$online" ]] && (($1 * DLRUN_LOCAL_SIZE < ${#cores[@]})); then
-    export DLRUN_THREADS=$1 # nobody keeps the jobs of this node apart: which cores are free is not known
+    export DLRUN_THREADS=$1 # no scheduler separates the jobs of this node: which cores are free is unknown
     return 0
   fi
   size=$((${#cores[@]} / DLRUN_LOCAL_SIZE))

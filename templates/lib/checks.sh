@@ -12,7 +12,7 @@ dlrun_check_placement() { # ACTION BINDS GPUS_PER_NODE GPUS_PER_RANK RANKS_PER_N
   if [[ -n $fault ]]; then echo "dlrun: rank $DLRUN_RANK $fault"; fi
   if _dlrun_report_placement || [[ -z $fault || $1 != fail ]]; then :; else # the node's line comes first
     for ((tries = 0; tries < 100; tries++)); do
-      [[ -e /dev/shm/dlrun-$UID-$DLRUN_RUN_ID ]] || break
+      [[ -e /dev/shm/dlrun-$UID-$DLRUN_RUN_ID/placement ]] || break
       sleep 0.1
     done
   fi
@@ -84,14 +84,16 @@ _dlrun_check_gpus() { # PER_NODE PER_RANK: what its variable lets it see; withou
 }
 
 _dlrun_report_placement() { # the last process of a node that gets here prints the node's one line; false if this is another
-  local board=/dev/shm/dlrun-$UID-$DLRUN_RUN_ID line said right=0 wrong=
-  line="$DLRUN_LOCAL_RANK $fault"
-  if [[ -L $board || -e $board && ! -O $board ]] || ! { printf '%s\n' "$line" >>"$board"; } 2>/dev/null; then
+  local place=/dev/shm/dlrun-$UID-$DLRUN_RUN_ID board line said right=0 wrong=
+  board=$place/placement line="$DLRUN_LOCAL_RANK $fault"
+  mkdir -m 700 "$place" 2>/dev/null
+  if [[ -L $place || ! -O $place ]] || ! { printf '%s\n' "$line" >>"$board"; } 2>/dev/null; then
     said=("$line") # nowhere to meet: each for itself
   else
     { mapfile -t said <"$board"; } 2>/dev/null || return 1 # the last one has read and removed it
     if ((${#said[@]} < DLRUN_LOCAL_SIZE)) || [[ ${said[${#said[@]} - 1]} != "$line" ]]; then return 1; fi
     rm -f -- "$board"
+    rmdir -- "$place" 2>/dev/null
   fi
   for line in "${said[@]}"; do
     if [[ -n ${line#* } ]]; then
@@ -111,20 +113,22 @@ dlrun_mark_idle() { # SECONDS: after so long without a line or a hundredth of a 
 }
 
 _dlrun_watch_progress() {
-  local last=$SECONDS before=0 written=-1 size ticks pause=$((_dlrun_patience / 10)) mark=$DLRUN_RUN_DIR/idle/$DLRUN_ROLE-$DLRUN_RANK
+  local now last=0 before=0 written=-1 size ticks pause=$((_dlrun_patience / 10)) mark=$DLRUN_RUN_DIR/idle/$DLRUN_ROLE-$DLRUN_RANK
   pause=$((pause > 30 ? 30 : pause < 1 ? 1 : pause))
   while kill -0 "$_dlrun_child" 2>/dev/null; do
     _dlrun_below
     _dlrun_count_ticks
-    size=$(stat -c %s "$DLRUN_RUN_DIR/logs/$DLRUN_ROLE-$DLRUN_RANK.log")
-    if ((size != written || ticks - before > pause || before > ticks)); then # a hundredth of one core is no progress
-      last=$SECONDS written=$size
+    size=$(stat -c %s "$_dlrun_log")
+    read -r now _ </proc/uptime # $SECONDS follows a clock that may be set
+    now=${now%%.*}
+    if ((size != written || ticks - before > pause || before > ticks)); then # a hundredth of one core is not progress
+      last=$now written=$size
       if [[ -e $mark ]]; then rm -f "$mark"; fi
-    elif ((SECONDS - last >= _dlrun_patience)); then
+    elif ((now - last >= _dlrun_patience)); then
       [[ -e $mark ]] || : >"$mark"
     fi
     before=$ticks
-    if [[ -e $mark && -e $DLRUN_RUN_DIR/dump ]]; then
+    if [[ -e $mark && -e $DLRUN_RUN_DIR/idle/dump ]]; then
       _dlrun_write_stacks
       : >"$mark.ended"
       return 0
@@ -158,7 +162,7 @@ _dlrun_write_stacks() { # where each thread waits, and Python's own view of it
   } >"$out.new" 2>/dev/null
   mv "$out.new" "$out"
   for ((waited = 0; waited < 90; waited++)); do # the others show where they are before one ends, and with it perhaps all
-    [[ ! -e $DLRUN_RUN_DIR/abort ]] || break
+    [[ ! -e $DLRUN_RUN_DIR/idle/abort ]] || break
     sleep 0.5
   done
   for pid in ${python[@]+"${python[@]}"}; do # without py-spy, Python's faulthandler writes its stacks to the log, and ends

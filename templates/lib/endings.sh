@@ -31,22 +31,24 @@ _dlrun_pass_warning_on() { trap : "$_dlrun_carrier"; } # nothing here; ignored, 
 
 _dlrun_warned() { # the scheduler has sent its signal
   if [[ -n $_dlrun_warn_at ]]; then return 0; fi
-  _dlrun_warn_at=$SECONDS
-  if [[ -n $_dlrun_due ]] && ((_dlrun_due > SECONDS && _dlrun_due <= SECONDS + 60)); then
+  _dlrun_read_clock
+  _dlrun_warn_at=$_dlrun_now
+  if [[ -n $_dlrun_due ]] && ((_dlrun_due > _dlrun_now && _dlrun_due <= _dlrun_now + 60)); then
     _dlrun_warn_at=$_dlrun_due # schedulers may send it a minute too early
   fi
 }
 
 _dlrun_mind_the_time() { # about once a second while the ranks run
   local margin=$((_dlrun_before / 2 < 20 ? _dlrun_before / 2 : 20)) # of those seconds, what it takes to end the ranks
-  if [[ -z $_dlrun_told && -n $_dlrun_warn_at ]] && ((SECONDS >= _dlrun_warn_at && SECONDS >= _dlrun_launched_at + 5)); then
-    _dlrun_told=$SECONDS
+  _dlrun_read_clock
+  if [[ -z $_dlrun_told && -n $_dlrun_warn_at ]] && ((_dlrun_now >= _dlrun_warn_at && _dlrun_now >= _dlrun_launched_at + 5)); then
+    _dlrun_told=$_dlrun_now
     if [[ -n $_dlrun_carrier ]]; then
       dlrun_say "the walltime ends in about $_dlrun_before s: SIG$_dlrun_signal to $_dlrun_to"
       kill -s "$_dlrun_carrier" "$_dlrun_main" 2>/dev/null || true
     fi
   fi
-  if [[ -n $_dlrun_told ]] && ((SECONDS - _dlrun_told >= (${#_dlrun_carrier} ? _dlrun_before - margin : 0))); then
+  if [[ -n $_dlrun_told ]] && ((_dlrun_now - _dlrun_told >= (${#_dlrun_carrier} ? _dlrun_before - margin : 0))); then
     dlrun_say 'the walltime is over: ending the ranks'
     _dlrun_grace=$((margin / 2))
     exit 124
@@ -91,4 +93,20 @@ _dlrun_go_on() {
     exit "$_dlrun_status"
   fi
   dlrun_say 'the job could not be started again'
+}
+
+_dlrun_when start _dlrun_count_earlier
+_dlrun_count_earlier() { # seconds of the runs before this one: by their records, or until their last sign of life
+  local line='' seen=0 log
+  [[ -f $DLRUN_RUN_DIR/state.json ]] && read -r line <"$DLRUN_RUN_DIR/state.json"
+  [[ $line =~ \"started\":\ ([0-9]+),\ \"ended\":\ ([0-9]+|null) ]] || return 0
+  local started=${BASH_REMATCH[1]} ended=${BASH_REMATCH[2]}
+  if [[ $ended == null ]]; then # killed: it could not write its end
+    for log in "$DLRUN_RUN_DIR"/logs/{job,rank-0}.log; do
+      if [[ -f $log ]] && log=$(stat -c %Y "$log") && ((log > seen)); then seen=$log; fi
+    done
+    ended=$((seen > started ? seen : started))
+  fi
+  if [[ $line =~ \"earlier\":\ ([0-9]+) ]]; then _dlrun_earlier=${BASH_REMATCH[1]}; fi
+  _dlrun_earlier=$((_dlrun_earlier + ended - started))
 }

@@ -3,8 +3,7 @@
 
 dlrun_watch_progress() { # COUNT ROLE HOW_LONG: end the job once all processes of that role are marked
   _dlrun_expected=$1 _dlrun_what=$2 _dlrun_how_long=$3
-  rm -rf "$DLRUN_RUN_DIR/idle" "$DLRUN_RUN_DIR/stacks" "$DLRUN_RUN_DIR/dump" "$DLRUN_RUN_DIR/abort"
-  mkdir "$DLRUN_RUN_DIR/idle" "$DLRUN_RUN_DIR/stacks"
+  _dlrun_begin_anew idle stacks
   _dlrun_when second _dlrun_mind_progress
 }
 
@@ -12,14 +11,14 @@ _dlrun_mind_progress() {
   local marks=("$DLRUN_RUN_DIR/idle/$_dlrun_what"-*[0-9]) stacks ended waited
   if [[ ! -e ${marks[0]} ]] || ((${#marks[@]} < _dlrun_expected)); then return 0; fi
   dlrun_say "no $_dlrun_what has written or computed anything for $_dlrun_how_long: writing where each stands to $DLRUN_RUN_DIR/stacks"
-  : >"$DLRUN_RUN_DIR/dump"
+  : >"$DLRUN_RUN_DIR/idle/dump"
   for ((waited = 0; waited < 40; waited++)); do
     sleep 1
     stacks=("$DLRUN_RUN_DIR"/stacks/*.txt)
     if [[ -e ${stacks[0]} ]] && ((${#stacks[@]} >= _dlrun_expected)); then break; fi
     kill -0 "$_dlrun_main" 2>/dev/null || break # the ranks are gone: nothing more will come
   done
-  : >"$DLRUN_RUN_DIR/abort" # every rank has written what it can from outside; what is left to write ends a program
+  : >"$DLRUN_RUN_DIR/idle/abort" # every rank has written what it can from outside; what is left to write ends a program
   for ((waited = 0; waited < 20; waited++)); do
     ended=("$DLRUN_RUN_DIR"/idle/*.ended)
     if [[ -e ${ended[0]} ]] && ((${#ended[@]} >= _dlrun_expected)); then break; fi

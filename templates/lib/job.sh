@@ -16,22 +16,29 @@ _dlrun_steps=()  # process ids of what was started: the ranks, services, staging
 _dlrun_beside=() # of what only watches, and is taken down last
 _dlrun_main=     # the one whose end is the end of the job
 _dlrun_may_end=  # services that may end before the ranks do
+_dlrun_over=     # set when the job has an end of its own, by its ranks or by what it gave up for
 _dlrun_asked=    # set when the scheduler or the user ended the job
 _dlrun_status=0  # the job's exit code, once it ends
 _dlrun_reason=   # why it ended, for state.json
 _dlrun_launched_at=0
+_dlrun_inherited=:$PATH:${LD_LIBRARY_PATH-}
+_dlrun_used=0    # seconds that it had run before this start, on nodes that were replaced
+_dlrun_launched_when=null # seconds since 1970
+_dlrun_earlier=0 # seconds that the runs before this one took
 _dlrun_failing=0 # seconds since a process failed; the others get three to end by themselves
-_dlrun_own_log=  # set where the scheduler would bring the log only at the end
+_dlrun_own_log=  # set where the scheduler would deliver the log only at the end
 declare -A _dlrun_on=(
   [arm]=''    # signals are trapped
+  [start]=''  # the run's directory is there, with the record of the run before
   [second]='' # about once a second while the ranks run
   [asked]=''  # the job was asked to end, and the ranks still run
   [gone]=''   # the ranks are gone; may set _dlrun_status
   [cause]=''  # it failed and was not asked to end; may set _dlrun_reason
   [next]=''   # the cause is known: does another run follow?
   [requeued]='' # another run follows
+  [over]=''   # the end is recorded; may set _dlrun_status, which the scheduler sees
 )
-unset -v DLRUN_POINT DLRUN_STAGE DLRUN_RESULTS # of another job, which submitted this one
+unset -v DLRUN_POINT DLRUN_STAGE DLRUN_STAGE_ALONE DLRUN_RESULTS # of another job, which submitted this one
 
 _dlrun_when() { _dlrun_on[$1]+=" $2"; } # EVENT FUNCTION
 
@@ -53,7 +60,7 @@ dlrun_this_process() { # the id of a local job that was started by hand: the pro
   _dlrun_stat $$ && printf '%s.%s' $$ "${_dlrun_fields[19]}"
 }
 
-dlrun_own_log() { _dlrun_own_log=1; } # the scheduler brings the log only at the end: write it where it is read
+dlrun_own_log() { _dlrun_own_log=1; } # the scheduler delivers the log only at the end: write it where it is read
 
 # --- The beginning ----------------------------------------------------------------------------------------
 
@@ -63,18 +70,48 @@ dlrun_start() { # COMMAND...: prints the granted hosts; makes logs/, hosts and s
   export DLRUN_HOSTS=$DLRUN_RUN_DIR/hosts
   _dlrun_name_user
   printf -v _dlrun_started '%(%s)T' -1
-  _dlrun_used=$SECONDS # before this start, on nodes that were replaced
+  _dlrun_zero=0
+  _dlrun_read_clock
+  _dlrun_zero=$((_dlrun_now - _dlrun_used))
   read -r _dlrun_host </proc/sys/kernel/hostname # $HOSTNAME may be inherited from where the job was submitted
   _dlrun_host=${_dlrun_host%%.*}
-  if [[ -d $DLRUN_RUN_DIR/failures ]]; then rm -rf "$DLRUN_RUN_DIR/failures" "$DLRUN_RUN_DIR/ended"; fi # of an earlier start
-  mkdir -p "$DLRUN_RUN_DIR/logs" "$DLRUN_RUN_DIR/failures" "$DLRUN_RUN_DIR/ended"
+  _dlrun_begin_anew failures ended
   if [[ -n $_dlrun_own_log ]]; then exec >>"$DLRUN_RUN_DIR/logs/job.log" 2>&1; fi
   _dlrun_arm
+  # shellcheck disable=SC2046 # words
+  readonly -f $(compgen -A function -X '!*dlrun_*') # all parts are here, and set-up lines are still to come
   "$@" >"$DLRUN_HOSTS"
   read -r DLRUN_FIRST_HOST <"$DLRUN_HOSTS" || { dlrun_say 'the scheduler names no granted node' && exit 1; }
   printf '%s\n' "$DLRUN_FIRST_HOST" >"$DLRUN_HOSTS-first"
+  _dlrun_event start
   _dlrun_record running
   dlrun_say "job $DLRUN_JOB_ID starts; rank 0 is on $DLRUN_FIRST_HOST; each rank's output is in $DLRUN_RUN_DIR/logs"
+}
+
+_dlrun_begin_anew() { # NAME...: make directories for this start, empty; of an earlier one only what has dlrun's mark is removed
+  local place places=() old=()
+  for place; do
+    place=$DLRUN_RUN_DIR/$place
+    places+=("$place")
+    if [[ -e $place/.dlrun ]]; then
+      old+=("$place")
+    elif [[ -e $place || -L $place ]]; then
+      dlrun_say "this job needs the name $place, which something that is not dlrun's has: move that" && exit 1
+    fi
+  done
+  if ((${#old[@]})); then rm -rf -- "${old[@]}"; fi
+  mkdir -p -- "${places[@]}" "$DLRUN_RUN_DIR/logs"
+  for place in "${places[@]}"; do : >"$place/.dlrun"; done
+}
+
+dlrun_spread_logs() { # COUNT: directories for the logs of so many ranks, a thousand in each
+  local i
+  for ((i = 0; i * 1000 < $1; i++)); do mkdir -p "$DLRUN_RUN_DIR/logs/$i"; done
+}
+
+_dlrun_read_clock() { # sets _dlrun_now: the seconds that the job has run, by a clock that cannot be set, unlike $SECONDS
+  read -r _dlrun_now _ </proc/uptime
+  _dlrun_now=$((${_dlrun_now%%.*} - _dlrun_zero))
 }
 
 _dlrun_name_user() { # DLRUN_USER, for names on storage that all users of a node share
@@ -84,39 +121,63 @@ _dlrun_name_user() { # DLRUN_USER, for names on storage that all users of a node
 }
 
 _dlrun_record() { # STATE [EXIT_CODE [REASON]]: write state.json, whole or not at all
-  local ended=null exit_code=null reason=null
+  local ended=null exit_code=null reason=null text
   if [[ $1 == ended ]]; then
     printf -v ended '%(%s)T' -1
     exit_code=$2
   fi
   if [[ -n ${3-} ]]; then reason='"'$3'"'; fi
-  printf '{"version": 1, "state": "%s", "job_id": "%s", "host": "%s", "started": %s, "ended": %s, "exit_code": %s, "reason": %s, "restarts": %s}\n' \
-    "$1" "$DLRUN_JOB_ID" "$_dlrun_host" "$_dlrun_started" "$ended" "$exit_code" "$reason" "${DLRUN_RESTART:-0}" \
-    >"$DLRUN_RUN_DIR/.state.$$"
-  mv -f "$DLRUN_RUN_DIR/.state.$$" "$DLRUN_RUN_DIR/state.json"
-}
+  printf -v text '{"version": 1, "state": "%s", "job_id": "%s", "host": "%s", "started": %s, "ended": %s, "exit_code": %s, "reason": %s, "restarts": %s, "earlier": %s, "launched": %s}' \
+    "$1" "$DLRUN_JOB_ID" "$_dlrun_host" "$_dlrun_started" "$ended" "$exit_code" "$reason" "${DLRUN_RESTART:-0}" "$_dlrun_earlier" \
+    "$_dlrun_launched_when"
+  if printf '%s\n' "$text" >"$DLRUN_RUN_DIR/.state.$$"; then
+    mv -f "$DLRUN_RUN_DIR/.state.$$" "$DLRUN_RUN_DIR/state.json"
+  else # the disk is full: the file that is there has its block
+    rm -f "$DLRUN_RUN_DIR/.state.$$"
+    printf '%-500s\n' "$text" 1<>"$DLRUN_RUN_DIR/state.json"
+  fi
+} 2>/dev/null
 
 # --- The launch -------------------------------------------------------------------------------------------
 
 dlrun_launch() { # COMMAND...: start the ranks
   _dlrun_expect_environment
+  printf -v _dlrun_launched_when '%(%s)T' -1
+  _dlrun_record running
   dlrun_service "$@"
-  _dlrun_main=$! _dlrun_launched_at=$SECONDS
+  _dlrun_read_clock
+  _dlrun_main=$! _dlrun_launched_at=$_dlrun_now
 }
 
 _dlrun_expect_environment() { # what each node must have as this one does: ranks compare it before they start
   local place
-  export DLRUN_ENVIRONMENT='' DLRUN_PYTHON=''
+  local -a places
+  export DLRUN_ENVIRONMENT='' DLRUN_PYTHON='' DLRUN_PYTHON3='' DLRUN_DIRECTORIES=''
   for place in "${VIRTUAL_ENV-}" "${CONDA_PREFIX-}"; do
     if [[ -n $place && -d $place/bin ]]; then DLRUN_ENVIRONMENT+=$place:; fi
   done
+  IFS=: read -ra places <<<"$PATH:${LD_LIBRARY_PATH-}"
+  for place in "${places[@]}"; do # what modules and set-up lines have added, but for places that are each node's own
+    if [[ $_dlrun_inherited:$DLRUN_DIRECTORIES == *":$place:"* || $place != /* || ! -d $place ]]; then continue; fi
+    case $place in /tmp/* | /var/tmp/* | /dev/shm/* | "${TMPDIR:-/tmp}"/* | "${DLRUN_STAGE:-/tmp}"/*) continue ;; esac
+    DLRUN_DIRECTORIES+=:$place:
+  done
   DLRUN_PYTHON=$(type -P python) || true
+  DLRUN_PYTHON3=$(type -P python3) || true
+}
+
+dlrun_expect_image() { # PATH: a container's image, which each node must have as this one does
+  local size
+  size=$(stat -Lc %s -- "$1" 2>/dev/null) || return 0 # the container's runtime reports that
+  if [[ -d $1 ]]; then size=-; fi
+  export DLRUN_IMAGE="$size $1"
 }
 
 dlrun_service() { # COMMAND...: start what runs as long as the ranks do; if it ends earlier, the job has failed
-  export DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000} # ns by this node's clock: later, others' can be put right
+  export DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000} # ns by this node's clock: other nodes' clocks are corrected by it later
   _dlrun_arm # a variable or a set-up line cannot have changed them since
-  _dlrun_until=$((SECONDS + 300)) # an engine's first start from a cold file system takes minutes
+  _dlrun_read_clock
+  _dlrun_until=$((_dlrun_now + 300)) # an engine's first start from a cold file system takes minutes
   "$@" </dev/null &
   _dlrun_steps+=("$!")
 }
@@ -132,23 +193,27 @@ dlrun_beside() { # COMMAND...: start what only watches
 }
 
 dlrun_still_waiting() { # NAME: that service is not up yet
-  if ((SECONDS > _dlrun_until)) || _dlrun_some_failed || ! kill -0 "${_dlrun_steps[-1]}" 2>/dev/null; then
+  _dlrun_read_clock
+  if ((_dlrun_now > _dlrun_until)) || _dlrun_some_failed || ! kill -0 "${_dlrun_steps[-1]}" 2>/dev/null; then
     _dlrun_give_up "$1 did not come up"
   fi
   sleep 0.05
 }
 
 dlrun_wait() { # until the ranks have ended; then exit with the code of what failed first
-  local status=0
+  local status=0 daemon=
+  { read -r daemon </proc/$PPID/comm; } 2>/dev/null || true
   while kill -0 "$_dlrun_main" 2>/dev/null; do
     _dlrun_pause
     _dlrun_event second
+    if [[ $daemon == slurmstepd ]] && _dlrun_stat $$ && ((_dlrun_fields[1] != PPID)); then _dlrun_lose_daemon; fi
     _dlrun_watch_services
     if _dlrun_some_failed && ((++_dlrun_failing > 3)); then
       _dlrun_give_up 'a process failed and the rest did not end by themselves'
     fi
   done
   wait "$_dlrun_main" || status=$?
+  if ((status == 0)) && ! _dlrun_some_began; then _dlrun_give_up 'the launcher ended with exit code 0, and no rank has begun'; fi
   _dlrun_exit "$status"
 }
 
@@ -197,12 +262,6 @@ _dlrun_give_up() { # WHY
   _dlrun_exit 1
 }
 
-_dlrun_exit() { # STATUS: exit with the code of what failed first; the launcher's own may be a later one's
-  local first status=$1
-  if first=$(_dlrun_failed_first); then read -r _ _ _ _ status _ <<<"$first"; fi
-  exit "$status"
-}
-
 _dlrun_finish() { # whenever this script ends, however it ends
   _dlrun_status=$?
   if ((BASHPID != $$)); then exit; fi # a child that was signalled before it became its own program
@@ -211,6 +270,10 @@ _dlrun_finish() { # whenever this script ends, however it ends
   IFS=$' \t\n'
   set +eu # whatever fails from here on, the end is recorded
   if [[ -n $_dlrun_asked ]]; then _dlrun_event asked; fi
+  if ((_dlrun_status == 0)) && [[ -z $_dlrun_over ]]; then
+    dlrun_say 'a line of job.sh ended it before the ranks did' # `exit` in a module file; old versions of bash after an error
+    _dlrun_status=1
+  fi
   _dlrun_take_down "${_dlrun_steps[@]}"
   _dlrun_take_down "${_dlrun_beside[@]}" # they report what they still find
   if ((_dlrun_status)); then _dlrun_report_first_failure; fi
@@ -221,6 +284,7 @@ _dlrun_finish() { # whenever this script ends, however it ends
   fi
   _dlrun_record ended "$_dlrun_status" "$_dlrun_reason"
   dlrun_say "job $DLRUN_JOB_ID ended with exit code $_dlrun_status"
+  _dlrun_event over
   exit "$_dlrun_status"
 }
 

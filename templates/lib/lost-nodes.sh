@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154 # variables of the page's own part
-# After a failure: is every node still there? For schedulers that do not tell the job.
+# After a failure: is every node still there? For schedulers that do not report it to the job.
 
 dlrun_ask_nodes() { # SSH...: the command that asks one
   _dlrun_ask=("$@")

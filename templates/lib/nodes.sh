@@ -7,7 +7,7 @@ _dlrun_when cause _dlrun_replace_nodes
 
 dlrun_count_replacements() { # this script may have begun again on other nodes of the same job
   if [[ ${DLRUN_REPLACED-} != "$DLRUN_JOB_ID "* ]]; then return 0; fi
-  read -r _ _dlrun_replaced SECONDS <<<"$DLRUN_REPLACED"
+  read -r _ _dlrun_replaced _dlrun_used <<<"$DLRUN_REPLACED" # how often, and the seconds until then
   DLRUN_RESTART=$((DLRUN_RESTART + _dlrun_replaced))
 }
 
@@ -36,7 +36,7 @@ dlrun_choose_nodes() { # COUNT SECONDS: of the granted nodes; job.sh's dlrun_on_
   dlrun_say "of ${#granted[@]} nodes these are used: $DLRUN_CHOSEN_HOSTS"
 }
 
-dlrun_leave_out() { _dlrun_excluded=" $* "; } # HOST...: the scheduler could not be told
+dlrun_leave_out() { _dlrun_excluded=" $* "; } # HOST...: the scheduler cannot exclude them
 
 dlrun_start_again() { _dlrun_starts_again=1; } # there are checkpoints: after a node's failure go on where enough are left
 _dlrun_starts_again=
@@ -53,10 +53,12 @@ _dlrun_check_one() { # HOST [quick]: it writes its report
   dlrun_on_node python3 "$DLRUN_JOB_DIR/node_checks.py" check "$@" </dev/null >"$DLRUN_RUN_DIR/nodes/$1/log" 2>&1
 }
 
-_dlrun_check_nodes() { # HOW HOST...: all of them, many at a time; one that does not answer holds nobody up for long
-  local how=$1 host pid alive pids=() deadline=$((SECONDS + _dlrun_patience))
+_dlrun_check_nodes() { # HOW HOST...: all of them, many at a time; one that does not answer delays the others only briefly
+  local how=$1 host pid alive pids=() deadline
+  _dlrun_read_clock
+  deadline=$((_dlrun_now + _dlrun_patience))
   shift
-  rm -rf "$DLRUN_RUN_DIR/nodes" && mkdir "$DLRUN_RUN_DIR/nodes"
+  _dlrun_begin_anew nodes
   printf '%s\n' "$@" >"$DLRUN_RUN_DIR/nodes/hosts"
   for host; do
     mkdir "$DLRUN_RUN_DIR/nodes/$host"
@@ -69,7 +71,8 @@ _dlrun_check_nodes() { # HOW HOST...: all of them, many at a time; one that does
       if kill -0 "$pid" 2>/dev/null; then alive+=("$pid"); else wait "$pid" || true; fi
     done
     pids=(${alive[@]+"${alive[@]}"})
-    if ((SECONDS > deadline)); then
+    _dlrun_read_clock
+    if ((_dlrun_now > deadline)); then
       _dlrun_take_down ${pids[@]+"${pids[@]}"}
       break
     fi
@@ -121,7 +124,8 @@ _dlrun_replace_nodes() { # after a failure: was it a node's? Then, if enough oth
   fi
   _dlrun_record requeued "$_dlrun_status" "$_dlrun_reason"
   dlrun_say "${#left[@]} good nodes are left: starting again on $_dlrun_count of them"
-  export DLRUN_REPLACED="$DLRUN_JOB_ID $((${_dlrun_replaced:-0} + 1)) $SECONDS" # how often, and what the job has used
+  _dlrun_read_clock
+  export DLRUN_REPLACED="$DLRUN_JOB_ID $((${_dlrun_replaced:-0} + 1)) $_dlrun_now" # how often, and what the job has used
   trap - TERM INT HUP USR1 USR2 # what is ignored now could not be trapped then
   exec bash "$DLRUN_JOB_DIR/job.sh"
 }

@@ -9,15 +9,16 @@ _dlrun_wrap=()     # what starts the program inside a container
 _dlrun_ending=     # set when this process was asked to end
 _dlrun_unheard=    # set when the program did not end when it was asked to
 _dlrun_child=      # process id of the program
+_dlrun_labeller=   # of what writes to a log that ranks share
 _dlrun_carrier=    # the signal by which the early warning comes
 _dlrun_watch=      # what is started beside the program
 _dlrun_watching=() # process ids of that
 _dlrun_ignored=()  # signals that the program starts with ignored
 _dlrun_makes_way=  # set where the end may be one for a job that makes way: the program is to save its state
-_dlrun_told=       # set when the program was told to save
+_dlrun_told=       # set when the program got its signal to save
 _dlrun_is_agent=   # set where the ranks are children of the program
 
-dlrun_identify() { # ROLE RANK LOCAL_RANK PER_NODE COUNT: sets DLRUN_*; from here on all output is in this process's own log
+dlrun_identify() { # ROLE RANK LOCAL_RANK PER_NODE COUNT [node]: sets DLRUN_*; from here on all output is in a log, with `node` in its node's
   local left
   _dlrun_late=${EPOCHREALTIME:+${DLRUN_LAUNCHED:+$((${EPOCHREALTIME//[!0-9]/}000 - DLRUN_LAUNCHED))}} # ns since its launch, if clocks agree
   read -r DLRUN_HOST </proc/sys/kernel/hostname # $HOSTNAME may be inherited from another host
@@ -25,8 +26,43 @@ dlrun_identify() { # ROLE RANK LOCAL_RANK PER_NODE COUNT: sets DLRUN_*; from her
   export DLRUN_NODE_RANK=$(($2 / $4)) # ranks fill one node after the other
   left=$(($5 - DLRUN_NODE_RANK * $4))
   export DLRUN_LOCAL_SIZE=$((left < $4 ? left : $4)) DLRUN_THREADS=1
-  exec {_dlrun_launcher}>&1 >>"$DLRUN_RUN_DIR/logs/$1-$2.log" 2>&1
-  if ((${DLRUN_RESTART:-0})); then echo "dlrun: run $((DLRUN_RESTART + 1))"; fi # what stands above is of earlier ones
+  _dlrun_open_log "$4" "$5" "${6-}"
+  if ((${DLRUN_RESTART:-0})); then echo "dlrun: run $((DLRUN_RESTART + 1))"; fi # text above is of earlier ones
+}
+
+_dlrun_open_log() { # PER_NODE COUNT [node]: sets _dlrun_log to the file that all output of this process goes to
+  local first=$DLRUN_RANK name=$DLRUN_ROLE-$DLRUN_RANK shared=
+  if [[ $3 == node ]] && ((DLRUN_LOCAL_SIZE > 1)); then
+    shared=1 first=$((DLRUN_NODE_RANK * $1))
+    name=$DLRUN_ROLE-$first-$((first + DLRUN_LOCAL_SIZE - 1))
+  fi
+  if (($2 > 1000)); then name=$((first / 1000))/$name; fi # directories that job.sh has made
+  _dlrun_log=$DLRUN_RUN_DIR/logs/$name.log
+  exec {_dlrun_launcher}>&1
+  if [[ -n $shared ]]; then _dlrun_share_log; else exec >>"$_dlrun_log" 2>&1; fi
+}
+
+_dlrun_share_log() { # whole lines, each with its rank before it, to a file in which other ranks write as well
+  coproc _dlrun_labels {
+    trap '' HUP INT TERM USR1 USR2 # it ends when its last writer does
+    unset -v GREP_OPTIONS
+    LC_ALL=C exec grep -a -H --line-buffered --label="$DLRUN_ROLE $DLRUN_RANK" '' >>"$_dlrun_log" 2>&1
+  }
+  # shellcheck disable=SC2154 # coproc sets it
+  _dlrun_labeller=$_dlrun_labels_PID
+  exec >&"${_dlrun_labels[1]}" 2>&1
+  eval "exec ${_dlrun_labels[0]}<&- ${_dlrun_labels[1]}>&-"
+  trap _dlrun_close_log EXIT
+}
+
+_dlrun_close_log() { # until all that was printed is in it: launchers end what a rank leaves behind
+  local waited
+  [[ -n $_dlrun_labeller ]] || return 0
+  exec >/dev/null 2>&1
+  for ((waited = 0; waited < 250; waited++)); do # a process that nothing could end may still hold it
+    kill -0 "$_dlrun_labeller" 2>/dev/null || break
+    sleep 0.02
+  done
 }
 
 dlrun_fail() { # EXIT_CODE [REASON]: leave a note for job.sh, then end
@@ -49,17 +85,26 @@ dlrun_no_such_point() {
 # --- The program -----------------------------------------------------------------------------------------------
 
 _dlrun_check_environment() { # PROGRAM: as on the first node? Without it another Python further down PATH would run, for hours
-  local place found
+  local place found wanted=
   local -a places=()
-  if ((${#_dlrun_wrap[@]})); then return 0; fi # a container has its own
+  if ((${#_dlrun_wrap[@]})); then return 0; fi # a container has its own (container.sh)
   IFS=: read -ra places <<<"${DLRUN_ENVIRONMENT-}"
   for place in ${places[@]+"${places[@]}"}; do
     if [[ ! -d $place/bin ]]; then dlrun_fail 1 "environment: $place is not there"; fi
   done
-  if [[ $1 == python && -n ${DLRUN_PYTHON-} ]]; then
-    found=$(type -P python) || true
-    if [[ $found != "$DLRUN_PYTHON" ]]; then dlrun_fail 1 "environment: python is ${found:-not there}, on the first node $DLRUN_PYTHON"; fi
+  case $1 in
+  python) wanted=${DLRUN_PYTHON-} ;;
+  python3) wanted=${DLRUN_PYTHON3-} ;;
+  esac
+  if [[ -n $wanted ]]; then
+    found=$(type -P "$1") || true
+    if [[ $found != "$wanted" ]]; then dlrun_fail 1 "environment: $1 is ${found:-not there}, on the first node $wanted"; fi
   fi
+  if ((DLRUN_LOCAL_RANK)); then return 0; fi # one process of each node is enough
+  IFS=: read -ra places <<<"${DLRUN_DIRECTORIES-}"
+  for place in ${places[@]+"${places[@]}"}; do
+    if [[ -n $place && ! -d $place ]]; then dlrun_fail 1 "environment: $place is not there, and modules or set-up lines have put it into PATH or LD_LIBRARY_PATH"; fi
+  done
 }
 
 dlrun_run() { # PROGRAM...: run it as this process, pass SIGTERM on, end all that it leaves behind, and note a failure
@@ -81,6 +126,7 @@ dlrun_run() { # PROGRAM...: run it as this process, pass SIGTERM on, end all tha
   fi
   _dlrun_child=$!
   if [[ -n $_dlrun_carrier ]]; then trap _dlrun_warn "$_dlrun_carrier"; fi
+  _dlrun_mind_daemon
   for _dlrun_what in $_dlrun_watch; do
     "$_dlrun_what" &
     _dlrun_watching+=("$!")
@@ -111,7 +157,7 @@ _dlrun_wait_for_program() {
     wait "$_dlrun_child"
     status=$?
   fi
-  if [[ -n $_dlrun_watch && -e $DLRUN_RUN_DIR/dump ]]; then # job.sh ends this one when the others have shown where they are, too
+  if [[ -n $_dlrun_watch && -e $DLRUN_RUN_DIR/idle/dump ]]; then # job.sh ends this one when the others have shown where they are, too
     for ((waited = 0; waited < 120; waited++)); do
       [[ -z $_dlrun_ending ]] || break
       sleep 0.5
@@ -123,10 +169,40 @@ _dlrun_wait_for_program() {
     dlrun_fail "$status"
   fi
   if ((status == 0)) && [[ -z $_dlrun_ending ]]; then # early against the others, it is why they fail
-    printf '%s %s %s %s 0\n%s' "${_dlrun_ended:-$(date +%s%N)}" "$DLRUN_ROLE" "$DLRUN_RANK" "$DLRUN_HOST" "${_dlrun_late-}" \
-      >"$DLRUN_RUN_DIR/ended/$DLRUN_ROLE-$DLRUN_RANK"
+    _dlrun_ended=${_dlrun_ended:-$(date +%s%N)}
+    if ((DLRUN_WORLD_SIZE <= 1000 || DLRUN_RANK == 0)); then
+      printf '%s %s %s %s 0\n%s' "$_dlrun_ended" "$DLRUN_ROLE" "$DLRUN_RANK" "$DLRUN_HOST" "${_dlrun_late-}" \
+        >"$DLRUN_RUN_DIR/ended/$DLRUN_ROLE-$DLRUN_RANK"
+    else # in its log, which is open: so many files more would burden the file system
+      echo "dlrun: $DLRUN_ROLE $DLRUN_RANK on $DLRUN_HOST, which began ${_dlrun_late:-0} ns after its launch, ended with exit code 0 at $_dlrun_ended ns"
+    fi
   fi
   exit "$status"
+}
+
+_dlrun_mind_daemon() { # Slurm notices only after minutes that the daemon of a step is gone, which has started all ranks of a node
+  local name
+  if { read -r name </proc/$PPID/comm; } 2>/dev/null && [[ $name/$DLRUN_LOCAL_RANK == slurmstepd/0 ]]; then _dlrun_watch+=' _dlrun_watch_daemon'; fi
+}
+
+_dlrun_watch_daemon() {
+  local quiet stat word found
+  trap '' HUP USR1 USR2
+  exec {quiet}<> <(:) # nothing comes from there: a pause without a process
+  while { read -r stat <"/proc/$$/stat"; } 2>/dev/null && [[ ${stat##*) } == ?" $PPID "* ]]; do
+    read -r -t 3 -u "$quiet" || true
+  done
+  kill -0 "$$" 2>/dev/null || return 0
+  trap '' TERM
+  (dlrun_fail 1 "node failed: slurmstepd on $DLRUN_HOST, which had started rank $DLRUN_RANK, is gone")
+  found=(/proc/[0-9]*/environ)
+  for word in "DLRUN_RUN_ID=$DLRUN_RUN_ID" "SLURM_JOB_ID=${SLURM_JOB_ID-}" "SLURM_STEP_ID=${SLURM_STEP_ID-}"; do
+    mapfile -t found < <(grep -lszxF "$word" ${found[@]+"${found[@]}"} /dev/null)
+  done
+  for word in ${found[@]+"${found[@]}"}; do # also the other ranks of this node: Slurm can no longer end them
+    kill -TERM "${word//[!0-9]/}" 2>/dev/null
+  done
+  kill -TERM "$$"
 }
 
 _dlrun_end() { # SIGTERM: the program is asked to end, or where nothing has failed and the job is to make way, to save its state
@@ -147,6 +223,7 @@ _dlrun_below() { # sets _dlrun_found to the program and all below it, and _dlrun
 _dlrun_clean_up() {
   if ((${#_dlrun_watching[@]})); then kill "${_dlrun_watching[@]}" 2>/dev/null; fi
   _dlrun_sweep "$DLRUN_PROCESS"
+  _dlrun_close_log
 }
 
 _dlrun_count_memory_kills() { # sets _dlrun_kills to how many processes of this cgroup the kernel has ended for want of memory
@@ -167,13 +244,13 @@ _dlrun_count_memory_kills() { # sets _dlrun_kills to how many processes of this 
 }
 
 _dlrun_sweep() { # MARK: end what the program has left, also what it had detached: SIGTERM, then SIGKILL
-  local found tries none="" signal=${_dlrun_unheard:+KILL} job=${SLURM_JOB_ID:+SLURM_JOB_ID=$SLURM_JOB_ID}
-  job=${job:-${PBS_JOBID:+PBS_JOBID=$PBS_JOBID}}
+  local found tries mark none="" signal=${_dlrun_unheard:+KILL} job=${SLURM_JOB_ID:+SLURM_JOB_ID=$SLURM_JOB_ID}
+  job=${job:-${PBS_JOBID:+PBS_JOBID=$PBS_JOBID}} # the program may have submitted another
   for ((tries = 0; tries < 25; tries++)); do
-    mapfile -t found < <(unset DLRUN_PROCESS && grep -lszxF "DLRUN_PROCESS=$1" /proc/[0-9]*/environ)
-    if ((${#found[@]})) && [[ -n $job ]]; then # not another job, which the program has submitted
-      mapfile -t found < <(unset DLRUN_PROCESS && grep -lszxF "$job" "${found[@]}")
-    fi
+    found=(/proc/[0-9]*/environ)
+    for mark in "DLRUN_PROCESS=$1" "DLRUN_RUN_DIR=$DLRUN_RUN_DIR" ${job:+"$job"}; do # another cluster may count as this one does
+      if ((${#found[@]})); then mapfile -t found < <(unset DLRUN_PROCESS && grep -lszxF -e "$mark" "${found[@]}"); fi
+    done
     if ((${#found[@]} == 0)); then
       [[ -z $none ]] || return 0
       none=1 # a process that is just becoming another program shows no environment: look again
@@ -192,7 +269,7 @@ _dlrun_sweep() { # MARK: end what the program has left, also what it had detache
 
 dlrun_tell() { # SIGNAL CARRIER TO [makes-way] [agent] [ignore]: CARRIER comes here alone; SIGNAL goes to the program, once
   _dlrun_signal=$1 _dlrun_carrier=$2 _dlrun_to=$3
-  _dlrun_ignored=("$2") # whoever signals all processes of this rank ends none
+  _dlrun_ignored=("$2") # signals to all processes of this rank do not end this one
   if [[ " ${*:4} " == *' ignore '* ]]; then _dlrun_ignored+=("$1"); fi
   if [[ " ${*:4} " == *' agent '* ]]; then _dlrun_is_agent=1; fi
   if [[ " ${*:4} " == *' makes-way '* ]]; then _dlrun_makes_way=1; fi
@@ -210,7 +287,7 @@ _dlrun_warn() { # the program alone, not the processes that it started
   kill -s "$_dlrun_signal" "${ranks[@]}" 2>/dev/null
 }
 
-_dlrun_ranks_below() { # print the first processes below the agent that it has told which rank they are, in order
+_dlrun_ranks_below() { # print the first processes below the agent that have got a rank from it, in order
   local pid
   local -A mine=()
   _dlrun_below

@@ -7,24 +7,23 @@ _dlrun_builtins='. : [ break builtin cd command compgen continue declare disown 
   typeset ulimit umask unset wait'
 _dlrun_programs='awk base64 bash cat date env find getent grep head id ip mkdir mkfifo mktemp mv numactl prlimit python3 qstat
   qsub readlink rm rmdir scontrol sed sleep sort srun ssh stat tail taskset timeout touch tr wc'
-_dlrun_locals='alive all bad base cause code count deadline earlier ended exit_code file first found granted host how i id index last
-  late left letter line list listed locks lost margin marks more node note now off owner part pid pids place port rank
-  reason rest role row rows running said seed some span stacks stat status step table taken text tick tree try until
-  waited what when where words'
+_dlrun_locals='after alive all at_once bad base cause code count daemon deadline earlier ended exit_code file
+  first found granted host how i id ids index last late left letter letters line list listed locks log lost
+  margin marks more name node note noted now off old owner part pid pids place places points port rank reason
+  rest role row rows running said script seed seen size some span stacks started starts stat status step table
+  taken text there tick tree tries try until waited what when where words'
 
 dlrun_own_shell() { # after the environment is set up: names, options, traps and word splitting are the library's again
   POSIXLY_CORRECT=1 # `unset` is bash's own then, whatever functions there are
-  \unset -v FUNCNEST GLOBIGNORE EXECIGNORE TMOUT BASH_XTRACEFD BASH_COMPAT
+  \unset -f unset || :
+  \unset -v POSIXLY_CORRECT FUNCNEST GLOBIGNORE EXECIGNORE TMOUT BASH_XTRACEFD BASH_COMPAT
   IFS=$' \t\n'
   # shellcheck disable=SC2086 # words
   \unset -f $_dlrun_builtins $_dlrun_programs || :
-  \unset -v POSIXLY_CORRECT
   set +afkmCET
-  shopt -u dotglob extdebug failglob nocaseglob nocasematch nullglob xpg_echo
+  shopt -u dotglob expand_aliases extdebug failglob nocaseglob nocasematch nullglob xpg_echo
   set -euo pipefail
   _dlrun_check_readonly
-  printf -v SECONDS '%(%s)T' -1
-  SECONDS=$((SECONDS - _dlrun_started + _dlrun_used))
   _dlrun_arm
 }
 

@@ -18,7 +18,8 @@ dlrun_ssh() { # HOSTS PER_NODE COUNT WORDS SSH... COMMAND...: ranks on every hos
       mkfifo -m 600 "$_dlrun_pipe"
       (
         for _dlrun_line in ${_dlrun_lines[@]+"${_dlrun_lines[@]}"}; do exec {_dlrun_line}>&-; done
-        exec "${_dlrun_ssh[@]}" "$_dlrun_to" bash -s <"$_dlrun_pipe"
+        if [[ $(type -t "${_dlrun_ssh[0]}") != function ]]; then exec "${_dlrun_ssh[@]}" "$_dlrun_to" bash -s <"$_dlrun_pipe"; fi
+        "${_dlrun_ssh[@]}" "$_dlrun_to" bash -s <"$_dlrun_pipe"
       ) &
       _dlrun_ranks+=("$!")
       exec {_dlrun_line}>"$_dlrun_pipe"
@@ -40,8 +41,19 @@ _dlrun_on_host() { # COMMAND...: what the shell on a host reads, so that nothing
   # What follows on its standard input are signals; its end means that the job, or the connection, is gone.
   # shellcheck disable=SC2016 # code for the other shell
   printf '%s\n' '</dev/null &' '_dlrun_rank=$!' 'exec 3<&0' \
-    '{ while read -r _dlrun_signal; do kill -s "$_dlrun_signal" "$_dlrun_rank"; done; kill "$_dlrun_rank"; } <&3 2>/dev/null &' \
-    'wait "$_dlrun_rank"; _dlrun_status=$?; kill "$!" 2>/dev/null; exit "$_dlrun_status"' '}'
+    '{ while :; do' \
+    '  read -t 60 -r _dlrun_signal; _dlrun_status=$?' \
+    '  if ((_dlrun_status == 0)); then kill -s "$_dlrun_signal" "$_dlrun_rank"; continue; fi' \
+    '  if ((_dlrun_status <= 128)); then break; fi' \
+    '  grep -qs "\"state\": \"running\".*\"restarts\": $DLRUN_RESTART[,}]" "$DLRUN_RUN_DIR/state.json"' \
+    '  (($? != 1)) || break # the job is over, and a connection that is cut off does not tell' \
+    'done; kill "$_dlrun_rank"; } <&3 2>/dev/null &' \
+    'wait "$_dlrun_rank"; _dlrun_status=$?; kill "$!" 2>/dev/null' \
+    'if ((_dlrun_status == 137)); then # its shell was killed, and has left what it had started' \
+    '  for _dlrun_found in $(grep -lsz "^DLRUN_PROCESS=$DLRUN_RUN_ID [^ ]* $DLRUN_RANK\$" /proc/[0-9]*/environ); do' \
+    '    grep -qszxF "DLRUN_RUN_DIR=$DLRUN_RUN_DIR" "$_dlrun_found" || continue # another cluster may count as this one does' \
+    '    _dlrun_found=${_dlrun_found#/proc/}; kill -KILL "${_dlrun_found%/environ}" 2>/dev/null' \
+    '  done' 'fi' 'exit "$_dlrun_status"' '}'
 }
 
 _dlrun_signal_hosts() {

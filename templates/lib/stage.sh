@@ -7,6 +7,7 @@ dlrun_stage_on() { # INDEX: which node of the job this is; from here on all outp
   exec >>"$DLRUN_RUN_DIR/logs/stage-$1.log" 2>&1
   export DLRUN_STAGE_EVENTS=$DLRUN_RUN_DIR/logs/stage-$1.jsonl # the same for machines
   _dlrun_job=${DLRUN_RUN_ID//[!A-Za-z0-9._-]/-} # an array's id may have brackets
+  _dlrun_started=$DLRUN_RUN_DIR/early/$1
   _dlrun_home='' _dlrun_results='' _dlrun_time=''
 }
 
@@ -14,23 +15,38 @@ dlrun_bring_home() { # DIRECTORY WHEN SECONDS: results go there, always or if th
   _dlrun_home=$1 _dlrun_results=$2 _dlrun_time=$3
 }
 
-dlrun_do() { # ACTION FUNCTION: `in` calls the function, which brings data; out, clean, leave and keep are of the end
+dlrun_do() { # ACTION FUNCTION: `in` calls the function, which copies data; out, clean, leave and keep are of the end
   case $1 in
   in)
+    if _dlrun_is_foreign; then exit 1; fi
     trap 'trap "" TERM; kill "$!" 2>/dev/null; wait "$!"; _dlrun_node clean --job "$_dlrun_job"; exit 143' TERM # what has come goes
     if [[ -n $_dlrun_home ]]; then _dlrun_node results --name "$_dlrun_job" || exit; fi
     _dlrun_node clean # what jobs that are gone left behind
     "$2"
     ;;
   out) trap '' TERM && _dlrun_out ;; # where the job is asked to end, this is what is still to be done
-  clean) trap '' TERM && _dlrun_node clean --job "$_dlrun_job" ;;
+  clean) trap '' TERM && _dlrun_clean ;;
   leave) trap '' TERM && _dlrun_leave ;;
   keep) _dlrun_keep ;;
   esac
 }
 
 dlrun_get() { # ARGUMENTS...: of `node.pyz stage`: one data set
+  if [[ -n ${DLRUN_STAGE_ALONE-} ]]; then set -- "$@" --keep job; fi # no other job would find it
   _dlrun_node stage "$@" --job "$_dlrun_job" || _dlrun_failed $?
+}
+
+_dlrun_is_foreign() { # true, with a note for job.sh, if another user has taken the name of the directory here
+  local owner
+  owner=$(stat -c %u -- "$DLRUN_STAGE" 2>/dev/null) || return 1
+  if [[ $owner == "$EUID" ]]; then return 1; fi
+  echo "$DLRUN_STAGE belongs to another user (uid $owner)"
+  echo "${_dlrun_host%%.*} $owner" >"$DLRUN_RUN_DIR/foreign-$_dlrun_index"
+}
+
+_dlrun_clean() { # this job's use of the data ends; a directory that is this job's alone goes as well, once it is empty
+  _dlrun_node clean --job "$_dlrun_job"
+  if [[ -n ${DLRUN_STAGE_ALONE-} && $(ls -A -- "$DLRUN_STAGE" 2>/dev/null) == .dlrun ]]; then rm -rf -- "$DLRUN_STAGE"; fi
 }
 
 dlrun_get_with_others() { # ARGUMENTS...: the same, nodes pass on to one another what they have
@@ -73,7 +89,7 @@ _dlrun_leave() { # the job was asked to end: all that is to be done here in the 
   if [[ $_dlrun_results == always && -d $DLRUN_RESULTS ]]; then # again without those that had not ended
     _dlrun_out || { _dlrun_ranks_gone 40 && _dlrun_out; } || code=1
   fi
-  _dlrun_node clean --job "$_dlrun_job"
+  _dlrun_clean
   return "$code"
 }
 
@@ -87,7 +103,7 @@ _dlrun_keep() { # waits for the end: in a job that Slurm cancels no step can be 
   kill $! 2>/dev/null
   [[ ! -e $DLRUN_RUN_DIR/kept/none ]] || exit 0
   trap '' TERM # it may come twice
-  touch "$DLRUN_RUN_DIR/kept/heard-$_dlrun_index"
+  touch "$DLRUN_RUN_DIR/kept/notice-$_dlrun_index"
   _dlrun_leave || code=1
   echo "$code" >"$DLRUN_RUN_DIR/kept/new-$_dlrun_index"
   mv -f "$DLRUN_RUN_DIR/kept/new-$_dlrun_index" "$DLRUN_RUN_DIR/kept/$_dlrun_index"

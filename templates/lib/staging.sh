@@ -7,10 +7,12 @@ _dlrun_keeps=()    # the command that starts it
 _dlrun_kept_nodes= # how many nodes it runs on
 _dlrun_to=         # where results go
 _dlrun_results=    # when: always or ok
+_dlrun_sets=()     # variables by which ranks find data sets
+_dlrun_early=0     # how many nodes must have enough of the data, where the training does not wait for all of it
 
-dlrun_results() { # DIRECTORY WHEN: what ranks write to DLRUN_RESULTS is brought there, always or if the job ends well (ok)
+dlrun_results() { # DIRECTORY WHEN: what ranks write to DLRUN_RESULTS is copied there, always or if the job ends well (ok)
   _dlrun_to=$1 _dlrun_results=$2
-  mkdir -p -- "$1" # now, not when they are to be brought there
+  mkdir -p -- "$1" # now, not when they are to be copied there
   export DLRUN_RESULTS=$DLRUN_STAGE/.results-${DLRUN_RUN_ID//[!A-Za-z0-9._-]/-}
 }
 
@@ -19,10 +21,21 @@ dlrun_chain_port() { # OFFSET: nodes pass data on to one another at this port of
   (umask 077 && head -c 32 /dev/urandom | base64 >"$DLRUN_RUN_DIR/stage-secret")
 }
 
-dlrun_data() { # VARIABLE NAME SOURCE: where ranks find a data set
+dlrun_data() { # VARIABLE NAME SOURCE: where ranks find a data set; dlrun_data.py, which waits for files, is on PYTHONPATH
+  _dlrun_sets+=("$1")
+  if [[ :${PYTHONPATH-}: != *:"$DLRUN_JOB_DIR/python":* ]]; then
+    export PYTHONPATH="${PYTHONPATH:+$PYTHONPATH:}$DLRUN_JOB_DIR/python"
+  fi
   export "$1=$DLRUN_STAGE/$2/data"
   if [[ -f $3 ]]; then export "$1=$DLRUN_STAGE/$2/data/${3##*/}"; fi # one file, under its own name
   rm -f -- "$DLRUN_RUN_DIR/in-place-$2"
+}
+
+dlrun_data_early() { # VARIABLE NAME SOURCE: the same, where files appear one by one
+  local there=$DLRUN_STAGE/.early-${DLRUN_RUN_ID//[!A-Za-z0-9._-]/-}/$2/data
+  dlrun_data "$@"
+  export "$1=$there"
+  if [[ -f $3 ]]; then export "$1=$there/${3##*/}"; fi
 }
 
 dlrun_unless_it_fits() { # VARIABLE NAME SOURCE: where a data set turned out not to fit, it is read in place
@@ -39,6 +52,10 @@ dlrun_use_staged_venv() { # NAME PATH: as its `activate` would; the copy's own s
   PATH=${VIRTUAL_ENV%/data}/bin:$VIRTUAL_ENV/bin:$PATH
 }
 
+dlrun_start_early() { # NODES: the training begins when each of them has enough of the data
+  _dlrun_early=$1
+}
+
 dlrun_keep_a_step() { # NODES COMMAND...: starts stage.sh beside the training, to do what is left when Slurm cancels the job
   _dlrun_kept_nodes=$1 _dlrun_keeps=("${@:2}")
 }
@@ -49,20 +66,62 @@ dlrun_stage() { # WHAT COMMAND...: start stage.sh on each node, and wait until t
   _dlrun_when asked _dlrun_leave
   _dlrun_when gone _dlrun_unstage
   if [[ $what == data ]]; then dlrun_say "staging in; each node's report is in $DLRUN_RUN_DIR/logs/stage-*.log"; fi
-  "${_dlrun_starts[@]}" bash "$DLRUN_JOB_DIR/stage.sh" in </dev/null &
-  _dlrun_steps+=("$!")
-  if ! wait "$!"; then
+  if ! _dlrun_bring && ! { _dlrun_elsewhere && _dlrun_bring; }; then
     if [[ $what == data ]]; then dlrun_say 'the data did not reach every node'; else dlrun_say 'the results could not be kept on every node'; fi
     exit 1
   fi
-  _dlrun_steps=()
   if ((${#_dlrun_keeps[@]})); then
-    rm -rf -- "$DLRUN_RUN_DIR/kept"
-    mkdir -- "$DLRUN_RUN_DIR/kept"
+    _dlrun_begin_anew kept
     "${_dlrun_keeps[@]}" bash "$DLRUN_JOB_DIR/stage.sh" keep </dev/null & # the training's step may have taken all memory of the job
     _dlrun_keeper=$!
   fi
   _dlrun_in_place=1
+}
+
+_dlrun_bring() { # true if each node has its data, or enough of it for the training to start
+  local step starts=("${_dlrun_starts[@]}")
+  if ((_dlrun_early)); then
+    if ((${#_dlrun_keeps[@]})); then starts=("${_dlrun_keeps[@]}"); fi # a step beside which others can start
+    _dlrun_begin_anew early
+  fi
+  "${starts[@]}" bash "$DLRUN_JOB_DIR/stage.sh" in </dev/null &
+  step=$!
+  _dlrun_steps=("$step")
+  if _dlrun_enough "$step"; then
+    dlrun_say 'enough of the data is on each node for the training to start; the rest follows'
+    _dlrun_may_end+=" $step "
+  else
+    wait "$step" && _dlrun_steps=()
+  fi
+}
+
+_dlrun_enough() { # STEP: wait until each node has what the training starts with; false if there is no such amount, or the step ended
+  local node there=0
+  while ((_dlrun_early)); do
+    for ((there = 0, node = 0; node < _dlrun_early; node++)); do # each by its name: a list of the directory may be an old one
+      if [[ -e $DLRUN_RUN_DIR/early/$node ]]; then ((++there)); fi
+    done
+    if ((there == _dlrun_early)); then return 0; fi
+    kill -0 "$1" 2>/dev/null || return 1
+    sleep 0.2
+  done
+  return 1
+}
+
+_dlrun_elsewhere() { # where another user has taken the directory's name on some node, all nodes use a random one; false if none has
+  local noted name letters host owner
+  noted=("$DLRUN_RUN_DIR"/foreign-*)
+  [[ -e ${noted[0]} ]] || return 1
+  letters=$(od -An -N8 -tx1 /dev/urandom)
+  letters=$DLRUN_STAGE-${letters//[!0-9a-f]/}
+  read -r host owner <"${noted[0]}"
+  dlrun_say "$DLRUN_STAGE on $host belongs to another user (uid $owner): this job's data lies in $letters"
+  for name in DLRUN_RESULTS ${_dlrun_sets[@]+"${_dlrun_sets[@]}"}; do
+    if [[ ${!name-} == "$DLRUN_STAGE"/* ]]; then export "$name=$letters${!name#"$DLRUN_STAGE"}"; fi
+  done
+  export DLRUN_STAGE=$letters DLRUN_STAGE_ALONE=1
+  printf '%s\n' "$DLRUN_STAGE" >"$DLRUN_RUN_DIR/stage-directory"
+  rm -f -- "${noted[@]}" "$DLRUN_RUN_DIR"/failures/stage-*
 }
 
 # --- The end ------------------------------------------------------------------------------------------------
@@ -90,7 +149,7 @@ _dlrun_leave() { # the job was asked to end, and has little time: ranks, results
 
 _dlrun_bringing() {
   if [[ $_dlrun_results == always ]]; then
-    dlrun_say "bringing the results to $_dlrun_to"
+    dlrun_say "copying the results to $_dlrun_to"
   else
     dlrun_say "the results stay on the nodes, in $DLRUN_RESULTS: the job did not end well"
   fi
@@ -100,7 +159,7 @@ _dlrun_kept() { # wait for what the keeper does then on each node; false if some
   local waited node code some=0
   for ((waited = 0; some < _dlrun_kept_nodes && waited < 1000; waited++)); do
     kill -0 "$_dlrun_keeper" 2>/dev/null || break
-    if ((waited == 100)) && ! compgen -G "$DLRUN_RUN_DIR/kept/heard-*" >/dev/null; then # it was not Slurm that asked: a second SIGTERM would cut it short
+    if ((waited == 100)) && ! compgen -G "$DLRUN_RUN_DIR/kept/notice-*" >/dev/null; then # the request was not Slurm's: a second SIGTERM would end it too early
       kill -TERM "$_dlrun_keeper"
     fi
     sleep 0.1
@@ -113,7 +172,7 @@ _dlrun_kept() { # wait for what the keeper does then on each node; false if some
 
 _dlrun_unstage() { # results, then this job's use of the data ends; where that fails, the next job here finds out
   if [[ -n $_dlrun_asked ]]; then return 0; fi
-  if [[ -n $_dlrun_keeper ]] && compgen -G "$DLRUN_RUN_DIR/kept/heard-*" >/dev/null; then # Slurm ends the job: its steps hear of it first
+  if [[ -n $_dlrun_keeper ]] && compgen -G "$DLRUN_RUN_DIR/kept/notice-*" >/dev/null; then # Slurm ends the job: its steps get the signal first
     _dlrun_asked=1
     _dlrun_leave
     return 0
@@ -131,12 +190,12 @@ _dlrun_bring_results() { # sets _dlrun_status if they do not arrive
     dlrun_say "the results stay on the nodes, in $DLRUN_RESULTS: the job did not end well"
     return 0
   fi
-  dlrun_say "bringing the results to $_dlrun_to"
+  dlrun_say "copying the results to $_dlrun_to"
   "${_dlrun_starts[@]}" bash "$DLRUN_JOB_DIR/stage.sh" out </dev/null &
   wait "$!" || { [[ -n $_dlrun_keeper ]] && _dlrun_kept; } || _dlrun_results_left
 }
 
 _dlrun_results_left() { # where they are, and that this is not a good end
-  dlrun_say "not all results were brought; what is left is on the nodes, in $DLRUN_RESULTS; each node's report is in $DLRUN_RUN_DIR/logs/stage-*.log"
+  dlrun_say "not all results were copied; the rest is on the nodes, in $DLRUN_RESULTS; each node's report is in $DLRUN_RUN_DIR/logs/stage-*.log"
   if ((_dlrun_status == 0)); then _dlrun_status=1; fi
 }

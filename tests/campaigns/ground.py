@@ -22,7 +22,7 @@ COUNTED = (
     "open", "write", "pwrite", "pread", "readv", "read", "rename", "mkdir", "unlink", "rmdir", "utime", "chmod", "fchmod",
     "ftruncate", "link", "symlink", "listdir", "stat", "fstat", "lstat", "fsync", "fork",
 )  # fmt: skip
-SHAPES = ("copy", "pack", "shard", "slow", "chain", "chain-pack")
+SHAPES = ("copy", "pack", "shard", "slow", "early", "chain", "chain-early", "chain-pack")
 _NUMBER = struct.Struct("q")
 Content = dict[str, tuple[str, str, int]]
 
@@ -135,6 +135,8 @@ class Ground:
             words += ["--strategy", "pack"]
         if self.shape == "shard":
             words += ["--strategy", "shard", "--shard", "1/3"]
+        if self.shape.endswith("early"):
+            words += ["--job", "campaign", "--start", "30%"]
         if self.shape == "slow":
             words += ["--rate", "40M"]
         if self.nodes > 1:
@@ -216,6 +218,11 @@ class Ground:
         if not (self.place(number) / "set").exists():
             return None
         return packed(data / "set.tar") if "pack" in self.shape else tree(data)
+
+    def begun(self, number: int = 0) -> Content:
+        """What a training that began early sees on a node now: files and links."""
+        seen = tree(self.place(number) / ".early-campaign" / "set" / "data")
+        return {path: entry for path, entry in seen.items() if entry[0] != "directory"}
 
     def prepare(self) -> None:
         """Now and then a new version, or a node that has lost the set."""

@@ -56,6 +56,9 @@ class Campaign:
         for number in range(self.ground.nodes):
             found = self.ground.published(number)
             insist(found is None or found in self.ground.expected, f"torn on node {number} {when}")
+            for entry in self.ground.begun(number).items():
+                known = any(entry in version.items() for version in self.ground.expected)
+                insist(known, f"{entry[0]} appeared too early on node {number} {when}")
 
     def repair(self) -> None:
         """The next run brings the newest version to every node."""

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from .__main__ import campaign
+from .submissions import HERE, SSH_COMMANDS
 
 ROOT = Path(__file__).parents[2]
 
@@ -31,6 +32,18 @@ def test_whatever_the_system_refuses_the_next_run_is_right(shape, count):
 def test_no_power_cut_harms_what_is_used_after_it():
     words = [sys.executable, "-m", "tests.campaigns", "power-cuts", "--count", "8", "--seed", "3"]
     found = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+    if "mount" in found.stderr and found.returncode not in (0, 1):
+        pytest.skip(f"cannot mount here: {found.stderr.splitlines()[-1]}")
+    assert found.returncode == 0, found.stdout + found.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a disk of its own and a login node")
+@pytest.mark.parametrize("commands", [HERE, SSH_COMMANDS], ids=["here", "ssh"])
+def test_no_job_without_its_record_whenever_a_command_ends(commands):
+    chosen = [word for command in commands for word in ("--command", command)]
+    words = [sys.executable, "-m", "tests.campaigns", "submissions", "--count", "12", "--seed", "3", *chosen]
+    found = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=600, check=False)
     if "mount" in found.stderr and found.returncode not in (0, 1):
         pytest.skip(f"cannot mount here: {found.stderr.splitlines()[-1]}")
     assert found.returncode == 0, found.stdout + found.stderr

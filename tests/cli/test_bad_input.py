@@ -24,7 +24,7 @@ FAULTS = {
     "an unknown key of a secret": (GOOD + "secrets: {A: {evn: B}}\n", 4, "unknown key", "`env`"),
     "a wrong type": (GOOD + "resources: {nodes: two}\n", 4, "`resources.nodes` takes a whole number", ""),
     "a missing key": ("name: run\nsite: workstation\n", None, "`command`", ""),
-    "no nodes": (GOOD + "resources: {nodes: 0}\n", 4, "the least is 1", ""),
+    "no nodes": (GOOD + "resources: {nodes: 0}\n", 4, "the minimum is 1", ""),
     "nodes: yes": (GOOD + "resources: {nodes: yes}\n", 4, "`resources.nodes` takes a whole number", ""),
     "no unit": (GOOD + "resources: {walltime: 30}\n", 4, "has no unit", "`30m` for minutes"),
     "an unknown site":
@@ -34,8 +34,8 @@ FAULTS = {
     "deep brackets": (DEEP, 1, "", ""),
     "an alias bomb": (BOMB, None, "alias", ""),
     "an empty file": ("", None, "the file is empty", "`dlrun schema spec` lists the keys"),
-    "an unknown framework": (GOOD + "framework: troch\n", 4, "dlrun speaks no framework `troch`", "`torch`"),
-    "an unknown launcher": (GOOD + "launcher: srnu\n", 4, "dlrun speaks no launcher `srnu`", "`srun`"),
+    "an unknown framework": (GOOD + "framework: troch\n", 4, "dlrun does not support the framework `troch`", "`torch`"),
+    "an unknown launcher": (GOOD + "launcher: srnu\n", 4, "dlrun does not support the launcher `srnu`", "`srun`"),
     "a script that does not exist":
         (GOOD.replace("['true']", "[python, trian.py]"), 3, "script `trian.py` does not exist", "train.py"),
     "data that does not exist": (GOOD + "data: {a: missing/data}\n", 4, "`missing/data` does not exist", ""),
@@ -129,7 +129,7 @@ def test_faults_of_spec_flag_and_site_come_together(dlrun):
     (dlrun.place / "site.yaml").write_text("name: x\nscheduler: {typ: local}\nlauncher: {name: local}\n")
     (dlrun.place / "spec.yaml").write_text(GOOD.replace("workstation", "./site.yaml") + "nmae: b\n")
     ran = dlrun("submit", "spec.yaml", "--set", "resources.nodes=0", code=2)
-    for word in ("`nmae`", "`typ` in `scheduler`", "the least is 1"):
+    for word in ("`nmae`", "`typ` in `scheduler`", "the minimum is 1"):
         assert word in ran.stderr, ran.stderr
 
 

@@ -198,7 +198,7 @@ def test_record_that_cannot_be_written(login, monkeypatch):
     )
     assert done.returncode == 0, done.stderr
     assert "as job 1" in done.stdout
-    assert "cannot be written down: No space left" in done.stderr
+    assert "cannot be written: No space left" in done.stderr
     assert login.listed()[0][1] == "1"
 
 
@@ -213,3 +213,23 @@ def test_job_that_began_names_itself(login):
     )
     (job / "state.json").write_text('{"version": 1, "state": "running", "job_id": "77", "host": "n1"}')
     assert login.listed()[0][1] == "77"
+
+
+def test_a_study_waits_for_a_client_that_was_left_behind(login):
+    """Its size is not submitted a second time, neither while the client runs nor because the queue does not list it yet."""
+    (login.place / "slow").touch()
+    words = ("scale", "run", "spec.yaml", "--nodes", "2", "--repeat", "1", "--no-wait", "--out", "study")
+    process = login.start(*words)
+    login.until("begun")
+    while not login.queue():
+        time.sleep(0.01)
+    process.kill()
+    process.wait()
+    again = login.start(*words)
+    time.sleep(1)
+    assert again.poll() is None
+    (login.place / "answer").touch()
+    _, err = again.communicate(timeout=60)
+    assert again.returncode == 0, err
+    process.communicate()
+    assert len(login.queue()) == 1

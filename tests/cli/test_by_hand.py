@@ -35,6 +35,17 @@ def test_commands_know_a_job_that_was_submitted_by_hand(dlrun, code):
         assert answer["exit_code"] == code
 
 
+def test_a_job_that_prints_nothing_is_run_by_hand_again(dlrun):
+    """Its log stays as the first run left it."""
+    dlrun("render", dlrun.spec("command: ['true']\nresources: {ranks_per_node: 1}\n"), "-o", "by-hand")
+    for _ in range(2):
+        done = subprocess.run(
+            ["bash", "job.sh"], cwd=dlrun.place / "by-hand", env=dlrun.environment(), timeout=120, check=False,
+            capture_output=True, text=True,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout
+
+
 def test_a_sweep_by_hand(dlrun):
     dlrun("render", dlrun.spec("command: [echo, '{{ lr }}']\nsweep: {lr: [0.1, 0.2]}\n"), "-o", "by-hand")
     job = dlrun.place / "by-hand"

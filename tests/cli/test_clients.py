@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dlrun.schedulers.slurm_states import HISTORY_FIELDS, QUEUE_FIELDS
+from dlrun.schedulers.slurm.states import HISTORY_FIELDS, QUEUE_FIELDS
 from tests.cli.conftest import Dlrun
 
 CLIENT = """\
@@ -105,8 +105,8 @@ def test_a_refusal_is_passed_on_with_advice_and_leaves_nothing(dlrun, clients):
 @pytest.mark.parametrize(
     ("given", "known", "advice"),
     [
-        ("projet", "other\nproject\nproject\n", "did you mean `project`? give `resources.account`; yours: `other`, `project`"),
-        ("", "project\n", "give `resources.account`; yours: `project`"),
+        ("projet", "other\nproject\nproject\n", "did you mean `project`? set `resources.account`; yours: `other`, `project`"),
+        ("", "project\n", "set `resources.account`; yours: `project`"),
         ("", "\n", "you have no account on this cluster: ask the centre for one"),
         (
             "project", "other\nproject\n",
@@ -150,7 +150,7 @@ def test_status_of_many_jobs_is_one_call(dlrun, clients):
     assert "--jobs=" in call["argv"][-1]
     assert sorted(call["argv"][-1].removeprefix("--jobs=").split(",")) == ["1", "2", "3"]
     shown = {line.split()[1]: line for line in ran.stdout.splitlines()[1:]}
-    assert "pending (Priority)" in shown["1"]
+    assert "pending (jobs with a higher priority come first)" in shown["1"]
     assert "running" in shown["2"]
     assert "n[3-4]" in shown["3"]
 

@@ -248,7 +248,7 @@ def test_import_writes_a_spec_that_plans(dlrun, tmp_path):
     assert "line 3: set -e: the job script has modes of its own" in done.stderr
     assert "2 nodes" in dlrun("plan", str(spec)).stdout
     again = dlrun("import", str(script), "-o", str(spec), code=2)
-    assert "is already there" in again.stderr
+    assert "already exists" in again.stderr
     empty = tmp_path / "empty.sh"
     empty.write_text("#!/bin/bash\necho hello\n", "utf-8")
     assert "no line that starts a training" in dlrun("import", str(empty), code=2).stderr

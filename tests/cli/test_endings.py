@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -120,3 +121,29 @@ def test_a_cancelled_job_does_not_come_back(dlrun):
     dlrun("cancel", job)
     assert ended(dlrun, job)[0] == "cancelled"
     assert not dlrun.alive()
+
+
+KEEPS = """command: [bash, -c, 'cd "$DLRUN_RUN_DIR"; mkdir -p dump abort; for d in dump abort; do echo 0 >>$d/mine; done; exit 3']
+resources: {ranks_per_node: 1}
+on_failure: {requeue: 1, user_error: requeue}
+hang: 10m
+"""
+
+
+def test_what_a_program_wrote_beside_the_records_of_its_job_is_there_after_a_restart(dlrun):
+    """`{{ run_dir }}` is where checkpoints go: only what has dlrun's mark is removed from it."""
+    job = dlrun.submit(KEEPS, "--wait", code=3)
+    assert (job / "dump" / "mine").read_text() == (job / "abort" / "mine").read_text() == "0\n0\n"
+
+
+def test_a_name_that_the_job_needs_is_not_taken_from_what_has_it(dlrun):
+    job = dlrun.submit("command: [/bin/true]\nresources: {ranks_per_node: 1}\nhang: 10m\n", "--wait")
+    shutil.rmtree(job / "stacks")
+    (job / "stacks").mkdir()
+    (job / "stacks" / "model.pt").touch()
+    again = subprocess.run(
+        ["bash", "job.sh"], cwd=job, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert again.returncode == 1
+    assert "needs the name" in again.stdout + again.stderr + (job / "logs" / "job.log").read_text()
+    assert (job / "stacks" / "model.pt").exists()

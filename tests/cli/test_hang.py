@@ -27,7 +27,7 @@ while not over.exists():
         time.sleep(0.3)
     else:
         time.sleep(0.3)
-    if os.environ["RANK"] == "0" and len(list(idle.iterdir())) == 2:  # the others have been found idle
+    if os.environ["RANK"] == "0" and len(list(idle.glob("rank-*"))) == 2:  # the others have been found idle
         end = min(end, time.monotonic() + 2)
         if time.monotonic() > end:
             over.touch()
@@ -40,12 +40,15 @@ def test_a_hang_ends_the_job_with_the_stacks_of_all_ranks(dlrun):
     (dlrun.place / "train.py").write_text(TRAIN)
     job = dlrun.submit(SPEC % "hang", "--wait", code=1)
     assert "no rank has written or computed anything for 4s" in (job / "logs" / "job.log").read_text()
-    stacks = {path.name: path.read_text() for path in (job / "stacks").iterdir()}
+    stacks = {path.name: path.read_text() for path in (job / "stacks").glob("*.txt")}
     assert sorted(stacks) == ["rank-0.txt", "rank-1.txt", "rank-2.txt"]
     assert "waits in" in stacks["rank-0.txt"]
     assert "in reads_data" in (job / "logs" / "rank-1.log").read_text()
     (answer,) = json.loads(dlrun("why", job, "--json").stdout)["why"]
     assert answer["cause"] == "hang"
+    (status,) = json.loads(dlrun("status", job, "--json").stdout)["jobs"]
+    assert [run["state"] for run in status["runs"]] == ["hang"]
+    assert "hang" in dlrun("list").stdout
     assert answer["line"].startswith("rank 1 in reads_data (train.py:7); ranks 0,2 in wait (threading.py:")
     assert not dlrun.alive()
 

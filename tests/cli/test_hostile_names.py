@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from dlrun.plan.reserved_names import owner
-from tests.library import LIBRARY, local_names
+from tests.library import LIBRARY, RANKS, local_names
 from tests.making import LOCAL, plan_of, write_job
 
 OF_USERS = [
@@ -130,6 +130,10 @@ def environment_of(way: str, names: list[str]) -> str:
     lines = {
         "setup": [f"{name}='{HOSTILE}'" for name in names],
         "function": [f"{name}() {{ printf 'HOSTILE {name}\\n' >&2; return 9; }}" for name in names],
+        "alias": [
+            "shopt -s expand_aliases",
+            *(f"alias {name}='printf HOSTILE-{name} >&2; false'" for name in names),
+        ],
         "trap": [f"trap 'printf \"HOSTILE {name}\\n\" >&2' {name}" for name in names],
     }[way]
     return json.dumps({"setup": lines})
@@ -139,6 +143,7 @@ WAYS = {
     "variable": [name for name in VARIABLES if owner(name) is None],
     "setup": [name for name in VARIABLES if name not in READ_ONLY],
     "function": FUNCTIONS,
+    "alias": [name for name in FUNCTIONS if name not in ("alias", "dlrun_own_shell")],
     "trap": SIGNALS,
 }
 
@@ -150,13 +155,13 @@ def check(way: str, names: list[str], code: int, job: Path, printed: str) -> Non
     assert (state["state"], state["exit_code"], state["reason"]) == ("ended", code, None), printed
     assert f"ended with exit code {code}" in printed
     assert ("first failure: rank 0 on " in printed) == (code != 0)
-    assert not list((job / "failures").iterdir()) or code
+    assert not list((job / "failures").glob("[!.]*")) or code
     seen = dict(line.partition("=")[::2] for line in log.split("\0") if "=" in line)
     assert seen["DLRUN_RANK"] == "0"
     assert seen["DLRUN_RUN_DIR"] == str(job)
     if way == "variable":
         assert {name: seen.get(name) for name in names} == dict.fromkeys(names, HOSTILE)
-    if way in ("setup", "function"):
+    if way in ("setup", "function", "alias"):
         assert "HOSTILE" not in log
     assert not any(name.startswith(("_dlrun_", "dlrun_")) for name in seen)
 
@@ -180,6 +185,47 @@ def test_a_set_up_line_that_bash_refuses_ends_the_job_and_says_so(dlrun, name):
     job = dlrun.submit(spec, "--wait", code=1)
     assert json.loads((job / "state.json").read_text())["exit_code"] == 1
     assert f"{name}: readonly variable" in (job / "logs" / "job.log").read_text()
+
+
+def of_the_library_itself() -> list[str]:
+    """Every function of the library's parts that share their shell with set-up lines."""
+    text = "\n".join(path.read_text() for path in LIBRARY.glob("*.sh") if path.stem not in RANKS)
+    return sorted(set(re.findall(r"^(_?dlrun_\w+)\(\) \{", text, re.MULTILINE)))
+
+
+def test_a_function_of_the_library_cannot_be_defined_again(dlrun):
+    """Where set-up lines go on after the error, the job ends well; else it ends with the name."""
+    names = of_the_library_itself()
+    assert {"dlrun_wait", "_dlrun_finish", "_dlrun_tree"} <= set(names)
+    used = ("processes", "failures", "shell", "job", "ports", "local", "start")
+    loaded = [
+        name
+        for name in names
+        if any(f"\n{name}() {{" in (LIBRARY / f"{part}.sh").read_text() for part in used)
+    ]
+    lines = [
+        "set +e",
+        *(f"{name}() {{ echo HOSTILE; exit 9; }}" for name in loaded),
+        *(f"unset -f {name}" for name in loaded),
+    ]
+    job = dlrun.submit(f"command: [echo, fine]\nenvironment: {json.dumps({'setup': lines})}\n", "--wait")
+    printed = (job / "logs" / "job.log").read_text()
+    assert "HOSTILE" not in printed
+    assert all(f": {name}: readonly function" in printed for name in loaded)
+    assert "fine" in (job / "logs" / "rank-0.log").read_text()
+    spec = "command: ['true']\nenvironment: {setup: ['dlrun_wait() { true; }']}\n"
+    refused = dlrun.submit(spec, "--wait", code=1)  # bash 4.2 goes on, without it
+    assert "dlrun_wait: readonly function" in (refused / "logs" / "job.log").read_text()
+    assert "defines or removes the function `dlrun_wait`" in dlrun("why", refused).stdout
+
+
+@pytest.mark.parametrize("line", ["exit", "exit 0", "exec true"])
+def test_a_set_up_line_that_ends_the_script_is_no_success(dlrun, line):
+    job = dlrun.submit(f"command: ['true']\nenvironment: {{setup: ['{line}']}}\n", "--wait", code=1)
+    assert not (job / "logs" / "rank-0.log").exists()
+    if line.startswith("exit"):
+        assert "a line of job.sh ended it before the ranks did" in (job / "logs" / "job.log").read_text()
+        assert "environment.setup" in dlrun("why", job).stdout
 
 
 @pytest.mark.parametrize("name", ["status", "host"])

@@ -13,7 +13,7 @@ import pytest
 from tests.cli.test_broken_submissions import Login
 
 START = (sys.executable, "-c", "from dlrun.cli.start import main; main()")
-PREFIX = "interrupted\nended by SIGTERM\nthe terminal is gone"
+PREFIX = "interrupted\nended by SIGTERM\nthe terminal was closed"
 
 
 @pytest.fixture

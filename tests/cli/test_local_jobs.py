@@ -333,3 +333,39 @@ def test_a_job_needs_no_dlrun_and_no_python(dlrun, tmp_path):
     assert "dlrun: rank" not in told
     assert json.loads((job / "state.json").read_text())["exit_code"] == 3
     assert done.stderr == ""
+
+
+def test_a_variable_of_the_node_is_expanded_there_as_one_word(dlrun):
+    dlrun.spec(
+        """\
+command: [bash, -c, 'echo "<$0> <$CACHE>"', "{{ env.SCRATCH_HERE }}/ckpt"]
+environment: {variables: {CACHE: "{{ env.SCRATCH_HERE }}/cache {{ nodes }}"}}
+resources: {ranks_per_node: 1}
+"""
+    )
+    done = dlrun("submit", "spec.yaml", "--wait", env={"SCRATCH_HERE": "/scratch/a  b$c"})
+    assert "</scratch/a  b$c/ckpt> </scratch/a  b$c/cache 1>" in done.stdout
+    dlrun.spec(
+        """\
+run: echo "<"{{ env.SCRATCH_HERE }}"/ckpt>" '{{ env.SCRATCH_HERE }}' $SCRATCH_HERE
+resources: {ranks_per_node: 1}
+"""
+    )
+    done = dlrun("submit", "spec.yaml", "--wait", env={"SCRATCH_HERE": "/scratch/a b"})
+    assert "</scratch/a b/ckpt> /scratch/a b /scratch/a b" in done.stdout
+    assert dlrun("submit", "spec.yaml", "--wait", code=None).code != 0
+    assert "no variable of this name is set on the node" in dlrun("why").stdout
+
+
+def test_home_is_written_out_in_every_path(dlrun, tmp_path):
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "file").write_text("x")
+    dlrun.spec(
+        """\
+command: [cat, "{{ data.a }}/file", "{{ data.b }}/file"]
+data: {a: $HOME/set, b: "${HOME}/set"}
+resources: {ranks_per_node: 1}
+"""
+    )
+    done = dlrun("submit", "spec.yaml", "--wait", env={"HOME": str(tmp_path)})
+    assert "xx" in done.stdout

@@ -31,6 +31,50 @@ def test_ranks_are_merged_by_time_and_the_first_failure_is_found(dlrun):
     assert dlrun("logs", job, "--first-failure", "-f", code=2).stdout == ""
 
 
+def test_ranks_of_a_node_share_a_log_and_are_told_apart(dlrun):
+    """The last words of a rank are long, and those of the other have no newline."""
+    program = SCRIPT.replace("echo my fault", "seq 3000; printf my-fault").replace(
+        "touch said", "printf half; touch said"
+    )
+    job = dlrun.submit(f"logs: node\n{program}", "--wait", code=7)
+    assert sorted(path.name for path in (job / "logs").iterdir()) == ["job.log", "rank-0-1.log"]
+    numbers = [str(number) for number in range(1, 3001)]
+    assert dlrun("logs", job, "--rank", "0").stdout.splitlines() == [
+        "[rank 0] 10:00:02 rank 0", "[rank 0] 10:00:04 rank 0", "[rank 0] 10:00:06 rank 0", "[rank 0] half",
+    ]  # fmt: skip
+    first = dlrun("logs", job).stdout
+    assert "10:00:02 rank 0\n" in first
+    assert "10:00:03 rank 1\n" not in first
+    merged = dlrun("logs", job, "--merge", "--rank", "0-1").stdout.splitlines()
+    assert [line for line in merged if "10:00" in line][:2] == [
+        "[rank 0] 10:00:02 rank 0",
+        "[rank 1] 10:00:03 rank 1",
+    ]
+    failed = dlrun("logs", job, "--first-failure").stdout.splitlines()
+    assert failed[-3001:] == [*numbers, "my-fault"]
+    assert dlrun("logs", job, "--first-failure", "--paths").stdout.endswith("logs/rank-0-1.log\n")
+    assert dlrun("logs", job, "--rank", "0-1", "--paths").stdout.count("\n") == 1
+    report = (job / "logs" / "job.log").read_text()
+    assert "the end of logs/rank-0-1.log:\n  | 2987\n" in report
+    assert report.count("  | ") == 15
+    assert "  | my-fault\n" in report
+    assert not dlrun.alive()
+
+
+def test_what_programs_print_is_found_in_the_log_of_their_node(dlrun):
+    """Metrics are rank 0's, and the cause of the failure that of the rank that failed."""
+    program = (
+        "command: [bash, -c, 'echo accuracy 0.$((5 + RANK)); if ((RANK == 1)); then until [[ -e said ]]; do sleep 0.1; done; "
+        'echo "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB"; exit 1; else touch said; sleep 600; fi\']\n'
+    )
+    more = "logs: node\nmetrics: {accuracy: 'accuracy ([0-9.]+)'}\nresources: {ranks_per_node: 3, walltime: 5m}\n"
+    job = dlrun.submit(program + more, "--wait", code=1)
+    assert " 0.5 " in f"{dlrun('results', job).stdout} ".replace("\n", " ")
+    why = dlrun("why", job).stdout
+    assert "CUDA out of memory" in why
+    assert "log:   logs/rank-0-2.log: RuntimeError: CUDA" in why
+
+
 def test_a_job_without_a_failure_has_none(dlrun):
     job = dlrun.submit("command: ['true']\n", "--wait")
     assert "failed by itself" in dlrun("logs", job, "--first-failure", code=1).stderr

@@ -87,7 +87,7 @@ def test_what_is_no_plan(dlrun, text, says):
 def test_flags_cannot_change_a_saved_plan(dlrun):
     dlrun("plan", dlrun.spec(SPEC), "-o", "plan.json")
     for flag in (["--set", "resources.nodes=1"], ["--site", "workstation"]):
-        assert "submitted as it is" in dlrun("submit", "plan.json", *flag, code=2).stderr
+        assert "submitted unchanged" in dlrun("submit", "plan.json", *flag, code=2).stderr
 
 
 def test_plan_is_a_page_for_people(dlrun):
@@ -177,7 +177,7 @@ def test_inherited_job_variables_are_kept_out_and_named(dlrun):
         "0",
         "127.0.0.1",
     )
-    (said,) = [line for line in ran.stderr.splitlines() if line.startswith("kept from the job")]
+    (said,) = [line for line in ran.stderr.splitlines() if line.startswith("not passed to the job")]
     assert all(name in said for name in gone)
 
 
@@ -218,7 +218,7 @@ def test_logs(dlrun):
     assert "has no log of that rank" in dlrun("logs", job, "--rank", "7", code=1).stderr
     assert dlrun("logs", job, "--rank", "1-4,7").stderr == "no log of rank 3-4,7\n"
     for no_ranks in ("x", "3-1"):
-        assert "names no ranks" in dlrun("logs", job, "--rank", no_ranks, code=2).stderr
+        assert "does not name ranks" in dlrun("logs", job, "--rank", no_ranks, code=2).stderr
 
 
 def test_directory_is_where_the_command_runs(dlrun):

@@ -62,17 +62,26 @@ def test_they_come_before_the_walltime_ends(run):
     assert (to / "model").read_text() == "half\n"
     log = (job / "logs" / "job.log").read_text()
     assert "the walltime is over: ending the ranks" in log
-    assert log.index("ending the ranks") < log.index("bringing the results")
+    assert log.index("ending the ranks") < log.index("copying the results")
 
 
 def test_what_cannot_be_brought_is_told_and_fails_the_job(dlrun, run):
     job, to = run('mkdir "$DLRUN_RESULTS/name"; echo 1 >"$DLRUN_RESULTS/name/f"; rmdir "{0}"; echo file >"{0}"'.format(
         dlrun.place / "my results" / "here"), code=1)  # fmt: skip
     assert to.is_file()
-    assert "not all results were brought" in (job / "logs" / "job.log").read_text()
+    assert "not all results were copied" in (job / "logs" / "job.log").read_text()
     assert left(dlrun) != []
 
 
 def test_a_walltime_without_room_for_them_is_refused(dlrun):
     ran = dlrun("plan", dlrun.spec("command: [x]\nresources: {walltime: 6m}\nresults: /r\n"), code=2)
-    assert "bringing the results may take 5m, and the walltime is 6m" in ran.stderr
+    assert "copying the results may take 5m, and the walltime is 6m" in ran.stderr
+
+
+def test_a_failed_wait_ends_with_the_cause_and_status_counts_points(dlrun):
+    spec = dlrun.spec("run: 'exit {{ code }}'\nsweep: {code: [0, 3, 0]}\nresources: {ranks_per_node: 1}\n")
+    done = dlrun("submit", spec, "--wait", code=3)
+    assert "failed with exit code 3" in done.stderr
+    assert "next:  `dlrun logs" in done.stderr
+    assert "3 of 3 points have ended: 2 completed, 1 failed" in dlrun("status", "latest").stderr
+    assert "━" in dlrun("--color", "always", "status", "latest").stdout

@@ -46,6 +46,13 @@ def study(place: Dlrun, *words: str, **how) -> dict:
     return json.loads(place("scale", "spec.yaml", "--json", *words, **how).stdout)["scale"]
 
 
+def test_sizes_whose_ranks_have_other_cores_are_reported(place):
+    auto = ("--set", "placement.threads=auto", "--repeat", "1")
+    done = place("scale", "spec.yaml", "--ranks-per-node", "1,2", *auto)
+    assert "so the speed-up compares cores as well as ranks; `--set placement.threads=" in done.stderr
+    assert "compares cores" not in place("scale", "spec.yaml", "--ranks-per-node", "1,2", "--out", "o").stderr
+
+
 def test_a_study_its_table_its_files_and_a_size_more(place):
     done = place("scale", "spec.yaml", "--ranks-per-node", "1,2", "--repeat", "2")
     assert done.stdout.splitlines()[0] == "tiny: weak scaling, throughput in images/s"
@@ -99,7 +106,7 @@ def test_another_word_for_a_reason_is_no_other_plan(place):
     assert study(place, "--ranks-per-node", "2")["rows"][1]["ranks"] == 2
     path.write_text(text.replace('"RANK"', f'"{"R" * 500}"'))
     said = place("scale", "spec.yaml", code=2).stderr
-    assert "is not what this study was begun with" in said
+    assert "the spec has changed since this study began" in said
     assert all(len(line) < 400 for line in said.splitlines())
 
 
@@ -192,7 +199,7 @@ def test_cancel_ends_what_runs_and_keeps_what_is_measured(place):
     wait_for(lambda: ran(place))
     wait_for((place.place / "tiny-scaling/jobs/1x1-1/submission.json").exists)
     busy = place("scale", "spec.yaml", code=1)
-    assert "another dlrun works on the study" in busy.stderr
+    assert "another dlrun process is working on the study" in busy.stderr
     driver.send_signal(signal.SIGINT)
     _, said = driver.communicate(timeout=120)
     assert driver.returncode == 130
@@ -215,7 +222,7 @@ def test_cancel_ends_what_runs_and_keeps_what_is_measured(place):
         (("nothere.yaml",), "nothere.yaml"),
         (("compar", "a", "b"), "a command with a similar name exists: `compare`"),
         (("spec.yaml", "--set", "sweep.x=[1,2]"), "the spec has a sweep"),
-        (("spec.yaml", "--set", "on_failure.requeue=2"), "runs that start again measure nothing"),
+        (("spec.yaml", "--set", "on_failure.requeue=2"), "restarted runs cannot be measured"),
         (("show", "nowhere"), "`nowhere` is not a study"),
         (("show", "broken"), "is not a study of this version"),
         (("compare", "nowhere", "broken"), "`nowhere` is not a study"),
@@ -233,13 +240,13 @@ def test_a_study_is_of_one_plan(place):
     study(place, "--ranks-per-node", "1", "--repeat", "1")
     place.spec(SPEC + "environment: {variables: {NCCL_DEBUG: WARN}}\n")
     said = place("scale", "spec.yaml", code=2).stderr
-    assert "the spec is not what this study was begun with" in said
+    assert "the spec has changed since this study began" in said
     assert "dlrun scale compare" in said
     place.spec(SPEC)
     assert "is one of weak scaling" in place("scale", "spec.yaml", "--strong", code=2).stderr
     assert len(ran(place)) == 1
     more = place("scale", "show", "tiny-scaling", "--estimate", "2", code=2).stderr
-    assert "an estimate needs 3 measured sizes or more, and there are 1" in more
+    assert "an estimate needs 3 measured sizes or more; there are 1" in more
     assert (
         "is not the name of a picture"
         in place("scale", "show", "tiny-scaling", "--picture", "x.gif", code=2).stderr

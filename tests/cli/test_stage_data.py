@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import os
 import signal
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -50,6 +53,35 @@ def test_a_spec_says_what_is_staged_and_how(dlrun, source, local):
     ran = dlrun("stage-data", spec, "--to", local, "--verify", "--low-priority", "--rate", "1GB")
     assert ran.stdout.splitlines() == [str(local / "one" / "data"), str(source)]
     assert sorted(contents(local / "one" / "data")) == sorted(f"sub/{n}.bin" for n in (1, *range(10, 20)))
+
+
+def test_a_set_that_a_training_starts_with_a_part_of_is_staged_as_a_whole(dlrun, source, local):
+    dlrun.place.joinpath("early.yaml").write_text(
+        f"name: a\ncommand: ['true']\ndata: {{s: {{source: {source}, strategy: copy, start: 2 files}}}}\n"
+    )
+    assert dlrun("stage-data", "early.yaml", "--to", local).stdout.splitlines() == [str(local / "s" / "data")]
+    assert contents(local / "s" / "data") == contents(source)
+
+
+def test_a_url_is_refused_in_the_words_that_were_typed(dlrun, local):
+    ran = dlrun("stage-data", "gs://bucket/set", "--to", local, code=2)
+    assert "`gs://bucket/set` is not on a file system that is mounted here" in ran.stderr
+    assert "gcloud storage rsync" in ran.stderr
+    assert "yaml" not in ran.stderr
+
+
+def test_a_file_of_a_web_server_is_staged(dlrun, local, tmp_path):
+    (tmp_path / "web").mkdir()
+    (tmp_path / "web" / "one.tar").write_bytes(b"content")
+    serve = partial(SimpleHTTPRequestHandler, directory=str(tmp_path / "web"))
+    with ThreadingHTTPServer(("127.0.0.1", 0), serve) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{server.server_port}/one.tar"
+        ran = dlrun("stage-data", url, "--name", "web", "--to", local)
+        server.shutdown()
+    assert ran.stdout.splitlines() == [str(local / "web" / "data")]
+    assert (local / "web" / "data" / "one.tar").read_bytes() == b"content"
+    assert "the first node fetches it" in ran.stderr
 
 
 def test_a_set_is_read_back_and_a_damaged_one_is_copied_again(dlrun, source, local):
@@ -134,7 +166,7 @@ def test_what_does_not_fit_is_read_in_place_and_advice_is_given(dlrun, source):
         (["nothing-here", "--to", "/tmp"], 2, "the source `nothing-here` does not exist"),
         (["set", "--to", "relative"], 2, "`relative` is not an absolute path"),
         (["set", "set", "--to", "/tmp/x"], 2, "two sources would both be `set`"),
-        (["a.yaml", "set"], 2, "name one spec, or sources, not both"),
+        (["a.yaml", "set"], 2, "name either one spec or sources"),
         (["none.yaml"], 2, "none.yaml"),
         (["set", "--to", "/tmp/x", "--rate", "7"], 2, "--rate: `7` is not a size"),
         (["set", "--to", "/proc/nowhere"], 1, "there is no node-local storage at `/proc/nowhere`"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -61,3 +63,22 @@ def test_a_job_cancelled_while_its_data_comes_leaves_none(dlrun, local):
     assert names(local) == {".dlrun"}
     assert not dlrun.alive()
     assert "not all results" not in (job / "logs" / "job.log").read_text()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to make what belongs to another user")
+@pytest.mark.parametrize("keep", ["job", "cache"])
+def test_a_directory_that_another_user_has_taken(dlrun, local, keep):
+    """As anyone can in `/tmp`: the job uses one that nobody can guess, and removes it."""
+    taken = local / f"dlrun-{getpass.getuser()}"
+    taken.mkdir()
+    os.chown(taken, 65534, 65534)
+    local.chmod(0o1777)
+    more = f"  kept: {{source: '{dlrun.place}/few', strategy: copy, keep: {keep}}}\n"
+    command = 'ls "$DLRUN_DATA_FEW" | wc -l >"$1/count"; echo "$DLRUN_DATA_KEPT" >"$1/where"'
+    job = dlrun.submit(spec(dlrun, command, more), "--wait")
+    assert (dlrun.place / "brought" / "count").read_text() == "20\n"
+    noted = (job / "stage-directory").read_text().strip()
+    assert re.fullmatch(rf"{taken}-[0-9a-f]{{16}}", noted)
+    assert (dlrun.place / "brought" / "where").read_text() == f"{noted}/kept/data\n"
+    assert f"{taken} on " in (job / "logs" / "job.log").read_text()
+    assert [path.name for path in local.iterdir()] == [taken.name]

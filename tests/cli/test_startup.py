@@ -57,9 +57,32 @@ def test_rendering_needs_no_heavy_library(tmp_path, arguments):
     modules = imported(*arguments, cwd=tmp_path)
     assert not modules & HEAVY
     assert "importlib.metadata" not in modules
-    assert "dlrun.schedulers.slurm" not in modules  # one back end of each kind, not all
+    assert "dlrun.schedulers.slurm.slurm" not in modules  # one back end of each kind, not all
 
 
 def test_asking_for_jobs_needs_no_templates(tmp_path):
     for arguments in (["list"], ["status"], ["list", "--json"]):
         assert not imported(*arguments, cwd=tmp_path) & (HEAVY | TEXTS)
+
+
+BACK_ENDS = {
+    "generic-slurm": ({"slurm"}, set()),
+    "generic-openpbs": ({"pbs"}, set()),
+    "generic-flux": ({"flux"}, {"flux"}),
+    "generic-gridengine": ({"gridengine"}, {"qrsh"}),
+    "workstation": ({"local"}, set()),
+}
+"""What a site needs of the schedulers, and of the launchers that only one scheduler has."""
+
+
+@pytest.mark.parametrize("site", BACK_ENDS)
+def test_only_the_back_ends_of_the_site_are_imported(tmp_path, site):
+    """A scheduler more makes no other site slower."""
+    (tmp_path / "spec.yaml").write_text(
+        f"name: run\ncommand: [./train]\nsite: {site}\nresources: {{walltime: 1h}}\n"
+    )
+    modules = imported("submit", "spec.yaml", "--dry-run", cwd=tmp_path)
+    schedulers = {name.split(".")[2] for name in modules if name.startswith("dlrun.schedulers.")}
+    launchers = {name.split(".")[2] for name in modules if name.startswith("dlrun.launchers.")}
+    assert schedulers & {"slurm", "pbs", "flux", "gridengine", "local"} == BACK_ENDS[site][0]
+    assert launchers & {"flux", "qrsh"} == BACK_ENDS[site][1]

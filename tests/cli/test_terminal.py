@@ -105,6 +105,28 @@ def test_a_control_character_of_a_users_does_not_reach_the_terminal(on_terminal,
     assert "\x1b[2J" not in drawn
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("plan", "spec.yaml"), ("submit", "spec.yaml", "--dry-run"), ("render", "spec.yaml", "--rank"),
+        ("explain", "GREETING", "spec.yaml"),
+        ("explain", "COLOUR", "spec.yaml"), ("explain", "\x1b[2J", "spec.yaml"), ("plan", "\x1b[2J.yaml"),
+        ("logs", "\x1b[2J"), ("site", "show", "./site.yaml"), ("--\x1b[2J",), ("plan", "spec.yaml", "--set", "\x1b[2J=1"),
+    ],
+)  # fmt: skip
+def test_no_command_passes_on_what_steers_the_terminal(on_terminal, tmp_path, arguments):
+    (tmp_path / "spec.yaml").write_text(
+        'name: steers\nsite: ./site.yaml\ncommand: [echo, "a\\nb\\e[2J\\e]0;title\\a"]\n'
+        'environment: {variables: {GREETING: "x\\e[2Jy"}}\nresources: {nodes: 1, ranks_per_node: 1, walltime: 5m}\n'
+    )
+    (tmp_path / "site.yaml").write_text(
+        'name: there\nscheduler: {type: slurm}\nlauncher: {name: srun}\nenvironment: {variables: {COLOUR: "x\\e[2Jy"}}\n'
+    )
+    drawn, _ = on_terminal(*arguments, width=200)
+    assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", STYLE.sub("", drawn)), drawn
+    assert re.search(r"\\x1b\[2J|\\E\[2J|\\e\[2J|\\033\[2J", drawn), drawn
+
+
 def test_the_progress_of_a_copy_is_a_bar_that_is_gone_at_the_end(on_terminal, tmp_path):
     source = tmp_path / "set"
     source.mkdir()
@@ -121,3 +143,30 @@ def test_the_progress_of_a_copy_is_a_bar_that_is_gone_at_the_end(on_terminal, tm
     assert any("set: copied in" in line for line in lines)
     again, _ = on_terminal("stage-data", str(source), "--to", str(tmp_path / "to"))
     assert "━" not in again, "nothing is copied, so there is no bar"
+
+
+def test_a_followed_job_has_a_status_line_below_its_log(on_terminal, tmp_path):
+    (tmp_path / "spec.yaml").write_text(
+        "name: slow\nsite: workstation\ncommand: [bash, -c, 'echo first; sleep 1; echo last']\n"
+        "resources: {nodes: 1, ranks_per_node: 1, walltime: 5m}\n"
+    )
+    drawn, modules = on_terminal("submit", "spec.yaml", "--wait")
+    lines = STYLE.sub("", drawn).splitlines()
+    assert "rich.live" in modules
+    assert [line for line in lines if re.search(r"job \S+: running on \S+ for [0-9]+s", line)], drawn
+    assert "last" in STYLE.sub("", drawn)
+    assert re.search(
+        r"\x1b\[2K(last|dlrun: job \S+ ended with exit code 0)$", "\n".join(lines), re.MULTILINE
+    ), (
+        "the log's next part, whose first line is of the rank or of the job, begins where the status line was erased"
+    )
+
+
+def test_a_narrow_terminal_has_a_placement_without_its_minor_columns(on_terminal):
+    asked = ("tune-affinity", "--site", "stampede2", "--node-type", "skx", "--framework", "intelcaffe")
+    wide, modules = on_terminal(*asked, width=120)
+    narrow, _ = on_terminal(*asked, width=45)
+    assert "rich" in modules
+    assert "comm" in STYLE.sub("", wide).splitlines()[2]
+    assert "comm" not in STYLE.sub("", narrow).splitlines()[2]
+    assert "not shown at this width: comm" in STYLE.sub("", narrow)

@@ -179,6 +179,7 @@ class Cluster:
             "SHELL": "/bin/bash",
             "PATH": ":".join((*self._scheduler.programs(), hosts.PATH)),
             "LANG": "C.UTF-8",
+            **self._scheduler.environment(self.shared),
             **(env or {}),
         }
         line = hosts.enter(self._pid(host), words, user=user, cwd=os.fspath(cwd or place), env=variables)
@@ -218,7 +219,7 @@ class Cluster:
     def _build(self) -> None:
         image.build(self.root, self.spec)
         topology.build(self.system, self.spec)
-        module_systems.unpack(self.system, self.spec.module_systems)
+        module_systems.unpack(self.system, (*self.spec.module_systems, *self._scheduler.layers()))
         if self.spec.cgroup:
             cgroups.build(self.root.name, self.spec)
         self._scheduler.configure(self.system, self.spec)
@@ -226,7 +227,7 @@ class Cluster:
             sshd.configure(self.root, self.spec)
         image.copy_homes(self.root, self.spec)
         for host in self.spec.hosts:
-            init.write(self.root, self.spec, host, self._scheduler.needed_paths())
+            init.write(self.root, self.spec, host, self._scheduler.needed_paths(), self._scheduler.layers())
 
     def _start(self) -> None:
         for host in self.spec.hosts:

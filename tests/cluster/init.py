@@ -38,11 +38,13 @@ while :; do sleep infinity & wait; done
 """
 
 
-def write(root: Path, spec: ClusterSpec, host: str, needed: Iterable[Path]) -> None:
-    """Write the script; `needed` are more paths that every user must be able to reach."""
+def write(
+    root: Path, spec: ClusterSpec, host: str, needed: Iterable[Path], layers: Iterable[str] = ()
+) -> None:
+    """Write the script; `needed` are more paths that every user must be able to reach, `layers` packages over /usr."""
     own = image.system(root) / "hosts" / host
     before, after = _exposures(own / "keep", [_CHECKOUT, Path(sys.prefix), Path(sys.base_prefix), *needed])
-    mounts = module_systems.mount_lines(image.system(root), spec.module_systems)
+    mounts = module_systems.mount_lines(image.system(root), (*spec.module_systems, *layers))
     mounts += [_bind(image.system(root) / "etc", "/etc")]
     mounts += [_bind(image.own_path(root, host, path), path) for path in image.OWN_DIRECTORIES]
     if host in spec.outside:

@@ -23,9 +23,10 @@ _SLURM = ("slurmctld", "slurmd", "slurm-client", "munge", "libpmix2")
 _ACCOUNTING = ("slurmdbd", "slurm-wlm-mysql-plugin", "mariadb-server")
 _SSHD = ("openssh-server", "openssh-client")
 _TORQUE = ("slurm-wlm-torque",)
+_CAMPAIGN = ("sshfs",)
 _MODULES = tuple({name for needs in module_systems.NEEDS.values() for name in needs})
-ALL_PACKAGES = (*_BASE, *_SLURM, *_ACCOUNTING, *_SSHD, *_TORQUE, *_MODULES)
-"""What every option together needs."""
+ALL_PACKAGES = (*_BASE, *_SLURM, *_ACCOUNTING, *_SSHD, *_TORQUE, *_CAMPAIGN, *_MODULES)
+"""What every option together needs, and the faults of the campaign."""
 
 
 def packages(spec: ClusterSpec) -> tuple[str, ...]:

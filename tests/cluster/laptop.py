@@ -26,6 +26,10 @@ Host strict
   HostName login
   Port 2222
   HostKeyAlias login
+Host both
+  HostName login
+  Port 2223
+  HostKeyAlias login
 Host inner
   HostName login
   ProxyJump gate
@@ -166,21 +170,24 @@ class Laptop:
         assert code in (None, done.returncode), f"dlrun {' '.join(words)}: {done}"
         return done
 
-    def at_terminal(self, answer: str, *words: str, timeout: float = 120) -> tuple[int, str]:
-        """Run dlrun with a terminal, and type `answer` when it asks: exit code, and what was on the screen."""
+    def at_terminal(self, answer: str, *words: str, times: int = 1, timeout: float = 120) -> tuple[int, str]:
+        """Run dlrun with a terminal, and type `answer` each time it asks: exit code, and what was on the screen."""
         line = f"PATH={shlex.quote(f'{PROGRAMS}:{self.home}/bin')} exec {shlex.join(['dlrun', *words])}"
         process = self.start("/usr/bin/script", "-qec", line, "/dev/null", stdin=subprocess.PIPE)
         assert process.stdin is not None
         assert process.stdout is not None
-        seen, deadline = "", time.monotonic() + timeout
-        while not seen.rstrip().endswith(":") and time.monotonic() < deadline:
-            if not (letter := process.stdout.read(1)):
-                break
-            seen += letter
-        process.stdin.write(f"{answer}\n")
-        process.stdin.flush()
+        screen, deadline = "", time.monotonic() + timeout
+        for _ in range(times):
+            seen = ""
+            while not seen.rstrip().endswith(":") and time.monotonic() < deadline:
+                if not (letter := process.stdout.read(1)):
+                    break
+                seen += letter
+            screen += seen
+            process.stdin.write(f"{answer}\n")
+            process.stdin.flush()
         out, _ = process.communicate(timeout=timeout)
-        return process.returncode, seen + out
+        return process.returncode, screen + out
 
     def submit(self, spec: str, *words: str, **how: Any) -> str:
         """Submit to the login host; the job's id."""

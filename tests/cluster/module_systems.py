@@ -42,7 +42,8 @@ def unpack(system: Path, wanted: Iterable[str]) -> None:
         place = _place(system) / package
         place.mkdir(parents=True)
         run(["dpkg-deb", "--extract", str(_archive(package)), str(place)])
-        run(["cp", "-a", f"{place}/etc/.", str(system / "etc")])
+        if (place / "etc").exists():
+            run(["cp", "-a", f"{place}/etc/.", str(system / "etc")])
 
 
 def mount_lines(system: Path, wanted: Iterable[str]) -> list[str]:

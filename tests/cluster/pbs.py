@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tests.cluster.errors import ClusterError
 from tests.cluster.hosts import await_true
-from tests.cluster.spec import LOGIN
+from tests.cluster.spec import LOGIN, hours
 
 if TYPE_CHECKING:
     from tests.cluster.cluster import Cluster
@@ -84,6 +84,16 @@ def programs() -> tuple[str, ...]:
     return (f"{_installed()}/bin", f"{_installed()}/sbin")
 
 
+def layers() -> tuple[str, ...]:
+    """None."""
+    return ()
+
+
+def environment(shared: Path) -> dict[str, str]:
+    """Nothing."""
+    return {}
+
+
 def configure(system: Path, spec: ClusterSpec) -> None:
     """Write every host's pbs.conf; /etc/pbs.conf leads to it."""
     _refuse_slurms(spec)
@@ -147,7 +157,7 @@ def _definitions(spec: ClusterSpec) -> list[str]:
 
 def _queue(partition: Partition) -> list[str]:
     limits = {
-        "walltime": _hours(partition.max_time),
+        "walltime": hours(partition.max_time),
         "nodect": partition.max_nodes,
     }
     lines = [f"create queue {partition.name} queue_type=execution"]
@@ -155,21 +165,12 @@ def _queue(partition: Partition) -> list[str]:
         f"set queue {partition.name} resources_max.{key}={value}" for key, value in limits.items() if value
     ]
     if partition.default_time:
-        default = _hours(partition.default_time)
+        default = hours(partition.default_time)
         lines.append(f"set queue {partition.name} resources_default.walltime={default}")
     if partition.priority_tier > 1:
         lines.append(f"set queue {partition.name} Priority={_EXPRESS}")
     lines += [f"set queue {partition.name} {switch}=True" for switch in ("enabled", "started")]
     return [*lines, *([f"set server default_queue={partition.name}"] if partition.default else [])]
-
-
-def _hours(time: str) -> str:
-    """Slurm's D-HH:MM:SS as PBS's HH:MM:SS."""
-    days, _, rest = time.rpartition("-")
-    if not days:
-        return rest
-    hours, _, rest = rest.partition(":")
-    return f"{24 * int(days) + int(hours)}:{rest}"
 
 
 def _schedule_gpus(cluster: Cluster) -> None:

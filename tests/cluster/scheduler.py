@@ -1,12 +1,13 @@
-"""What a scheduler must be able to do for the cluster; `slurm` and `pbs` are modules that can."""
+"""What a scheduler must be able to do for the cluster; `slurm`, `pbs`, `flux` and `gridengine` are modules that can."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from tests.cluster import pbs, slurm
+from tests.cluster import flux, gridengine, pbs, slurm
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
     from tests.cluster.cluster import Cluster
@@ -25,6 +26,12 @@ class Scheduler(Protocol):
     def programs(self) -> tuple[str, ...]:
         """Directories that `PATH` has besides the usual ones."""
 
+    def layers(self) -> tuple[str, ...]:
+        """Debian packages that are laid over the hosts' /usr."""
+
+    def environment(self, shared: Path) -> Mapping[str, str]:
+        """Variables that a login shell has besides the usual ones."""
+
     def configure(self, system: Path, spec: ClusterSpec) -> None:
         """Write its files before any host runs."""
 
@@ -38,4 +45,4 @@ class Scheduler(Protocol):
         """Wait until every node can take a job."""
 
 
-SCHEDULERS: dict[str, Scheduler] = {"slurm": slurm, "pbs": pbs}
+SCHEDULERS: dict[str, Scheduler] = {"slurm": slurm, "pbs": pbs, "flux": flux, "gridengine": gridengine}

@@ -71,6 +71,16 @@ def programs() -> tuple[str, ...]:
     return ()
 
 
+def layers() -> tuple[str, ...]:
+    """None."""
+    return ()
+
+
+def environment(shared: Path) -> dict[str, str]:
+    """Nothing."""
+    return {}
+
+
 def configure(system: Path, spec: ClusterSpec) -> None:
     """Write the munge key, the links to the daemons, and /etc/slurm."""
     _munge(system)

@@ -92,7 +92,7 @@ class Account:
 class ClusterSpec:
     """A whole cluster. Accounting, sshd, cgroup and torque cost start-up time, so they are asked for."""
 
-    scheduler: Literal["slurm", "pbs"] = "slurm"
+    scheduler: Literal["slurm", "pbs", "flux", "gridengine"] = "slurm"
     cluster_name: str = "testcluster"
     """Slurm's ClusterName."""
     node_types: tuple[NodeType, ...] = (NodeType(),)
@@ -163,6 +163,15 @@ class ClusterSpec:
             index = self.nodes.index(host)
             return f"10.141.{1 + index // 250}.{1 + index % 250}"
         return f"10.141.0.{1 + (LOGIN, *self.outside).index(host)}"
+
+
+def hours(time: str) -> str:
+    """Slurm's D-HH:MM:SS as HH:MM:SS."""
+    days, _, rest = time.rpartition("-")
+    if not days:
+        return rest
+    hours, _, rest = rest.partition(":")
+    return f"{24 * int(days) + int(hours)}:{rest}"
 
 
 def lumi_g_like(nodes: int = 2) -> ClusterSpec:

@@ -59,7 +59,7 @@ def left_well(user: User, job: str, to: Path) -> None:
     """The job, which was asked to end, has said so, brought its results whole, and left nothing on its nodes."""
     await_true(lambda: "ended with exit code" in user.log(job), 60, "the job's script to end")
     log = user.log(job)
-    assert "bringing the results to" in log
+    assert "copying the results to" in log
     reports = [path.read_text() for path in sorted((user.job_dir(job) / "logs").glob("stage-*.log"))]
     assert "not all results" not in log, (log, *reports)
     whole_and_gone(user, to, ranks=2)

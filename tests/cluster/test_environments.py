@@ -130,3 +130,55 @@ def test_conda(cluster):
     (place / "bin/whose-env").chmod(0o755)
     job = alice.submit(spec(["whose-env"], nodes=2, conda=str(place)))
     assert [output(alice, job, rank) for rank in (0, 1)] == [f"{place}\n"] * 2
+
+
+APPTAINER = """\
+#!/bin/bash
+# `apptainer exec` by bubblewrap: of this machine the container has /usr and what --bind names, and nothing else.
+shift
+binds=()
+while [[ $1 == --* ]]; do
+  case $1 in
+  --bind) binds+=(--bind "$2" "$2") && shift ;;
+  --pwd) place=$2 && shift ;;
+  esac
+  shift
+done
+image=$1 && shift
+for name in "${!APPTAINERENV_@}"; do inside+=(--setenv "${name#APPTAINERENV_}" "${!name}"); done
+exec bwrap --ro-bind /usr /usr --symlink usr/lib /lib --symlink usr/lib64 /lib64 --symlink usr/bin /bin --proc /proc --dev /dev \\
+  --tmpfs /tmp --ro-bind "$image" /image "${binds[@]}" --chdir "$place" --clearenv --setenv PATH /usr/bin "${inside[@]}" -- "$@"
+"""
+"""No Debian package has Apptainer. An image has an environment of its own: `--clearenv`."""
+
+
+@pytest.mark.skipif(shutil.which("bwrap") is None, reason="no bubblewrap, which stands in for Apptainer")
+@pytest.mark.parametrize("code", [0, 7])
+def test_ranks_in_a_container_see_the_job_directory_and_their_variables(cluster, code):
+    alice = User(cluster, {**SITE, "environment": {"setup": ['PATH="$HOME/bin:$PATH"']}})
+    program = cluster.home("alice") / "bin/apptainer"
+    program.parent.mkdir(exist_ok=True)
+    program.write_text(APPTAINER)
+    program.chmod(0o755)
+    image = alice.directory / "image"
+    image.mkdir()
+    (image / "inside").touch()
+    line = (
+        "test -e /image/inside && test ! -e /etc/passwd && test -r $DLRUN_JOB_DIR/lib/job.sh && test $PWD = {0} && "
+        "echo rank $RANK of $WORLD_SIZE at $MASTER_ADDR with $MINE; exit $((RANK ? {1} : 0))"
+    )
+    container = {"image": str(image), "runtime": "apptainer"}
+    job = alice.submit(
+        {
+            **spec(
+                bash(line.format(alice.directory, code)), 2, container=container, variables={"MINE": "a b"}
+            ),
+            "framework": "torch",
+        }
+    )
+    (run,) = alice.ended(job)
+    logs = alice.job_dir(job) / "logs"
+    assert run["state"] == ("failed" if code else "completed"), (logs / "job.log").read_text()
+    assert run["exit_code"] == code
+    said = [(logs / f"rank-{rank}.log").read_text() for rank in (0, 1)]
+    assert said == [f"rank {rank} of 2 at n1 with a b\n" for rank in (0, 1)]

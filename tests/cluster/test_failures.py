@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -68,7 +69,7 @@ def test_an_account_that_is_not_yours_is_refused_at_once(alice):
     for words in (("submit", spec, "--job-dir", "never"), ("submit", spec, "--check")):
         said = alice.dlrun(*words, code=1)
         assert "Invalid account or account/partition combination specified" in said.stderr
-        assert "did you mean `project`? give `resources.account`; yours: `project`\n" in said.stderr
+        assert "did you mean `project`? set `resources.account`; yours: `project`\n" in said.stderr
         assert said.stderr.count("error: sbatch refused the job") == 1
     assert not (alice.directory / "never").exists()
 
@@ -110,6 +111,33 @@ def test_a_full_local_disk(alice, cluster):
         for node in NODES:
             cluster.on(node, "rm -f /tmp/full", user="root")
     alice.left_nothing(job, NODES)
+
+
+def test_a_disk_that_fills_up_below_the_job_directory(alice, cluster):
+    """No note of the failure can be written, nor the job's end: a job of this host alone, whose directory has 2 MiB."""
+    cluster.on("login", "mount -t tmpfs -o size=2m,mode=1777 tmpfs /mnt", user="root", check=True)
+    fill = "((RANK)) && exec sleep 600; echo begun; head -c 9M /dev/zero >{{ run_dir }}/checkpoint"
+    path = alice.write(
+        "small.yaml",
+        {
+            "name": "small",
+            "framework": "torch",
+            "command": bash(fill),
+            "resources": {"ranks_per_node": 2, "cpus_per_rank": 1},
+        },
+    )
+    there = {"XDG_STATE_HOME": "/mnt"}
+    try:
+        alice.dlrun("submit", str(path), "--site", "workstation", "--wait", env=there, code=1)
+        (answer,) = json.loads(alice.dlrun("why", "latest", "--json", env=there).stdout)["why"]
+        assert answer["cause"] == "disk-full"
+        log = alice.dlrun("logs", "latest", "--rank", "job", env=there).stdout
+        assert "ended with exit code 1" in log
+        assert "syntax error" not in log
+        assert "argument required" not in log
+        assert not cluster.on("login", ["pgrep", "-u", "alice", "-x", "sleep"], user="root").stdout
+    finally:
+        cluster.on("login", "umount -l /mnt", user="root")
 
 
 def test_occupied_ports(alice, cluster):

@@ -123,9 +123,9 @@ def test_each_fault_of_a_node_is_named_as_it_is(alice, cluster):
         (run,) = alice.ended(job, within=120)
         log = alice.log(job)
         assert run["state"] == "completed", log
-        assert "node n1: has 56 MiB free in /tmp/local, and the job wants 64 MiB" in log
+        assert "node n1: has 56 MiB free in /tmp/local, but the job needs 64 MiB" in log
         assert "node n2: its interface ib0 is down" in log
-        assert "node n3: has no interface ib0, and others have" in log
+        assert "node n3: has no interface ib0, but others have" in log
         assert "no node has the interface ib1 that the profile names" in log
         assert alice.hosts(job) == ["n4"]
     finally:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import time
 
 import pytest
 
 from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, why_no_pbs, why_not
+from tests.cluster.hosts import await_true
 from tests.cluster.jobs import PYTHON, User, bash
 from tests.cluster.staged import PROGRAMS, left_well, writing
 
@@ -236,6 +238,60 @@ def test_an_operators_requeue_counts_as_a_restart(alice, cluster):
     assert (run["state"], run["restarts"]) == ("completed", 1)
 
 
+def test_a_job_that_runs_again_is_submitted_by_the_servers_own_qsub(alice):
+    """Modules of a job may put another program of that name first on its PATH."""
+    strange = alice.directory / "strange"
+    strange.mkdir(mode=0o755)
+    (strange / "qsub").write_text("#!/bin/sh\ntouch ${0%/*}/../used\nexit 9\n")
+    (strange / "qsub").chmod(0o755)
+    job = alice.submit(
+        {
+            "command": bash("type -P qsub; ((DLRUN_RESTART)) || exit 3"),
+            "resources": resources(),
+            "environment": {"setup": [f"export PATH={strange}:$PATH"]},
+            "on_failure": {"requeue": 1, "user_error": "requeue"},
+        }
+    )
+    place = alice.job_dir(job)
+    (run,) = alice.ended(str(place))
+    assert (run["state"], run["restarts"]) == ("completed", 1), alice.log(str(place))
+    assert alice.log(str(place), "rank-0").splitlines().count(f"{strange}/qsub") == 2
+    assert not (alice.directory / "used").exists()
+
+
+def test_hold_of_a_running_job_and_cancel_of_one_whose_directory_is_gone(alice):
+    job = alice.submit({"command": bash("sleep 600"), "resources": resources()})
+    alice.running(job)
+    assert "is running: hold has no effect" in alice.dlrun("hold", job).stderr
+    place = alice.job_dir(job)
+    shutil.rmtree(place)
+    done = alice.dlrun("cancel", job)
+    assert f"job {job} has no record here: cancel requested of openpbs" in done.stderr
+    await_true(lambda: qstat(alice, job)["job_state"] == "F", 60, "the job to end")
+
+
+def test_a_job_is_checked_without_being_submitted(alice):
+    """qsub has no trial run: queue, server and nodes are asked."""
+    spec = {"name": "x", "framework": "torch", "command": ["true"]}
+    for given, code, told in (
+        ({"nodes": 1}, 0, "nothing speaks against queue"),
+        ({"nodes": 99}, 1, "what each node of the job needs, and it needs 99"),
+        (
+            {"nodes": 1, "walltime": "4000h"},
+            1,
+            "allows walltime up to 24:00:00, and resources.walltime is more",
+        ),
+    ):
+        resources = {"ranks_per_node": 1, "walltime": "5m", **given}
+        path = alice.write("check.yaml", {**spec, "resources": resources})
+        before = alice.cluster.on("login", ["qstat", "-x"], user="alice").stdout
+        done = alice.dlrun("submit", str(path), "--check", code=code)
+        assert told in done.stdout + done.stderr
+        assert alice.cluster.on("login", ["qstat", "-x"], user="alice").stdout.count("\n") == before.count(
+            "\n"
+        )
+
+
 def test_a_refusal_comes_with_advice_and_leaves_nothing(alice):
     before = alice.dlrun("list", "--json", "--limit", "1000").stdout
     path = alice.write("x.yaml", {"name": "x", "command": ["true"], "resources": resources(partition="none")})
@@ -284,7 +340,14 @@ def test_one_call_submits_and_one_asks_for_any_number_of_jobs(alice):
     alice.dlrun("submit", str(path), env=env)
     alice.dlrun("cancel", *held, env=env)
     calls = (count / "calls").read_text().splitlines()
-    assert [call.split()[0] for call in calls] == ["qstat", "qsub", "qdel"], calls
+    which = "qstat -B"  # which server answers: asked once before jobs are looked at or ended
+    assert [" ".join(call.split()[:2]) for call in calls] == [
+        which,
+        "qstat -t",
+        "qsub job.sh",
+        which,
+        f"qdel {held[0]}",
+    ]
 
 
 @pytest.mark.torch

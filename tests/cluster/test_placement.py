@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 
 import pytest
 
 from dlrun.model.cpuset import parse_list
 from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, why_not
-from tests.cluster.jobs import PYTHON
+from tests.cluster.jobs import PYTHON, User, bash
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
@@ -97,6 +98,40 @@ def test_ranks_have_their_own_cores_whichever_launcher_started_them(cluster, dir
         lines = [line.split() for line in base.with_name(f"{base.name}-{form}").read_text().splitlines()]
         assert sorted(parse_list(words[1]) for words in lines) == PLANNED, f"{form}: {lines}"
         assert all(parse_list(planned) == parse_list(real) for planned, real in lines), f"{form}: {lines}"
+
+
+def site(launcher):
+    """A site of this cluster's nodes, each a job's alone, on which dlrun starts ranks by a launcher."""
+    return {
+        "name": "placement",
+        "scheduler": {"type": "slurm", "memory": "none", "exclusive": True},
+        "launcher": {"name": launcher},
+        "partitions": {"debug": {"default": True, "node_type": "n"}},
+        "node_types": {"n": {"topology": {"packages": 2, "cores": 4}}},
+    }
+
+
+@pytest.mark.parametrize(
+    ("launcher", "options"),
+    [("srun", {}), ("openmpi", {}), ("srun", {"agent": True})],
+    ids=["srun", "mpirun", "torchrun in srun"],
+)
+def test_ranks_of_a_submitted_job_have_their_own_cores(cluster, launcher, options):
+    if launcher == "openmpi" and not shutil.which("mpirun"):
+        pytest.skip("needs Open MPI")
+    alice = User(cluster, site(launcher))
+    mask = (
+        "echo \"rank $LOCAL_RANK threads $OMP_NUM_THREADS mask $(taskset -c -p $BASHPID | sed 's/.*: //')\""
+    )
+    spec = {"framework": "torch", "command": bash(mask), "resources": {"ranks_per_node": 4, "walltime": "5m"}}
+    job = alice.submit({**spec, **({"torch": options} if options else {})})
+    (run,) = alice.ended(job)
+    said = "".join(path.read_text() for path in alice.job_dir(job).glob("logs/*.log"))
+    assert run["state"] == "completed", said
+    lines = re.findall(r"rank (\d) threads (\d) mask (\S+)", said)
+    assert sorted((int(rank), int(threads), parse_list(cpus)) for rank, threads, cpus in lines) == [
+        (rank, 2, cpus) for rank, cpus in enumerate(PLANNED)
+    ], said
 
 
 @pytest.mark.parametrize(

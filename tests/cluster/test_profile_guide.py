@@ -104,7 +104,9 @@ def test_a_probe_job_fills_in_what_only_the_node_knows(cluster, place):
     assert values["storage"]["node_local"]["path"] == "/tmp"
     (one,) = [source for source in values["sources"] if "node_types.n" in source["covers"]]
     assert re.fullmatch(r"dlrun site detect: compute node n\d", one["cite"])
-    assert re.search(r"# Of this login node, not of compute nodes.*\n#   - login: ", profile)
+    assert re.search(
+        r"# The login node, for information only \(compute nodes may differ\):\n#   - login: ", profile
+    )
     assert "where its 2 GPUs are" in profile
     facts = read_facts((place / "crag-n.facts.json").read_text())
     assert facts.host in ("n1", "n2")

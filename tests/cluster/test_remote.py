@@ -37,6 +37,10 @@ def cluster():
         running.on(
             "login", f"({strict}) > /tmp/strict && /usr/sbin/sshd -f /tmp/strict", user="root", check=True
         )
+        # A third one, which wants a password and then a code in one login.
+        wants = "-p 2223 -o PidFile=/run/sshd3.pid -o PasswordAuthentication=yes"
+        wants += " -o AuthenticationMethods=password,keyboard-interactive"
+        running.on("login", f"/usr/sbin/sshd {wants} -f /tmp/strict", user="root", check=True)
         yield running
 
 
@@ -218,7 +222,7 @@ def test_check_asks_the_scheduler_there(laptop, transport):
     words = ("submit", laptop.spec("true"), "--host", "login", "--transport", transport, "--check")
     assert " on n" in laptop.dlrun(*words).stdout
     refused = laptop.dlrun(*words, "--set", "resources.nodes=9", code=1)
-    assert "refuses the job" in refused.stderr
+    assert "rejects the job" in refused.stderr
     name = f"far{laptop.serial}"
     assert laptop.records_of(name) == laptop.directories_of(name) == laptop.jobs_called(name) == []
 
@@ -255,7 +259,7 @@ def test_server_that_dies_leaves_nothing_or_all_and_the_same_command_goes_on(lap
     whole = [directory for directory in laptop.directories_of(name) if not directory.startswith(".")]
     assert len(whole) == (stage not in ("tar", "before-rename"))
     again = laptop.dlrun("submit", spec, "--host", "login", "--transport", transport, "--parsable")
-    assert "going on with" in again.stderr
+    assert "resuming the submission of" in again.stderr
     assert laptop.jobs_called(name) == [again.stdout.strip()]
     (directory,) = laptop.directories_of(name)
     there = laptop.there(f"cksum < .local/state/dlrun/jobs/{directory}/files/weights")
@@ -272,7 +276,7 @@ def test_a_scaling_study_goes_on_where_the_login_host_died(laptop):
     broken = laptop.dlrun(*words, "--host", "login", code=1)
     assert "submits nothing twice" in broken.stderr
     done = laptop.dlrun(*words, timeout=200)  # the study knows where it runs
-    assert "going on with the submission of 1xauto-1" in done.stderr
+    assert "resuming the submission of 1xauto-1" in done.stderr
     data = json.loads(laptop.dlrun("scale", "show", "study", "--json").stdout)["scale"]
     assert [(row["nodes"], row["runs"], row["middle"]) for row in data["rows"]] == [(1, 2, 50), (2, 2, 100)]
     assert len(laptop.directories_of(f"far{laptop.serial}")) == 2
@@ -335,7 +339,7 @@ def test_full_disk(laptop, cluster, transport):
     place = cluster.shared / "scratch" / f"small-{transport}"
     cluster.on(
         "login",
-        f"mkdir {place} && mount -t tmpfs -o size=100k,mode=777 tmpfs {place}",
+        f"mkdir {place} && mount -t tmpfs -o size=400k,mode=777 tmpfs {place}",
         user="root",
         check=True,
     )
@@ -350,7 +354,7 @@ def test_full_disk(laptop, cluster, transport):
     laptop.run("echo small > work/weights")
     laptop.dlrun(*words)
     taken = laptop.dlrun(*words, code=2)
-    assert "is there already" in taken.stderr
+    assert "already exists" in taken.stderr
 
 
 @TRANSPORTS
@@ -400,6 +404,15 @@ def test_second_factor_at_a_terminal_by_paramiko(laptop, host):
     assert code == 0, screen
     assert laptop.jobs_called(f"far{laptop.serial}") == [screen.split()[-1]]
     assert SECOND_FACTOR not in screen
+
+
+def test_password_and_code_in_one_login_by_paramiko(laptop):
+    words = ("submit", laptop.spec("true"), "--host", "both", "--transport", "paramiko", "--parsable")
+    code, screen = laptop.at_terminal(SECOND_FACTOR, *words, times=2)
+    assert code == 0, screen
+    assert laptop.jobs_called(f"far{laptop.serial}") == [screen.split()[-1]]
+    assert SECOND_FACTOR not in screen
+    assert "Oops" not in screen
 
 
 @TRANSPORTS
@@ -492,7 +505,7 @@ def test_dry_run_needs_no_connection(laptop, cluster):
     finally:
         cluster.join("laptop")
     assert "#SBATCH" in done.stdout
-    assert "`login` was not asked" in done.stderr
+    assert "`login` was not queried" in done.stderr
     assert "nothing was submitted" in done.stderr
     assert laptop.records_of(f"far{laptop.serial}") == []
 

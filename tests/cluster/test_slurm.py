@@ -61,6 +61,31 @@ def resources(**more):
     return {"ranks_per_node": 1, "walltime": "5m", **more}
 
 
+def test_ranks_of_a_node_share_a_log(alice):
+    """Three on each of two nodes; the last words of the one that fails are not lost when Slurm ends the step."""
+    fails = "if ((RANK == 4)); then seq 2000; printf 'the end'; exit 5; else sleep 300; fi"
+    job = alice.submit(
+        {
+            "command": bash(f"echo rank $RANK on $(uname -n); {fails}"),
+            "logs": "node",
+            "resources": resources(nodes=2, ranks_per_node=3),
+        }
+    )
+    assert alice.ended(job)[0]["exit_code"] == 5, alice.log(job)
+    names = {path.name for path in (alice.job_dir(job) / "logs").iterdir()}
+    assert names == {"job.log", "rank-0-2.log", "rank-3-5.log"}
+    hosts = alice.hosts(job)
+    for rank in (0, 2, 3, 5):
+        shown = alice.dlrun("logs", job, "--rank", str(rank)).stdout.splitlines()
+        assert shown[0] == f"[rank {rank}] rank {rank} on {hosts[rank // 3]}"
+    numbers = [str(number) for number in range(1, 2001)]
+    failed = alice.dlrun("logs", job, "--first-failure").stdout.splitlines()
+    assert failed == [f"rank 4 on {hosts[1]}", *numbers, "the end"]
+    assert "the end of logs/rank-3-5.log:" in alice.log(job)
+    assert "  | the end" in alice.log(job)
+    alice.left_nothing(job, hosts)
+
+
 def test_from_submit_to_the_last_log_line(alice):
     """`--wait` follows rank 0's log over two hosts and exits with the job's exit code."""
     spec = alice.write(
@@ -134,7 +159,20 @@ def test_out_of_memory_is_reported_as_such(alice):
         }
     )
     (run,) = alice.ended(job)
-    assert run["state"] == "out of memory"
+    assert (run["state"], run["exit_code"]) == ("out of memory", 137)
+    outcome = alice.job_dir(job) / "outcome.json"
+    for client, answer in (
+        ("sacct", "Slurm accounting storage is disabled"),
+        ("squeue", "slurm_load_jobs error: Invalid job id specified"),
+    ):
+        outcome.unlink(missing_ok=True)  # both are asked again, and one does not know
+        away = alice.directory / f"no-{client}"
+        away.mkdir(mode=0o755)
+        (away / client).write_text(f"#!/bin/sh\necho '{answer}' >&2\nexit 1\n")
+        (away / client).chmod(0o755)
+        done = alice.dlrun("status", job, "--json", env={"PATH": f"{away}:/usr/bin:/bin"})
+        (run,) = json.loads(done.stdout)["jobs"][0]["runs"]
+        assert (run["state"], run["exit_code"]) == ("out of memory", 137), client
 
 
 def test_a_crashed_node_is_reported_as_such(alice, cluster):

@@ -17,7 +17,7 @@ from dlrun.model.job import State
 from dlrun.model.plan import Dependency, Request
 from dlrun.model.site import Account, SchedulerSite
 from dlrun.model.units import Bytes, Duration
-from dlrun.schedulers import slurm
+from dlrun.schedulers.slurm import slurm
 from tests.cluster import Cluster, ClusterError, ClusterSpec, NodeType, Partition, cgroups, why_not
 from tests.cluster.hosts import await_true
 

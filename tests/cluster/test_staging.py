@@ -68,6 +68,43 @@ def test_every_node_gets_the_data_and_gives_it_back(alice):
         assert not left.exists(), "kept for the job alone"
 
 
+READING = """
+import os, sys, dlrun_data
+names = dlrun_data.files(sys.argv[1])
+size = sum(os.path.getsize(dlrun_data.wait(name)) for name in names)
+try:
+    dlrun_data.wait(sys.argv[1] + "/nothing")
+except dlrun_data.NeverComes as never:
+    print(len(names), size, never.strerror)
+"""  # every file as soon as it is there, and one that never will be
+
+
+def test_ranks_start_with_a_part_and_wait_for_the_rest(alice):
+    source = alice.directory / "shards"
+    source.mkdir()
+    for number in range(30):
+        (source / f"shard-{number:02}").write_bytes(os.urandom(1_000_000))
+    job = alice.submit(
+        {
+            "command": [str(PYTHON / "python"), "-c", READING, "{{ data.shards }}"],
+            "resources": {"nodes": 3, "ranks_per_node": 1, "cpus_per_rank": 1, "walltime": "5m"},
+            "data": {
+                "shards": {"source": str(source), "strategy": "copy", "start": "2 files", "rate": "10MB"}
+            },
+        }
+    )
+    (run,) = alice.ended(job)
+    logs = alice.job_dir(job) / "logs"
+    assert run["state"] == "completed", [path.read_text() for path in logs.glob("*.log")]
+    assert "the rest follows" in (logs / "job.log").read_text()
+    for rank in range(3):
+        told = (logs / f"rank-{rank}.log").read_text().splitlines()[-1]
+        assert told == "30 30000000 not part of the data set"
+    for node in alice.cluster.spec.nodes:
+        left = [name for name in names(alice, node) if name == "shards" or name.startswith(".early")]
+        assert left == [], "kept for the job alone"
+
+
 def test_one_node_fills_storage_that_the_nodes_of_a_job_share(alice):
     shared = alice.cluster.shared / "burst"
     shared.mkdir()
@@ -257,7 +294,7 @@ def test_results_come_whole_before_the_walltime_ends(alice):
     (run,) = alice.ended(job, within=180)
     log = (alice.job_dir(job) / "logs" / "job.log").read_text()
     assert "the walltime is over: ending the ranks" in log
-    assert "bringing the results to" in log
+    assert "copying the results to" in log
     assert run["state"] == "timed out", log
     whole_and_gone(alice, to, ranks=2)
 

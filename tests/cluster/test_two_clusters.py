@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 
 import pytest
 
@@ -108,6 +109,26 @@ def test_a_profile_of_another_cluster_is_warned_about(users):
     assert "warning: site `first-site` describes cluster `first`, and `second` answers here" in done.stderr
     second.dlrun("cancel", done.stdout.strip())
     second.ended("wrong")
+
+
+def test_hold_of_a_running_job_and_cancel_of_one_whose_directory_is_gone(users):
+    user, _ = users
+    job = user.submit({**LONG, "name": "gone"})
+    user.running("gone")
+    assert "is running: hold has no effect" in user.dlrun("hold", "gone").stderr
+    assert user.real_state(job) == "RUNNING"
+    shutil.rmtree(user.job_dir("gone"))
+    done = user.dlrun("cancel", job)
+    assert f"job {job} has no record here: cancel requested of slurm on cluster `first`" in done.stderr
+    await_true(lambda: user.real_state(job) == "CANCELLED", 60, "the job to end")
+
+
+def test_status_of_one_point(users):
+    user, _ = users
+    job = user.submit({"command": bash("exit {{ x }}"), "resources": ONE, "sweep": {"x": [0, 3]}})
+    user.ended(job)
+    assert [run["exit_code"] for run in user.state(f"{job}:1")] == [3]
+    assert "has no point 2" in user.dlrun("status", f"{job}:2", code=2).stderr
 
 
 def test_while_the_controller_is_down_the_jobs_own_files_tell(users):

@@ -60,7 +60,7 @@ def test_ranks_on_two_nodes_are_as_planned(alice):
 def test_inside_an_allocation_nothing_is_submitted(alice):
     alice.write("spec.yaml", SPEC)
     alone = alice.dlrun("verify", "spec.yaml", "--here", code=2)
-    assert "this shell is in no allocation of slurm" in alone.stderr
+    assert "this shell is not in an allocation of slurm" in alone.stderr
     line = "PATH=$0:$PATH salloc -Q -N$1 --exclusive dlrun verify spec.yaml --here --site site.yaml --json"
 
     def inside(nodes: int):
@@ -74,7 +74,7 @@ def test_inside_an_allocation_nothing_is_submitted(alice):
         ([4, 5, 6, 7], []),
     ] * 2
     assert "allocation" in (few := inside(1).stderr)
-    assert "has 1 nodes, and the plan wants 2" in few
+    assert "has 1 nodes, but the plan needs 2" in few
 
 
 @pytest.mark.torch
@@ -99,7 +99,7 @@ def test_the_transport_that_the_library_chose_is_compared(alice):
     alice.write("ib.yaml", SITE | {"fabric": {"name": "infiniband", "advice": "load the module ofed"}})
     done = alice.dlrun("verify", "spec.yaml", "--site", "ib.yaml", code=1, timeout=300)
     assert "0 of 2 ranks are as planned" in done.stderr
-    told = "ranks 0-1: Gloo talks over TCP sockets, and this is infiniband; likely: load the module ofed"
+    told = "ranks 0-1: Gloo uses TCP sockets, but this is infiniband; likely: load the module ofed"
     assert told in done.stdout
 
 
@@ -153,19 +153,35 @@ def test_a_job_that_falls_back_to_sockets_is_ended_with_the_sites_advice(alice):
     says = "network=(IB Socket); echo n:1:1 [0] NCCL INFO Using network ${network[RANK / 2]}; "
     spec = {"resources": SPEC["resources"], "environment": {"variables": {"NCCL_DEBUG": "INFO"}}}
     bad = alice.submit({**spec, "command": ["bash", "-c", f"{says} sleep 600"]}, "--site", "ib.yaml")
-    told = "until grep -q 'NCCL talks' $DLRUN_RUN_DIR/logs/job.log; do sleep 0.2; done"
+    told = "until grep -q 'NCCL uses' $DLRUN_RUN_DIR/logs/job.log; do sleep 0.2; done"
     good = alice.submit({**spec, "command": ["bash", "-c", f"RANK=0; {says} {told}"]}, "--site", "ib.yaml")
     (run,) = alice.ended(bad)
     log = (alice.job_dir(bad) / "logs" / "job.log").read_text()
     assert run["state"] == "failed", log
-    assert "fabric: rank 2: NCCL talks over TCP sockets, and this is infiniband; load the module ofed" in log
+    assert "fabric: rank 2: NCCL uses TCP sockets, but this is infiniband; load the module ofed" in log
     (answer,) = json.loads(alice.dlrun("why", bad, "--json").stdout)["why"]
     assert (answer["cause"], answer["first"]["rank"]) == ("fabric", 2)
     assert "load the module ofed" in answer["means"]
     assert alice.ended(good)[0]["state"] == "completed"
-    assert (
-        "NCCL talks over InfiniBand verbs on n1, n2" in (alice.job_dir(good) / "logs" / "job.log").read_text()
-    )
+    assert "NCCL uses InfiniBand verbs on n1, n2" in (alice.job_dir(good) / "logs" / "job.log").read_text()
+
+
+@pytest.mark.torch
+def test_a_training_that_has_gloo_alone_is_ended_where_the_fabric_is_another(alice):
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    fabric = {"name": "infiniband", "advice": "load the module ofed"}
+    alice.write("gloo.yaml", SITE | {"fabric": fabric, "defaults": {"fabric_check": "fail"}})
+    trains = "import time, torch.distributed as d; d.init_process_group('gloo'); d.barrier(); time.sleep(600)"
+    spec = {
+        "command": [str(PYTHON / "python"), "-c", trains],
+        "resources": {"nodes": 2, "ranks_per_node": 1, "cpus_per_rank": 1, "walltime": "10m"},
+    }
+    job = alice.submit(spec, "--site", "gloo.yaml")
+    (run,) = alice.ended(job, within=300)
+    log = alice.log(job)
+    assert (run["state"], run["exit_code"]) == ("failed", 1), log
+    assert "Gloo uses TCP sockets, but this is infiniband; load the module ofed" in log
+    assert alice.why(job)["cause"] == "fabric"
 
 
 MPI_PROGRAM = """\
@@ -204,7 +220,7 @@ def test_a_real_library_that_falls_back_is_made_to_say_so_and_ends_the_job(alice
     (run,) = alice.ended(job, within=120)
     log = alice.log(job)
     assert run["state"] == "failed", log
-    means = f"{library} talks over TCP sockets, and this is infiniband; load the module ofed"
+    means = f"{library} uses TCP sockets, but this is infiniband; load the module ofed"
     assert re.search(f"fabric: rank [01]: {means}", log), (
         log
     )  # the other may take longer than is waited for it

@@ -12,7 +12,7 @@ import pytest
 
 from dlrun import backends
 from dlrun.cli.diagnostics import report, report_problems
-from dlrun.effects.inputs.profiles import Here
+from dlrun.effects.inputs.profiles import Machine
 from dlrun.effects.inputs.spec import load_spec
 from dlrun.effects.site import check as site_check
 from dlrun.model.problem import InvalidFile
@@ -26,7 +26,7 @@ SITES = sorted((CASES / "site").glob("*.yaml"))
 @pytest.fixture
 def here(tmp_path):
     """A machine with no scheduler, no settings and no profiles but the shipped ones."""
-    return Here(environment={"PATH": ""}, home=tmp_path / "home", root=tmp_path / "root", host="laptop")
+    return Machine(environment={"PATH": ""}, home=tmp_path / "home", root=tmp_path / "root", host="laptop")
 
 
 def compare(case: Path, text: str) -> None:

@@ -14,14 +14,15 @@ from typing import Any
 
 from dlrun import backends
 from dlrun.config.topology import read_topology
+from dlrun.effects.jobs.files import files
 from dlrun.effects.logs import files as log_files
 from dlrun.effects.logs import merge
-from dlrun.effects.queue import rerun, results, status
+from dlrun.effects.queue import attempts, results, status
 from dlrun.effects.records import bad_nodes, jobs, outcome
 from dlrun.effects.remote import fetch
 from dlrun.errors import DlrunError, OperationFailed
 from dlrun.render.script import plan_json
-from tests.fuzz import damage
+from tests.fuzz import batch_scripts, damage
 from tests.making import LOCAL, plan_of, scripts_of
 from tests.properties.mutations import SITE, SPEC, mutate
 
@@ -122,21 +123,24 @@ def topologies(place: Path, chance: random.Random) -> None:
 
 
 @cache
-def _plan() -> str:
+def _plans() -> list[str]:
+    """A plan of the example's spec, and those of the golden jobs."""
     with tempfile.TemporaryDirectory() as name:
-        return plan_json(plan_of(Path(name), GOOD, SLURM))
+        own = plan_json(plan_of(Path(name), GOOD, SLURM))
+    return [own, *(path.read_text() for path in sorted((ROOT / "tests" / "golden").glob("*/plan.json")))]
 
 
 def saved_plans(place: Path, chance: random.Random) -> None:
     """A plan that was saved and edited, to the rendered script."""
-    good = _plan()
+    good = chance.choice(_plans())
     text = (
         json.dumps(damage.value(json.loads(good), chance))
-        if chance.random() < 0.8
+        if chance.random() < 0.9
         else damage.text(good, chance)
     )
     (place / "plan.json").write_text(text, errors="surrogateescape")
-    bash_accepts(scripts_of(jobs.read_plan(place / "plan.json")))
+    made = files(jobs.read_plan(place / "plan.json"), None, place / "job")
+    bash_accepts({name: text for name, text in made.items() if name in ("job.sh", "rank.sh", "stage.sh")})
 
 
 RECORDS: dict[str, Any] = {
@@ -180,9 +184,9 @@ def records(place: Path, chance: random.Random) -> None:
     for job in found:
         if job.damage is None:
             outcome.read(job)
-            states = rerun.statuses(job)
+            states = attempts.statuses(job)
             results.usage(job, [one for _, _, one in states])
-    results.of(jobs.find("a", place / "jobs"))
+    results.results_of(jobs.find("a", place / "jobs"))
 
 
 LINES = (
@@ -215,7 +219,7 @@ def logs(place: Path, chance: random.Random) -> None:
     )
     evidence.search(place)
     for one in found:
-        log_files.last_run(one.path, 1 << 16)
+        log_files.last_run(one, 1 << 16)
 
 
 @cache
@@ -273,6 +277,7 @@ def remote_answers(place: Path, chance: random.Random) -> None:
 AREAS: dict[str, Callable[[Path, random.Random], None]] = {
     "specs": specs, "profiles": profiles, "topologies": topologies, "saved-plans": saved_plans, "records": records,
     "logs": logs, "scheduler-output": scheduler_output, "remote-answers": remote_answers,
+    "batch-scripts": batch_scripts.case,
 }  # fmt: skip
 
 

@@ -49,8 +49,9 @@ def value(good: Any, chance: random.Random, most: int = 3) -> Any:
 
 
 def _one(node: Any, chance: random.Random) -> Any:
-    if chance.random() < 0.15 or not isinstance(node, dict | list) or not node:
-        return deepcopy(chance.choice(ODD))
+    if chance.random() < 0.05 or not isinstance(node, dict | list) or not node:
+        alike = [odd for odd in ODD if type(odd) is type(node)]
+        return deepcopy(chance.choice(alike if alike and chance.random() < 0.8 else ODD))
     key = chance.choice(list(node)) if isinstance(node, dict) else chance.randrange(len(node))
     if chance.random() < 0.1:
         del node[key]

@@ -9,11 +9,13 @@ import pytest
 from dlrun import backends
 from dlrun.config.topology import read_topology
 from dlrun.effects.diagnosis import evidence
+from dlrun.effects.jobs import files as job_files
 from dlrun.effects.logs import files, merge
-from dlrun.effects.records import jobs
+from dlrun.effects.records import bad_nodes, belief, jobs
+from dlrun.effects.scaling import study
 from dlrun.errors import Invalid
 from dlrun.render.script import plan_json
-from tests.fuzz.areas import PLAIN, SLURM
+from tests.fuzz.areas import PLAIN, ROOT, SLURM
 from tests.making import plan_of, scripts_of
 
 QSTAT = "Job Id: 12.server\n    job_state = F\n    exit_status = {}\n    run_count = {}\n"
@@ -48,7 +50,73 @@ def test_a_plan_of_services_alone(tmp_path):
         scripts_of(jobs.read_plan(tmp_path / "plan.json"))
 
 
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (("launch", "unset"), ["'"], "launch.unset"),
+        (("launch", "unset"), ["X; touch /tmp/x"], "launch.unset"),
+        (("directory",), "\0", "NUL"),
+        (("directory",), "\ud800", "surrogate"),
+        (("stage_directory",), None, "stage_directory"),
+        (("secrets",), [{"name": "A", "env": "'"}], "env"),
+        (("secrets",), [{"name": "A; x", "env": "A"}], "name"),
+        (("roles", 0, "files"), ["../../../.ssh/id_ed25519"], "files"),
+        (("roles", 0, "ready"), "'", "bash cannot read"),
+        (("rendezvous", "address"), {"shell": '$(x "'}, "bash cannot read"),
+        (("directives", 0, "text"), "--x\nrm -rf x", "text"),
+        (("request", "nodes"), -1, "between"),
+        (("request", "nodes"), 10**30, "between"),
+    ],
+)
+def test_a_plan_that_was_edited(tmp_path, path, value, message):
+    plan = json.loads((ROOT / "tests/golden/slurm-srun-staged/plan.json").read_text())
+    node = plan
+    for part in path[:-1]:
+        node = node[part]
+    node[path[-1]] = value
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    with pytest.raises(Invalid, match=message):
+        job_files.files(jobs.read_plan(tmp_path / "plan.json"), None, tmp_path / "job")
+
+
 def test_a_note_of_a_time_beyond_all_floats(tmp_path):
     (tmp_path / "failures").mkdir()
     (tmp_path / "failures/rank-1").write_text(f"{'9' * 400} rank 1 n1 7 x\n")
     assert evidence.notes(tmp_path) == []
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['{"Jobs": "x"}', '"Jobs":"x"\n"Jobs":{\n"1":{\n"a":0x1F\n}', '"Jobs":{\n"1":"x"\n"1":{\n"a":"b"\n}\n}'],
+)
+def test_jobs_of_pbs_that_are_texts(text):
+    assert isinstance(backends.scheduler("openpbs").parse_queue(text), dict | list)
+
+
+@pytest.mark.parametrize("odd", ["1", "NaN", "1e999", "-1", "9" * 400, "[]", "null", '"x"'])
+def test_what_a_run_wrote_of_itself_and_cannot_be(tmp_path, odd):
+    (tmp_path / "state.json").write_text(
+        f'{{"state": "ended", "started": {odd}, "ended": {odd}, "exit_code": {odd}, "restarts": {odd}, "host": {odd}}}'
+    )
+    found = belief.run_state(tmp_path)
+    assert found.pop("state") == "ended"
+    assert set(found.values()) <= {1, "x"}
+    belief.clock(found.get("started"))
+
+
+def test_a_time_of_too_many_digits(tmp_path):
+    (tmp_path / "bad-nodes").write_bytes(b"n1 " + b"9" * 5000 + b" slow\nn2 99999999999 \xff disk\n")
+    assert list(bad_nodes.read(tmp_path)) == ["n2"]
+
+
+def test_a_study_that_was_ended_before_its_record(tmp_path):
+    """What a kill or a full disk leaves is no obstacle; what is somebody's own is."""
+    assert study.is_free(tmp_path / "new")
+    (tmp_path / "jobs").mkdir()
+    (tmp_path / ".study.json.77").touch()
+    assert study.is_free(tmp_path)
+    (tmp_path / "jobs" / "x").mkdir()
+    assert not study.is_free(tmp_path)
+    (tmp_path / "jobs" / "x").rmdir()
+    (tmp_path / "thesis.tex").touch()
+    assert not study.is_free(tmp_path)

@@ -17,6 +17,7 @@ import pytest
 from dlrun import __version__, backends
 from dlrun.effects.records.jobs import read_plan
 from dlrun.render.script import plan_json
+from tests.library import OF_PAGES
 from tests.making import plan_in, scripts_of
 
 CASES = sorted(path.parent for path in Path(__file__).parent.glob("*/spec.yaml"))
@@ -74,7 +75,7 @@ def test_shellcheck_finds_nothing():
     )
     if shellcheck is None:
         pytest.skip("shellcheck is not installed: it comes with the `lint` dependency group")
-    done = subprocess.run([shellcheck, *SCRIPTS], capture_output=True, text=True, check=False)
+    done = subprocess.run([shellcheck, *OF_PAGES, *SCRIPTS], capture_output=True, text=True, check=False)
     assert done.stdout == ""
     assert done.returncode == 0
 

@@ -43,6 +43,12 @@ def hydra(oracles):
 
 
 @pytest.fixture
+def flux(oracles):
+    need(oracles, "flux")
+    return oracles.flux
+
+
+@pytest.fixture
 def gomp(oracles):
     """GNU's OpenMP runtime, as `openmp` gives it."""
     need(oracles, "gomp", "shim")

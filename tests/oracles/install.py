@@ -35,6 +35,7 @@ class Oracles:
     openmpi: Path | None
     openmpi5: Path | None
     hydra: Path | None
+    flux: Path | None
     iomp: Path | None
     gomp: Path | None
     shim: Path | None
@@ -59,6 +60,7 @@ def install() -> Oracles:
         openmpi=_which("mpirun.openmpi"),
         openmpi5=five if (five := FOLDER / "openmpi5" / "bin" / "mpirun").exists() else None,
         hydra=_which("mpiexec.hydra"),
+        flux=_flux(why),
         iomp=iomp,
         gomp=_library("libgomp.so.1"),
         shim=shim if (shim := FOLDER / "fakecpus.so").exists() else None,
@@ -69,6 +71,15 @@ def install() -> Oracles:
 def _which(program: str) -> Path | None:
     found = shutil.which(program)
     return Path(found) if found else None
+
+
+def _flux(why: dict[str, str]) -> Path | None:
+    """Flux, where it is installed: `DLRUN_TEST_FLUX` is its prefix, else it is on PATH. No package manager has it."""
+    if prefix := os.environ.get("DLRUN_TEST_FLUX"):
+        return Path(prefix) / "bin" / "flux"
+    if (found := _which("flux")) is None:
+        why["flux"] = "no flux on PATH, and DLRUN_TEST_FLUX does not say where it is installed"
+    return found
 
 
 def _library(name: str) -> Path | None:

@@ -14,8 +14,8 @@ from dlrun.model.cpuset import parse_list
 from dlrun.model.placement import PlacementRequest
 from dlrun.plan.affinity import place
 from dlrun.render.affinity.formats.logical import logical_cores
-from dlrun.render.affinity.formats.registry import find
-from dlrun.render.affinity.settings import Job
+from dlrun.render.affinity.formats.registry import format_named
+from dlrun.render.affinity.settings import BindingContext
 from tests.oracles.hwloc_xml import write
 from tests.unit.affinity.machines import cases, topology
 
@@ -54,7 +54,7 @@ def masks(placement):
 @pytest.mark.parametrize("case", PLACED, ids=lambda case: case.id)
 def test_intel_mpi_pins_each_rank_to_its_mask(impi, fake, case):
     placement = place(case.topology, case.request)
-    text = find("intelmpi").emit(placement, case.topology, Job())
+    text = format_named("intelmpi").emit(placement, case.topology, BindingContext())
     settings = dict(line.removeprefix("export ").split("=", 1) for line in text.splitlines())
     env = fake(
         case.topology, I_MPI_ROOT=str(impi.parents[1]), **{k: v.strip("'") for k, v in settings.items()}
@@ -69,7 +69,7 @@ def test_intel_mpi_pins_each_rank_to_its_mask(impi, fake, case):
 @pytest.mark.parametrize("case", PLACED, ids=lambda case: case.id)
 def test_mpich_binds_each_rank_to_its_mask(hydra, fake, case):
     placement = place(case.topology, case.request)
-    words = shlex.split(find("hydra").emit(placement, case.topology, Job()))
+    words = shlex.split(format_named("hydra").emit(placement, case.topology, BindingContext()))
     output = run(
         [hydra, "-np", len(placement.ranks), *words, "true"], fake(case.topology, HYDRA_TOPO_DEBUG="1")
     )
@@ -92,7 +92,7 @@ def bindings(output, node):
 
 def say(case):
     placement = place(case.topology, case.request)
-    return placement, find("openmpi").emit(placement, case.topology, Job())
+    return placement, format_named("openmpi").emit(placement, case.topology, BindingContext())
 
 
 SAYABLE = []
@@ -119,7 +119,7 @@ def test_open_mpi_maps_each_rank_to_its_cores(openmpi, fake, case):
 @pytest.mark.parametrize("case", PLACED, ids=lambda case: case.id)
 def test_open_mpi_5_reads_rankfiles_in_logical_numbers(openmpi5, fake, tmp_path, case):
     placement = place(case.topology, case.request)
-    text = find("rankfile").emit(placement, case.topology, Job())
+    text = format_named("rankfile").emit(placement, case.topology, BindingContext())
     (tmp_path / "ranks").write_text(text)
     words = ["--host", f"{os.uname().nodename}:999", "--map-by", f"rankfile:file={tmp_path / 'ranks'}"]
     words += ["--display", "map-devel", "--do-not-launch", "true"]
@@ -136,7 +136,7 @@ def test_open_mpi_cannot_say_stampede2_and_would_take_the_communication_cores(op
     node = topology("stampede2")
     placement = place(node, PlacementRequest(ranks_per_node=2, comm_cores=2))
     with pytest.raises(Invalid, match="cannot express this placement"):
-        find("openmpi").emit(placement, node, Job())
+        format_named("openmpi").emit(placement, node, BindingContext())
     words = "--host node:99 -np 2 --map-by ppr:1:socket:pe=22 --bind-to core --do-not-launch --display-devel-map true"
     taken = bindings(run([openmpi, *words.split()], fake(node)), node)
     assert {38, 42} <= taken[0]
@@ -150,7 +150,9 @@ def test_open_mpi_obeys_the_rankfile_on_this_machine(openmpi, tmp_path):
     node = live_topology()
     placement = place(node, PlacementRequest(ranks_per_node=2, gpus_per_rank=0))
     file = tmp_path / "ranks"
-    file.write_text(find("rankfile").emit(placement, node, Job()).replace("+n0", "localhost"))
+    file.write_text(
+        format_named("rankfile").emit(placement, node, BindingContext()).replace("+n0", "localhost")
+    )
     env = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     command = 'echo "rank $OMPI_COMM_WORLD_RANK on $(taskset -cp $$ | sed s/.*://)"'
     output = run([openmpi, "-np", "2", "--rankfile", file, "bash", "-c", command], env)

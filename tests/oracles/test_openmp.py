@@ -12,9 +12,10 @@ from pathlib import Path
 import pytest
 
 from dlrun.model.cpuset import format_list
+from dlrun.model.placement import Preset
 from dlrun.plan.affinity import place
-from dlrun.plan.affinity.presets import PRESETS, Preset
-from dlrun.render.affinity.settings import Job, settings
+from dlrun.plan.affinity.presets import presets
+from dlrun.render.affinity.settings import BindingContext, settings
 from tests.unit.affinity.machines import cases, topology
 
 PROBE = Path(__file__).parent / "openmp_probe.py"
@@ -40,10 +41,10 @@ def cpuinfo(node) -> str:
 def team(openmp, node, placement, rank, tmp_path, preset=None) -> list[list[int]]:
     """The CPUs of every thread of a rank's team, bound to its mask, on that machine."""
     name, library, shim = openmp
-    preset = preset or PRESETS[FRAMEWORK[name]]
+    preset = preset or presets()[FRAMEWORK[name]]
     file = tmp_path / "cpuinfo"
     file.write_text(cpuinfo(node))
-    job = Job(preset=preset)
+    job = BindingContext(preset=preset)
     told = {s.name: s.value for s in settings(placement, job) if s.rank in (None, rank.rank)}
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("OMP_", "KMP_", "GOMP_"))}
     env = {

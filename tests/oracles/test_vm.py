@@ -85,17 +85,17 @@ def test_the_machine_is_read_as_it_was_made(parts):
 def test_ranks_are_where_they_were_planned(parts, part):
     assert parts[part].count("as planned") == 2, parts[part]
     assert parts[part].endswith("code 0\n")
-    assert "memory strict 1" in parts[part]
+    assert "memory strict:1" in parts[part]
 
 
 def test_a_preferred_node_is_read_back_too(parts):
-    assert "memory preferred 1: as planned" in parts["preferred"]
+    assert "memory preferred:1: as planned" in parts["preferred"]
     assert parts["preferred"].endswith("code 0\n")
 
 
 def test_a_mask_over_both_packages_is_found(parts):
-    assert "may run on CPUs 1, which are not its own" in parts["wrong"]
-    assert "memory policy is none instead of strict 0" in parts["wrong"]
+    assert "may use CPUs 0-1, not" in parts["wrong"]
+    assert "memory policy is none, not strict:0" in parts["wrong"]
     assert parts["wrong"].endswith("code 1\n")
 
 

@@ -11,18 +11,18 @@ from hypothesis import strategies as st
 from dlrun.errors import Invalid
 from dlrun.model.cpuset import parse_list
 from dlrun.plan.affinity import place
-from dlrun.plan.affinity.presets import PRESETS
-from dlrun.render.affinity.formats.registry import FORMATS, find
-from dlrun.render.affinity.settings import Job
+from dlrun.plan.affinity.presets import preset, presets
+from dlrun.render.affinity.formats.registry import FORMATS, format_named
+from dlrun.render.affinity.settings import BindingContext
 from dlrun.render.affinity.settings import settings as affinity_settings
 from dlrun.render.affinity.variables import MAY_DIFFER, SAME
 from tests.affinity_formats import CARRIED, READERS, view
 from tests.examples import examples
 from tests.properties.topologies import requests, topologies
 
-TORCH = PRESETS["torch"]
+TORCH = preset("torch")
 KINDS = {
-    **PRESETS,
+    **presets(),
     **{f"torch, {name}": replace(TORCH, openmp=name) for name in ("gomp-old", "iomp", "iomp-list", "none")},
 }
 SOME = settings(
@@ -36,10 +36,10 @@ SOME = settings(
 @SOME
 @given(topology=topologies(), request=requests(), preset=st.sampled_from(sorted(KINDS)))
 def test_i15_parsing_what_was_emitted_gives_the_placement(name, topology, request, preset):
-    form = find(name)
+    form = format_named(name)
     try:
         placement = place(topology, request)
-        text = form.emit(placement, topology, Job(preset=KINDS[preset]))
+        text = form.emit(placement, topology, BindingContext(preset=KINDS[preset]))
     except Invalid:
         assume(False)
         raise
@@ -56,7 +56,7 @@ def test_horovods_threads_are_on_communication_cores_of_their_own_ranks(topology
     except Invalid:
         assume(False)
         raise
-    found = affinity_settings(placement, Job(preset=KINDS[preset]))
+    found = affinity_settings(placement, BindingContext(preset=KINDS[preset]))
     (text,) = (s.value for s in found if s.name == "HOROVOD_THREAD_AFFINITY")
     cpus = parse_list(text)
     assert len(cpus) == len(placement.ranks)
@@ -75,5 +75,5 @@ def test_ranks_differ_only_in_variables_that_may_differ(topology, request, prese
     except Invalid:
         assume(False)
         raise
-    for setting in affinity_settings(placement, Job(preset=KINDS[preset])):
+    for setting in affinity_settings(placement, BindingContext(preset=KINDS[preset])):
         assert setting.name in (SAME if setting.rank is None else MAY_DIFFER), setting

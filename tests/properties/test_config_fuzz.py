@@ -10,7 +10,7 @@ import pytest
 from dlrun import backends
 from dlrun.cli.diagnostics import report, report_problems
 from dlrun.config import sites
-from dlrun.effects.inputs.profiles import Here
+from dlrun.effects.inputs.profiles import Machine
 from dlrun.effects.inputs.spec import load_spec
 from dlrun.effects.site import check as site_check
 from dlrun.model.problem import InvalidFile
@@ -24,7 +24,7 @@ EACH = examples(1000)
 @pytest.mark.parametrize("seed", range(ROUNDS))
 def test_mutated_specs(seed, tmp_path):
     chance = random.Random(seed)
-    here = Here(environment={"PATH": ""}, home=tmp_path, root=tmp_path, host="laptop")
+    here = Machine(environment={"PATH": ""}, home=tmp_path, root=tmp_path, host="laptop")
     path = tmp_path / "spec.yaml"
     good = bad = 0
     for _ in range(EACH):
@@ -40,7 +40,7 @@ def test_mutated_specs(seed, tmp_path):
 
 def test_mutated_profiles(tmp_path):
     chance = random.Random(0)
-    here = Here(environment={"PATH": ""}, home=tmp_path, root=tmp_path, host="laptop")
+    here = Machine(environment={"PATH": ""}, home=tmp_path, root=tmp_path, host="laptop")
     path = tmp_path / "cluster.yaml"
     clean = 0
     for _ in range(EACH):
@@ -53,7 +53,7 @@ def test_mutated_profiles(tmp_path):
     assert EACH // 50 < clean < EACH
 
 
-def outcome(path: Path, here: Here) -> InvalidFile | None:
+def outcome(path: Path, here: Machine) -> InvalidFile | None:
     """What is wrong with a spec; anything else that is raised fails the test."""
     try:
         load_spec(path, options=backends.framework_options, here=here)
@@ -68,6 +68,6 @@ def test_the_unbroken_spec_is_good(tmp_path):
     found = load_spec(
         path,
         options=backends.framework_options,
-        here=Here(environment={"PATH": ""}, home=tmp_path, root=tmp_path),
+        here=Machine(environment={"PATH": ""}, home=tmp_path, root=tmp_path),
     )
     assert found.spec.resources.walltime == 36000

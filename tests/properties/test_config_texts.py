@@ -14,7 +14,7 @@ from dlrun.config import layers
 from dlrun.config.decode import decode
 from dlrun.config.document import LOADER, PURE_LOADER, parse
 from dlrun.config.wording import yaml_text
-from dlrun.effects.inputs.profiles import Here
+from dlrun.effects.inputs.profiles import Machine
 from dlrun.effects.inputs.spec import load_spec
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import MAX_PROBLEMS, InvalidFile
@@ -114,7 +114,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_mebibyte_of_anything_is_answered_in_seconds(name, tmp_path):
-    here = Here(environment={"PATH": ""}, home=tmp_path, root=tmp_path, host="laptop")
+    here = Machine(environment={"PATH": ""}, home=tmp_path, root=tmp_path, host="laptop")
     path = tmp_path / "spec.yaml"
     path.write_text(HOSTILE[name])
     before = time.process_time()

@@ -1,4 +1,4 @@
-"""The progress bar of `dlrun stage-data` on a terminal."""
+"""Progress bars on a terminal: of data that is staged, and of work that is counted."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from rich.progress import (
     BarColumn,
     DownloadColumn,
+    MofNCompleteColumn,
     Progress,
     TaskID,
     TaskProgressColumn,
@@ -28,25 +29,37 @@ class StagingBar:
         self._console = console(sys.stderr)
         self._progress: Progress | None = None
         self._tasks: dict[str, TaskID] = {}
+        self._slow = ""
 
     def event(self, event: Mapping[str, Any]) -> None:
-        """Draw a `progress` event; the bar appears with the first, so a short copy shows none."""
+        """Draw a `progress` event; the bar appears with the first, so a short copy shows none.
+
+        A `slow` event, and the node that has least in a `progress` event, name the slowest node beside the rate.
+        """
+        if event["event"] == "slow":
+            self._slow = f"{event['host']} is slow, {Bytes(event['rate'])}/s"
         if event["event"] != "progress":
             return
         if self._progress is None:
             columns = (
                 TextColumn("{task.description}"), BarColumn(bar_width=None), TaskProgressColumn(), DownloadColumn(),
                 TextColumn("{task.fields[files]}"), TextColumn("{task.fields[rate]}"), TimeRemainingColumn(compact=True),
+                TextColumn("{task.fields[slowest]}"),
             )  # fmt: skip
             self._progress = Progress(*columns, console=self._console, transient=True, expand=True)
             self._progress.start()
         name = event["name"]
         if name not in self._tasks:
-            self._tasks[name] = self._progress.add_task(name, files="", rate="")
+            self._tasks[name] = self._progress.add_task(name, files="", rate="", slowest="")
         self._progress.update(
             self._tasks[name], total=event["bytes"], completed=event["bytes_done"], rate=f"{Bytes(event['rate'])}/s",
-            files=f"{event['files_done']:,}/{event['files']:,} files",
+            files=f"{event['files_done']:,}/{event['files']:,} files", slowest=self._slowest(event),
         )  # fmt: skip
+
+    def _slowest(self, event: Mapping[str, Any]) -> str:
+        """The node that holds the others up, or the one that has the least, where there are several."""
+        last = event.get("last")
+        return self._slow or (f"last: {last['host']}, {Bytes(last['bytes_done'])}" if last else "")
 
     def message(self, line: str) -> None:
         """Print a message above the bar."""
@@ -58,3 +71,34 @@ class StagingBar:
             self._progress.stop()
             self._progress = None
         self._tasks.clear()
+
+
+class CountBar:
+    """How much of some work is done, drawn on stderr from the first step that is not the last one."""
+
+    def __init__(self, title: str, *, size: bool = False) -> None:
+        self._title = title
+        self._console = console(sys.stderr)
+        count = DownloadColumn() if size else MofNCompleteColumn()
+        self._progress = Progress(
+            TextColumn("{task.description}"), BarColumn(bar_width=None), count, TimeRemainingColumn(compact=True),
+            console=self._console, transient=True, expand=True,
+        )  # fmt: skip
+        self._task: TaskID | None = None
+
+    def step(self, done: int, total: int) -> None:
+        """`done` of `total` is done."""
+        if self._task is None:
+            if done >= total:
+                return
+            self._progress.start()
+            self._task = self._progress.add_task(self._title, total=total)
+        self._progress.update(self._task, completed=done, total=total)
+
+    def message(self, line: str) -> None:
+        """Print a message above the bar."""
+        self._console.print(Text(line), soft_wrap=True)
+
+    def close(self) -> None:
+        """Remove the bar."""
+        self._progress.stop()

@@ -6,23 +6,25 @@ from collections.abc import Iterator
 
 import click
 
+from dlrun.cli.escapes import LINES, visible
 from dlrun.cli.output import table
 from dlrun.cli.output.column import Column, Rows
 from dlrun.cli.output.cost import at_most
 from dlrun.model.cpuset import format_list
 from dlrun.model.plan import Plan
 from dlrun.render.affinity.table import compact
+from dlrun.render.parts import binds_apart
 from dlrun.render.shell import join
 
 
 def show(plan: Plan) -> None:
     """Print layout, placement, variables, data and cost, each with its reason."""
     for line in _job(plan):
-        click.echo(line)
+        click.echo(visible(line, keep=LINES))
     for part in (_placement, _variables, _data):
         part(plan)
     if plan.cost is not None:
-        click.echo(f"\ncost at most {at_most(plan.cost)}")
+        click.echo(f"\ncost at most {visible(at_most(plan.cost))}")
 
 
 def _job(plan: Plan) -> Iterator[str]:
@@ -41,9 +43,25 @@ def _job(plan: Plan) -> Iterator[str]:
         yield f"  walltime    {request.walltime}"
     if plan.points:
         yield f"  sweep       {len(plan.points)} points"
+    yield from _runs(plan)
     yield from _commands(plan)
     meet = plan.rendezvous
     yield f"  rendezvous  {meet.because}, ports {meet.first_port}-{meet.last_port}"
+
+
+def _runs(plan: Plan) -> Iterator[str]:
+    """Runs that may follow the first, and the signal to the training before a run's end."""
+    if plan.requeue_on and plan.requeue:
+        causes = ", ".join(cause.replace("_", " ") for cause in plan.requeue_on)
+        chain = next((d.because for d in plan.decisions if d.key == "chain"), None)
+        yield f"  runs        up to {plan.requeue + 1}: again after {causes}" + (
+            f"; {chain}" if chain else ""
+        )
+    if (told := plan.checkpoint) is not None:
+        to = "every rank" if told.to == "all" else "rank 0"
+        yield f"  signal      SIG{told.signal} to {to}, {told.before_end} before the end of the walltime"
+    for after in plan.request.after:
+        yield f"  after       job {after.job_id} ({after.when.replace('_', ' ')})"
 
 
 def _commands(plan: Plan) -> Iterator[str]:
@@ -59,7 +77,14 @@ def _commands(plan: Plan) -> Iterator[str]:
 
 def _placement(plan: Plan) -> None:
     binding = plan.binding
-    click.echo(f"\nplacement ({binding.mode}): {binding.because}")
+    applied = any(role.binds for role in plan.roles) or binds_apart(plan)
+    if binding.placement is not None and not applied:
+        starters = " and ".join(role.name for role in plan.roles)
+        click.echo(
+            f"\nplacement (none): ranks are started by {starters}, whose processes dlrun does not bind"
+        )
+        return
+    click.echo(f"\nplacement ({binding.mode}): {visible(binding.because)}")
     if binding.placement is None:
         return
     rows = []

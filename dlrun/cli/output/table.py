@@ -6,19 +6,24 @@ from collections.abc import Sequence
 
 import click
 
+from dlrun.cli.escapes import visible
 from dlrun.cli.output.column import Column, Rows
 
 
 def show(columns: Sequence[Column], rows: Rows, *, indent: str = "") -> None:
     """Print a table on stdout."""
+    click.echo(text(columns, rows, indent=indent), color=True)
+
+
+def text(columns: Sequence[Column], rows: Rows, *, indent: str = "") -> str:
+    """The table as `show` prints it on stdout: with colour where stdout has it, to the width of a terminal."""
     from dlrun.cli.output.colour import drawn
 
-    cells = [[_visible(cell) for cell in row] for row in rows]
+    cells = [[visible(cell) for cell in row] for row in rows]
     if drawn():
         from dlrun.cli.output.terminal import draw
 
-        draw(columns, cells, len(indent))
-        return
+        return draw(columns, cells, len(indent))
     padded = [
         [
             cell.rjust(len(column.title)) if column.right else cell
@@ -26,7 +31,7 @@ def show(columns: Sequence[Column], rows: Rows, *, indent: str = "") -> None:
         ]
         for row in cells
     ]
-    click.echo(table([column.title for column in columns], padded, indent=indent))
+    return table([column.title for column in columns], padded, indent=indent)
 
 
 def table(header: Sequence[str], rows: Rows, *, indent: str = "") -> str:
@@ -38,8 +43,3 @@ def table(header: Sequence[str], rows: Rows, *, indent: str = "") -> str:
         padded = [cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=False)]
         lines.append((indent + "  ".join([*padded, row[-1]])).rstrip())
     return "\n".join(lines)
-
-
-def _visible(text: str) -> str:
-    """Control characters as escapes: a parameter or metric of a user's must not move the cursor."""
-    return text if text.isprintable() else "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)

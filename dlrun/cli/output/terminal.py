@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, TextIO
 
 from rich.console import Console
@@ -24,7 +25,7 @@ _STATES = {
     "completed": "green", "as planned": "green", "faster": "green", "running": "cyan", "ending": "cyan", "pending": "yellow",
     "held": "yellow", "unknown": "yellow", "not submitted": "yellow", "cancelled": "magenta", "preempted": "magenta",
 }  # fmt: skip
-_BAD = ("failed", "timed out", "out of memory", "node failed", "lost", "differs", "slower")
+_BAD = ("failed", "timed out", "out of memory", "hang", "node failed", "lost", "differs", "slower")
 
 
 def console(stream: TextIO) -> Console:
@@ -36,8 +37,8 @@ def console(stream: TextIO) -> Console:
     )  # fmt: skip
 
 
-def draw(columns: Sequence[Column], rows: Rows, indent: int) -> None:
-    """Draw a table on stdout within the terminal's width: columns are dropped first, then the widest one is wrapped."""
+def draw(columns: Sequence[Column], rows: Rows, indent: int) -> str:
+    """A table within the width of stdout's terminal: columns are dropped first, then the widest one is wrapped."""
     out = console(sys.stdout)
     room = out.width - indent
     natural = [max([len(column.title), *(len(row[i]) for row in rows)]) for i, column in enumerate(columns)]
@@ -53,15 +54,17 @@ def draw(columns: Sequence[Column], rows: Rows, indent: int) -> None:
         )
     for row in rows:
         drawing.add_row(*(Text(row[i], style=_style(row[i]) if columns[i].state else "") for i in kept))
-    if indent:
-        from rich.padding import Padding
+    with out.capture() as captured:
+        if indent:
+            from rich.padding import Padding
 
-        out.print(Padding(drawing, (0, 0, 0, indent)))
-    else:
-        out.print(drawing)
-    left_out = [column.title for i, column in enumerate(columns) if i not in kept]
-    if left_out:
-        out.print(Text(f"{' ' * indent}not shown at this width: {', '.join(left_out)}", style="dim"))
+            out.print(Padding(drawing, (0, 0, 0, indent)))
+        else:
+            out.print(drawing)
+        left_out = [column.title for i, column in enumerate(columns) if i not in kept]
+        if left_out:
+            out.print(Text(f"{' ' * indent}not shown at this width: {', '.join(left_out)}", style="dim"))
+    return captured.get().rstrip("\n")
 
 
 def _fitting(columns: Sequence[Column], natural: Sequence[int], room: int) -> list[int]:
@@ -77,6 +80,42 @@ def _fitting(columns: Sequence[Column], natural: Sequence[int], room: int) -> li
 
 def _style(state: str) -> str:
     """The colour of a state; a sweep's list of states (`2 running, 1 failed`) has that of its worst."""
-    if any(word in state for word in _BAD):
+    if _is_bad(state):
         return "red"
-    return next((style for word, style in _STATES.items() if word in state), "")
+    return next((style for word, style in _STATES.items() if _has(state, word)), "")
+
+
+def _has(state: str, word: str) -> bool:
+    """Whether a state is or has a whole word: `pending` has no `ending`."""
+    return re.search(rf"\b{word}\b", state) is not None
+
+
+_BAR = 40
+"""Columns of a bar."""
+_WAITING = ("yellow", "")
+"""What a bar shows as a thin line: it can be seen without colour."""
+
+
+def bar(name: str, counts: Mapping[str, int], told: str) -> None:
+    """Draw the parts of a whole (state -> number) as a bar in the colours of the states, and a text about them."""
+    whole = sum(counts.values())
+    drawing = Text(f"{name} ")
+    drawn_columns = 0
+    for place, (state, count) in enumerate(sorted(counts.items(), key=lambda part: _order(part[0])), start=1):
+        last = place == len(counts)
+        columns = _BAR - drawn_columns if last else max(1, round(_BAR * count / whole))
+        drawing.append(("─" if _style(state) in _WAITING else "━") * columns, style=_style(state))
+        drawn_columns += columns
+    out = console(sys.stdout)
+    out.print(drawing)
+    out.print(Text(told))
+
+
+def _is_bad(state: str) -> bool:
+    return any(_has(state, word) for word in _BAD)
+
+
+def _order(state: str) -> int:
+    """What went well first, then failures, then what runs, then what waits."""
+    order = ("green", "red", "magenta", "cyan", "yellow", "")
+    return order.index(_style(state))

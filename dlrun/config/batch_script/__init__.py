@@ -12,15 +12,18 @@ from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from dlrun.config.batch_script import body, directives, shell
+from dlrun.config.batch_script import body, directives, launch, shell
 from dlrun.config.batch_script.draft import SpecDraft
 from dlrun.model.spec import Resources, Spec
 
 _DIRECTIVE = re.compile(r"\s*#(SBATCH|PBS)\s+(.*)")
 
 
-def read(text: str, file: str) -> SpecDraft:
-    """The spec that a batch script comes to; `file` is its name, for a job that has none."""
+def read_script(text: str, file: str, threads_per_core: int = 1) -> SpecDraft:
+    """The spec that a batch script comes to; `file` is its name, for a job that has none.
+
+    `threads_per_core`: how many of the scheduler's CPUs a core of the site is, where it counts hardware threads.
+    """
     draft = SpecDraft()
     lines = list(enumerate(text.splitlines(), start=1))
     rest = []
@@ -32,22 +35,26 @@ def read(text: str, file: str) -> SpecDraft:
             rest.append((number, line))
     body.take(list(shell.commands(rest)), draft)
     draft.put("name", PurePosixPath(file).stem or "training")
-    _resources(draft)
+    _resources(draft, threads_per_core)
     draft.left_out.sort(key=lambda left: left.line)
     return draft
 
 
-def _resources(draft: SpecDraft) -> None:
+def _resources(draft: SpecDraft, threads_per_core: int) -> None:
     """Numbers of nodes, ranks, cores and GPUs, once all lines have given theirs."""
     counts = draft.counts
-    nodes = counts.get("nodes", 1)
-    agents = counts.pop("agent_per_node", None)  # one process a node starts so many ranks
-    cpus = counts.get("cpus_per_rank")
-    if agents is not None:
-        counts["ranks_per_node"] = agents
-        counts.pop("ranks", None)
-        cpus = cpus // agents if cpus and cpus >= agents else None
     ranks, per_node = counts.get("ranks"), counts.get("ranks_per_node")
+    nodes = counts.get("nodes") or (-(-ranks // per_node) if ranks and per_node else 1)
+    cpus = counts.get("cpus_per_rank")
+    if agents := _agents(counts, nodes):
+        tasks = per_node or -(-(ranks or 1) // nodes)  # that the batch script starts: mostly one agent a node
+        cpus = (cpus * tasks // agents or None) if cpus else None
+        ranks, per_node = None, agents
+    if ranks and per_node and not nodes * (per_node - 1) < ranks <= nodes * per_node:
+        # The launch line uses a part of what the directives ask for.
+        ranks, per_node = (None, ranks // nodes) if ranks % nodes == 0 else (None, per_node)
+    if ranks and ranks < nodes:
+        ranks = None
     gpus = (
         counts.get("gpus_per_node")
         or -(-counts.get("gpus", 0) // nodes)
@@ -64,13 +71,24 @@ def _resources(draft: SpecDraft) -> None:
     if gpus:
         put("resources.gpus_per_node", gpus)
     if cpus:
-        put("resources.cpus_per_rank", cpus)
+        of_threads = f"{cpus} hardware threads in the batch script" if threads_per_core > 1 else ""
+        put("resources.cpus_per_rank", max(1, cpus // threads_per_core), of_threads)
     shares = {"KiB mem-per-cpu": (cpus or 1) * (per_node or 1), "KiB mem-per-gpu": gpus or 1}
     for name, times in shares.items():
         if name in counts:
             put("resources.memory_per_node", f"{counts[name] * times // 1024}MiB")
     draft.values["resources"] = _in_order(draft.values["resources"], Resources)
     draft.values = _in_order(draft.values, Spec)
+
+
+def _agents(counts: Mapping[str, int], nodes: int) -> int | None:
+    """Ranks that a framework's agent starts on each node, or None without one."""
+    if everywhere := counts.get("agent_ranks"):
+        return -(-everywhere // nodes)
+    agents = counts.get("agent_per_node")
+    if agents == launch.ALL_GPUS:
+        return counts.get("gpus_per_node") or -(-counts.get("gpus", 0) // nodes) or 1
+    return agents
 
 
 def _in_order(values: Mapping[str, Any], schema: type) -> dict[str, Any]:

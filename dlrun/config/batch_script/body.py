@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import textwrap
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -45,7 +46,7 @@ def take(found: list[Command], draft: SpecDraft) -> None:
 
 
 def _with_numbers(command: Command, values: Mapping[str, str]) -> Command:
-    """A launch line with the variables that are known; any other command as it stands."""
+    """A launch line with the variables that are known; any other command unchanged."""
     text = constants.expanded(command.text, values)
     split = launch.words_of(text) if text != command.text else None
     return (
@@ -134,7 +135,7 @@ class _Preamble:
             and not self.lines
             and not self.draft.get("environment.modules")
         ):
-            because = "the site profile's `environment.hygiene` says what becomes of modules that are already loaded"
+            because = "the site profile's `environment.hygiene` decides what happens to modules that are already loaded"
             self.draft.leave(command.line, command.text, because)
             return
         names = words[2:] if words[1:2] in (["load"], ["add"]) else words[1:] if words[0] == "ml" else []
@@ -174,7 +175,11 @@ class _Preamble:
             if not unread:
                 break
             for command in unread:
-                self.draft.leave(command.line, command.text, "only what dlrun sets by itself needs it")
+                self.draft.leave(
+                    command.line,
+                    command.text,
+                    "its value is in the command, or only what dlrun sets by itself needs it",
+                )
             lines = [c for c in lines if c not in unread]
         for command, name, value in self.exports:
             others = set().union(*(names_used(c.text) for c in lines if c is not command)) if lines else set()
@@ -219,21 +224,20 @@ def _launch(chosen: Command, draft: SpecDraft) -> None:
         if match[1] not in TOLD | DECIDED:
             draft.put(f"environment.variables.{match[1]}", match[2])
         words = words[1:]
-    found = launch.strip(words, draft)
-    if found.image:
-        draft.put(
-            "environment.container",
-            {"image": found.image, **({"binds": list(found.binds)} if found.binds else {})},
-        )
-    for option in found.left:
-        draft.leave(chosen.line, option, "dlrun starts and places ranks by itself")
+    found = launch.strip(words, chosen.text, draft)
+    if found.container and "image" in found.container:
+        draft.put("environment.container", dict(found.container))
+    for option, why in found.left:
+        draft.leave(chosen.line, option, why)
     if behind:
         after = "".join(chosen.text.partition(behind[0])[1:]) or " ".join(behind)
         output = behind[0][0] in ">|" and behind[0] != "||"
         why = "each rank's output is in its own log: `dlrun logs`" if output else _NOT_TAKEN
         draft.leave(chosen.line, after, why)
     command = found.command
-    if names := sorted(set().union(*map(names_used, command)) if command else ()):
+    if found.text is not None:
+        draft.put("run", textwrap.dedent(found.text).strip() + "\n")
+    elif names := sorted(set().union(*map(names_used, command)) if command else ()):
         draft.put(
             "run",
             _shell(command, chosen.text),
@@ -254,22 +258,34 @@ def _shell(words: tuple[str, ...], source: str) -> str:
     return " ".join(expanding.get(word, shlex.quote(word)) for word in words)
 
 
+_NAMED = {
+    "horovod": r"horovod", "deepspeed": r"deepspeed", "lightning": r"lightning|torch-pl",
+    "tensorflow": r"tensorflow|\btf\d?[-_\d]", "torch": r"torch",
+}  # fmt: skip
+"""Framework -> what its name looks like in modules, environments and commands."""
+
+
 def _framework(found: launch.Launch, draft: SpecDraft) -> tuple[str, str]:
     """How ranks find one another, and how that is known."""
     if found.framework:
         return found.framework, f"the batch script starts it with {found.launchers[-1]}"
     told = any("MASTER_ADDR" in left.text for left in draft.left_out)
-    everything = " ".join([*map(str, draft.get("environment.modules") or ()), *found.command]).lower()
-    if "horovod" in everything:
-        return "horovod", "the batch script names it"
-    if told or "torch" in everything or (found.launchers == () and "python" in found.command[:1]):
-        return (
-            "torch",
-            "the batch script sets MASTER_ADDR"
-            if told
-            else "check this: `mpi` for a program that uses MPI itself",
-        )
+    words = [*found.command, found.text or "", *map(str, draft.get("environment.modules") or ())]
+    words += [str(draft.get(f"environment.{key}") or "") for key in ("conda", "venv", "container")]
+    words += draft.get("environment.setup") or ()
+    everything = " ".join(words).lower()
+    named = next((name for name, pattern in _NAMED.items() if re.search(pattern, everything)), None)
+    if named == "horovod":
+        return named, "the batch script names it"
+    if told:
+        return "torch", "the batch script sets MASTER_ADDR"
+    if named:
+        return named, "check this: the batch script names it; `mpi` for a program that uses MPI itself"
+    python = any(re.search(r"\bpython[\d.]*\b", word) for word in (*found.command, found.text or ""))
+    gpus = any(name.startswith("gpus") for name in draft.counts)
+    if python and (not found.launchers or (gpus and found.launchers == ("srun",))):
+        return "torch", "check this: `mpi` for a program that uses MPI itself"
     return (
         "mpi",
-        "check this: `torch`, `horovod` … for a program that asks a framework (`dlrun schema spec` lists them)",
+        "check this: `torch`, `horovod` … for a program that uses a framework (`dlrun schema spec` lists them)",
     )

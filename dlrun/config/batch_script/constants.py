@@ -1,4 +1,4 @@
-"""Variables whose value the script itself tells, put into the line that starts the training.
+"""Variables whose value is assigned in the script, substituted in the line that starts the training.
 
 `RANKS=12` and `$((NODES * RANKS))` are how many scripts give their launcher its numbers.
 """
@@ -8,9 +8,10 @@ from __future__ import annotations
 import ast
 import operator
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
-from dlrun.config.batch_script.shell import Command
+from dlrun.config.batch_script.shell import Command, names_used
 
 _ASSIGN = re.compile(r"(?:export\s+|local\s+|declare\s+(?:-\w+\s+)*)?([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _NODES = re.compile(
@@ -24,32 +25,39 @@ _OPERATIONS: Mapping[type, Callable[[int, int], int]] = {
 
 
 def known(commands: Iterable[Command], counts: Mapping[str, int]) -> dict[str, str]:
-    """Name -> value of every variable that is assigned once, to something that can be told; `counts` of the directives."""
+    """Name -> value of every variable that is assigned once, to a value that can be evaluated; `counts` of the directives."""
     nodes = str(counts.get("nodes", 1))
     found = {"SLURM_NNODES": nodes, "SLURM_JOB_NUM_NODES": nodes}
     for name, count in (("SLURM_NTASKS", "ranks"), ("SLURM_NTASKS_PER_NODE", "ranks_per_node"),
-                        ("SLURM_CPUS_PER_TASK", "cpus_per_rank"), ("SLURM_GPUS_ON_NODE", "gpus_per_node")):  # fmt: skip
+                        ("SLURM_CPUS_PER_TASK", "cpus_per_rank"), ("SLURM_GPUS_ON_NODE", "gpus_per_node"),
+                        ("SLURM_GPUS_PER_NODE", "gpus_per_node")):  # fmt: skip
         if count in counts:
             found[name] = str(counts[count])
-    seen: set[str] = set()
+    if "ranks_per_node" in counts:
+        found.setdefault("SLURM_NTASKS", str(int(nodes) * counts["ranks_per_node"]))
+    seen: Counter[str] = Counter()
+    commands_of_text: dict[str, str] = {}  # `CMD="python train.py --out $OUT"`, which the launch line runs
     for command in commands:
         match = None if command.block else _ASSIGN.fullmatch(command.text)
         if match is None:
             continue
         name, value = match[1], match[2].strip()
-        if name in seen:
+        seen[name] += 1
+        if seen[name] > 1:
             found.pop(name, None)  # which of its values counts, only the shell knows
             continue
-        seen.add(name)
         told = nodes if _NODES.fullmatch(value) else expanded(_unquoted(value), found)
         if not re.search(r"[$`*?\[]", told) and not (value[:1] == "'" and "$" in value):
             found[name] = told
-    return found
+        elif not re.search(r"[`*?\[\"'(]", told) and value[:1] == '"':
+            commands_of_text[name] = told
+    again = {name for name, times in seen.items() if times > 1}
+    return found | {n: t for n, t in commands_of_text.items() if not again & {n, *names_used(t)}}
 
 
 def expanded(text: str, values: Mapping[str, str]) -> str:
     """Text with the known variables put in, and arithmetic of known numbers done."""
-    text = re.sub(r"\$(?:\{(\w+)\}|([A-Za-z_]\w*))", lambda m: values.get(m[1] or m[2], m[0]), text)
+    text = re.sub(r"(?<!\\)\$(?:\{(\w+)\}|([A-Za-z_]\w*))", lambda m: values.get(m[1] or m[2], m[0]), text)
     return _ARITHMETIC.sub(lambda m: _number(m[1] or m[2].replace("\\*", "*"), values) or m[0], text)
 
 

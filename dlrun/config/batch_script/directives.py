@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Callable, Iterator
 
 from dlrun.config.batch_script.draft import SpecDraft
+from dlrun.model.text import digits
 
 _SHORT = {
     "A": "account", "C": "constraint", "D": "chdir", "G": "gpus", "H": "hold", "J": "job-name", "N": "nodes",
@@ -26,32 +27,37 @@ _OWN = {
     "open-mode": "logs of a requeued job are appended to",
     "export": "variables are under `environment.variables`; the job sets up its own environment",
     "parsable": "it changes what sbatch prints, which dlrun reads by itself",
-    "no-requeue": "dlrun writes it by itself; `on_failure` says when a job runs again",
+    "no-requeue": "dlrun writes it; `on_failure` sets when a job runs again",
     "distribution": "ranks fill one node after the other",
     "ntasks-per-socket": "`placement` decides where ranks go: `dlrun tune-affinity`",
     "cpu-bind": "`placement` binds ranks: `dlrun tune-affinity`",
     "gpu-bind": "`placement` binds ranks: `dlrun tune-affinity`",
     "hint": "`placement.smt` chooses hardware threads",
     "threads-per-core": "`placement.smt` chooses hardware threads",
-    "tasks-per-node": "",
     "verbose": "it changes what sbatch prints",
     "quiet": "it changes what sbatch prints",
     "get-user-env": "the job sets up its own environment",
     "wait": "use `dlrun submit --wait`",
+    "dependency": "name the jobs under `after:`, as `after: [{job: 1234, when: ok}]`",
 }
+_PLACEHOLDER = re.compile(r"\s*[<\[{].*|")
+"""A value that a guide leaves to its reader, or none."""
+_OPTION = re.compile(r"[A-Za-z]\w*(?:-\w+)*", re.ASCII)
+_TIME = re.compile(r"[0-9:-]{1,30}")
 _KEYS = {
     "job-name": "name", "account": "resources.account", "partition": "resources.partition", "qos": "resources.qos",
     "constraint": "resources.constraint", "reservation": "resources.reservation", "chdir": "directory",
 }  # fmt: skip
-_COUNTS = {
+COUNTS = {
     "nodes": "nodes", "ntasks": "ranks", "ntasks-per-node": "ranks_per_node", "tasks-per-node": "ranks_per_node",
     "cpus-per-task": "cpus_per_rank", "gpus-per-task": "gpus_per_rank", "gpus-per-node": "gpus_per_node", "gpus": "gpus",
 }  # fmt: skip
+"""Options that are numbers, of sbatch and srun -> keys under `resources`."""
 
 
 def slurm(line: int, text: str, draft: SpecDraft) -> None:
     """One `#SBATCH` line (without the prefix)."""
-    for name, value in _options(_words(text)):
+    for name, value in slurm_options(_words(text)):
         taken = _slurm_option(name, value, draft)
         if isinstance(taken, str):
             draft.leave(line, f"--{name}{f'={value}' if value else ''}", taken)
@@ -59,10 +65,6 @@ def slurm(line: int, text: str, draft: SpecDraft) -> None:
 
 def slurm_options(words: list[str]) -> Iterator[tuple[str, str]]:
     """Long names and values of options of sbatch or srun."""
-    return _options(words)
-
-
-def _options(words: list[str]) -> Iterator[tuple[str, str]]:
     rest = list(words)
     while rest:
         word = rest.pop(0)
@@ -79,8 +81,10 @@ def _options(words: list[str]) -> Iterator[tuple[str, str]]:
 
 def _slurm_option(name: str, value: str, draft: SpecDraft) -> str | bool:
     """True if the option became a part of the spec, else why not."""
-    if name in _COUNTS and (number := value.rpartition(":")[2].partition("-")[0]).isdigit():
-        draft.count(_COUNTS[name], number)
+    if name in _KEYS and _PLACEHOLDER.fullmatch(value):
+        return f"a placeholder: write yours under `{_KEYS[name]}`"
+    if name in COUNTS and (number := value.rpartition(":")[2].partition("-")[0]).isdigit():
+        draft.count(COUNTS[name], number)
         return (
             True
             if ":" not in value
@@ -89,7 +93,7 @@ def _slurm_option(name: str, value: str, draft: SpecDraft) -> str | bool:
     if name in _KEYS:
         draft.put(_KEYS[name], value)
     elif name == "time":
-        if not re.fullmatch(r"[\d:-]+", value):
+        if not _TIME.fullmatch(value):
             return "not a time"
         draft.put("resources.walltime", walltime(value))
     elif name in {"mem", "mem-per-cpu", "mem-per-gpu"}:
@@ -113,14 +117,19 @@ def _slurm_option(name: str, value: str, draft: SpecDraft) -> str | bool:
         return "write what changes between the tasks under `sweep:`, as `sweep: {lr: [0.1, 0.2]}`"
     elif name in _OWN:
         return _OWN[name]
+    elif not _OPTION.fullmatch(name):
+        return "not an option of sbatch"
     else:
+        before = draft.get("resources.options") or {}
+        if name == "mail-type" and name in before:
+            before[name] += f",{value}"  # a script may give it once for each kind
         draft.put(f"resources.options.{name}", value)
     return True
 
 
 def _memory(name: str, value: str, draft: SpecDraft) -> str | bool:
     """Slurm counts memory in units of 1,024, in MiB where none is given."""
-    match = re.fullmatch(r"(\d+)([KMGT]?)B?", value, re.IGNORECASE)
+    match = re.fullmatch(r"(\d{1,18})([KMGT]?)B?", value, re.IGNORECASE)
     if match is None:
         return "not an amount of memory"
     if name != "mem":
@@ -150,8 +159,10 @@ def walltime(text: str) -> str:
     """A time of Slurm as a duration of the spec: bare numbers are minutes, `30:00` is minutes and seconds."""
     if re.fullmatch(r"\d+", text):
         return f"{text}m"
-    if match := re.fullmatch(r"(\d+):(\d\d)", text):
-        return f"{match[1]}m" if match[2] == "00" else f"{int(match[1])}m{int(match[2])}s"
+    if match := re.fullmatch(r"(\d+):(\d\d?)", text):
+        return f"{match[1]}m" if int(match[2]) == 0 else f"{int(match[1])}m{int(match[2])}s"
+    if match := re.fullmatch(r"(\d+):(\d+):(\d+)", text):
+        return f"{match[1]}:{match[2]:>02}:{match[3]:>02}"
     if match := re.fullmatch(r"(\d+)-(\d+)(?::(\d+))?(?::(\d+))?", text):
         return f"{match[1]}-{int(match[2]):02}:{int(match[3] or 0):02}:{int(match[4] or 0):02}"
     return text
@@ -188,17 +199,19 @@ def _pbs_resource(part: str, draft: SpecDraft) -> bool:
         draft.count("nodes", chunks)
         return all(_chunk(detail, draft) for detail in details)
     if name == "walltime":
-        if not re.fullmatch(r"[\d:]+", value):
+        if not _TIME.fullmatch(value):
             return False
-        draft.put("resources.walltime", f"{value}s" if value.isdigit() else value)
+        draft.put("resources.walltime", f"{value}s" if value.isdigit() else walltime(value))
     elif name == "place":
         if "excl" in value:
             draft.put("resources.exclusive", value=True)
-    elif name in {"ncpus", "ngpus"} and value.isdigit():
+    elif name in {"ncpus", "ngpus"}:
+        if not digits(value):
+            return False
         draft.counts["all_cpus" if name == "ncpus" else "gpus"] = int(value)
     elif name == "mem":
         draft.put("resources.memory_per_node", _pbs_bytes(value), "of the whole job in the batch script")
-    elif value:
+    elif value and _OPTION.fullmatch(name):
         draft.put(f"resources.options.{name}", value)
     else:
         return False
@@ -227,7 +240,9 @@ def _pbs_bytes(value: str) -> str:
 
 
 def _put(key: str) -> Callable[[str, SpecDraft], str | bool]:
-    def put(value: str, draft: SpecDraft) -> bool:
+    def put(value: str, draft: SpecDraft) -> str | bool:
+        if _PLACEHOLDER.fullmatch(value):
+            return f"a placeholder: write yours under `{key}`"
         draft.put(key, value)
         return True
 

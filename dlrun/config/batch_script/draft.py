@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from dlrun.model.text import digits
+
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
@@ -55,7 +57,7 @@ class SpecDraft:
 
     def count(self, name: str, text: str) -> bool:
         """Note a number; False if the text is not one."""
-        if not text.isdigit():
+        if not digits(text):
             return False
         self.counts.setdefault(name, int(text))
         return True

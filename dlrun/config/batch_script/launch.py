@@ -1,4 +1,4 @@
-"""The line that starts the training: launchers and agents are taken off, and tell the framework and the number of ranks.
+"""The line that starts the training: launchers and agents are removed; they determine the framework and the number of ranks.
 
 Options: srun(1) of Slurm 25.05, mpirun(1) of Open MPI 4.1 and 5.0, mpiexec of MPICH 4 and Intel MPI 2021, torchrun of
 PyTorch 2.9, horovodrun of Horovod 0.28, `accelerate launch` of Accelerate 1.15, deepspeed 0.17.
@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import re
 import shlex
+from collections.abc import Mapping
 from pathlib import PurePosixPath
+from typing import Any
 
-from dlrun.config.batch_script.directives import slurm_options
+from dlrun.config.batch_script.directives import COUNTS, slurm_options
 from dlrun.config.batch_script.draft import SpecDraft
+from dlrun.config.batch_script.shell import without_comment
 from dlrun.model.record import record
 
 TOLD = {
@@ -37,6 +40,8 @@ _MPI_VALUES = {
     "--prefix": 1, "-wdir": 1, "--wdir": 1, "-rr": 0, "-o": 1, "--pmi": 1, "--hosts": 1, "--np": 1, "--oversubscribe": 0,
     "--mem-bind": 1, "--gpu-bind": 1, "-cc": 1, "-j": 1, "-S": 1, "-iface": 1, "-bootstrap": 1,
 }  # fmt: skip
+_SITES_OWN = {"environment", "uenv", "view", "container", "image"}
+_STARTS = "dlrun starts and places ranks by itself"
 _ENVIRONMENT = {"-genv", "--genv", "-env", "--env"}
 _MPI_COUNTS = {
     **dict.fromkeys(("-np", "-n", "--np"), "ranks"),
@@ -50,6 +55,8 @@ _AGENT_FLAGS = {
 _PER_NODE = {"--nproc_per_node", "--nproc-per-node", "--num_gpus", "--gpus-per-node"}
 _NODES = {"--nnodes", "--num_nodes", "--num_machines"}
 _RANKS = {"--num_processes", "-np", "--num-proc"}
+ALL_GPUS = -1
+"""As many processes a node as it has GPUs."""
 _LAUNCHERS = {
     "srun",
     "mpirun",
@@ -80,24 +87,27 @@ class Launch:
     command: tuple[str, ...]
     framework: str | None
     launchers: tuple[str, ...]
-    image: str | None = None
-    binds: tuple[str, ...] = ()
-    left: tuple[str, ...] = ()
+    text: str | None = None
+    """Shell text that `bash -c` of the script runs in each rank, in place of a command."""
+    container: Mapping[str, Any] | None = None
+    left: tuple[tuple[str, str], ...] = ()
+    """Options that are left out, with the reason."""
 
 
 def words_of(text: str) -> tuple[list[str], list[str]] | None:
     """The words of a simple command, and what is behind it (redirections, pipes); None if it cannot be split."""
-    lexer = shlex.shlex(text, posix=True, punctuation_chars="|&;<>")
+    lexer = shlex.shlex(without_comment(text), posix=True, punctuation_chars="|&;<>")
     lexer.whitespace_split = True
-    lexer.commenters = "#"
+    lexer.commenters = ""
     try:
         words = list(lexer)
     except ValueError:
         return None
     end = next(
-        (i for i, word in enumerate(words) if word in _OPERATORS or set(word) <= set("|&;<>")), len(words)
+        (i for i, word in enumerate(words) if word in _OPERATORS or (word and set(word) <= set("|&;<>"))),
+        len(words),
     )
-    if 0 < end < len(words) and words[end][0] in "<>" and words[end - 1] in {"1", "2"}:
+    if 0 < end < len(words) and words[end].startswith(("<", ">")) and words[end - 1] in {"1", "2"}:
         end -= 1
     return words[:end], words[end:]
 
@@ -118,27 +128,37 @@ def is_program(words: list[str]) -> bool:
     return bool(_PROGRAMS.fullmatch(words[0]))
 
 
-def strip(words: list[str], draft: SpecDraft) -> Launch:
-    """The training command of a launch line; the numbers of its launchers go to the draft."""
+def strip(words: list[str], source: str, draft: SpecDraft) -> Launch:
+    """The training command of a launch line (`source`: as written); the numbers of its launchers go to the draft."""
     launchers: list[str] = []
-    framework = image = None
-    binds: list[str] = []
-    left: list[str] = []
+    framework = text = None
+    container: dict[str, Any] = {}
+    left: list[tuple[str, str]] = []
     while words:
         first = program(words[0])
         module = _agent_module(words)
         if first in _LAUNCHERS:
             launchers.append(first)
-            words = (_srun if first == "srun" else _mpirun)(words[1:], draft, left)
+            words = (
+                _srun(words[1:], draft, left, container)
+                if first == "srun"
+                else _mpirun(words[1:], draft, left)
+            )
         elif first in _AGENTS or module is not None:
             framework = module or _AGENTS[first]
             launchers.append(first if module is None else f"python -m {words[2]}")
             skip = 3 if module else 2 if first == "accelerate" else 1
-            words = _agent(words[skip:], draft, left)
+            words = _agent(words[skip:], draft, left, one=framework == "torch")
         elif first in {"apptainer", "singularity"} and len(words) > 2 and words[1] in {"exec", "run"}:
-            image, words = _container(words[2:], binds, left)
+            words = _container(words[2:], container, left)
+        elif first in {"bash", "sh"} and len(words) == 3 and re.fullmatch(r"-[a-z]*c", words[1]):
+            text = shell_text(words[2], source)
+            inner = words_of(text)
+            if inner is None or inner[1] or not inner[0] or "\n" in text.strip() or not is_command(inner[0]):
+                break
+            words, text = inner[0], None
         elif first in {"time", "nohup", "numactl", "env"} and len(words) > 1:
-            left.append(first)
+            left.append((first, _STARTS))
             words = [
                 w
                 for i, w in enumerate(words[1:])
@@ -150,10 +170,20 @@ def strip(words: list[str], draft: SpecDraft) -> Launch:
         command=tuple(words),
         framework=framework,
         launchers=tuple(launchers),
-        image=image,
-        binds=tuple(binds),
+        text=text,
+        container=container or None,
         left=tuple(left),
     )
+
+
+def is_command(words: list[str]) -> bool:
+    """Whether words are a launch or a program, which words of the shell such as `cd` and `source` are not."""
+    return is_launch(words) or is_program(words)
+
+
+def shell_text(word: str, source: str) -> str:
+    """The text that `bash -c` is given: within double quotes, the first shell takes a backslash off `\\$` and the like."""
+    return word if f"'{word}'" in source else re.sub(r"\\([$`\"\\])", r"\1", word)
 
 
 def _before_program(words: list[str], index: int) -> bool:
@@ -167,7 +197,9 @@ def _agent_module(words: list[str]) -> str | None:
     return None
 
 
-def _srun(words: list[str], draft: SpecDraft, left: list[str]) -> list[str]:
+def _srun(
+    words: list[str], draft: SpecDraft, left: list[tuple[str, str]], container: dict[str, Any]
+) -> list[str]:
     options: list[str] = []
     while words and words[0].startswith("-") and words[0] != "-":
         word = words.pop(0)
@@ -176,15 +208,22 @@ def _srun(words: list[str], draft: SpecDraft, left: list[str]) -> list[str]:
         attached = "=" in word or (not word.startswith("--") and len(word) > 2)
         if not attached and name not in _SRUN_FLAGS and words:
             options.append(words.pop(0))
-    counts = {"nodes": "nodes", "ntasks": "ranks", "ntasks-per-node": "ranks_per_node", "cpus-per-task": "cpus_per_rank",
-              "gpus-per-task": "gpus_per_rank", "gpus-per-node": "gpus_per_node"}  # fmt: skip
     for name, value in slurm_options(options):
-        if not (name in counts and draft.count(counts[name], value)):
-            left.append(f"--{name}{f'={value}' if value else ''}" if len(name) > 1 else f"-{name}")
+        shown = f"--{name}{f'={value}' if value else ''}" if len(name) > 1 else f"-{name}"
+        if name == "container-image":
+            container.update(image=value, runtime="enroot")
+        elif name == "container-mounts":
+            container["binds"] = value.split(",")
+        elif name in _SITES_OWN:
+            left.append(
+                (shown, "the site's own option of srun: name the image under `environment.container`")
+            )
+        elif not (name in COUNTS and draft.count(COUNTS[name], value)):
+            left.append((shown, _STARTS))
     return words
 
 
-def _mpirun(words: list[str], draft: SpecDraft, left: list[str]) -> list[str]:
+def _mpirun(words: list[str], draft: SpecDraft, left: list[tuple[str, str]]) -> list[str]:
     while words and words[0].startswith("-"):
         name, equals, attached = words.pop(0).partition("=")
         arity = 0 if equals else _MPI_VALUES.get(name, 0)
@@ -198,19 +237,24 @@ def _mpirun(words: list[str], draft: SpecDraft, left: list[str]) -> list[str]:
             not (name in _MPI_COUNTS and values and draft.count(_MPI_COUNTS[name], values[0]))
             and name != "-x"
         ):
-            left.append(" ".join([name, *values]))
+            left.append((" ".join([name, *values]), _STARTS))
     return words
 
 
-def _variable(name: str, value: str, draft: SpecDraft, left: list[str]) -> None:
-    if name in TOLD | DECIDED or "$" in value:
-        left.append(f"{name}={value}")
+def _variable(name: str, value: str, draft: SpecDraft, left: list[tuple[str, str]]) -> None:
+    if name in TOLD | DECIDED or "$" in value or not name.isidentifier():
+        left.append((f"{name}={value}", _STARTS))
     else:
         draft.put(f"environment.variables.{name}", value)
 
 
-def _agent(words: list[str], draft: SpecDraft, left: list[str]) -> list[str]:
+def _agent(words: list[str], draft: SpecDraft, left: list[tuple[str, str]], *, one: bool) -> list[str]:
+    """An agent starts `one` rank on a node, or one for each GPU, where no option sets the number.
+
+    So does one whose number is a variable with an unknown value: mostly that of the GPUs.
+    """
     module = False
+    per_node = 1 if one else ALL_GPUS
     while words and words[0].startswith("-"):
         name, _, attached = words.pop(0).partition("=")
         if name in {"-m", "--module"}:
@@ -223,24 +267,33 @@ def _agent(words: list[str], draft: SpecDraft, left: list[str]) -> list[str]:
             if name in _PER_NODE
             else "nodes"
             if name in _NODES
-            else "ranks"
+            else "agent_ranks"
             if name in _RANKS
             else None
         )
+        if kind == "agent_per_node":
+            per_node = ALL_GPUS
         if kind is None or not draft.count(kind, value):
-            left.append(f"{name} {value}".strip())
+            left.append((f"{name} {value}".strip(), _STARTS))
+    if "agent_ranks" not in draft.counts:
+        draft.counts.setdefault("agent_per_node", per_node)
     if module:
         return ["python", "-m", *words]
     return ["python", *words] if words and words[0].endswith(".py") else words
 
 
-def _container(words: list[str], binds: list[str], left: list[str]) -> tuple[str | None, list[str]]:
+def _container(words: list[str], container: dict[str, Any], left: list[tuple[str, str]]) -> list[str]:
     while words and words[0].startswith("-"):
         name, _, attached = words.pop(0).partition("=")
-        if name in {"-B", "--bind"}:
-            binds.extend((attached or words.pop(0)).split(","))
-        elif name in {"--env", "--pwd", "-H", "--home", "--overlay", "--writable-tmpfs", "-W", "--workdir"}:
-            left.append(f"{name} {attached or words.pop(0)}")
+        if name.startswith("-B") and len(name) > 2:
+            container.setdefault("binds", []).extend(name[2:].split(","))
+        elif name in {"-B", "--bind"}:
+            container.setdefault("binds", []).extend((attached or (words.pop(0) if words else "")).split(","))
+        elif name in {"--env", "--pwd", "-H", "--home", "--overlay", "-W", "--workdir"}:
+            value = attached or (words.pop(0) if words else "")
+            left.append((f"{name} {value}", "dlrun starts containers with options of its own"))
         elif name not in {"--nv", "--rocm"}:
-            left.append(name)
-    return (words[0], words[1:]) if words else (None, [])
+            left.append((name, "dlrun starts containers with options of its own"))
+    if words:
+        container["image"] = words[0]
+    return words[1:]

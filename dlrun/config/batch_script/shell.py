@@ -36,7 +36,8 @@ def commands(lines: list[tuple[int, str]]) -> Iterator[Command]:
             continue
         while _is_open(text) and rest:
             text = f"{text}\n{rest.pop(0)[1]}"
-        if here := _HERE.search(text):
+        here = _HERE.search(text)
+        if here and any(line.strip() == here[2] for _, line in rest):
             body = [text]
             while rest and body[-1].strip() != here[2]:
                 body.append(rest.pop(0)[1])

@@ -6,16 +6,16 @@ from dlrun.config.batch_script.draft import SpecDraft
 from dlrun.config.block_text import block
 
 
-def spec_text(draft: SpecDraft, file: str, site: str | None = None) -> str:
-    """The spec of a batch script; what could not be taken over is listed at its end, by line."""
+def spec_text(draft: SpecDraft, file: str | None, site: str | None = None) -> str:
+    """The spec of a batch script (None: of no file); what could not be taken over is listed at its end, by line."""
     values = dict(draft.values)
     if site:
         values = {"name": values.pop("name"), "site": site, **values}
     lines = [
-        f"# From {file}. `dlrun plan` shows what becomes of it, `dlrun explain KEY` why.",
+        f"# {f'From {file}. ' if file else ''}`dlrun plan` shows the resulting plan, `dlrun explain KEY` why.",
         *block(values, draft.comments),
     ]
-    if draft.left_out:
+    if draft.left_out and file:
         lines += ["", f"# Not taken over from {file}:"]
         for left in draft.left_out:
             first, *more = left.text.splitlines() or ["''"]  # an empty word

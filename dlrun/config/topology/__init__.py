@@ -16,7 +16,7 @@ def read_topology(text: str, *, name: str = "") -> Topology:
     """The topology in a text of any kind that dlrun reads: its own JSON (`tune-affinity --capture`, or the facts
     that a probe of `site detect` wrote), the XML of `lstopo`, or the output of `lscpu -p`.
 
-    Raises ValueError if it is none of them or contradicts itself.
+    Raises ValueError if it has another format or contradicts itself.
     """
     start = text.lstrip("\ufeff \t\r\n")[:1]
     if start == "{":

@@ -8,10 +8,12 @@ from dataclasses import replace
 from dlrun.model.topology import Core, NumaNode
 
 UNKNOWN = -1
-"""NUMA node of a core until `settle` has given it one."""
+"""NUMA node of a core until `with_nodes` has given it one."""
 
 
-def settle(cores: Sequence[Core], nodes: Sequence[NumaNode]) -> tuple[tuple[Core, ...], tuple[NumaNode, ...]]:
+def with_nodes(
+    cores: Sequence[Core], nodes: Sequence[NumaNode]
+) -> tuple[tuple[Core, ...], tuple[NumaNode, ...]]:
     """Give such cores a node without memory, one for each package: they keep their locality, and nothing is
     bound to memory that is not there. With no node at all there is one for everything."""
     if not nodes:

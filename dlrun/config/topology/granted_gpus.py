@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from dlrun.model.cpuset import parse_list
+from dlrun.model.text import digits
 from dlrun.model.topology import VISIBILITY, Gpu
 
 JOB_GPUS = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
@@ -38,7 +39,7 @@ def granted(
     if shown in NO_GPUS:
         return ()
     names = shown.split(",")
-    if all(name.isdecimal() for name in names):
+    if all(digits(name) for name in names):
         by_index = {gpu.index: gpu for gpu in counted}
         return tuple(by_index[int(name)] for name in names if int(name) in by_index)
     by_name = {name: gpu for gpu in gpus if (name := (uuids or {}).get(gpu.pci))}
@@ -59,7 +60,7 @@ def _of_job(
             continue
         if listed and all(i in by_index for i in listed):
             shown = environment.get(VISIBILITY[gpus[0].kind], "").split(",")
-            others = all(s.isdecimal() for s in shown) and not {int(s) for s in shown} <= set(listed)
+            others = all(digits(s) for s in shown) and not {int(s) for s in shown} <= set(listed)
             return [by_index[i] for i in listed], others
     return list(gpus), False
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dlrun.model.topology import Core, NumaNode, Topology, check
+from dlrun.model.text import digits
+from dlrun.model.topology import Core, NumaNode, Topology, validated
 
 
 def read_lscpu(text: str, *, name: str = "") -> Topology:
     """The topology in the output of `lscpu -p`, whose last comment line names the columns.
 
-    `lscpu` numbers cores over the whole machine, so those stand in for the firmware's ids. CPUs that are
+    `lscpu` numbers cores over the whole machine, so those are used as the firmware's ids. CPUs that are
     offline are not listed. Raises ValueError if a column is missing or a line is not numbers.
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
@@ -39,13 +40,13 @@ def read_lscpu(text: str, *, name: str = "") -> Topology:
     if min(pu for core in cores for pu in core.pus) < 0 or min(first) < 0:
         raise ValueError("the output of `lscpu -p` has a line without a CPU or a core")
     nodes = tuple(NumaNode(id=n) for n in sorted({core.numa for core in cores}))
-    return check(Topology(cores=tuple(cores), numa_nodes=nodes, name=name, source="lscpu -p"))
+    return validated(Topology(cores=tuple(cores), numa_nodes=nodes, name=name, source="lscpu -p"))
 
 
 def _number(row: dict[str, str], column: str, otherwise: int) -> int:
     text = row.get(column, "")
     if text in ("", "-"):
         return otherwise
-    if not text.isdecimal():
+    if not digits(text):
         raise ValueError(f"`{text}` in column {column} of `lscpu -p` is not a number")
     return int(text)

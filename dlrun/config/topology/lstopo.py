@@ -1,7 +1,7 @@
 """A node's topology from hwloc's XML (`lstopo --of xml`), formats 1, 2 and 3, with the standard library alone.
 
-The formats differ in names and in where NUMA nodes stand: above their cores in 1, beside them from 2 on.
-CPU sets say the same in all three, so objects are joined by those.
+The formats differ in names and in the place of NUMA nodes: above their cores in 1, beside them from 2 on.
+CPU sets are the same in all three, so objects are joined by those.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
-from dlrun.config.topology.cores_without_numa import UNKNOWN, settle
+from dlrun.config.topology.cores_without_numa import UNKNOWN, with_nodes
 from dlrun.config.topology.lstopo_devices import find_gpus, find_nics
 from dlrun.model.cpuset import parse_mask
-from dlrun.model.topology import Core, MemoryKind, NumaNode, Topology, check
+from dlrun.model.text import digits
+from dlrun.model.topology import Core, MemoryKind, NumaNode, Topology, validated
 
 PACKAGE = ("Package", "Socket")
 HBM = ("MCDRAM", "HBM")
@@ -32,7 +33,7 @@ class _Memory:
 def read_lstopo(text: str, *, name: str = "") -> Topology:
     """The topology in an `lstopo` XML document.
 
-    Raises ValueError if it is no such document or has no PU.
+    Raises ValueError if it is another document or has no PU.
     """
     if "<!ENTITY" in text:
         raise ValueError("the XML declares entities, which `lstopo` never does")
@@ -49,12 +50,12 @@ def read_lstopo(text: str, *, name: str = "") -> Topology:
     found = tuple(_cores(machine, memories))
     if not found:
         raise ValueError("the topology has no PU")
-    cores, nodes = settle(found, _numa_nodes(memories, {core.numa for core in found}))
+    cores, nodes = with_nodes(found, _numa_nodes(memories, {core.numa for core in found}))
     numa_of = {pu: core.numa for core in cores for pu in core.pus}
     everything = frozenset(numa_of)
     complete = frozenset(_set(machine, "complete_cpuset")) or everything
     allowed = frozenset(_set(machine, "allowed_cpuset")) or everything
-    return check(
+    return validated(
         Topology(
             cores=cores,
             numa_nodes=nodes,
@@ -102,7 +103,7 @@ def _cores(machine: ET.Element, memories: list[_Memory]) -> Iterator[Core]:
         die = _above(above, "Die")
         numa = _node_of(pus[0], memories)
         cache = _last_cache(above)
-        # Without such a cache the NUMA node (or the package) stands in; negative keys keep them apart.
+        # Without such a cache the NUMA node (or the package) is used; negative keys keep them apart.
         place = -2 - numa if numa != UNKNOWN else -100_000 - _number(package, "os_index", 0)
         l3 = labels.setdefault(id(cache) if cache is not None else place, len(labels))
         yield Core(
@@ -174,7 +175,7 @@ def _above(above: tuple[ET.Element, ...], *types: str) -> ET.Element | None:
 
 def _number(element: ET.Element | None, attribute: str, otherwise: int) -> int:
     text = element.get(attribute) if element is not None else None
-    return int(text) if text and text.isdecimal() else otherwise
+    return int(text) if text and digits(text) else otherwise
 
 
 def _set(element: ET.Element, attribute: str) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from dlrun.model.cpuset import parse_list
 from dlrun.model.placement import Reserve
-from dlrun.model.topology import Core, Gpu, Nic, NumaNode, Topology, check
+from dlrun.model.topology import PROFILE, Core, Gpu, Nic, NumaNode, Topology, validated
 from dlrun.model.topology_short import ShortGpus, ShortTopology
 
 _MOST_PUS = 8_192
@@ -51,9 +51,9 @@ def build(short: ShortTopology) -> Topology:
         gpus=gpus,
         nics=nics,
         name=short.name,
-        source="site profile",
+        source=PROFILE,
     )
-    return check(replace(whole, reserved=Reserve.parse(short.reserved).pus(whole)))
+    return validated(replace(whole, reserved=Reserve.parse(short.reserved).pus(whole)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -16,7 +16,7 @@ NUMBERINGS = ("block", "even-odd", "dell", "smt-adjacent")
 def shorten(topology: Topology, *, gpu_name: str = "") -> dict[str, Any] | None:
     """The keys of the short form that builds this very node again; None if no numbering of the short form does.
 
-    Firmware's core ids may have gaps: what counts is their order. Nothing is said where CPUs are offline or
+    Firmware's core ids may have gaps: what counts is their order. There is no result where CPUs are offline or
     isolated, or dies have NUMA nodes of their own order: such a node needs a capture.
     """
     if topology.offline or topology.isolated:

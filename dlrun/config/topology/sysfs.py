@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from dlrun.config.topology.cores_without_numa import UNKNOWN, settle
+from dlrun.config.topology.cores_without_numa import UNKNOWN, with_nodes
 from dlrun.config.topology.sysfs_devices import find_gpus, find_nics, gpu_memory_nodes
 from dlrun.config.topology.tree import Tree
 from dlrun.model.cpuset import parse_list, parse_mask
-from dlrun.model.topology import Core, MemoryKind, NumaNode, Topology, check
+from dlrun.model.topology import Core, MemoryKind, NumaNode, Topology, validated
 
 CPUS = "sys/devices/system/cpu"
 NODES = "sys/devices/system/node"
@@ -50,8 +50,8 @@ def read_sysfs(tree: Tree, *, name: str = "", allowed: tuple[int, ...] | None = 
                 core_id=_number(tree, f"{folder}/core_id", cpu),
             )
         )
-    settled, nodes = settle(cores, _numa_nodes(tree, set(numa_of.values())))
-    return check(
+    settled, nodes = with_nodes(cores, _numa_nodes(tree, set(numa_of.values())))
+    return validated(
         Topology(
             cores=settled,
             numa_nodes=nodes,
@@ -132,7 +132,7 @@ def _near(tree: Tree, node: int, ids: list[int], with_cores: set[int]) -> tuple[
 
 
 def _is_fast(tree: Tree, node: int, near: tuple[int, ...]) -> bool:
-    """Whether the firmware's table (HMAT) says that this memory is faster than the one beside the cores."""
+    """Whether this memory is faster than the one beside the cores by the firmware's table (HMAT)."""
 
     def bandwidth(i: int) -> int:
         return _number(tree, f"{NODES}/node{i}/access0/initiators/read_bandwidth", 0)

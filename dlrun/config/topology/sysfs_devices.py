@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from dlrun.config.topology.tree import Tree
 from dlrun.model.cpuset import parse_list, parse_mask
+from dlrun.model.text import digits
 from dlrun.model.topology import Gpu, GpuKind, Nic
 
 PCI = "sys/bus/pci/devices"
@@ -64,7 +65,7 @@ def intel_tiles(tree: Tree, pci: str) -> int:
 
 
 def gpu_memory_nodes(tree: Tree) -> set[int]:
-    """NUMA nodes that are the memory of a GPU (Grace Hopper, POWER9), as NVIDIA's driver says."""
+    """NUMA nodes that are the memory of a GPU (Grace Hopper, POWER9), as reported by NVIDIA's driver."""
     texts = [tree.read(f"{NVIDIA}/{pci}/numa_status") or "" for pci in tree.names(NVIDIA)]
     return {int(match[1]) for text in texts if (match := re.search(r"Node:\s+(\d+)", text))}
 
@@ -124,11 +125,11 @@ def _place(tree: Tree, pci: str, numa_of: Mapping[int, int]) -> PciPlace:
     """`numa_node` is -1 where the firmware does not report it: unknown, not node 0."""
     folder = f"{PCI}/{pci}"
     text = tree.read(f"{folder}/numa_node")
-    numa = int(text) if text and text.isdecimal() else None
+    numa = int(text) if text and digits(text) else None
     listed, mask = tree.read(f"{folder}/local_cpulist"), tree.read(f"{folder}/local_cpus")
     local = parse_list(listed) if listed else parse_mask(mask or "0")
     on_node = {cpu for cpu, node in numa_of.items() if node == numa}
-    # A node without NUMA has its one node everywhere; CPUs say more than the node only if they are fewer.
+    # A node without NUMA has its one node everywhere; the CPU list is more precise than the node only if it has fewer CPUs.
     finer = local if local and len(local) < len(on_node if numa is not None else numa_of) else ()
     if numa is None and len(set(numa_of.values())) == 1:
         numa = next(iter(numa_of.values()))
@@ -150,4 +151,4 @@ def _is_live(tree: Tree, folder: str) -> bool:
 
 
 def _natural(name: str) -> list[tuple[int, str]]:
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
+    return [(int(part), "") if digits(part) else (-1, part) for part in re.split(r"(\d+)", name)]

@@ -1,4 +1,4 @@
 """Placements applied, measured and read back on a node: `inputs` (where it starts), `bind`, `measure`, `verify`.
 
-`load` and `probe` are run as ranks.
+`load` is run as ranks.
 """

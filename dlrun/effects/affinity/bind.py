@@ -19,8 +19,8 @@ from dlrun.errors import Invalid
 from dlrun.model.local_rank import variable
 from dlrun.model.placement import Placement, RankPlacement
 from dlrun.render.affinity.formats.as_wrapper import for_rank
-from dlrun.render.affinity.settings import Job
-from dlrun.resources import directory
+from dlrun.render.affinity.settings import BindingContext
+from dlrun.resources import directory, text
 
 SCRIPT = "dlrun-bind"
 """Name of the script that binds a rank, in the list of processes."""
@@ -29,7 +29,7 @@ GRACE = 3.0
 """Seconds between SIGTERM and SIGKILL."""
 
 POLL = 0.05
-"""Seconds between looks at running ranks, where the system cannot tell when one ends."""
+"""Seconds between looks at running ranks, where the system cannot signal when one ends."""
 
 
 def launcher_cpus() -> set[int]:
@@ -63,7 +63,11 @@ def rank_of(placement: Placement, number: int) -> RankPlacement:
 
 
 def become(
-    placement: Placement, rank: RankPlacement, job: Job, command: Sequence[str], granted: Sequence[int]
+    placement: Placement,
+    rank: RankPlacement,
+    job: BindingContext,
+    command: Sequence[str],
+    granted: Sequence[int],
 ) -> NoReturn:
     """Turn this process into the command, bound as the rank; what the launcher set stays as it is. `granted` are the
     job's CPUs: the launcher may have bound this process to fewer.
@@ -89,7 +93,11 @@ def environment_of(placement: Placement, rank: RankPlacement, port: int) -> dict
 
 
 def _argv(
-    placement: Placement, rank: RankPlacement, job: Job, command: Sequence[str], granted: Sequence[int] = ()
+    placement: Placement,
+    rank: RankPlacement,
+    job: BindingContext,
+    command: Sequence[str],
+    granted: Sequence[int] = (),
 ) -> list[str]:
     """The command behind the script that binds ranks, whatever started them."""
     script = for_rank(placement, replace(job, library=library()), rank, granted)
@@ -98,12 +106,14 @@ def _argv(
 
 def is_binding(process: int) -> bool:
     """Whether a rank that was started here is not its command yet, but still the script that binds it."""
+    import psutil  # noqa: PLC0415 - 20 ms that a rank, which becomes its command, has no use for
+
     try:
-        words = Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0", 4)
-    except OSError:
+        words = psutil.Process(process).cmdline()
+    except psutil.Error:
         return False
-    # The kernel shows no words yet where a program has just been started.
-    return words == [b""] or words[3:4] == [SCRIPT.encode()]
+    # A process has no arguments yet for a moment after `exec`.
+    return not words or words[3:4] == [SCRIPT]
 
 
 def _check(command: Sequence[str]) -> None:
@@ -115,11 +125,11 @@ def _check(command: Sequence[str]) -> None:
 
 def library() -> str:
     """The text of `templates/lib/bind.sh`."""
-    return (directory("templates") / "lib" / "bind.sh").read_text(encoding="utf-8")
+    return text(directory("templates") / "lib" / "bind.sh")
 
 
 def start_all(
-    placement: Placement, job: Job, command: Sequence[str], *, capture: bool
+    placement: Placement, job: BindingContext, command: Sequence[str], *, capture: bool
 ) -> list[subprocess.Popen[str]]:
     """Start the command once for each rank, bound, each in a process group of its own.
 
@@ -159,7 +169,7 @@ def _signal(process: subprocess.Popen[str], number: signal.Signals) -> None:
         os.killpg(process.pid, number)
 
 
-def run_all(placement: Placement, job: Job, command: Sequence[str]) -> int:
+def run_all(placement: Placement, job: BindingContext, command: Sequence[str]) -> int:
     """Run the command as every rank to its end; the first rank to fail takes the others down.
 
     Returns 0, or the exit code of that rank (128 + the signal that ended it).
@@ -213,7 +223,7 @@ def start_process(
 
 
 def free_port() -> int:
-    """A TCP port of the loopback interface that nobody listens on now."""
+    """A TCP port of the loopback interface without a listener."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

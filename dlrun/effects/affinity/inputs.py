@@ -13,6 +13,7 @@ from dlrun.effects.inputs.topology import DirectoryTree, granted_cpus, live_topo
 from dlrun.errors import Invalid
 from dlrun.model.placement import PlacementOptions
 from dlrun.model.site import GpuBinding
+from dlrun.model.text import digits
 from dlrun.model.topology import Topology
 from dlrun.model.units import many
 
@@ -31,7 +32,7 @@ class SpecPlacement:
 class Start:
     """A node and, from a spec, what its job asks of it.
 
-    `where` says whose topology this is; `asked` and `framework` are the spec's; `given` are variables
+    `where` is the source of this topology; `asked` and `framework` are the spec's; `given` are variables
     that the user has set, in the spec or in this shell. `live` is the machine that this runs on; `gpu_binding` is the
     site's, None without a site.
     """
@@ -65,7 +66,7 @@ def start(spec: Path | None, site: str | None, node_type: str | None, topology: 
 
 
 def _policy_of(site: str) -> GpuBinding:
-    """What a site says of GPUs, for a topology that is not its profile's."""
+    """The GPU policy of a site, for a topology that is not its profile's."""
     from dlrun.effects.inputs.spec import load_site  # noqa: PLC0415 - reads YAML
 
     return load_site(site).site.gpu_binding
@@ -106,10 +107,10 @@ def _of_spec(spec: Path, site: str | None, topology: Path | None, shell: dict[st
 
 
 def _of_site(site: str | None, node_type: str | None, shell: dict[str, str]) -> Start:
-    from dlrun.effects.inputs.profiles import recognise  # noqa: PLC0415
-    from dlrun.effects.inputs.spec import Here, load_site, topology_for_site  # noqa: PLC0415 - reads YAML
+    from dlrun.effects.inputs.profiles import Machine, recognise  # noqa: PLC0415
+    from dlrun.effects.inputs.spec import load_site, topology_for_site  # noqa: PLC0415 - reads YAML
 
-    loaded = load_site(site or recognise(Here())[0])
+    loaded = load_site(site or recognise(Machine())[0])
     types = loaded.site.node_types
     name = node_type or (next(iter(types)) if len(types) == 1 else None)
     if name is None or name not in types:
@@ -139,8 +140,8 @@ def on_this_machine(found: Start, action: str, *, described: bool) -> Start:
         return found
     if {core.pus for core in here.cores} != {core.pus for core in theirs.cores}:
         raise Invalid(
-            f"{action} acts on this machine ({_counted(here)}), and that of {found.where} is another ({_counted(theirs)})",
-            help="run it in a job on one of them; without `--site`, `--topology` and SPEC it takes this machine as it is",
+            f"{action} applies to this machine ({_counted(here)}), and that of {found.where} is another ({_counted(theirs)})",
+            help="run it in a job on one of them; without `--site`, `--topology` and SPEC it uses this machine",
         )
     return replace(found, topology=replace(theirs, allowed=here.allowed))
 
@@ -149,12 +150,12 @@ def as_a_rank(found: Start) -> Start:
     """The machine for one of several ranks, which all must find the same: its own mask is its launcher's doing, and
     may be another for each; what they share is what the launcher may use, within what the job was granted.
 
-    Where Slurm granted fewer CPUs than that (it limits nobody here), the rank's own mask is all that is known.
+    Where Slurm granted fewer CPUs than that (it does not enforce that here), the rank's own mask is all that is known.
     """
     shared, granted = launcher_cpus(), granted_cpus(DirectoryTree(Path("/")))
     cpus = sorted(shared & granted if granted else shared)
     granted_count = os.environ.get("SLURM_CPUS_ON_NODE", "")
-    if not cpus or (granted_count.isdecimal() and int(granted_count) < len(cpus)):
+    if not cpus or (digits(granted_count) and int(granted_count) < len(cpus)):
         return found
     return replace(found, topology=replace(found.topology, allowed=tuple(cpus)))
 

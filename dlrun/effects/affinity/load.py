@@ -29,7 +29,7 @@ Step = Callable[[bool], bool]
 
 
 def main() -> None:
-    """Step for as many seconds as the first argument says, but no longer than until the clock (`time.monotonic`, which
+    """Step for the seconds of the first argument, but no longer than until the clock (`time.monotonic`, which
     is the machine's) shows the second, and for `LEAST` in any case; print samples a second of this rank."""
     seconds, end = float(sys.argv[1]), float(sys.argv[2])
     name, step = _choose()

@@ -1,4 +1,4 @@
-"""Measures the placements that the model cannot tell apart, on this machine, and says which to keep."""
+"""Measures the placements that the model rates equal, on this machine, and selects the one to keep."""
 
 from __future__ import annotations
 
@@ -16,12 +16,13 @@ import psutil
 
 from dlrun.effects.affinity import load as affinity_load
 from dlrun.effects.affinity.bind import end_all, start_all
+from dlrun.effects.paths import runnable
 from dlrun.errors import OperationFailed
 from dlrun.model.placement import Placement
 from dlrun.model.topology import Topology
 from dlrun.plan.affinity.candidates import Candidate, Score, winner
 from dlrun.plan.affinity.place import place
-from dlrun.render.affinity.settings import Job
+from dlrun.render.affinity.settings import BindingContext
 
 SECONDS = 1.5
 """How long the built-in load steps, once it has started; less if the start took long."""
@@ -53,7 +54,7 @@ class Measurement:
 def measure(
     topology: Topology,
     found: Sequence[Candidate],
-    job: Job,
+    job: BindingContext,
     command: Sequence[str] = (),
     *,
     tell: Callable[[str], None] = lambda _: None,
@@ -80,18 +81,21 @@ def measure(
         because = f"the machine was busy ({100 * busy:.0f} % of its CPUs with other work): no winner is named"
         return Measurement(scores=scores, keep=scores[0], because=because, load=load, busy=busy)
     if best is scores[0]:
-        because = (
-            "no other is better by more than 3 % and by more than runs differ: the computed answer stays"
-        )
+        because = "no alternative is better by more than 3 % and by more than the spread of the runs: the computed answer stays"
     else:
         lead = 100 * (best.best / scores[0].best - 1)
         because = f"{best.candidate.label} is {lead:.0f} % better than the computed answer"
     return Measurement(scores=scores, keep=best, because=because, load=load, busy=busy)
 
 
-def _stepped(placement: Placement, job: Job) -> tuple[str, float]:
+def _stepped(placement: Placement, job: BindingContext) -> tuple[str, float]:
     """Samples a second of all ranks together, under the built-in load."""
-    program = [python(), str(Path(affinity_load.__file__)), str(SECONDS), str(time.monotonic() + PROBE)]
+    program = [
+        python(),
+        str(runnable(Path(affinity_load.__file__))),
+        str(SECONDS),
+        str(time.monotonic() + PROBE),
+    ]
     processes = start_all(placement, job, program, capture=True)
     try:
         reports = [json.loads(process.communicate(timeout=LONGEST)[0]) for process in processes]
@@ -102,7 +106,7 @@ def _stepped(placement: Placement, job: Job) -> tuple[str, float]:
     return str(reports[0]["load"]), sum(float(report["rate"]) for report in reports)
 
 
-def _timed(placement: Placement, job: Job, command: Sequence[str]) -> float:
+def _timed(placement: Placement, job: BindingContext, command: Sequence[str]) -> float:
     """One over the seconds that the command takes as all ranks."""
     start = time.perf_counter()
     processes = start_all(placement, job, command, capture=True)

@@ -12,12 +12,13 @@ from pathlib import Path
 
 from dlrun.effects.affinity import measure, report_load
 from dlrun.effects.affinity.bind import end_all, environment_of, start_all, start_process
+from dlrun.effects.paths import runnable
 from dlrun.errors import OperationFailed
 from dlrun.model.placement import Placement
 from dlrun.model.topology import Topology
 from dlrun.model.units import many
-from dlrun.plan.affinity.binding_report import Report, Way
-from dlrun.render.affinity.settings import THREADS, Job
+from dlrun.plan.affinity.binding_report import BindingReport, Way
+from dlrun.render.affinity.settings import THREADS, BindingContext
 from dlrun.render.affinity.table import headline
 
 SECONDS = 0.7
@@ -31,13 +32,17 @@ FEW = 8
 """Cores of one NUMA node below which binding can show no more than that threads do not crowd one another."""
 
 
-def report(topology: Topology, placement: Placement, job: Job, *, tell: Callable[[str], None]) -> Report:
+def report(
+    topology: Topology, placement: Placement, job: BindingContext, *, tell: Callable[[str], None]
+) -> BindingReport:
     """Run every way three times, in turn. Raises OperationFailed if dlrun's own way or no binding cannot run."""
     ways = {"no binding": _unbound, "srun's default": _srun, "dlrun": _bound}
     notes = []
     if not os.environ.get("SLURM_JOB_ID") or shutil.which("srun") is None:
         del ways["srun's default"]
-        notes.append("the scheduler's default binding was not measured: run this in a Slurm job to have it")
+        notes.append(
+            "the scheduler's default binding was not measured: run this in a Slurm job to measure it"
+        )
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in ways}
     busy = 0.0
     for number in range(measure.ROUNDS):
@@ -45,7 +50,7 @@ def report(topology: Topology, placement: Placement, job: Job, *, tell: Callable
         for name, start in ways.items():
             tell(f"round {number + 1} of {measure.ROUNDS}: {name}")
             runs[name].append(_run(start, placement, job))
-    return Report(
+    return BindingReport(
         node=headline(placement),
         ranks=len(placement.ranks),
         loads=tuple(load for load in LOADS if any(load[0] in one for one in runs["dlrun"])),
@@ -65,19 +70,19 @@ def _doubts(topology: Topology, placement: Placement, busy: float) -> tuple[str,
     cores = placement.node.usable_cores
     if len(topology.cpu_nodes()) == 1 and cores < FEW:
         found.append(
-            f"too small to tell: {many(cores, 'core')} on one NUMA node show only that threads do not crowd one another"
+            f"too small to tell: {many(cores, 'core')} on one NUMA node show only that threads do not share cores"
         )
     if len(placement.ranks) == 1:
-        found.append("one rank alone: no all-reduce, and nothing to keep apart; try `--ranks-per-node`")
+        found.append("only one rank: there is no all-reduce and nothing to separate; try `--ranks-per-node`")
     return tuple(found)
 
 
-Start = Callable[[Placement, Job, Sequence[str]], "list[subprocess.Popen[str]]"]
+Start = Callable[[Placement, BindingContext, Sequence[str]], "list[subprocess.Popen[str]]"]
 
 
-def _run(start: Start, placement: Placement, job: Job) -> dict[str, float]:
+def _run(start: Start, placement: Placement, job: BindingContext) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="dlrun-") as ring:
-        program = [measure.python(), str(Path(report_load.__file__)), str(SECONDS), ring]
+        program = [measure.python(), str(runnable(Path(report_load.__file__))), str(SECONDS), ring]
         processes = start(placement, job, program)
         try:
             lines = [process.communicate(timeout=measure.LONGEST)[0].splitlines() for process in processes]
@@ -94,11 +99,13 @@ def _run(start: Start, placement: Placement, job: Job) -> dict[str, float]:
     }
 
 
-def _bound(placement: Placement, job: Job, program: Sequence[str]) -> list[subprocess.Popen[str]]:
+def _bound(placement: Placement, job: BindingContext, program: Sequence[str]) -> list[subprocess.Popen[str]]:
     return start_all(placement, job, program, capture=True)
 
 
-def _unbound(placement: Placement, _job: Job, program: Sequence[str]) -> list[subprocess.Popen[str]]:
+def _unbound(
+    placement: Placement, _job: BindingContext, program: Sequence[str]
+) -> list[subprocess.Popen[str]]:
     """As a loop in a shell would: every rank may use every CPU, and its libraries take as many threads."""
     clean = {name: value for name, value in os.environ.items() if name not in THREADS}
     return [
@@ -107,7 +114,7 @@ def _unbound(placement: Placement, _job: Job, program: Sequence[str]) -> list[su
     ]
 
 
-def _srun(placement: Placement, _job: Job, program: Sequence[str]) -> list[subprocess.Popen[str]]:
+def _srun(placement: Placement, _job: BindingContext, program: Sequence[str]) -> list[subprocess.Popen[str]]:
     """One step on this node, bound as Slurm does by itself."""
     clean = {name: value for name, value in os.environ.items() if name not in THREADS}
     count = str(len(placement.ranks))

@@ -73,7 +73,7 @@ class Ring:
 
 
 def main() -> None:
-    """Measure for the seconds that the first argument says, each load; the second is the ring's directory."""
+    """Measure each load for the seconds of the first argument; the second is the ring's directory."""
     seconds, directory = float(sys.argv[1]), sys.argv[2]
     rank = int(os.environ.get("RANK") or os.environ.get("SLURM_PROCID", "0"))
     count = int(os.environ.get("WORLD_SIZE") or os.environ.get("SLURM_NTASKS", "1"))

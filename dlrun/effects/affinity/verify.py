@@ -6,16 +6,20 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dlrun.effects.affinity import probe as affinity_probe
+import psutil
+
 from dlrun.effects.affinity.bind import end_all, is_binding, start_all
+from dlrun.effects.paths import runnable
 from dlrun.errors import OperationFailed
 from dlrun.model.cpuset import format_list, parse_list
 from dlrun.model.placement import Placement, RankPlacement
-from dlrun.render.affinity.settings import Job
+from dlrun.node.checks import placement_probe
+from dlrun.plan.affinity.observed import UNKNOWN, wrong_cpus, wrong_memory
+from dlrun.render.affinity.settings import BindingContext
 
 PATIENCE = 30.0
 """Seconds that a probe may take to report."""
@@ -28,7 +32,7 @@ WATCH = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """What the system says of one rank.
+    """What the kernel reports about one rank.
 
     `threads` has the mask of each thread, the first thread's first; `team`: the threads are an OpenMP team
     whose places were set. `policy` is `unknown` where the system does not report it.
@@ -54,17 +58,12 @@ def compare(rank: RankPlacement, seen: Observed) -> Verdict:
     found: list[str] = []
     if not seen.threads:
         found.append("it ended before it could be looked at")
-    extra = sorted({pu for mask in seen.threads for pu in mask} - set(rank.mask))
-    if extra:
-        found.append(f"may run on CPUs {format_list(extra)}, which are not its own")
+    if what := wrong_cpus(rank.mask, seen.threads, whole=not seen.team):
+        found.append(what)
     if seen.team:
         found += _compare_team(rank, seen)
-    elif seen.threads and set(seen.threads[0]) != set(rank.mask) and not extra:
-        found.append(f"is bound to CPUs {format_list(seen.threads[0])} instead of {format_list(rank.mask)}")
-    wanted = rank.memory
-    if seen.policy != "unknown" and (seen.policy, seen.nodes) != (wanted.policy, wanted.nodes):
-        has = describe(seen.policy, seen.nodes)
-        found.append(f"memory policy is {has} instead of {describe(wanted.policy, wanted.nodes)}")
+    if what := wrong_memory(rank.memory, seen.policy, seen.nodes):
+        found.append(what)
     return Verdict(observed=seen, differences=tuple(found))
 
 
@@ -78,17 +77,12 @@ def _compare_team(rank: RankPlacement, seen: Observed) -> list[str]:
     return []
 
 
-def describe(policy: str, nodes: Iterable[int]) -> str:
-    """`strict 0`, `preferred 4`, `none`."""
-    return f"{policy} {format_list(nodes)}".strip()
-
-
-def verify(placement: Placement, job: Job) -> tuple[Verdict, ...]:
+def verify(placement: Placement, job: BindingContext) -> tuple[Verdict, ...]:
     """Start a probe as every rank, all at once, and compare what each reports.
 
-    Raises OperationFailed if one cannot be started or says nothing.
+    Raises OperationFailed if one cannot be started or does not report.
     """
-    program = [sys.executable, "-S", str(Path(affinity_probe.__file__))]
+    program = [sys.executable, "-S", str(runnable(Path(placement_probe.__file__)))]
     threads = str(placement.ranks[0].threads)
     verdicts = []
     places_set = job.preset.openmp in ("gomp", "gomp-old") and not job.preset.thread_pools
@@ -121,12 +115,12 @@ def _observed(rank: int, report: dict[str, object], places_set: bool) -> Observe
 
 def verify_self(rank: RankPlacement) -> Verdict:
     """Compare this process, started by some launcher, with the rank that it should be."""
-    policy, nodes = affinity_probe.memory_policy()
-    masks = tuple(parse_list(mask) for mask in affinity_probe.thread_masks("self"))
+    policy, nodes = placement_probe.memory_policy()
+    masks = tuple(parse_list(mask) for mask in placement_probe.thread_masks("self"))
     return compare(rank, Observed(rank=rank.rank, threads=masks, policy=policy, nodes=tuple(nodes)))
 
 
-def verify_command(placement: Placement, job: Job, command: Sequence[str]) -> tuple[Verdict, ...]:
+def verify_command(placement: Placement, job: BindingContext, command: Sequence[str]) -> tuple[Verdict, ...]:
     """Start the user's command as every rank, look at all its threads and children for some seconds, end it.
 
     Threads on communication or loader cores of their rank are right too.
@@ -136,8 +130,8 @@ def verify_command(placement: Placement, job: Job, command: Sequence[str]) -> tu
     try:
         for _ in range(LOOKS):
             for process, found in zip(processes, seen, strict=True):
-                for number, pid in enumerate([] if is_binding(process.pid) else _family(process.pid)):
-                    masks = [parse_list(mask) for mask in affinity_probe.thread_masks(str(pid))]
+                for number, pid in enumerate([] if is_binding(process.pid) else _tree(process.pid)):
+                    masks = [parse_list(mask) for mask in placement_probe.thread_masks(str(pid))]
                     found["all"].update(masks)
                     found["first"].update(masks[:1] if number == 0 else ())
             if all(process.poll() is not None for process in processes):
@@ -150,23 +144,19 @@ def verify_command(placement: Placement, job: Job, command: Sequence[str]) -> tu
 
 def _judge(rank: RankPlacement, found: dict[str, set[tuple[int, ...]]]) -> Verdict:
     masks = tuple(sorted(found["all"]))
-    seen = Observed(rank=rank.rank, threads=masks, policy="unknown")
+    seen = Observed(rank=rank.rank, threads=masks, policy=UNKNOWN)
     siblings = (pu for core in rank.comm_siblings for pu in core)
     own = {*rank.mask, *rank.comm, *rank.loader, *siblings}
-    extra = sorted({pu for mask in masks for pu in mask} - own)
     differences = [] if masks else ["it ended before it could be looked at"]
-    if extra:
-        differences.append(f"may run on CPUs {format_list(extra)}, which are not its own")
+    if what := wrong_cpus(own, masks, whole=False):
+        differences.append(what)
     return Verdict(observed=seen, differences=tuple(differences))
 
 
-def _family(pid: int) -> list[int]:
-    """A process and its descendants, itself first."""
-    found = [pid]
-    for parent in found:
-        for task in Path("/proc", str(parent), "task").glob("*/children"):
-            try:
-                found += map(int, task.read_text().split())
-            except OSError:
-                continue
-    return found
+def _tree(pid: int) -> list[int]:
+    """A process and its descendants, itself first; empty once it has ended."""
+    try:
+        root = psutil.Process(pid)
+        return [pid, *(child.pid for child in root.children(recursive=True))]
+    except psutil.NoSuchProcess:
+        return []

@@ -7,6 +7,10 @@ import re
 import sys
 from collections.abc import Mapping
 
+from dlrun import backends
+from dlrun.errors import Invalid
+from dlrun.model.plan import Plan
+
 KEPT = frozenset(
     {
         "PBS_AUTH_METHOD",
@@ -43,7 +47,7 @@ _INHERITED = re.compile(rf"(?:{_SCHEDULERS}|{_LAUNCHERS})_\w*|MASTER_\w+|{_IDENT
 def clean(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
     """The environment without inherited job variables, and the sorted names of those taken out.
 
-    Inherited masks bind ranks wrongly and inherited options overrule directives: sbatch heeds SBATCH_ACCOUNT
+    Inherited masks bind ranks wrongly and inherited options overrule directives: sbatch reads SBATCH_ACCOUNT
     before the script, squeue prints by SQUEUE_FORMAT, and srun binds by SLURM_CPU_BIND.
     """
     removed = sorted(name for name in environment if name not in KEPT and _INHERITED.fullmatch(name))
@@ -70,3 +74,18 @@ def without_own(
         for name in ("VIRTUAL_ENV", "VIRTUAL_ENV_PROMPT"):
             kept.pop(name, None)
     return kept
+
+
+def check_secrets(plan: Plan) -> None:
+    """Secrets of the submitting shell must be set, and must not travel where other users can look."""
+    visible = not backends.scheduler(plan.scheduler).HIDES_ENVIRONMENT
+    for secret in plan.secrets:
+        if secret.env is None:
+            continue
+        if visible:
+            raise Invalid(
+                f"secret `{secret.name}` comes from a variable, and {plan.scheduler} shows a job's variables to others",
+                help=f"use `secrets: {{{secret.name}: {{file: PATH}}}}` or `command:`",
+            )
+        if not os.environ.get(secret.env):
+            raise Invalid(f"secret `{secret.name}`: the variable `{secret.env}` is not set in this shell")

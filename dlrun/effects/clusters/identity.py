@@ -6,67 +6,40 @@ of its cluster, which is held against the one that answers before a job is asked
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Iterable
 
 from dlrun import backends
-from dlrun.effects.clusters import clients, local
-from dlrun.effects.clusters.query import patiently
-from dlrun.effects.process import NotInstalled, Runner
+from dlrun.effects.clusters import control
+from dlrun.effects.process import Runner
 from dlrun.effects.records.jobs import Job
 from dlrun.errors import DlrunError, Invalid, OperationFailed
 from dlrun.model.plan import Plan
 from dlrun.model.site import Site
 
-_answering: dict[tuple[str, str, str], str | None] = {}
-"""What was answered in this process, by `clients.place`: whoever watches a job asks once."""
-
 
 def of(job: Job) -> str | None:
     """The cluster of a job: Slurm's ClusterName, the PBS server, a machine; None in a record that does not have it."""
-    if job.cluster is not None:
-        return job.cluster
-    if job.on_this_machine:
-        return job.host
-    return backends.scheduler(job.scheduler).cluster(job.job_id or "")
+    return job.cluster or control.of(job.scheduler).cluster(job)
 
 
 def answering(job: Job, runner: Runner | None = None) -> str | None:
-    """The cluster that answers where a job is asked about; None if it does not say.
+    """The cluster that answers queries about a job; None if it does not report its name.
 
-    Raises OperationFailed if nobody answers.
+    Raises OperationFailed if there is no answer.
     """
-    if job.on_this_machine:  # one that runs is here, whatever the machine is called now
-        return of(job) if local.alive(job.job_id or "") else platform.node()
-    place = clients.place(job)
-    if place not in _answering:
-        _answering[place] = ask(job.scheduler, runner or clients.runner(job))
-    return _answering[place]
-
-
-def ask(scheduler: str, runner: Runner) -> str | None:
-    """Ask which cluster answers; None if it does not say. Raises OperationFailed if nobody answers."""
-    back_end = backends.scheduler(scheduler)
-    argv = back_end.identify()
-    if not argv:
-        return None
-    try:
-        stdout = patiently(argv, back_end, runner)
-    except NotInstalled:  # the client that is needed next may be
-        return None
-    return back_end.identified(stdout or "")
+    return control.of(job.scheduler).answering(job, runner)
 
 
 def known(scheduler: str, runner: Runner) -> str | None:
-    """Like `ask`, for a submission: if nobody answers, the submission itself reports why."""
+    """The cluster that answers to a submission; if there is none, the submission itself reports why."""
     try:
-        return ask(scheduler, runner)
+        return control.of(scheduler).name(scheduler, runner)
     except DlrunError:
         return None
 
 
 def same(one: str | None, other: str | None) -> bool:
-    """True unless both are known and differ; a host's short name stands for its long one."""
+    """True unless both are known and differ; a host's short name matches its long one."""
     if one is None or other is None:
         return True
     a, b = one.casefold(), other.casefold()
@@ -98,12 +71,9 @@ def require(jobs: Iterable[Job], word: str) -> None:
 
 
 def _way_out(job: Job, own: str, word: str) -> str:
-    if job.on_this_machine:
-        return f"run `dlrun {word} {job.directory.name}` on `{own}`"
     if job.remote is not None:
         return f"`{job.remote.host}` led to `{own}` when the job was submitted: see your ssh configuration"
-    at = f", such as `{job.host}`, where it was submitted" if job.host else ""
-    return f"run `dlrun {word} {job.directory.name}` on a login node of `{own}`{at}"
+    return f"run `dlrun {word} {job.directory.name}` on {control.of(job.scheduler).where(job, own)}"
 
 
 def _described(site: Site) -> str | None:
@@ -135,5 +105,5 @@ def check_dependencies(plan: Plan, there: str | None) -> None:
         if not same(one.cluster, there):
             raise Invalid(
                 f"job {one.job_id} in `after` is a job of cluster `{one.cluster}`, and `{there}` answers here",
-                help="a scheduler waits for jobs of its own cluster only: leave it out of `after`",
+                help="a scheduler waits only for jobs of its own cluster: remove it from `after`",
             )

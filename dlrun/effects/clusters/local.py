@@ -4,32 +4,85 @@ from __future__ import annotations
 
 import contextlib
 import os
+import platform
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import dlrun.node
-from dlrun.effects.records.belief import read_json
+from dlrun.effects.paths import runnable
+from dlrun.effects.process import Completed, Runner
+from dlrun.effects.records.belief import clock, run_state
 from dlrun.effects.records.jobs import Job
 from dlrun.errors import OperationFailed
-from dlrun.model.job import JobStatus, State
+from dlrun.model.job import Action, JobStatus, State
+from dlrun.model.plan import Plan
+from dlrun.model.text import digits
 
 _SUPERVISOR = Path(dlrun.node.__file__).parent / "supervise.py"
 CANCEL = ".cancel"
-"""The file in a point's directory by which its supervisor is told to end it, or not to start it."""
+"""The file in a point's directory that makes its supervisor end it, or not start it."""
+
+WAITS = False
+PAUSES = (0.2, 0.2)
+"""The process table and the job directory are asked at no cost to others."""
 
 _REASONS = {
     "cancelled": State.CANCELLED,
     "timed out": State.TIMED_OUT,
+    "hang": State.HANG,
     "killed": State.FAILED,
     "out of memory": State.OUT_OF_MEMORY,
 }
 
 
-def submit(
+def name(scheduler: str, runner: Runner) -> str | None:  # noqa: ARG001 - there is no scheduler to ask
+    """This machine."""
+    return platform.node()
+
+
+def cluster(job: Job) -> str | None:
+    """The machine that started it."""
+    return job.host
+
+
+def answering(job: Job, runner: Runner | None = None) -> str | None:  # noqa: ARG001 - there is no scheduler to ask
+    """This machine; a job that runs is here, whatever the machine is called now."""
+    return job.cluster or job.host if alive(job.job_id or "") else platform.node()
+
+
+def where(job: Job, own: str) -> str:  # noqa: ARG001 - the job has no other
+    """That machine."""
+    return f"`{own}`"
+
+
+def submit(plan: Plan, directory: Path, environment: Mapping[str, str]) -> Completed:
+    """Start the job; the answer is its id."""
+    points = len(plan.points) or None
+    job_id = start(directory, walltime=plan.request.walltime, points=points, environment=environment)
+    return Completed(returncode=0, stdout=job_id, stderr="")
+
+
+def find(scheduler: str, directory: Path) -> str | None:  # noqa: ARG001 - there is one
+    """The id of the job whose supervisor runs."""
+    return supervisor(directory)
+
+
+def ask(jobs: Sequence[Job], runner: Runner) -> Mapping[Path, list[JobStatus]]:  # noqa: ARG001 - there is no scheduler to ask
+    """The state of each run."""
+    return {job.directory: status(job) for job in jobs}
+
+
+def act(action: Action, wanted: Sequence[tuple[Job, Sequence[int] | None]]) -> Iterator[str]:  # noqa: ARG001
+    """End jobs, one after the other: nothing else can be asked of those that do not wait."""
+    for job, tasks in wanted:
+        yield "cancelled" if cancel(job, tasks) else "had ended already"
+
+
+def start(
     directory: Path, *, walltime: int | None, points: int | None, environment: Mapping[str, str]
 ) -> str:
     """Start the job's supervisor in a session of its own; returns its id: process id and start time."""
@@ -37,13 +90,13 @@ def submit(
         sys.executable,
         "-S",
         "-E",
-        str(_SUPERVISOR),
+        str(runnable(_SUPERVISOR)),
         str(directory),
         "job.sh",
         str(int(walltime or 0)),
         str(points or 0),
     ]
-    # Whoever cancels at once is not to end the supervisor before it knows what that means: it unblocks them then.
+    # Signals stay blocked until the supervisor has set its handlers, so that an early cancel does not kill it.
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGINT})
     try:
         with (directory / "supervisor.log").open("ab") as log:
@@ -67,7 +120,7 @@ def supervisor(directory: Path) -> str | None:
     """The id of the job that runs in a directory, found among the processes; None if none does."""
     import psutil  # noqa: PLC0415 - 20 ms that `dlrun status` has no use for
 
-    wanted = [str(_SUPERVISOR), str(directory)]
+    wanted = [str(runnable(_SUPERVISOR)), str(directory)]
     for process in psutil.process_iter(["cmdline"]):
         if (process.info["cmdline"] or [])[3:5] == wanted:
             return f"{process.pid}.{_start_time(process.pid)}"
@@ -77,7 +130,7 @@ def supervisor(directory: Path) -> str | None:
 def alive(job_id: str) -> bool:
     """True while the supervisor runs: the same process, not a later one with its number."""
     pid, _, started = job_id.partition(".")
-    return pid.isdigit() and started != "" and _start_time(int(pid)) == started
+    return digits(pid) and started != "" and _start_time(int(pid)) == started
 
 
 def supervises(job_id: str, directory: Path) -> bool:
@@ -156,20 +209,21 @@ def _kill_tree(job_id: str) -> None:
         if left:
             pids = ", ".join(str(process.pid) for process in left)
             raise OperationFailed(
-                f"processes of job {job_id} cannot be killed: {pids}", help="they wait for the kernel"
+                f"processes of job {job_id} cannot be killed: {pids}",
+                help="they are blocked in the kernel, often by a file system; an administrator can see which",
             )
 
 
 def _begun(run: Path) -> bool:
-    return read_json(run / "state.json") is not None
+    return run_state(run) is not None
 
 
 def _ended(run: Path) -> bool:
-    return (read_json(run / "state.json") or {}).get("state") == "ended"
+    return (run_state(run) or {}).get("state") == "ended"
 
 
 def _one(job: Job, run: Path, index: int, running: bool) -> JobStatus:
-    record = read_json(run / "state.json")
+    record = run_state(run)
     task = index if job.array is not None else None
     base = {"job_id": job.job_id or "", "task": task}
     if record is None and (run / CANCEL).exists():
@@ -191,13 +245,9 @@ def _one(job: Job, run: Path, index: int, running: bool) -> JobStatus:
         state=state,
         exit_code=code,
         nodes=record.get("host"),
-        started=_clock(record.get("started")),
-        ended=_clock(record.get("ended")),
+        started=clock(record.get("started")),
+        ended=clock(record.get("ended")),
     )
-
-
-def _clock(epoch: float | None) -> str | None:
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(epoch)) if epoch else None
 
 
 def _start_time(pid: int) -> str:

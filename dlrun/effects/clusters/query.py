@@ -35,7 +35,7 @@ Tasks = Mapping[int | None, JobStatus]
 
 @record(frozen=True, slots=True, kw_only=True)
 class QueueAnswers:
-    """What queue and accounting said, by job number; `settled` jobs will not be known better later."""
+    """The answers of queue and accounting, by job number; the status of `settled` jobs is final."""
 
     jobs: Mapping[str, Tasks]
     settled: frozenset[str]
@@ -49,7 +49,7 @@ class QueueAnswers:
         return _number(job_id) in self.settled
 
 
-def ask(scheduler: Scheduler, wanted: Mapping[str, int | None], runner: Runner) -> QueueAnswers:
+def ask_queue(scheduler: Scheduler, wanted: Mapping[str, int | None], runner: Runner) -> QueueAnswers:
     """What is known about jobs, given their ids with the number of tasks of each array (None: no array).
 
     Accounting is asked only about what the queue has forgotten or calls ended. Raises OperationFailed if
@@ -80,7 +80,7 @@ def _query(
     scheduler: Scheduler,
     runner: Runner,
 ) -> Mapping[str, Tasks] | None:
-    """Ask in as few calls as fit; None if there is nobody to ask, or nobody who remembers."""
+    """Ask in as few calls as fit; None if there is no queue or no accounting."""
     ids, found, remembers = list(wanted), [], False
     for start in range(0, len(ids), _MOST):
         argv = arguments(ids[start : start + _MOST])
@@ -90,7 +90,11 @@ def _query(
         remembers = remembers or stdout is not None
         found.append(parse(stdout or ""))
     jobs: dict[str, dict[int | None, JobStatus]] = {}
+    points = {one: (job, task) for job in ids for task, one in enumerate(scheduler.tasks(job)) if wanted[job]}
     for status in chain.from_iterable(found):
+        if status.job_id in points:
+            job, task = points[status.job_id]
+            status = replace(status, job_id=job, task=task)  # noqa: PLW2901 - a point that is a job
         jobs.setdefault(_number(status.job_id), {})[status.task] = status
     return jobs if remembers else None
 
@@ -120,13 +124,13 @@ def patiently(argv: Sequence[str], scheduler: Scheduler, runner: Runner) -> str 
 
 
 def _some_ended(known: Tasks, tasks: int | None) -> bool:
-    """True if the queue has forgotten a task of the job, or says that one has ended."""
+    """True if the queue has forgotten a task of the job, or reports that one has ended."""
     expected = [None] if tasks is None else range(tasks)
     return any(task not in known or known[task].state.final for task in expected)
 
 
 def _settled(past: Tasks | None, queued: Tasks | None) -> bool:
-    """True if accounting knows the job's end, or nobody remembers the job."""
+    """True if accounting knows the job's end, or no record of the job is left."""
     return all(status.state.final for status in past.values()) if past else not queued
 
 

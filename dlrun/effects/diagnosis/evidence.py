@@ -1,4 +1,4 @@
-"""Which process failed first, and the line that tells why, from a run's notes and the ends of its logs.
+"""Which process failed first, and the line with the cause, from a run's notes and the ends of its logs.
 
 A process that only lost its peers is not the first to fail, even if it left its note first: it may notice within
 milliseconds, while Python still cleans up after the error that caused it.
@@ -6,6 +6,7 @@ milliseconds, while Python still cleans up after the error that caused it.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -15,6 +16,7 @@ from pathlib import Path
 from dlrun.effects.diagnosis import own_messages
 from dlrun.effects.diagnosis.patterns import EXCEPTION, PATTERNS, Evidence, Pattern
 from dlrun.effects.logs import files as log_files
+from dlrun.effects.records.belief import run_state
 
 TAIL = 256 * 1024
 """Bytes at the end of the job's log, and of those of the first processes that failed, that are read."""
@@ -32,6 +34,15 @@ _NEAR = 50
 """Lines within which what follows an exception is its consequence."""
 _SKEW = 5.0
 """Seconds that the clock of a file server may be behind a node's."""
+_ENDED = re.compile(
+    r"dlrun: (\S+) (\d+) on (\S+), which began (-?\d+) ns after its launch, ended with exit code 0 at (\d+) ns$",
+    re.MULTILINE,
+)
+"""What a rank of a job of more than 1,000 writes last to its log (templates/lib/rank.sh); others leave a note."""
+_LAST = 1 << 12
+"""Bytes at the end of a log in which that line is looked for, for each process that writes to it."""
+_FLUSHED = 60.0
+"""Seconds after a process's end by which its log was surely written."""
 _CONTROL = re.compile(
     r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0e-\x1f\x7f-\x9f]"
 )
@@ -55,7 +66,7 @@ class First:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failures:
-    """The first failure, those after it, the line that tells the cause, and the ranks that left no note.
+    """The first failure, those after it, the line with the cause, and the ranks that left no note.
 
     `early` are those that ended with exit code 0 before it.
     """
@@ -95,7 +106,8 @@ def search(run: Path, own: Sequence[Pattern] = (), since: float | None = None) -
     failed = notes(run)
     least = since - _SKEW if since is not None else 0.0
     every = {(log.role, log.rank): log for log in log_files.find(run, "all") if _last_written(log) >= least}
-    patterns = sorted((*own, *own_messages.patterns(), *PATTERNS), key=lambda pattern: pattern.consequence)
+    known = (*own, *own_messages.patterns(), *PATTERNS, *own_messages.patterns(general=True))
+    patterns = sorted(known, key=lambda pattern: pattern.consequence)
     first, evidence = (failed[0] if failed else None), None
     for number, note in enumerate(failed[:MOST]):
         log = every.get((note.role, note.rank))
@@ -113,15 +125,36 @@ def search(run: Path, own: Sequence[Pattern] = (), since: float | None = None) -
         later=tuple(note for note in failed if note is not first),
         evidence=evidence,
         silent=tuple(log for log in rest if log.role is not None),
-        early=_ended_before(run, first),
+        early=_ended_before(run, first, rest) if first is not None and _may_follow(evidence) else (),
     )
 
 
-def _ended_before(run: Path, first: First | None) -> tuple[First, ...]:
-    """The processes of the same role that ended with exit code 0 before the first one failed."""
-    if first is None:
-        return ()
-    return tuple(one for one in notes(run, "ended") if one.role == first.role and one.time < first.time)
+def _may_follow(evidence: Evidence | None) -> bool:
+    """Whether the line with the cause may come from the end of another process."""
+    return evidence is not None and (evidence.pattern.consequence or evidence.pattern is EXCEPTION)
+
+
+def _ended_before(run: Path, first: First, rest: Iterable[log_files.Log]) -> tuple[First, ...]:
+    """The processes of the same role that ended with exit code 0 before the first one failed: by their notes, or in a job of
+    more than 1,000 ranks by the last lines of `rest`, the logs of those that noted no failure."""
+    spread = {log.path: log.writers for log in rest if log.path.parent.name.isdigit()}
+    ended = [
+        *notes(run, "ended"),
+        *(one for path, writers in spread.items() for one in _ends(path, writers, first)),
+    ]
+    known = {one.rank: one for one in ended if one.role == first.role and one.time < first.time}
+    return tuple(known[rank] for rank in sorted(known))
+
+
+def _ends(path: Path, writers: int, first: First) -> Iterable[First]:
+    """The processes that a log reports to have ended with exit code 0; none of one that was written long after the failure."""
+    with suppress(OSError), path.open("rb") as stream:
+        found = os.fstat(stream.fileno())
+        if writers > 1 or found.st_mtime <= first.time + _FLUSHED:
+            stream.seek(max(0, found.st_size - _LAST * writers))
+            for role, rank, host, late, when in _ENDED.findall(stream.read().decode("utf-8", "replace")):
+                ahead = int(late) if int(late) < _WRONG else 0
+                yield First(time=(int(when) - ahead) / 1e9, role=role, rank=int(rank), host=host, code=0)
 
 
 def _elsewhere(
@@ -129,7 +162,7 @@ def _elsewhere(
 ) -> Evidence | None:
     """The cause from processes that left no note, those first that stopped writing first, and from the job's script.
 
-    Where a process has failed, what others say in passing explains nothing.
+    Where a process has failed, remarks of others explain nothing.
     """
     ordered = sorted(rest, key=lambda log: log.role is None)
     chosen = ((log, SHORT if log.role else TAIL) for log in (*ordered[:MOST], *ordered[MOST:][-1:]))
@@ -140,7 +173,7 @@ def _elsewhere(
 
 
 def _verdict(log: log_files.Log, most: int, patterns: Sequence[Pattern]) -> Evidence | None:
-    """What a log tells: why dlrun's own script ended the process, else what the program's last words are."""
+    """The cause in a log: why dlrun's own script ended the process, else the last lines of the program."""
     own = own_evidence(log)
     found = (
         own if own is not None and not own.pattern.consequence else verdict(tail(log, most), patterns, log)
@@ -149,12 +182,12 @@ def _verdict(log: log_files.Log, most: int, patterns: Sequence[Pattern]) -> Evid
 
 
 def _grade(pattern: Pattern) -> int:
-    """0 for a cause, 1 for an exception that nobody knows, 2 for a consequence."""
+    """0 for a cause, 1 for an unknown exception, 2 for a consequence."""
     return 2 if pattern.consequence else int(pattern is EXCEPTION)
 
 
 def verdict(lines: Sequence[str], patterns: Sequence[Pattern], log: log_files.Log) -> Evidence | None:
-    """What the end of one log tells: a known cause, else an exception, else a consequence.
+    """The cause at the end of one log: a known one, else an exception, else a consequence.
 
     Of several, the last: warnings come before the end. What programs also say in passing counts in an exception
     itself, or if none comes after it. `patterns` has the consequences last.
@@ -191,7 +224,7 @@ def verdict(lines: Sequence[str], patterns: Sequence[Pattern], log: log_files.Lo
 
 def _evidence(log: log_files.Log, line: str, pattern: Pattern, match: re.Match[str]) -> Evidence:
     values = tuple(v.strip() for v in match.groups() if v and v.strip())
-    return Evidence(log=f"logs/{log.path.name}", line=line.strip(), pattern=pattern, values=values)
+    return Evidence(log=log.name, line=line.strip(), pattern=pattern, values=values)
 
 
 def plain(line: str) -> str:
@@ -203,28 +236,30 @@ def plain(line: str) -> str:
 
 def tail(log: log_files.Log, most: int) -> list[str]:
     """The last lines of a log's last run, in `most` bytes; of dlrun's own, none: those repeat what ranks said."""
-    lines = log_files.last_run(log.path, most).splitlines()
+    lines = log_files.last_run(log, most, run_number(log)).splitlines()
     return [line for line in lines if not line.startswith(("dlrun: ", "  | "))]
 
 
+def run_number(log: log_files.Log) -> int:
+    """Which run of its job wrote the end of a log: 1 if it was never started again."""
+    return 1 + int((run_state(log.run) or {}).get("restarts") or 0)
+
+
 def own_words(run: Path) -> str | None:
-    """The last that the job's script said before it ended: why it gave up, if no process failed."""
-    lines = [
-        line
-        for line in log_files.last_run(run / "logs" / "job.log", TAIL).splitlines()
-        if line.startswith("dlrun: ")
-    ]
+    """The last line that the job's script logged before it ended: why it gave up, if no process failed."""
+    (log,) = log_files.find(run, "job")
+    lines = [line for line in log_files.last_run(log, TAIL).splitlines() if line.startswith("dlrun: ")]
     said = [plain(line.removeprefix("dlrun: ")) for line in lines]
     return next((line for line in reversed(said) if not own_messages.reports_progress(line)), None)
 
 
 def own_evidence(log: log_files.Log) -> Evidence | None:
     """What dlrun's own script reported in a log before it ended the job or the rank itself; None if it did not."""
-    lines = log_files.last_run(log.path, SHORT).splitlines()
+    lines = log_files.last_run(log, SHORT, run_number(log)).splitlines()
     said = [plain(line.removeprefix("dlrun: ")) for line in lines if line.startswith("dlrun: ")]
     for line in reversed(said):
         if (known := own_messages.about(line)) is not None:
-            return Evidence(log=f"logs/{log.path.name}", line=line, pattern=known, values=(line,))
+            return Evidence(log=log.name, line=line, pattern=known, values=(line,))
     return None
 
 

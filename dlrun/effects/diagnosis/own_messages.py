@@ -15,17 +15,21 @@ from dlrun.effects.diagnosis.patterns import Pattern
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Own:
-    """Messages of one cause, and the next step; of a `consequence` the cause is elsewhere, if it is known."""
+    """Messages of one cause, and the next step; of a `consequence` the cause is elsewhere, if it is known.
+
+    Messages that end with the system's own words are `general`: a pattern for those words is more specific.
+    """
 
     next: str
     messages: tuple[str, ...]
     consequence: bool = False
+    general: bool = False
 
 
 # ruff: noqa: E501 - a table
 NODE: Mapping[str, Own] = {
     "node-space": Own(
-        next="ask for larger storage (`resources.node_local`), take `strategy: shard` or `in_place` under `data`, or remove sets: `dlrun stage-data --list`, `--evict`",
+        next="ask for larger storage (`resources.node_local`), take `strategy: part`, `shard` or `in_place` under `data`, or remove sets: `dlrun stage-data --list`, `--evict`",
         messages=(
             "node {}: `{}` needs {} and has {} free{}",
             "node {}: `{}` can take {} more files, and the data set needs {}",
@@ -33,6 +37,7 @@ NODE: Mapping[str, Own] = {
             "the disk filled up while the data was written: {}",
             "the quota of {} has no room for {} beside the sets in use",
             "{} are free, not {}",
+            "nothing of `{}` fits the {} that it may take on a node",
         ),
     ),
     "data-source": Own(
@@ -51,6 +56,15 @@ NODE: Mapping[str, Own] = {
             "the source changed while it was copied: {}",
             "the source is not readable as a whole: {}",
             "the source `{}` has {}, not the {} that were expected",
+            "node {} has no client that reads `{}` ({})",
+            "`{}` could not read `{}`: {}",
+            "`{}` has no objects",
+            "`{}` cannot be read from node {}: {}",
+            "`{}` has neither an ETag nor a time",
+            "`{}` does not name a file",
+            "`{}` broke off after {} of {} bytes, {} times",
+            "`{}` is not a path, and none of {}://",
+            "a source that is a URL goes with strategy copy and pack",
         ),
     ),
     "node-storage": Own(
@@ -136,11 +150,14 @@ NODE: Mapping[str, Own] = {
             "received an invalid message",
             "received a frame that is not signed with the job's secret",
             "received a frame with an invalid head",
+            "the program that listens there does not know the job's secret",
+            "a caller that is not a node program",
+            "the caller does not know the job's secret",
         ),
     ),
     "memory": Own(
         next="ask for more with `resources.memory_per_node`: node-local storage in memory, and its copy, count as the job's",
-        messages=("out of memory",),
+        messages=("out of memory", "a copying process was killed"),
     ),
     "secret": Own(
         next="make the file anew, readable by you alone: `chmod 600`",
@@ -154,6 +171,11 @@ NODE: Mapping[str, Own] = {
         next="correct `environment.venv`: the directory of a virtual environment",
         messages=("`{}` is not a Python environment: it has no `bin`",),
     ),
+    "node-system": Own(
+        next="see the node's kernel log and `df -h` there; exclude the node (`resources.exclude`) if it comes back",
+        messages=("cannot stage `{}`: {}{}", "cannot stage `{}` on {}: {}{}", "cannot finish `{}`: {}{}"),
+        general=True,
+    ),
     "dlrun-fault": Own(
         next="this is a fault of dlrun, or of a job directory that was changed by hand: render the job anew, and report it",
         messages=(
@@ -161,6 +183,7 @@ NODE: Mapping[str, Own] = {
             "unknown hash `{}`",
             "give one of --name, --quota and --free",
             "--hosts needs --port and --secret",
+            "--start needs --job, and goes with neither --strategy pack nor --verify",
             "--workers is between 1 and 64",
             "`{}` is not {}",
             "the host list `{}` cannot be read: {}",
@@ -168,6 +191,7 @@ NODE: Mapping[str, Own] = {
             "--index {} is not one of the {} hosts",
             "`{}` is not a valid name of a data set",
             "--strategy shard needs --hosts, or --shard K/N with K less than N",
+            "invalid arguments: {}",
         ),
     ),
 }
@@ -187,13 +211,20 @@ JOB: Mapping[str, Own] = {
         next="submit the job to the scheduler that the site profile names (`scheduler.type`), and do not run its script by hand",
         messages=("the scheduler names no granted node",),
     ),
+    "few-hosts": Own(
+        next="correct `scheduler.parallel_environment` in the site profile: its allocation rule must be a fixed number of slots per host",
+        messages=(
+            "granted {} hosts, and the job needs {}: the parallel environment's rule is not a fixed number of slots per host",
+        ),
+    ),
     "setup": Own(
         next="correct the line in `environment.setup` of the spec or the profile, or in job.sh",
         messages=(
             "{}, line {}: `{}` failed with exit code {}",
+            "a line of job.sh ended it before the ranks did",
             "a set-up line has made the variable '{}' read-only, and lib/*.sh uses that name: take another",
         ),
-        consequence=True,  # what the line printed says more, where that is known
+        consequence=True,  # the printed line is more specific, where it is known
     ),
     "environment": Own(
         next="correct `environment.venv` or `conda`: it must be there on the compute nodes, too",
@@ -206,6 +237,10 @@ JOB: Mapping[str, Own] = {
     "environment-module": Own(
         next="`module avail` on the cluster shows the names; correct `environment.modules`",
         messages=("{}, line {}: `module {}` failed with exit code {}",),
+    ),
+    "job-directory": Own(
+        next="move what has that name out of the job directory, then `dlrun resubmit JOB`: each start makes it anew",
+        messages=("this job needs the name {}, which something that is not dlrun's has: move that",),
     ),
     "directory": Own(
         next="correct `directory`: it must be there on the compute nodes, too",
@@ -225,7 +260,10 @@ JOB: Mapping[str, Own] = {
     ),
     "launcher": Own(
         next="`dlrun logs JOB --rank job` has what the launcher reported; correct `launcher` in the site profile",
-        messages=("what had started rank {} is gone",),
+        messages=(
+            "what had started rank {} is gone",
+            "the launcher ended with exit code 0, and no rank has begun",
+        ),
         consequence=True,
     ),
     "service": Own(
@@ -237,6 +275,7 @@ JOB: Mapping[str, Own] = {
         next="submit again; `resources.spare_nodes` replaces a node that dies, `on_failure.requeue` starts the job again",
         messages=(
             "not answering any more: {}",
+            "slurmstepd, which had started this script on {}, is gone",
             "only {} good nodes are left, and the job needs {}",
         ),
     ),
@@ -253,17 +292,23 @@ JOB: Mapping[str, Own] = {
 PASSING = (
     "a process failed and the rest did not end by themselves",
     "asked to end",
-    "bringing the results to {}",
+    "copying the results to {}",
     "data set `{}` is read in place: {}",
-    "first failure: {} {} on {} ended with exit code {}{}; by time alone, `dlrun why {}{}` finds the cause; the end of logs/{}-{}.log:",
+    "enough of the data is on each node for the training to start; the rest follows",
+    "fabric: {} on {}",
+    "fabric: {} {}: {}",
+    "first failure: {} {} on {} ended with exit code {}{}; by time alone, `dlrun why {}{}` finds the cause; the end of logs/{}:",
     "granted, but to be left out: {} of {} nodes",
     "interrupted",
     "job {} ended with exit code {}",
     "job {} has ended, and another has followed it: nothing is to be done",
     "job {} starts; rank 0 is on {}; each rank's output is in {}/logs",
+    "no node has the interface {} that the profile names",
+    "node {}: {}{}",
     "no {} has written or computed anything for {}: writing where each stands to {}/stacks",
-    "not all results were brought; what is left is on the nodes, in {}; each node's report is in {}/logs/stage-*.log",
+    "not all results were copied; the rest is on the nodes, in {}; each node's report is in {}/logs/stage-*.log",
     "of {} nodes these are used: {}",
+    "pyxis imports the image on each node by itself: it is not compared with the first node",
     "one point of an array cannot be submitted again by itself",
     "rank {} {}",
     "rank {}: core {} of the plan was not granted to this job; the ranks share the granted cores instead",
@@ -277,18 +322,29 @@ PASSING = (
     "the results stay on the nodes, in {}: the job did not end well",
     "the walltime ends in about {} s: SIG{} to {}",
     "the walltime is over: ending the ranks",
+    "the walltime is over",
     "there is no newer checkpoint than when this run began: no other follows",
     "this was run {} of {}: no other follows",
     "{} is not a directory of this user's: ports are taken without locks against other jobs",
+    "{} on {} belongs to another user (uid {}): this job's data lies in {}",
     "{} good nodes are left: starting again on {} of them",
+    "{} {} on {}, which began {} ns after its launch, ended with exit code 0 at {} ns",
     "{}: {} of {} as planned{}",
 )
 """Messages that report what a job does, or repeat a cause that is noted elsewhere (a hang, a rank out of its place)."""
 
 
-def patterns() -> list[Pattern]:
-    """The errors of node programs as patterns for their logs: the longest messages first, since `{}` may be anything."""
-    rows = [(message, cause, own.next) for cause, own in NODE.items() for message in own.messages]
+def patterns(*, general: bool = False) -> list[Pattern]:
+    """The errors of node programs as patterns for their logs: the longest messages first, since `{}` may be anything.
+
+    The `general` ones are to be tried last.
+    """
+    rows = [
+        (message, cause, own.next)
+        for cause, own in NODE.items()
+        if own.general is general
+        for message in own.messages
+    ]
     rows.sort(key=lambda row: -_length(row[0]))
     return [
         Pattern(cause=cause, regex=f"^error: ({_regex(message)})$", means="{1}", next=step)
@@ -301,7 +357,7 @@ def _regex(message: str) -> str:
 
 
 def about(message: str) -> Pattern | None:
-    """What a message of the job's script or a rank's tells; None if it is not one after which a job ends."""
+    """The cause in a message of the job's script or a rank's; None if it is not one after which a job ends."""
     found = [
         (_length(known), cause) for cause, own in JOB.items() for known in own.messages if _is(known, message)
     ]

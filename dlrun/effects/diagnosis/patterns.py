@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dlrun.model.job import State
+from dlrun.model.text import UNSET
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,6 +39,18 @@ class Evidence:
 
 # ruff: noqa: E501 - a table
 PATTERNS = (
+    Pattern(
+        cause="variable-not-set",
+        regex=rf"(?:line \d+|bash): (\w+): (?:{UNSET}|unbound variable)",
+        means="`{1}` is used, and no variable of this name is set on the node",
+        next="set it (`environment.variables`, `setup`, or the module that sets it), or write its value into the spec",
+    ),
+    Pattern(
+        cause="name-of-dlrun",
+        regex=r"line \d+: (?:unset: )?(_?dlrun_\w+): (?:cannot unset: )?readonly function",
+        means="a set-up line defines or removes the function `{1}`, which is dlrun's own",
+        next="take another name in `environment.setup`, or in the file that it sources",
+    ),
     Pattern(
         cause="gpu-memory",
         regex=r"(?:CUDA|HIP|XPU) out of memory|OutOfMemoryError: |CUBLAS_STATUS_ALLOC_FAILED|CUDA_ERROR_OUT_OF_MEMORY|RESOURCE_EXHAUSTED: Out of memory",
@@ -99,6 +112,20 @@ PATTERNS = (
         regex=r"(?:srun|mpirun|mpiexec\S*|prterun): (?:error: )?((?:unrecognized option|unknown option|invalid option|[Uu]nrecognized argument|Invalid \S+ specification|Unable to create step|fatal: ).*)|(?:prte|prterun|mpirun|mpiexec)\S* (?:was unable to (?:find|launch)|detected an unknown option).*",
         means="the launcher could not start the ranks: {1}",
         next="correct `launcher` (`program`, `arguments`) in the site profile; `dlrun logs JOB --rank job` has all of it",
+        passing=True,
+    ),
+    Pattern(
+        cause="launcher",
+        regex=r"srun: error: (Task launch for \S+ failed on node \S+: .*|timeout waiting for task launch.*)",
+        means="the launcher could not start the ranks: {1}",
+        next="exclude the node that it names (`resources.exclude`) and submit again; if every node does it, see whether they reach one another and their clocks agree: `dlrun verify`",
+        passing=True,
+    ),
+    Pattern(
+        cause="launcher",
+        regex=r"^(Connection to \S+ closed by remote host|client_loop: send disconnect.*|Timeout, server \S+ not responding|ssh: connect to host .*|(?:kex|ssh)_exchange_identification: .*|Host key verification failed|\S+: Permission denied \((?:publickey|password|keyboard-interactive|hostbased|gssapi)\S*)",
+        means="the ssh connection by which ranks are started failed: {1}",
+        next="see that each node lets you in from the others without a question (`ssh NODE true`); if one alone does not, exclude it: `resources.exclude`",
         passing=True,
     ),
     Pattern(

@@ -14,20 +14,24 @@ from pathlib import Path, PurePosixPath
 
 from dlrun.effects.clusters.login import transport_of
 from dlrun.effects.diagnosis import evidence as why_evidence
+from dlrun.effects.diagnosis.evidence import First
+from dlrun.effects.logs import files as log_files
 from dlrun.effects.records.jobs import Job
-from dlrun.effects.remote.copies import poll, pulling
+from dlrun.effects.remote.copies import LOG, poll, pulling
 from dlrun.effects.remote.fetch import Found, listing
 from dlrun.errors import OperationFailed
 
 _PLACE = ".why"
 _SMALL = re.compile(r"(?:points/[0-9]+/)?(?:state\.json|(?:failures|ended|stacks)/[^./\0][^/\0]*)")
-_LOG = re.compile(r"(?:points/[0-9]+/)?logs/[^./\0][^/\0]*\.log")
 _OTHERS = 24
-"""Logs of ranks that noted no failure, of each run, whose ends are fetched."""
+"""Logs of ranks that noted no failure, of each run, whose ends are fetched: the first to fall silent, and as many of the
+last before the failure."""
+_FILE_SERVER = 1_000_000_000
+"""Nanoseconds that the clock of a file server may be ahead of a node's."""
 
 
 def fetch(job: Job, runs: Sequence[Path]) -> dict[Path, Path]:
-    """Copy what tells why these runs of a job failed; where each run's copy is.
+    """Copy the evidence of why these runs of a job failed; where each run's copy is.
 
     Raises TransportFailed if the login node cannot be reached, OperationFailed if the copies cannot be written.
     """
@@ -49,12 +53,16 @@ def fetch(job: Job, runs: Sequence[Path]) -> dict[Path, Path]:
     ]
     with pulling(transport, remote.directory, (), small, {}) as session:
         poll(session, lambda name: (place, name) if _SMALL.fullmatch(name) else None)
-    found = listing(transport, remote.directory, [f"./{prefix}logs/*.log" for prefix in prefixes])
+    found = listing(
+        transport,
+        remote.directory,
+        [f"./{prefix}logs/{logs}" for prefix in prefixes for logs in ("*.log", "[0-9]*/*.log")],
+    )
     chosen: dict[str, int] = {}
     for prefix in prefixes:
         chosen |= _chosen([one for one in found if one.name.startswith(f"{prefix}logs/")], place / prefix)
     with pulling(transport, remote.directory, [glob.escape(name) for name in chosen], (), chosen) as session:
-        poll(session, lambda name: (place, name) if name in chosen and _LOG.fullmatch(name) else None)
+        poll(session, lambda name: (place, name) if name in chosen and LOG.fullmatch(name) else None)
     for one in found:
         if (copy := place / one.name).is_file():
             os.utime(copy, ns=(one.mtime_ns, one.mtime_ns))
@@ -63,16 +71,30 @@ def fetch(job: Job, runs: Sequence[Path]) -> dict[Path, Path]:
 
 def _chosen(found: Sequence[Found], run: Path) -> dict[str, int]:
     """The logs to look into, each with the offset from which: those of processes that failed, the job's, some others."""
-    by_name = {PurePosixPath(one.name).name: one for one in found}
-    failed = [f"{note.role}-{note.rank}.log" for note in why_evidence.notes(run)]
-    rest = sorted((name for name in by_name if name not in failed), key=lambda name: by_name[name].mtime_ns)
-    others = [name for name in rest if name != "job.log"]
-    lengths = {"job.log": why_evidence.TAIL}
-    for number, name in enumerate(failed[: why_evidence.MOST]):
-        lengths[name] = why_evidence.TAIL if number < why_evidence.FULL else why_evidence.SHORT
+    by_process = {process: one for one in found for process in _processes(one)}
+    noted = why_evidence.notes(run)
+    theirs = (by_process.get((note.role, note.rank)) for note in noted)
+    failed = list(dict.fromkeys(one for one in theirs if one is not None))
+    left = set(found).difference(failed)
+    scripts = [one for one in left if PurePosixPath(one.name).name == "job.log"]
+    others = sorted(left.difference(scripts), key=lambda one: one.mtime_ns)
+    lengths = dict.fromkeys(scripts, why_evidence.TAIL)
+    for number, one in enumerate(failed[: why_evidence.MOST]):
+        lengths[one] = why_evidence.TAIL if number < why_evidence.FULL else why_evidence.SHORT
     lengths |= dict.fromkeys([*others[: _OTHERS - 1], *others[_OTHERS - 1 :][-1:]], why_evidence.SHORT)
+    lengths |= dict.fromkeys(_just_before(others, noted), why_evidence.SHORT)
     return {
-        one.name: max(0, one.size - length)
-        for name, length in lengths.items()
-        if (one := by_name.get(name)) is not None
+        one.name: max(0, one.size - length * max(1, len(_processes(one)))) for one, length in lengths.items()
     }
+
+
+def _just_before(others: Sequence[Found], failed: Sequence[First]) -> Sequence[Found]:
+    """Those written last before the first failure: a rank that ended too early, of thousands, is among them."""
+    if not failed:
+        return ()
+    return [one for one in others if one.mtime_ns <= failed[0].time * 1e9 + _FILE_SERVER][-_OTHERS:]
+
+
+def _processes(one: Found) -> list[tuple[str, int]]:
+    """The processes that write to a log."""
+    return log_files.processes(PurePosixPath(one.name).name)

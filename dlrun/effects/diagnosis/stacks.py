@@ -1,4 +1,4 @@
-"""Where ranks stood when a job hung: the innermost Python frame of each, and who stands apart."""
+"""Where ranks were when a job hung: the innermost Python frame of each, and which ranks differ."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+from dlrun.effects.diagnosis.evidence import run_number
 from dlrun.effects.diagnosis.patterns import BY_NOTE, Evidence, Pattern
 from dlrun.effects.logs import files as log_files
 from dlrun.model.cpuset import format_list
@@ -35,13 +36,13 @@ def frame(log: str, spied: str) -> str | None:
 
 
 def evidence(run: Path) -> Evidence | None:
-    """One line on where the ranks stood, those apart from most first; None if nobody knows."""
+    """One line on where the ranks were, those that differ from most first; None if unknown."""
     standing: dict[str, list[log_files.Log]] = defaultdict(list)
     for log in log_files.find(run, "all"):
         if log.role is None:
             continue
-        spied = run / "stacks" / f"{log.role}-{log.rank}.txt"
-        where = frame(log_files.last_run(log.path, _TAIL), log_files.last_run(spied, _TAIL))
+        spied = log_files.Log(path=run / "stacks" / f"{log.role}-{log.rank}.txt")
+        where = frame(log_files.last_run(log, _TAIL, run_number(log)), log_files.last_run(spied, _TAIL))
         if where is not None:
             standing[where].append(log)
     if not standing:
@@ -51,4 +52,4 @@ def evidence(run: Path) -> Evidence | None:
         f"{members[0].role}{'s' if len(members) > 1 else ''} {format_list(sorted(m.rank for m in members))} in {where}"
         for where, members in few_first
     ]
-    return Evidence(log=f"logs/{few_first[0][1][0].path.name}", line="; ".join(parts), pattern=_HANG)
+    return Evidence(log=few_first[0][1][0].name, line="; ".join(parts), pattern=_HANG)

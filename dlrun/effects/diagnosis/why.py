@@ -1,8 +1,9 @@
-"""Why a job ended: what the scheduler says, which process failed first and where, and the line that tells the cause."""
+"""Why a job ended: the scheduler's state, which process failed first and where, and the line with the cause."""
 
 from __future__ import annotations
 
 import itertools
+import json
 import re
 import signal
 import time
@@ -28,25 +29,35 @@ from dlrun.effects.diagnosis.patterns import (
 from dlrun.effects.logs import files as log_files
 from dlrun.effects.queue import status
 from dlrun.effects.records import outcome
-from dlrun.effects.records.belief import read_json
+from dlrun.effects.records.belief import read_json, run_state
 from dlrun.effects.records.jobs import Job
 from dlrun.effects.transport.protocol import TransportFailed
 from dlrun.model.cpuset import format_list
 from dlrun.model.job import UNMET, JobStatus, State
+from dlrun.model.units import Bytes
 from dlrun.node.checks import transport_lines
 
 _CANCELLED = (State.PENDING, State.CANCELLED, State.CANCELLED_BY_ADMIN, State.LOST)
 """States of a job that waits, or never started, because of another job."""
 
+_UNTIL_RECORDED = (1.0, 2.0)
+"""Seconds to wait for accounting, which alone knows who cancelled a job, and has it later than the queue."""
+
 _LOST_OTHERS = re.compile(r"[Cc]onnection|[Bb]roken ?[Pp]ipe|EOFError|\bpeer\b|[Tt]imed? ?out")
-"""What an exception says that only lost another process."""
+"""Exceptions that only report the loss of another process."""
 
 _NO_PROGRAM = ("file-missing", "command-missing")
 _NOT_RUN = (126, 127)
-"""Exit codes by which a shell tells that a program could not be run (POSIX, 2.8.2)."""
+"""Exit codes of a shell for a program that could not be run (POSIX, 2.8.2)."""
+
+_TERMINATED = 128 + signal.SIGTERM
+"""Exit code of what was asked to end."""
+
+_STAGED = "stage-0.jsonl"
+"""What the first node reported of staging."""
 
 _HEAD = 5000
-"""Lines at its beginning in which libraries say what they chose."""
+"""Lines at its beginning in which libraries log what they selected."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +85,7 @@ def explain(
     If the scheduler does not answer, `unasked` gets a line about it, and the job's own files are what is known;
     without `unasked` that raises OperationFailed.
     """
-    statuses = status.of([job], unasked=unasked)[job.directory]
+    statuses = _statuses(job, unasked)
     runs = [
         (one, path)
         for one, path in zip(statuses, job.run_directories(), strict=False)
@@ -84,6 +95,18 @@ def explain(
     answers = [answer(job, one, path, places.get(path)) for one, path in runs]
     bad = [a for a in answers if a.cause not in ("none", "open")]
     return bad or answers[:1]
+
+
+def _statuses(job: Job, unasked: Callable[[str], None] | None) -> list[JobStatus]:
+    """The status of each run; who cancelled one is asked again for a moment, if that was not `dlrun cancel`."""
+    found = status.of([job], unasked=unasked)[job.directory]
+    for pause in _UNTIL_RECORDED:
+        known = outcome.read(job) is not None or outcome.cancelled_here(job)
+        if known or all(one.state is not State.CANCELLED for one in found):
+            break
+        time.sleep(pause)
+        found = status.of([job], unasked=unasked)[job.directory]
+    return found
 
 
 def evidence_of(
@@ -104,15 +127,21 @@ def evidence_of(
 
 
 def _searched(one: JobStatus) -> bool:
-    """True for a run whose notes and logs may tell why it failed."""
+    """True for a run whose notes and logs may contain the cause."""
     return (one.state.final and one.state is not State.COMPLETED) or one.state is State.UNKNOWN
 
 
 def answer(job: Job, one: JobStatus, run: Path, copy: Path | None = None) -> Cause:
     """Why one run ended; `copy` is where its notes and logs are, if not in its own directory."""
     own, run = run, copy or run
-    record = read_json(run / outcome.STATE) or {}
+    record = run_state(run) or {}
     restarts = record.get("restarts", one.restarts)
+    if (
+        one.state is State.FAILED
+        and record.get("exit_code") == _TERMINATED
+        and _used_its_walltime(job, record)
+    ):
+        one = replace(one, state=State.TIMED_OUT)
     ended_badly = one.state.final and one.state is not State.COMPLETED
     found = Failures()
     if _searched(one):
@@ -123,9 +152,10 @@ def answer(job: Job, one: JobStatus, run: Path, copy: Path | None = None) -> Cau
         means = f"{means}: {unmet}"
     first = found.first
     rank = str(first.rank) if first else "all"
-    log = f"logs/{first.role}-{first.rank}.log" if first else "the logs"
+    log = log_files.name_of(run, first.role, first.rank) if first else "the logs"
     if ended_badly and cause != "fabric":
         means += _slow_network(job, run)
+    means += _slow_nodes(run)
     name = job.directory.name if one.task is None else f"{job.directory.name}:{one.task}"
     return Cause(
         run=one.task,
@@ -143,6 +173,15 @@ def answer(job: Job, one: JobStatus, run: Path, copy: Path | None = None) -> Cau
         log=evidence.log if evidence else None,
         line=evidence.line if evidence else None,
     )
+
+
+def _used_its_walltime(job: Job, record: Mapping[str, object]) -> bool:
+    """True for a run that lasted as long as it might: PBS signals its processes then, and ranks may end before the script."""
+    walltime = ((read_json(job.directory / "plan.json") or {}).get("request") or {}).get("walltime")
+    started, ended = record.get("started"), record.get("ended")
+    if not isinstance(started, int | float) or not isinstance(ended, int | float):
+        return False
+    return isinstance(walltime, int) and ended - started >= walltime
 
 
 def _cause(
@@ -202,7 +241,7 @@ def _left_early(first: First, findings: Failures) -> tuple[str, str, str] | None
 
 
 def _by_code(one: JobStatus, run: Path, first: First | None) -> tuple[str, str, str]:
-    """What is left where no log tells the cause: the exit code, and what the job's script said."""
+    """The evidence where no log has the cause: the exit code, and the last line of the job's script."""
     code = first.code if first else one.exit_code
     if code is None and one.signal is not None:  # the job's script itself
         code = 128 + one.signal
@@ -215,7 +254,13 @@ def _by_code(one: JobStatus, run: Path, first: First | None) -> tuple[str, str, 
             f"{first.role} {first.rank} ended with exit code {code}, and its log has no line that dlrun knows"
         )
         return "unknown", what, "`dlrun logs JOB --rank {rank}`"
-    what = f"it ended with exit code {code}" if code is not None else "it failed"
+    what = (
+        f"it ended with exit code {code}"
+        if code is not None
+        else f"it failed ({one.reason})"
+        if one.reason
+        else "it failed"
+    )
     return "unknown", f"{what}, and no log has a line that dlrun knows", "`dlrun logs JOB --rank all`"
 
 
@@ -254,16 +299,28 @@ def _own(job: Job) -> list[Pattern]:
 
 
 def _slow_network(job: Job, run: Path) -> str:
-    """A remark where `fabric_check` is on and a log says that a library fell back: a cause of timeouts, too."""
+    """A remark where `fabric_check` is on and a log shows that a library fell back: a cause of timeouts, too."""
     check = (read_json(job.directory / "plan.json") or {}).get("fabric_check")
     if not check:
         return ""
     for log in log_files.find(run, "all"):
-        with suppress(OSError), log.path.open(encoding="utf-8", errors="replace") as lines:
-            found = transport_lines.chosen(itertools.islice(lines, _HEAD))
+        with suppress(OSError):
+            found = transport_lines.chosen(itertools.islice(log_files.text(log), _HEAD))
             if found is not None and transport_lines.unexpected(found, check["expect"]):
-                return f" ({log.label}'s {transport_lines.says(found)}, and this is {check['fabric']})"
+                return f" ({log.label}'s {transport_lines.says(found)}, but this is {check['fabric']})"
     return ""
+
+
+def _slow_nodes(run: Path) -> str:
+    """A remark where a node got its data more slowly than the others: its link slows down the training, too."""
+    found = {}
+    with suppress(OSError, ValueError):
+        for line in (run / "logs" / _STAGED).read_text(encoding="utf-8").splitlines():
+            event = json.loads(line)
+            if event["event"] == "slow":
+                rates = f"{Bytes(event['rate'])}/s, the others {Bytes(event['others'])}/s or more"
+                found[event["host"]] = f"the network of {event['host']} is slow: it got its data at {rates}"
+    return f" ({'; '.join(found.values())})" if found else ""
 
 
 def first_failure(job: Job, run: Path) -> First | None:
@@ -280,7 +337,7 @@ def _there(job: Job, run: Path, name: str) -> str:
 
 
 def signal_name(code: int) -> str | None:
-    """`SIGKILL` for 137: how a shell tells the signal that ended a program."""
+    """`SIGKILL` for 137: a shell's exit code for a program that a signal ended."""
     try:
         return signal.Signals(code - 128).name if code > 128 else None
     except ValueError:

@@ -22,7 +22,7 @@ MOST_SECONDS = 5.0
 """Seconds after which the walk is given up; a job does not wait longer for its submission."""
 
 
-def measure(spec: Spec, directory: Path) -> dict[str, DataSize]:
+def measure_data(spec: Spec, directory: Path) -> dict[str, DataSize]:
     """The sources of the sets with `strategy: auto` and no `size`, by name; those not visible here are left out."""
     base = directory / (spec.directory or "")
     open_ones = {

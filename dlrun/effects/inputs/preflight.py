@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from dlrun.effects.paths import expanded, fault
 from dlrun.model.origin import Origin
 from dlrun.model.problem import Problem
 from dlrun.model.spec import Spec
+from dlrun.plan.data.sets import is_fetched
 
 _VALUED = {
     "python": ("-W", "-X", "--check-hash-based-pycs"),
@@ -21,6 +23,9 @@ _VALUED = {
     "sh": ("-o", "+o"),
 }
 """Interpreters with their options whose value is the next argument (python(1), bash(1))."""
+_GLOBAL = re.compile(r"\bDistributedSampler(?=\()(?!\([^)]*LOCAL_)")
+_SCRIPT_SIZE = 1 << 20
+"""Characters of a script that are looked at."""
 _NO_SCRIPT = re.compile(r"-[A-Za-z]*[cms].*")
 """Options after which no script follows: `-c` and `-m`, also in `-lc` and the like."""
 
@@ -39,7 +44,7 @@ def check(spec: Spec, directory: Path, origins: Mapping[str, Origin]) -> list[Pr
     for name, data in spec.data.items():
         path = base / expanded(data.source)
         why = None if any(c in data.source for c in "*?[") else fault(path)
-        if _visible(path) and why is not None:
+        if _visible(path) and why is not None and not is_fetched(data.source):
             found.append(_missing("DLR034", f"data set `{name}`: `{data.source}` {why}", f"data.{name}.source", origins,
                                   "check the path; it is read from every node"))  # fmt: skip
     for name, secret in spec.secrets.items():
@@ -49,7 +54,7 @@ def check(spec: Spec, directory: Path, origins: Mapping[str, Origin]) -> list[Pr
 
 
 def _script(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> Iterator[Problem]:
-    """The script of `python SCRIPT …`: the first argument that is no option."""
+    """The script of `python SCRIPT …`: the first argument that is not an option."""
     program = Path(spec.command[0]).name.rstrip("0123456789.")
     if spec.run is not None or program not in _VALUED or spec.environment.container is not None:
         return
@@ -63,11 +68,33 @@ def _script(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> Iterator[P
             continue
         path = base / expanded(argument)
         why = fault(path, directory=False)
-        if _visible(path) and why is not None:
+        if why is None:
+            yield from _global_sampler(spec, path, origins)
+        elif _visible(path):
             near = _beside(path)
             hint = f"in that directory: {', '.join(near)}" if near else f"relative paths start at `{base}`"
             yield _missing("DLR032", f"script `{argument}` {why}", f"command.{index}", origins, hint)
         return
+
+
+def _global_sampler(spec: Spec, script: Path, origins: Mapping[str, Origin]) -> Iterator[Problem]:
+    """A warning where nodes get different files and the script divides all of them among all ranks."""
+    parts = [name for name, data in spec.data.items() if data.strategy == "shard"]
+    if not parts or spec.resources.nodes < 2:
+        return
+    try:
+        with script.open(encoding="utf-8", errors="replace") as file:
+            found = _GLOBAL.search(file.read(_SCRIPT_SIZE))
+    except OSError:
+        return
+    if found is not None:
+        key = f"data.{parts[0]}.strategy"
+        told = f"data set `{parts[0]}` is sharded, but `{found[0]}` in `{script.name}` divides what it sees among all ranks"
+        yield replace(
+            _missing("DLR108", told, key, origins, "divide each node's part among its own ranks (`rank=LOCAL_RANK`), or use "
+                     "`strategy: copy`"),
+            warning=True,
+        )  # fmt: skip
 
 
 def _beside(path: Path) -> list[str]:

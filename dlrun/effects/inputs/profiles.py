@@ -1,4 +1,4 @@
-"""Finding site profiles on disk, and the one for the machine that dlrun stands on.
+"""Finding site profiles on disk, and the one for the machine that dlrun runs on.
 
 No scheduler is called: what names a cluster is read from its configuration files, or from the environment.
 """
@@ -16,10 +16,11 @@ from dlrun import resources
 from dlrun.config import sites
 from dlrun.config.load import LoadedSite
 from dlrun.config.nodes import short
-from dlrun.config.secrets import hide, mask
+from dlrun.config.secrets import hide
 from dlrun.config.sites import Profile, ProfileText, Surroundings
-from dlrun.config.source import MAX_BYTES, decode_bytes
-from dlrun.effects.paths import expanded, open_regular, read_bytes
+from dlrun.config.source import MAX_BYTES
+from dlrun.effects.inputs.text import read_text, yaml_files
+from dlrun.effects.paths import expanded, read_bytes
 from dlrun.errors import Invalid
 from dlrun.model.nearest import nearest
 from dlrun.model.origin import Layer
@@ -28,7 +29,7 @@ from dlrun.model.record import record
 
 
 @record(frozen=True, slots=True, kw_only=True)
-class Here:
+class Machine:
     """The machine and the user as far as configuration depends on them; tests make their own."""
 
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
@@ -41,6 +42,11 @@ class Here:
         """The user's directory of settings: `~/.config/dlrun`, or below `$XDG_CONFIG_HOME`."""
         base = self.environment.get("XDG_CONFIG_HOME")
         return (Path(base) if base else self.home / ".config") / "dlrun"
+
+    @property
+    def settings_files(self) -> tuple[Path, ...]:
+        """Files with defaults for specs, the weakest first: the centre's, the user's."""
+        return self.root / "etc/dlrun/settings.yaml", self.settings / "settings.yaml"
 
     @property
     def site_path(self) -> tuple[Path, ...]:
@@ -58,59 +64,16 @@ class Here:
         return shutil.which(program, path=self.environment.get("PATH", os.defpath)) is not None
 
 
-def read_text(path: Path, layer: Layer) -> str:
-    """The text of a user's file; raises InvalidFile for anything that is not a readable text file."""
-    name = str(path)
-    try:
-        with open_regular(path) as file:
-            data = file.read(MAX_BYTES + 1)
-    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
-        raise InvalidFile(
-            [Problem(message=f"cannot read `{short(name, 200)}`: {_why(error)}", help=_instead(path))]
-        ) from None
-    text, problem = decode_bytes(data, name, layer)
-    if problem is not None:
-        raise InvalidFile([problem], {name: mask(text)})
-    return text
-
-
-def _why(error: OSError | ValueError) -> str:
-    if isinstance(error, ValueError):
-        return "no file can have this name"
-    if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return "there is no such file"
-    if isinstance(error, IsADirectoryError):
-        return "it is a directory"
-    return (error.strerror or str(error)).lower()
-
-
-def _instead(path: Path) -> str:
-    """The file that was probably meant."""
-    if os.path.isdir(path):  # noqa: PTH112 - as in `locate`
-        inside = _yaml_files(path)
-        return f"name a file in it, such as `{inside[0]}`" if inside else "name a file"
-    files = {p.stem: p for p in _yaml_files(path.parent)}
-    near = nearest(path.stem, files)
-    return f"the nearest is `{files[near]}`" if near else ""
-
-
-def _yaml_files(directory: Path) -> list[Path]:
-    try:
-        return sorted(p for p in directory.iterdir() if p.suffix in {".yaml", ".yml"})
-    except OSError:
-        return []
-
-
-def available(here: Here) -> dict[str, Path]:
+def available(here: Machine) -> dict[str, Path]:
     """All profiles on the search path by name; of equal names the first counts."""
     found: dict[str, Path] = {}
     for directory in here.site_path:
-        for path in _yaml_files(directory):
+        for path in yaml_files(directory):
             found.setdefault(path.stem, path)
     return found
 
 
-def locate(name: str, here: Here, base: Path, *, after: Path | None = None) -> Path | Problem:
+def locate(name: str, here: Machine, base: Path, *, after: Path | None = None) -> Path | Problem:
     """The file of a profile: `name` is a path (seen from `base`) if it looks like one, else a site's name.
 
     With `after`, a profile that extends its own name, only the search path behind that file counts.
@@ -120,7 +83,7 @@ def locate(name: str, here: Here, base: Path, *, after: Path | None = None) -> P
     passed = after is None or after.stem != name
     for directory in here.site_path:
         for candidate in (directory / f"{name}.yaml", directory / f"{name}.yml"):
-            if passed and os.path.isfile(candidate):  # noqa: PTH113 - Path.is_file raises if a name is too long
+            if passed and (resources.packed(candidate) is not None or os.path.isfile(candidate)):  # noqa: PTH113 - Path.is_file raises if a name is too long
                 return candidate
             passed = passed or candidate == after
     near = nearest(name, available(here))
@@ -131,13 +94,13 @@ def locate(name: str, here: Here, base: Path, *, after: Path | None = None) -> P
 
 
 def load_site(
-    name: str | Path, *, here: Here | None = None, base: Path | None = None, because: str = "named by you"
+    name: str | Path, *, here: Machine | None = None, base: Path | None = None, because: str = "named by you"
 ) -> LoadedSite:
     """A site profile by name or file, with all that it extends; raises InvalidFile with every problem.
 
     A relative file is seen from `base` (default: the current directory).
     """
-    here = here or Here()
+    here = here or Machine()
     path = locate(str(name), here, base or Path())
     if isinstance(path, Problem):
         raise InvalidFile([path])
@@ -147,7 +110,7 @@ def load_site(
     return LoadedSite(site=profile.site, profile=profile, path=path, because=because)
 
 
-def load_profile(path: Path, here: Here) -> Profile:
+def load_profile(path: Path, here: Machine) -> Profile:
     """A profile file with its problems, if any; raises InvalidFile only if the file cannot be read."""
 
     def find(name: str, by: ProfileText) -> ProfileText | Problem:
@@ -162,7 +125,7 @@ def load_profile(path: Path, here: Here) -> Profile:
     return sites.load(ProfileText(name=str(path), text=read_text(path, Layer.SITE)), find)
 
 
-def recognise(here: Here) -> tuple[str, str]:
+def recognise(here: Machine) -> tuple[str, str]:
     """The name of this machine's site and why it is that; raises Invalid if nothing fits."""
     around = surroundings(here)
     for name, path in available(here).items():
@@ -175,12 +138,12 @@ def recognise(here: Here) -> tuple[str, str]:
     return _by_client(here)
 
 
-def _by_client(here: Here) -> tuple[str, str]:
+def _by_client(here: Machine) -> tuple[str, str]:
     if here.has("sbatch"):
         return "generic-slurm", "no profile names this cluster, and `sbatch` is on PATH"
     if here.has("qsub"):
         if "SGE_ROOT" in here.environment:
-            message = "this cluster runs Grid Engine, which dlrun does not speak"
+            message = "this cluster runs Grid Engine, which dlrun does not support"
             raise Invalid(message, help="name the site of another cluster with `--site`")
         torque = any((here.root / p).exists() for p in ("var/spool/torque", "etc/torque", "var/lib/torque"))
         name = "generic-torque" if torque and not _pbs_conf(here).exists() else "generic-openpbs"
@@ -188,21 +151,33 @@ def _by_client(here: Here) -> tuple[str, str]:
     return "workstation", "no scheduler's client is on PATH"
 
 
-def surroundings(here: Here) -> Surroundings:
+def surroundings(here: Machine) -> Surroundings:
     """What names this cluster, from files and the environment alone."""
-    return Surroundings(host=here.host, cluster_name=_cluster_name(here), pbs_server=_pbs_server(here))
+    return Surroundings(
+        host=here.host,
+        cluster_name=_cluster_name(here),
+        pbs_server=_pbs_server(here),
+        environment=here.environment,
+    )
 
 
-def _cluster_name(here: Here) -> str | None:
+_FLUX_HOSTS = r'"nodelist"\s*:\s*\[\s*"(?:[^"\[]*,)?([A-Za-z](?:-?[A-Za-z])*)-?[\["\d]'
+"""The stem of the compute nodes in Flux' R: the last name, or what stands before the first bracket."""
+
+
+def _cluster_name(here: Machine) -> str | None:
     given = here.environment.get("SLURM_CONF")
     usual = ("etc/slurm/slurm.conf", "run/slurm/conf/slurm.conf", "etc/slurm-llnl/slurm.conf")
     for path in (Path(given),) if given else (here.root / p for p in usual):
         if (name := _first(path, r"^\s*ClusterName\s*=\s*([^\s#]+)")) is not None:
             return name
-    return None
+    if cell := here.environment.get("SGE_ROOT"):
+        path = Path(cell, here.environment.get("SGE_CELL") or "default", "common/act_qmaster")
+        return _first(path, r"^\s*(\S+)")
+    return _first(here.root / "etc/flux/system/R", _FLUX_HOSTS)
 
 
-def _pbs_server(here: Here) -> str | None:
+def _pbs_server(here: Machine) -> str | None:
     for variable in ("PBS_SERVER", "PBS_DEFAULT"):
         if here.environment.get(variable):
             return here.environment[variable]
@@ -211,7 +186,7 @@ def _pbs_server(here: Here) -> str | None:
     )
 
 
-def _pbs_conf(here: Here) -> Path:
+def _pbs_conf(here: Machine) -> Path:
     return Path(here.environment.get("PBS_CONF_FILE") or here.root / "etc/pbs.conf")
 
 

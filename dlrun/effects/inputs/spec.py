@@ -11,14 +11,23 @@ from dlrun.config import sites
 from dlrun.config.load import Chosen, Inputs, Layers, LoadedSite, decoded, layers_of
 from dlrun.config.nodes import ScalarNode
 from dlrun.effects.inputs.node_types import topology_for_site
-from dlrun.effects.inputs.profiles import Here, load_profile, load_site, locate, read_text, recognise
+from dlrun.effects.inputs.profiles import Machine, load_profile, load_site, locate, recognise
+from dlrun.effects.inputs.text import read_text
 from dlrun.errors import Invalid
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import InvalidFile, Problem
 from dlrun.model.topology import Topology
 from dlrun.plan.resources import node_type_of, partition_of
 
-__all__ = ["Here", "Inputs", "LoadedSite", "load_site", "load_spec", "topology_for_site", "topology_for_spec"]
+__all__ = [
+    "Inputs",
+    "LoadedSite",
+    "Machine",
+    "load_site",
+    "load_spec",
+    "topology_for_site",
+    "topology_for_spec",
+]
 
 
 def load_spec(
@@ -27,7 +36,7 @@ def load_spec(
     sets: Sequence[str] = (),
     site: str | None = None,
     options: Callable[[str], type | None] = backends.framework_options,
-    here: Here | None = None,
+    here: Machine | None = None,
 ) -> Inputs:
     """Read a spec and everything that goes with it.
 
@@ -35,11 +44,10 @@ def load_spec(
     dataclass of a framework by name; `here` the environment, home and machine (default: the real ones).
     Raises InvalidFile (exit code 2) with every problem of spec, settings, flags and site profile.
     """
-    here = here or Here()
-    settings = here.settings / "settings.yaml"
+    here = here or Machine()
     found = layers_of(
         path,
-        settings=settings if settings.is_file() else None,
+        settings=[place for place in here.settings_files if place.is_file()],
         environment=here.environment,
         sets=sets,
         site=site,
@@ -48,12 +56,12 @@ def load_spec(
     return _decoded(found, here, options)
 
 
-def on_site(inputs: Inputs, name: str, here: Here | None = None) -> Inputs:
+def on_site(inputs: Inputs, name: str, here: Machine | None = None) -> Inputs:
     """The same spec on another site, as if `--site` had named it; nothing but that site's profile is read."""
-    return _decoded(inputs.layers.of_site(name), here or Here(), backends.framework_options)
+    return _decoded(inputs.layers.of_site(name), here or Machine(), backends.framework_options)
 
 
-def _decoded(found: Layers, here: Here, options: Callable[[str], type | None]) -> Inputs:
+def _decoded(found: Layers, here: Machine, options: Callable[[str], type | None]) -> Inputs:
     inputs = decoded(found, _site(found, here), options, _unknown)
     loaded = _on_its_nodes(inputs)
     return replace(inputs, site=loaded.site, loaded=loaded)
@@ -68,10 +76,10 @@ def _on_its_nodes(inputs: Inputs) -> LoadedSite:
 
 
 def topology_for_spec(inputs: Inputs) -> Topology | None:
-    """The topology of the nodes that the spec asks for; None if the profile does not say.
+    """The topology of the nodes that the spec asks for; None if it is not in the profile.
 
     A `local` site is this very machine, so there its own topology is read. Raises InvalidFile if the
-    profile says it wrongly.
+    profile has an invalid one.
     """
     name, _ = node_type_of(inputs.spec.resources, inputs.site)
     return topology_for_site(inputs.loaded, name)
@@ -85,7 +93,7 @@ def _unknown(framework: str) -> Problem | None:
     return None
 
 
-def _site(found: Layers, here: Here) -> Chosen:
+def _site(found: Layers, here: Machine) -> Chosen:
     """The site that flags, spec, DLRUN_SITE or settings name, in this order; else this machine's own."""
     named = found.site
     variable = here.environment.get("DLRUN_SITE")
@@ -93,13 +101,14 @@ def _site(found: Layers, here: Here) -> Chosen:
         at = Origin(layer=Layer.ENVIRONMENT, name="DLRUN_SITE")
         named = ScalarNode(text=variable, origin=at, plain=False)
     if isinstance(named, ScalarNode) and not named.is_null:
-        base = {Layer.SPEC: found.path.parent, Layer.USER: here.settings}.get(named.origin.layer, Path())
+        beside = Path(named.origin.name).parent
+        base = {Layer.SPEC: found.path.parent, Layer.USER: beside}.get(named.origin.layer, Path())
         return _read(named.text, here, base, f"named in {named.origin}", named)
     name, because = recognise(here)
     return _read(name, here, Path(), because, None)
 
 
-def _read(name: str, here: Here, base: Path, because: str, node: ScalarNode | None) -> Chosen:
+def _read(name: str, here: Machine, base: Path, because: str, node: ScalarNode | None) -> Chosen:
     path = locate(name, here, base)
     if isinstance(path, Problem):
         fault = replace(path, origin=node.origin if node else None, width=node.width if node else 1)

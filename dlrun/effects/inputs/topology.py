@@ -128,7 +128,7 @@ def _short_form(path: Path) -> Topology:
     from dlrun.config.document import parse  # noqa: PLC0415
     from dlrun.config.nodes import MapNode  # noqa: PLC0415
     from dlrun.config.topology.short import build  # noqa: PLC0415
-    from dlrun.effects.inputs.profiles import read_text  # noqa: PLC0415
+    from dlrun.effects.inputs.text import read_text  # noqa: PLC0415
     from dlrun.model.origin import Layer, Origin  # noqa: PLC0415
     from dlrun.model.problem import InvalidFile, Problem  # noqa: PLC0415
     from dlrun.model.topology_short import ShortTopology  # noqa: PLC0415

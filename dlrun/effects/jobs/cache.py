@@ -14,7 +14,7 @@ from pathlib import Path
 
 def place(kind: str, made_of: object) -> Path:
     """The file for one kind of thing, one for each `made_of`, such as the versions of what makes it."""
-    base = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111 - no home is no error
+    base = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111 - a missing home is not an error
     return base / "dlrun" / f"{kind}-{sha256(repr(made_of).encode()).hexdigest()[:12]}"
 
 

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import dlrun.node
 from dlrun.effects.inputs.spec import Inputs
 from dlrun.effects.jobs.template_cache import kept
+from dlrun.effects.records import given
+from dlrun.errors import Invalid
 from dlrun.model.plan import Plan
-from dlrun.plan.runtime_checks import programs
+from dlrun.plan.runtime_checks import SAMPLER, programs
 from dlrun.render.parts import library
 from dlrun.render.script import plan_json, scripts
 from dlrun.resources import directory as resource
+from dlrun.resources import text
 
 _NODE = Path(dlrun.node.__file__).parent
+_XXHASH = tuple(
+    Path(place, "libxxhash.so.0")
+    for place in ("/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
+)
+"""Where Linux distributions have the library (Debian's multiarch, Red Hat, SUSE, Arch)."""
 BUNDLE = "node.pyz"
 """All node programs in one file."""
 
@@ -23,28 +33,72 @@ def files(plan: Plan, inputs: Inputs | None, directory: Path) -> dict[str, str]:
     compiled, templates = kept(), resource("templates")
     made = scripts(plan, str(directory), templates, compiled)
     compiled.save()
+    if inputs is None:
+        _accepted_by_bash(made)
     made |= library_files(plan, templates)
     made["plan.json"] = plan_json(plan)
     of_roles = [name for role in plan.roles for name in role.files]
     wanted = dict.fromkeys([*of_roles, *programs(plan)])
-    for name in (name for name in wanted if name != BUNDLE):
-        checks = _NODE / "checks" / name
-        made[name] = (checks if checks.exists() else _NODE / name).read_text(encoding="utf-8")
+    for name in (name for name in wanted if not name.endswith(".pyz")):
+        made[name] = _node_program(name)
     if "stage.sh" in made or BUNDLE in wanted:
-        from dlrun.effects.jobs import node_archive  # noqa: PLC0415 - zipfile and its kin, for staged data alone
-
-        # Text all the same: bytes that are no UTF-8 go through as surrogates and come out as they were.
-        made[BUNDLE] = node_archive.content().decode("utf-8", errors="surrogateescape")
+        made[BUNDLE] = _archive("content")
+    if SAMPLER in wanted:
+        made[SAMPLER] = _archive("sampler")
+    if "stage.sh" in made:
+        made |= _hash_library()
+    if any(data.strategy != "in_place" for data in plan.data):
+        made["python/dlrun_data.py"] = text(_NODE / "dlrun_data.py")
     if inputs is not None:
         made["spec.yaml"] = inputs.sources.get(str(inputs.path), "")
         made["site.yaml"] = inputs.sources.get(str(inputs.loaded.path), "")
+        made[given.SETTINGS] = given.text(Path.cwd(), inputs.loaded.path, inputs.layers.sets)
     return made
+
+
+def _archive(which: str) -> str:
+    """A file of node programs as text: bytes that are not UTF-8 are decoded as surrogates and encoded back unchanged."""
+    from dlrun.effects.jobs import node_archive  # noqa: PLC0415 - zipfile and its kin
+
+    made: bytes = getattr(node_archive, which)()
+    return made.decode("utf-8", errors="surrogateescape")
+
+
+def _accepted_by_bash(scripts: Mapping[str, str]) -> None:
+    """Raise Invalid for a script with a syntax error: a plan read from its file may have been edited."""
+    from dlrun.effects.process import NotInstalled, run  # noqa: PLC0415 - for saved plans alone
+
+    for name, script in scripts.items():
+        with suppress(NotInstalled):
+            checked = run(["bash", "-n"], text=script)
+            if checked.returncode:
+                fault = checked.stderr.strip().partition("\n")[0]
+                raise Invalid(
+                    f"the saved plan gives a `{name}` that bash cannot read: {fault}",
+                    help="correct its `shell` parts, or make it anew with `dlrun plan -o`",
+                )
+
+
+def _node_program(name: str) -> str:
+    """A program that ranks or the script run by itself: one of the checks, or one beside them."""
+    try:
+        return text(_NODE / "checks" / name)
+    except FileNotFoundError:
+        return text(_NODE / name)
+
+
+def _hash_library() -> dict[str, str]:
+    """This host's libxxhash, for nodes that have none: a node that cannot load it takes another hash."""
+    for path in _XXHASH:
+        with suppress(OSError):
+            return {path.name: path.read_bytes().decode("utf-8", errors="surrogateescape")}
+    return {}
 
 
 def library_files(plan: Plan, templates: Path) -> dict[str, str]:
     """The files of the bash library that a job's pages source."""
     texts = {
-        name: [(templates / "lib" / f"{part}.sh").read_text(encoding="utf-8") for part in parts]
+        name: [text(templates / "lib" / f"{part}.sh") for part in parts]
         for name, parts in library(plan).items()
     }
     return {f"lib/{name}.sh": "\n".join(parts) for name, parts in texts.items()}

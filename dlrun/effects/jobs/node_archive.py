@@ -1,24 +1,50 @@
-"""`node.pyz`, kept in the user's cache: to compile all node programs takes longer than the rest of a dry run."""
+"""`node.pyz` and `usage.pyz`, kept in the user's cache: to compile all node programs takes longer than the rest of a dry run."""
 
 from __future__ import annotations
 
-import marshal
 import sys
 from hashlib import sha256
+from pathlib import Path
 
-from dlrun import __version__
+from dlrun import __version__, resources
 from dlrun.effects.jobs import cache
 from dlrun.node import bundle
 
 
 def content() -> bytes:
-    """The file's bytes; made anew if a source, dlrun or Python has changed since they were kept."""
-    sources = bundle.sources()
-    origin = sha256(marshal.dumps(sources)).digest()
-    path = cache.place("node", (__version__, sys.version))
+    """The bytes of `node.pyz`; made anew if a source, dlrun or Python has changed since they were kept."""
+    return _kept("", "node", bundle.PACKAGE)
+
+
+def sampler() -> bytes:
+    """The bytes of `usage.pyz`, likewise."""
+    return _kept(bundle.SAMPLER, "usage", "dlrun_usage")
+
+
+def _kept(part: str, name: str, package: str) -> bytes:
+    origin = sha256(repr(_marks(part)).encode()).digest()  # to read all takes three times as many calls
+    path = cache.place(name, (__version__, sys.version))
     kept = cache.read(path) or b""
     if kept.startswith(origin):
         return kept[len(origin) :]
-    made = bundle.archive(sources)
+    made = bundle.archive(_sources(part), package)
     cache.write(path, origin + made)
     return made
+
+
+def _marks(part: str) -> object:
+    """What changes if a source does."""
+    whole = resources.archive()
+    if whole is None:
+        return bundle.marks(part)
+    seen = whole.stat()
+    return (seen.st_size, seen.st_mtime_ns)
+
+
+def _sources(part: str) -> dict[str, bytes]:
+    """The node programs of that part by path below its directory."""
+    if resources.archive() is None:
+        return bundle.sources(part)
+    inside = resources.below(Path(bundle.__file__).parent / part)
+    other = () if part else (f"{bundle.SAMPLER}/",)
+    return {n: text for n, text in sorted(inside.items()) if n.endswith(".py") and not n.startswith(other)}

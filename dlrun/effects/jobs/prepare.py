@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from dlrun import backends
 from dlrun.effects.inputs import preflight
 from dlrun.effects.inputs import spec as reading
-from dlrun.effects.inputs.data_size import measure
+from dlrun.effects.inputs.data_size import measure_data
 from dlrun.effects.inputs.home import at_home
 from dlrun.effects.inputs.installed import look
 from dlrun.effects.inputs.spec import Inputs
 from dlrun.effects.records import jobs
+from dlrun.effects.records.belief import read_json
 from dlrun.errors import Invalid
 from dlrun.model.plan import Dependency, Plan
 from dlrun.model.problem import InvalidFile
 from dlrun.model.record import record
 from dlrun.model.spec import Spec
-from dlrun.plan.build import PlanInputs, build
+from dlrun.plan.build import PlanInputs, build, sentence
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -29,11 +31,19 @@ class Prepared:
     inputs: Inputs | None
 
 
-def read(path: Path, *, sets: Sequence[str] = (), site: str | None = None) -> Inputs | None:
-    """What a plan is made from; None for a saved plan (`.json`). Raises InvalidFile."""
-    if path.suffix == ".json":
+def read_inputs(path: Path, *, sets: Sequence[str] = (), site: str | None = None) -> Inputs | None:
+    """What a plan is made from; None for a saved plan (see `_is_plan`). Raises InvalidFile."""
+    if _is_plan(path):
         return None
     return reading.load_spec(path, sets=sets, site=site, options=backends.framework_options)
+
+
+def _is_plan(path: Path) -> bool:
+    """True for a plan that `dlrun plan -o` wrote; a spec may be written in JSON, too."""
+    if path.suffix != ".json":
+        return False
+    data = read_json(path)
+    return data is None or "request" in data or ("command" not in data and "run" not in data)
 
 
 def prepare(
@@ -44,14 +54,14 @@ def prepare(
     base: Path | None = None,
     inputs: Inputs | None = None,
 ) -> Prepared:
-    """Read a spec (or a plan, by its `.json`) and decide everything; `inputs` is what `read` gave, if it was.
+    """Read a spec (or a plan, see `_is_plan`) and decide everything; `inputs` is what `read` gave, if it was.
 
     Raises InvalidFile with all problems of spec, profile and plan.
     """
-    if path.suffix == ".json":
+    if _is_plan(path):
         if sets or site:
             raise Invalid(
-                "a saved plan is submitted as it is",
+                "a saved plan is submitted unchanged",
                 help="leave out `--set` and `--site`, or start from the spec",
             )
         return Prepared(plan=jobs.read_plan(path), inputs=None)
@@ -66,17 +76,21 @@ def prepare(
                 topology=reading.topology_for_spec(loaded),
                 directory=str(Path.cwd() / (spec.directory or "")),
                 origins=loaded.origins,
+                notes=loaded.notes,
                 sources=loaded.sources,
-                installed=look(loaded.spec, Path.cwd()),
+                installed=look(spec, Path.cwd()),
                 after=_dependencies(spec, base or jobs.home()),
-                measured=measure(spec, Path.cwd()) if loaded.site.storage.node_local else {},
+                measured=measure_data(spec, Path.cwd()) if loaded.site.storage.node_local else {},
             )
         )
     except InvalidFile as error:
         raise InvalidFile([*error.problems, *problems], dict(loaded.sources)) from None
     if any(not p.warning for p in problems):
         raise InvalidFile(problems, dict(loaded.sources))
-    return Prepared(plan=plan, inputs=loaded)
+    return Prepared(
+        plan=replace(plan, warnings=(*plan.warnings, *map(sentence, problems))) if problems else plan,
+        inputs=loaded,
+    )
 
 
 def _dependencies(spec: Spec, base: Path) -> tuple[Dependency, ...]:

@@ -20,7 +20,7 @@ _MOST = 8
 
 
 def refused(scheduler: Scheduler, done: Completed, plan: Plan) -> OperationFailed:
-    """The error that says so."""
+    """The error for a rejected job."""
     refusal = words(done.stderr or done.stdout) or f"exit code {done.returncode}"
     return OperationFailed(
         f"{scheduler.CLIENT} refused the job: {refusal}",
@@ -29,7 +29,7 @@ def refused(scheduler: Scheduler, done: Completed, plan: Plan) -> OperationFaile
 
 
 def _about_accounts(scheduler: Scheduler, stderr: str, given: str | None) -> str | None:
-    """What the accounting knows of the user's accounts; None if the refusal is about something else, or it does not say."""
+    """What the accounting knows of the user's accounts; None if the refusal is about something else, or there is no answer."""
     try:
         asking = scheduler.accounts(stderr, pwd.getpwuid(os.getuid()).pw_name)
         done = run(asking, timeout=_PATIENCE) if asking else None
@@ -43,7 +43,7 @@ def _about_accounts(scheduler: Scheduler, stderr: str, given: str | None) -> str
     if given in theirs:
         return f"`{given}` is yours, but not for this partition: choose another `resources.partition`{_others(theirs, given)}"
     near = nearest(given, theirs) if given else None
-    return f"{f'did you mean `{near}`? ' if near else ''}give `resources.account`; yours: {_named(theirs)}"
+    return f"{f'did you mean `{near}`? ' if near else ''}set `resources.account`; yours: {_named(theirs)}"
 
 
 def _others(theirs: Sequence[str], given: str) -> str:

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from dlrun import backends
-from dlrun.effects.clusters import clients, identity, local
-from dlrun.effects.clusters.environment import clean, without_own
+from dlrun.effects.clusters import clients, control, identity
+from dlrun.effects.clusters.environment import check_secrets, clean, without_own
 from dlrun.effects.clusters.query import BUSY
 from dlrun.effects.inputs.spec import Inputs
-from dlrun.effects.jobs import recover
+from dlrun.effects.jobs import log_link
 from dlrun.effects.jobs.files import files
 from dlrun.effects.process import Completed, NotInstalled, run
-from dlrun.effects.records import jobs
+from dlrun.effects.records import given, jobs, submitting
 from dlrun.effects.records.jobs import Job
 from dlrun.effects.signals import kept_back
 from dlrun.errors import DlrunError, Interrupted, Invalid, OperationFailed
@@ -56,15 +56,17 @@ def submit(
     if _has_its_own(plan):
         environment = without_own(environment)
     there = _cluster(plan, inputs, say)
-    target = (directory or jobs.new_directory(jobs.home(), plan.name)).absolute()
+    target = (
+        directory or jobs.new_directory(jobs.place_for(inputs.site if inputs else None), plan.name)
+    ).absolute()
     made = files(plan, inputs, target)
     if keep is not None:
-        made |= {path.name: path.read_text(encoding="utf-8") for path in keep.glob("s*.yaml")}
+        made |= given.kept(keep)
     record = {
         "version": 1,
         "scheduler": plan.scheduler,
         "job_id": None,
-        "submitting": recover.mark(),
+        "submitting": submitting.mark(),
         "cluster": there,
         "site": plan.site,
         "name": plan.name,
@@ -73,11 +75,14 @@ def submit(
         "array": len(plan.points) or None,
     }
     made |= {jobs.SUBMISSION: json.dumps(record, indent=1) + "\n", jobs.ANSWER: jobs.ROOM}
-    with kept_back("dlrun ends as soon as the scheduler has answered") as kept:
+    with kept_back("waiting for the scheduler's answer before dlrun exits") as kept:
         jobs.create(target, made, len(plan.points) or None)
+        jobs.enter(target, plan.name)
         job_id, cluster = _hand_over(plan, target, environment)
         record |= {"job_id": job_id, "submitting": None, "submitted": time.time()}
         job = _recorded(target, record | {"cluster": cluster or there}, plan, say)
+        if inputs is not None and inputs.spec.log_link is not None:
+            log_link.make(job, inputs.spec.log_link, Path.cwd(), say)
     if kept.signal is not None:
         raise Interrupted(
             f"interrupted; job {job_id} is submitted",
@@ -85,7 +90,7 @@ def submit(
             signal=kept.signal,
         )
     if removed:
-        say(f"kept from the job, since this shell had them from elsewhere: {', '.join(sorted(removed))}")
+        say(f"not passed to the job (inherited from another job or launcher): {', '.join(sorted(removed))}")
     return Submitted(job=job, removed=removed)
 
 
@@ -94,7 +99,9 @@ def _recorded(target: Path, record: dict[str, Any], plan: Plan, say: Callable[[s
     try:
         jobs.write_json(target / jobs.SUBMISSION, record)
     except OSError as error:
-        say(f"warning: job {record['job_id']} is submitted, and cannot be written down: {error.strerror}")
+        say(
+            f"warning: job {record['job_id']} is submitted, but its record cannot be written: {error.strerror}"
+        )
     return jobs.load(target) or Job(
         directory=target,
         name=plan.name,
@@ -118,10 +125,12 @@ def check_with_scheduler(plan: Plan, inputs: Inputs | None) -> str:
     Raises OperationFailed with its words if it would not, Invalid if it cannot be asked.
     """
     scheduler = backends.scheduler(plan.scheduler)
-    if scheduler.ON_THIS_MACHINE:
-        return "at once, on this machine"
-    arguments = scheduler.submit("job.sh", check=True)
     _check_client(plan)
+    if scheduler.TRIAL is not None:
+        from dlrun.effects.jobs.trial import judged  # noqa: PLC0415 - only for schedulers without a check of their own
+
+        return judged(scheduler.TRIAL, plan, clients.here)
+    arguments = scheduler.submit("job.sh", check=True)
     with tempfile.TemporaryDirectory(prefix="dlrun-check-") as name:
         target = Path(name) / "job"
         jobs.create(target, files(plan, inputs, target), None)
@@ -134,7 +143,7 @@ def check_with_scheduler(plan: Plan, inputs: Inputs | None) -> str:
 def _cluster(plan: Plan, inputs: Inputs | None, say: Callable[[str], None]) -> str | None:
     """The cluster that answers here; warns if the profile describes another, and refuses its jobs in `after`.
 
-    None where nobody says, and where the job's id will.
+    None where it is unknown, and where the job's id contains it.
     """
     site = inputs.site if inputs is not None else None
     if backends.scheduler(plan.scheduler).IDS_NAME_CLUSTER and not identity.expected(plan, site):
@@ -154,12 +163,7 @@ def _hand_over(plan: Plan, target: Path, environment: dict[str, str]) -> tuple[s
     scheduler = backends.scheduler(plan.scheduler)
     fault: DlrunError
     try:
-        if scheduler.ON_THIS_MACHINE:
-            walltime, points = plan.request.walltime, len(plan.points) or None
-            job_id = local.submit(target, walltime=walltime, points=points, environment=environment)
-            return job_id, platform.node()
-        arguments = scheduler.submit("job.sh")
-        done = run(arguments, environment=environment, directory=target, answer=target / jobs.ANSWER)
+        done = control.of(plan.scheduler).submit(plan, target, environment)
         if done.returncode == 0:
             job_id = scheduler.submitted(done.stdout)
             return job_id, scheduler.cluster(done.stdout) or scheduler.cluster(job_id)
@@ -168,17 +172,18 @@ def _hand_over(plan: Plan, target: Path, environment: dict[str, str]) -> tuple[s
     except NotInstalled as error:
         fault, doubtful = error, False
     except DlrunError as error:  # it did not answer, or not with an id
-        fault, doubtful = error, not scheduler.ON_THIS_MACHINE
+        fault, doubtful = error, True
     if doubtful and (found := _taken(plan, target, fault)):
         return found, scheduler.cluster(found)
     shutil.rmtree(target, ignore_errors=True)
+    jobs.forget(target)
     raise fault
 
 
 def _taken(plan: Plan, target: Path, fault: DlrunError) -> str | None:
-    """The id of a job whose client failed, if the scheduler has it all the same; raises if nobody can tell."""
+    """The id of a job whose client failed, if the scheduler has it all the same; raises if that is unknown."""
     try:
-        return recover.find(plan.scheduler, target)
+        return control.of(plan.scheduler).find(plan.scheduler, target)
     except DlrunError:
         raise OperationFailed(
             f"it is unknown whether the job was submitted: {fault.message}",
@@ -199,18 +204,3 @@ def _check_client(plan: Plan) -> None:
         raise Invalid(
             message, help="submit on the cluster's login node; `dlrun render` and `--dry-run` work anywhere"
         )
-
-
-def check_secrets(plan: Plan) -> None:
-    """Secrets of the submitting shell must be set, and must not travel where other users can look."""
-    visible = not backends.scheduler(plan.scheduler).HIDES_ENVIRONMENT
-    for secret in plan.secrets:
-        if secret.env is None:
-            continue
-        if visible:
-            raise Invalid(
-                f"secret `{secret.name}` comes from a variable, and {plan.scheduler} shows a job's variables to others",
-                help=f"use `secrets: {{{secret.name}: {{file: PATH}}}}` or `command:`",
-            )
-        if not os.environ.get(secret.env):
-            raise Invalid(f"secret `{secret.name}`: the variable `{secret.env}` is not set in this shell")

@@ -11,7 +11,7 @@ from pathlib import Path
 from jinja2.bccache import Bucket, BytecodeCache, bc_magic
 
 import dlrun.model.text
-from dlrun import __version__
+from dlrun import __version__, resources
 from dlrun.effects.jobs import cache
 from dlrun.render import script, shell
 
@@ -50,5 +50,7 @@ class Compiled(BytecodeCache):
 
 def kept() -> Compiled:
     """The store of this version of dlrun, Jinja and Python."""
-    times = [Path(str(module.__file__)).stat().st_mtime_ns for module in _SHAPING]
+    whole = resources.archive()
+    made_of = [whole] if whole is not None else [Path(str(module.__file__)) for module in _SHAPING]
+    times = [path.stat().st_mtime_ns for path in made_of]
     return Compiled(cache.place("templates", [__version__, bc_magic, times]))

@@ -10,7 +10,7 @@ from dlrun.effects.records.jobs import Job
 
 @contextmanager
 def of(job: Job, wanted: str) -> Iterator[Callable[[bool], bool]]:
-    """A function that brings the copies up to date and returns True; given True, it leaves nothing out.
+    """A function that updates the copies and returns True; given True, it leaves nothing out.
 
     `wanted` are the logs, as `logs.find` takes them. Raises TransportFailed when called, if the login node
     is gone for good.

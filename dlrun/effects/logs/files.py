@@ -4,30 +4,66 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from dlrun.errors import Invalid
 
-_NAME = re.compile(r"(?P<role>.+)-(?P<rank>\d+)\.log")
+_NAME = re.compile(r"(?P<role>.+?)-(?P<first>\d+)(?:-(?P<last>\d+))?\.log")
+_LABEL = re.compile(rb"[^\s:]+ \d+:")
+"""The prefix of each line of a log that several ranks share (`logs: node`)."""
 _CHUNK = 1 << 16
-_BEGINS = re.compile(r"^dlrun: (?:job \S+ starts;|run \d+$)", re.MULTILINE)
-"""What a log says where a job, or a rank of a later run, begins: logs are appended to."""
+_MOST = 1 << 25
+"""Bytes at the end of a log that ranks share in which the last lines of one of them are looked for."""
+_BEGINS = re.compile(r"^dlrun: job \S+ starts;", re.MULTILINE)
+"""The line that begins a job in the log of its script: logs are appended to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """One log file: the job script's own (`role` None), or one process's."""
+    """What one process writes: the job's script (`role` None), or a rank.
+
+    `path` is the file, in which so many processes as `writers` write.
+    """
 
     path: Path
     role: str | None = None
     rank: int = 0
+    writers: int = 1
 
     @property
     def label(self) -> str:
         """`job`, or the role and rank such as `rank 3`."""
         return "job" if self.role is None else f"{self.role} {self.rank}"
+
+    @property
+    def run(self) -> Path:
+        """The run directory: the job's, or that of a point of a sweep."""
+        return self.path.parents[2 if self.path.parent.name.isdigit() else 1]
+
+    @property
+    def name(self) -> str:
+        """The path in the run directory, such as `logs/rank-3.log`."""
+        return self.path.relative_to(self.run).as_posix()
+
+
+def processes(name: str) -> list[tuple[str, int]]:
+    """The roles and ranks whose lines are in a file of this name; none if it is not a process's log.
+
+    `rank-3.log` is one rank's, `rank-8-15.log` a node's.
+    """
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return []
+    first = int(match["first"])
+    return [(match["role"], rank) for rank in range(first, int(match["last"] or first) + 1)]
+
+
+def paths(run: Path) -> list[Path]:
+    """Every log file of a run but the job's own; those of more than 1,000 ranks are in directories."""
+    logs = run / "logs"
+    return [*logs.glob("*-*.log"), *logs.glob("[0-9]*/*-*.log")]
 
 
 def find(run: Path, wanted: str) -> list[Log]:
@@ -35,18 +71,25 @@ def find(run: Path, wanted: str) -> list[Log]:
 
     `first` is the job script's log and those of rank 0 of every role. Raises Invalid for other words.
     """
-    logs = [Log(path=run / "logs" / "job.log")]
-    names = ((path, _NAME.fullmatch(path.name)) for path in (run / "logs").glob("*-*.log"))
-    logs += [Log(path=path, role=match["role"], rank=int(match["rank"])) for path, match in names if match]
-    logs.sort(key=lambda log: (log.role is not None, log.role or "", log.rank))
+    job = Log(path=run / "logs" / "job.log")
     if wanted == "job":
-        return logs[:1]
-    if wanted == "all":
-        return logs
-    if wanted == "first":
-        return [log for log in logs if log.role is None or log.rank == 0]
-    ranks = parse_ranks(wanted)
-    return [log for log in logs if log.role is not None and log.rank in ranks]
+        return [job]
+    ranks = None if wanted == "all" else frozenset({0}) if wanted == "first" else parse_ranks(wanted)
+    found = [
+        Log(path=path, role=role, rank=rank, writers=len(of))
+        for path in paths(run)
+        for of in (processes(path.name),)
+        for role, rank in of
+        if ranks is None or rank in ranks
+    ]
+    found.sort(key=lambda log: (log.role or "", log.rank))
+    return [job, *found] if wanted in ("all", "first") else found
+
+
+def name_of(run: Path, role: str, rank: int) -> str:
+    """The path in the run directory of the log that a process writes to."""
+    found = next((log for log in find(run, str(rank)) if log.role == role), None)
+    return found.name if found is not None else f"logs/{role}-{rank}.log"
 
 
 def parse_ranks(text: str) -> frozenset[int]:
@@ -56,23 +99,72 @@ def parse_ranks(text: str) -> frozenset[int]:
         match = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
         if not match or not 0 <= int(match[2] or match[1]) - int(match[1]) <= 1_000_000:
             raise Invalid(
-                f"`{text}` names no ranks",
+                f"`{text}` does not name ranks",
                 help="write `first`, `all`, `job`, a rank, or a list such as `0,3-5`",
             )
         ranks.update(range(int(match[1]), int(match[2] or match[1]) + 1))
     return frozenset(ranks)
 
 
-def last_run(path: Path, most: int) -> str:
-    """The end of a log, `most` bytes of it and nothing of earlier runs; empty if it cannot be read."""
+def lines(log: Log) -> Iterator[bytes]:
+    """The lines of a process, as they are in its log; of one that ranks share its own, without the label.
+
+    Raises OSError if the file cannot be read.
+    """
+    with log.path.open("rb") as stream:
+        yield from _own(log, stream)
+
+
+def text(log: Log) -> Iterator[str]:
+    """The lines of a process as text. Raises OSError if the file cannot be read."""
+    return (line.decode("utf-8", "replace") for line in lines(log))
+
+
+def _own(log: Log, every: Iterable[bytes]) -> Iterator[bytes]:
+    for owner, line in _assigned({_label(log): log}, every):
+        if owner is not None:
+            yield line
+
+
+def _label(log: Log) -> bytes:
+    return f"{log.label}:".encode() if log.writers > 1 else b""
+
+
+def _assigned(
+    logs: dict[bytes, Log], every: Iterable[bytes], last: Log | None = None
+) -> Iterator[tuple[Log | None, bytes]]:
+    """Each line of a file with whose it is (None: of none of these); a part of a long line is of the line before."""
+    alone = logs.get(b"")
+    for line in every:
+        if alone is not None:
+            yield alone, line
+        elif match := _LABEL.match(line):
+            last = logs.get(match[0])
+            yield last, line[match.end() :]
+        else:
+            yield last, line
+
+
+def last_run(log: Log, most: int, number: int = 1) -> str:
+    """The end of a log, `most` bytes of it and nothing of runs before the one of this number; empty if it cannot be read.
+
+    A rank may print whatever `rank.sh` prints: the first line that begins this run is the true one.
+    """
+    length = most if log.writers == 1 else max(most, min(most * log.writers, _MOST))
     try:
-        with path.open("rb") as stream:
-            stream.seek(max(0, path.stat().st_size - most))
-            text = stream.read(most).decode("utf-8", "replace")
+        with log.path.open("rb") as stream:
+            stream.seek(max(0, log.path.stat().st_size - length))
+            read = stream.read(length)
     except OSError:
         return ""
-    begins = [match.start() for match in _BEGINS.finditer(text)]
-    return text[begins[-1] :] if begins else text
+    if log.writers > 1:
+        read = b"".join(_own(log, read.splitlines(keepends=True)))[-most:]
+    text = read.decode("utf-8", "replace")
+    if log.role is None:
+        begins = [match.start() for match in _BEGINS.finditer(text)]
+        return text[begins[-1] :] if begins else text
+    begun = re.search(rf"^dlrun: run {number}$", text, re.MULTILINE) if number > 1 else None
+    return text[begun.start() :] if begun else text
 
 
 def follow(
@@ -83,17 +175,16 @@ def follow(
     `logs` is asked again each round: files appear while a job starts. A last line without its newline is
     given at the end.
     """
-    places: dict[Path, int] = {}
-    rest: dict[Path, bytes] = {}
-    labels: dict[Path, Log] = {}
+    files: dict[Path, _Followed] = {}
     last = False
     while True:
         quiet = True
         for log in logs():
-            labels[log.path] = log
-            for line in _new_lines(log.path, places, rest):
+            files.setdefault(log.path, _Followed(log.path)).logs[_label(log)] = log
+        for file in files.values():
+            for found in file.new():
                 quiet = False
-                yield log, line
+                yield found
         if last:
             break
         last = quiet and ended()
@@ -102,19 +193,40 @@ def follow(
             interval = min(interval * 1.1, 2.0)
         elif not quiet:
             interval = 0.1
-    for path, text in rest.items():
-        if text:
-            yield labels[path], text + b"\n"
+    for file in files.values():
+        yield from file.end()
 
 
-def _new_lines(path: Path, places: dict[Path, int], rest: dict[Path, bytes]) -> Iterator[bytes]:
-    try:
-        with path.open("rb") as stream:
-            stream.seek(places.get(path, 0))
-            while chunk := stream.read(_CHUNK):
-                lines = (rest.get(path, b"") + chunk).splitlines(keepends=True)
-                rest[path] = lines.pop() if not lines[-1].endswith(b"\n") else b""
-                yield from lines
-            places[path] = stream.tell()
-    except FileNotFoundError:
-        return
+class _Followed:
+    """One file that is followed, and whose lines of it are wanted."""
+
+    def __init__(self, path: Path) -> None:
+        self.logs: dict[bytes, Log] = {}
+        self._path = path
+        self._place = 0
+        self._rest = b""
+        self._owner: Log | None = None
+
+    def new(self) -> Iterator[tuple[Log, bytes]]:
+        """The whole lines that came since the last look."""
+        try:
+            with self._path.open("rb") as stream:
+                stream.seek(self._place)
+                while chunk := stream.read(_CHUNK):
+                    whole = (self._rest + chunk).splitlines(keepends=True)
+                    self._rest = whole.pop() if not whole[-1].endswith(b"\n") else b""
+                    yield from self._wanted(whole)
+                self._place = stream.tell()
+        except FileNotFoundError:
+            return
+
+    def end(self) -> Iterator[tuple[Log, bytes]]:
+        """The last line, if it has no newline."""
+        if self._rest:
+            yield from self._wanted([self._rest + b"\n"])
+
+    def _wanted(self, every: list[bytes]) -> Iterator[tuple[Log, bytes]]:
+        for owner, line in _assigned(self.logs, every, self._owner):
+            self._owner = owner
+            if owner is not None:
+                yield owner, line

@@ -1,6 +1,6 @@
 """Several logs as one, by the times that their lines carry.
 
-A line without a time stays behind the one before it in its log; those at a log's beginning stand before its first time.
+A line without a time stays behind the one before it in its log; those at a log's beginning come before its first time.
 """
 
 from __future__ import annotations
@@ -8,12 +8,14 @@ from __future__ import annotations
 import heapq
 import re
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta, timezone
 
+from dlrun.effects.logs import files as log_files
 from dlrun.effects.logs.files import Log
 
 _SHOWN = 120
-"""Bytes at the beginning of a line in which its time stands."""
+"""Bytes at the beginning of a line that may contain its time."""
 _ISO = re.compile(
     rb"(\d{4})[-/](\d\d)[-/](\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?:\s?(Z|[+-]\d\d:?\d\d))?"
 )
@@ -23,7 +25,7 @@ _CLOCK = re.compile(rb"(?:^|[\s\[])(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?=[\s\
 
 
 def time_of(line: bytes, written: datetime) -> float | None:
-    """Seconds since 1970 at which a line says it was written, None if it does not.
+    """The timestamp of a line in seconds since 1970, None if it has none.
 
     `written` is when its file last changed: it gives the year (glog) or the day (a clock alone), and the time zone.
     """
@@ -80,14 +82,13 @@ def without_times(logs: Sequence[Log]) -> list[Log]:
 def _timed(log: Log, index: int) -> Iterator[tuple[float, int, int, bytes]]:
     try:
         written = datetime.fromtimestamp(log.path.stat().st_mtime).astimezone()
-        stream = log.path.open("rb")
     except OSError:
         return
-    with stream:
+    with suppress(FileNotFoundError):
         waiting: list[bytes] = []
         at: float | None = None
         number = 0
-        for line in stream:
+        for line in log_files.lines(log):
             whole = line if line.endswith(b"\n") else line + b"\n"
             found = time_of(whole, written)
             if found is not None:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from dlrun import backends
-from dlrun.effects.clusters import clients, identity, local
+from dlrun.effects.clusters import clients, control, identity
 from dlrun.effects.queue import status
 from dlrun.effects.queue.selection import Selection
-from dlrun.effects.records import outcome
 from dlrun.errors import Invalid, OperationFailed
-from dlrun.model.job import State
-from dlrun.schedulers.protocol import Scheduler
+from dlrun.model.job import Action, State
 from dlrun.schedulers.refusals import words
 
 _BEGUN = (State.RUNNING, State.ENDING)
@@ -25,14 +22,7 @@ _BEGUN = (State.RUNNING, State.ENDING)
 def cancel(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
     """Cancel each, reporting what happened to it; raises OperationFailed if a scheduler refuses, or is another cluster's."""
     identity.require((one.job for one in chosen), "cancel")
-    for one in chosen:
-        if one.job.on_this_machine and one.job.job_id is not None:
-            yield one, "cancelled" if local.cancel(one.job, one.tasks) else "had ended already"
-    yield from _request(
-        [one for one in chosen if not one.job.on_this_machine],
-        "cancel",
-        lambda back_end, ids: back_end.cancel(ids),
-    )
+    yield from _request(chosen, "cancel")
 
 
 def hold(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
@@ -51,44 +41,31 @@ def hold(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
             yield one, f"has ended ({runs[0].state})" if ended else f"is {runs[0].state}: hold has no effect"
         else:
             waiting.append(one)
-    yield from _request(waiting, "hold", lambda back_end, ids: back_end.hold(ids))
+    yield from _request(waiting, "hold")
 
 
 def release(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
     """Let each that is held go; raises OperationFailed if a scheduler refuses."""
-    yield from _request(_queued(chosen, "release"), "release", lambda back_end, ids: back_end.release(ids))
+    yield from _request(_queued(chosen, "release"), "release")
 
 
 def _queued(chosen: Sequence[Selection], word: str) -> Sequence[Selection]:
     identity.require((one.job for one in chosen), word)
     for one in chosen:
-        if one.job.on_this_machine:
+        if not control.of(one.job.scheduler).WAITS:
             raise Invalid(
-                f"job `{one.job.directory.name}` runs on this machine, where no job waits",
+                f"job `{one.job.directory.name}` runs on this machine, which has no queue",
                 help="`dlrun cancel` ends it",
             )
     return chosen
 
 
-def _request(
-    chosen: Sequence[Selection], word: str, arguments: Callable[[Scheduler, Sequence[str]], Sequence[str]]
-) -> Iterator[tuple[Selection, str]]:
+def _request(chosen: Sequence[Selection], action: Action) -> Iterator[tuple[Selection, str]]:
     submitted = sorted((one for one in chosen if one.job.job_id is not None), key=_call)
-    for (name, *_), group in groupby(submitted, key=_call):
+    for (scheduler, *_), group in groupby(submitted, key=_call):
         members = list(group)
-        back_end = backends.scheduler(name)
-        ids = [job_id for one in members for job_id in _ids(back_end, one)]
-        done = clients.runner(members[0].job)(arguments(back_end, ids))
-        if done.returncode != 0:
-            said = words(done.stderr) or f"exit code {done.returncode}"
-            raise OperationFailed(f"could not {word}: {said}", help=back_end.advice(done.stderr))
-        for one in members:
-            if word == "cancel":
-                with suppress(
-                    OSError
-                ):  # a full disk, or another user's directory: the scheduler knows it too
-                    outcome.note_cancelled(one.job, one.tasks)
-            yield one, f"{word} requested"
+        happened = control.of(scheduler).act(action, [(one.job, one.tasks) for one in members])
+        yield from zip(members, happened, strict=True)
 
 
 def _call(one: Selection) -> tuple[str, str, str, bool]:
@@ -96,16 +73,11 @@ def _call(one: Selection) -> tuple[str, str, str, bool]:
     return (*clients.place(one.job), one.tasks is not None)
 
 
-def _ids(back_end: Scheduler, one: Selection) -> Sequence[str]:
-    job_id = str(one.job.job_id)
-    return [job_id] if one.tasks is None else [back_end.task_id(job_id, task) for task in one.tasks]
-
-
 def scheduler_of(word: str) -> str | None:
     """The scheduler of this host, if a word can be an id of one of its jobs; else None."""
     for name in backends.SCHEDULERS:
         back_end = backends.scheduler(name)
-        asked = not back_end.ON_THIS_MACHINE and shutil.which(back_end.CLIENT)
+        asked = control.of(name).WAITS and shutil.which(back_end.CLIENT)
         if asked and re.fullmatch(back_end.ID, word):
             return name
     return None

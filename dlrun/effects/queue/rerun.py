@@ -7,77 +7,37 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dlrun.effects.jobs.submit import submit
-from dlrun.effects.queue import status
-from dlrun.effects.records import belief, jobs
+from dlrun.effects.queue.attempts import noted
 from dlrun.effects.records.belief import read_json
 from dlrun.effects.records.jobs import EARLIER, LATER, Job, write_json
 from dlrun.errors import Invalid
-from dlrun.model.job import JobStatus, State
 from dlrun.plan.command.sweep import subset
 
-
-def later(job: Job) -> list[tuple[Job, tuple[int, ...]]]:
-    """The jobs that ran points of this one again, oldest first, each with those points."""
-    entries = (read_json(job.directory / LATER) or {}).get("jobs")
-    found = (_noted(entry, job.array or 1) for entry in (entries if isinstance(entries, list) else ()))
-    return [one for one in found if one is not None]
+if TYPE_CHECKING:
+    from dlrun.effects.jobs.prepare import Prepared
 
 
-def _noted(entry: object, count: int) -> tuple[Job, tuple[int, ...]] | None:
-    """The job of a note and the points of a sweep of `count` that it has; None if there is no such job."""
-    try:
-        if isinstance(entry, dict) and (place := belief.text(entry, "directory")):
-            other = jobs.load(Path(place))
-            if other is not None and other.damage is None:
-                return other, belief.indices(entry.get("points"), count)
-    except belief.Damaged:
-        pass
-    return None
+def run_again(job: Job, points: Sequence[int], say: Callable[[str], None], sets: Sequence[str] = ()) -> Job:
+    """Submit some points of a sweep as a job of their own, with the settings `sets` changed.
 
-
-def statuses(job: Job) -> list[tuple[Job, int | None, JobStatus]]:
-    """The last word on each run: the job that ran it last, its index there, and its status."""
-    return [every[-1] for every in attempts(job)]
-
-
-def attempts(job: Job) -> list[list[tuple[Job, int | None, JobStatus]]]:
-    """Every attempt at each run, the first one first: the job that made it, its index there, and its status."""
-    chain = [(job, tuple(range(job.array or 1))), *later(job)]
-    known = status.of([one for one, _ in chain])
-    found: dict[int, list[tuple[Job, int | None, JobStatus]]] = {}
-    for one, points in chain:
-        for index, (point, said) in enumerate(zip(points, known[one.directory], strict=False)):
-            found.setdefault(point, []).append((one, index if one.array is not None else None, said))
-    return [found[point] for point in sorted(found)]
-
-
-def failed(job: Job) -> list[int]:
-    """The runs of a job that ended other than well, and did not succeed when they ran again."""
-    return [
-        n
-        for n, (_, _, said) in enumerate(statuses(job))
-        if said.state.final and said.state is not State.COMPLETED
-    ]
-
-
-def run_again(job: Job, points: Sequence[int], say: Callable[[str], None]) -> Job:
-    """Submit some points of a sweep as a job of their own.
-
-    Raises Invalid if the job is no sweep, and what a submission raises.
+    Raises Invalid if the job is not a sweep, and what a submission raises.
     """
     root, wanted = _root(job, points)
     if root.array is None:
         raise Invalid(f"job `{root.directory.name}` is not a sweep", help="leave out the points")
-    plan = subset(root.plan(), wanted, f"{len(wanted)} points of {root.directory.name} once more")
+    anew = _anew(root, sets) if sets else None
+    plan = subset(
+        anew.plan if anew else root.plan(), wanted, f"{len(wanted)} points of {root.directory.name} once more"
+    )
     if root.remote is not None:
         from dlrun.effects.remote import submit as remote  # noqa: PLC0415 - only for jobs that are elsewhere
 
         new = remote.resubmit(root, say, plan)
     else:
-        new = submit(plan, None, keep=root.directory, say=say).job
+        new = submit(plan, anew.inputs if anew else None, keep=None if anew else root.directory, say=say).job
     before = (read_json(root.directory / LATER) or {}).get("jobs", [])
     entry = {"directory": str(new.directory), "points": list(wanted)}
     write_json(root.directory / LATER, {"version": 1, "jobs": [*before, entry]})
@@ -87,9 +47,20 @@ def run_again(job: Job, points: Sequence[int], say: Callable[[str], None]) -> Jo
     return new
 
 
+def _anew(root: Job, sets: Sequence[str]) -> Prepared:
+    if root.remote is not None:
+        raise Invalid(
+            "`--set` cannot change some points of a sweep on a login node",
+            help="submit the spec with `--set` and a `sweep:` of those points",
+        )
+    from dlrun.effects.queue.changed import planned  # noqa: PLC0415 - planning is for changed settings alone
+
+    return planned(root, sets)
+
+
 def _root(job: Job, points: Sequence[int]) -> tuple[Job, tuple[int, ...]]:
     """The sweep that these points belong to at first, and their numbers there."""
-    found = _noted(read_json(job.directory / EARLIER), 1 << 30)
+    found = noted(read_json(job.directory / EARLIER), 1 << 30)
     if found is None or max(points, default=-1) >= len(found[1]):
         return job, tuple(points)
     root, numbers = found

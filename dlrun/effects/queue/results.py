@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dlrun.effects.logs import copies as log_copies
 from dlrun.effects.logs import files as log_files
-from dlrun.effects.queue import rerun
-from dlrun.effects.records.belief import read_json
+from dlrun.effects.logs.files import Log
+from dlrun.effects.queue import attempts
+from dlrun.effects.records.belief import read_json, run_state
 from dlrun.effects.records.jobs import Job
-from dlrun.effects.records.outcome import STATE
 from dlrun.model.job import JobStatus, State
 from dlrun.model.json_codec import from_plain
 from dlrun.model.plan import Cost, Plan
 from dlrun.model.spec import Metric
-from dlrun.plan.metrics.log import Reading, RunSize, read
+from dlrun.plan.metrics.log import Reading, RunSize, read_metric
 from dlrun.plan.metrics.spec import THROUGHPUT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One run: `point` is its number in the sweep (None: no sweep), `elapsed` seconds from start to end.
+    """One run: `point` is its number in the sweep (None: no sweep), `elapsed` seconds from its last start to its end.
 
     `units` is what it cost in the site's billing units, so far as that is known.
     """
@@ -40,16 +40,25 @@ class Result:
     directory: Path
 
 
-def of(job: Job, wanted: Mapping[str, Metric] | None = None) -> list[Result]:
+def results_of(
+    job: Job,
+    wanted: Mapping[str, Metric] | None = None,
+    step: Callable[[int, int], None] = lambda _done, _all: None,
+) -> list[Result]:
     """The last word on each run of a job, points that ran again included; `wanted` metrics, or those of its plan.
+
+    `step` is called with the number of runs that are read, and of all.
 
     Raises OperationFailed if a scheduler does not answer or a file cannot be read.
     """
     plan = job.plan() if wanted is None else replace(job.plan(), metrics=wanted)
-    said = rerun.statuses(job)
+    said = attempts.statuses(job)
     for one in {run.directory: run for run, _, _ in said}.values():
         _bring(one, "first", said)
-    found = [_result(plan, number, *run) for number, run in enumerate(said)]
+    found = []
+    for number, run in enumerate(said):
+        found.append(_result(plan, number, *run))
+        step(number + 1, len(said))
     asked = set(plan.metrics or (THROUGHPUT,))
     lacking = {
         run.directory: run
@@ -65,7 +74,9 @@ def earlier(job: Job) -> float:
     """Node-hours of the attempts at runs that ran again: they count for the project, too."""
     plan = job.plan()
     tries = (
-        _result(plan, number, *one) for number, every in enumerate(rerun.attempts(job)) for one in every[:-1]
+        _result(plan, number, *one)
+        for number, every in enumerate(attempts.attempts(job))
+        for one in every[:-1]
     )
     return sum(result.node_hours or 0.0 for result in tries)
 
@@ -86,7 +97,7 @@ def _result(plan: Plan, number: int, job: Job, index: int | None, status: JobSta
     """What the run of a number gave: point `index` of the job that ran it last."""
     run = job.run_directories()[index or 0]
     seconds = elapsed(run, status)
-    hours = seconds / 3600 if seconds is not None else None
+    hours = (seconds + _before(run)) / 3600 if seconds is not None else None
     return Result(
         point=number if plan.points else None,
         parameters=plan.points[number].parameters if plan.points else {},
@@ -102,12 +113,18 @@ def _result(plan: Plan, number: int, job: Job, index: int | None, status: JobSta
 
 def elapsed(run: Path, status: JobStatus) -> float | None:
     """Seconds from a run's start to its end: by its own record, else by its scheduler; None if it has not ended."""
-    record = read_json(run / STATE) or {}
+    record = run_state(run) or {}
     own = [record.get("started"), record.get("ended")]
     times = [t for t in own if isinstance(t, int | float)]
     if len(times) < 2:
         times = [seconds for text in (status.started, status.ended) if (seconds := _epoch(text)) is not None]
     return max(0.0, times[1] - times[0]) if len(times) == 2 else None
+
+
+def _before(run: Path) -> float:
+    """Seconds that the earlier starts of a requeued run took, by its own record."""
+    found = (run_state(run) or {}).get("earlier")
+    return max(0.0, float(found)) if isinstance(found, int | float) else 0.0
 
 
 def metrics(plan: Plan, run: Path) -> dict[str, Reading]:
@@ -116,7 +133,7 @@ def metrics(plan: Plan, run: Path) -> dict[str, Reading]:
     found: dict[str, Reading] = {}
     for name, metric in _wanted(plan).items():
         for log in _logs(run):
-            if (reading := read(name, metric, _lines(log), shape)) is not None:
+            if (reading := read_metric(name, metric, _lines(log), shape)) is not None:
                 found[name] = reading
                 break
     return found
@@ -127,20 +144,18 @@ def _wanted(plan: Plan) -> dict[str, Metric]:
     return {**plan.metrics} if THROUGHPUT in plan.metrics else {**plan.metrics, THROUGHPUT: Metric()}
 
 
-def _logs(run: Path) -> Iterator[Path]:
+def _logs(run: Path) -> Iterator[Log]:
     """A run's logs, where a metric is looked for first to last: rank 0's, the job's own, the last rank's first."""
     first = log_files.find(run, "first")
-    yield from (log.path for log in [*first[1:], *first[:1]])
-    seen = {log.path for log in first}
+    yield from (*first[1:], *first[:1])
     for log in reversed(log_files.find(run, "all")):
-        if log.path not in seen:
-            yield log.path
+        if log not in first:
+            yield log
 
 
-def _lines(path: Path) -> Iterator[str]:
+def _lines(log: Log) -> Iterator[str]:
     try:
-        with path.open(encoding="utf-8", errors="replace", newline="\n") as stream:
-            yield from stream
+        yield from log_files.text(log)
     except FileNotFoundError:
         return
 
@@ -153,8 +168,8 @@ def _epoch(text: str | None) -> float | None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Usage:
-    """What a job has used: of runs that have ended, and of one that began again its last start.
+class JobUsage:
+    """What a job has used: in runs that have ended, and in the earlier starts of one that was requeued.
 
     `units` are in the unit of `asked`, the most that the job can cost (None: it has no walltime).
     """
@@ -164,16 +179,16 @@ class Usage:
     asked: Cost | None
 
 
-def usage(job: Job, statuses: Sequence[JobStatus]) -> Usage | None:
+def usage(job: Job, statuses: Sequence[JobStatus]) -> JobUsage | None:
     """What a job has used; None if its plan cannot be read (only what is needed of it is)."""
     plan = read_json(job.directory / "plan.json") or {}
-    took = (elapsed(run, one) for run, one in zip(job.run_directories(), statuses, strict=False))
-    hours = sum(seconds for seconds in took if seconds is not None) / 3600
+    runs = list(zip(job.run_directories(), statuses, strict=False))
+    hours = sum((elapsed(run, one) or 0.0) + _before(run) for run, one in runs) / 3600
     try:
         asked = from_plain(Cost, plan["cost"]) if plan["cost"] is not None else None
         nodes = int(plan["request"]["nodes"])
     except (KeyError, TypeError, ValueError):
         return None
-    return Usage(
+    return JobUsage(
         node_hours=hours * nodes, units=hours * asked.an_hour if asked is not None else None, asked=asked
     )

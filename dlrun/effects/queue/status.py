@@ -1,6 +1,6 @@
 """The state of any number of jobs: one call to each queue, one to accounting for those it has let go.
 
-What no scheduler knows any more, the job's own record tells. An outcome is written down once it is
+Jobs that no scheduler knows any more have the status of their own record. An outcome is recorded once it is
 certain, so that it is never asked for again.
 """
 
@@ -12,9 +12,8 @@ from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
-from dlrun import backends
-from dlrun.effects.clusters import clients, identity, local
-from dlrun.effects.clusters.query import QueueAnswers, ask
+from dlrun.effects.clusters import clients, control, identity
+from dlrun.effects.clusters.query import QueueAnswers
 from dlrun.effects.process import NotInstalled, Runner
 from dlrun.effects.records import outcome
 from dlrun.effects.records.jobs import Job
@@ -35,7 +34,7 @@ def of(
     """The status of each job by its directory: one for the job, or one for each point of a sweep, in order.
 
     A job that was never submitted has none. `runner` reaches the clients (default: where each job was submitted);
-    without `prompt` nobody is asked for a password. Each scheduler is asked on its own, for WITHIN seconds at most:
+    without `prompt` the user is not asked for a password. Each scheduler is asked on its own, for WITHIN seconds at most:
     if one does not answer, `unasked` gets a line about it, and its jobs have the status that their own files give.
     Without `unasked` that is an error instead, OperationFailed.
     """
@@ -44,8 +43,6 @@ def of(
     for job in jobs:
         if job.job_id is None:
             found[job.directory] = []
-        elif job.on_this_machine and identity.elsewhere(job, identity.answering(job)) is None:
-            found[job.directory] = local.status(job)
         elif (known := outcome.read(job)) is not None:
             found[job.directory] = known
         else:
@@ -67,7 +64,7 @@ class _Inquiry:
 
     def __init__(self, jobs: Sequence[Job], runner: Runner | None, *, prompt: bool) -> None:
         self.jobs = jobs
-        self.known: dict[Path, QueueAnswers | str] = {}
+        self.known: dict[Path, QueueAnswers | list[JobStatus] | str] = {}
         self.error: DlrunError | None = None
         self._runner = runner
         self._prompt = prompt
@@ -94,19 +91,15 @@ class _Inquiry:
 
             copies.fetch_states(self.jobs, prompt=self._prompt)
         runner = self._runner or clients.runner(first, WITHIN)
-        there: str | None = None
-        if any(identity.of(job) is not None for job in self.jobs):
-            there = identity.answering(first, runner)
         here = []
         for job in self.jobs:
-            if (own := identity.elsewhere(job, there)) is not None:
+            own = identity.of(job)
+            if own is not None and identity.elsewhere(job, identity.answering(job, runner)):
                 self.known[job.directory] = f"on {own}, not reachable from here"
             else:
                 here.append(job)
         if here:
-            wanted = {str(job.job_id): job.array for job in here}
-            answers = ask(backends.scheduler(first.scheduler), wanted, runner)
-            self.known |= dict.fromkeys((job.directory for job in here), answers)
+            self.known |= control.of(first.scheduler).ask(here, runner)
 
 
 def _ask_all(inquiries: Sequence[_Inquiry]) -> None:
@@ -125,8 +118,10 @@ def _count(jobs: Sequence[Job]) -> str:
     return f"{len(jobs)} jobs" if len(jobs) > 1 else f"job {jobs[0].job_id}"
 
 
-def _statuses(job: Job, found: QueueAnswers | str) -> list[JobStatus]:
-    """A status for each run, from answers or from why there are none; the array's own stands for tasks not listed yet."""
+def _statuses(job: Job, found: QueueAnswers | list[JobStatus] | str) -> list[JobStatus]:
+    """A status for each run, from answers or from why there are none; the array's own applies to tasks not listed yet."""
+    if isinstance(found, list):
+        return found
     answers, unasked = (found, None) if isinstance(found, QueueAnswers) else (None, found)
     said = answers.about(str(job.job_id)) if answers else {}
     tasks = [None] if job.array is None else range(job.array)

@@ -3,63 +3,125 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 
+from dlrun.effects.clusters import control
 from dlrun.effects.queue import status
 from dlrun.effects.records.jobs import Job
 from dlrun.effects.transport.absence import Absence
 from dlrun.errors import OperationFailed
 from dlrun.model.job import JobStatus, State
+from dlrun.model.units import Duration
+from dlrun.schedulers.reasons import in_words
 
-_FIRST, _LONGEST = 2.0, 30.0
-"""Seconds between questions to a scheduler: they grow from the first to the longest."""
+
+def describe(states: Sequence[JobStatus]) -> str:
+    """The state of a job in a few words: `pending: waits for free nodes`, `running on n[1-2]`, `3 running, 1 pending`."""
+    if len(states) != 1:
+        counts = Counter(one.state for one in states)
+        return ", ".join(f"{count} {state}" for state, count in counts.most_common()) or "state unknown"
+    one = states[0]
+    if one.state is State.RUNNING and one.nodes:
+        return f"{one.state} on {one.nodes}"
+    expected = f", expected to start {clock(one.expected)}" if one.expected else ""
+    return f"{one.state}: {in_words(one.reason)}{expected}" if one.reason else f"{one.state}{expected}"
+
+
+def clock(time_of_day: str) -> str:
+    """A time of a scheduler's for people: `14:30` of today, else `11-23 14:30`."""
+    day, _, clock_ = time_of_day.partition("T")
+    return clock_[:5] if day == time.strftime("%Y-%m-%d") else f"{day[5:]} {clock_[:5]}"
 
 
 class Watcher:
-    """Knows whether a job has ended: by its own record when it wrote one, else by asking with back-off."""
+    """Knows whether a job has ended: by its own record if there is one, else by querying with back-off."""
 
     def __init__(self, job: Job, waiting: Callable[[str], None] = lambda _: None) -> None:
-        """`waiting` hears why the job does not run yet, each time that changes."""
+        """`waiting` is called with the reason why the job does not run yet, each time it changes."""
         self._job = job
         self._waiting = waiting
-        self._said = ""
         self._states: list[JobStatus] = []
+        self._state, self._since = "", time.time()
+        self._queued = job.submitted
+        self._record: int | None = None
         self._next = 0.0
         self._absence = Absence()
-        self._pause, self._longest = (0.2, 0.2) if job.on_this_machine else (_FIRST, _LONGEST)
+        self._control = control.of(job.scheduler)
+        self._pause, self._longest = self._control.PAUSES
 
     def ended(self) -> bool:
         """True once every run of the job is in a final state."""
+        self._look()
         if time.monotonic() >= self._next:
             try:
                 self._states = status.of([self._job])[self._job.directory]
                 self._absence.over()
+                self._note(describe(self._states), report=self._waits() and self._control.WAITS)
             except OperationFailed as error:  # the login node, or the scheduler
                 self._absence.bear(error)
-                self._report(f"unknown ({error})")
+                self._note(self._away(error), report=True)
             self._pause = min(self._pause * 1.5, self._longest)
             self._next = time.monotonic() + self._pause
-            self._say_why()
         return bool(self._states) and all(s.state.final for s in self._states)
 
-    def _say_why(self) -> None:
-        waiting = [s for s in self._states if s.state in (State.PENDING, State.HELD)]
-        if waiting and not self._job.on_this_machine and len(waiting) == len(self._states):
-            reason = f" ({waiting[0].reason})" if waiting[0].reason else ""
-            self._report(f"{waiting[0].state}{reason}")
+    def logged(self) -> None:
+        """The job has printed something: one that was still waiting when last asked about is asked about now."""
+        if self._waits() and self._absence.since is None:
+            self._hurry()
 
-    def _report(self, text: str) -> None:
-        """Report a state once, until it changes."""
-        if text != self._said:
-            self._said = text
-            self._waiting(text)
+    def _look(self) -> None:
+        """Ask at once when the job's own record changes, as at each start and end; a sweep has too many records to look at."""
+        if self._job.remote is not None or self._job.array is not None:
+            return
+        try:
+            record = (self._job.directory / "state.json").stat().st_mtime_ns
+        except OSError:  # not begun
+            return
+        if record != self._record:
+            self._record = record
+            self._hurry()
+
+    def _hurry(self) -> None:
+        self._next, self._pause = 0.0, self._control.PAUSES[0]
+
+    def _note(self, state: str, *, report: bool) -> None:
+        """Keep the state and the time since when it holds; report it once."""
+        now = time.time()
+        if not self._waits():
+            self._queued = None
+        elif self._queued is None:  # once more, after a run
+            self._queued = now
+        if state == self._state:
+            return
+        self._since = self._absence.since or now
+        self._state = state
+        if report:
+            self._waiting(state)
+
+    def _away(self, error: OperationFailed) -> str:
+        """Who does not answer, and since when."""
+        since = time.strftime("%H:%M", time.localtime(self._absence.since))
+        who = f"login node `{self._job.remote.host}`" if self._job.remote else self._job.scheduler
+        return f"in an unknown state, {who} away since {since} ({error})"
+
+    def _waits(self) -> bool:
+        return all(s.state in (State.PENDING, State.HELD) for s in self._states)
+
+    def line(self) -> str:
+        """The state and for how long dlrun has seen it, for a status line: `running on n1 for 3m20s`."""
+        queued = self._queued if self._states and self._absence.since is None else None
+        lasted = Duration(max(0, int(time.time() - (queued or self._since))))
+        if queued is not None:
+            return f"in the queue for {lasted}, {self._state}"
+        return f"{self._state or 'state not known yet'} for {lasted}"
 
     @property
     def states(self) -> list[JobStatus]:
-        """What was last said of each run."""
+        """The last known status of each run."""
         return self._states
 
     def final(self) -> JobStatus:
-        """The status that stands for the whole job: the first run that did not complete, else the first."""
+        """The status that represents the whole job: the first run that did not complete, else the first."""
         failed = [s for s in self._states if s.state is not State.COMPLETED]
         return (failed or self._states)[0]

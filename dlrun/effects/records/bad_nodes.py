@@ -10,6 +10,7 @@ from pathlib import Path
 from dlrun import backends
 from dlrun.model.hostlist import expand, fold
 from dlrun.model.plan import Directive, Plan
+from dlrun.model.text import digits
 
 FILE = "bad-nodes"
 
@@ -17,19 +18,19 @@ FILE = "bad-nodes"
 def read(directory: Path, now: float | None = None) -> dict[str, str]:
     """The nodes that are still to be left out, with the reason; empty if none ever failed."""
     try:
-        lines = (directory / FILE).read_text(encoding="utf-8").splitlines()
+        lines = (directory / FILE).read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError:
         return {}
     found = {}
     for line in lines:
         host, until, why = (*line.split(maxsplit=2), "", "", "")[:3]
-        if until.isdecimal() and int(until) > (time.time() if now is None else now):
+        if digits(until) and int(until) > (time.time() if now is None else now):
             found[host] = why
     return found
 
 
 def leave_out(plan: Plan, bad: Mapping[str, str]) -> Plan:
-    """The same plan without these nodes: the scheduler is told so (if it can be), or the job leaves them out by itself."""
+    """The same plan without these nodes: the scheduler excludes them (if it can), or the job does."""
     if not bad:
         return plan
     option = backends.scheduler(plan.scheduler).EXCLUDE
@@ -48,6 +49,6 @@ def leave_out(plan: Plan, bad: Mapping[str, str]) -> Plan:
 
 
 def how(plan: Plan) -> str:
-    """What to add where nodes are said to be left out: nothing if the scheduler can be told so."""
+    """What to add to a message on excluded nodes: nothing if the scheduler can exclude them."""
     because = backends.scheduler(plan.scheduler).NO_EXCLUDE
     return f" ({because})" if because else ""

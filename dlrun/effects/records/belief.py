@@ -10,6 +10,7 @@ import json
 import math
 import os
 import re
+import time
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
@@ -30,24 +31,24 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 TRANSPORTS = (None, "openssh", "paramiko", "local")
 
 
-class Damaged(Exception):
-    """A record is not what dlrun wrote; its text says what is wrong."""
+class DamagedRecord(Exception):
+    """A record is not what dlrun wrote; its text is the reason."""
 
 
 def owner(*paths: Path) -> None:
-    """Raise Damaged if somebody else owns one of these; what is not there is nobody's."""
+    """Raise Damaged if another user owns one of these; missing files are accepted."""
     for path in paths:
         try:
             uid = path.stat().st_uid
         except FileNotFoundError:
             continue
         except OSError as error:
-            raise Damaged(f"`{path.name}` cannot be read: {error.strerror}") from None
+            raise DamagedRecord(f"`{path.name}` cannot be read: {error.strerror}") from None
         if uid != os.geteuid():
             raise Foreign(f"belongs to another user (uid {uid})")
 
 
-class Foreign(Damaged):
+class Foreign(DamagedRecord):
     """A record is another user's."""
 
 
@@ -60,6 +61,35 @@ def read_json(path: Path) -> dict[str, Any] | None:
     return data if isinstance(data, dict) else None
 
 
+STATE = "state.json"
+_LATEST = 253402300799
+"""Seconds since 1970: the end of the year 9999."""
+
+_SHAPE: dict[str, type | tuple[type, ...]] = {
+    "state": str, "job_id": str, "host": str, "reason": str, "exit_code": int, "restarts": int, "earlier": int, "launched": int,
+    "started": (int, float), "ended": (int, float),
+}  # fmt: skip
+
+
+def run_state(run: Path) -> dict[str, Any] | None:
+    """What a run wrote of itself (`state.json`), None if it wrote nothing; what cannot be true is left out."""
+    record = read_json(run / STATE)
+    if record is None:
+        return None
+    return {name: value for name, value in record.items() if name in _SHAPE and _plausible(name, value)}
+
+
+def _plausible(name: str, value: object) -> bool:
+    if not isinstance(value, _SHAPE[name]) or isinstance(value, bool):
+        return False
+    return not isinstance(value, int | float) or 0 <= value <= _LATEST  # false for what is not a number
+
+
+def clock(epoch: float | None) -> str | None:
+    """Seconds since 1970 as local time, the way schedulers print it."""
+    return None if epoch is None else time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(epoch))
+
+
 def scheduler(value: object) -> str:
     """The name of a scheduler that dlrun knows."""
     try:
@@ -68,7 +98,7 @@ def scheduler(value: object) -> str:
             return value
     except Invalid:
         pass
-    raise Damaged(f"`scheduler` is {shown(value)}")
+    raise DamagedRecord(f"`scheduler` is {shown(value)}")
 
 
 @cache
@@ -82,7 +112,7 @@ def job_id(value: object, scheduler: str) -> str | None:
         return None
     if isinstance(value, str) and _ids(scheduler).fullmatch(value):
         return value
-    raise Damaged(f"`job_id` is {shown(value)}, not an id of {scheduler}")
+    raise DamagedRecord(f"`job_id` is {shown(value)}, not an id of {scheduler}")
 
 
 def text(record: Mapping[str, Any], key: str) -> str | None:
@@ -90,7 +120,7 @@ def text(record: Mapping[str, Any], key: str) -> str | None:
     value = record.get(key)
     if value is None or (isinstance(value, str) and "\0" not in value):
         return value
-    raise Damaged(f"`{key}` is {shown(value)}")
+    raise DamagedRecord(f"`{key}` is {shown(value)}")
 
 
 def number(record: Mapping[str, Any], key: str) -> float | None:
@@ -98,7 +128,13 @@ def number(record: Mapping[str, Any], key: str) -> float | None:
     value = record.get(key)
     if value is None or (isinstance(value, int | float) and math.isfinite(value)):
         return value
-    raise Damaged(f"`{key}` is {shown(value)}")
+    raise DamagedRecord(f"`{key}` is {shown(value)}")
+
+
+def since(record: Mapping[str, Any]) -> float | None:
+    """When the submission began that has not come to its end, or broke off."""
+    entry = record.get("submitting")
+    return number(entry, "since") if isinstance(entry, dict) else None
 
 
 def host(record: Mapping[str, Any]) -> str:
@@ -106,14 +142,14 @@ def host(record: Mapping[str, Any]) -> str:
     value = record.get("host")
     if isinstance(value, str) and _HOST.fullmatch(value):
         return value
-    raise Damaged(f"`host` is {shown(value)}")
+    raise DamagedRecord(f"`host` is {shown(value)}")
 
 
 def names(value: object) -> tuple[str, ...]:
     """Names of variables."""
     if isinstance(value, list) and all(isinstance(one, str) and _NAME.fullmatch(one) for one in value):
         return tuple(value)
-    raise Damaged(f"`unwanted` is {shown(value)}")
+    raise DamagedRecord(f"`unwanted` is {shown(value)}")
 
 
 def indices(value: object, count: int) -> tuple[int, ...]:
@@ -122,7 +158,7 @@ def indices(value: object, count: int) -> tuple[int, ...]:
         found = tuple(value)
         if all(type(one) is int and 0 <= one < count for one in found):
             return found
-    raise Damaged(f"`points` is {shown(value)}")
+    raise DamagedRecord(f"`points` is {shown(value)}")
 
 
 def shown(value: object) -> str:

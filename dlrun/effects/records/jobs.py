@@ -8,9 +8,11 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,10 @@ from dlrun.effects.records import belief
 from dlrun.effects.records.belief import MOST, read_json
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.json_codec import from_plain
+from dlrun.model.keys import from_home
 from dlrun.model.plan import Plan
 from dlrun.model.record import record
+from dlrun.model.site import Site
 
 SUBMISSION = "submission.json"
 ANSWER = ".client-answer"
@@ -34,6 +38,7 @@ LATER = "again.json"
 """In a sweep's directory: the jobs that ran points of it again."""
 EARLIER = "again-of.json"
 """In theirs: the sweep."""
+_VARIABLE = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
 _SAFE = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
 
@@ -58,7 +63,7 @@ class Job:
     `cluster` is where this id is valid (None in older records), `host` where the job was submitted.
     With `remote` it is the record of a job on a login node, and its files are copies. `damage` is why the record is
     not believed; then it has no id, and nothing can be done with the job. `submitting`: a submission began that has
-    not come to its end, or broke off (see `dlrun.effects.jobs.recover`).
+    not come to its end, or broke off (see `dlrun.effects.queue.recover`).
     """
 
     directory: Path
@@ -74,10 +79,13 @@ class Job:
     damage: str | None = None
     submitting: bool = False
 
-    @property
-    def on_this_machine(self) -> bool:
-        """True if the job's processes are of the machine that submitted it, under dlrun's supervisor."""
-        return backends.scheduler(self.scheduler).ON_THIS_MACHINE
+    def shown_id(self, task: int | None = None) -> str:
+        """The id for people: a point's own, and of a sweep whose points are jobs the first's with how many follow."""
+        one = str(self.job_id)
+        points = backends.scheduler(self.scheduler).tasks(one) if self.array is not None else ()
+        if task is not None:
+            return points[task] if task < len(points) else f"{one}[{task}]"
+        return f"{points[0]} +{len(points) - 1}" if len(points) > 1 else one
 
     def run_directories(self) -> list[Path]:
         """The directory of each run: the job's own, or one for each point of a sweep."""
@@ -96,6 +104,47 @@ def home(environment: Mapping[str, str] = os.environ) -> Path:
         return Path(given).expanduser()
     state = environment.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
     return Path(state) / "dlrun" / "jobs"
+
+
+def place_for(site: Site | None, environment: Mapping[str, str] = os.environ) -> Path:
+    """Where a new job's directory is made: `$DLRUN_JOBS`, else where the site's profile has them, else at home.
+
+    A job that is not at home is found by a link in `home()` (see `enter`).
+    """
+    named = site.storage.jobs if site is not None else None
+    if named is None or environment.get("DLRUN_JOBS"):
+        return home(environment)
+    written = _VARIABLE.sub(lambda match: environment.get(match[1], match[0]), from_home(named))
+    if "$" in written:  # a variable that this shell does not have
+        return home(environment)
+    return Path(written).expanduser().absolute()
+
+
+def enter(directory: Path, name: str) -> None:
+    """Make a job of this name that is elsewhere known to `list`, `status` and the others: a link in `home()`."""
+    base = home().absolute()
+    if directory.parent == base:
+        return
+    link = base / (directory.name if directory.name.startswith(name) else f"{name}-{directory.name}")
+    with suppress(OSError, ValueError):  # nowhere to write it, or a name that no file can have
+        base.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(directory)
+
+
+def forget(directory: Path) -> None:
+    """Remove a job's link from `home()`, if it has one."""
+    with suppress(OSError):
+        for link in home().absolute().iterdir():
+            if link.is_symlink() and link.readlink() == directory:
+                link.unlink()
+
+
+def _followed(path: Path) -> Path:
+    """The directory of a job that is known by a link."""
+    try:
+        return path.readlink() if path.is_symlink() else path
+    except OSError:
+        return path
 
 
 def new_directory(base: Path, name: str) -> Path:
@@ -137,15 +186,19 @@ def create(
     except OSError as error:
         raise OperationFailed(
             f"cannot make the job directory `{directory}`: {error.strerror}",
-            help=f"name another place with {option}",
+            help=f"set another directory with {option}",
         ) from None
 
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
     """Write a small record so that readers see the old or the new one, never half."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
-    temporary.rename(path)
+    try:
+        temporary.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
+        temporary.rename(path)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def read_plan(path: Path) -> Plan:
@@ -159,21 +212,21 @@ def read_plan(path: Path) -> Plan:
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise Invalid(
             f"`{path}` is not a plan of this version of dlrun: {error}",
-            help="make it anew with `dlrun plan -o`",
+            help="create it again with `dlrun plan -o`",
         ) from None
 
 
 def load(directory: Path) -> Job | None:
     """The job of a directory, or None if it is not a job directory; one that is not believed has its `damage`."""
     plan = read_json(directory / "plan.json")
-    if plan is None and not (directory / SUBMISSION).exists():
+    if plan is None and not os.path.lexists(directory / SUBMISSION):  # of a name that none can have, False
         return None
     if plan is not None and "scheduler" not in plan:
         return None
     try:
         belief.owner(directory, directory / "plan.json", directory / SUBMISSION, directory / _ID)
         return _believed(directory, plan)
-    except belief.Damaged as damage:
+    except belief.DamagedRecord as damage:
         name = (plan or {}).get("name")
         return Job(
             directory=directory,
@@ -190,16 +243,16 @@ def load(directory: Path) -> Job | None:
 def _believed(directory: Path, plan: Mapping[str, Any] | None) -> Job | None:
     submission = read_json(directory / SUBMISSION)
     if plan is None:
-        raise belief.Damaged("`plan.json` cannot be read")
+        raise belief.DamagedRecord("`plan.json` cannot be read")
     if submission is None:
         if (directory / SUBMISSION).exists():
-            raise belief.Damaged(f"`{SUBMISSION}` cannot be read")
+            raise belief.DamagedRecord(f"`{SUBMISSION}` cannot be read")
         if (directory / ".submission").is_dir():
             return None  # sent from elsewhere, by somebody who sees this directory and has the record
         submission = {}
     points = plan.get("points")
     if not isinstance(points, list | None):
-        raise belief.Damaged(f"`points` is {belief.shown(points)}")
+        raise belief.DamagedRecord(f"`points` is {belief.shown(points)}")
     scheduler = belief.scheduler(plan.get("scheduler"))
     job_id = belief.job_id(_resubmitted(directory) or submission.get("job_id"), scheduler)
     submitting = job_id is None and submission.get("submitting") is not None
@@ -213,7 +266,8 @@ def _believed(directory: Path, plan: Mapping[str, Any] | None) -> Job | None:
         site=belief.text(plan, "site") or "",
         scheduler=scheduler,
         job_id=job_id,
-        submitted=belief.number(submission, "submitted"),
+        submitted=belief.number(submission, "submitted")
+        or (belief.since(submission) if submitting else None),
         array=len(points or ()) or None,
         host=belief.text(submission, "host"),
         remote=_remote(submission),
@@ -248,7 +302,7 @@ def _resubmitted(directory: Path) -> str | None:
     except (FileNotFoundError, IndexError):
         return None
     except (OSError, ValueError):
-        raise belief.Damaged(f"`{_ID}` cannot be read") from None
+        raise belief.DamagedRecord(f"`{_ID}` cannot be read") from None
 
 
 def _remote(submission: Mapping[str, Any]) -> Remote | None:
@@ -257,7 +311,9 @@ def _remote(submission: Mapping[str, Any]) -> Remote | None:
         return None
     transport = submission.get("transport")
     if transport not in belief.TRANSPORTS or not directory.startswith("/"):
-        raise belief.Damaged(f"`transport` or `remote_directory` is {belief.shown((transport, directory))}")
+        raise belief.DamagedRecord(
+            f"`transport` or `remote_directory` is {belief.shown((transport, directory))}"
+        )
     return Remote(
         host=belief.host(submission),
         transport=transport,
@@ -277,7 +333,7 @@ def all_jobs(base: Path) -> Iterator[Job]:
     except OSError:
         return
     for entry in names:
-        job = load(Path(entry.path))
+        job = load(_followed(Path(entry.path)))
         if job is not None and not (job.damage or "").startswith(_FOREIGN):
             yield job
 
@@ -304,8 +360,10 @@ def _find(word: str, base: Path) -> Job:
     if len(matches) == 1:
         return matches[0]
     if matches:
-        names = ", ".join(f"`{m.directory.name}`" for m in matches[:4])
-        raise Invalid(f"`{word}` could be any of {len(matches)} jobs: {names}", help="write more of its name")
+        alike = len({m.directory.name for m in matches}) < len(matches)  # of several studies
+        names = ", ".join(f"`{m.directory if alike else m.directory.name}`" for m in matches[:4])
+        way = "give its directory" if alike else "write more of its name"
+        raise Invalid(f"`{word}` could be any of {len(matches)} jobs: {names}", help=way)
     try:
         if word and Path(word).is_dir() and (job := load(Path(word).resolve())):
             return job
@@ -318,7 +376,7 @@ def _find(word: str, base: Path) -> Job:
 
 def _named(word: str, base: Path) -> list[Job]:
     """The jobs that a word names: one by its directory, else by id, else by the beginning of the name."""
-    if word not in (".", "..") and len(os.fsencode(word)) < 256 and (job := load(base / word)):
+    if word not in (".", "..") and len(os.fsencode(word)) < 256 and (job := load(_followed(base / word))):
         return [job]
     jobs = list(all_jobs(base))
     if word == "latest":

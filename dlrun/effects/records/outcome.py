@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeGuard
 
-from dlrun.effects.records.belief import read_json
+from dlrun import backends
+from dlrun.effects.records.belief import clock, read_json, run_state
 from dlrun.effects.records.jobs import Job, write_json
 from dlrun.model.job import UNMET, JobStatus, State
 from dlrun.model.json_codec import from_plain, to_plain
@@ -16,7 +18,6 @@ from dlrun.model.json_codec import from_plain, to_plain
 OUTCOME = "outcome.json"
 """The final states of a job's runs, written once they are certain."""
 
-STATE = "state.json"
 """What a run writes of itself, in its own directory."""
 
 CANCELLED = "cancelled.json"
@@ -50,9 +51,15 @@ def note_cancelled(job: Job, tasks: Sequence[int] | None) -> None:
     write_json(job.directory / CANCELLED, {"version": 1, "job_id": job.job_id, "tasks": sorted(asked)})
 
 
+def cancelled_here(job: Job) -> bool:
+    """True if `dlrun cancel` has asked for its end, or for that of points of its sweep."""
+    return bool(_cancelled(job))
+
+
 def _cancelled(job: Job) -> Sequence[int]:
     record = read_json(job.directory / CANCELLED) or {}
-    return record.get("tasks") or () if record.get("job_id") == job.job_id else ()
+    tasks = record.get("tasks") if record.get("job_id") == job.job_id else None
+    return [task for task in tasks if isinstance(task, int)] if isinstance(tasks, list) else ()
 
 
 def complete(
@@ -62,16 +69,18 @@ def complete(
 
     The latter also where the scheduler only knows that it ended. `unasked` is why the scheduler was not asked.
     """
-    record = read_json(run / STATE) or {}
+    record = run_state(run) or {}
     if known is not None and known.state in _FAILED:
         known = _with_own_words(known, record)
-    if _says_only_finished(known) and not record:
+    if not record and _says_only_finished(known, asked=(task or 0) in _cancelled(job)):
         return replace(known, state=State.CANCELLED, reason="it never started")
     if known is not None and known.reason == UNMET and (task or 0) in _cancelled(job):
         known = replace(known, reason=None)
     if known is not None and known.state is not State.LOST:
-        return known
+        return _with_own_count(known, record, job)
     state, reason = _own_words(record, job, unasked)
+    if state is State.LOST and _seen_lately(run, backends.scheduler(job.scheduler).HISTORY_DELAY):
+        state, reason = State.UNKNOWN, f"{job.scheduler} has not accounted for its end yet"
     if state in (State.LOST, State.UNKNOWN) and unasked is None and (task or 0) in _cancelled(job):
         state, reason = State.CANCELLED, None
     return JobStatus(
@@ -81,32 +90,47 @@ def complete(
         reason=reason,
         exit_code=record.get("exit_code") if state.final else None,
         nodes=record.get("host"),
-        started=_clock(record.get("started")),
-        ended=_clock(record.get("ended")),
+        started=clock(record.get("started")),
+        ended=clock(record.get("ended")),
         restarts=record.get("restarts"),
     )
 
 
-_FAILED = (State.FAILED, State.OUT_OF_MEMORY)
-"""States in which a run's own exit code tells how it ended; in others the scheduler ended it."""
+def _with_own_count(known: JobStatus, record: Mapping[str, object], job: Job) -> JobStatus:
+    """With the restarts that the run itself has counted: PBS does not know those under an earlier id."""
+    counted = record.get("restarts")
+    if not isinstance(counted, int) or record.get("job_id") != job.job_id or counted <= (known.restarts or 0):
+        return known
+    return replace(known, restarts=counted)
+
+
+_FAILED = (State.FAILED, State.OUT_OF_MEMORY, State.HANG)
+"""States in which a run's own exit code is how it ended; in others the scheduler ended it."""
 
 _REASONS = {
     "out of memory": State.OUT_OF_MEMORY,
     "timed out": State.TIMED_OUT,
+    "hang": State.HANG,
     "node failed": State.NODE_FAILED,
+    "cancelled": State.CANCELLED,
 }
 """Reasons that a run finds by itself, of which its scheduler only sees an exit code."""
 
 
-def _says_only_finished(known: JobStatus | None) -> TypeGuard[JobStatus]:
-    """PBS says it of tasks of a running array, also of those that were deleted before they started."""
-    return known is not None and known.state is State.COMPLETED and known.exit_code is None
+def _says_only_finished(known: JobStatus | None, *, asked: bool) -> TypeGuard[JobStatus]:
+    """PBS says it of tasks of a running array, also of those that were deleted before they started.
+
+    Once the array has ended it adds that their exit code was 0; then it counts that dlrun was `asked` to cancel them.
+    """
+    if known is None or known.state is not State.COMPLETED:
+        return False
+    return known.exit_code is None or (asked and known.exit_code == 0)
 
 
 def _with_own_words(known: JobStatus, record: Mapping[str, object]) -> JobStatus:
     """A failure under the name and the exit code that the run itself wrote for this start, if it did.
 
-    The exit code is the one that a shell would show, whoever answers: of a code over 128, which tells a signal, sacct
+    The exit code is the one that a shell would show, whatever its source: of a code over 128, which is a signal, sacct
     only has what is over, and of a script that was killed schedulers have the signal alone.
     """
     if record.get("state") != "ended":
@@ -122,6 +146,16 @@ def _with_own_words(known: JobStatus, record: Mapping[str, object]) -> JobStatus
     return replace(known, state=state) if state is not None else known
 
 
+def _seen_lately(run: Path, seconds: int) -> bool:
+    """Whether a run has left a sign of life in its logs or records in the last so many seconds."""
+    if not seconds:
+        return False
+    times = [0.0]
+    with suppress(OSError):  # a file may go away meanwhile
+        times += [path.stat().st_mtime for path in (run / "state.json", *(run / "logs").glob("*.log"))]
+    return time.time() - max(times) < seconds
+
+
 def _own_words(record: Mapping[str, object], job: Job, unasked: str | None) -> tuple[State, str | None]:
     if record.get("state") == "ended":
         failed = _REASONS.get(str(record.get("reason")), State.FAILED)
@@ -130,12 +164,5 @@ def _own_words(record: Mapping[str, object], job: Job, unasked: str | None) -> t
         return State.UNKNOWN, unasked
     if not record and time.time() - (job.submitted or 0) < _NEW:
         return State.UNKNOWN, f"{job.scheduler} does not know it yet"
-    ended = "it did not say how it ended" if record else "it never started"
-    return State.LOST, f"{job.scheduler} has forgotten it, and {ended}"
-
-
-def _clock(epoch: object) -> str | None:
-    """Seconds since 1970 as local time, the way schedulers print it."""
-    return (
-        time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(epoch)) if isinstance(epoch, int | float) else None
-    )
+    ended = "it left no record of how it ended" if record else "it never started"
+    return State.LOST, f"{job.scheduler} no longer knows it, and {ended}"

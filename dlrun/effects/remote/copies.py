@@ -17,12 +17,14 @@ from dlrun.effects.transport.protocol import Transport, TransportFailed
 from dlrun.effects.transport.scripts import script
 from dlrun.effects.transport.session import Session
 from dlrun.errors import OperationFailed
+from dlrun.model.plan import Plan
+from dlrun.plan import log_names
 
 _PAUSE = 1.0
 """Seconds between two looks at a job's logs: a login node has other users."""
 
 _STATE = re.compile(r"(?:points/[0-9]+/)?state\.json")
-_LOG = re.compile(r"(?:points/[0-9]+/)?logs/[^./\0][^/\0]*\.log")
+LOG = re.compile(r"(?:points/[0-9]+/)?logs/(?:[0-9]+/)?[^./\0][^/\0]*\.log")
 """What a login node may write into the record of a job when somebody looks at it."""
 
 _ANSWER = re.compile(r"([0-9]{1,18}) ([0-9]{1,18}) (.+)", re.DOTALL)
@@ -32,7 +34,7 @@ _PIECE = 1 << 20
 
 
 def fetch_states(jobs: Sequence[Job], *, prompt: bool = True) -> None:
-    """Copy what jobs on one login node say of themselves (`state.json`) into their records here."""
+    """Copy the state of jobs on one login node (`state.json`) into their records here."""
     places = {job.remote.directory: job.directory for job in jobs if job.remote is not None}
     whole = [f"{glob.escape(p)}/{name}" for p in places for name in ("state.json", "points/*/state.json")]
     remote = jobs[0].remote
@@ -60,7 +62,7 @@ class Logs:
         assert job.remote is not None  # noqa: S101 - only such jobs have copies
         self._job = job
         self._remote = job.remote
-        self._patterns = _patterns(wanted, array=job.array is not None)
+        self._patterns = _patterns(wanted, job.plan())
         self._session: Session | None = None
         self._next = 0.0
         self._absence = Absence()
@@ -90,7 +92,7 @@ class Logs:
         return True
 
     def _local(self, name: str) -> tuple[Path, str] | None:
-        return (self._job.directory, name) if _LOG.fullmatch(name) else None
+        return (self._job.directory, name) if LOG.fullmatch(name) else None
 
     def close(self) -> None:
         """End the script that looks."""
@@ -100,24 +102,26 @@ class Logs:
 
     def _begin(self) -> Session:
         here = self._job.directory
-        copies = [path for run in self._job.run_directories() for path in (run / "logs").glob("*.log")]
-        at = {path.relative_to(here).as_posix(): path.stat().st_size for path in copies}
+        copies = [path for run in self._job.run_directories() for path in (run / "logs").rglob("*.log")]
+        names = ((path.relative_to(here).as_posix(), path) for path in copies)
+        at = {name: path.stat().st_size for name, path in names if LOG.fullmatch(name)}
         transport = transport_of(self._remote.host, self._remote.transport)
         return pulling(transport, self._remote.directory, self._patterns, (), at)
 
 
-def _patterns(wanted: str, *, array: bool) -> list[str]:
+def _patterns(wanted: str, plan: Plan) -> list[str]:
     """The log files that `wanted` names, or more: what is shown is chosen here."""
     if wanted == "job":
         names = ["job.log"]
-    elif wanted == "first":
-        names = ["job.log", "*-0.log"]
-    elif wanted.isdigit():
-        names = [f"*-{int(wanted)}.log"]
+    elif wanted == "first" or wanted.isdigit():
+        rank = 0 if wanted == "first" else int(wanted)
+        names = [f"*-{rank}.log", *(log_names.name(role, rank, plan.logs) for role in plan.roles)]
+        if wanted == "first":
+            names.append("job.log")
     else:
-        names = ["*.log"]
-    runs = "points/*/logs" if array else "logs"
-    return [f"{runs}/{name}" for name in names]
+        names = ["*.log", "[0-9]*/*.log"]
+    runs = "points/*/logs" if plan.points else "logs"
+    return [f"{runs}/{name}" for name in dict.fromkeys(names)]
 
 
 def pulling(
@@ -133,7 +137,7 @@ def pulling(
 def poll(session: Session, local: Callable[[str], tuple[Path, str] | None]) -> None:
     """Ask once for what is new, and write it into the copies; `local` knows the record and the name there of each.
 
-    Raises OperationFailed for an answer that has not its form, or names what was not asked for.
+    Raises OperationFailed for an answer with another format, or about files that were not requested.
     """
     session.write(b"poll\n")
     while (line := session.line()) != ".":
@@ -142,13 +146,15 @@ def poll(session: Session, local: Callable[[str], tuple[Path, str] | None]) -> N
         match = _ANSWER.fullmatch(line)
         found = local(match[3]) if match is not None else None
         if match is None or found is None:
-            raise OperationFailed(f"`{session.host}` answered with what was not asked for: {line[:80]!r}")
+            raise OperationFailed(f"`{session.host}` sent an unexpected answer: {line[:80]!r}")
         record, name = found
         try:
             with Confined(record) as place:
                 _copy(place, name, int(match[1]), _pieces(session, int(match[2])))
         except Obstructed:
-            raise OperationFailed(f"`{record / name}` is in the way of a copy", help="remove it") from None
+            raise OperationFailed(
+                f"`{record / name}` is where a copy must be written", help="remove it"
+            ) from None
         except OSError as error:
             raise OperationFailed(f"cannot write `{record / name}`: {error.strerror}") from None
 

@@ -22,7 +22,7 @@ class Destination:
     directory: str | None = None
 
     def by(self, transport: str | None, directory: str | None) -> Destination:
-        """The same, as far as the user did not say otherwise."""
+        """The same, with what the user set."""
         return replace(self, transport=transport or self.transport, directory=directory)
 
     def directory_at(self, home: str) -> str | None:
@@ -33,7 +33,7 @@ class Destination:
 
 
 def login_of(inputs: Inputs | None) -> Destination | None:
-    """Where a job goes when nobody said: to the site's login node, unless its client is on this machine."""
+    """The default destination of a job: the site's login node, unless its client is on this machine."""
     login = inputs.site.login if inputs else None
     if inputs is None or login is None:
         return None

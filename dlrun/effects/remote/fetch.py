@@ -1,4 +1,4 @@
-"""Bring back what a job on a login node has written: only what is new, going on where an earlier fetch stopped."""
+"""Fetch what a job on a login node has written: only what is new, resuming an earlier fetch."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 import shutil
 import stat
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
@@ -27,7 +27,7 @@ _LARGE = 8 << 20
 """Bytes from which a file is worth going on with in its middle."""
 
 _NAMES = 32 << 10
-"""Bytes of names in one request: they must fit into a pipe while nobody reads."""
+"""Bytes of names in one request: they must fit into a pipe without a reader."""
 
 _CHUNK = 1 << 20
 
@@ -53,8 +53,15 @@ class Fetched:
     refused: Sequence[str]
 
 
-def fetch(job: Job, names: Sequence[str], to: Path | None) -> Fetched:
+def fetch(
+    job: Job,
+    names: Sequence[str],
+    to: Path | None,
+    step: Callable[[int, int], None] = lambda _done, _all: None,
+) -> Fetched:
     """Copy a job's files from its login node to `to` (default: the job's record here).
+
+    `step` is called with the bytes that have arrived, and all.
 
     `names` are files, directories or patterns in the directory that the job runs in; none: everything in
     the job directory but what was sent. Raises TransportFailed if the connection breaks: what has arrived
@@ -72,10 +79,28 @@ def fetch(job: Job, names: Sequence[str], to: Path | None) -> Fetched:
     transport = transport_of(remote.host, remote.transport)
     found = listing(transport, there, [f"./{name}" for name in names] or ["."])
     wanted = [one for one in found if _asked(one.name, names)] if names else _written_there(found, job)
+    return _copied(transport, there, here, wanted, step)
+
+
+def fetch_record(job: Job, patterns: Sequence[str]) -> None:
+    """Copy what patterns name in the job directory on the login node into the job's record here; raises as `fetch` does."""
+    if job.remote is None:
+        return
+    transport = transport_of(job.remote.host, job.remote.transport)
+    found = listing(transport, job.remote.directory, [f"./{pattern}" for pattern in patterns])
+    wanted = [one for one in found if _asked(one.name, patterns) and not one.link]
+    _copied(transport, job.remote.directory, job.directory, wanted, lambda _done, _all: None)
+
+
+def _copied(
+    transport: Transport, there: str, here: Path, wanted: Sequence[Found], step: Callable[[int, int], None]
+) -> Fetched:
+    """Copy those files of a directory there that are not here yet as they are there."""
     try:
         with Confined(here) as place:
             missing = [one for one in wanted if not _is_here(one, place)]
-            refused = _fetch_missing(transport, there, missing, place)
+            arrived = Arrived(sum(one.size for one in missing if not one.link), step)
+            refused = _fetch_missing(transport, there, missing, place, arrived)
     except OSError as error:
         raise OperationFailed(f"cannot write in `{here}`: {error.strerror}") from None
     size = sum(one.size for one in missing if not one.link)
@@ -88,15 +113,31 @@ def fetch(job: Job, names: Sequence[str], to: Path | None) -> Fetched:
     )
 
 
-def _fetch_missing(transport: Transport, there: str, missing: Sequence[Found], place: Confined) -> list[str]:
+@dataclass(slots=True)
+class Arrived:
+    """Bytes that have arrived, of all that are missing."""
+
+    total: int
+    step: Callable[[int, int], None]
+    done: int = 0
+
+    def add(self, count: int) -> None:
+        """So many more bytes are here."""
+        self.done = min(self.done + count, self.total)
+        self.step(self.done, self.total)
+
+
+def _fetch_missing(
+    transport: Transport, there: str, missing: Sequence[Found], place: Confined, arrived: Arrived
+) -> list[str]:
     """Fetch them, small ones first; the names that cannot be written below the directory are returned."""
     refused: list[str] = []
     for batch in _batches(one for one in missing if one.link or one.size < _LARGE):
-        refused += _fetch_together(transport, there, batch, place)
+        refused += _fetch_together(transport, there, batch, place, arrived)
     for one in missing:
         if one.size >= _LARGE and not one.link:
             try:
-                _fetch_large(transport, there, one, place)
+                _fetch_large(transport, there, one, place, arrived)
             except Obstructed:
                 refused.append(one.name)
     return refused
@@ -106,7 +147,7 @@ def _check_names(names: Iterable[str]) -> None:
     for name in names:
         if name.startswith("/") or ".." in PurePosixPath(name).parts:
             raise Invalid(
-                f"`{name}` is not below the directory that the job runs in", help="name what is below it"
+                f"`{name}` is outside the directory that the job runs in", help="name paths below it"
             )
 
 
@@ -121,9 +162,7 @@ def listing(transport: Transport, directory: str, patterns: Sequence[str]) -> li
     try:
         found = [_found(row) for row in rows]
     except ValueError:
-        raise OperationFailed(
-            f"`{transport.host}` lists the job's files in a form that is not known"
-        ) from None
+        raise OperationFailed(f"`{transport.host}` lists the job's files in an unknown format") from None
     return [one for one in found if proper(one.name)]
 
 
@@ -164,8 +203,8 @@ def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
     return (same or "\\" in pattern[0]) and _fits(parts[1:], pattern[1:])
 
 
-_OWN = frozenset({"job.sh", "rank.sh", "stage.sh", "lib", "ended", "plan.json", "spec.yaml", "site.yaml", SUBMISSION,
-                  remote_record.SENT, LATER, EARLIER})  # fmt: skip
+_OWN = frozenset({"job.sh", "rank.sh", "stage.sh", "bind.sh", "usage.pyz", "lib", "ended", "plan.json", "spec.yaml", "site.yaml",
+                  SUBMISSION, remote_record.SENT, LATER, EARLIER})  # fmt: skip
 """Files of a record that are this machine's alone, or in it from the beginning."""
 
 
@@ -207,21 +246,23 @@ def _batches(files: Iterable[Found]) -> Iterator[list[Found]]:
         yield batch
 
 
-def _fetch_together(transport: Transport, there: str, batch: Sequence[Found], place: Confined) -> list[str]:
+def _fetch_together(
+    transport: Transport, there: str, batch: Sequence[Found], place: Confined, arrived: Arrived
+) -> list[str]:
     """Files in one tar stream, each whole or not at all; the names of those that cannot be written."""
     wanted = {one.name: one for one in batch}
     with Session(transport, script("give", directory=there)) as session:
         session.write(b"".join(b"./" + os.fsencode(name) + b"\0" for name in wanted))
         session.end()
-        refused = unpack(cast("BinaryIO", _Reader(session)), wanted, place)
+        refused = unpack(cast("BinaryIO", _Reader(session, arrived)), wanted, place)
         code, said = session.finish()
     if code not in (0, 1):  # 1: a file grew while it was read; it will be fetched anew the next time
-        raise OperationFailed(f"`{transport.host}` did not give all files: {said}", help="fetch again")
+        raise OperationFailed(f"`{transport.host}` did not send all files: {said}", help="fetch again")
     return refused
 
 
 def unpack(stream: BinaryIO, wanted: Mapping[str, Found], place: Confined) -> list[str]:
-    """Write what of a tar stream was asked for, as far as it is one; the names of what cannot be written."""
+    """Write the requested files of a tar stream, as far as it is valid; the names of what cannot be written."""
     refused = []
     try:
         with tarfile.open(fileobj=stream, mode="r|") as tar:
@@ -237,21 +278,23 @@ def unpack(stream: BinaryIO, wanted: Mapping[str, Found], place: Confined) -> li
                 except Obstructed:
                     refused.append(one.name)
     except (tarfile.TarError, ValueError, OverflowError, EOFError):
-        pass  # the stream ended in its middle, or is none: why, the exit code says
+        pass  # the stream is truncated or invalid: the exit code has the reason
     return refused
 
 
 class _Reader:
     """The file that tarfile reads from."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, arrived: Arrived) -> None:
         self._session = session
+        self._arrived = arrived
         self._rest = b""
 
     def read(self, size: int) -> bytes:
         """The next bytes, fewer only at the end."""
         while len(self._rest) < size and (part := self._session.read()):
             self._rest += part
+            self._arrived.add(len(part))
         data, self._rest = self._rest[:size], self._rest[size:]
         return data
 
@@ -275,17 +318,19 @@ def _publish(place: Confined, target: BinaryIO, part: str, one: Found) -> None:
     place.rename(part, one.name)
 
 
-def _fetch_large(transport: Transport, there: str, one: Found, place: Confined) -> None:
+def _fetch_large(transport: Transport, there: str, one: Found, place: Confined, arrived: Arrived) -> None:
     """One file, from where an earlier fetch of the very same file stopped."""
     part = _beside(one.name, f"{one.size}-{one.mtime_ns}.part")
     if (seen := place.status(part)) is not None and not stat.S_ISREG(seen.st_mode):
         place.remove(part)
     with place.open(part, anew=False) as target:
         offset = target.seek(0, os.SEEK_END)
+        arrived.add(offset)
         text = script("give_rest", directory=there, name=f"./{one.name}", offset=offset)
         with Session(transport, text) as session:
             while target.tell() <= one.size and (data := session.read()):
                 target.write(data)
+                arrived.add(len(data))
             if target.tell() <= one.size:
                 session.finish()
         if target.tell() == one.size:
@@ -294,5 +339,5 @@ def _fetch_large(transport: Transport, there: str, one: Found, place: Confined) 
     place.remove(part)
     raise OperationFailed(
         f"`{one.name}` changed on `{transport.host}` while it was fetched",
-        help="fetch it again when it is done",
+        help="fetch it again once it no longer changes",
     )

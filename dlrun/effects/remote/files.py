@@ -24,7 +24,7 @@ SUBMISSION = ".submission"
 """Directory of the job directory that the steps of the submission are written down in."""
 
 COMPLETE = f"{SUBMISSION}/complete"
-"""The last file of the stream: whoever has it, with the right token, has all."""
+"""The last file of the stream: if it arrived with the right token, all files have."""
 
 _LEFT_OUT = frozenset({".git", ".hg", ".svn", "__pycache__", ".ipynb_checkpoints"})
 """Directories that no job needs and that are large or change by themselves."""
@@ -50,12 +50,12 @@ def collect(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> tuple[list
         origin = origins.get(f"files.{index}") or origins.get("files")
         parts = Path(pattern).parts
         if Path(pattern).is_absolute() or ".." in parts:
-            message = f"`{pattern}` is not below the directory that the job is submitted from"
-            problems.append(Problem(message=message, origin=origin, help="name what is below it"))
+            message = f"`{pattern}` is outside the directory that the job is submitted from"
+            problems.append(Problem(message=message, origin=origin, help="name paths below it"))
             continue
         matches = sorted(base.glob(pattern)) if any(c in pattern for c in "*?[") else [base / pattern]
         if not matches or not os.path.lexists(matches[0]):
-            message = f"there is no `{pattern}` to send"
+            message = f"there is no `{pattern}` to copy"
             hint = f"names are relative to `{base}`"
             problems.append(Problem(message=message, origin=origin, help=hint))
             continue
@@ -64,12 +64,12 @@ def collect(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> tuple[list
                 found.update((one.name, one) for one in _walk(match, base))
         except OSError as error:
             message = f"cannot send `{error.filename}`: {(error.strerror or str(error)).lower()}"
-            problems.append(Problem(message=message, origin=origin, help="`files` may name less"))
+            problems.append(Problem(message=message, origin=origin, help="`files` may name fewer of them"))
     return [found[name] for name in sorted(found)], problems
 
 
 def _of_command(spec: Spec, base: Path) -> list[str]:
-    """Arguments of the command that are files here: the script and what it is told to read."""
+    """Arguments of the command that are files here: the script and files in its arguments."""
     if spec.directory is not None:
         return []
     words = spec.run.split() if spec.run is not None else spec.command
@@ -126,7 +126,7 @@ def write_stream(
 
 
 class _StoppedReading(Exception):
-    """Nobody takes the stream any more."""
+    """The stream has no reader any more."""
 
 
 class _Pipe:

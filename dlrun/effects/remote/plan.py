@@ -34,7 +34,7 @@ class RemoteInputs:
     inputs: Inputs
     sent: Sequence[Sent]
     named: bool
-    """Whether the user named the site; if not, the login node tells which one it is."""
+    """Whether the user named the site; if not, it is detected on the login node."""
 
 
 def draft(inputs: Inputs | None, host: str) -> RemoteInputs:
@@ -75,8 +75,8 @@ def _left_behind(inputs: Inputs, sent: Sequence[Sent]) -> Iterator[Problem]:
     names = {one.name for one in sent}
     for path, (key, code) in _named(inputs.spec).items():
         if not path.startswith(("/", "~/")) and os.path.normpath(path) not in names:
-            message = f"`{path}` is not among the `files` that are sent"
-            hint = "name one on the cluster by its full path (or `~/…`), or send this one"
+            message = f"`{path}` is not among the `files` that are copied"
+            hint = "name one on the cluster by its full path (or `~/…`), or copy this one"
             yield Problem(code=code, message=message, origin=_origin(inputs, key), help=hint)
 
 
@@ -112,7 +112,7 @@ def check_paths(host: str, inputs: Inputs, facts: Facts) -> None:
                 origin = _origin(inputs, key)
                 message = f"there is no `{path}` on `{host}`"
                 yield Problem(
-                    code=code, message=message, origin=origin, help="paths of a job are the cluster's"
+                    code=code, message=message, origin=origin, help="paths of a job are paths on the cluster"
                 )
 
     if found := list(problems()):
@@ -125,7 +125,7 @@ def plan(drafted: RemoteInputs, home: str, directory: str, host: str) -> Plan:
     spec = at_home(inputs.spec, home)
     if backends.scheduler(inputs.site.scheduler.type).ON_THIS_MACHINE:
         raise Invalid(
-            f"site `{inputs.site.name}` runs jobs on the machine that submits, and `{host}` is another",
+            f"site `{inputs.site.name}` runs jobs on the submitting machine, but `{host}` is another",
             help="name a cluster's site with `--site`",
         )
     return build(
@@ -135,6 +135,7 @@ def plan(drafted: RemoteInputs, home: str, directory: str, host: str) -> Plan:
             topology=reading.topology_for_spec(inputs),
             directory=works_in(spec, home, directory),
             origins=inputs.origins,
+            notes=inputs.notes,
             sources=inputs.sources,
             after=_dependencies(spec, host),
         )

@@ -9,13 +9,15 @@ import json
 import re
 import secrets
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from dlrun.effects.records import jobs
+from dlrun.effects.records import jobs, submitting
 from dlrun.effects.records.belief import read_json
 from dlrun.effects.records.jobs import Job, Remote
+from dlrun.errors import OperationFailed
 from dlrun.model.plan import Plan
 
 SENT = "sent.json"
@@ -36,18 +38,22 @@ def create(
 ) -> None:
     """Make the record of a job that is about to be sent; raises OperationFailed if that is not possible."""
     record = {
-        jobs.SUBMISSION: json.dumps(submission(plan, remote, None, None), indent=1) + "\n",
+        jobs.SUBMISSION: json.dumps(
+            submission(plan, remote, None, None) | {"submitting": submitting.mark()}, indent=1
+        )
+        + "\n",
         SENT: json.dumps({"token": secrets.token_hex(16), "files": manifest}) + "\n",
     }
     jobs.create(directory, {**texts, **record}, len(plan.points) or None)
 
 
 def submission(plan: Plan, remote: Remote, job_id: str | None, cluster: str | None) -> dict[str, Any]:
-    """The contents of `submission.json`; without a job id the submission has not come to its end."""
+    """The contents of `submission.json`; without a job id the submission is not complete."""
     return {
         "version": 1,
         "scheduler": plan.scheduler,
         "job_id": job_id,
+        "submitting": None,
         "cluster": cluster,
         "site": plan.site,
         "name": plan.name,
@@ -77,9 +83,32 @@ def files(directory: Path) -> list[list[Any]]:
     return list((read_json(directory / SENT) or {}).get("files") or ())
 
 
-def settle(directory: Path, plan: Plan, remote: Remote, job_id: str, cluster: str | None) -> Job:
-    """Write down that the job is submitted."""
-    jobs.write_json(directory / jobs.SUBMISSION, submission(plan, remote, job_id, cluster))
+def attempts(directory: Path) -> int:
+    """How often this submission was begun."""
+    number = (read_json(directory / jobs.SUBMISSION) or {}).get("attempts")
+    return number if isinstance(number, int) and 0 < number < 10**9 else 1
+
+
+def begin_again(directory: Path) -> None:
+    """Mark a submission that broke off as being in progress; raises OperationFailed if that cannot be written."""
+    known = read_json(directory / jobs.SUBMISSION) or {}
+    again = {"submitting": submitting.mark(), "attempts": attempts(directory) + 1}
+    try:
+        jobs.write_json(directory / jobs.SUBMISSION, known | again)
+    except OSError as error:
+        raise OperationFailed(
+            f"cannot write the job's record `{directory}`: {error.strerror}", help="nothing was submitted"
+        ) from None
+
+
+def settle(
+    directory: Path, plan: Plan, remote: Remote, job_id: str, cluster: str | None, say: Callable[[str], None]
+) -> Job:
+    """Write down that the job is submitted; where that is not possible, the login node knows it all the same."""
+    try:
+        jobs.write_json(directory / jobs.SUBMISSION, submission(plan, remote, job_id, cluster))
+    except OSError as error:
+        say(f"warning: job {job_id} is submitted, but its record cannot be written: {error.strerror}")
     job = jobs.load(directory)
-    assert job is not None  # noqa: S101 - it was written a moment ago
-    return job
+    assert job is not None  # noqa: S101 - its record is there since the submission began
+    return replace(job, job_id=job_id, cluster=cluster, submitting=False)

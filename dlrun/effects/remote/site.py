@@ -1,15 +1,15 @@
-"""Which site a login node belongs to: by its name alone where a profile knows it, else by what it says."""
+"""Which site a login node belongs to: by its name where a profile has it, else by its answer."""
 
 from __future__ import annotations
 
 from dlrun.config import sites
 from dlrun.config.sites import Surroundings
-from dlrun.effects.inputs.profiles import Here, available, load_profile
+from dlrun.effects.inputs.profiles import Machine, available, load_profile
 from dlrun.effects.remote.steps import Facts
 from dlrun.errors import Invalid
 
 CLIENTS = ("sbatch", "qsub")
-"""Programs whose presence tells which scheduler a login node has."""
+"""Programs whose presence shows which scheduler a login node has."""
 
 
 def site_of_host(host: str) -> str | None:
@@ -18,7 +18,7 @@ def site_of_host(host: str) -> str | None:
 
 
 def site_of(facts: Facts, host: str) -> str:
-    """The site of a login node, from what it says; raises Invalid if no scheduler is to be seen there."""
+    """The site of a login node, from its answer; raises Invalid if it has no scheduler."""
     around = Surroundings(host=facts.host, cluster_name=facts.cluster_name, pbs_server=facts.pbs_server)
     if (site := _matching(around)) is not None:
         return site
@@ -34,7 +34,7 @@ def site_of(facts: Facts, host: str) -> str:
 
 def _matching(around: Surroundings, *, login: str | None = None) -> str | None:
     """The first profile that knows these names as its own."""
-    here = Here()
+    here = Machine()
     for site, path in available(here).items():
         try:
             text = path.read_text("utf-8")

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast
 
 from dlrun.effects.clusters.environment import clean
-from dlrun.effects.jobs.recover import FINDERS
 from dlrun.effects.transport.protocol import PATIENCE, Transport
 from dlrun.effects.transport.refusals import AGAIN
 from dlrun.effects.transport.scripts import script
@@ -22,13 +21,17 @@ _SUBMITTING = 450.0
 """Seconds that a submission may take: an earlier attempt that still runs is waited for (260 s), then its own 150 s."""
 
 
+_SETTLING = 40.0
+"""Seconds that a login node may take to find a job: its scheduler can need half a minute."""
+
+
 class NotTaken(OperationFailed):
     """The job is not there and will not be: no room for it, or the scheduler refuses."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """What a login node says about itself. `jobs` is where it keeps job directories.
+    """The description of a login node. `jobs` is where it keeps job directories.
 
     `clients` are the programs, of those asked for, that are installed there, `missing` the paths, of those
     asked for, that are not there, `unwanted` variables of its login shells that no job may inherit.
@@ -44,16 +47,18 @@ class Facts:
     unwanted: tuple[str, ...]
 
 
-def probe(transport: Transport, clients: Sequence[str], paths: Sequence[str]) -> Facts:
-    """Ask a login node about itself, in one round trip; nothing there is changed.
+def probe(
+    transport: Transport, clients: Sequence[str], paths: Sequence[str], place: str | None = None
+) -> Facts:
+    """Ask a login node about itself, in one round trip; nothing there is changed. `place`: the site's `storage.jobs`.
 
     Raises TransportFailed or AuthenticationFailed if it cannot be reached.
     """
-    answer = run(transport, script("probe", clients=clients, paths=paths), login=True)
+    answer = run(transport, script("probe", clients=clients, paths=paths, place=place or ""), login=True)
     words = answer.stdout.decode(errors="surrogateescape").split("\0")
     count = 5 + len(clients) + len(paths)
     if answer.returncode != 0 or len(words) < count + 1:
-        raise OperationFailed(f"`{transport.host}` cannot be asked about itself: {answer.stderr}")
+        raise OperationFailed(f"`{transport.host}` did not describe itself: {answer.stderr}")
     there = dict(zip([*clients, *paths], words[5:count], strict=True))
     variables = words[count].split()
     return Facts(
@@ -81,7 +86,7 @@ def send(
 
     `there` if an earlier attempt has made it, `taken` if it is another's, `blocked` if what has its hidden
     name is, `missing` if the directory `needed` is not there. In `jobs`, dlrun's own directory, parts that
-    nobody came back for are removed. Raises NotTaken if there is no room for it.
+    that are not resumed are removed. Raises NotTaken if there is no room for it.
     """
     text = script("receive", directory=directory, needed=needed, token=token, jobs=jobs)
     with Session(transport, text) as session:
@@ -97,7 +102,7 @@ def send(
         rest = session.read()
         _check_room(session, directory)
         if not whole or rest != b"complete\n":
-            raise OperationFailed(f"`{transport.host}` did not take the job directory", help=AGAIN)
+            raise OperationFailed(f"`{transport.host}` did not accept the job directory", help=AGAIN)
     return "sent"
 
 
@@ -106,13 +111,13 @@ def _check_room(session: Session, directory: str) -> None:
     if code in (73, 74):
         words = _telling(said) or "it cannot be written"
         raise NotTaken(
-            f"`{session.host}` cannot keep the job directory `{directory}`: {words}",
-            help="nothing was submitted; make room there, or name another place with `--job-dir`",
+            f"`{session.host}` cannot store the job directory `{directory}`: {words}",
+            help="nothing was submitted; free space there, or set another directory with `--job-dir`",
         )
 
 
 def _telling(said: str) -> str:
-    """The line that names the reason: tar's last ones only say that it gave up."""
+    """The line with the reason: tar's last ones only report that it gave up."""
     lines = said.splitlines()
     reasons = [line for line in lines if "No space" in line or "quota" in line or "denied" in line]
     return (reasons or lines or [""])[0]
@@ -122,22 +127,27 @@ def submit(
     transport: Transport,
     directory: str,
     scheduler: Scheduler,
+    client: Sequence[str],
     *,
     token: str,
+    number: int,
     unwanted: Sequence[str],
     variables: Mapping[str, str],
 ) -> str:
-    """Submit the job in the directory with this token, or learn the id that an earlier attempt got for it.
+    """Submit the job in the directory with this token, by `client`, or learn the id that an earlier attempt got for it.
 
     `variables` are exported to the client, unseen by other users. Raises NotTaken if the scheduler refuses
-    (the directory is then gone), OperationFailed if nobody can tell what became of an earlier attempt.
+    (the directory is then gone), OperationFailed if the result of an earlier attempt is unknown, or if `settle` was
+    called for this one's `number` (how often this submission was begun) or a later one.
     """
     text = script(
-        FINDERS.get(scheduler.NAME, "find_none"),
+        scheduler.FINDER,
+        "attempts",
         "submit",
         directory=directory,
         token=token,
-        client=scheduler.submit("job.sh"),
+        number=number,
+        client=client,
         unwanted=unwanted,
     )
     answer = run(transport, text, login=True, variables=variables, patience=_SUBMITTING)
@@ -151,16 +161,47 @@ def submit(
     raise _failure(transport.host, directory, answer)
 
 
+def settle(
+    transport: Transport,
+    directory: str,
+    scheduler: Scheduler,
+    *,
+    token: str,
+    number: int,
+    unwanted: Sequence[str],
+) -> str | None:
+    """The id of the job in the directory with this token; None if there is none, and no submission up to `number` makes one.
+
+    Raises OperationFailed if an attempt goes on, or the result is unknown.
+    """
+    text = script(
+        scheduler.FINDER,
+        "attempts",
+        "settle",
+        directory=directory,
+        token=token,
+        number=number,
+        unwanted=unwanted,
+    )
+    answer = run(transport, text, login=True, patience=_SETTLING)
+    if answer.returncode == 66:
+        return None
+    if answer.returncode != 0:
+        raise _failure(transport.host, directory, answer)
+    said = answer.stdout.decode(errors="replace")
+    return scheduler.submitted(said) if said.strip() else None
+
+
 def _failure(host: str, directory: str, answer: ScriptResult) -> OperationFailed:
     if answer.returncode == 75:
         return OperationFailed(
-            f"`{host}` cannot tell whether the job was submitted: {answer.stderr}",
-            help="repeat the command when its scheduler answers: a job that was submitted is found again",
+            f"`{host}` does not know whether the job was submitted: {answer.stderr}",
+            help="repeat the command when its scheduler answers: it finds a job that was submitted",
         )
     said = answer.stderr or f"exit code {answer.returncode}"
     return OperationFailed(f"`{host}` cannot submit from `{directory}`: {said}")
 
 
 def note(transport: Transport, directory: str, name: str, text: str) -> None:
-    """Leave a small file in a job directory; that it cannot be written is no fault of the job."""
+    """Write a small file into a job directory; a failure to do so is ignored."""
     run(transport, script("note", directory=directory, name=name, text=text), patience=PATIENCE)

@@ -13,8 +13,8 @@ from typing import TypeAlias
 
 from dlrun import backends
 from dlrun.effects.clusters import identity
+from dlrun.effects.clusters.environment import check_secrets
 from dlrun.effects.clusters.login import client
-from dlrun.effects.jobs.submit import check_secrets
 from dlrun.effects.process import Completed
 from dlrun.effects.records import jobs
 from dlrun.effects.records.jobs import Job, Remote
@@ -63,6 +63,8 @@ def carry_out(
     """
     found = _going_on(to, facts, load_for, say, record)
     load, remote, record = found or _anew(to, facts, load_for, record)
+    if found:
+        remote_record.begin_again(record)
     try:
         check_destination(load.plan, to, facts)
         there = _cluster(transport, load, facts, say)
@@ -70,16 +72,16 @@ def carry_out(
             say(f"warning: {warning}")
         token = remote_record.token(record)
         _send(transport, load, remote, token, facts.jobs, say)
-        job_id = _hand_over(transport, load.plan, remote, token)
+        job_id = _hand_over(transport, load.plan, remote, token, remote_record.attempts(record))
     except (remote_steps.NotTaken, Invalid) as error:
         # After anything else it stays, for the same command; so it does if an earlier attempt may have come through.
         if isinstance(error, remote_steps.NotTaken) or found is None:
             shutil.rmtree(record, ignore_errors=True)
         raise
     if remote.unwanted:
-        say(f"kept from the job, since login shells there have them: {', '.join(remote.unwanted)}")
+        say(f"not passed to the job (set by login shells there): {', '.join(remote.unwanted)}")
     there = backends.scheduler(load.plan.scheduler).cluster(job_id) or there
-    job = remote_record.settle(record, load.plan, remote, job_id, there)
+    job = remote_record.settle(record, load.plan, remote, job_id, there, say)
     if not Path(remote.directory).exists():  # if both machines see it, one entry in `dlrun list` is enough
         _tell(transport, remote.directory, load.plan, facts, job)
     return job
@@ -117,7 +119,7 @@ def _going_on(
 ) -> tuple[Payload, Remote, Path] | None:
     """An earlier submission of the same plan and files to the same host that has not come to its end.
 
-    Raises Invalid if `record` is of another one: whether it was submitted, only its own load can tell.
+    Raises Invalid if `record` is of another one: only its own plan can show whether it was submitted.
     """
     known = jobs.load(record) if record is not None else None
     for job in remote_record.pending(to.host) if record is None else filter(None, [known]):
@@ -128,12 +130,12 @@ def _going_on(
         same_files = remote_record.files(job.directory) == remote_files.manifest(load.sent)
         recorded = (job.directory / "plan.json").read_text(encoding="utf-8")
         if same_files and recorded == load.texts["plan.json"]:
-            say(f"going on with the submission of {job.directory.name}, which broke off")
+            say(f"resuming the submission of {job.directory.name}, which was interrupted")
             return load, _remote(to, facts, place), job.directory
     if known is not None:
         raise Invalid(
-            f"what is to be sent is not what it was when the submission of `{known.directory.name}` broke off",
-            help="put the files back as they were, and repeat the command",
+            f"the files have changed since the submission of `{known.directory.name}` was interrupted",
+            help="restore the files, and repeat the command",
         )
     return None
 
@@ -171,16 +173,16 @@ def _send(transport: Transport, load: Payload, remote: Remote, token: str, own: 
     if outcome == "missing":
         raise Invalid(
             f"there is no directory `{plan.directory}` on `{remote.host}`",
-            help="`directory` is where the command runs there; with `files` it runs in a copy of those",
+            help="`directory` is the working directory there; with `files` the command runs in a copy of those files",
         )
     if outcome == "taken":
         raise Invalid(
-            f"`{remote.directory}` on `{remote.host}` is there already", help="name another with `--job-dir`"
+            f"`{remote.directory}` on `{remote.host}` already exists", help="name another with `--job-dir`"
         )
     if outcome == "blocked":
         place = PurePosixPath(remote.directory)
         raise Invalid(
-            f"`{place.with_name(f'.{place.name}.new')}` on `{remote.host}` is not dlrun's, and is in the way",
+            f"`{place.with_name(f'.{place.name}.new')}` on `{remote.host}` was not created by dlrun",
             help="name another directory with `--job-dir`, or move it",
         )
     if outcome == "sent" and load.sent:
@@ -190,13 +192,16 @@ def _send(transport: Transport, load: Payload, remote: Remote, token: str, own: 
         say(f"sent {len(files)} file{'s' if len(files) != 1 else ''} ({size}) to `{remote.host}`: {names}")
 
 
-def _hand_over(transport: Transport, plan: Plan, remote: Remote, token: str) -> str:
+def _hand_over(transport: Transport, plan: Plan, remote: Remote, token: str, number: int) -> str:
     variables = {s.env: os.environ[s.env] for s in plan.secrets if s.env is not None}
+    scheduler = backends.scheduler(plan.scheduler)
     return remote_steps.submit(
         transport,
         remote.directory,
-        backends.scheduler(plan.scheduler),
+        scheduler,
+        scheduler.submit("job.sh", points=len(plan.points) or None, at_once=plan.request.at_once),
         token=token,
+        number=number,
         unwanted=remote.unwanted,
         variables=variables,
     )

@@ -11,8 +11,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from dlrun import backends
+from dlrun.effects.clusters import login
+from dlrun.effects.inputs.profiles import load_site
 from dlrun.effects.inputs.spec import Inputs
 from dlrun.effects.jobs.files import files
+from dlrun.effects.jobs.trial import judged
+from dlrun.effects.records import given
 from dlrun.effects.records.jobs import Job
 from dlrun.effects.remote import plan as remote_plan
 from dlrun.effects.remote import site as remote_site
@@ -26,7 +30,7 @@ from dlrun.effects.transport import open_transport
 from dlrun.effects.transport.protocol import Transport
 from dlrun.effects.transport.scripts import script
 from dlrun.effects.transport.session import run
-from dlrun.errors import OperationFailed
+from dlrun.errors import DlrunError, OperationFailed
 from dlrun.model.plan import Plan
 from dlrun.schedulers.refusals import words
 
@@ -35,13 +39,13 @@ HOME_UNKNOWN = "~"
 
 
 def preview(inputs: Inputs | None, to: Destination, *, say: Callable[[str], None]) -> Payload:
-    """What would be sent. The login node is asked only if nothing else says which site it is."""
+    """What would be copied. The login node is queried only if its site is unknown otherwise."""
     draft, to = begin(inputs, to)
     home, base = HOME_UNKNOWN, f"{HOME_UNKNOWN}/.local/state/dlrun/jobs"
     if draft.named:
-        say(f"`{to.host}` was not asked: `~` stands for your home directory there")
+        say(f"`{to.host}` was not queried: `~` is your home directory there")
     else:
-        say(f"asking `{to.host}` which site it is; `--site` avoids this")
+        say(f"asking `{to.host}` which cluster it is; `--site` avoids this")
         with closing(open_transport(to.host, to.transport)) as transport:
             draft, facts = ask(transport, draft)
         home, base = facts.home, facts.jobs
@@ -58,6 +62,10 @@ def submit(inputs: Inputs | None, to: Destination, *, say: Callable[[str], None]
     with closing(open_transport(to.host, to.transport)) as transport:
         draft, facts = ask(transport, draft)
         remote_plan.check_paths(to.host, draft.inputs, facts)
+        if draft.inputs.spec.log_link is not None:
+            say(
+                "warning: `log_link` has no effect for a job on a login node; `dlrun logs` shows its log here"
+            )
         return carry_out(transport, to, facts, lambda place: payload_of(draft, to, facts.home, place), say)
 
 
@@ -73,16 +81,19 @@ def check_with_scheduler(inputs: Inputs | None, to: Destination, *, say: Callabl
         remote_plan.check_paths(to.host, draft.inputs, facts)
         load = payload_of(draft, to, facts.home, f"{facts.jobs}/{draft.inputs.spec.name}")
         scheduler = backends.scheduler(load.plan.scheduler)
-        asking = scheduler.submit("/dev/stdin", check=True)
+        trial = scheduler.TRIAL
+        asking = () if trial is not None else scheduler.submit("/dev/stdin", check=True)
         remote_submission.check_destination(load.plan, to, facts)
         for warning in load.plan.warnings:
             say(f"warning: {warning}")
+        if trial is not None:
+            return judged(trial, load.plan, lambda argv, /: login.client(transport, argv, facts.unwanted))
         client = ("bash", "-c", 'exec "${@:2}" <<<"$1"', "check", load.texts["job.sh"], *asking)
         answer = run(transport, script("client", client=client, unwanted=facts.unwanted), login=True)
     said = answer.stdout.decode(errors="replace") + answer.stderr
     if answer.returncode:
         raise OperationFailed(
-            f"{scheduler.CLIENT} on `{to.host}` refuses the job: {words(said)}", help=scheduler.advice(said)
+            f"{scheduler.CLIENT} on `{to.host}` rejects the job: {words(said)}", help=scheduler.advice(said)
         )
     return scheduler.estimate(said) or f"{load.plan.site} would accept the job"
 
@@ -97,9 +108,11 @@ def resubmit(job: Job, say: Callable[[str], None], plan: Plan | None = None) -> 
         raise OperationFailed(f"job `{job.directory.name}` was submitted on this machine")
     to = Destination(host=remote.host, transport=remote.transport)
     plan = plan or job.plan()
-    kept = {path.name: path.read_text(encoding="utf-8") for path in job.directory.glob("s*.yaml")}
+    kept = given.kept(job.directory)
     with closing(open_transport(to.host, to.transport)) as transport:
-        facts = remote_steps.probe(transport, (backends.scheduler(plan.scheduler).CLIENT,), ())
+        facts = remote_steps.probe(
+            transport, (backends.scheduler(plan.scheduler).CLIENT,), (), _place_of(job)
+        )
         return carry_out(
             transport,
             to,
@@ -107,6 +120,15 @@ def resubmit(job: Job, say: Callable[[str], None], plan: Plan | None = None) -> 
             lambda place: Payload(plan=plan, texts=files(plan, None, Path(place)) | kept),
             say,
         )
+
+
+def _place_of(job: Job) -> str | None:
+    """Where the profile of a job has job directories, if that profile is still there."""
+    how = given.given(job.directory)
+    try:
+        return load_site(how.site).site.storage.jobs if how is not None else None
+    except DlrunError:
+        return None
 
 
 def payload_of(draft: RemoteInputs, to: Destination, home: str, directory: str) -> Payload:
@@ -126,10 +148,14 @@ def begin(inputs: Inputs | None, to: Destination) -> tuple[RemoteInputs, Destina
 
 
 def ask(transport: Transport, draft: RemoteInputs) -> tuple[RemoteInputs, Facts]:
-    """Ask the login node about itself, and which site it is if nobody has said."""
+    """Query the login node, and its site if that is not given."""
     own = backends.scheduler(draft.inputs.site.scheduler.type).CLIENT
     clients = tuple(dict.fromkeys((*remote_site.CLIENTS, own)))
-    facts = remote_steps.probe(transport, clients, remote_plan.paths(draft.inputs.spec))
+    paths = remote_plan.paths(draft.inputs.spec)
+    place = draft.inputs.site.storage.jobs if draft.named else None
+    facts = remote_steps.probe(transport, clients, paths, place)
     if not draft.named:
         draft = remote_plan.on_site(draft, remote_site.site_of(facts, transport.host))
+        if (place := draft.inputs.site.storage.jobs) is not None:
+            facts = remote_steps.probe(transport, clients, paths, place)
     return draft, facts

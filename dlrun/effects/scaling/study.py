@@ -1,7 +1,7 @@
 """A scaling study's directory: what is to be measured, and the job directories of its runs.
 
 `study.json` is written whole before anything is submitted, and `jobs/` has a job directory for every array of runs,
-under a name that says its size. What has been run is read from those alone, so a study that was killed at any moment
+under a name with its size. What has been run is read from those alone, so a study that was killed at any moment
 goes on where it stopped.
 """
 
@@ -10,21 +10,21 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from dlrun.effects.clusters import local
-from dlrun.effects.jobs.recover import known
+from dlrun.effects.clusters import control
 from dlrun.effects.queue import results
+from dlrun.effects.queue.recover import known
 from dlrun.effects.queue.results import Result
 from dlrun.effects.records import jobs
-from dlrun.effects.records.belief import read_json
+from dlrun.effects.records.belief import read_json, run_state
 from dlrun.effects.records.jobs import Job, write_json
-from dlrun.effects.records.outcome import STATE
-from dlrun.errors import Invalid, OperationFailed
+from dlrun.errors import DlrunError, Invalid, OperationFailed
 from dlrun.model.job import State
 from dlrun.model.json_codec import from_plain, to_plain
 from dlrun.model.spec import Metric
@@ -33,12 +33,14 @@ from dlrun.plan.metrics.spec import THROUGHPUT
 from dlrun.plan.scaling.table import Run
 
 RECORD = "study.json"
+_IN_PROGRESS = 30.0
+"""Seconds to wait for a scheduler's client that a dlrun which was killed has left behind."""
 _JOB = re.compile(r"(?P<nodes>\d+)x(?P<per_node>\d+|auto)-(?P<attempt>\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Size:
-    """One size: nodes, and ranks on each (0: as the spec says)."""
+    """One size: nodes, and ranks on each (0: as in the spec)."""
 
     nodes: int
     per_node: int = 0
@@ -58,7 +60,7 @@ class Study:
     """What a study is about. `base_batch` is the global batch that strong scaling keeps.
 
     `samples` are those of a whole training, for the time to train; `sets` and `site` what the spec is read with, in
-    the working directory `origin`; `metrics` how its logs are read (None: as the runs' own plans say). `host` is the
+    the working directory `origin`; `metrics` how its logs are read (None: as in the runs' own plans). `host` is the
     login node that its runs are submitted on (None: here), `transport` how it is reached.
     """
 
@@ -106,6 +108,19 @@ class Study:
             raise OperationFailed(f"cannot write the study `{self.directory}`: {error.strerror}") from None
 
 
+def is_free(directory: Path) -> bool:
+    """True where a study can begin: nothing is there, or what one left that was ended before it was written down."""
+    try:
+        names = set(os.listdir(directory))  # noqa: PTH208
+        return all(name.startswith(f".{RECORD}.") or name == "jobs" for name in names) and (
+            "jobs" not in names or not os.listdir(directory / "jobs")  # noqa: PTH208
+        )
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+
+
 def load(directory: Path) -> Study | None:
     """The study of a directory; None if it has none. Raises Invalid if its record is not one."""
     if not (directory / RECORD).exists():
@@ -143,13 +158,15 @@ def find(word: Path) -> Study:
     """The study of a directory; raises Invalid if there is none."""
     study = load(word.absolute())
     if study is None:
-        raise Invalid(f"`{word}` is not a study", help="`dlrun scale SPEC --nodes 1,2,4 --out DIR` makes one")
+        raise Invalid(
+            f"`{word}` is not a study", help="`dlrun scale SPEC --nodes 1,2,4 --out DIR` creates one"
+        )
     return study
 
 
 @contextmanager
 def alone(study: Study) -> Iterator[None]:
-    """Nobody else submits for this study meanwhile; raises OperationFailed if somebody does.
+    """Lock the study for this process; raises OperationFailed if another one has it.
 
     The kernel lets go of the lock when its holder dies. Where locks do not work (some NFS), nothing is checked.
     """
@@ -159,7 +176,7 @@ def alone(study: Study) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise OperationFailed(
-                f"another dlrun works on the study `{study.directory}`",
+                f"another dlrun process is working on the study `{study.directory}`",
                 help=f"`dlrun scale show {study.directory}`",
             ) from None
         except OSError:
@@ -196,19 +213,23 @@ def jobs_of(study: Study) -> list[tuple[Size, Job]]:
 
 
 def settle(study: Study) -> None:
-    """Make whole what a killed dlrun left: a job that started is the study's, one that nobody has is given up.
+    """Complete what a killed dlrun left: a job that was submitted belongs to the study, any other is abandoned.
 
     The scheduler is asked for a job whose submission broke off; if it does not answer, the job is left as it is. If
-    nobody has the job, its directory is renamed: should it start after all, it finds no program and ends at once. A
-    submission to a login node is left as it is: going on with it tells.
+    the job is unknown, its directory is renamed: if it starts after all, it finds no program and ends at once. A
+    submission to a login node is left unchanged: resuming it shows its state. Raises OperationFailed if a submission
+    goes on, or nothing can be learnt about it: another one of the same size may be one too many.
     """
     for _, one in jobs_of(study):
-        job = known(one)
-        if job.job_id is not None or job.remote is not None or job.submitting:
+        job = one if one.remote is not None else _settled(one)
+        if job.job_id is not None or job.remote is not None:
             continue
-        job_id = local.supervisor(job.directory) if job.on_this_machine else None
+        try:
+            job_id = control.of(job.scheduler).find(job.scheduler, job.directory)
+        except DlrunError:  # unknown: it is left unchanged
+            continue
         for run in job.run_directories():
-            job_id = job_id or (read_json(run / STATE) or {}).get("job_id")
+            job_id = job_id or (run_state(run) or {}).get("job_id")
         if job_id is None:
             job.directory.rename(job.directory.with_name(f".{job.directory.name}.given-up"))
             continue
@@ -217,6 +238,19 @@ def settle(study: Study) -> None:
             "submitted": job.directory.stat().st_mtime, "host": None, "array": job.array,
         }  # fmt: skip
         write_json(job.directory / jobs.SUBMISSION, record)
+
+
+def _settled(job: Job) -> Job:
+    """The job once its submission is no longer in progress."""
+    end = time.monotonic() + _IN_PROGRESS
+    while (found := known(job)).submitting and time.monotonic() < end:
+        time.sleep(0.2)
+    if found.submitting:
+        raise OperationFailed(
+            f"it is not known whether `{job.directory}` was submitted: {job.scheduler} has not answered yet",
+            help="repeat the command later; nothing is submitted twice",
+        )
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -254,7 +288,7 @@ class MeasuredRun:
         )
 
 
-def measure(study: Study) -> list[MeasuredRun]:
+def measured_runs(study: Study) -> list[MeasuredRun]:
     """Every run of a study as it stands. Raises OperationFailed if a scheduler does not answer."""
     found = []
     for size, job in jobs_of(study):
@@ -263,7 +297,7 @@ def measure(study: Study) -> list[MeasuredRun]:
         request = job.plan().request
         found += [
             MeasuredRun(size=size, job=job, result=result, nodes=request.nodes, ranks=request.ranks)
-            for result in results.of(job, study.metrics)
+            for result in results.results_of(job, study.metrics)
         ]
     return found
 

@@ -6,25 +6,23 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from dlrun.effects.jobs.prepare import read
+from dlrun.effects.clusters import control
+from dlrun.effects.jobs.prepare import read_inputs
 from dlrun.effects.queue import status
 from dlrun.effects.records.jobs import Job
-from dlrun.effects.scaling.study import MeasuredRun, Size, Study, job_directory, jobs_of, measure
+from dlrun.effects.scaling.study import MeasuredRun, Size, Study, job_directory, jobs_of, measured_runs
 from dlrun.effects.scaling.submitters import Submitter, submitter_of
 from dlrun.effects.transport.absence import Absence
 from dlrun.effects.transport.protocol import TransportFailed
 from dlrun.errors import Invalid
-from dlrun.model.job import JobStatus
+from dlrun.model.job import JobStatus, State
 from dlrun.model.json_codec import to_plain
 from dlrun.model.plan import Plan
 from dlrun.model.spec import Spec
-
-_FIRST, _LONGEST = 2.0, 30.0
-"""Seconds between questions to a scheduler: they grow from the first to the longest."""
 
 
 def checked(study: Study) -> tuple[Study, Submitter]:
@@ -33,7 +31,7 @@ def checked(study: Study) -> tuple[Study, Submitter]:
     Raises Invalid for a spec that cannot be studied, and what a login node raises that cannot be asked.
     """
     with _at(study):
-        inputs = read(study.spec, sets=study.sets, site=study.site)
+        inputs = read_inputs(study.spec, sets=study.sets, site=study.site)
         if inputs is None:
             raise Invalid(
                 f"`{study.spec}` is a saved plan of one size", help="give the spec that it was made from"
@@ -46,8 +44,8 @@ def checked(study: Study) -> tuple[Study, Submitter]:
             base = place.plan(_sets(replace(study, mode="weak"), place, min(study.sizes), 1))
             if base.global_batch is None:
                 raise Invalid(
-                    "strong scaling keeps the global batch, and the spec does not say it",
-                    help="add `batch_per_rank:`, and hand `{{ batch_per_rank }}` to the program",
+                    "strong scaling keeps the global batch, which the spec does not set",
+                    help="add `batch_per_rank:`, and pass `{{ batch_per_rank }}` to the program",
                 )
             study = replace(study, base_batch=base.global_batch)
             for size in study.sizes:
@@ -56,12 +54,27 @@ def checked(study: Study) -> tuple[Study, Submitter]:
     return study, place
 
 
+def uneven_threads(study: Study, place: Submitter) -> str | None:
+    """A warning if ranks compute with more threads at one size than at another; None if they do not."""
+    with _at(study):
+        plans = {size: place.plan(_sets(study, place, size, 1)) for size in study.sizes}
+    threads = {size: plan.request.threads for size, plan in plans.items()}
+    known = {size: count for size, count in threads.items() if count is not None}
+    if len(set(known.values())) < 2:
+        return None
+    most, least = max(known, key=known.__getitem__), min(known, key=known.__getitem__)
+    return (
+        f"each rank has {known[most]} cores at {most.words} and {known[least]} at {least.words}, so the speed-up compares "
+        f"cores as well as ranks; `--set placement.threads={known[least]}` gives every rank the same number of threads"
+    )
+
+
 def _refuse(spec: Spec) -> None:
     if spec.sweep.grid or spec.sweep.zip or spec.sweep.list:
-        raise Invalid("the spec has a sweep, and a study runs one command", help="leave out `sweep:`")
+        raise Invalid("the spec has a sweep, but a study runs one command", help="leave out `sweep:`")
     if spec.chain or spec.on_failure.requeue:
         raise Invalid(
-            "runs that start again measure nothing",
+            "restarted runs cannot be measured",
             help="leave out `chain:` and `on_failure.requeue` for a study",
         )
 
@@ -72,8 +85,8 @@ def _same(study: Study, place: Submitter) -> None:
         new, old = place.plan(_sets(study, place, size, 1), like=job), job.plan()
         for name, one, other in _differences(_kernel(new), _kernel(old)):
             raise Invalid(
-                f"the spec is not what this study was begun with: {name} was {_short(other)}, and is {_short(one)}",
-                help=f"begin another with `--out`, and compare them: `dlrun scale compare {study.directory} NEW`",
+                f"the spec has changed since this study began: {name} was {_short(other)}, and is {_short(one)}",
+                help=f"start another with `--out`, and compare them: `dlrun scale compare {study.directory} NEW`",
             )
 
 
@@ -132,35 +145,43 @@ def _sets(study: Study, place: Submitter, size: Size, runs: int, after: Sequence
 
 
 def carry_out(
-    study: Study, place: Submitter, *, at_once: bool, wait: bool, say: Callable[[str], None]
+    study: Study,
+    place: Submitter,
+    *,
+    at_once: bool,
+    wait: bool,
+    say: Callable[[str], None],
+    step: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> None:
-    """Submit what is missing, and with `wait` see it to its end.
+    """Submit what is missing, and with `wait` see it to its end; `step` is called with the runs that have ended, and all.
 
     On this machine sizes run one after the other, so there the call lasts until the last one. In a queue each size
     waits for the one before, unless `at_once`; its runs go one at a time, so that they do not disturb one another.
     """
     with _at(study):
         _go_on(study, place, say)
-    runs = measure(study)
+    runs = measured_runs(study)
     open_ = _open(runs)
+    before = sum(run.result.state is State.COMPLETED for run in runs)
+    watched = Watched(len(study.sizes) * study.repeat, before, step)
     for size in study.sizes:
         missing = study.repeat - sum(run.counts for run in runs if run.size == size)
         if missing <= 0:
             continue
         with _at(study):
-            if place.local:
-                _see(open_, say)
+            if not place.waits:
+                _see(open_, say, watched)
                 open_ = []
-            sets = _sets(study, place, size, missing, [] if at_once or place.local else open_[-1:])
+            sets = _sets(study, place, size, missing, open_[-1:] if place.waits and not at_once else [])
             job = place.submit(sets, job_directory(study, size), say)
         say(f"submitted {size.words}: {missing} run{'s' if missing > 1 else ''}, job {job.job_id}")
         open_ = [*open_, job]
     if wait:
-        _see(open_, say)
+        _see(open_, say, watched)
 
 
 def _go_on(study: Study, place: Submitter, say: Callable[[str], None]) -> None:
-    """Bring submissions to a login node that broke off to their end."""
+    """Complete interrupted submissions to a login node."""
     for size, job in jobs_of(study):
         if job.job_id is None and job.remote is not None:
             done = place.go_on(_sets(study, place, size, 1), job, say)
@@ -172,10 +193,30 @@ def _open(runs: Sequence[MeasuredRun]) -> list[Job]:
     return list({run.job.directory: run.job for run in runs if not run.result.state.final}.values())
 
 
-def _see(waiting: Sequence[Job], say: Callable[[str], None]) -> None:
-    """Wait for jobs to end, saying so of each."""
+@dataclass(slots=True)
+class Watched:
+    """Runs of a study that have ended, of all that it is to have."""
+
+    total: int
+    done: int
+    step: Callable[[int, int], None]
+
+    def ended(self, count: int, *, whole: bool) -> None:
+        """So many runs of the jobs that are watched have ended; `whole`: no more of them will."""
+        self.step(min(self.done + count, self.total), self.total)
+        if whole:
+            self.done += count
+
+
+def _see(waiting: Sequence[Job], say: Callable[[str], None], watched: Watched) -> None:
+    """Wait for jobs to end, reporting each."""
     left = list(waiting)
-    pause = 0.2 if all(job.on_this_machine for job in left) else _FIRST
+    over = 0
+    pauses = [control.of(job.scheduler).PAUSES for job in left]
+    pause, longest = (
+        max((first for first, _ in pauses), default=0.0),
+        max((last for _, last in pauses), default=0.0),
+    )
     absence = Absence()
     while left:
         states: Mapping[Path, Sequence[JobStatus]] = {}
@@ -188,11 +229,14 @@ def _see(waiting: Sequence[Job], say: Callable[[str], None]) -> None:
             found = states.get(job.directory)
             if found and all(one.state.final for one in found):
                 left.remove(job)
+                over += len(found)
                 good = sum(one.state == "completed" for one in found)
                 say(f"{job.directory.name} has ended: {good} of {len(found)} runs completed")
+        known = sum(one.state.final for job in left for one in states.get(job.directory, ()))
+        watched.ended(over + known, whole=not left)
         if left:
             time.sleep(pause)
-            pause = pause if pause < 1 else min(pause * 1.5, _LONGEST)
+            pause = min(pause * 1.5, longest)
 
 
 @contextmanager
@@ -203,7 +247,9 @@ def _at(study: Study) -> Iterator[None]:
     try:
         os.chdir(origin)
     except OSError as error:
-        raise Invalid(f"the study was begun in `{origin}`, which is gone: {error.strerror}") from None
+        raise Invalid(
+            f"the study was started in `{origin}`, which no longer exists: {error.strerror}"
+        ) from None
     try:
         yield
     finally:

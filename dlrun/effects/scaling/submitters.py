@@ -6,11 +6,12 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from dlrun import backends
+from dlrun.effects.clusters import control
 from dlrun.effects.clusters.login import transport_of
 from dlrun.effects.jobs.files import files
-from dlrun.effects.jobs.prepare import prepare, read
+from dlrun.effects.jobs.prepare import prepare, read_inputs
 from dlrun.effects.jobs.submit import submit
+from dlrun.effects.records import given
 from dlrun.effects.records.jobs import Job
 from dlrun.effects.remote import plan as remote_plan
 from dlrun.effects.remote import submit as remote
@@ -24,10 +25,10 @@ Say = Callable[[str], None]
 
 
 class Submitter(Protocol):
-    """Plans and submits what a study's spec says with these `--set`s."""
+    """Plans and submits a study's spec with these `--set`s."""
 
-    local: bool
-    """Jobs run on this machine, where none can wait for another."""
+    waits: bool
+    """Jobs can wait for one another."""
 
     def plan(self, sets: Sequence[str], like: Job | None = None) -> Plan:
         """The plan; `like`: for the place of this job. Raises InvalidFile if there can be none."""
@@ -38,7 +39,7 @@ class Submitter(Protocol):
         ...
 
     def go_on(self, sets: Sequence[str], job: Job, say: Say) -> Job:
-        """Bring a submission that broke off to its end."""
+        """Complete an interrupted submission."""
         ...
 
 
@@ -52,8 +53,8 @@ class LocalSubmitter:
 
     def __init__(self, study: Study) -> None:
         self._study = study
-        inputs = read(study.spec, sets=study.sets, site=study.site)
-        self.local = inputs is not None and backends.scheduler(inputs.site.scheduler.type).ON_THIS_MACHINE
+        inputs = read_inputs(study.spec, sets=study.sets, site=study.site)
+        self.waits = inputs is None or control.of(inputs.site.scheduler.type).WAITS
 
     def plan(self, sets: Sequence[str], like: Job | None = None) -> Plan:  # noqa: ARG002 - the place is the same
         """The plan."""
@@ -72,12 +73,12 @@ class LocalSubmitter:
 class RemoteSubmitter:
     """A login node."""
 
-    local = False
+    waits = True
 
     def __init__(self, study: Study) -> None:
         assert study.host is not None  # noqa: S101 - `place_of` looks
         self._study = study
-        inputs = read(study.spec, sets=study.sets, site=study.site)
+        inputs = read_inputs(study.spec, sets=study.sets, site=study.site)
         draft, self._to = remote.begin(inputs, Destination(host=study.host, transport=study.transport))
         self._transport = transport_of(self._to.host, self._to.transport)
         named = draft.named
@@ -101,7 +102,7 @@ class RemoteSubmitter:
     def go_on(self, sets: Sequence[str], job: Job, say: Say) -> Job:
         """The plan is the one in the record: another one's size and order in the queue may be others by now."""
         sent = tuple(self._draft(sets).sent)
-        kept = {path.name: path.read_text(encoding="utf-8") for path in job.directory.glob("s*.yaml")}
+        kept = given.kept(job.directory)
         plan = job.plan()
         return self._carry_out(
             lambda place: Payload(plan=plan, texts=files(plan, None, Path(place)) | kept, sent=sent),
@@ -110,7 +111,7 @@ class RemoteSubmitter:
         )
 
     def _draft(self, sets: Sequence[str]) -> RemoteInputs:
-        return remote_plan.draft(read(self._study.spec, sets=sets, site=self._site), self._to.host)
+        return remote_plan.draft(read_inputs(self._study.spec, sets=sets, site=self._site), self._to.host)
 
     def _carry_out(self, load_for: Callable[[str], Payload], record: Path, say: Say) -> Job:
         return carry_out(self._transport, self._to, self._facts, load_for, say, record=record)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from datetime import date
 from pathlib import Path
 
 from dlrun import backends
@@ -13,9 +14,9 @@ from dlrun.config.load import LoadedSite
 from dlrun.config.secrets import hide
 from dlrun.config.sites import Profile
 from dlrun.effects.inputs.node_types import topology_for_site
-from dlrun.effects.inputs.profiles import Here, load_profile, locate
+from dlrun.effects.inputs.profiles import Machine, load_profile, locate
 from dlrun.effects.site.live import differences
-from dlrun.effects.site.settings import settings, sources
+from dlrun.effects.site.settings import age, settings, sources
 from dlrun.errors import Invalid
 from dlrun.model.origin import Origin
 from dlrun.model.problem import InvalidFile, Problem, by_place
@@ -26,16 +27,17 @@ from dlrun.model.topology import Topology
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileReport:
-    """What is wrong with one profile, sorted by place, and the texts that it was read from."""
+    """What is wrong with one profile, sorted by place, the texts that it was read from, and a note that is not a fault."""
 
     name: str
     problems: tuple[Problem, ...]
     sources: Mapping[str, str]
+    note: str | None = None
 
 
-def check_profile(name: str, here: Here | None = None) -> ProfileReport:
-    """Check a profile, by name or file. Raises nothing for what is wrong with it."""
-    here = here or Here()
+def check_profile(name: str, here: Machine | None = None, today: date | None = None) -> ProfileReport:
+    """Check a profile, by name or file, on a day. Raises nothing for what is wrong with it."""
+    here = here or Machine()
     path = locate(name, here, Path())
     if isinstance(path, Problem):
         return ProfileReport(name=name, problems=(_coded(path),), sources={})
@@ -54,9 +56,10 @@ def check_profile(name: str, here: Here | None = None) -> ProfileReport:
             *sources(profile.site, profile.origins),
             *differences(profile.site, profile.origins, here, built),
         ]
+    note = age(profile.site, today or date.today()) if profile.site is not None else None  # noqa: DTZ011
     hidden = hide(profile.sources, {})
     return ProfileReport(
-        name=name, problems=tuple(sorted(map(_coded, problems), key=by_place)), sources=hidden
+        name=name, problems=tuple(sorted(map(_coded, problems), key=by_place)), sources=hidden, note=note
     )
 
 
@@ -65,7 +68,7 @@ def _coded(problem: Problem) -> Problem:
     return replace(
         problem,
         code=problem.code or "DLR059",
-        help=problem.help or "`dlrun schema site` and docs/reference/site.md say what fits",
+        help=problem.help or "`dlrun schema site` and docs/reference/site.md list the valid values",
     )
 
 

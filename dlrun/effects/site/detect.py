@@ -1,7 +1,7 @@
-"""A first profile of the cluster that dlrun stands on: from its scheduler, and from compute nodes that were probed.
+"""A first profile of the cluster that dlrun runs on: from its scheduler, and from compute nodes that were probed.
 
 Facts of a compute node are never taken from a login node: what this machine shows of itself counts only inside a
-job on a node that the scheduler names; else it stands at the end, as the login node's.
+job on a node that the scheduler names; else it is listed at the end, as the login node's.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 
 from dlrun import backends
 from dlrun.config.topology.shorten import shorten
-from dlrun.effects.inputs.profiles import Here
+from dlrun.effects.inputs.profiles import Machine
 from dlrun.effects.site import node as site_node
 from dlrun.effects.site.facts import Cluster, Nodes, Queue
 from dlrun.effects.site.node import NodeFacts
@@ -22,21 +22,24 @@ from dlrun.effects.site.yaml_text import ProfileDraft
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """What nodes showed: facts by kind, why other kinds showed nothing, and this machine's if it is none of them.
+    """The facts of nodes by kind, why other kinds have none, and this machine's if it is not one of them.
 
-    `stem` begins the names of the files that facts are written to; without it nothing can be written.
+    `hardware` are the cores and memory of that machine. `stem` begins the names of the files that facts are written to;
+    without it nothing can be written.
     """
 
     nodes: Mapping[str, NodeFacts] = field(default_factory=dict)
     failed: Mapping[str, str] = field(default_factory=dict)
     login: NodeFacts | None = None
+    hardware: str | None = None
     stem: str | None = None
 
 
-def kind_here(cluster: Cluster, here: Here) -> str | None:
+def kind_here(cluster: Cluster, here: Machine) -> str | None:
     """The kind of node that this is, inside a job on it; None on any other machine, a login node in an
     allocation too."""
-    if not any(v in here.environment for v in ("SLURM_JOB_ID", "PBS_JOBID")):
+    allocation = backends.scheduler(cluster.scheduler).ALLOCATION
+    if allocation is None or allocation.job_id not in here.environment:
         return None
     names = {here.host, here.host.split(".")[0], here.environment.get("SLURMD_NODENAME", here.host)}
     return next(
@@ -63,12 +66,9 @@ def detect(name: str, cluster: Cluster, seen: Seen) -> ProfileDraft:
     values["rendezvous"] = {"address": "hostname"}
     values["sources"] = list(_sources(cluster, seen, values))
     if seen.login is not None:
-        draft.aside = [f"{seen.login.host}: {line}" for line in site_node.summary(seen.login)]
+        shown = [*([seen.hardware] if seen.hardware else []), *site_node.summary(seen.login)]
+        draft.aside = [f"{seen.login.host}: {line}" for line in shown]
     return draft
-
-
-_GPUS = {"slurm": "gres"}
-"""What the live scheduler lists GPUs as, where that is not how its sites usually ask for them."""
 
 
 def _scheduler(cluster: Cluster, seen: Seen) -> dict[str, Any]:
@@ -79,12 +79,12 @@ def _scheduler(cluster: Cluster, seen: Seen) -> dict[str, Any]:
     if back_end.ACCOUNT_OPTION:
         found["account"] = {"option": back_end.ACCOUNT_OPTION}
     if any(kind.gpus for kind in cluster.nodes):
-        found["gpus"] = _GPUS.get(cluster.scheduler, back_end.GPUS)
+        found["gpus"] = back_end.LISTED_GPUS
     if counts := cluster.counts or _counts(cluster, seen):
         found["cpus"] = counts
     if cluster.queues and all(queue.exclusive for queue in cluster.queues):
         found["exclusive"] = True
-    return found
+    return {**found, **cluster.settings}
 
 
 def _counts(cluster: Cluster, seen: Seen) -> str | None:
@@ -97,7 +97,7 @@ def _counts(cluster: Cluster, seen: Seen) -> str | None:
 
 
 def _never_seen() -> Iterator[str]:
-    yield "centre, title, confidence: yours to say"
+    yield "centre, title, confidence: to be written by hand"
     yield "accounts and QOS: whether jobs must name one (scheduler.required), and how users find theirs"
     yield "modules of every job; login host names (recognise.hosts), for submission from elsewhere"
 
@@ -116,7 +116,7 @@ def _queue(queue: Queue) -> dict[str, Any]:
 
 
 def _kind(kind: Nodes, seen: Seen, draft: ProfileDraft) -> dict[str, Any]:
-    """One node type: the scheduler's numbers, and the node's own word where it was heard."""
+    """One node type: the scheduler's numbers, and the node's own facts where it was probed."""
     found: dict[str, Any] = {"count": kind.count}
     if kind.memory_mib:
         found["memory"] = f"{kind.memory_mib}MiB"
@@ -133,7 +133,7 @@ def _kind(kind: Nodes, seen: Seen, draft: ProfileDraft) -> dict[str, Any]:
         why = seen.failed.get(kind.name)
         draft.unseen.append(
             f"node_types.{kind.name}: NUMA nodes, caches, CPU numbering, places of GPUs and adapters, local disks"
-            + (f": {why}" if why else "; `dlrun site detect --probe` runs a job there that looks")
+            + (f": {why}" if why else "; `dlrun site detect --probe` runs a job there to detect them")
         )
     return found
 
@@ -154,14 +154,14 @@ def _gpus(kind: Nodes) -> dict[str, Any]:
 
 
 def _own_word(found: dict[str, Any], kind: Nodes, facts: NodeFacts, seen: Seen, draft: ProfileDraft) -> None:
-    """The topology that a node showed, as numbers if they say it exactly, else as the file of its facts."""
+    """The topology of a probed node, in short form if that is exact, else as the file of its facts."""
     node = facts.topology
     assert node is not None  # noqa: S101 - the caller looked
     shown = (len(node.packages()), len(node.cores))
     if kind.packages and kind.cores and shown != (kind.packages, kind.packages * kind.cores):
         draft.unseen.append(
             f"node_types.{kind.name}: the scheduler says {kind.packages} × {kind.cores} cores, {facts.host} shows "
-            f"{shown[1]} cores in {shown[0]} packages; the node's own word is taken"
+            f"{shown[1]} cores in {shown[0]} packages; the node's numbers are used"
         )
     form = shorten(node, gpu_name=kind.gpu_type or site_node.gpu_name(facts))
     unplaced = kind.gpus if not node.gpus else 0
@@ -176,8 +176,8 @@ def _own_word(found: dict[str, Any], kind: Nodes, facts: NodeFacts, seen: Seen, 
     else:
         found |= {"topology": _by_scheduler(kind)} if kind.packages and kind.cores else {}
         draft.unseen.append(
-            f"node_types.{kind.name}.capture: its CPUs are numbered in no way that a few numbers say; with `--output` "
-            "they are written to a file"
+            f"node_types.{kind.name}.capture: its CPU numbering cannot be given in short form; with `--output` "
+            "the full topology is written to a file"
         )
     if kind.reserved and "topology" in found:
         found["topology"]["reserved"] = kind.reserved
@@ -188,15 +188,17 @@ def _file(seen: Seen, kind: Nodes) -> str:
 
 
 def _launcher(cluster: Cluster, seen: Seen, draft: ProfileDraft) -> dict[str, Any]:
-    """A scheduler with steps brings a launcher; elsewhere only a node can say which MPI starts ranks there."""
+    """A scheduler with steps has its own launcher; elsewhere only a node shows which MPI starts ranks there."""
     found = {name: site_node.launcher(facts, cluster.scheduler) for name, facts in seen.nodes.items()}
     known = [name for name in found.values() if name]
     if own := backends.scheduler(cluster.scheduler).STEPS:
         return {"name": own} | ({"mpi": cluster.mpi} if cluster.mpi else {})
+    if cluster.launcher:
+        return {"name": cluster.launcher}
     if not known:
         draft.unseen.append(
-            "launcher: which MPI starts ranks on compute nodes; `ssh` needs none"
-            + ("" if seen.nodes else ", `--probe` looks for others")
+            "launcher: which MPI starts ranks on compute nodes is unknown; `ssh` needs none"
+            + ("" if seen.nodes else ", `--probe` detects others")
         )
     return {"name": known[0] if known else "ssh"}
 
@@ -213,17 +215,19 @@ def _network_and_disks(seen: Seen, draft: ProfileDraft) -> None:
         if comment:
             draft.comments["fabric"] = comment
     else:
-        draft.unseen.append(f"fabric: {facts.host} shows no interface that is up")
+        draft.unseen.append(f"fabric: {facts.host} has no interface that is up")
     storage = site_node.storage(facts)
     if storage:
         draft.values["storage"] = storage
-        draft.comments["storage"] = f"As mounted on {facts.host}; sizes are what was free there."
+        draft.comments["storage"] = f"As mounted on {facts.host}; sizes are the free space there."
     if "node_local" not in storage:
         draft.unseen.append(
-            f"storage.node_local: {facts.host} shows no local file system that jobs may write to"
+            f"storage.node_local: {facts.host} has no local file system that jobs may write to"
         )
     if "shared" not in storage:
-        draft.unseen.append(f"storage.shared: {facts.host} mounts none of a kind that dlrun knows as shared")
+        draft.unseen.append(
+            f"storage.shared: {facts.host} mounts no file system of a type that dlrun knows as shared"
+        )
 
 
 def _sources(cluster: Cluster, seen: Seen, values: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

@@ -1,8 +1,10 @@
-"""What a scheduler says of its cluster, in no scheduler's words; None is what it did not say."""
+"""What a scheduler reports about its cluster, in common terms; None is what it did not report."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,8 +48,9 @@ class Nodes:
 class Cluster:
     """A cluster as its scheduler describes it.
 
-    `counts` is what it counts as a CPU; `qos` has the names of its QOS, None where it did not say; `asked` are
-    the commands that answered; `unseen` says what they left open.
+    `counts` is what it counts as a CPU; `settings` are further keys of the profile's `scheduler`; `launcher` is the one that
+    its configuration allows for; `qos` has the names of its QOS, None where it did not report them; `asked` are
+    the commands that answered; `unseen` is what they left open.
     """
 
     scheduler: str
@@ -55,6 +58,8 @@ class Cluster:
     version: str | None = None
     mpi: str | None = None
     counts: str | None = None
+    launcher: str | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
     queues: tuple[Queue, ...] = ()
     nodes: tuple[Nodes, ...] = ()
     qos: frozenset[str] | None = None

@@ -1,4 +1,4 @@
-"""A profile against the scheduler that it describes, where dlrun stands on that very cluster."""
+"""Compare a profile with the scheduler that it describes, where dlrun runs on that cluster."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping
 
 from dlrun import backends
 from dlrun.config.sites import recognised
-from dlrun.effects.inputs.profiles import Here, surroundings
+from dlrun.effects.inputs.profiles import Machine, surroundings
 from dlrun.effects.process import Runner, run
 from dlrun.effects.site.facts import Cluster, Nodes, Queue
-from dlrun.effects.site.query import ask
+from dlrun.effects.site.query import ask_cluster, has_client
 from dlrun.errors import DlrunError
 from dlrun.model.origin import Origin
 from dlrun.model.problem import Problem
@@ -22,21 +22,19 @@ Origins = Mapping[str, Origin]
 
 
 def differences(
-    site: Site, origins: Origins, here: Here, built: Mapping[str, Topology], runner: Runner = run
+    site: Site, origins: Origins, here: Machine, built: Mapping[str, Topology], runner: Runner = run
 ) -> Iterator[Problem]:
-    """What the profile says otherwise than the live scheduler; nothing where this is not its cluster.
+    """Differences between the profile and the live scheduler; nothing where this is not its cluster.
 
     `built` has the topologies of its node types, by name.
     """
-    if recognised(site.recognise, surroundings(here)) is None or not (
-        here.has("scontrol") or here.has("pbsnodes")
-    ):
+    if recognised(site.recognise, surroundings(here)) is None or not has_client(here):
         return
     try:
-        cluster = ask(here, runner)
+        cluster = ask_cluster(here, runner)
     except DlrunError as error:
         yield _problem("DLR073", "scheduler", f"this cluster's scheduler did not answer: {error.message}", origins,
-                       error.help or "try again when it does")  # fmt: skip
+                       error.help or "repeat the command when it does")  # fmt: skip
         return
     if cluster.scheduler != site.scheduler.type:
         yield _problem("DLR073", "scheduler.type", f"the scheduler here is `{cluster.scheduler}`", origins,
@@ -67,12 +65,12 @@ def _queues(site: Site, cluster: Cluster, origins: Origins) -> Iterator[Problem]
     for queue in live.keys() - described:
         if site.partitions and "-" not in described:
             yield _problem("DLR070", "partitions", f"the scheduler has a partition `{queue}` that is not described",
-                           origins, "add it, or leave it out on purpose")  # fmt: skip
+                           origins, "add it, or ignore this if it is intended")  # fmt: skip
 
 
 def _limits(name: str, partition: Partition, live: Queue, origins: Origins) -> Iterator[Problem]:
     key = f"partitions.{name}"
-    longest = _seconds(live.max_walltime)
+    longest = seconds_of(live.max_walltime)
     if longest is not None and (partition.max_walltime is None or partition.max_walltime > longest):
         said = (
             f"`max_walltime` is {partition.max_walltime}"
@@ -87,8 +85,8 @@ def _limits(name: str, partition: Partition, live: Queue, origins: Origins) -> I
                        origins, f"write `max_nodes: {live.max_nodes}`", key)  # fmt: skip
     if live.min_nodes is not None and (partition.min_nodes or 1) < live.min_nodes:
         yield _problem("DLR071", f"{key}.min_nodes",
-                       f"partition `{name}`: jobs of {partition.min_nodes or 1} nodes are allowed here, and the scheduler "
-                       f"wants {live.min_nodes} or more", origins, f"write `min_nodes: {live.min_nodes}`", key)  # fmt: skip
+                       f"partition `{name}`: jobs of {partition.min_nodes or 1} nodes are allowed here, but the scheduler "
+                       f"requires {live.min_nodes} or more", origins, f"write `min_nodes: {live.min_nodes}`", key)  # fmt: skip
 
 
 def _names(site: Site, cluster: Cluster, origins: Origins) -> Iterator[Problem]:
@@ -101,7 +99,7 @@ def _names(site: Site, cluster: Cluster, origins: Origins) -> Iterator[Problem]:
         and (site.partitions[mine].queue or mine) not in (default, "-")
     ):
         yield _problem("DLR070", f"partitions.{mine}.default", f"the scheduler's default partition is `{default}`, not `{mine}`",
-                       origins, f"move `default: true` to `{default}`, or keep it on purpose")  # fmt: skip
+                       origins, f"move `default: true` to `{default}`, or ignore this if it is intended")  # fmt: skip
     features = {feature for kind in cluster.nodes for feature in kind.features}
     for name, partition in site.partitions.items():
         if cluster.qos is not None and partition.qos is not None and partition.qos not in cluster.qos:
@@ -151,7 +149,7 @@ def _node(
     name: str, kind: NodeType, node: Topology, alike: list[Nodes], origins: Origins
 ) -> Iterator[Problem]:
     """One node type against the live nodes that are like it."""
-    if kind.memory is not None and all(kind.memory.mebibytes() > k.memory_mib for k in alike):
+    if kind.memory is not None and all(0 < k.memory_mib < kind.memory.mebibytes() for k in alike):
         most = max(k.memory_mib for k in alike)
         yield _problem("DLR072", f"node_types.{name}.memory", f"the scheduler gives {most} MiB of these nodes", origins,
                        f"write `memory: {most}MiB`")  # fmt: skip
@@ -167,7 +165,7 @@ def _node(
                        f"node_types.{name}.capture")  # fmt: skip
 
 
-def _seconds(text: str | None) -> Duration | None:
+def seconds_of(text: str | None) -> Duration | None:
     """A walltime as Slurm or PBS prints it; None for what is none."""
     if text is None or not re.fullmatch(r"(\d+-)?\d+(:\d+){1,2}", text):
         return None

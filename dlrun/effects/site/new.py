@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import date
 from typing import Any
 
 from dlrun import backends
@@ -15,7 +14,7 @@ from dlrun.model.units import Duration
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileAnswers:
-    """What an admin says first; None or 0 where it is not known."""
+    """The answers of an admin; None or 0 where they are not known."""
 
     name: str
     scheduler: str = "slurm"
@@ -34,15 +33,15 @@ class ProfileAnswers:
 
 
 _COMMENTS = {
-    "recognise": "How dlrun knows that it stands here: Slurm's ClusterName, the PBS server, or login host names.",
-    "scheduler": "required, forbidden, mandatory and account say what your jobs must or must not give.",
-    "scheduler.gpus": "How GPUs are asked for: gpus_per_node, gres, gpus_per_task, ngpus; none if they come with the node.",
-    "launcher": "How ranks start; they start unbound, and dlrun binds them by the node type's topology.",
-    "partitions": "One is the default; limits let dlrun refuse what the scheduler would.",
-    "node_types": "Numbers of one node; `dlrun tune-affinity` shows what dlrun makes of them.",
-    "fabric": "Interface names go to NCCL and Gloo; `dlrun explain VARIABLE` says what else is set, and why.",
-    "rendezvous": "How rank 0's node is called: hostname (with a suffix), fqdn, ip, or interface.",
-    "sources": "Source and date of these values, for the next admin.",
+    "recognise": "How dlrun recognises this cluster: Slurm's ClusterName, the PBS server, or login host names.",
+    "scheduler": "required, forbidden, mandatory and account: the options that jobs must set or must not set.",
+    "scheduler.gpus": "How GPUs are requested: gpus_per_node, gres, gpus_per_task, ngpus; none: with the node.",
+    "launcher": "How ranks are started; they start unbound, and dlrun binds them by the topology of the node type.",
+    "partitions": "One is the default; with the limits dlrun reports requests that the scheduler would reject.",
+    "node_types": "The hardware of one node; `dlrun tune-affinity` shows the placement that follows from it.",
+    "fabric": "Interface names are set for NCCL and Gloo; `dlrun explain VARIABLE` explains each variable.",
+    "rendezvous": "The address of rank 0's node: hostname (with a suffix), fqdn, ip, or interface.",
+    "sources": "where these values come from and when, such as `[{cite: URL, date: YYYY-MM}]`; left open, as only you know it.",
 }
 
 
@@ -74,9 +73,10 @@ def draft(answers: ProfileAnswers) -> ProfileDraft:
     if answers.fabric:
         names = {"interfaces": [answers.interface]} if answers.interface else {}
         values["fabric"] = {"name": answers.fabric, **names}
-    values["rendezvous"] = {"address": "loopback" if back_end.ON_THIS_MACHINE else "hostname"}
-    values["sources"] = [{"cite": "the admins of this cluster", "date": date.today().isoformat()}]  # noqa: DTZ011
-    unseen = [key for key in ("recognise", "partitions", "node_types", "fabric") if key not in values]
+    values["rendezvous"] = {"address": "loopback" if back_end.MOST_NODES == 1 else "hostname"}
+    unseen = [
+        key for key in ("recognise", "partitions", "node_types", "fabric", "sources") if key not in values
+    ]
     return ProfileDraft(
         values=values,
         comments=_COMMENTS,
@@ -95,8 +95,8 @@ def _check(answers: ProfileAnswers) -> None:
         except ValueError as error:
             raise Invalid(f"--max-walltime: {error}") from None
         if answers.partition is None:
-            raise Invalid("`--max-walltime` is a partition's", help="add `--partition NAME`")
+            raise Invalid("`--max-walltime` needs `--partition`", help="add `--partition NAME`")
     if answers.cores is None and (answers.packages or answers.smt):
         raise Invalid("packages and hardware threads alone do not describe a node", help="add `--cores N`")
     if answers.interface and not answers.fabric:
-        raise Invalid("`--interface` is one of the fabric", help="add `--fabric NAME`")
+        raise Invalid("`--interface` needs `--fabric`", help="add `--fabric NAME`")

@@ -17,22 +17,13 @@ from dlrun.model.topology import Topology
 VERSION = 1
 """Version of the facts' JSON."""
 
-LAUNCHERS = (
-    ("openmpi", r"Open ?MPI|OpenRTE|PRRTE", ("mpirun", "mpiexec")),
-    ("intelmpi", r"Intel\(R\) MPI", ("mpirun", "mpiexec", "mpiexec.hydra")),
-    ("pals", r"PALS|Cray", ("mpiexec.pals", "mpiexec")),
-    ("hydra", r"HYDRA", ("mpiexec.hydra", "mpiexec", "mpirun")),
-    ("ibrun", r"", ("ibrun",)),
-)
-"""Launcher, what the version line of its program says, and how that program may be called."""
-
 LEAST_LOCAL = 2**30
-"""Bytes below which a file system is no place to stage to."""
+"""Bytes below which a file system is not used for staging."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
-    """The facts of one node: `text` as it told them, its topology (None if it hides /sys), and the rest."""
+    """The facts of one node: `text` as it printed them, its topology (None if it hides /sys), and the rest."""
 
     host: str
     text: str
@@ -73,7 +64,7 @@ def _topology(tree: Mapping[str, str], name: str) -> Topology | None:
 
 
 def gpu_name(facts: NodeFacts) -> str:
-    """The model of its GPUs, as NVIDIA's driver says; empty where it does not."""
+    """The model of its GPUs, as reported by NVIDIA's driver; empty where it is not."""
     texts = [text for path, text in facts.tree.items() if path.endswith("/information")]
     names = {
         match[1].strip() for text in texts if (match := re.search(r"^Model:\s*(.+)$", text, re.MULTILINE))
@@ -156,12 +147,14 @@ def _job_directory(facts: NodeFacts, below: str) -> str:
 
 
 def launcher(facts: NodeFacts, scheduler: str) -> str | None:
-    """The launcher whose program is there: Slurm's own, else what the version lines say."""
+    """The launcher whose program is there: Slurm's own, else by the version lines."""
     own = backends.scheduler(scheduler).STEPS
     if own in facts.starters:
         return own
-    for name, says, programs in LAUNCHERS:
-        if any(re.search(says, facts.starters[program]) for program in programs if program in facts.starters):
+    for name in backends.LAUNCHERS:
+        known = backends.launcher(name)
+        there = [facts.starters[program] for program in known.PROGRAMS if program in facts.starters]
+        if any(re.search(known.VERSION, says) for says in there):
             return name
     return None
 

@@ -1,4 +1,4 @@
-"""What a running PBS says of itself: `qstat -Bf`, `qstat -Qf`, `pbsnodes -a` and `qmgr`, read into plain facts.
+"""What a running PBS reports: `qstat -Bf`, `qstat -Qf`, `pbsnodes -a` and `qmgr`, read into plain facts.
 
 OpenPBS and PBS Professional print JSON (`-F json`); Torque and old PBS print stanzas of `key = value` lines, which
 are read into the same shape.
@@ -13,6 +13,8 @@ from typing import Any
 
 from dlrun.effects.site.facts import Cluster, Nodes, Queue
 from dlrun.errors import OperationFailed
+from dlrun.model.text import digits
+from dlrun.schedulers.pbs import qstat
 
 Stanzas = Mapping[str, Mapping[str, Any]]
 """Attributes by name of server, queue or node; `resources_max.walltime` lies under `resources_max`."""
@@ -70,23 +72,17 @@ def _unreadable(key: str) -> OperationFailed:
 
 
 def stanzas(text: str) -> dict[str, dict[str, Any]]:
-    """A line at the margin names what the indented `key = value` lines below it are of."""
+    """Stanzas of `key = value` lines, `resources_max.walltime` in a mapping of its own as in JSON."""
     found: dict[str, dict[str, Any]] = {}
-    current: dict[str, Any] = {}
-    last = ""
-    for line in text.splitlines():
-        if line and not line[0].isspace():
-            current = found.setdefault(line.partition(":")[2].strip() or line.strip(), {})
-        elif match := re.fullmatch(r"\s+([\w.]+) = (.*)", line):
-            key, _, part = match[1].partition(".")
-            last = match[1]
-            if part:
-                current.setdefault(key, {})[part] = match[2].strip()
+    for name, attributes in qstat.stanzas(text).items():
+        current = found.setdefault(name, {})
+        for key, value in attributes.items():
+            outer, _, inner = key.partition(".")
+            if inner:
+                current.setdefault(outer, {})[inner] = value
             else:
-                current[key] = match[2].strip()
-        elif line.startswith("\t") and last in current:
-            current[last] += line.strip()
-    return {name: attributes for name, attributes in found.items() if attributes}
+                current[key] = value
+    return found
 
 
 def _version(server: str) -> str | None:
@@ -107,20 +103,23 @@ def _queue(name: str, attributes: Mapping[str, Any], default: str | None, kinds:
 
 
 def _open(queues: Stanzas, manager: str) -> list[str]:
-    """What the answers hint at and do not say; `manager` is empty where qmgr refused."""
+    """What the answers leave open; `manager` is empty where qmgr refused."""
     found = []
     routes = [name for name, one in queues.items() if one.get("queue_type", "").startswith("R")]
     if routes:
         found.append(
-            f"limits of the routing queues {', '.join(routes)}: they are those of the queues behind them"
+            f"limits of the routing queues {', '.join(routes)}: those of their destination queues apply"
         )
     if not manager:
-        return [*found, "qmgr did not answer: resources of your own, and which of them jobs must give"]
+        return [
+            *found,
+            "qmgr did not answer: custom resources of the site, and which of them jobs must request",
+        ]
     own = re.findall(r"^create resource (\S+)$", manager, re.MULTILINE)
     own = [name for name in own if name not in ("ngpus", "ncpus", "mem")]
     if own:
         found.append(
-            f"scheduler.mandatory: whether jobs must give your own resources ({', '.join(sorted(own))})"
+            f"scheduler.mandatory: whether jobs must request the site's custom resources ({', '.join(sorted(own))})"
         )
     return found
 
@@ -146,13 +145,13 @@ def _shape(node: Mapping[str, Any]) -> tuple[int, int, int]:
 
 
 def _torque_shape(node: Mapping[str, Any]) -> tuple[int, int, int]:
-    """Torque's mom tells its memory in the comma-separated `status`."""
+    """Torque's mom reports its memory in the comma-separated `status`."""
     status = dict(word.partition("=")[::2] for word in str(node.get("status", "")).split(","))
     return _whole(node.get("np")) or 0, _mib(status.get("physmem")), _whole(node.get("gpus")) or 0
 
 
 def _whole(value: object) -> int | None:
-    return int(str(value)) if value is not None and str(value).isdigit() else None
+    return int(str(value)) if value is not None and digits(str(value)) else None
 
 
 def _mib(value: object) -> int:

@@ -13,26 +13,28 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dlrun import backends, node
-from dlrun.effects.inputs.profiles import Here
+from dlrun import backends, node, resources
+from dlrun.effects.inputs.profiles import Machine
 from dlrun.effects.process import Runner, run
 from dlrun.effects.site.facts import Cluster, Nodes
 from dlrun.effects.site.node import NodeFacts, read_facts
 from dlrun.errors import DlrunError, Invalid, OperationFailed
+from dlrun.model.units import Bytes, many
 from dlrun.render.shell import quote
+from dlrun.schedulers.protocol import Probe, Scheduler
 
 MINUTES = 5
 """Walltime of a probe; it needs seconds."""
 
 POLL = 1.0
-"""Seconds between looks at a PBS job."""
+"""Seconds between looks at a job."""
 
 PROGRAM = Path(node.__file__).parent / "checks" / "describe.py"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """How probe jobs are submitted: options of sbatch or qsub that the site wants, seconds to wait in the queue."""
+    """How probe jobs are submitted: options of the scheduler's client that the site wants, seconds to wait in the queue."""
 
     options: tuple[str, ...] = ()
     wait: int = 600
@@ -41,13 +43,13 @@ class Ask:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probed:
-    """What came back: facts by kind of node, and why the others said nothing."""
+    """What came back: facts by kind of node, and why the others have none."""
 
     facts: Mapping[str, NodeFacts]
     failed: Mapping[str, str]
 
 
-def probe(cluster: Cluster, here: Here, ask: Ask) -> Probed:
+def probe(cluster: Cluster, here: Machine, ask: Ask) -> Probed:
     """Run one job on each kind of node, all at once, and read what they print."""
     kinds = [kind for kind in cluster.nodes if kind.hosts]
 
@@ -55,9 +57,9 @@ def probe(cluster: Cluster, here: Here, ask: Ask) -> Probed:
         ask.tell(f"probing `{kind.name}`: waiting up to {ask.wait} s for one of {kind.count}")
         try:
             text = (
-                _slurm(kind, cluster, ask)
+                _by_step(kind, cluster, ask)
                 if backends.scheduler(cluster.scheduler).STEPS
-                else pbs(kind, cluster, here, ask)
+                else by_script(kind, cluster, here, ask)
             )
             return read_facts(text)
         except DlrunError as error:
@@ -82,76 +84,69 @@ def this_node() -> NodeFacts:
     return read_facts(json.dumps(describe.facts()))
 
 
-def srun(kind: Nodes, cluster: Cluster, ask: Ask) -> list[str]:
-    """The command that runs Python on one node of a kind; the program comes on its standard input."""
+def hardware() -> str:
+    """Cores and memory of this machine in a few words, as `psutil` counts them: also where /sys is hidden."""
+    import psutil  # noqa: PLC0415 - only `site detect` needs it
+
+    cores, threads = psutil.cpu_count(logical=False), psutil.cpu_count()
+    memory = Bytes(psutil.virtual_memory().total).mebibytes() // 1024
+    counted = f"{many(cores, 'core')}, " if cores else ""
+    return f"{counted}{many(threads or 1, 'hardware thread')}, {memory} GiB memory"
+
+
+def _asked(kind: Nodes, cluster: Cluster, ask: Ask, log: str = "") -> list[str]:
+    """The scheduler's client with its options, and those that the site wants; a node is named where its queue has others."""
     queue = next((q for q in cluster.queues if kind.name in q.kinds and not q.preemptable), None)
     queue = queue or next((q for q in cluster.queues if kind.name in q.kinds), None)
-    argv = [
-        "srun",
-        "--job-name=dlrun-probe",
-        "--nodes=1",
-        "--ntasks=1",
-        f"--time={MINUTES}",
-        f"--immediate={ask.wait}",
-    ]
-    if queue is not None:
-        argv.append(f"--partition={queue.name}")
-        if len(queue.kinds) > 1:
-            argv.append(f"--nodelist={kind.hosts[0]}")
-    if kind.gpus:
-        argv.append("--gres=gpu:1")
-    return [*argv, "--cpu-bind=none", *ask.options, "python3", "-"]
+    several = len(queue.kinds) > 1 if queue is not None else len(cluster.nodes) > 1
+    host = kind.hosts[0].split(".")[0] if several else None
+    asked = Probe(
+        host=host, queue=queue.name if queue else None, gpu=bool(kind.gpus), minutes=MINUTES, wait=ask.wait, log=log
+    )  # fmt: skip
+    return [*backends.scheduler(cluster.scheduler).probe(asked), *ask.options]
 
 
-def _slurm(kind: Nodes, cluster: Cluster, ask: Ask) -> str:
+def step(kind: Nodes, cluster: Cluster, ask: Ask) -> list[str]:
+    """The command that runs Python on one node of a kind; the program comes on its standard input."""
+    return [*_asked(kind, cluster, ask), "python3", "-"]
+
+
+def _by_step(kind: Nodes, cluster: Cluster, ask: Ask) -> str:
     done = run(
-        srun(kind, cluster, ask),
-        text=PROGRAM.read_text(encoding="utf-8"),
+        step(kind, cluster, ask),
+        text=resources.text(PROGRAM),
         timeout=ask.wait + MINUTES * 60,
     )
     if done.returncode:
         lines = [line for line in done.stderr.splitlines() if "queued and waiting" not in line]
         raise OperationFailed(
-            f"srun ended with exit code {done.returncode}: {' '.join(lines)[-300:] or 'no message'}"
+            f"the probe ended with exit code {done.returncode}: {' '.join(lines)[-300:] or 'no message'}"
         )
     return done.stdout
 
 
-def _torque_node(host: str | None, _: Nodes) -> str:
-    return f"nodes={host or 1}:ppn=1"
-
-
-def _openpbs_node(host: str | None, kind: Nodes) -> str:
-    return "select=1:ncpus=1" + (":ngpus=1" if kind.gpus else "") + (f":host={host}" if host else "")
-
-
-_ONE_NODE = {"torque": _torque_node}
-
-
-def qsub(kind: Nodes, cluster: Cluster, ask: Ask, script: Path) -> list[str]:
+def batch(kind: Nodes, cluster: Cluster, ask: Ask, script: Path) -> list[str]:
     """The command that submits a script to one node of a kind."""
-    host = kind.hosts[0].split(".")[0] if len(cluster.nodes) > 1 else None
-    what = _ONE_NODE.get(cluster.scheduler, _openpbs_node)(host, kind)
-    return ["qsub", "-N", "dlrun-probe", "-j", "oe", "-o", str(script.parent / "log"), "-l", what,
-            "-l", f"walltime=00:{MINUTES:02}:00", *ask.options, str(script)]  # fmt: skip
+    return [*_asked(kind, cluster, ask, str(script.parent / "log")), str(script)]
 
 
-def pbs(kind: Nodes, cluster: Cluster, here: Here, ask: Ask, runner: Runner = run) -> str:
+def by_script(kind: Nodes, cluster: Cluster, here: Machine, ask: Ask, runner: Runner = run) -> str:
     """The answer comes through a directory in the user's home, which compute nodes share."""
+    scheduler = backends.scheduler(cluster.scheduler)
     folder = Path(tempfile.mkdtemp(prefix=".dlrun-probe-", dir=here.home))
     try:
-        shutil.copyfile(PROGRAM, folder / PROGRAM.name)
+        (folder / PROGRAM.name).write_bytes(resources.content(PROGRAM))
         script, answer = folder / "probe.sh", folder / "facts.json"
         script.write_text(
             f"#!/bin/bash\ncd {quote(str(folder))} || exit 1\n"
             f"python3 {PROGRAM.name} >facts.part && mv facts.part facts.json\n",
             encoding="utf-8",
         )
-        done = runner(qsub(kind, cluster, ask, script))
+        done = runner(batch(kind, cluster, ask, script))
         if done.returncode:
-            raise OperationFailed(f"qsub refused: {done.stderr.strip()[-300:]}")
-        job = done.stdout.strip().splitlines()[-1]
-        if not _appears(answer, job, ask.wait, runner):
+            raise OperationFailed(f"{scheduler.CLIENT} refused: {done.stderr.strip()[-300:]}")
+        job = scheduler.submitted(done.stdout)
+        if not _appears(answer, job, scheduler, ask.wait, runner):
             log = folder / "log"
             said = log.read_text(errors="replace").strip()[-300:] if log.exists() else "no message"
             raise OperationFailed(f"job {job} printed nothing: {said}")
@@ -160,16 +155,24 @@ def pbs(kind: Nodes, cluster: Cluster, here: Here, ask: Ask, runner: Runner = ru
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _appears(answer: Path, job: str, wait: int, runner: Runner) -> bool:
+def _appears(answer: Path, job: str, scheduler: Scheduler, wait: int, runner: Runner) -> bool:
     """Wait for the answer, at most `wait` seconds in the queue; False if the job ended without one."""
     deadline = time.monotonic() + wait
     while not answer.exists():
-        if runner(["qstat", job]).returncode and not answer.exists():
-            # Gone from the queue: what it wrote may still be on its way over NFS.
+        if _gone(job, scheduler, runner) and not answer.exists():
+            # What it wrote may still be on its way over NFS.
             time.sleep(POLL)
             return answer.exists()
         if time.monotonic() > deadline:
-            runner(["qdel", job])
+            runner(scheduler.cancel([job]))
             raise Invalid(f"job {job} did not start within {wait} s, and was deleted")
         time.sleep(POLL)
     return True
+
+
+def _gone(job: str, scheduler: Scheduler, runner: Runner) -> bool:
+    """True if the queue has the job no longer; one that is too busy to answer may have it."""
+    done = runner(scheduler.queue([job]))
+    if done.returncode:
+        return scheduler.knows_nothing(done.stderr, done.returncode)
+    return all(one.job_id != job or one.state.final for one in scheduler.parse_queue(done.stdout))

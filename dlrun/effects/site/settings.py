@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import date
 
 from dlrun import backends
 from dlrun.config.nodes import MapNode, ScalarNode
+from dlrun.errors import Invalid
 from dlrun.fabrics import rules
 from dlrun.fabrics.libraries import in_play
 from dlrun.fabrics.rules import JobTraits
@@ -19,6 +21,10 @@ Origins = Mapping[str, Origin]
 _SECTIONS = (
     "scheduler", "launcher", "partitions", "node_types", "fabric", "rendezvous", "storage", "environment", "gpu_binding",
 )  # fmt: skip
+
+
+_WIDEST = "torch"
+"""The framework with which most settings of a fabric matter."""
 
 
 def settings(site: Site, origins: Origins, defaults: MapNode | None = None) -> Iterator[Problem]:
@@ -42,9 +48,9 @@ def settings(site: Site, origins: Origins, defaults: MapNode | None = None) -> I
                 listed = " and ".join(f"`{one}`" for one in rest)
                 yield Problem(
                     code="DLR065",
-                    message=f"without `{name}`, {listed} are not set either: they stand or fall together",
+                    message=f"without `{name}`, {listed} are not set either: they belong together",
                     origin=origins.get("fabric.drop"),
-                    help="leave it in, or list all of them to say that you mean it",
+                    help="keep it, or list all of them to drop them on purpose",
                     warning=True,
                 )
 
@@ -75,8 +81,7 @@ def _widest_job(site: Site) -> JobTraits:
         kind.topology.gpus.kind for kind in site.node_types.values() if kind.topology and kind.topology.gpus
     ]
     libraries = in_play(
-        framework="torch",
-        launcher=site.launcher.name,
+        used=(*backends.framework(_WIDEST).LIBRARIES, *_of_launcher(site)),
         gpus=kinds[0] if kinds else None,
         fabric=fabric.name if fabric else "",
         present=fabric.libraries if fabric else (),
@@ -90,6 +95,13 @@ def _widest_job(site: Site) -> JobTraits:
         interfaces=fabric.interfaces if fabric else (),
         flags=flags_of(site),
     )
+
+
+def _of_launcher(site: Site) -> tuple[str, ...]:
+    try:
+        return backends.launcher(site.launcher.name).LIBRARIES
+    except Invalid:  # no such launcher: a finding of its own
+        return ()
 
 
 def _fault(rule: Rule, name: str, value: str, origin: Origin | None, job: JobTraits) -> Problem:
@@ -108,10 +120,31 @@ def _pair(name: str, value: str, site: Site, job: JobTraits, origin: Origin | No
                 spelled = f"{option or '--'}{flag}"
                 yield Problem(
                     code="DLR063",
-                    message=f"`{name}={value}` stands or falls with the option `{flag}`, which jobs here do not have",
+                    message=f"`{name}={value}` belongs together with the option `{flag}`, which jobs here do not set",
                     origin=origin,
                     help=f"add `{spelled}` to `{place}`, or leave the variable out (source: {rule.cited})",
                 )
+
+
+OLD = 365
+"""Days after which limits and names of a cluster have often changed."""
+
+
+def age(site: Site, today: date) -> str | None:
+    """What to report of a profile none of whose sources was read within a year; None of any other."""
+    newest = max((source.date for source in site.sources if source.date), default=None)
+    if newest is None:
+        return None
+    try:
+        read = date.fromisoformat(newest if len(newest) > 7 else f"{newest}-28")
+    except ValueError:
+        return None
+    if (today - read).days <= OLD:
+        return None
+    return (
+        f"the newest source of this profile is of {newest[:7]}, more than a year ago: compare the values with it, or on "
+        "the cluster with `dlrun site test`, and update `date:`"
+    )
 
 
 def sources(site: Site, origins: Origins) -> Iterator[Problem]:
@@ -122,7 +155,7 @@ def sources(site: Site, origins: Origins) -> Iterator[Problem]:
                 code="DLR064",
                 message=f"source {i + 1} ({source.cite}) has no date",
                 origin=origins.get(f"sources.{i}.cite") or origins.get("sources"),
-                help="add `date:` (YYYY-MM), when it was read: limits and names age",
+                help="add `date:` (YYYY-MM), the date of access: limits and names change",
                 warning=True,
             )
     if site.status == "generic" or not site.sources:
@@ -137,7 +170,7 @@ def sources(site: Site, origins: Origins) -> Iterator[Problem]:
         if section in own and not any(key.partition(".")[0] == section for key in covered):
             yield Problem(
                 code="DLR064",
-                message=f"no source is named for `{section}`",
+                message=f"there is no source for `{section}`",
                 origin=origins.get(section),
                 help=f"add `{section}` to the `covers:` of its source",
                 warning=True,

@@ -26,7 +26,7 @@ def records(text: str) -> list[dict[str, str]]:
                 partitions = {*known["Partitions"].split(","), record["Partitions"]}
                 known["Partitions"] = ",".join(sorted(partitions))
     except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"`sinfo --json` printed another form than is known: {error}") from None
+        raise ValueError(f"`sinfo --json` printed an unknown format: {error}") from None
     return list(found.values())
 
 
@@ -46,7 +46,7 @@ def _node(node: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _group(group: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """The nodes of a group whose numbers are the same; of others scontrol has to tell."""
+    """The nodes of a group whose numbers are the same; others are read from scontrol."""
     numbers = [group[what] for what in ("sockets", "cores", "threads", "cpus", "memory")]
     alike = all(one["minimum"] == one["maximum"] for one in numbers)
     sockets, cores, threads, cpus, memory = (one["maximum"] if alike else "" for one in numbers)

@@ -1,4 +1,4 @@
-"""What a running Slurm says of itself: `scontrol show config`, `partition` and `node`, read into plain facts."""
+"""What a running Slurm reports: `scontrol show config`, `partition` and `node`, read into plain facts."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 
 from dlrun.effects.site.facts import Cluster, Nodes, Queue
+from dlrun.model.text import digits
 
 _UNLIMITED = {"UNLIMITED", "NONE", "", "N/A", "(null)"}
 
@@ -38,7 +39,7 @@ def cluster(
     settings: Mapping[str, str], partitions: Iterable[Mapping[str, str]], nodes: Iterable[Mapping[str, str]]
 ) -> Cluster:
     """The facts of a cluster from the answers; `settings` may be empty."""
-    kinds = _kinds(nodes)
+    kinds, partitions = _kinds(nodes), list(partitions)
     return Cluster(
         scheduler="slurm",
         name=settings.get("ClusterName"),
@@ -47,12 +48,12 @@ def cluster(
         counts=_counts(kinds),
         queues=tuple(_queue(p, kinds) for p in partitions if p.get("State", "UP") == "UP"),
         nodes=tuple(kinds),
-        unseen=tuple(_open(settings)),
+        unseen=(*_open(settings), *_of_partitions(partitions)),
     )
 
 
 def _counts(kinds: Iterable[Nodes]) -> str | None:
-    """What Slurm counts as a CPU: a node's CPUs are all hardware threads unless the admin has said fewer."""
+    """What Slurm counts as a CPU: a node's CPUs are all hardware threads unless the admin has configured fewer."""
     smt = [kind for kind in kinds if kind.smt > 1 and kind.packages and kind.cores]
     if not smt or any(kind.cpus is None for kind in smt):
         return None
@@ -61,16 +62,37 @@ def _counts(kinds: Iterable[Nodes]) -> str | None:
 
 
 def _open(settings: Mapping[str, str]) -> Iterator[str]:
-    """What the configuration hints at and does not say."""
+    """What the configuration leaves open."""
     enforced = settings.get("AccountingStorageEnforce", "none").lower()
     if "associations" in enforced:
         yield (
-            f"scheduler.required: jobs are held to their accounts (AccountingStorageEnforce={enforced}); "
-            "whether users have a default account, `sacctmgr show associations` says"
+            f"scheduler.required: accounts are enforced (AccountingStorageEnforce={enforced}); "
+            "`sacctmgr show associations` shows whether users have a default account"
         )
+    for name in ("DefMemPerCPU", "DefMemPerNode", "DefMemPerGPU"):
+        if digits(settings.get(name, "")):
+            yield _default_memory("jobs", name, settings[name])
     plugins = settings.get("JobSubmitPlugins", "(null)")
     if plugins not in ("(null)", "", "none"):
-        yield f"scheduler.required, forbidden: rules of your job submit plugin ({plugins}) cannot be asked for"
+        yield f"scheduler.required, forbidden: rules of your job submit plugin ({plugins}) cannot be queried"
+
+
+def _default_memory(whose: str, name: str, mebibytes: str) -> str:
+    """What a job gets that requests no memory: often too little for a training, which is then killed."""
+    per = name.removeprefix("DefMemPer")
+    return (
+        f"scheduler.memory: {whose} that request no memory get {mebibytes} MiB for each {per} ({name}), and with more are killed "
+        "(`memory: ask` requests the node type's memory, `memory: all` all of a node)"
+    )
+
+
+def _of_partitions(partitions: Iterable[Mapping[str, str]]) -> Iterator[str]:
+    """Defaults of partitions that end jobs: memory, and time."""
+    for record in partitions:
+        whose = f"jobs in partition {record['PartitionName']}"
+        for name in ("DefMemPerCPU", "DefMemPerNode", "DefMemPerGPU"):
+            if digits(record.get(name, "")):
+                yield _default_memory(whose, name, record[name])
 
 
 def _queue(record: Mapping[str, str], kinds: Iterable[Nodes]) -> Queue:
@@ -81,7 +103,7 @@ def _queue(record: Mapping[str, str], kinds: Iterable[Nodes]) -> Queue:
         max_walltime=_time(record.get("MaxTime")),
         default_walltime=_time(record.get("DefaultTime")),
         min_nodes=int(record["MinNodes"]) if record.get("MinNodes", "0") not in ("0", "1") else None,
-        max_nodes=int(record["MaxNodes"]) if record.get("MaxNodes", "").isdigit() else None,
+        max_nodes=int(record["MaxNodes"]) if digits(record.get("MaxNodes", "")) else None,
         exclusive=record.get("OverSubscribe", "").startswith("EXCLUSIVE"),
         preemptable=record.get("PreemptMode", "OFF") not in ("OFF", "GANG"),
         kinds=tuple(kind.name for kind in kinds if name in kind.queues),
@@ -89,7 +111,7 @@ def _queue(record: Mapping[str, str], kinds: Iterable[Nodes]) -> Queue:
 
 
 def _time(text: str | None) -> str | None:
-    """A time as profiles write it: `1-00:00:00` as it stands."""
+    """A time as profiles write it: `1-00:00:00` unchanged."""
     return None if text is None or text in _UNLIMITED else text
 
 
@@ -139,7 +161,7 @@ def _ready(node: Mapping[str, str]) -> bool:
 
 
 def _whole(text: str | None) -> int | None:
-    return int(text) if text and text.isdecimal() else None
+    return int(text) if text and digits(text) else None
 
 
 def _gpus(gres: str) -> tuple[int, str | None]:

@@ -13,7 +13,7 @@ from dlrun.config.block_text import block
 class ProfileDraft:
     """A profile in the making: values as nested dictionaries, comments by dotted path, what was not seen.
 
-    `aside` was seen on a login node and is not used; `files` are further files beside the profile.
+    `aside` are facts of a login node that are not used; `files` are further files beside the profile.
     """
 
     values: dict[str, Any]
@@ -23,12 +23,12 @@ class ProfileDraft:
     files: dict[str, str] = field(default_factory=dict)
 
 
-def text(draft: ProfileDraft, head: Sequence[str] = ()) -> str:
+def profile_yaml(draft: ProfileDraft, head: Sequence[str] = ()) -> str:
     """The profile as YAML, with what could not be seen listed at its end."""
     lines = [*(f"# {line}" for line in head), *block(draft.values, draft.comments)]
     if draft.unseen:
-        lines += ["", "# Not seen, and left out:", *(f"#   - {line}" for line in draft.unseen)]
+        lines += ["", "# Not detected, and left out:", *(f"#   - {line}" for line in draft.unseen)]
     if draft.aside:
-        head_line = "# Of this login node, not of compute nodes, and used for nothing:"
+        head_line = "# The login node, for information only (compute nodes may differ):"
         lines += ["", head_line, *(f"#   - {line}" for line in draft.aside)]
     return "\n".join(lines) + "\n"

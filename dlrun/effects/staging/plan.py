@@ -1,4 +1,4 @@
-"""Bring data sets to nodes by hand: here, on the nodes of this allocation, or by a job of its own.
+"""Copy data sets to nodes by hand: here, on the nodes of this allocation, or by a job of its own.
 
 All three make the plan that a training job would make of the same data sets, and run the same node program.
 """
@@ -10,23 +10,22 @@ import os
 import pwd
 import re
 import tempfile
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dlrun.effects import paths
-from dlrun.effects.inputs.profiles import Here, load_site, recognise
+from dlrun.effects.inputs.profiles import Machine, load_site, recognise
 from dlrun.effects.inputs.spec import Inputs
-from dlrun.effects.jobs.prepare import prepare, read
+from dlrun.effects.jobs.prepare import prepare, read_inputs
 from dlrun.errors import Invalid
-from dlrun.model.data import DataSet
+from dlrun.model.data import DataSet, NodeLocal
 from dlrun.model.hostlist import expand
 from dlrun.model.placement import PlacementOptions
 from dlrun.model.plan import Plan
-from dlrun.model.site import NodeLocal
 from dlrun.model.spec import Environment, OnFailure, Resources, Spec, Sweep
-from dlrun.model.text import Text, expanding
+from dlrun.model.text import Text, digits, expanding
 from dlrun.model.units import Bytes
+from dlrun.plan.data.sets import elsewhere, is_fetched
 
 SPECS = (".yaml", ".yml")
 
@@ -52,7 +51,7 @@ class StagingRequest:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Staging:
+class StagingJob:
     """The plan of a job that stages and does nothing else, what it was made from, and the directory on a node."""
 
     plan: Plan
@@ -60,20 +59,20 @@ class Staging:
     directory: Text
 
 
-def staging(asked: StagingRequest, *, nodes: int | None) -> Staging:
-    """Plan it for so many nodes (None: as many as asked for, else as the spec says).
+def staging(asked: StagingRequest, *, nodes: int | None) -> StagingJob:
+    """Plan it for so many nodes (None: as many as asked for, else as in the spec).
 
     Raises InvalidFile for the spec or the site, Invalid for what cannot be staged.
     """
     with tempfile.TemporaryDirectory(prefix="dlrun-stage-") as scratch:
         path = _spec_file(asked, Path(scratch))
-        inputs = read(path, sets=asked.sets, site=asked.site)
+        inputs = read_inputs(path, sets=asked.sets, site=asked.site)
         if inputs is None:
             raise Invalid("stage-data takes a spec or sources, not a saved plan")
         if not inputs.spec.data:
             raise Invalid(
-                f"`{path}` names no data sets",
-                help="they stand under `data:`; or name a source instead of a spec",
+                f"`{path}` has no data sets",
+                help="add them under `data:`, or name a source instead of a spec",
             )
         inputs = replace(inputs, spec=_only_data(inputs.spec, asked, nodes), site=inputs.site)
         inputs = _with_storage(inputs, asked)
@@ -81,20 +80,8 @@ def staging(asked: StagingRequest, *, nodes: int | None) -> Staging:
     directory = Text.of(expanding(asked.to)) if asked.to else plan.stage_directory
     if directory is None:  # everything is read in place
         directory = Text.of("")
-    return Staging(plan=replace(plan, stage_directory=directory if plan.stage_directory else None), inputs=inputs,
+    return StagingJob(plan=replace(plan, stage_directory=directory if plan.stage_directory else None), inputs=inputs,
                    directory=directory)  # fmt: skip
-
-
-def allocation(environment: Mapping[str, str] = os.environ) -> int | None:
-    """How many nodes the allocation has that this shell is in; None if it is in none."""
-    if "SLURM_JOB_ID" in environment and (count := environment.get("SLURM_JOB_NUM_NODES", "")).isdigit():
-        return int(count)
-    if "PBS_JOBID" in environment and (listed := environment.get("PBS_NODEFILE")):
-        try:
-            return len(set(Path(listed).read_text(encoding="utf-8").split())) or None
-        except OSError:
-            return None
-    return None
 
 
 def _spec_file(asked: StagingRequest, scratch: Path) -> Path:
@@ -102,11 +89,11 @@ def _spec_file(asked: StagingRequest, scratch: Path) -> Path:
     specs = [word for word in asked.what if word.endswith(SPECS)]
     if specs and len(asked.what) > 1:
         raise Invalid(
-            "name one spec, or sources, not both", help=f"`{specs[0]}` is taken for a spec by its name"
+            "name either one spec or sources", help=f"`{specs[0]}` is read as a spec because of its name"
         )
     if specs:
         if asked.name:
-            raise Invalid("--name goes with a source", help="a spec names its data sets itself")
+            raise Invalid("--name applies to a source", help="data sets of a spec have their names there")
         return Path(specs[0])
     if asked.name and not re.fullmatch(r"[^\W\d]\w*", asked.name, re.ASCII):
         raise Invalid(
@@ -114,12 +101,17 @@ def _spec_file(asked: StagingRequest, scratch: Path) -> Path:
             help="a name has letters, digits and `_`, and does not begin with a digit",
         )
     if asked.name and len(asked.what) > 1:
-        raise Invalid("--name goes with one source", help="stage them one by one, or from a spec")
+        raise Invalid("--name applies to one source", help="stage them one by one, or from a spec")
     data: dict[str, object] = {}
     for source in asked.what:
         name = asked.name or _name(source)
         if name in data:
             raise Invalid(f"two sources would both be `{name}`", help="stage them one by one with --name")
+        if (way_out := elsewhere(source)) is not None:
+            raise Invalid(f"`{source}` is not on a file system that is mounted here", help=way_out)
+        if is_fetched(source):
+            data[name] = {"source": source}
+            continue
         path = Path.cwd() / paths.expanded(source)
         if paths.fault(path) and not set("*?[") & set(source) and not paths.fault(Path(*path.parts[:2])):
             raise Invalid(f"the source `{source}` does not exist", help=f"looked for `{path}`")
@@ -139,7 +131,7 @@ def _name(source: str) -> str:
 
 def _only_data(spec: Spec, asked: StagingRequest, nodes: int | None) -> Spec:
     """A job that has the spec's data sets and resources, and nothing to run."""
-    over: dict[str, object] = {}
+    over: dict[str, object] = {"start": None}  # no training waits here
     if asked.strategy:
         over["strategy"] = asked.strategy
     if asked.include:
@@ -159,6 +151,7 @@ def _only_data(spec: Spec, asked: StagingRequest, nodes: int | None) -> Spec:
         resources=_resources(spec.resources, asked, nodes),
         placement=PlacementOptions(), environment=Environment(), sweep=Sweep(), checkpoint=None, chain=False,
         on_failure=OnFailure(), after=(), hold=False, secrets={}, metrics={}, verify="off", fabric_check="off",
+        usage=False,
     )  # fmt: skip
 
 
@@ -173,7 +166,7 @@ def _resources(wanted: Resources, asked: StagingRequest, nodes: int | None) -> R
     hosts = wanted.hosts
     if nodes is None:
         nodes = wanted.nodes
-        if asked.nodes and asked.nodes.isdigit():
+        if asked.nodes and digits(asked.nodes):
             nodes, hosts = int(asked.nodes), ()
         elif asked.nodes:
             try:
@@ -195,13 +188,13 @@ def _resources(wanted: Resources, asked: StagingRequest, nodes: int | None) -> R
 
 
 def _with_storage(inputs: Inputs, asked: StagingRequest) -> Inputs:
-    """With `--to`, that directory is the node-local storage; `--quota` stands before the site's."""
+    """With `--to`, that directory is the node-local storage; `--quota` overrides the site's."""
     site = inputs.site
     if asked.to is None:
         if site.storage.node_local is None:
             raise Invalid(
-                f"site `{site.name}` describes no node-local storage",
-                help="say where the data is to go with --to",
+                f"site `{site.name}` has no node-local storage",
+                help="set the directory with --to",
             )
         local = site.storage.node_local
     elif not Path(os.path.expandvars(asked.to)).is_absolute():
@@ -218,7 +211,7 @@ def _with_storage(inputs: Inputs, asked: StagingRequest) -> Inputs:
 
 
 def expanded(directory: Text) -> str:
-    """A node's directory as it is on this machine, and as a job's script finds it, whatever `USER` says."""
+    """A node's directory as it is on this machine, and as a job's script finds it, whatever `USER` is."""
     try:
         user = pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
@@ -230,10 +223,8 @@ def here(asked: StagingRequest) -> str:
     """The staging directory on this machine, for looking after what is in it."""
     if asked.to is not None:
         return os.path.expandvars(asked.to)
-    name, because = (asked.site, "named by you") if asked.site else recognise(Here())
+    name, because = (asked.site, "named by you") if asked.site else recognise(Machine())
     site = load_site(os.environ.get("DLRUN_SITE", name) if not asked.site else name, because=because).site
     if site.storage.node_local is None:
-        raise Invalid(
-            f"site `{site.name}` describes no node-local storage", help="say where the data is with --to"
-        )
+        raise Invalid(f"site `{site.name}` has no node-local storage", help="set the directory with --to")
     return expanded(Text.of(expanding(site.storage.node_local.path), "/dlrun-$DLRUN_USER"))

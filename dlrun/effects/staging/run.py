@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -17,7 +18,7 @@ from typing import Any, Protocol
 from dlrun.effects.jobs import node_archive
 from dlrun.effects.jobs.files import files
 from dlrun.effects.records import jobs
-from dlrun.effects.staging.plan import Staging, expanded
+from dlrun.effects.staging.plan import StagingJob, expanded
 from dlrun.errors import Interrupted, OperationFailed
 from dlrun.model.plan import DataPlan
 from dlrun.model.text import Shell, Text
@@ -30,6 +31,9 @@ EVENTS = "stage-0.jsonl"
 
 LOOK = 0.2
 """Seconds between looks at the log of the job's first node."""
+
+_PROGRESS = re.compile(r".+?: \d+ %, \S+ of ")
+"""A line of progress in the report of a node (`dlrun.node.common.progress`): a bar shows the same."""
 
 
 class Bar(Protocol):
@@ -68,7 +72,7 @@ class Events:
         return self.new()
 
 
-def summary(staging: Staging, nodes: int, events: Iterator[dict[str, Any]]) -> dict[str, Any]:
+def summary(staging: StagingJob, nodes: int, events: Iterator[dict[str, Any]]) -> dict[str, Any]:
     """What a finished staging comes to: the place of each set on every node, and the report of its first node."""
     reports = {
         event["name"]: {key: value for key, value in event.items() if key not in ("event", "name", "version")}
@@ -86,7 +90,7 @@ def summary(staging: Staging, nodes: int, events: Iterator[dict[str, Any]]) -> d
 
 
 def on_this_machine(
-    staging: Staging,
+    staging: StagingJob,
     *,
     as_json: bool,
     say: Callable[[str], None],
@@ -129,9 +133,9 @@ def node_program(events: Path | None = None) -> Iterator[Callable[..., int]]:
             process = subprocess.Popen(command, env=environment)
             try:
                 return process.wait()
-            except KeyboardInterrupt:  # it was interrupted as well, and says so itself
+            except KeyboardInterrupt:  # it was interrupted as well, and reports it
                 status = process.wait()
-                if status != Interrupted.exit_code:  # it had ended before, or could not say so yet
+                if status != Interrupted.exit_code:  # it had ended before, or could not report it yet
                     raise
                 return status
 
@@ -168,11 +172,16 @@ def _drawn(command: Sequence[str], environment: Mapping[str, str], events: Event
 
 
 def in_allocation(
-    staging: Staging, *, say: Callable[[str], None], event: Callable[[dict[str, Any]], None] | None = None
+    staging: StagingJob,
+    *,
+    say: Callable[[str], None],
+    event: Callable[[dict[str, Any]], None] | None = None,
+    bar: Bar | None = None,
 ) -> Events:
     """Run the staging job's script on the nodes of this allocation; the events of its first node.
 
-    What that reports goes to `say`, or as events to `event`. Raises OperationFailed with the script's last words.
+    What that reports goes to `say`, or as events to `event`; `bar` draws its progress. Raises OperationFailed with the
+    last lines of the script's log.
     """
     target = jobs.new_directory(jobs.home(), staging.plan.name).absolute()
     jobs.create(target, files(staging.plan, staging.inputs, target), None)
@@ -186,14 +195,20 @@ def in_allocation(
             cwd=target,
         )
         try:
-            if event is None:
-                _follow(process, target / "logs" / "stage-0.log", say)
-            else:
+            report = target / "logs" / "stage-0.log"
+            if event is not None:
                 pass_on(events, lambda: process.poll() is not None, event)
+            elif bar is not None:
+                _follow(process, report, bar.message, draw=lambda: _each(events.new(), bar.event))
+            else:
+                _follow(process, report, say)
         except KeyboardInterrupt:
             process.terminate()
             process.wait()
             raise Interrupted("interrupted", help=RESUME_HINTS["stage"]) from None
+        finally:
+            if bar is not None:
+                bar.close()
     if process.returncode:
         last = log.read_text(encoding="utf-8", errors="replace").splitlines()[-12:]
         raise OperationFailed(
@@ -214,18 +229,31 @@ def pass_on(events: Events, ended: Callable[[], bool], event: Callable[[dict[str
         time.sleep(LOOK)
 
 
-def _follow(process: subprocess.Popen[bytes], log: Path, say: Callable[[str], None]) -> None:
-    """Say what the first node reports while the script runs."""
-    told = 0
+def _follow(
+    process: subprocess.Popen[bytes],
+    log: Path,
+    say: Callable[[str], None],
+    draw: Callable[[], None] | None = None,
+) -> None:
+    """Pass on what the first node reports while the script runs; with `draw`, without its lines of progress."""
+    printed = 0
     while True:
         ended = process.poll() is not None
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
-        for line in lines[told:]:
-            say(line)
-        told = len(lines)
+        for line in lines[printed:]:
+            if draw is None or not _PROGRESS.match(line):
+                say(line)
+        printed = len(lines)
+        if draw is not None:
+            draw()
         if ended:
             return
         time.sleep(LOOK)
+
+
+def _each(events: Iterator[dict[str, Any]], event: Callable[[Mapping[str, Any]], None]) -> None:
+    for one in events:
+        event(one)
 
 
 def _literal(word: Text, run_dir: str) -> str:

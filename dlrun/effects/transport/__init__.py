@@ -22,7 +22,7 @@ _HOST = re.compile(r"(?!-)[^\s\x00-\x1f\x7f]{1,255}")
 def open_transport(host: str, kind: str | None = None, *, prompt: bool | None = None) -> Transport:
     """A way to run programs on `host` (a name as ssh knows it); nothing is connected until one runs.
 
-    `kind` is openssh, paramiko or local (default: openssh where there is an `ssh`). `prompt` says whether
+    `kind` is openssh, paramiko or local (default: openssh where there is an `ssh`). `prompt`: whether
     a password or a second factor may be asked for (default: if there is a terminal).
     Raises Invalid for what cannot be a host name.
     """
@@ -60,7 +60,7 @@ _KINDS = {"local": _local, "openssh": _openssh, "paramiko": _paramiko}
 
 
 def may_prompt(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether there is somebody to ask: a terminal, or a program that ssh is told to ask by."""
+    """Whether the user can be asked: by a terminal, or by the program in SSH_ASKPASS."""
     if environment.get("SSH_ASKPASS") and environment.get("SSH_ASKPASS_REQUIRE") in ("force", "prefer"):
         return True
     return sys.stdin.isatty() and sys.stderr.isatty()

@@ -15,13 +15,16 @@ class Absence:
 
     def __init__(self) -> None:
         self._since: float | None = None
+        self.since: float | None = None
+        """The same by the clock, in seconds since 1970; None while it answers."""
 
     def bear(self, error: OperationFailed) -> None:
         """Note that it does not answer; raises the error if it has not for too long."""
-        self._since = self._since or time.monotonic()
+        if self._since is None:
+            self._since, self.since = time.monotonic(), time.time()
         if time.monotonic() - self._since > _PATIENCE:
             raise error
 
     def over(self) -> None:
         """Note that it answers."""
-        self._since = None
+        self._since = self.since = None

@@ -53,7 +53,7 @@ class OpenSshTransport:
         """The shared connection stays, for the next command."""
 
     def _failure(self, code: int, said: str) -> DlrunError | None:
-        # 255 is also what ssh says of a command that a signal ended: nothing more is known then either.
+        # 255 is also ssh's exit code for a command that a signal ended: nothing more is known then either.
         return explain(self.host, said, asked=False) if code == 255 else None
 
     def _connected(self) -> Sequence[str]:
@@ -71,7 +71,7 @@ class OpenSshTransport:
 
     def _connect(self, options: Sequence[str], jumps: str) -> None:
         """Make the shared connection, with the user's help where that is possible."""
-        with tempfile.NamedTemporaryFile() as errors:  # ssh itself would drop what its jump hosts say
+        with tempfile.NamedTemporaryFile() as errors:  # ssh itself would drop the messages of its jump hosts
             batch = "no" if self._prompt else "yes"
             proxy = (
                 []
@@ -89,7 +89,7 @@ class OpenSshTransport:
 
 
 def socket_directory(environment: Mapping[str, str] = os.environ) -> Path:
-    """A directory for the sockets of shared connections that nobody else can enter.
+    """A directory for the sockets of shared connections that other users cannot enter.
 
     Where somebody else has taken its known name, it is one with a random name, noted in the user's state directory.
     """
@@ -123,10 +123,10 @@ def _is_mine(place: Path) -> bool:
 
 
 def _configuration(host: str) -> dict[str, str]:
-    """What the user's configuration says about a host; raises OperationFailed if ssh cannot read it."""
+    """The user's configuration for a host; raises OperationFailed if ssh cannot read it."""
     done = subprocess.run(["ssh", "-G", "--", host], capture_output=True, text=True, check=False, timeout=30)
     if done.returncode != 0:
-        raise OperationFailed(f"ssh refuses `{host}`: {last_line(done.stderr)}")
+        raise OperationFailed(f"ssh rejects `{host}`: {last_line(done.stderr)}")
     lines = (line.partition(" ") for line in done.stdout.splitlines())
     return {key: value for key, _, value in lines}
 
@@ -178,7 +178,7 @@ def _is_shared(host: str, options: Sequence[str]) -> bool:
 
 
 def _without_terminal(argv: Sequence[str]) -> tuple[int, str]:
-    """Run ssh where nothing can ask behind the user's back: exit code, and what it said."""
+    """Run ssh without prompts: exit code and output."""
     with tempfile.TemporaryFile() as errors:  # not a pipe: the connection that stays behind may keep it open
         process = subprocess.Popen(
             list(argv),

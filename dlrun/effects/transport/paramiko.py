@@ -61,7 +61,7 @@ class _Channel:
         """Send to its standard input."""
         try:
             self._patiently(lambda: self._channel.sendall(data))
-        except Closed:  # by the program's end, or by that of the connection, which `finish` tells
+        except Closed:  # by the program's end, or by that of the connection, which `finish` reports
             raise Hangup from None
 
     def end(self) -> None:
@@ -88,7 +88,7 @@ class _Channel:
         code = self._channel.recv_exit_status()
         self.close()
         if code < 0:  # no exit status came: the connection ended first
-            raise lost(self._host, "it was closed in the middle")
+            raise lost(self._host, "it was closed during the transfer")
         return code, said
 
     def close(self) -> None:

@@ -31,7 +31,7 @@ _RSA = ("rsa-sha2-512", "rsa-sha2-256", "ssh-rsa")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A host with what ssh's configuration says about it."""
+    """A host with its ssh configuration."""
 
     name: str
     host: str
@@ -111,7 +111,9 @@ def look_up(name: str, configuration: paramiko.SSHConfig) -> Target:
 def _number(text: str, name: str) -> int:
     """A number of a host's name or of the configuration."""
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise Invalid(f"`{text}` is not a number, as the way to `{name}` needs", help="see `~/.ssh/config`")
+        raise Invalid(
+            f"`{text}` is not a number, which the connection to `{name}` needs", help="see `~/.ssh/config`"
+        )
     return int(text)
 
 
@@ -207,7 +209,7 @@ def _authenticate(transport: paramiko.Transport, target: Target, *, prompt: bool
     while not transport.is_authenticated():
         method = next((one for one in _METHODS if one in wanted and one not in tried), None)
         if method is None:
-            raise refusals.denied(target.name, f"it wants {' or '.join(wanted)}", asked=prompt)
+            raise refusals.denied(target.name, f"it requires {' or '.join(wanted)}", asked=prompt)
         tried.append(method)
         wanted = _answer(transport, target, method, prompt=prompt) or wanted
 

@@ -18,7 +18,7 @@ class TransportFailed(OperationFailed):
 
 
 class Hangup(Exception):
-    """The program at the other end reads no more; its exit code and its words say why."""
+    """The program at the other end reads no more; its exit code and messages have the reason."""
 
 
 class Stream(Protocol):

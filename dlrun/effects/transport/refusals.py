@@ -1,4 +1,4 @@
-"""What a connection that did not come about means, in words that say what to do."""
+"""The errors of connections that failed, each with what to do."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _UNKNOWN_NAME = re.compile(r"Could not resolve hostname", re.IGNORECASE)
 
 
 def explain(host: str, said: str, *, asked: bool) -> DlrunError:
-    """The error for what OpenSSH's client said when it ended with exit code 255.
+    """The error for the message of OpenSSH's client when it ended with exit code 255.
 
     `asked` is True if the user could have been asked for a password or a second factor.
     """
@@ -42,13 +42,13 @@ def key_changed(host: str, where: str | None) -> AuthenticationFailed:
     """Its key is not the one that is known."""
     place = f" ({where})" if where else ""
     return AuthenticationFailed(
-        f"the host key of `{host}` has changed{place}: somebody may be in between, and nothing was sent",
-        help=f"ask its administrators; if the change is theirs, `ssh-keygen -R {host}` forgets the old key",
+        f"the host key of `{host}` has changed{place}: the connection may be intercepted, and nothing was sent",
+        help=f"ask its administrators; if the change is theirs, `ssh-keygen -R {host}` removes the old key",
     )
 
 
 def key_unknown(host: str) -> AuthenticationFailed:
-    """Nobody has said yet that its key is right."""
+    """The host key has not been accepted yet."""
     return AuthenticationFailed(
         f"the host key of `{host}` is not known here",
         help=f"compare it with what its centre publishes, then `ssh {host}` once to accept it",
@@ -58,11 +58,11 @@ def key_unknown(host: str) -> AuthenticationFailed:
 def denied(host: str, said: str, *, asked: bool) -> AuthenticationFailed:
     """It would not let us in."""
     advice = (
-        f"`ssh {host}` must work by itself first"
+        f"`ssh {host}` must work first"
         if asked
         else f"run this in a terminal so that you can be asked, or first `ssh {host}` if you share connections"
     )
-    return AuthenticationFailed(f"`{host}` does not let us in: {said}", help=advice)
+    return AuthenticationFailed(f"`{host}` refused the login: {said}", help=advice)
 
 
 def lost(host: str, said: str) -> TransportFailed:
@@ -71,6 +71,6 @@ def lost(host: str, said: str) -> TransportFailed:
 
 
 def last_line(said: str) -> str:
-    """The last line that says something: what came before is banners and warnings."""
+    """The last line that is not empty: those before are banners and warnings."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     return lines[-1].rstrip(".") if lines else ""

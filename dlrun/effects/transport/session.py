@@ -36,7 +36,7 @@ class Session:
     """One script that runs; to be used in a `with` statement.
 
     A `login` script has the environment of a login shell, as if the user had typed it there, and no
-    standard input. `variables` are exported to it and stand in no process list.
+    standard input. `variables` are exported to it and are not visible in process lists.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Session:
         self._stream.close()
 
     def write(self, data: bytes) -> bool:
-        """Send to the script; False if it reads no more, and `finish` says why."""
+        """Send to the script; False if it reads no more, and `finish` reports why."""
         try:
             self._stream.write(data)
         except Hangup:
@@ -105,7 +105,7 @@ class Session:
         return data
 
     def finish(self) -> tuple[int, str]:
-        """Wait for the script's end: its exit code, and what it said on standard error."""
+        """Wait for the script's end: its exit code and its standard error."""
         if self._failed is not None:
             raise self._failed
         if self._ended is None:
@@ -145,10 +145,10 @@ class Session:
         )
 
     def _cut(self) -> OperationFailed:
-        """The script ended in the middle of what it had to say."""
+        """The script ended before its answer was complete."""
         code, said = self.finish()
         words = last_line(said) or f"exit code {code}"
-        return TransportFailed(f"`{self.host}` broke off: {words}", help=AGAIN)
+        return TransportFailed(f"`{self.host}` ended early: {words}", help=AGAIN)
 
 
 def run(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
-from pathlib import Path
 
 from dlrun import backends
+from dlrun.effects.clusters.allocation import nodes
 from dlrun.effects.jobs.files import files
 from dlrun.effects.process import run as run_program
 from dlrun.effects.records import jobs
@@ -15,7 +14,6 @@ from dlrun.effects.records.jobs import Job
 from dlrun.errors import Invalid
 from dlrun.model.plan import Plan
 from dlrun.plan.runtime_checks import granted
-from dlrun.schedulers.protocol import Allocation
 
 _PATIENCE = 900.0
 """Seconds that the check may take."""
@@ -28,14 +26,14 @@ def run(plan: Plan) -> Job:
         raise Invalid(f"`{plan.scheduler}` has no allocations to run in", help="leave out `--here`")
     job_id = os.environ.get(allocation.job_id)
     if not job_id:
-        message = f"this shell is in no allocation of {plan.scheduler}"
+        message = f"this shell is not in an allocation of {plan.scheduler}"
         raise Invalid(
-            message, help=f"get one with `{allocation.start}`, or leave out `--here`: then a job is submitted"
+            message, help=f"get one with `{allocation.start}`, or leave out `--here` to submit a job"
         )
-    has, wants = _nodes(allocation, os.environ), granted(plan.request).nodes
+    has, wants = nodes(allocation, os.environ), granted(plan.request).nodes
     if has != wants:
-        message = f"allocation {job_id} has {has} nodes, and the plan wants {wants}"
-        raise Invalid(message, help="ask for as many, or give `--set resources.nodes=…`")
+        message = f"allocation {job_id} has {has} nodes, but the plan needs {wants}"
+        raise Invalid(message, help="request as many, or use `--set resources.nodes=…`")
     target = jobs.new_directory(jobs.home(), plan.name).absolute()
     jobs.create(target, files(plan, None, target), None)
     done = run_program(("bash", "job.sh"), directory=target, timeout=_PATIENCE)
@@ -45,14 +43,3 @@ def run(plan: Plan) -> Job:
         directory=target, name=plan.name, site=plan.site, scheduler=plan.scheduler, job_id=job_id,
         submitted=time.time(), array=None,
     )  # fmt: skip
-
-
-def _nodes(allocation: Allocation, environment: Mapping[str, str]) -> int:
-    """How many nodes the allocation has, as its own variables tell."""
-    if allocation.nodes:
-        return int(environment.get(allocation.nodes, "0"))
-    try:
-        lines = Path(environment.get(allocation.hosts or "", "")).read_text(encoding="utf-8").split()
-    except OSError:
-        return 0
-    return len(set(lines))

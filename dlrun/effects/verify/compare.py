@@ -1,8 +1,7 @@
-"""What ranks said of themselves beside the plan: every difference, and what is likely behind it. Pure."""
+"""Compare the reports of ranks with the plan: every difference, and its likely cause. Pure."""
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -11,9 +10,10 @@ from dlrun.effects.verify.report import Checked, Difference, Planned, Report, li
 from dlrun.model.cpuset import format_list, parse_list
 from dlrun.model.placement import RankPlacement
 from dlrun.model.plan import FabricCheck, Plan
+from dlrun.plan.affinity.observed import UNKNOWN, memory, wrong_cpus, wrong_memory
 
 
-def compare(
+def compare_check(
     plan: Plan,
     found: Mapping[int, Report],
     hosts: Sequence[str],
@@ -68,10 +68,10 @@ def _planned(plan: Plan, place: RankPlacement | None, host: str | None) -> Plann
     threads = plan.request.threads
     if place is None:
         return Planned(host=host, threads=threads)
-    memory = place.memory if place.memory.policy != "none" and place.memory.nodes else None
+    wanted = place.memory if place.memory.policy != "none" and place.memory.nodes else None
     return Planned(
         host=host, threads=threads, cpus=tuple(place.mask), gpus=tuple(place.gpus), nic=place.nic,
-        memory=f"{memory.policy}:{listed(memory.nodes)}" if memory is not None else None,
+        memory=memory(wanted.policy, wanted.nodes) if wanted is not None else None,
     )  # fmt: skip
 
 
@@ -82,15 +82,14 @@ def _threads(plan: Plan, report: Report) -> list[Difference]:
     own = [v.value.literal for v in plan.variables if v.name == "OMP_NUM_THREADS"]
     cause = "a module, a container or a start-up file of the shell sets it"
     if report["threads"] in own:
-        cause = "the spec or the site sets it under `environment`; `cpus_per_rank` is what decides on threads"
+        cause = "the spec or the site sets it under `environment`; `cpus_per_rank` determines the number of threads"
     return [Difference(what=f"OMP_NUM_THREADS is {report['threads']}, not {threads}", cause=cause)]
 
 
 def _placed(planned: RankPlacement, report: Report, beside: Sequence[Report]) -> list[Difference]:
     found = []
     seen, mask = set(report["mask"]), set(planned.mask)
-    if seen != mask:
-        what = f"may use CPUs {listed(seen)}, not {listed(mask)}"
+    if what := wrong_cpus(planned.mask, [report["mask"]]):
         found.append(Difference(what=what, cause=_cause(seen, mask, report, beside)))
     elif split := _split(mask, report):
         other = [cpu for its in beside for cpu in set(its["mask"]) & set(split)]
@@ -108,15 +107,13 @@ def _placed(planned: RankPlacement, report: Report, beside: Sequence[Report]) ->
 
 
 _UP = ("active", "up", "unknown")
-"""States of an adapter that works; drivers without a state of their own say `unknown`."""
+"""States of an adapter that works; drivers without a state report `unknown`."""
 _ADAPTER = (
     "a cable, a port of the switch or the subnet manager",
-    "a driver is not loaded, or the profile is of other nodes",
+    "a driver is not loaded, or the profile describes other nodes",
 )
 
-_SMT = (
-    "SMT numbering: the node counts its hardware threads otherwise than the profile (`lscpu -e` shows them)"
-)
+_SMT = "SMT numbering: the node numbers its hardware threads differently from the profile (`lscpu -e` shows them)"
 
 
 def _cause(seen: set[int], mask: set[int], report: Report, beside: Sequence[Report]) -> str:
@@ -135,17 +132,15 @@ def _cause(seen: set[int], mask: set[int], report: Report, beside: Sequence[Repo
                 f"the scheduler granted CPUs {listed(inherited)} alone: some of the node are reserved, or "
                 "the job asks for too few"
             )
-        return (
-            f"an inherited mask: it was started with CPUs {listed(inherited)}, as was every rank of its node"
-        )
+        return f"an inherited mask: it was started with CPUs {listed(inherited)}, like every rank of its node"
     if _split(mask, report):
         return _SMT
     if seen > mask:
-        return "nothing bound it: taskset is missing, or a library binds threads by itself"
+        return "it is not bound: taskset is missing, or a library binds threads by itself"
     if inherited:  # it was given the planned ones, and has others
         return "the program, a library or a wrapper binds it by itself"
     if not seen & mask or len(seen) == len(mask):
-        return "the job was granted other cores, or the node numbers its cores otherwise than the profile"
+        return "the job was granted other cores, or the node numbers its cores differently from the profile"
     return "the job was granted fewer cores: an inherited mask, a cgroup, or reserved cores"
 
 
@@ -155,24 +150,21 @@ def _split(mask: set[int], report: Report) -> list[int]:
 
 
 def _memory(planned: RankPlacement, report: Report) -> list[Difference]:
-    """The memory policy and its NUMA nodes, as the kernel tells them: `prefer:0`, `bind:0-1`."""
-    wanted = {"strict": "bind", "preferred": "prefer"}.get(planned.memory.policy)
-    policy, nodes = report["memory"], set(planned.memory.nodes)
-    if not wanted or not nodes or policy is None:
-        return []
-    there = re.search(r":([0-9,-]+)$", policy)
-    if policy.startswith(wanted) and (there is None or set(parse_list(there[1])) == nodes):
+    """The memory policy and its NUMA nodes."""
+    nodes = set(planned.memory.nodes)
+    policy, _, seen = (report["memory"] or UNKNOWN).partition(":")
+    what = wrong_memory(planned.memory, policy, parse_list(seen))
+    if what is None:
         return []
     known = set(report.get("numa") or ())
     if known and not nodes <= known:
         cause = f"its node has the NUMA nodes {listed(known)} alone: the profile is of other nodes"
     elif report.get("numactl") is False:
         cause = "numactl is not installed on the node, or not on the job's PATH"
-    elif policy.startswith(wanted):
+    elif policy == planned.memory.policy:
         cause = "the job's control group has other NUMA nodes, or the program sets a policy by itself"
     else:
         cause = "numactl is missing on the node, or refused"
-    what = f"memory policy is {policy}, not {planned.memory.policy}:{listed(nodes)}"
     return [Difference(what=what, cause=cause)]
 
 
@@ -206,7 +198,7 @@ def _gpus(plan: Plan, place: RankPlacement | None, report: Report) -> list[Diffe
     devices = report.get("gpu_devices")
     if wanted and devices and devices[0] < wanted:
         what = f"may open {devices[0]} of the {devices[1]} GPUs of its node, and the plan gives it {wanted}"
-        cause = "the job's control group has the others, or the driver has lost some"
+        cause = "the others are in the job's control group, or the driver has lost some"
         return [Difference(what=what, cause=cause)]
     return []
 

@@ -1,4 +1,4 @@
-"""Runs a job of a spec's exact plan in which each rank says what it is, and holds that against the plan."""
+"""Runs a job of a spec's exact plan in which each rank reports what it is, and compares that with the plan."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from dlrun import backends
 from dlrun.effects.jobs.files import BUNDLE
-from dlrun.effects.jobs.prepare import prepare, read
+from dlrun.effects.jobs.prepare import prepare, read_inputs
 from dlrun.effects.jobs.submit import submit
+from dlrun.effects.logs import files as log_files
 from dlrun.effects.queue import watch
 from dlrun.effects.records.jobs import Job
 from dlrun.effects.verify import allocation as verify_allocation
-from dlrun.effects.verify.compare import compare
+from dlrun.effects.verify.compare import compare_check
 from dlrun.effects.verify.network import interfaces_of
 from dlrun.effects.verify.report import Checked
 from dlrun.errors import Invalid
-from dlrun.fabrics.libraries import OF_FRAMEWORK
 from dlrun.model.plan import FabricCheck, Plan
 from dlrun.model.spec import OnFailure, Spec, Sweep
 from dlrun.model.units import Duration
@@ -56,15 +57,13 @@ def run(
 
     Raises what `submit` and `verify_here.run` raise.
     """
-    inputs = read(path, sets=sets, site=site)
+    inputs = read_inputs(path, sets=sets, site=site)
     if inputs is None:
-        raise Invalid(
-            "verify needs a spec, not a saved plan", help="name the spec that the plan was made from"
-        )
+        raise Invalid("verify needs a spec, not a saved plan", help="name the spec of that plan")
     nodes = inputs.spec.resources.nodes
-    ways = _ways(inputs.spec) if nodes != 1 else ()
+    ways = ways_of(inputs.spec) if nodes != 1 else ()
     over = inputs.site.fabric.interfaces if inputs.site.fabric is not None else ()
-    prepared = prepare(path, inputs=replace(inputs, spec=_check_of(inputs.spec, ways, over)))
+    prepared = prepare(path, inputs=replace(inputs, spec=check_of(inputs.spec, ways, over)))
     roles = tuple(replace(role, files=(*role.files, BUNDLE)) for role in prepared.plan.roles)
     plan = replace(prepared.plan, roles=roles)
     for warning in plan.warnings:
@@ -73,9 +72,9 @@ def run(
     fabric = expected(inputs.site, "warn")
     found = reports(job.directory)
     interfaces = tuple(over) or interfaces_of(plan)
-    hosts = _hosts(job.directory)
-    ranks = compare(plan, found, hosts, fabric, interfaces=interfaces, libraries=bool(ways))
-    unseen = _unseen(ranks, ways, fabric, inputs.site.name)
+    hosts = hosts_of(job.directory)
+    ranks = compare_check(plan, found, hosts, fabric, interfaces=interfaces, libraries=bool(ways))
+    unseen = unseen_of(ranks, ways, fabric, inputs.site.name)
     return Verified(
         job=job,
         ranks=ranks,
@@ -93,7 +92,7 @@ def _submitted(plan: Plan, say: Callable[[str], None]) -> Job:
     return job
 
 
-def _check_of(spec: Spec, ways: Sequence[str], over: Sequence[str]) -> Spec:
+def check_of(spec: Spec, ways: Sequence[str], over: Sequence[str]) -> Spec:
     """The spec with the check in place of its training, and nothing that would end or repeat that."""
     wall = spec.resources.walltime
     words = ("--over", ",".join(over), *ways) if over else tuple(ways)
@@ -105,39 +104,39 @@ def _check_of(spec: Spec, ways: Sequence[str], over: Sequence[str]) -> Spec:
         resources=replace(spec.resources, walltime=min(wall, LONGEST) if wall else None),
         environment=replace(spec.environment, variables={**spec.environment.variables, **told}),
         sweep=Sweep(), data={}, checkpoint=None, chain=False, on_failure=OnFailure(), after=(), hold=False,
-        verify="warn", fabric_check="off", hang=None,
+        verify="warn", fabric_check="off", hang=None, usage=False,
     )  # fmt: skip
 
 
-def _ways(spec: Spec) -> tuple[str, ...]:
+def ways_of(spec: Spec) -> tuple[str, ...]:
     """The Python modules by which ranks can try the communication library, the framework's own first."""
-    by_mpi = {"mpi-program", "intel-mpi"} & set(OF_FRAMEWORK.get(spec.framework, ()))
+    by_mpi = {"mpi-program", "intel-mpi"} & set(backends.framework(spec.framework).LIBRARIES)
     return ("mpi4py", "torch") if by_mpi else ("torch",)
 
 
-def _unseen(
+def unseen_of(
     ranks: Sequence[Checked], ways: Sequence[str], fabric: FabricCheck | None, site: str
 ) -> str | None:
     """Why the transport of the communication library was not looked at, or held against nothing."""
     if not ways:
-        return "a job of one node talks over no fabric"
+        return "a job on one node does not use the fabric"
     said = [one.report.get("library") or {} for one in ranks if one.report is not None]
     if said and not any("by" in one for one in said):
-        return f"the job's python3 has no {' and no '.join(ways)}, by which its library could be tried"
+        return f"the job's python3 has no {' and no '.join(ways)}, so its library cannot be tested"
     if not any(one.report and one.report.get("transport") for one in ranks):
-        return "no library said how it talks"
+        return "no library logged its transport"
     if fabric is None:
-        return f"site `{site}` names no fabric that dlrun knows (`fabric.name`), so any transport is right"
+        return f"site `{site}` has no fabric that dlrun knows (`fabric.name`), so any transport is accepted"
     return None
 
 
 def reports(run: Path) -> dict[int, dict[str, Any]]:
-    """What ranks said of themselves, by rank; `library` is its test, `transport` what it said when it started."""
+    """The reports of ranks, by rank; `library` is its test, `transport` what it logged when it started."""
     found: dict[int, dict[str, Any]] = {}
     tried: dict[int, dict[str, Any]] = {}
     spoken: list[transport_lines.Chosen | None] = []
-    for log in (run / "logs").glob("*-*.log"):
-        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+    for log in log_files.find(run, "all")[1:]:
+        lines = [part for line in log_files.text(log) for part in line.splitlines()]
         of_log = _marked(lines, "dlrun-check ")
         chosen = transport_lines.chosen(lines)
         spoken.append(chosen)
@@ -160,7 +159,7 @@ def _marked(lines: Iterable[str], mark: str) -> dict[int, dict[str, Any]]:
     return {int(one["rank"]): one for one in every}
 
 
-def _hosts(run: Path) -> list[str]:
+def hosts_of(run: Path) -> list[str]:
     """The nodes that the job wrote down when it started; empty if it never did."""
     try:
         return [line.partition(".")[0] for line in (run / "hosts").read_text(encoding="utf-8").split()]

@@ -1,4 +1,4 @@
-"""Whether ranks reach one another over what was planned, and by what their library talks. Pure."""
+"""Whether ranks reach one another over what was planned, and which transport their library uses. Pure."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def reached(plan: Plan, report: Report, first: Report | None, interfaces: Sequen
         found.append(Difference(what=what, cause="no time service on a node"))
     over = ", ".join(interfaces)
     if "unsent" in report:
-        what = f"a mebibyte does not get to rank 0 at {report['unsent_to']}{over and ' over ' + over}: {report['unsent']}"
+        what = f"a message of 1 MiB does not reach rank 0 at {report['unsent_to']}{over and ' over ' + over}: {report['unsent']}"
         cause = "a cable, a firewall, or a wrong address or netmask of that interface"
         found.append(Difference(what=what, cause=cause))
     used = report.get("interface")
@@ -58,11 +58,11 @@ def reached(plan: Plan, report: Report, first: Report | None, interfaces: Sequen
 
 
 def library(plan: Plan, report: Report, fabric: FabricCheck | None) -> list[Difference]:
-    """The all-reduce by the communication library: was it right, and over what did the library talk?"""
+    """The all-reduce by the communication library: its result, and the transport that the library used."""
     said = report.get("library")
     if said is None:
         cause = "it was ended before, by the walltime or the library: see its log"
-        return [Difference(what="did not end its test of the communication library", cause=cause)]
+        return [Difference(what="did not finish its test of the communication library", cause=cause)]
     if "failed" in said:
         what = f"{said.get('by', 'the communication library')} fails: {said['failed']}"
         named = ", ".join(interfaces_of(plan)) or "the library's own choice of interface"
@@ -75,11 +75,11 @@ def library(plan: Plan, report: Report, fabric: FabricCheck | None) -> list[Diff
     found, ranks = [], plan.request.ranks
     right = ranks * (ranks + 1) // 2
     if said["sums"] != [right, right] or said["before"] != (report["rank"] - 1) % ranks:
-        what = f"{said['by']} gets wrong numbers: sums {said['sums']}, from rank {said['before']}"
+        what = f"{said['by']} receives wrong numbers: sums {said['sums']}, from rank {said['before']}"
         found.append(Difference(what=what, cause="a faulty node or network, or ranks of another run"))
     if said.get("gpus") == 0 and plan.request.gpus_per_node:
         cause = "it was built for CPUs, its build does not fit the driver, or a variable hides the GPUs"
-        found.append(Difference(what=f"{said['by']} sees no GPU, and the plan has some", cause=cause))
+        found.append(Difference(what=f"{said['by']} detects no GPU, but the plan has some", cause=cause))
     chosen = report.get("transport")
     if chosen is not None and fabric is not None:
         found += _fallen_back(chosen, report, fabric)
@@ -90,12 +90,12 @@ def _fallen_back(chosen: Report, report: Report, fabric: FabricCheck) -> list[Di
     transport = chosen["transport"]
     if transport not in NAMES or transport in fabric.expect:
         return []
-    what = f"{chosen['library']} talks over {NAMES[transport]}, and this is {fabric.fabric}"
+    what = f"{chosen['library']} uses {NAMES[transport]}, but this is {fabric.fabric}"
     locked = report["locked_memory"]
     if fabric.advice:
         cause = fabric.advice
     elif chosen["library"] == "Gloo":
-        cause = "Gloo knows sockets alone: torch saw no GPU, or was built without NCCL"
+        cause = "Gloo supports only sockets: torch detected no GPU, or was built without NCCL"
     elif transport == TCP and fabric.fabric in _RDMA and 0 <= locked < _LOCKED:
         cause = f"it may lock only {locked >> 10} KiB of memory (`ulimit -l`): the scheduler's daemon has that limit"
     else:

@@ -1,4 +1,4 @@
-"""What a check says of one rank: its own report, what was planned for it, and how the two differ."""
+"""The check of one rank: its own report, what was planned for it, and how the two differ."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """What the plan says of a rank. None and empty: the plan leaves it open."""
+    """The plan of one rank. None and empty: the plan leaves it open."""
 
     host: str | None
     cpus: tuple[int, ...] = ()

@@ -27,16 +27,24 @@ def arguments(program: str) -> Any:
 
 
 def on_each_node(argv: Sequence[str | Shell | Text], variables: Sequence[Setting]) -> tuple[Role]:
-    """The role of an agent that starts the ranks of its node, which dlrun then cannot bind."""
+    """The role of an agent that starts the ranks of its node; it is not bound itself."""
     words = tuple(Text.of(word) for word in argv)
     return (Role(name="agent", place="node", argv=words, variables=tuple(variables), binds=False),)
 
 
-def module(command: Sequence[Text], name: str) -> tuple[tuple[Text, ...], tuple[Text, ...], bool]:
-    """How to start an agent that is a module by the command's own Python; the rest of the command; is it Python?"""
+def module(
+    shape: Shape, command: Sequence[Text], name: str, *, not_python: str
+) -> tuple[tuple[Text, ...], tuple[Text, ...]]:
+    """How to start an agent that is a module by the command's own Python, and by which words it starts a rank.
+
+    An agent starts a rank's command with Python unless `not_python` is set: where the command is not Python, and
+    where the rank is bound by a script that becomes it.
+    """
     python, program = split_python(command)
     start = (python or Text.of("python3"), Text.of("-m"), Text.of(name))
-    return start, program, python is not None
+    if shape.binder:
+        return start, (Text.of(not_python), *shape.binder, *command)
+    return start, program if python else (Text.of(not_python), *program)
 
 
 def hostfile(shape: Shape) -> Shell:
@@ -71,7 +79,7 @@ def problems(
 
 
 def split_python(command: Sequence[Text]) -> tuple[Text | None, tuple[Text, ...]]:
-    """The interpreter of a `python [-u] script …` command and what follows it; None if it is no Python."""
+    """The interpreter of a `python [-u] script …` command and what follows it; None if it is not Python."""
     first = command[0].literal or ""
     if not re.fullmatch(r"(.*/)?python[0-9.]*", first):
         return None, tuple(command)

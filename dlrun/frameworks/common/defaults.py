@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from dlrun.frameworks.protocol import Setting, Shape
 from dlrun.model.observed import Installed
 from dlrun.model.problem import Problem
 from dlrun.model.text import Shell, Text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoOptions:
+    """This framework has no options of its own."""
 
 
 def settings(source: str, *said: tuple[str, str | Shell | Text, str]) -> tuple[Setting, ...]:
@@ -28,7 +34,7 @@ def answers(port: Shell, path: str, pattern: str) -> Text:
 
 
 def no_ports(shape: Shape, options: Any) -> int:
-    """None: the launcher tells the ranks about one another."""
+    """None: ranks find one another through the launcher."""
     return 0
 
 

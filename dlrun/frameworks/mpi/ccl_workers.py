@@ -1,4 +1,4 @@
-"""What oneCCL is told of its workers, alone or below Horovod."""
+"""The variables of oneCCL's workers, alone or below Horovod."""
 
 from __future__ import annotations
 

@@ -16,6 +16,7 @@ from dlrun.frameworks.mpi import ccl_workers
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.model.keys import key
 from dlrun.model.observed import Installed
+from dlrun.model.placement import Preset
 from dlrun.model.plan import Identity
 from dlrun.model.problem import Problem
 from dlrun.model.record import record
@@ -25,6 +26,16 @@ from dlrun.model.units import many
 NAME = "horovod"
 TITLE = "Horovod"
 LAUNCHERS: tuple[str, ...] = ()
+LIBRARIES = ("horovod",)
+PRESETS = {
+    "": Preset(library="horovod", because="Horovod's background thread shares the rank's cores"),
+    "ccl": Preset(
+        openmp="iomp",
+        library="horovod-ccl",
+        comm_cores=1,
+        because="oneCCL's workers poll; Horovod's thread goes to a sibling of theirs (Horovod, docs/oneccl.rst)",
+    ),
+}
 SERVER = "hvd_rendezvous.py"
 _SOURCE = "Horovod 0.28, horovod/common/gloo/gloo_context.h"
 _CORES = "Horovod documentation, Horovod with oneCCL"
@@ -32,7 +43,7 @@ _IDENTITY = Identity(
     rank=Shell("${HOROVOD_RANK:-${OMPI_COMM_WORLD_RANK:-$PMI_RANK}}"),
     local_rank=Shell("${HOROVOD_LOCAL_RANK:-${OMPI_COMM_WORLD_LOCAL_RANK:-$MPI_LOCALRANKID}}"),
 )
-"""Who a rank of horovodrun is: it says so itself under Gloo, and its mpirun does under MPI."""
+"""The rank of a process of horovodrun: its own variables under Gloo, those of its mpirun under MPI."""
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -116,7 +127,7 @@ def problems(
     """An MPI controller where no MPI starts the ranks, and options of horovodrun without it."""
     found = own_agent.problems(shape, options, program="horovodrun", even=False)
     if options.controller == "mpi" and not options.agent and shape.mpi is False:
-        message = f"`horovod.controller: mpi` needs an MPI's launcher, and `{shape.launcher}` is none"
+        message = f"`horovod.controller: mpi` needs an MPI's launcher, and `{shape.launcher}` is not one"
         way_out = "leave `controller:` out, or use `launcher: openmpi` or another MPI's"
         found.append(Problem(code="DLR028", message=message, help=way_out))
     return found

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dlrun.frameworks import protocol
-from dlrun.frameworks.common import defaults
+from dlrun.frameworks.common import defaults, presets
 from dlrun.frameworks.protocol import Role, Shape
 from dlrun.model.keys import key
 from dlrun.model.text import Text
@@ -17,6 +17,8 @@ from dlrun.model.text import Text
 NAME = "ibm_ddl"
 TITLE = "IBM Distributed Deep Learning"
 LAUNCHERS = (protocol.ANY_MPI,)
+LIBRARIES = presets.MPI_LIBRARIES
+PRESETS = presets.NONE
 ports = defaults.no_ports
 comm_cores = defaults.no_comm_cores
 problems = defaults.no_problems

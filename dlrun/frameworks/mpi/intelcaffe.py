@@ -16,13 +16,22 @@ from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.model.cpuset import format_list
 from dlrun.model.keys import key
 from dlrun.model.observed import Installed
-from dlrun.model.placement import RankPlacement
+from dlrun.model.placement import Preset, RankPlacement
 from dlrun.model.problem import Problem
 from dlrun.model.text import Shell, Text
 
 NAME = "intelcaffe"
 TITLE = "Intel Caffe"
 LAUNCHERS = ("intelmpi", "srun", "ibrun")
+LIBRARIES = ("mlsl", "intel-mpi")
+PRESETS = {
+    "": Preset(
+        openmp="iomp",
+        library="mlsl",
+        comm_cores=2,
+        because="MLSL's servers poll (intel/caffe scripts/set_env.sh)",
+    )
+}
 ports = defaults.no_ports
 _SCRIPT = "intel/caffe scripts/run_intelcaffe.sh"
 _MLSL = "Intel MLSL, src/comm_ep.cpp"
@@ -78,7 +87,7 @@ def problems(
         found.append(
             Problem(
                 code="DLR049",
-                message=f"MLSL's message priority needs a power of two of ranks, and there are {shape.world_size}",
+                message=f"MLSL's message priority needs a power of two of ranks, but there are {shape.world_size}",
                 help="use 2, 4, 8 … ranks, or leave `message_priority` out",
             )
         )
@@ -137,12 +146,14 @@ def _threads(shape: Shape) -> tuple[Setting, ...]:
 
 
 def _internal(rank: RankPlacement) -> str:
-    """The last two second hardware threads of a rank's cores, or where there are none its last two cores.
+    """The last two second hardware threads of a rank's cores; where there are none its loader cores, else its last two
+    compute cores.
 
-    The script computes total × (ht - 1) + total × (p + 1) / ppn - 1 and the one before it.
+    The script computes total × (ht - 1) + total × (p + 1) / ppn - 1 and the one before it: without second threads those
+    are the cores on which MLSL's servers poll.
     """
     second = {pu for siblings in rank.comm_siblings for pu in siblings} | (set(rank.mask) - set(rank.cores))
-    own = sorted(second or {*rank.cores, *rank.comm})
+    own = sorted(second or rank.loader or rank.cores)
     return ",".join(map(str, own[-2:]))
 
 

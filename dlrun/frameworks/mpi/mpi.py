@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dlrun.frameworks import protocol
-from dlrun.frameworks.common import defaults
+from dlrun.frameworks.common import defaults, presets
 from dlrun.frameworks.protocol import Role, Shape
+from dlrun.model.placement import Preset
 from dlrun.model.text import Text
 
 NAME = "mpi"
 TITLE = "MPI program"
+Options = defaults.NoOptions
 LAUNCHERS = (protocol.ANY_MPI,)
+LIBRARIES = presets.MPI_LIBRARIES
+PRESETS = {"": Preset(because="any MPI program")}
 ports = defaults.no_ports
 comm_cores = defaults.no_comm_cores
 problems = defaults.no_problems
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """An MPI program has no options of its own."""
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
@@ -31,7 +29,7 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
 class Library:
     """A library whose programs are started as any MPI program is; only its name and title are its own."""
 
-    LAUNCHERS = LAUNCHERS
+    LAUNCHERS, LIBRARIES, PRESETS = LAUNCHERS, LIBRARIES, presets.NONE
     Options = Options
     ports, comm_cores = staticmethod(ports), staticmethod(comm_cores)
     problems, roles = staticmethod(problems), staticmethod(roles)

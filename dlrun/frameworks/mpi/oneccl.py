@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dlrun.frameworks.common import defaults
+from dlrun.frameworks.common import defaults, presets
 from dlrun.frameworks.mpi import ccl_workers
 from dlrun.frameworks.protocol import Role, Shape
 from dlrun.model.keys import key
@@ -16,6 +16,8 @@ from dlrun.model.text import Text
 NAME = "oneccl"
 TITLE = "oneCCL program"
 LAUNCHERS = ("intelmpi", "hydra", "srun", "pals", "ibrun")
+LIBRARIES = ("oneccl",)
+PRESETS = {"": presets.TORCH_CCL}
 ports = defaults.no_ports
 _SOURCE = "oneCCL documentation, Environment variables"
 
@@ -28,7 +30,7 @@ class Options:
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
-    """One process a rank; its workers' cores are told for all ranks of a node, in order of local rank."""
+    """One process a rank; its workers' cores are set for all ranks of a node, in order of local rank."""
     transport = defaults.settings(_SOURCE, ("CCL_ATL_TRANSPORT", "mpi", "the launcher is an MPI's"))
     variables = (*transport, *ccl_workers.workers(shape, options.workers))
     return (Role(name="rank", place="rank", argv=tuple(command), variables=variables),)

@@ -12,13 +12,24 @@ from dataclasses import replace
 from dlrun.frameworks import protocol
 from dlrun.frameworks.protocol import Role, Shape
 from dlrun.frameworks.spark import spark
-from dlrun.frameworks.spark.spark import LAUNCHERS, Options, comm_cores, ports, problems
+from dlrun.frameworks.spark.spark import LAUNCHERS, LIBRARIES, PRESETS, Options, comm_cores, ports, problems
 from dlrun.model.text import Shell, Text
 
 NAME = "caffeonspark"
 TITLE = "CaffeOnSpark"
 
-__all__ = ["LAUNCHERS", "NAME", "TITLE", "Options", "comm_cores", "ports", "problems", "roles"]
+__all__ = [
+    "LAUNCHERS",
+    "LIBRARIES",
+    "NAME",
+    "PRESETS",
+    "TITLE",
+    "Options",
+    "comm_cores",
+    "ports",
+    "problems",
+    "roles",
+]
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:

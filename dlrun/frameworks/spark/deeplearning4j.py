@@ -1,4 +1,4 @@
-"""Deeplearning4j: a Spark application whose parameter server is told each node's address.
+"""Deeplearning4j: a Spark application whose parameter server needs each node's address.
 
 As in its documentation, "Distributed Deep Learning on Spark": `DL4J_VOID_IP` is read where the program sets no
 network mask.
@@ -13,13 +13,24 @@ from dlrun.frameworks import protocol
 from dlrun.frameworks.common import defaults
 from dlrun.frameworks.protocol import Role, Shape
 from dlrun.frameworks.spark import spark
-from dlrun.frameworks.spark.spark import LAUNCHERS, Options, comm_cores, ports, problems
+from dlrun.frameworks.spark.spark import LAUNCHERS, LIBRARIES, PRESETS, Options, comm_cores, ports, problems
 from dlrun.model.text import Text
 
 NAME = "deeplearning4j"
 TITLE = "Deeplearning4j"
 
-__all__ = ["LAUNCHERS", "NAME", "TITLE", "Options", "comm_cores", "ports", "problems", "roles"]
+__all__ = [
+    "LAUNCHERS",
+    "LIBRARIES",
+    "NAME",
+    "PRESETS",
+    "TITLE",
+    "Options",
+    "comm_cores",
+    "ports",
+    "problems",
+    "roles",
+]
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:

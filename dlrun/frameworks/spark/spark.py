@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from dlrun.frameworks import protocol
-from dlrun.frameworks.common import defaults
+from dlrun.frameworks.common import defaults, presets
 from dlrun.frameworks.common.agent import split_python
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.model.keys import key
@@ -20,6 +20,8 @@ from dlrun.model.units import Bytes
 NAME = "spark"
 TITLE = "Spark"
 LAUNCHERS: tuple[str, ...] = ()
+LIBRARIES: tuple[str, ...] = ()  # sockets of its own, which no variable controls
+PRESETS = presets.NONE
 comm_cores = defaults.no_comm_cores
 problems = defaults.no_problems
 _SOURCE = "Spark documentation, Spark Standalone Mode"
@@ -78,7 +80,7 @@ def ports(shape: Shape, options: Options) -> int:
 
 
 def submit(command: Sequence[Text], url: Text, options: Options) -> tuple[Text, ...]:
-    """The `spark-submit` line; what the command itself says comes later, and wins."""
+    """The `spark-submit` line; options of the command itself come later, and win."""
     python, program = split_python(command)
     if command[0].literal is not None and command[0].literal.endswith("spark-submit"):
         first, program = command[0], tuple(command[1:])

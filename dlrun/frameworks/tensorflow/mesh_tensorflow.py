@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from dlrun.frameworks.common import defaults
+from dlrun.frameworks.common import defaults, presets
 from dlrun.frameworks.protocol import Role, Shape
 from dlrun.frameworks.tensorflow import tensorflow
 from dlrun.model.text import Text
 
 NAME = "mesh_tensorflow"
 TITLE = "Mesh TensorFlow"
+Options = defaults.NoOptions
 LAUNCHERS: tuple[str, ...] = ()
+LIBRARIES = ("tensorflow",)
+PRESETS = presets.TENSORFLOW
 comm_cores = defaults.no_comm_cores
 problems = defaults.no_problems
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """Mesh TensorFlow jobs have no options of their own."""
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dlrun.frameworks import protocol
-from dlrun.frameworks.common import defaults
+from dlrun.frameworks.common import defaults, presets
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.model.keys import key
 from dlrun.model.observed import Installed
@@ -22,6 +22,8 @@ from dlrun.model.text import Shell, Text
 NAME = "tensorflow"
 TITLE = "TensorFlow"
 LAUNCHERS: tuple[str, ...] = ()
+LIBRARIES = ("tensorflow",)
+PRESETS = presets.TENSORFLOW
 comm_cores = defaults.no_comm_cores
 _SOURCE = "TensorFlow guide, Distributed training"
 

@@ -12,7 +12,7 @@ from dlrun.frameworks.common import agent as own_agent
 from dlrun.frameworks.common import defaults
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.frameworks.torch import env_ranks
-from dlrun.frameworks.torch.env_ranks import LAUNCHERS, comm_cores, ports
+from dlrun.frameworks.torch.env_ranks import LAUNCHERS, LIBRARIES, PRESETS, comm_cores, ports
 from dlrun.model.observed import Installed
 from dlrun.model.problem import Problem
 from dlrun.model.record import record
@@ -20,7 +20,18 @@ from dlrun.model.text import Shell, Text
 
 NAME = "accelerate"
 TITLE = "Hugging Face Accelerate"
-__all__ = ["LAUNCHERS", "NAME", "TITLE", "Options", "comm_cores", "ports", "problems", "roles"]
+__all__ = [
+    "LAUNCHERS",
+    "LIBRARIES",
+    "NAME",
+    "PRESETS",
+    "TITLE",
+    "Options",
+    "comm_cores",
+    "ports",
+    "problems",
+    "roles",
+]
 _LAUNCH = "accelerate launch"
 
 
@@ -71,9 +82,9 @@ def _cpu(shape: Shape) -> tuple[Setting, ...]:
 def _launch(shape: Shape, command: Sequence[Text], options: Options) -> tuple[str | Shell | Text, ...]:
     """Of all its ways only the one called multi-GPU starts ranks that know of one another, on CPUs too.
 
-    A configuration file, or a choice such as `--use_fsdp`, says itself which way; what it leaves open is said here.
+    A configuration file, or a choice such as `--use_fsdp`, selects the mode itself; what it leaves open is set here.
     """
-    start, program, python = own_agent.module(command, "accelerate.commands.launch")
+    start, rank = own_agent.module(shape, command, "accelerate.commands.launch", not_python="--no_python")
     said = {argument.partition("=")[0] for argument in options.agent_arguments}
     own = {"--config_file", "--use_deepspeed", "--use_fsdp", "--use_megatron_lm", "--multi_gpu"}
     words: list[str | Shell | Text] = []
@@ -85,4 +96,4 @@ def _launch(shape: Shape, command: Sequence[Text], options: Options) -> tuple[st
     words += ["--num_machines", str(shape.nodes), "--machine_rank", protocol.NODE_RANK]
     words += ["--num_processes", str(shape.world_size)]
     words += ["--main_process_ip", protocol.MASTER_ADDR, "--main_process_port", protocol.MASTER_PORT]
-    return (*start, *words, *options.agent_arguments, *([] if python else ["--no_python"]), *program)
+    return (*start, *words, *options.agent_arguments, *rank)

@@ -12,7 +12,7 @@ from dlrun.frameworks.common import agent as own_agent
 from dlrun.frameworks.common import defaults
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.frameworks.torch import env_ranks
-from dlrun.frameworks.torch.env_ranks import LAUNCHERS, comm_cores, ports
+from dlrun.frameworks.torch.env_ranks import LAUNCHERS, LIBRARIES, PRESETS, comm_cores, ports
 from dlrun.model.observed import Installed
 from dlrun.model.problem import Problem
 from dlrun.model.record import record
@@ -20,7 +20,18 @@ from dlrun.model.text import Shell, Text
 
 NAME = "deepspeed"
 TITLE = "DeepSpeed"
-__all__ = ["LAUNCHERS", "NAME", "TITLE", "Options", "comm_cores", "ports", "problems", "roles"]
+__all__ = [
+    "LAUNCHERS",
+    "LIBRARIES",
+    "NAME",
+    "PRESETS",
+    "TITLE",
+    "Options",
+    "comm_cores",
+    "ports",
+    "problems",
+    "roles",
+]
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -67,9 +78,9 @@ def _cpu(shape: Shape) -> tuple[Setting, ...]:
 
 
 def _launcher(shape: Shape, command: Sequence[Text], options: Options) -> tuple[str | Shell | Text, ...]:
-    """Ranks are told by environment alone, as without the launcher, and not by a `--local_rank` of the command."""
-    start, program, python = own_agent.module(command, "deepspeed.launcher.runner")
+    """Ranks get only variables, as without the launcher, and no `--local_rank` argument."""
+    start, rank = own_agent.module(shape, command, "deepspeed.launcher.runner", not_python="--no_python")
     words: list[str | Shell | Text] = ["--hostfile", own_agent.hostfile(shape)]
     words += ["--no_ssh", "--node_rank", protocol.NODE_RANK]
     words += ["--master_addr", protocol.MASTER_ADDR, "--master_port", protocol.MASTER_PORT, "--no_local_rank"]
-    return (*start, *words, *options.agent_arguments, *([] if python else ["--no_python"]), *program)
+    return (*start, *words, *options.agent_arguments, *rank)

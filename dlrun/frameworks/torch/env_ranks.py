@@ -1,4 +1,4 @@
-"""Ranks that find one another by torch's `env://`: what torch, DeepSpeed, Accelerate, Lightning and Keras are told."""
+"""Ranks that find one another by torch's `env://`: the variables of torch, DeepSpeed, Accelerate, Lightning and Keras."""
 
 from __future__ import annotations
 
@@ -6,20 +6,22 @@ from collections.abc import Mapping, Sequence
 
 from dlrun.frameworks import protocol
 from dlrun.frameworks.common import agent as own_agent
-from dlrun.frameworks.common import defaults
+from dlrun.frameworks.common import defaults, presets
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.model.problem import Problem
 from dlrun.model.text import Shell, Text
 from dlrun.model.units import many
 
 LAUNCHERS: tuple[str, ...] = ()
+LIBRARIES = presets.TORCH_LIBRARIES
+PRESETS = {"": presets.TORCH}
 ports = defaults.one_port
 comm_cores = defaults.no_comm_cores
 _TORCH = "PyTorch documentation, torch.distributed"
 
 
 def ranks(shape: Shape, command: Sequence[Text], *more: Setting) -> tuple[Role]:
-    """One process a rank, told by `env://` and by whatever else its library reads."""
+    """One process per rank, with the variables of `env://` and others that its library reads."""
     variables = (*environment(shape), *more)
     return (Role(name="rank", place="rank", argv=tuple(command), variables=variables),)
 
@@ -27,7 +29,7 @@ def ranks(shape: Shape, command: Sequence[Text], *more: Setting) -> tuple[Role]:
 def ranks_or_agent(
     shape: Shape, command: Sequence[Text], agent: Sequence[str | Shell | Text] | None, *more: Setting
 ) -> tuple[Role]:
-    """One process a rank, or, where `agent` says how to start one, an agent on each node that tells its ranks itself."""
+    """One process a rank, or, where `agent` has the command for one, an agent on each node that sets them for its ranks."""
     if agent is None:
         return ranks(shape, command, *more)
     return own_agent.on_each_node(agent, (*gloo_interface(shape), *more))

@@ -1,4 +1,4 @@
-"""PyTorch Lightning: each rank is started for it, and says so by `LOCAL_RANK`.
+"""PyTorch Lightning: ranks are started from outside, which it recognises by `LOCAL_RANK`.
 
 As in Lightning 2.6, `fabric/plugins/environments/lightning.py`. `Trainer(num_nodes=, devices=)` must agree with the
 job: pass `{{ nodes }}` and `{{ ranks_per_node }}` in the command.
@@ -7,26 +7,32 @@ job: pass `{{ nodes }}` and `{{ ranks_per_node }}` in the command.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from dlrun.frameworks import protocol
 from dlrun.frameworks.common import defaults
 from dlrun.frameworks.protocol import Role, Shape
 from dlrun.frameworks.torch import env_ranks
-from dlrun.frameworks.torch.env_ranks import LAUNCHERS, comm_cores, ports
+from dlrun.frameworks.torch.env_ranks import LAUNCHERS, LIBRARIES, PRESETS, comm_cores, ports
 from dlrun.model.observed import Installed
 from dlrun.model.problem import Problem
 from dlrun.model.text import Text
 
 NAME = "lightning"
 TITLE = "PyTorch Lightning"
-__all__ = ["LAUNCHERS", "NAME", "TITLE", "Options", "comm_cores", "ports", "problems", "roles"]
+Options = defaults.NoOptions
+__all__ = [
+    "LAUNCHERS",
+    "LIBRARIES",
+    "NAME",
+    "PRESETS",
+    "TITLE",
+    "Options",
+    "comm_cores",
+    "ports",
+    "problems",
+    "roles",
+]
 _SOURCE = "Lightning 2.6, fabric/plugins/environments/lightning.py"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
-    """Lightning jobs have no options of their own."""
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:

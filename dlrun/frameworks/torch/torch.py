@@ -12,9 +12,10 @@ from typing import Literal
 
 from dlrun.frameworks import protocol
 from dlrun.frameworks.common import agent as own_agent
+from dlrun.frameworks.common import presets
 from dlrun.frameworks.protocol import Role, Shape
 from dlrun.frameworks.torch import env_ranks
-from dlrun.frameworks.torch.env_ranks import LAUNCHERS, comm_cores, ports
+from dlrun.frameworks.torch.env_ranks import LAUNCHERS, LIBRARIES, comm_cores, ports
 from dlrun.model.keys import key
 from dlrun.model.observed import Installed
 from dlrun.model.problem import Problem
@@ -22,8 +23,20 @@ from dlrun.model.record import record
 from dlrun.model.text import Shell, Text
 
 NAME = "torch"
+PRESETS = {"": presets.TORCH, "ccl": presets.TORCH_CCL}
 TITLE = "PyTorch torch.distributed"
-__all__ = ["LAUNCHERS", "NAME", "TITLE", "Options", "comm_cores", "ports", "problems", "roles"]
+__all__ = [
+    "LAUNCHERS",
+    "LIBRARIES",
+    "NAME",
+    "PRESETS",
+    "TITLE",
+    "Options",
+    "comm_cores",
+    "ports",
+    "problems",
+    "roles",
+]
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -65,7 +78,7 @@ def _by_agent(options: Options) -> bool:
 
 
 def _torchrun(shape: Shape, command: Sequence[Text], options: Options) -> tuple[str | Text, ...]:
-    start, program, python = own_agent.module(command, "torch.distributed.run")
+    start, rank = own_agent.module(shape, command, "torch.distributed.run", not_python="--no-python")
     words: list[str | Text] = [
         f"--nnodes={shape.nodes}",
         f"--nproc-per-node={shape.ranks_per_node}",
@@ -78,7 +91,7 @@ def _torchrun(shape: Shape, command: Sequence[Text], options: Options) -> tuple[
             Text.of("--master-port=", protocol.MASTER_PORT),
         ]
     else:
-        # Every node compares the end point's name with its own to find the host: say it outright
+        # Every node compares the end point's name with its own to find the host: set it explicitly
         # (pytorch#73656: sites whose fabric names differ from host names never agree).
         words += [
             "--rdzv-backend=c10d",
@@ -86,4 +99,4 @@ def _torchrun(shape: Shape, command: Sequence[Text], options: Options) -> tuple[
             Text.of("--rdzv-id=", protocol.RUN_ID),
             Text.of("--rdzv-conf=is_host=", Shell("$(( DLRUN_NODE_RANK == 0 ))")),
         ]
-    return (*start, *words, *options.agent_arguments, *([] if python else ["--no-python"]), *program)
+    return (*start, *words, *options.agent_arguments, *rank)

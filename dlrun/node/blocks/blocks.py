@@ -1,6 +1,6 @@
 """Cut a data set into blocks, the unit that is read, sent, written, hashed, resumed and sent again.
 
-Every node cuts the same manifest the same way, so a block is known by its number alone: a run of small files
+Every node cuts the same manifest the same way, so its number identifies a block: a run of small files
 of one or several directories, one middling file, or a chunk of a large one.
 """
 
@@ -28,7 +28,7 @@ def is_chunk(block: Block, manifest: Manifest) -> bool:
 
 
 def places(block: Block, manifest: Manifest) -> Iterator[Tuple[int, int, int]]:
-    """(entry, start, end) of each file of a block that is no chunk: where its bytes stand in the block."""
+    """(entry, start, end) of each file of a block that is not a chunk: where its bytes are in the block."""
     start = 0
     for entry in range(block.first, block.first + block.many):
         end = start + manifest.sizes[entry]

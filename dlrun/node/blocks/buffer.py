@@ -43,7 +43,7 @@ class BufferPool:
 class BlockBuffer:
     """One block in a buffer, filled from the front while it is already being sent on.
 
-    Who makes it holds it; others may hold it too, and the last to let go gives the buffer back.
+    Reference-counted: the creator holds it, others may hold it too, and the last release returns the buffer to the pool.
     """
 
     def __init__(self, pool: BufferPool, number: int, length: int, digests: bytes = b"") -> None:
@@ -61,25 +61,25 @@ class BlockBuffer:
             self._changed.notify_all()
 
     def fail(self) -> None:
-        """The rest will not come."""
+        """The rest will not arrive."""
         with self._changed:
             self.failed = True
             self._changed.notify_all()
 
     def wait(self, beyond: int) -> int:
-        """Wait until more than `beyond` bytes are there; how many are, or -1 when the rest will not come."""
+        """Wait until more than `beyond` bytes are there; how many are, or -1 when the rest will not arrive."""
         with self._changed:
             while self.filled <= beyond and not self.failed:
                 self._changed.wait()
             return self.filled if self.filled > beyond else -1
 
     def retain(self) -> None:
-        """One more needs it."""
+        """Add a holder."""
         with self._changed:
             self._holders += 1
 
     def release(self) -> None:
-        """One holder is done with it."""
+        """Release it for one holder."""
         with self._changed:
             self._holders -= 1
             last = self._holders == 0

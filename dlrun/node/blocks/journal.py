@@ -1,7 +1,7 @@
 """Which blocks are on disk, with their hashes: appended as they are written, read again after a kill.
 
 A record is written by one call after its block's files, so a killed process leaves at most a torn last record,
-which is not believed. Each process appends to its own file; the name holds the manifest that it belongs to.
+which is ignored. Each process appends to its own file; the name holds the manifest that it belongs to.
 """
 
 import os
@@ -25,7 +25,7 @@ def _packed(block: int, digests: bytes) -> bytes:
 
 
 class Journal:
-    """One process's file of finished blocks, made when the first is finished."""
+    """One process's file of finished blocks, created when the first is finished."""
 
     def __init__(self, directory: int, identity: str, writer: str) -> None:
         self._directory, self._name = directory, _name(identity, writer)

@@ -32,7 +32,7 @@ class ProgressBoard:
         self._flags = [whole[start + f * blocks : start + (f + 1) * blocks] for f in range(_FLAGS)]
 
     def add(self, worker: int, counter: str, amount: int) -> None:
-        """Count in a worker's row; a worker's threads take turns."""
+        """Add to a counter in a worker's row; a worker's threads take turns."""
         self._counters[worker * _ROOM + COUNTERS.index(counter)] += amount
 
     def total(self, counter: str) -> int:
@@ -58,5 +58,5 @@ class ProgressBoard:
         return self._flags[flag].tobytes()
 
     def numbers(self, flag: int, value: bool = True) -> List[int]:
-        """The blocks that have a flag, or those that have it not."""
+        """The blocks that have a flag, or those that do not."""
         return [number for number, set_ in enumerate(self.plane(flag)) if bool(set_) == value]

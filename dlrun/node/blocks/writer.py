@@ -24,7 +24,7 @@ _ZEROS = bytes(HOLE)
 
 
 class Writer:
-    """One thread's writer below a root. Every file must be new, except the large ones, which stand there empty.
+    """One thread's writer below a root. Every file must be new, except the large ones, which already exist, empty.
 
     sync: each file is on the disk, not only in memory, before its block counts as written. Buffers that begin on
     a page are written past the page cache where that is possible, others through it.
@@ -101,7 +101,7 @@ class Writer:
         return os.open(name, _OLD, dir_fd=directory)
 
     def _whole_pages(self, view: memoryview, offset: int) -> None:
-        """Write a chunk; what is no whole page, or cannot be written past the cache after all, goes through it."""
+        """Write a chunk; what is not a whole page, or cannot be written past the cache after all, goes through it."""
         pages = len(view) - len(view) % mmap.PAGESIZE
         try:
             write_all(self._descriptor, view[:pages], offset)
@@ -145,7 +145,7 @@ def write_with_holes(descriptor: int, view: memoryview, offset: int) -> None:
             write_all(descriptor, piece, offset + start)
 
 
-def verify(block: Block, view: memoryview, digests: bytes, manifest: Manifest, hasher: Hasher) -> None:
+def verify_block(block: Block, view: memoryview, digests: bytes, manifest: Manifest, hasher: Hasher) -> None:
     """Damaged unless a block's bytes have the hashes that came with them."""
     if is_chunk(block, manifest):
         found = hasher.digest(view[: block.length])

@@ -1,5 +1,5 @@
 """Programs that check nodes, ranks and the network; each travels with the job by itself or in `node.pyz`.
 
-They share only `network` with staging. Read `node_checks` first, then `check_rank`, which uses `check_network` and
-`library_check`.
+They share only `network` with staging. Read `node_checks` first, then `check_rank`, which uses `placement_probe`, `check_network`
+and `library_check`.
 """

@@ -1,8 +1,8 @@
-"""Do the ranks of a job reach one another over plain TCP? What `dlrun verify` tries before any library.
+"""Check that the ranks of a job reach one another over plain TCP: `dlrun verify` does this before it tests a library.
 
 At the job's rendezvous address all add up a number with rank 0 and compare clocks; over the interface that the plan
-names, a mebibyte goes to rank 0 and back. Rank 0 listens on every address of its node: it hears only those who know
-the secret that it has left in the run's directory, which nobody but the user can read.
+names, a mebibyte goes to rank 0 and back. Rank 0 listens on every address of its node: it accepts only callers that know
+the secret that it has left in the run's directory, which only the user can read.
 """
 
 import asyncio
@@ -24,10 +24,10 @@ PATIENCE = 60.0
 SIZE = 1 << 20
 SIOCGIFADDR = 0x8915  # linux/sockios.h
 BULK, NUMBER = "bulk", "number"
-"""What a rank wants of rank 0."""
+"""Requests of a rank to rank 0."""
 
 Place = Tuple[str, int, bytes]
-"""Where rank 0 listens: address, port, secret."""
+"""Address, port and secret of rank 0's listener."""
 
 
 def number(name: str) -> int:
@@ -36,7 +36,7 @@ def number(name: str) -> int:
 
 
 def publish(name: str, *words: object) -> None:
-    """Tell the other ranks of this very run, by a file of the run's directory that is the user's alone."""
+    """Publish rank 0's address for the ranks of this run, in a file of the run's directory that only the user can read."""
     path = os.path.join(os.environ["DLRUN_RUN_DIR"], name)
     with open(path + ".new", "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as stream:
         stream.write(" ".join(map(str, (os.environ["DLRUN_RUN_ID"], *words))))
@@ -44,7 +44,7 @@ def publish(name: str, *words: object) -> None:
 
 
 def published(name: str, patience: float) -> List[str]:
-    """What rank 0 of this very run has told; OSError if it has not in so many seconds."""
+    """The address that rank 0 of this run published; OSError if there is none after so many seconds."""
     path = os.path.join(os.environ["DLRUN_RUN_DIR"], name)
     deadline = time.time() + patience
     while time.time() < deadline:
@@ -56,7 +56,7 @@ def published(name: str, patience: float) -> List[str]:
         except (OSError, ValueError):
             pass
         time.sleep(0.1)
-    raise OSError("rank 0 never said where it listens")
+    raise OSError("rank 0 did not publish its address")
 
 
 def addresses() -> Dict[str, str]:
@@ -66,7 +66,7 @@ def addresses() -> Dict[str, str]:
         for _, name in socket.if_nameindex():
             try:
                 answer = fcntl.ioctl(asking.fileno(), SIOCGIFADDR, struct.pack("256s", name.encode()[:15]))
-            except OSError:  # it has none
+            except OSError:  # the interface has no IPv4 address
                 continue
             found[name] = socket.inet_ntoa(answer[20:24])
     return found
@@ -79,7 +79,7 @@ def planned(over: List[str]) -> str:
 
 
 def in_words(error: Exception) -> str:
-    """What is wrong, without the number."""
+    """The text of a system error, without its number."""
     return getattr(error, "strerror", None) or str(error)
 
 
@@ -96,14 +96,14 @@ def listen() -> socket.socket:
 
 
 def first(world: int, over: List[str]) -> int:
-    """Rank 0: send bytes back, add up what the others bring, tell all the sum; OSError if one does not come."""
+    """Rank 0: send bytes back, add up the numbers of the others, send the sum to all; OSError if one does not connect."""
     server, secret = listen(), os.urandom(32)
     publish("check-port", server.getsockname()[1], planned(over) or "-", secret.hex())
     return int(_run(_add_up(server, secret, world)))
 
 
 def _run(work: Awaitable[Any]) -> Any:
-    """Run it in a loop of its own; what it has begun ends with it."""
+    """Run it in its own event loop; its tasks end with it."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:
@@ -137,7 +137,7 @@ async def _add_up(server: socket.socket, secret: bytes, world: int) -> int:
                 await link.send({"sum": total, "time": time.time()})
     except asyncio.TimeoutError:
         missing = [str(rank) for rank in range(1, world) if rank not in numbers]
-        message = "rank {} did not come in {:.0f} s".format(", ".join(missing[:8]), PATIENCE)
+        message = "rank {} did not connect within {:.0f} s".format(", ".join(missing[:8]), PATIENCE)
         raise OSError(message) from None
     finally:
         listener.close()
@@ -152,7 +152,7 @@ async def _send_back(link: links.Link) -> None:
         data = await links.exactly(link.socket, SIZE, PATIENCE)
         await loop.sock_sendall(link.socket, data)
     except OSError:
-        pass  # the other side tells of it
+        pass  # the other side reports it
     finally:
         link.release()
 
@@ -160,7 +160,7 @@ async def _send_back(link: links.Link) -> None:
 async def _with_rank_0(
     place: Place, wants: Dict[str, Any], source: str, do: Callable[[links.Link], Awaitable[Any]]
 ) -> Any:
-    """Do something over a connection to rank 0; one that ends before its proof is made again: strangers crowd there."""
+    """Use a connection to rank 0; reconnect if it ends before its proof, since other programs may flood that port."""
     where, deadline = hosts.address(place[0]), time.monotonic() + PATIENCE
     link = None  # type: Optional[links.Link]
     while link is None:
@@ -196,7 +196,7 @@ def bulk(place: Place, source: str) -> Dict[str, Any]:
 
 
 def another(rank: int, over: List[str]) -> Dict[str, Any]:
-    """Any other rank: what came of the mebibyte, how far its clock is ahead of rank 0's, and the sum of all."""
+    """Any other rank: the result of the 1 MiB test, the offset of its clock from rank 0's, and the sum of all."""
     port, fabric, secret = published("check-port", PATIENCE)
     rendezvous = os.environ["DLRUN_MASTER_ADDR"]
     place = (fabric if fabric != "-" else rendezvous, int(port), bytes.fromhex(secret))
@@ -213,7 +213,7 @@ def another(rank: int, over: List[str]) -> Dict[str, Any]:
 
 
 def exchange(rank: int, world: int, over: List[str]) -> Dict[str, Optional[Any]]:
-    """Everything for one rank; `unreached` says why rank 0's rendezvous was not reached, or who did not come."""
+    """Everything for one rank; `unreached` is why rank 0's rendezvous was not reached, or which ranks did not connect."""
     try:
         if rank == 0:
             return {"sum": first(world, over), "clock": 0.0}

@@ -1,4 +1,4 @@
-"""Runs in place of a training: says what this rank really is, and whether it reaches the others.
+"""Runs in place of a training: reports what this rank really is, and whether it reaches the others.
 
     python3 node.pyz check-rank [--over INTERFACE,...] [WAY...]
 
@@ -16,38 +16,24 @@ import time
 from typing import Any, Dict, List, Optional
 
 from . import check_network, library_check
+from .placement_probe import memory_policy, numbers
 
 LIBRARY = 300.0
 """Seconds that the library's test may take: from a cold file system, imports alone take minutes."""
 VISIBLE = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
 MATTER = ("NCCL_", "RCCL_", "GLOO_", "UCX_", "FI_", "CCL_", "I_MPI_", "MPICH_", "OMPI_MCA_", "PSM2_", "PSM3_", "OMP_",
           "KMP_", "MKL_", "HSA_")  # fmt: skip
-"""How the names of variables begin that steer threads and communication."""
+"""Prefixes of the variables that control threads and communication."""
 
 
-def memory_policy() -> Optional[str]:
-    """What the kernel says of this process's memory, such as `bind:0`; None where it does not say."""
-    try:
-        with open("/proc/self/numa_maps") as maps:
-            words = maps.readline().split()
-    except OSError:
-        return None
-    many = words[2:3] if words[1:2] == ["prefer"] else []  # `prefer (many):0-1`
-    return "".join(words[1:2] + many) or None
-
-
-def numbers(text: str) -> List[int]:
-    """A kernel's list such as `0-3,8` as numbers."""
-    found = []  # type: List[int]
-    for part in text.strip().split(","):
-        first, _, last = part.partition("-")
-        if first:
-            found += range(int(first), int(last or first) + 1)
-    return found
+def memory() -> Optional[str]:
+    """This process's memory policy, such as `strict:0,1`; None where the kernel does not say."""
+    policy, nodes = memory_policy()
+    return None if policy == "unknown" else policy + ":" * bool(nodes) + ",".join(map(str, nodes))
 
 
 def inherited() -> Optional[List[int]]:
-    """The CPUs that this rank's script was started with, before it bound itself; None where it did not say."""
+    """The CPUs that this rank's script was started with, before it bound itself; None where it did not record them."""
     said = os.environ.get("DLRUN_ALLOWED")
     return sorted(map(int, said.split())) if said else None
 
@@ -101,7 +87,7 @@ def adapters(root: str = "/sys/class") -> Dict[str, str]:
 
 
 def kernel_list(name: str) -> List[int]:
-    """A list of the kernel's such as the CPUs that are online; empty if it does not say."""
+    """A list of the kernel, such as the CPUs that are online; empty if there is none."""
     try:
         with open("/sys/devices/system/" + name) as stream:
             return numbers(stream.read())
@@ -137,7 +123,7 @@ def itself() -> Dict[str, Any]:
         "host": environment["DLRUN_HOST"],
         "mask": sorted(os.sched_getaffinity(0)),
         "threads": environment.get("OMP_NUM_THREADS"),
-        "memory": memory_policy(),
+        "memory": memory(),
         "numa": kernel_list("node/online"),
         "numactl": shutil.which("numactl") is not None,
         "gpu_devices": gpu_devices(),
@@ -156,11 +142,11 @@ def itself() -> Dict[str, Any]:
 
 
 def by_library(ways: List[str]) -> None:
-    """Let the communication library do the same in a process of its own, which prints what came of it."""
+    """Test the communication library in a child process, which prints the result."""
     sys.stdout.flush()
     child = os.fork()  # open descriptors stay open: by one of them, a process manager may talk to MPI
     if not child:
-        os.environ.pop("NCCL_DEBUG_FILE", None)  # what it says belongs into the log
+        os.environ.pop("NCCL_DEBUG_FILE", None)  # its output belongs in the log
         code = 1
         try:
             code = library_check.main(ways)
@@ -174,7 +160,7 @@ def by_library(ways: List[str]) -> None:
 
 
 def _failed(child: int, deadline: float) -> Optional[str]:
-    """How a process ended badly; None if it ended well."""
+    """How a process failed; None if it succeeded."""
     pause = 0.01
     while time.time() < deadline:
         done, status = os.waitpid(child, os.WNOHANG)
@@ -191,7 +177,7 @@ def _failed(child: int, deadline: float) -> Optional[str]:
 
 
 def main(words: List[str]) -> int:
-    """Print the report; 0 also where something is wrong: the report says what."""
+    """Print the report; 0 also where something is wrong: the report shows it."""
     over, ways = [], words  # type: List[str], List[str]
     if words[:1] == ["--over"]:
         over, ways = words[1].split(","), words[2:]

@@ -16,7 +16,7 @@ import sys
 from typing import Any, Dict, List, Optional
 
 VERSION = 1
-PATIENCE = 20  # seconds that a program may take to say its version
+PATIENCE = 20  # seconds that a program may take to print its version
 
 CPU = "sys/devices/system/cpu"
 FILES = (
@@ -170,7 +170,7 @@ def file_systems() -> List[Dict[str, Any]]:
 
 
 def rotational(device: int) -> Optional[bool]:
-    """Whether a block device turns, as the kernel says; None where it does not."""
+    """Whether a block device is rotational; None where the kernel does not report it."""
     folder = os.path.realpath("/sys/dev/block/%d:%d" % (os.major(device), os.minor(device)))
     for place in (folder, os.path.dirname(folder)):
         text = read(os.path.join(place, "queue/rotational"))
@@ -180,7 +180,7 @@ def rotational(device: int) -> Optional[bool]:
 
 
 def starters() -> Dict[str, str]:
-    """Program that starts ranks -> the first line that it says of its version."""
+    """Program that starts ranks -> the first line of its version."""
     found = {}
     for program in STARTERS:
         if shutil.which(program):
@@ -189,7 +189,7 @@ def starters() -> Dict[str, str]:
 
 
 def version_of(program: str) -> str:
-    """The first line of `PROGRAM --version`; empty if it does not say."""
+    """The first line of `PROGRAM --version`; empty if it prints none."""
     try:
         done = subprocess.run(
             [program, "--version"],

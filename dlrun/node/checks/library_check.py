@@ -54,7 +54,7 @@ def by_torch(rank: int, world: int) -> Result:
         request.wait()
     dist.all_reduce(numbers)
     least, most = int(numbers.min()), int(numbers.max())
-    dist.barrier()  # rank 0 has the store: nobody may still need it
+    dist.barrier()  # rank 0 serves the store, which other ranks may still need
     dist.destroy_process_group()
     version = "torch {}".format(torch.__version__)
     seen = torch.cuda.device_count() if torch.cuda.is_available() else 0
@@ -79,7 +79,7 @@ WAYS = {"torch": by_torch, "mpi4py": by_mpi4py}
 
 
 def main(ways: List[str]) -> int:
-    """Print what came of the test; 0 also where it failed: the line says how."""
+    """Print the result of the test; 0 also where it failed: the line shows how."""
     rank = number("RANK")
     world = number("WORLD_SIZE")
     there = [way for way in ways if importlib.util.find_spec(way) is not None]
@@ -92,5 +92,5 @@ def main(ways: List[str]) -> int:
     sys.stdout.write("dlrun-library " + json.dumps(result) + "\n")
     sys.stdout.flush()
     if "failed" in result:
-        os._exit(0)  # a library that has failed may hang when it is told to end
+        os._exit(0)  # a library that has failed may hang in its own shutdown
     return 0

@@ -28,8 +28,8 @@ PATIENCE = 30.0
 COMMAND = 60.0
 """Seconds that one of the site's commands, or a GPU tool, may take."""
 PEERS = 8
-"""How many of the following nodes each one reaches for."""
-DOWN = {"down": "down", "lowerlayerdown": "down: what it lies on has no link", "notpresent": "not there"}
+"""Number of following nodes that each node tries to reach."""
+DOWN = {"down": "down", "lowerlayerdown": "down: its lower interface has no link", "notpresent": "not there"}
 """States of an interface that cannot be used (Documentation/networking/operstates.rst)."""
 SLOW = 1.5
 """A node that takes so much longer than most for the same sum comes last."""
@@ -38,7 +38,7 @@ Report = Dict[str, Any]
 
 
 def settings() -> Dict[str, Any]:
-    """What the plan says of node checks."""
+    """Node checks in the plan."""
     with open(os.path.join(os.environ["DLRUN_JOB_DIR"], "plan.json"), encoding="utf-8") as stream:
         plan = json.load(stream)  # type: Dict[str, Report]
     return plan["node_checks"]
@@ -50,24 +50,21 @@ def place(host: str, name: str) -> str:
 
 
 def write(path: str, text: str) -> None:
-    """Whole or not at all."""
+    """Write a file atomically."""
     with open(path + ".new", "w") as stream:
         stream.write(text)
     os.rename(path + ".new", path)
 
 
-# --- What one node can say of itself ---------------------------------------------------------------------------
+# --- Checks of one node by itself -------------------------------------------------------------------------------
 
 
 def memory(least: Optional[int], meminfo: str) -> List[str]:
     """Too little free memory."""
-    free = next(
-        (int(line.split()[1]) * 1024 for line in meminfo.splitlines() if line.startswith("MemAvailable")),
-        None,
-    )
-    if least is None or free is None or free >= least:
+    free = [int(line.split()[1]) << 10 for line in meminfo.splitlines() if line.startswith("MemAvailable")]
+    if least is None or not free or free[0] >= least:
         return []
-    return ["has {} MiB of memory free, and the job wants {} MiB".format(free >> 20, least >> 20)]
+    return ["has {} MiB of memory free, but the job needs {} MiB".format(free[0] >> 20, least >> 20)]
 
 
 def disk(directory: str, least: int) -> List[str]:
@@ -84,7 +81,7 @@ def disk(directory: str, least: int) -> List[str]:
     except OSError as error:
         return ["cannot write to {}: {}".format(directory, error.strerror)]
     if free < least:
-        return ["has {} MiB free in {}, and the job wants {} MiB".format(free >> 20, directory, least >> 20)]
+        return ["has {} MiB free in {}, but the job needs {} MiB".format(free >> 20, directory, least >> 20)]
     return []
 
 
@@ -117,7 +114,7 @@ def amd(wanted: int, root: str = "/sys") -> List[str]:
 
 
 def gpus(wanted: int) -> List[str]:
-    """What the tools that are here say; nothing where there are none."""
+    """Output of the tools that are installed; nothing where there are none."""
     if not wanted:
         return []
     if shutil.which("nvidia-smi"):
@@ -156,7 +153,7 @@ def links(states: Dict[str, str]) -> List[str]:
 
 
 def commands(lines: List[str]) -> List[str]:
-    """The site's own checks that fail, with the last thing that they say."""
+    """The site's own checks that fail, with the last line of their output."""
     problems = []
     for line in lines:
         code, output = run(["bash", "-c", line])
@@ -168,7 +165,7 @@ def commands(lines: List[str]) -> List[str]:
 
 
 def read(path: str) -> str:
-    """A small file of the kernel's; empty if there is none."""
+    """A small file of the kernel; empty if there is none."""
     try:
         with open(path) as stream:
             return stream.read().strip()
@@ -191,7 +188,7 @@ def run(words: List[str]) -> Tuple[int, str]:
 
 
 def last(text: str) -> str:
-    """The last line that says something."""
+    """The last line that is not empty."""
     return next((line.strip()[:160] for line in reversed(text.splitlines()) if line.strip()), "")
 
 
@@ -205,15 +202,15 @@ def pace() -> float:
     return min(times)
 
 
-# --- What it sees of the others --------------------------------------------------------------------------------
+# --- Checks between nodes ---------------------------------------------------------------------------------------
 
 
 def answer(server: socket.socket) -> None:
-    """Tell whoever connects the time, whatever becomes of a connection."""
+    """Send the time to each caller; a connection that breaks is ignored."""
     while server.fileno() >= 0:
         try:
             connection, _ = server.accept()
-        except OSError:  # it is gone again, or there is no descriptor for it just now
+        except OSError:  # the caller has disconnected, or there is no free descriptor now
             time.sleep(0.05)
             continue
         with connection, contextlib.suppress(OSError):
@@ -265,7 +262,7 @@ def peers(host: str, suffix: str) -> Dict[str, Optional[float]]:
 
 
 def check(host: str, quick: bool) -> None:
-    """Everything, or with `quick` only whether the node lives and its disk and GPUs are well; then the report."""
+    """Everything, or with `quick` only whether the node answers and its disk and GPUs work; then write the report."""
     wanted = settings()
     problems = memory(wanted["memory"], read("/proc/meminfo"))
     problems += disk(os.path.expandvars(wanted["directory"]), wanted["space"] or 64 << 20)
@@ -287,30 +284,40 @@ def check(host: str, quick: bool) -> None:
 def judge(hosts: List[str], reports: Dict[str, Report]) -> Tuple[Dict[str, str], Dict[str, str]]:
     """The bad nodes with the reason, and remarks on others."""
     bad = {host: "did not answer" for host in hosts if host not in reports}
-    bad.update(
-        {host: "; ".join(report["problems"]) for host, report in reports.items() if report["problems"]}
-    )
-    remarks = {}  # type: Dict[str, str]
+    bad.update({h: "; ".join(report["problems"]) for h, report in reports.items() if report["problems"]})
+    slow = "got staged data at {:.0%} of the others' rate"
+    remarks = {h: slow.format(report["staged"]) for h, report in reports.items() if "staged" in report}
     usual = Counter(report["ports"] for report in reports.values()).most_common(1)
     for host, report in reports.items():
         if usual and report["ports"] < usual[0][0]:
             bad.setdefault(host, "{} of {} fabric ports are active".format(report["ports"], usual[0][0]))
     nowhere = lacking(reports)
     for host, report in reports.items():
-        lacks = [name for name in report.get("absent", []) if name not in nowhere]
+        lacks = ", ".join(name for name in report.get("absent", []) if name not in nowhere)
         if lacks:
-            bad.setdefault(host, "has no interface {}, and others have".format(", ".join(lacks)))
+            bad.setdefault(host, "has no interface {}, but others have".format(lacks))
     for host, why in [*_unreached(reports, bad).items(), *_astray(reports, bad, remarks).items()]:
         bad.setdefault(host, why)
     paces = sorted(report["pace"] for host, report in reports.items() if host not in bad and "pace" in report)
     for host, report in reports.items():
         if host not in bad and paces and report.get("pace", 0.0) > SLOW * paces[len(paces) // 2]:
-            remarks[host] = "is {:.1f} times as slow as most".format(report["pace"] / paces[len(paces) // 2])
+            remarks[host] = "is {:.1f} times slower than most".format(report["pace"] / paces[len(paces) // 2])
     return bad, remarks
 
 
+def staged_slowly() -> Dict[str, Report]:
+    """For reports: the nodes that an earlier run found slow when they got their data, by the part of the others' rate."""
+    found = {}
+    for line in read(os.path.join(os.environ["DLRUN_RUN_DIR"], "logs", "stage-0.jsonl")).splitlines():
+        with contextlib.suppress(ValueError, KeyError):  # cut off where that run was killed
+            event = json.loads(line)
+            if event["event"] == "slow":
+                found[event["host"]] = {"staged": event["rate"] / max(1, event["others"])}
+    return found
+
+
 def lacking(reports: Dict[str, Report]) -> List[str]:
-    """Interfaces of the profile that no node has: that is the profile's fault, and none of the nodes'."""
+    """Interfaces of the profile that no node has: an error of the profile, not of the nodes."""
     absent = [set(report.get("absent", [])) for report in reports.values()]
     return sorted(set.intersection(*absent)) if absent else []
 
@@ -328,7 +335,7 @@ def _unreached(reports: Dict[str, Report], bad: Dict[str, str]) -> Dict[str, str
     while pairs:
         worst, count = Counter(host for pair in pairs for host in pair).most_common(1)[0]
         other = next(host for pair in sorted(pairs) if worst in pair for host in pair if host != worst)
-        found[worst] = "it and {} do not reach one another".format(
+        found[worst] = "no connection between it and {}".format(
             other if count == 1 else "{} others".format(count)
         )
         pairs = {pair for pair in pairs if worst not in pair}
@@ -336,7 +343,7 @@ def _unreached(reports: Dict[str, Report], bad: Dict[str, str]) -> Dict[str, str
 
 
 def _astray(reports: Dict[str, Report], bad: Dict[str, str], remarks: Dict[str, str]) -> Dict[str, str]:
-    """Nodes whose clock agrees with no other's; where that is half of them, nobody knows who is right."""
+    """Nodes whose clock agrees with no other's; if that is half of them, it is unknown which are right, and none is reported."""
     seen = {}  # type: Dict[str, List[float]]
     for host, report in reports.items():
         for peer, ahead in report["clocks"].items():
@@ -370,14 +377,11 @@ def main(arguments: List[str]) -> int:
         check(arguments[1], "quick" in arguments[2:])
         sys.stdout.flush()
         os._exit(0)  # whatever still waits for a connection
-    with open(os.path.join(os.environ["DLRUN_RUN_DIR"], "nodes", "hosts")) as stream:
-        hosts = stream.read().split()
-    reports = {}
+    hosts = read(os.path.join(os.environ["DLRUN_RUN_DIR"], "nodes", "hosts")).split()
+    reports, slow = {}, staged_slowly()  # type: Tuple[Dict[str, Report], Dict[str, Report]]
     for host in hosts:
-        try:
-            reports[host] = json.loads(read(place(host, "report.json")))
-        except ValueError:
-            continue
+        with contextlib.suppress(ValueError):
+            reports[host] = dict(json.loads(read(place(host, "report.json"))), **slow.get(host, {}))
     chosen, bad, remarks = choose(hosts, reports, int(arguments[1]))
     until = int(time.time() + settings()["keep_out"])
     with open(os.path.join(os.environ["DLRUN_JOB_DIR"], "bad-nodes"), "a") as stream:

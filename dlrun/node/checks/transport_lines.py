@@ -2,9 +2,9 @@
 
     python3 transport_lines.py ACTION FABRIC EXPECTED ROLE PER_NODE COUNT ADVICE
 
-As a program it follows the log of one process a node while the job runs, says what was chosen, and where that is not
-expected leaves a note by which the job ends (ACTION fail) or only says so (warn). EXPECTED is a comma-separated list.
-SIGTERM: the job is over. What the logs say by then is still told.
+As a program it follows the log of one process a node while the job runs, logs what was selected, and where that is not
+expected writes a file that ends the job (ACTION fail) or only logs it (warn). EXPECTED is a comma-separated list.
+SIGTERM: the job is over. What the logs contain by then is still reported.
 
 The forms of the lines: NCCL and RCCL src/init.cc and src/transport/net_*.cc, aws-ofi-nccl, oneCCL src/atl/ofi,
 Intel MPI with I_MPI_DEBUG=4, Open MPI ompi/mca/bml/r2 and ompi/mca/mtl/ofi, UCX src/ucp/core/ucp_worker.c and
@@ -17,12 +17,12 @@ import re
 import signal
 import sys
 import time
-from typing import Dict, Iterable, List, NamedTuple, Optional
+from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 PATIENCE = 900.0
-"""Seconds after which a library that has said nothing is no longer waited for."""
+"""Seconds after which a library that has logged nothing is no longer waited for."""
 MOMENT = 2.0
-"""Seconds in which the other nodes may still say theirs once one is known to be wrong: they start together."""
+"""Seconds in which the other nodes may still log theirs once one is known to be wrong: they start together."""
 LIMIT = 4 << 20
 """Bytes at the beginning of a log in which the lines are looked for."""
 
@@ -31,7 +31,7 @@ _PROVIDERS = {"mlx": "ib", "verbs": "ib", "sockets": TCP, "tcp": TCP, "udp": TCP
 """libfabric providers under the name of what they drive; others under their own (efa, cxi, psm2, psm3, opx)."""
 _LOCAL = ("shm", "sm2", "lnx")
 _BTL = {"tcp": TCP, "openib": "ib"}
-"""Open MPI's transports between nodes; others (uct, ofi, ugni) do not tell what they drive."""
+"""Open MPI's transports between nodes; others (uct, ofi, ugni) do not name the device."""
 _DOMAINS = (
     (r"mlx\d", "ib"),
     (r"cxi\d", "cxi"),
@@ -42,18 +42,18 @@ _DOMAINS = (
 """How libfabric's domains begin, which Open MPI names, and what they are: a device of the fabric, or an interface of
 the kernel's, which is what sockets have (systemd.net-naming-scheme(7))."""
 _FIRST_ALONE = ("Intel MPI", "oneCCL")
-"""Libraries of which only the first rank says what all of them take."""
+"""Libraries of which only the first rank logs what all of them use."""
 NAMES = {
     "ib": "InfiniBand verbs", "roce": "RoCE", "efa": "EFA", "cxi": "Slingshot (cxi)", "psm2": "Omni-Path (psm2)",
     "psm3": "psm3", "opx": "Omni-Path (opx)", TCP: "TCP sockets",
 }  # fmt: skip
 
 Chosen = NamedTuple("Chosen", [("library", str), ("transport", str), ("certain", bool), ("line", str)])
-"""What a library chose; `certain` unless a later line may say otherwise."""
+"""What a library chose; `certain` unless a later line may correct it."""
 
 
-class Reader:
-    """Takes the lines of one log in order; `chosen` is what they say so far."""
+class TransportReader:
+    """Takes the lines of one log in order; `chosen` is the result so far."""
 
     def __init__(self) -> None:
         self.chosen = None  # type: Optional[Chosen]
@@ -149,7 +149,7 @@ class Reader:
 
     @staticmethod
     def _gloo(text: str) -> Optional[Chosen]:
-        """Gloo mostly knows TCP alone; often it only stands beside another library."""
+        """Gloo mostly supports only TCP; often it is only used next to another library."""
         found = re.search(
             r"\[Gloo\] Rank|Gloo connectFullMesh|gloo/transport/(\w+)/context\.cc.* is connected to", text
         )
@@ -165,43 +165,55 @@ def provider_of(name: str) -> str:
 
 
 def chosen(lines: Iterable[str]) -> Optional[Chosen]:
-    """What the lines of one log say; None if nothing."""
-    reader = Reader()
+    """The transport in the lines of one log; None if there is none."""
+    reader = TransportReader()
     for line in lines:
         reader.line(line.rstrip("\n"))
     return reader.chosen
 
 
 def said_for_all(every: Iterable[Optional[Chosen]]) -> Optional[Chosen]:
-    """What the first rank has said for all of them; None if each speaks for itself."""
+    """What the first rank has logged for all ranks; None if each rank logs its own."""
     return next((found for found in every if found is not None and found.library in _FIRST_ALONE), None)
 
 
 def says(found: Chosen) -> str:
-    """`NCCL talks over TCP sockets`."""
-    return "{} talks over {}".format(found.library, NAMES.get(found.transport, found.transport))
+    """`NCCL uses TCP sockets`."""
+    return "{} uses {}".format(found.library, NAMES.get(found.transport, found.transport))
 
 
 def unexpected(found: Chosen, expected: Iterable[str]) -> bool:
-    """True if this is not what the site's fabric offers; a transport of no known name is believed to be its own."""
+    """True if this is not what the site's fabric offers; an unknown transport is accepted."""
     wanted = set(expected)
     return bool(wanted) and found.transport in NAMES and found.transport not in wanted
 
 
-class Log:
-    """One growing log."""
+def log_paths(logs: str, role: str, first: int, per_node: int, count: int) -> Tuple[str, str]:
+    """Where the first rank of a node writes: a log of its own, or one that all of the node write to (`logs: node`)."""
+    place = os.path.join(logs, str(first // 1000)) if count > 1000 else logs
+    last = min(first + per_node, count) - 1
+    return (
+        os.path.join(place, "{}-{}.log".format(role, first)),
+        os.path.join(place, "{}-{}-{}.log".format(role, first, last)),
+    )
 
-    def __init__(self, path: str) -> None:
-        self.path = path
-        self.reader = Reader()
+
+class GrowingLog:
+    """The growing log of a rank; `shared` is the one in which its lines begin with its `label`, if it writes there."""
+
+    def __init__(self, path: str, shared: str = "", label: str = "") -> None:
+        self._paths = (path, shared)
+        self._label = label.encode()
+        self.reader = TransportReader()
         self.since = None  # type: Optional[float]
         self._at = 0
         self._rest = b""
 
     def look(self) -> None:
         """Read what is new, up to the limit."""
+        shared = not os.path.exists(self._paths[0])
         try:
-            with open(self.path, "rb") as stream:
+            with open(self._paths[shared], "rb") as stream:
                 stream.seek(self._at)
                 new = stream.read(max(0, LIMIT - self._at))
         except OSError:
@@ -209,12 +221,15 @@ class Log:
         self._at += len(new)
         *lines, self._rest = (self._rest + new).split(b"\n")
         for line in lines:
-            self.reader.line(line.decode("utf-8", "replace"))
+            if not shared:
+                self.reader.line(line.decode("utf-8", "replace"))
+            elif line.startswith(self._label):
+                self.reader.line(line[len(self._label) :].decode("utf-8", "replace"))
         if self.reader.chosen is not None and self.since is None:
             self.since = time.time()
 
     def settled(self, alone: float) -> bool:
-        """True if no later line will tell otherwise, or Gloo has been alone for so long."""
+        """True if no later line will change it, or Gloo alone has been logged for so long."""
         found = self.reader.chosen
         if found is None or found.certain:
             return found is not None
@@ -231,10 +246,10 @@ def rest(seconds: float) -> bool:
     return signal.sigtimedwait((signal.SIGTERM,), seconds) is not None
 
 
-def follow(logs: Dict[int, Log], expected: List[str], until: float) -> bool:
+def follow(logs: Dict[int, GrowingLog], expected: List[str], until: float) -> bool:
     """Until every log says for certain what was chosen, the job is over or its script gone, or the time is over.
 
-    Once one is wrong the others have a moment left to say theirs, and once one has spoken for all, nobody is waited for.
+    Once one is wrong the others have a moment left to log theirs; once one has logged for all, nothing is waited for.
     Returns whether the job is over.
     """
     parent, waiting, pause, over = os.getppid(), dict(logs), 0.5, False
@@ -258,7 +273,7 @@ def follow(logs: Dict[int, Log], expected: List[str], until: float) -> bool:
 
 
 def note(role: str, rank: int, host: str, detail: str) -> None:
-    """Leave the note by which the job ends, whole or not at all."""
+    """Write the file that ends the job, atomically."""
     # A name of its own: what the rank notes itself must not take its place.
     path = os.path.join(os.environ["DLRUN_RUN_DIR"], "failures", "fabric")
     text = "{} {} {} {} 1 fabric: {}\n".format(int(time.time() * 1e9), role, rank, host, detail)
@@ -268,14 +283,17 @@ def note(role: str, rank: int, host: str, detail: str) -> None:
 
 
 def main(arguments: List[str]) -> int:
-    """Follow, say, and note what is not expected."""
+    """Follow the logs, log the transports, and record what is not expected."""
     signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGTERM,))
     action, fabric, expected, role, per_node, count, advice = arguments
     run = os.environ["DLRUN_RUN_DIR"]
     with open(os.environ["DLRUN_HOSTS"]) as stream:
         hosts = stream.read().split()
     first = range(0, int(count), int(per_node))
-    logs = {rank: Log(os.path.join(run, "logs", "{}-{}.log".format(role, rank))) for rank in first}
+    logs = {}
+    for rank in first:
+        own, shared = log_paths(os.path.join(run, "logs"), role, rank, int(per_node), int(count))
+        logs[rank] = GrowingLog(own, shared, "{} {}:".format(role, rank))
     over = follow(logs, expected.split(","), time.time() + PATIENCE)
     said = {}  # type: Dict[str, List[str]]
     wrong = []
@@ -284,8 +302,8 @@ def main(arguments: List[str]) -> int:
         host = hosts[min(rank // int(per_node), len(hosts) - 1)]
         found = log.reader.chosen or for_all
         if over and found is None:
-            continue  # it would have, perhaps
-        said.setdefault(says(found) if found else "no library has said how it talks", []).append(host)
+            continue  # the job ended before a library could log
+        said.setdefault(says(found) if found else "no library has logged its transport", []).append(host)
         if found is not None and unexpected(found, expected.split(",")):
             wrong.append((rank, host, found))
     for what, where in said.items():
@@ -293,7 +311,7 @@ def main(arguments: List[str]) -> int:
             "dlrun: fabric: {} on {}\n".format(what, ", ".join(where[:8]) + (", …" if where[8:] else ""))
         )
     for rank, host, found in wrong[:1]:
-        detail = "{}, and this is {}".format(says(found), fabric) + ("; " + advice if advice else "")
+        detail = "{}, but this is {}".format(says(found), fabric) + ("; " + advice if advice else "")
         sys.stdout.write("dlrun: fabric: {} {}: {}\n".format(role, rank, detail))
         sys.stdout.flush()
         if action == "fail" and not over:

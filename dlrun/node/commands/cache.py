@@ -1,4 +1,4 @@
-"""`list`, `evict`, `clean` and `verify`: look after the data sets of a node by hand or from a script."""
+"""`list`, `evict`, `clean` and `verify`: manage the data sets of a node by hand or from a script."""
 
 import json
 import os
@@ -14,14 +14,14 @@ from ..common.safety import LIST
 from ..store import eviction, space, warm
 from ..store.area import Area, set_name
 from ..store.layout import layout_of
-from ..store.read_back import verify as read_back
-from .options import Parser, place, size
+from ..store.read_back import verify_set as read_back
+from .options import Parser, size, store_options
 
 
 def list_sets(argv: List[str]) -> None:
     """The data sets of a staging directory, the next to be evicted first."""
     parser = Parser("list", "List the data sets of a node, the next to be evicted first.")
-    place(parser)
+    store_options(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
     given = parser.parse_args(argv)
     area = Area(given.to, make=False)
@@ -56,7 +56,7 @@ def list_sets(argv: List[str]) -> None:
 def evict(argv: List[str]) -> None:
     """Remove one set, or the least recently used ones until a bound holds."""
     parser = Parser("evict", "Remove data sets that no running job uses, the one used longest ago first.")
-    place(parser)
+    store_options(parser)
     parser.add_argument("--name", help="this set")
     parser.add_argument(
         "--quota", type=size, metavar="SIZE", help="until all sets together take at most SIZE"
@@ -69,10 +69,10 @@ def evict(argv: List[str]) -> None:
     if given.name is not None:
         if area.published(set_name(given.name)) is None:
             message = "there is no data set `{}` in `{}`".format(given.name, given.to)
-            raise NodeError(message, "`dlrun stage-data --list` names those that are there")
+            raise NodeError(message, "`dlrun stage-data --list` lists them")
         if not eviction.remove(area, set_name(given.name)):
             message = "`{}` is in use or being copied".format(given.name)
-            raise NodeError(message, "`dlrun stage-data --list` says by whom")
+            raise NodeError(message, "`dlrun stage-data --list` shows which job")
         gone = [set_name(given.name)]
     elif given.quota is not None:
         gone = [e.name for e in eviction.make_room(area, given.quota, 0, 0, b"")]
@@ -90,7 +90,7 @@ def evict(argv: List[str]) -> None:
 def clean(argv: List[str]) -> None:
     """Remove what dead or ended jobs left, or everything that is not in use."""
     parser = Parser("clean", "Remove what ended jobs left behind.")
-    place(parser)
+    store_options(parser)
     parser.add_argument(
         "--job", metavar="ID", help="the job has ended: release its sets, remove those kept for it only"
     )
@@ -106,7 +106,7 @@ def clean(argv: List[str]) -> None:
 def verify(argv: List[str]) -> None:
     """Read a published set back and compare it with its manifest."""
     parser = Parser("verify", "Read a data set back and compare it with the hashes of its manifest.")
-    place(parser)
+    store_options(parser)
     parser.add_argument("--name", required=True, help="of the data set")
     given = parser.parse_args(argv)
     area, name = Area(given.to, make=False), set_name(given.name)
@@ -118,7 +118,7 @@ def verify(argv: List[str]) -> None:
     shape = layout_of(found.info["strategy"], tree, found, blocks, name)
     read_back(shape, found, blocks, hashing.hasher(found.info["hash"]))
     sys.stdout.write(
-        "{}: {}, {}, as its manifest says\n".format(
+        "{}: {}, {}, as in its manifest\n".format(
             given.name, text.count(found.files(), "file"), text.size(found.size())
         )
     )

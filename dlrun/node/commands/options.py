@@ -6,7 +6,9 @@ from typing import List, NoReturn
 
 from ..common.errors import Usage
 from ..relay.shapes import SHAPES
+from ..source.selection import SCHEMES, scheme
 from ..source.subset import BALANCES
+from ..store.early import Start
 from ..store.warm import CHECKS
 
 _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15}
@@ -19,6 +21,16 @@ def _quantity(given: str, units: "dict[str, int]", pattern: str, what: str) -> f
         message = "`{}` is not {}".format(given, what)
         raise Usage(message)
     return float(match.group(1)) * units[match.group(2)]
+
+
+def start(given: str) -> Start:
+    """When training may begin, from `10%`, `8 files` or `20GB`."""
+    words = given.strip().lower()
+    match = re.match(r"([0-9]+(?:\.[0-9]+)?) *%\Z", words)
+    if match:
+        return Start(part=min(1.0, float(match.group(1)) / 100))
+    match = re.match(r"([0-9]+) *files?\Z", words)
+    return Start(files=int(match.group(1))) if match else Start(size=size(words))
 
 
 def size(given: str) -> int:
@@ -39,10 +51,11 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         """Raise Usage where argparse would end the process."""
-        raise Usage(message, "`{} --help` lists the arguments".format(self.prog))
+        told = "invalid arguments: {}".format(message)
+        raise Usage(told, "`{} --help` lists the arguments".format(self.prog))
 
 
-def place(parser: Parser) -> None:
+def store_options(parser: Parser) -> None:
     """Where data sets are on a node."""
     parser.add_argument(
         "--to",
@@ -55,7 +68,7 @@ def place(parser: Parser) -> None:
     )
 
 
-def report(parser: Parser) -> None:
+def report_options(parser: Parser) -> None:
     """How a command reports."""
     parser.add_argument("--json", action="store_true", help="JSON lines on stdout instead of text")
     parser.add_argument("--quiet", action="store_true", help="no progress")
@@ -64,28 +77,61 @@ def report(parser: Parser) -> None:
     )
 
 
-def what(parser: Parser) -> None:
-    """What is copied, and how it is treated."""
-    parser.add_argument("--source", required=True, metavar="PATH", help="directory, file or glob")
-    parser.add_argument("--name", required=True, help="of the data set: DIR/NAME/data")
+def file_options(parser: Parser) -> None:
+    """Which files are copied, and what of them."""
     parser.add_argument(
         "--include", action="append", default=[], metavar="GLOB", help="only files that match; repeat"
     )
     parser.add_argument(
         "--exclude", action="append", default=[], metavar="GLOB", help="exclude what matches; repeat"
     )
-    parser.add_argument("--links", choices=("keep", "follow"), default="keep", help="symbolic links (keep)")
     parser.add_argument(
         "--skip-special", action="store_true", help="skip devices and pipes, strip setuid bits"
     )
     parser.add_argument("--no-xattrs", action="store_true", help="do not copy extended attributes")
 
 
+def effort_options(parser: Parser) -> None:
+    """How much a copy may take of this node and its source, and how it is checked."""
+    parser.add_argument(
+        "--hash",
+        default="auto",
+        help="auto (xxh3 where xxHash is installed, else sha1), xxh3, sha1, sha256, crc32, none",
+    )
+    parser.add_argument(
+        "--workers",
+        "--lanes",
+        type=int,
+        default=0,
+        dest="worker_count",
+        metavar="N",
+        help="copying processes (by cores, at most 4)",
+    )
+    parser.add_argument("--rate", type=size, default=0, metavar="SIZE", help="read at most SIZE a second")
+    parser.add_argument(
+        "--low-priority", action="store_true", help="copy with the lowest CPU and I/O priority"
+    )
+
+
+def what(parser: Parser) -> None:
+    """What is copied, and how it is treated."""
+    parser.add_argument(
+        "--source",
+        required=True,
+        metavar="PATH",
+        help="directory, file, glob, or a URL: s3://, http://, https://",
+    )
+    parser.add_argument("--name", required=True, help="of the data set: DIR/NAME/data")
+    file_options(parser)
+    parser.add_argument("--links", choices=("keep", "follow"), default="keep", help="symbolic links (keep)")
+
+
 def strategy(parser: Parser) -> None:
     """In which form, and how much of it, every node gets the data."""
     parser.add_argument(
-        "--strategy", choices=("copy", "shard", "pack"), default="copy",
-        help="copy all files to every node, one shard to each node, or one indexed tar file (copy)",
+        "--strategy", choices=("copy", "shard", "pack", "part"), default="copy",
+        help="copy all files to every node, one shard to each node, one indexed tar file, or what fits and links to the rest "
+        "(copy)",
     )  # fmt: skip
     parser.add_argument(
         "--shard", metavar="K/N", help="with strategy shard and no --hosts: part K, from 0, of N"
@@ -94,7 +140,13 @@ def strategy(parser: Parser) -> None:
         "--expect",
         type=size,
         metavar="SIZE",
-        help="expected size; a source that differs by more than 10 % is refused",
+        help="expected size; a source that differs by more than 10 %% is refused",
+    )
+    parser.add_argument(
+        "--room",
+        type=size,
+        metavar="SIZE",
+        help="with strategy part: what the set may take on a node (what is free, but for a twentieth of the disk)",
     )
     parser.add_argument(
         "--else-in-place",
@@ -102,17 +154,21 @@ def strategy(parser: Parser) -> None:
         help="if the set does not fit: write the reason to FILE and exit 0 (read the source in place)",
     )
     parser.add_argument(
+        "--start",
+        type=start,
+        metavar="AMOUNT",
+        help="with --job: files appear one by one in DIR/.early-ID/NAME/data; --started is made when this much is there: "
+        "10%%, 8 files or 20GB",
+    )
+    parser.add_argument("--started", default="", metavar="FILE", help="file to make when --start is reached")
+    parser.add_argument(
         "--balance", choices=BALANCES, default="files", help="equal shards by files or bytes (files)"
     )
 
 
 def how(parser: Parser) -> None:
     """How it is copied."""
-    parser.add_argument(
-        "--hash",
-        default="auto",
-        help="auto (xxh3 where xxHash is installed, else sha1), xxh3, sha1, sha256, crc32, none",
-    )
+    effort_options(parser)
     parser.add_argument(
         "--verify",
         action="store_true",
@@ -129,19 +185,6 @@ def how(parser: Parser) -> None:
         choices=("auto", "none", "set", "file"),
         default="auto",
         help="wait for the disk: never, before the set is published, after each block (auto: set with --keep cache)",
-    )
-    parser.add_argument(
-        "--workers",
-        "--lanes",
-        type=int,
-        default=0,
-        dest="worker_count",
-        metavar="N",
-        help="copying processes (by cores, at most 4)",
-    )
-    parser.add_argument("--rate", type=size, default=0, metavar="SIZE", help="read at most SIZE a second")
-    parser.add_argument(
-        "--low-priority", action="store_true", help="copy with the lowest CPU and I/O priority"
     )
     parser.add_argument(
         "--quota", type=size, metavar="SIZE", help="evict the least recently used sets beyond this total"
@@ -212,14 +255,28 @@ def stage(argv: List[str]) -> argparse.Namespace:
     """The arguments of `stage`; Usage when they are not valid."""
     parser = Parser("stage", "Copy a data set to this node, or with --hosts to all nodes of a job at once.")
     what(parser)
-    place(parser)
+    store_options(parser)
     strategy(parser)
     how(parser)
     together(parser)
-    report(parser)
+    report_options(parser)
     found = parser.parse_args(argv)
     if found.worker_count < 0 or found.worker_count > 64:
         raise Usage("--workers is between 1 and 64")
     if found.hosts is not None and (not 0 < found.port < 65536 or not found.secret):
         raise Usage("--hosts needs --port and --secret", "the same on every node")
+    if scheme(found.source) and scheme(found.source) not in SCHEMES:
+        message = "`{}` is not a path, and none of {}://".format(found.source, "://, ".join(SCHEMES))
+        raise Usage(message)
+    if scheme(found.source) and (found.strategy == "part" or (found.strategy == "shard" and found.hosts)):
+        raise Usage(
+            "a source that is a URL goes with strategy copy and pack", "the first node reads it for all"
+        )
+    if found.start is not None and (not found.job or found.strategy == "pack" or found.verify):
+        raise Usage(
+            "--start needs --job, and goes with neither --strategy pack nor --verify",
+            "a pack is one file, and --verify reads the whole copy first",
+        )
+    if found.start is not None:
+        found.start.note = found.started
     return found

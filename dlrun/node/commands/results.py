@@ -8,7 +8,7 @@ import os
 from typing import List
 
 from ..store.area import Area, set_name
-from .options import Parser, place
+from .options import Parser, store_options
 
 PREFIX = b".results-"
 
@@ -18,7 +18,7 @@ def main(argv: List[str]) -> None:
     parser = Parser(
         "results", "Create or remove the directory for a job's results on this node, DIR/.results-NAME."
     )
-    place(parser)
+    store_options(parser)
     parser.add_argument("--name", required=True, help="of the job's run")
     parser.add_argument("--remove", action="store_true", help="remove it: the results have been copied")
     given = parser.parse_args(argv)

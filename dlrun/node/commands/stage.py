@@ -3,9 +3,9 @@
 import argparse
 import os
 import sys
-from typing import List
+from typing import List, Optional
 
-from ..common.errors import NoSpace, system_errors
+from ..common.errors import NodeError, NoSpace, system_errors
 from ..common.progress import Progress
 from ..transfer.staging import Staging
 from .options import stage as arguments
@@ -16,10 +16,16 @@ def main(argv: List[str]) -> None:
     given = arguments(argv)
     os.umask(0)  # modes are set as the manifest has them; what is ours alone is made 0700 or 0600
     progress = Progress(given.name, given.json, given.quiet, given.interval)
+    staging: Optional[Staging] = None
     try:
         with system_errors("cannot stage `{}` on {}".format(given.name, os.uname().nodename)):
-            _run(Staging(given, progress))
-    except NoSpace as fault:
+            staging = Staging(given, progress)
+            _run(staging)
+    except NodeError as fault:
+        if staging is not None and staging.early is not None:
+            staging.early.failed(fault.message)
+        if not isinstance(fault, NoSpace):
+            raise
         if given.else_in_place is None:
             raise
         _in_place(given, progress, fault)

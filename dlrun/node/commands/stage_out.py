@@ -1,7 +1,7 @@
 """`out`: results from this node's own storage to the shared file system, with the promises of `stage`.
 
 A new destination appears in one step, complete. An existing one (`--update`) gets each new or changed file in
-one step; what it has besides stays. A file that is being written is left for the next time, and told.
+one step; other files there are kept. A file that is being written is skipped until the next run, and reported.
 """
 
 import argparse
@@ -25,13 +25,13 @@ from ..source.subset import subset
 from ..source.walk import Options
 from ..store import tree
 from ..store.build import Build
-from ..store.destination import Destination
+from ..store.destination import ResultsPlace
 from ..store.finish import finish
 from ..store.merge import merge, there_already
 from ..transfer import local, rate_limit
 from ..transfer.staging import MOST_WORKERS
 from ..transfer.task import Task
-from .options import Parser, report, size, span
+from .options import Parser, effort_options, file_options, report_options, span
 
 
 def arguments(argv: List[str]) -> argparse.Namespace:
@@ -43,42 +43,16 @@ def arguments(argv: List[str]) -> argparse.Namespace:
         "--source", required=True, metavar="PATH", help="directory, file or glob on this node"
     )
     parser.add_argument("--to", required=True, metavar="DIR", help="destination directory")
+    file_options(parser)
+    effort_options(parser)
     parser.add_argument("--update", action="store_true", help="DIR may exist: copy new and changed files")
-    parser.add_argument(
-        "--include", action="append", default=[], metavar="GLOB", help="only files that match; repeat"
-    )
-    parser.add_argument(
-        "--exclude", action="append", default=[], metavar="GLOB", help="exclude what matches; repeat"
-    )
-    parser.add_argument(
-        "--skip-special", action="store_true", help="skip devices and pipes, strip setuid bits"
-    )
-    parser.add_argument("--no-xattrs", action="store_true", help="do not copy extended attributes")
-    parser.add_argument(
-        "--hash",
-        default="auto",
-        help="auto (xxh3 where xxHash is installed, else sha1), xxh3, sha1, sha256, crc32, none",
-    )
     parser.add_argument(
         "--sync", choices=("none", "set", "file"), default="file", help="when to flush to disk (file)"
     )
     parser.add_argument(
-        "--workers",
-        "--lanes",
-        type=int,
-        default=0,
-        dest="worker_count",
-        metavar="N",
-        help="copying processes (by cores, at most 4)",
-    )
-    parser.add_argument("--rate", type=size, default=0, metavar="SIZE", help="read at most SIZE a second")
-    parser.add_argument(
-        "--low-priority", action="store_true", help="copy with the lowest CPU and I/O priority"
-    )
-    parser.add_argument(
         "--deadline", type=span, metavar="TIME", help="stop after TIME; complete files are kept"
     )
-    report(parser)
+    report_options(parser)
     return parser.parse_args(argv)
 
 
@@ -92,13 +66,13 @@ class Out:
         self.hasher = hashing.hasher(given.hash)
         self.worker_count = given.worker_count or max(1, min(MOST_WORKERS, usable_cores()))
         self.end = time.monotonic() + given.deadline if given.deadline is not None else None
-        self.place = Destination(given.to)
+        self.place = ResultsPlace(given.to)
         self.progress = Progress(os.fsdecode(self.place.name), given.json, given.quiet, given.interval)
         self.notes: List[str] = []
         self.copied = 0
 
     def run(self) -> None:
-        """Bring everything; SourceFault names what changed meanwhile, NodeError what the deadline cut off."""
+        """Copy everything; SourceFault names what changed meanwhile, NodeError what was left at the deadline."""
         if self.place.exists() and not self.given.update:
             message = "`{}` already exists".format(self.given.to)
             raise NodeError(message, "--update copies new and changed files into it")
@@ -106,13 +80,15 @@ class Out:
             rate_limit.lower_priority()
         fault = self._round(FEW)
         if isinstance(fault, SourceFault) and self.given.update:
-            fault = self._round(1)  # file by file: one that is being written keeps no other back
+            fault = self._round(
+                1
+            )  # file by file, so that one that is being written does not block the others
         if fault is not None:
             raise fault
         self._done()
 
     def _round(self, few: int) -> Optional[NodeError]:
-        """Copy what the destination has not; what could not be copied."""
+        """Copy what the destination does not have; returns what could not be copied."""
         manifest, findings = survey.survey(self.source, self.walk)
         self.notes = survey.not_kept(findings, self.walk)
         root = self._existing()
@@ -200,7 +176,7 @@ class Out:
 
 
 def _whole(build: Build) -> Manifest:
-    """The part of a half-done copy that is whole, as a data set; what is not whole is removed."""
+    """The complete files of a partial copy, as a data set; incomplete ones are removed."""
     finished = journal.read(build.directory, build.identity)
     pieces: "dict[int, int]" = {}
     for number, block in enumerate(build.blocks):

@@ -1,7 +1,7 @@
-"""`mend`: scripts of a staged Python environment that would start the interpreter of the original, made to start ours.
+"""`fix-venv`: scripts of a staged Python environment that would start the interpreter of the original, made to start ours.
 
 A virtual environment finds itself by `pyvenv.cfg` beside its interpreter, so a copy of it works where it lies; only
-the scripts in `bin` name their interpreter by its full path. They are written anew beside the data set, which itself
+the scripts in `bin` name their interpreter by its full path. They are written next to the data set, which itself
 stays as its manifest says: DIR/NAME/bin is to come before DIR/NAME/data/bin on PATH.
 """
 
@@ -16,7 +16,7 @@ from ..common.errors import NodeError
 from ..common.safety import LIST, below
 from ..store.area import Area, set_name
 from ..store.warm import tree_path
-from .options import Parser, place
+from .options import Parser, store_options
 
 BIN = b"bin"
 MOST = 1 << 20  # bytes of a script; larger ones are programs
@@ -93,11 +93,11 @@ def _write(directory: int, name: bytes, content: bytes) -> None:
 
 
 def main(argv: List[str]) -> None:
-    """Run `mend`."""
+    """Run `fix-venv`."""
     parser = Parser(
         "fix-venv", "Rewrite the scripts of a staged Python environment to start its own interpreter."
     )
-    place(parser)
+    store_options(parser)
     parser.add_argument("--name", required=True, help="of the data set")
     parser.add_argument(
         "--source", required=True, metavar="PATH", help="the environment that it is a copy of"

@@ -1,4 +1,4 @@
-"""What every other package needs and what knows nothing of data sets: errors, text, system calls, safe paths.
+"""What every other package uses and what is independent of data sets: errors, text, system calls, safe paths.
 
-Read `errors` and `safety` first; the others stand alone.
+Read `errors` and `safety` first; the others are independent.
 """

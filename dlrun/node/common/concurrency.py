@@ -1,4 +1,4 @@
-"""How many threads of a process should have a call in flight: more while that makes it faster, else fewer.
+"""The number of threads of a process that have a call in flight: increased while that makes it faster, else decreased.
 
 Where the process computes all the time, a second thread only costs (the interpreter lock); where it waits for a
 slow file system, thirty-two threads are thirty-two times faster.
@@ -7,8 +7,8 @@ slow file system, thirty-two threads are thirty-two times faster.
 MOST = 64
 BUSY = 0.75  # part of the time on a core, or in which a thread could use one, above which more cannot help
 CROWDED = 0.9  # part of the time on a core above which threads only wait for one another
-GAIN = 1.08  # growth of the rate that a doubling must bring to stay
-PATIENCE = 20  # steps for which a width that brought nothing is not tried again
+GAIN = 1.08  # growth of the rate that a doubling must reach to be kept
+PATIENCE = 20  # steps for which a width without gain is not tried again
 SETTLE = 3  # steps after a narrowing before the next judgement
 
 

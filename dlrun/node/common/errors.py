@@ -37,13 +37,13 @@ class Usage(NodeError):
     exit_code = 2
 
 
-class Interrupted(NodeError):
+class UserInterrupt(NodeError):
     """The user asked to end what ran, by Ctrl-C."""
 
     exit_code = 130
 
     def report(self) -> str:
-        """The text for stderr; in a terminal it begins a line, after the `^C` that stands there."""
+        """The text for stderr; in a terminal it begins on a new line, after the `^C`."""
         return ("\n" if sys.stderr.isatty() else "") + super().report()
 
 
@@ -78,7 +78,7 @@ _HELP: Dict[int, str] = {
     errno.ENOSPC: "remove sets with `dlrun stage-data --evict NAME`, or stage to another disk",
     errno.EDQUOT: "remove sets with `dlrun stage-data --evict NAME`, or ask for a larger quota",
     errno.EROFS: "a disk that failed is often remounted read-only: see the node's kernel log",
-    errno.ENAMETOOLONG: "take a shorter path for the staging directory",
+    errno.ENAMETOOLONG: "use a shorter path for the staging directory",
     errno.EMFILE: "raise the limit of open files (`ulimit -n`)",
 }
 
@@ -98,7 +98,7 @@ def from_system(fault: OSError, doing: str) -> NodeError:
     """The error of dlrun for a system error while `doing` something; NoSpace where the disk or a quota is full."""
     where = fault.filename if fault.filename is not None else ""
     name = os.fsdecode(where) if isinstance(where, (bytes, str)) else ""
-    message = "{}: {}{}".format(doing, "`{}`: ".format(name) if name else "", explained(fault))
+    message = doing + ": {}{}".format("`{}`: ".format(name) if name else "", explained(fault))
     return (NoSpace if is_full(fault) else NodeError)(message, _HELP.get(fault.errno or 0))
 
 

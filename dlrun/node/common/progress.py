@@ -1,4 +1,4 @@
-"""Tell how a copy goes: a line for people at a sensible interval on stderr, or JSON lines on stdout.
+"""Report the progress of a copy: a line for people at intervals on stderr, or JSON lines on stdout.
 
 In a job people read the log, and the JSON lines go to the file that $DLRUN_STAGE_EVENTS names besides.
 """
@@ -7,11 +7,11 @@ import json
 import os
 import sys
 import time
-from typing import Any, Callable, NamedTuple
+from typing import Any, Callable, Dict, NamedTuple, Optional
 
 from . import text
 
-FIRST = 2.0  # seconds before the first line: a short copy says only its end
+FIRST = 2.0  # seconds before the first line: a short copy reports only its end
 VERSION = 1  # of the JSON lines
 
 
@@ -25,7 +25,7 @@ class Totals(NamedTuple):
 
 
 class Progress:
-    """Reports one data set. `json_lines` on stdout, else text on stderr; `quiet` says only the end.
+    """Reports one data set. `json_lines` on stdout, else text on stderr; `quiet` reports only the end.
 
     `interval`: seconds between lines.
     """
@@ -33,7 +33,7 @@ class Progress:
     def __init__(self, name: str, json_lines: bool, quiet: bool, interval: float) -> None:
         self._name, self._json, self._quiet, self._interval = name, json_lines, quiet, interval
         self._events = os.environ.get("DLRUN_STAGE_EVENTS")
-        self._drawn = "DLRUN_STAGE_BAR" in os.environ  # who reads the events draws the progress from them
+        self._drawn = "DLRUN_STAGE_BAR" in os.environ  # the reader of the events draws the progress from them
         self._began = time.monotonic()
         self._next = self._began + min(FIRST, interval)
 
@@ -53,8 +53,10 @@ class Progress:
             sys.stderr.write("{}: {}\n".format(self._name, line))
             sys.stderr.flush()
 
-    def update(self, totals: Callable[[], Totals]) -> None:
-        """Report if it is time to."""
+    def update(
+        self, totals: Callable[[], Totals], last: Optional[Callable[[], Dict[str, Any]]] = None
+    ) -> None:
+        """Report if it is time to; `last` gives the node that has the least, of several."""
         now = time.monotonic()
         if now < self._next:
             return
@@ -63,8 +65,13 @@ class Progress:
         seconds = now - self._began
         rate = found.bytes_done / seconds
         left = (found.bytes - found.bytes_done) / rate if rate else 0.0
+        more = {"last": last()} if last is not None else {}
         self.event(
-            "progress", seconds=round(seconds, 3), rate=round(rate), left=round(left, 1), **found._asdict()
+            "progress",
+            seconds=round(seconds, 3),
+            rate=round(rate),
+            left=round(left, 1),
+            **dict(found._asdict(), **more),
         )
         if self._drawn:
             return

@@ -1,4 +1,4 @@
-"""Open directories and files so that nobody else's link or directory can lead a write astray.
+"""Open directories and files so that another user's link or directory cannot redirect a write.
 
 Everything below the staging directory is reached by directory descriptors, one component at a time, never
 through a symbolic link; the way to it must belong to root or to us, and be closed to others' renaming.
@@ -54,7 +54,7 @@ def private_directory(path: bytes, make: bool = True) -> int:
 
 
 def _way(path: bytes, make: bool, links: int) -> bytes:
-    """The path with its links resolved, every component of it safe: nobody else can change it after this look."""
+    """The path with its links resolved, every component of it safe: no other user can change it after this check."""
     reached = b""
     for part in path.split(b"/"):
         if not part:
@@ -62,7 +62,7 @@ def _way(path: bytes, make: bool, links: int) -> bytes:
         way = reached + b"/" + part
         try:
             if make and not os.path.lexists(way):
-                with contextlib.suppress(FileExistsError):  # another process of ours may be faster
+                with contextlib.suppress(FileExistsError):  # another process of this user may be faster
                     os.mkdir(way, 0o700)
             status = os.lstat(way)
         except OSError as fault:
@@ -140,13 +140,13 @@ def read_secret(path: str) -> bytes:
         status = os.fstat(descriptor)
         if status.st_uid != os.geteuid() or status.st_mode & 0o077:
             message = "the secret file `{}` is not private".format(path)
-            raise Unsafe(message, "it must be yours, with mode 0600")
+            raise Unsafe(message, "it must be owned by you, with mode 0600")
         secret = os.read(descriptor, 4096).strip()
     finally:
         os.close(descriptor)
     if len(secret) < 16:
         message = "the secret in `{}` is shorter than 16 bytes".format(path)
-        raise Unsafe(message, "make one with `openssl rand -hex 32`")
+        raise Unsafe(message, "create one with `openssl rand -hex 32`")
     return secret
 
 

@@ -1,6 +1,6 @@
-"""What is asked of the system itself: cores, disks, and the few calls that Python 3.6 has not (syncfs, fallocate, ...).
+"""Calls of the system: cores, disks, and the few that Python 3.6 does not have (syncfs, fallocate, ...).
 
-Each call does without where the C library or the file system has it not.
+Each one falls back where the C library or the file system does not have it.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ def usable_cores() -> int:
 
 
 def waited_for_cores() -> float:
-    """Seconds that this process's threads could have computed and had no core for it, in all; 0 where nobody counts.
+    """Seconds that this process's threads could have computed and had no core for it; 0 where the kernel does not count it.
 
     It is the second number of schedstat (Linux, Documentation/scheduler/sched-stats.rst).
     """
@@ -81,7 +81,7 @@ def fallocate(descriptor: int, size: int) -> int:
 
 
 def idle_io() -> bool:
-    """Let this process and those it starts use the disk only when nobody else does; whether that was possible."""
+    """Let this process and those it starts use the disk only when it is otherwise idle; whether that was possible."""
     library, number = _c(), _IOPRIO_SET.get(os.uname().machine)
     return (
         library is not None

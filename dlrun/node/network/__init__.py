@@ -1,4 +1,4 @@
-"""Connections between the nodes of a job, open only to those who prove the job's secret.
+"""Connections between the nodes of a job, authenticated with the job's secret.
 
 Read in this order: `hosts` (addresses), `wire` (proofs and frames), `link` (a proven connection), `listener` (a port that
 strangers can connect to).

@@ -1,7 +1,7 @@
 """The connection on which two nodes agree: messages of JSON and bytes, each signed, in an asyncio loop.
 
-A connection is proven both ways before a message is read (see `wire`). Silence is a fault: both sides send a
-beat, and who hears nothing for too long takes the other for dead.
+A connection is proven both ways before a message is read (see `wire`). Silence is a failure: both sides send a
+heartbeat, and a side that receives nothing for too long considers the other dead.
 """
 
 import asyncio
@@ -12,19 +12,20 @@ import socket
 import struct
 from typing import Any, Dict, Tuple
 
+from ..common.deadline import within
 from ..common.errors import Damaged
 from . import wire
 from .hosts import Address
 
 _SIZES = struct.Struct("<QQ")  # bytes of JSON, bytes of the rest
 MOST_JSON = 64 << 20
-MOST_INTRODUCTION = 1 << 12  # bytes of what a caller says of itself
+MOST_INTRODUCTION = 1 << 12  # bytes of a caller's introduction
 
 Message = Dict[str, Any]
 
 
 class Link:
-    """A proven connection. `peer` is what the caller said of itself when it called."""
+    """A proven connection. `peer` is the caller's introduction."""
 
     def __init__(self, connection: socket.socket, key: bytes, caller: bool) -> None:
         self.socket = connection
@@ -65,6 +66,11 @@ class Link:
     async def _exactly(self, count: int, patience: float) -> bytes:
         return await exactly(self.socket, count, patience)
 
+    def end(self) -> None:
+        """Send nothing more; what the other side still sends is received."""
+        with contextlib.suppress(OSError):
+            self.socket.shutdown(socket.SHUT_WR)
+
     def close(self) -> None:
         """End the connection."""
         with contextlib.suppress(OSError):
@@ -77,15 +83,14 @@ class Link:
 
 
 async def exactly(connection: socket.socket, count: int, patience: float = math.inf) -> bytes:
-    """Exactly `count` bytes; ConnectionError when nothing comes for `patience` seconds, or the connection ends."""
-    wait = None if patience == math.inf else patience
+    """Exactly `count` bytes; ConnectionError when nothing arrives for `patience` seconds, or the connection ends."""
     loop = asyncio.get_event_loop()
     parts = []
     while count:
         try:
-            part = await asyncio.wait_for(loop.sock_recv(connection, min(count, 1 << 20)), wait)
+            part = await within(patience, loop.sock_recv(connection, min(count, 1 << 20)))
         except asyncio.TimeoutError:
-            message = "nothing came for {:.0f} s".format(patience)
+            message = "nothing received for {:.0f} s".format(patience)
             raise ConnectionAbortedError(message) from None
         if not part:
             raise ConnectionResetError("the connection ended")
@@ -117,7 +122,7 @@ async def call(
     try:
         if source:
             connection.bind((source, 0))
-        return await asyncio.wait_for(_introduce(connection, where, port, secret, introduction), patience)
+        return await within(patience, _introduce(connection, where, port, secret, introduction))
     except asyncio.TimeoutError:
         _drop(connection)
         message = "no answer in {:.0f} s".format(patience)
@@ -136,7 +141,10 @@ async def _introduce(
     await loop.sock_sendall(connection, wire.HELLO + proof.mine)
     theirs = await exactly(connection, wire.NONCE)
     shown = await exactly(connection, wire.PROOF)
-    _insist(proof.check(b"listener", theirs, shown), "what listens there does not know the job's secret")
+    _insist(
+        proof.check(b"listener", theirs, shown),
+        "the program that listens there does not know the job's secret",
+    )
     await loop.sock_sendall(connection, proof.proof(b"caller", theirs))
     link = Link(connection, proof.key(proof.mine, theirs), caller=True)
     await link.send(introduction)
@@ -146,7 +154,7 @@ async def _introduce(
 async def answer(connection: socket.socket, secret: bytes) -> Link:
     """Answer a caller; its introduction is the link's `peer`. OSError or Damaged when it proves nothing.
 
-    There is no deadline: whoever calls this sets one for the whole.
+    There is no deadline: the caller sets one for the whole.
     """
     loop = asyncio.get_event_loop()
     try:

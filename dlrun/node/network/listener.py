@@ -1,7 +1,7 @@
-"""A port of the job on a network where anyone can connect: only those who prove the job's secret are handed on.
+"""A port of the job on a network where anyone can connect: only connections that prove the job's secret are accepted.
 
 Nothing that others do ends it or fills it: an `accept` that fails is tried again, a proof has one deadline as a
-whole, and few connections may be without one. The next one takes the place of the oldest of whoever has most.
+whole, and few connections may be without one. A new one replaces the oldest connection of the address that has most.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import socket
 from collections import Counter
 from typing import Callable, Dict, Optional
 
+from ..common.deadline import within
 from ..common.errors import Damaged
 from . import link as links
 
@@ -27,7 +28,7 @@ class Listener:
         listener.setblocking(False)
 
     async def serve(self, take: Callable[[links.Link], None]) -> None:
-        """Hand each proven connection to `take`, which may not block."""
+        """Pass each authenticated connection to `take`, which must not block."""
         loop = asyncio.get_event_loop()
         while self._socket.fileno() >= 0:
             try:
@@ -53,17 +54,17 @@ class Listener:
         with contextlib.suppress(
             OSError, Damaged, asyncio.TimeoutError
         ):  # a stranger, or a node that gave up
-            link = await asyncio.wait_for(links.answer(connection, self._secret), PROOF_TIME)
+            link = await within(PROOF_TIME, links.answer(connection, self._secret))
         if link is not None:
             take(link)
 
     def _forget(self, proof: "asyncio.Future[None]") -> None:
         self._unproven.pop(proof, None)
         if not proof.cancelled():
-            proof.exception()  # whatever a stranger sent, it is no fault of the job
+            proof.exception()  # invalid data from another program does not affect the job
 
     def close(self) -> None:
-        """Accept no more, and let go of those who have proven nothing."""
+        """Stop accepting, and close the connections that are not authenticated."""
         for proof in list(self._unproven):
             proof.cancel()
         if self._socket.fileno() >= 0:

@@ -1,4 +1,4 @@
-"""What nodes say to one another: proofs of the job's secret, and blocks as frames that carry their hashes.
+"""The protocol between nodes: proofs of the job's secret, and blocks as frames that carry their hashes.
 
 A connection begins with a challenge each way, so that neither side speaks with one that does not know the
 secret. A frame's head is signed; it holds the hashes of the payload, which is checked where it is written.
@@ -18,7 +18,7 @@ NONCE = 16
 PROOF = 32
 TAG = 16
 SEGMENT = struct.Struct("<I")
-ABORT = 0xFFFFFFFF  # in place of a segment's length: the rest of this frame will not come
+ABORT = 0xFFFFFFFF  # in place of a segment's length: the rest of this frame will not follow
 _HEAD = struct.Struct("<III")  # block, bytes of payload, bytes of hashes
 MOST_DIGESTS = 1 << 16
 
@@ -43,14 +43,14 @@ def session_key(secret: bytes, session: str) -> bytes:
 
 
 class Handshake:
-    """One side of the proof: both know the secret, neither shows it, and an old conversation cannot be played back."""
+    """One side of the proof: both know the secret, neither shows it, and a recorded conversation cannot be replayed."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
         self.mine = os.urandom(NONCE)
 
     def proof(self, role: bytes, theirs: bytes) -> bytes:
-        """What shows the other side that we know the secret; `role` is ours: b"caller" or b"listener"."""
+        """The proof for the other side that this side knows the secret; `role` is this side's: b"caller" or b"listener"."""
         return mac(self._secret, role, theirs, self.mine)
 
     def check(self, role: bytes, theirs: bytes, proof: bytes) -> bool:

@@ -15,14 +15,14 @@ def run(staging: Staging) -> None:
         loop.run_until_complete(member.run())
     finally:
         member.close()
-        loop.set_exception_handler(
-            lambda _, __: None
-        )  # tasks that are cancelled at the end are not worth a message
+        loop.set_exception_handler(lambda _, __: None)  # tasks that are cancelled at the end are not reported
         loop.run_until_complete(asyncio.sleep(0))
     staged = member.staged
     if staged is None:
         return
-    if staged.prepared.how == RELAY:  # out of the chain: nobody waits for us while we wait for the other job
+    if (
+        staged.prepared.how == RELAY
+    ):  # outside the chain: no other node waits for this one while it waits for the other job
         staging.lock()
         staging.copy_here(staged.manifest, **staged.more)
     else:

@@ -1,14 +1,16 @@
-"""One node after this one: called, told what is known, heard, called again, and left behind when it is dead."""
+"""The connection to a following node: connected, sent announcements, read, reconnected, dropped when it is dead."""
 
 import asyncio
+import contextlib
 import time
 from typing import Callable, Dict, Optional
 
+from ..common.deadline import within
 from ..common.errors import Damaged
 from ..network import hosts
 from ..network import link as links
 from .messages import DONE, inflate_need, unpack_status
-from .state import Neighbour, State
+from .state import Neighbour, RelayState
 
 GRACE = 1.0  # seconds for a node that should have been there long ago
 RETRY = 0.1  # seconds between calls to a node that does not answer yet
@@ -19,15 +21,17 @@ class Downstream(Neighbour):
     """The connection to one node after this one.
 
     `on_lost` is called with the node and the reason when it is dead; `on_bypassed` when the others went on without
-    this node.
+    this node. One that has `joined` was reported by the node before it.
     """
 
     def __init__(
         self,
-        state: State,
+        state: RelayState,
         node: int,
         on_lost: Callable[[int, str], None],
         on_bypassed: Callable[[], None],
+        *,
+        joined: bool = False,
     ) -> None:
         super().__init__()
         self.state, self.node = state, node
@@ -36,11 +40,13 @@ class Downstream(Neighbour):
         self._breaks = 0
         self._attempts: Dict[int, int] = {}
         self._attached = False
+        self._joined = joined
 
     async def serve(self) -> None:
         """Stay connected until the node and all after it are done, or it is dead."""
-        end = max(self.state.join_end, time.monotonic() + GRACE)
-        known, over = False, False
+        known, over = self._joined, False
+        patience = self.state.dead_after if known else GRACE
+        end = max(time.monotonic() + patience, 0.0 if known else self.state.join_end)
         why = "it did not answer"
         while not over:
             try:
@@ -65,14 +71,22 @@ class Downstream(Neighbour):
         if self._link is not None:
             self._link.close()
 
+    async def part(self) -> None:
+        """End the connection to a node that has another one before it now, after telling it so."""
+        self.gone, link = True, self._link
+        if link is None:
+            return
+        with contextlib.suppress(OSError, asyncio.TimeoutError):
+            for known in self.state.known_behind():
+                await within(self.state.dead_after, link.send(known))
+        link.close()
+
     async def _call(self, role: str = "control", worker: int = 0, attempt: int = 0) -> links.Link:
         state = self.state
         where = hosts.address(state.names[self.node])
         link = await links.call(
             where, state.port, state.secret, state.introduction(role, worker, attempt), state.dead_after
         )
-        if role == "worker":
-            return link
         answer, _ = await link.receive(state.dead_after)
         if answer["do"] != "welcome":
             link.close()
@@ -87,7 +101,7 @@ class Downstream(Neighbour):
         return link
 
     async def _converse(self, link: links.Link) -> str:
-        """Tell and hear until the connection ends; why it ended."""
+        """Send and receive until the connection ends; why it ended."""
         if self.gone:
             link.close()
             return "it already receives data from another node"
@@ -122,7 +136,7 @@ class Downstream(Neighbour):
             if state.workers is not None and not self._attached and not state.staging.part:
                 self._attached = True
                 for worker in range(len(state.workers.channels)):
-                    await self._attach(worker)
+                    await self._attach_at_last(link, worker)
             await state.signal.wait(state.beat)
 
     async def _beat(self, link: links.Link) -> None:
@@ -143,22 +157,42 @@ class Downstream(Neighbour):
                 state.failures[self.node] = message["why"]
             elif message["do"] == "again":
                 self.broken(message["worker"], message["attempt"])
+        await link.send({"do": "acknowledged"})
+
+    async def _attach_at_last(self, link: links.Link, worker: int) -> None:
+        """Connect a worker, with retries while the node answers: other programs may occupy the port's queue.
+
+        Raises OSError or Damaged when the node has not taken a call for as long as makes it a dead one.
+        """
+        end = time.monotonic() + self.state.dead_after
+        while True:
+            try:
+                return await self._attach(worker)
+            except (OSError, Damaged):
+                if time.monotonic() > end or link is not self._link:
+                    raise
+            await asyncio.sleep(RETRY)
 
     async def _attach(self, worker: int) -> None:
         """Connect a worker to the node's worker and hand the connection over."""
         attempt = self._attempts[worker] = self._attempts.get(worker, 0) + 1
         link = await self._call("worker", worker, attempt)
         if self.state.workers is not None:
-            order = {"do": "down", "node": self.node, "attempt": attempt}
+            order = {
+                "do": "down",
+                "node": self.node,
+                "attempt": attempt,
+                "apart": self.node in self.state.behind,
+            }
             self.state.workers.send(worker, order, (link.socket.fileno(),))
         link.release()
 
     def broken(self, worker: int, attempt: int) -> None:
-        """A data connection broke, as one of its ends says: connect it again while the node answers."""
+        """A data connection broke, as one of its ends reports: connect it again while the node answers."""
         old = attempt != self._attempts.get(worker)
         if old or self._link is None or self.gone or self.status.phase == DONE:
             return
-        self._attempts[worker] = attempt + 1  # the other end says the same: once is enough
+        self._attempts[worker] = attempt + 1  # the other end reports the same failure: once is enough
         self._breaks += 1
         self.state.spawn(self._reattach(worker))
 
@@ -171,6 +205,6 @@ class Downstream(Neighbour):
         try:
             if self._breaks > MOST_BREAKS:
                 raise ConnectionAbortedError
-            await self._attach(worker)
+            await self._attach_at_last(link, worker)
         except (OSError, Damaged):
             link.close()

@@ -1,23 +1,26 @@
-"""Lead a chain: say what is copied, wait until every node has made room, read it, and say that it is all."""
+"""Lead a chain: announce what is copied, wait until every node has made room, read it, and announce the end."""
 
+import asyncio
 import os
 import zlib
 
 from ..blocks.hashing import hasher
 from ..blocks.progress_board import SEEN
-from ..common.errors import NodeError, SourceFault
+from ..common import text
+from ..common.errors import NodeError, NoSpace, SourceFault
 from ..common.threads import in_thread
 from ..source.manifest import Manifest
 from ..transfer.local import source_failed
 from . import shapes
-from .messages import JOINED, READY, Announcement
-from .state import State
+from .messages import JOINED, READY, Announcement, behind
+from .slow_nodes import LOOK
+from .state import RelayState
 
 LINK_RATE = 1.25e9  # bytes a second of a node's network, for the choice between chain and tree: 10 Gbit/s
 
 
-async def lead(state: State) -> None:
-    """Lead from wherever the chain stands: from the beginning, or on from where the leader before died."""
+async def lead(state: RelayState) -> None:
+    """Lead from the current state of the chain: from the beginning, or from where the previous leader died."""
     state.leading = True
     if not state.session:
         await _begin(state)
@@ -29,6 +32,7 @@ async def lead(state: State) -> None:
         _abort(state, why, full=set(cannot) == set(state.status().full))
         return
     state.announce(Announcement({"do": "go"}))
+    state.spawn(_move_slow_nodes(state))
     await state.until(lambda: state.workers is not None)
     try:
         # Also where the leader before has announced the end: it may have died with blocks that it had not sent.
@@ -41,7 +45,7 @@ async def lead(state: State) -> None:
     state.announce(Announcement({"do": "final", "digest": state.digest if not state.staging.part else None}))
 
 
-async def _begin(state: State) -> None:
+async def _begin(state: RelayState) -> None:
     staging, after = state.staging, state.downstream
     staging.try_lock()
     try:
@@ -50,6 +54,13 @@ async def _begin(state: State) -> None:
         _abort(state, fault.message, fault.help or "")
         return
     await state.until(lambda: all(n.settled >= JOINED for n in after.values()))
+    room = state.status().room
+    if room is not None:
+        try:
+            manifest = await in_thread(lambda: staging.fit(manifest, room))
+        except NoSpace as fault:
+            _abort(state, fault.message, fault.help or "", full=True)
+            return
     shape = staging.given.shape
     if shape == "auto":
         shape = shapes.choose(len(state.names), manifest.size(), LINK_RATE)
@@ -74,18 +85,32 @@ def _plain(manifest: Manifest) -> bytes:
         manifest.digests, manifest.digest_size = digests, size
 
 
-def _hash(state: State) -> str:
+def _hash(state: RelayState) -> str:
     """The hash function of the session: as asked, or the best that every node has."""
     asked = state.staging.given.hash
     return state.status().hashes[0] if asked == "auto" else hasher(asked).name
 
 
-def _abort(state: State, why: str, help: str = "", full: bool = False) -> None:
-    """End the session everywhere; `full`: for want of space alone."""
+async def _move_slow_nodes(state: RelayState) -> None:
+    """Announce each slow node that a node of the chain reports, until everything is read."""
+    while state.announced("final") is None and not state.outcome.done():
+        for node, rates in state.status().slow.items():
+            if node not in state.lost and node not in state.behind:
+                host, progress = state.names[node], state.staging.progress
+                progress.log(
+                    "node {} is slow and now comes last: {}/s to it".format(host, text.size(rates[0]))
+                )
+                progress.event("slow", node=node, host=host, rate=round(rates[0]), others=round(rates[1]))
+                state.announce(behind(node, rates))
+        await asyncio.sleep(LOOK)
+
+
+def _abort(state: RelayState, why: str, help: str = "", full: bool = False) -> None:
+    """End the session everywhere; `full`: only because of space."""
     state.announce(Announcement({"do": "abort", "why": why, "help": help or None, "full": full}))
 
 
-async def read(state: State) -> None:
+async def read(state: RelayState) -> None:
     """Read what is wanted and has not come through here yet; a source that has changed ends the session."""
     workers, prepared = state.workers, state.prepared
     if workers is None or prepared is None or state.dealt:

@@ -7,7 +7,7 @@ knows is in `state`; `leader`, `upstream` and `downstream` are the roles and con
 import asyncio
 import hashlib
 import time
-from typing import Any, Dict, NamedTuple, Optional
+from typing import Any, Dict, List, NamedTuple, Optional
 
 from ..blocks.hashing import hasher
 from ..blocks.progress_board import DONE as HERE
@@ -17,13 +17,15 @@ from ..common.progress import Totals
 from ..common.threads import in_thread
 from ..network.wire import session_key
 from ..source.manifest import Manifest
+from ..source.subset import shard_of
 from ..transfer.local import disk_failed
-from ..transfer.staging import COPY, Prepared, Staging, shard_of
+from ..transfer.staging import COPY, PreparedSet, Staging
 from ..transfer.workers import Workers
 from . import leader, shapes
 from .downstream import Downstream
 from .messages import DONE, READY, slowest
-from .state import State
+from .slow_nodes import SlowNodes
+from .state import RelayState
 from .upstream import Upstream
 
 TICK, NEAR = (
@@ -39,7 +41,7 @@ class Staged(NamedTuple):
     """A node's part when every node has done its own: the data set, how it came here, and more for the report."""
 
     manifest: Manifest
-    prepared: Prepared
+    prepared: PreparedSet
     more: Dict[str, Any]
 
 
@@ -47,17 +49,22 @@ class Member:
     """One node of a chain: it prepares, copies what arrives, publishes, and keeps its connections to the next nodes."""
 
     def __init__(self, staging: Staging) -> None:
-        state = self.state = State(staging)
+        state = self.state = RelayState(staging)
         staging.part = shard_of(staging.given, state.index, len(state.names))
+        if staging.partial:
+            state.room = staging.room()
         self.staging = staging
         self.staged: Optional[Staged] = None
+        state.reordered = self._reorder
         self.upstream = Upstream(state, staging.given.bind, lambda: leader.lead(state))
 
-    def _connect(self, node: int) -> None:
+    def _connect(self, node: int, *, joined: bool = False) -> None:
         """Connect to a node as one after this one."""
         state = self.state
         if node not in state.downstream:
-            found = state.downstream[node] = Downstream(state, node, self._leave, self._bypassed)
+            found = state.downstream[node] = Downstream(
+                state, node, self._leave, self._bypassed, joined=joined
+            )
             state.spawn(found.serve())
 
     def _leave(self, node: int, why: str) -> None:
@@ -68,20 +75,37 @@ class Member:
         self.staging.progress.event("lost", node=node, host=state.names[node], why=why)
         if state.workers:
             state.workers.send_all({"do": "drop", "node": node})
-        for further in shapes.children(node, len(state.names), state.session.get("shape", "chain")):
-            self._connect(further)
+        for further in state.children(node):
+            self._connect(further, joined=further in state.downstream[node].status.nodes)
         state.signal.notify()
 
     async def _arrange(self) -> None:
         """Connect to the nodes that the session's shape puts after this one, and to no others."""
         state = self.state
         await state.until(lambda: bool(state.session))
-        wanted = shapes.children(state.index, len(state.names), state.session["shape"])
+        wanted = state.children(state.index)
         for node in [n for n in state.downstream if n not in wanted and n not in state.lost]:
             if state.session["shape"] != "chain":
                 state.downstream.pop(node).dismiss()
         for node in wanted:
             self._connect(node)
+
+    def _reorder(self) -> None:
+        """A node has gone to the end of the chain: send to the node after this one now, and to no other."""
+        state = self.state
+        wanted = state.following(state.index)
+        for node in [node for node in state.downstream if node != wanted and node not in state.lost]:
+            found = state.downstream.pop(node)
+            if state.workers:
+                state.workers.send_all({"do": "drop", "node": node})
+            state.spawn(found.part())
+        if wanted in state.downstream and wanted == state.behind[-1] and state.workers:
+            state.workers.send_all({"do": "apart", "node": wanted})
+        elif wanted is not None:
+            self._connect(wanted, joined=True)
+        if state.behind[-1] == state.index:
+            self.upstream.part()
+        state.suspect = False
 
     def _bypassed(self) -> None:
         """The others have continued without this node: it reads what it is missing by itself."""
@@ -108,6 +132,7 @@ class Member:
             state.spawn(self.upstream.expect())
         state.spawn(self._take_part())
         state.spawn(self._obey_abort())
+        state.spawn(SlowNodes(state).watch())
         try:
             await state.outcome
         except NodeError as fault:
@@ -201,13 +226,19 @@ class Member:
         missing = len(prepared.task.blocks) if prepared.how == COPY else 0
         while missing:
             if state.leading:
-                self.staging.progress.update(totals)
+                self.staging.progress.update(totals, self._last)
             missing = board.plane(HERE).count(0)
             await asyncio.sleep(TICK if missing > LAST else NEAR)
         if prepared.build is not None:
             await in_thread(prepared.build.take_hashes)
             state.digest = hashlib.sha256(prepared.build.manifest.digests).hexdigest()
         state.signal.notify()
+
+    def _last(self) -> Dict[str, Any]:
+        """The node that has the least of the data."""
+        reports = self.state.status().reports
+        node = min(reports, key=lambda known: (reports[known].bytes, -known))
+        return {"host": self.state.names[node], "bytes_done": reports[node].bytes}
 
     async def _publish(self, manifest: Manifest) -> None:
         state = self.state
@@ -225,7 +256,7 @@ class Member:
                     "it was removed; run again",
                 )
             await in_thread(lambda: staging.publish(build))
-        state.phase = DONE
+        state.phase, state.ended = DONE, time.monotonic()
         state.signal.notify()
         await state.until(lambda: all(node.settled == DONE for node in state.downstream.values()))
         await self.upstream.goodbye()
@@ -234,18 +265,18 @@ class Member:
             state.outcome.set_result(None)
 
     def _end(self) -> Dict[str, Any]:
-        """What the report of the end says besides what every copy says."""
+        """The part of the final report that only a chain has."""
         state = self.state
         status = state.status()
         more: Dict[str, Any] = {"node": state.index, "nodes": len(status.nodes)}
         if state.leading:
-            shape = state.session["shape"]
-            sent_to = {n: shapes.children(n, len(state.names), shape) for n in status.nodes}
-            slow = slowest(status.reports, sent_to)
+            slow = slowest(status.reports, {n: state.children(n) for n in status.nodes})
             more["lost"] = {state.names[node]: why for node, why in sorted(status.lost.items())}
             more["reports"] = [report.pack() for _, report in sorted(status.reports.items())]
-            more["shape"] = shape
-            if slow:
+            more["shape"] = state.session["shape"]
+            if state.behind:
+                more["slow"] = self._behind()
+            elif slow:
                 node, why, part = slow
                 more["slow"] = {"host": state.names[node], "why": why, "part": part}
                 self.staging.notes.append(
@@ -255,6 +286,29 @@ class Member:
                 )
             self.staging.progress.log("on {}".format(text.count(len(status.nodes), "node")))
         return more
+
+    def _behind(self) -> Dict[str, Any]:
+        """The first of the nodes that went to the end of the chain, for the report; all of them in the notes."""
+        state = self.state
+        found: List[Dict[str, Any]] = []
+        for known in state.known_behind():
+            host, (rate, others) = state.names[known["node"]], known["rates"]
+            part = round(1 - rate / others, 3)
+            found.append(
+                {
+                    "host": host,
+                    "why": "its network",
+                    "part": part,
+                    "rate": round(rate),
+                    "others": round(others),
+                }
+            )
+            self.staging.notes.append(
+                "node {} is slow: its network passes {}/s, that of the others {}/s or more; it got its data last".format(
+                    host, text.size(rate), text.size(others)
+                )
+            )
+        return found[0]
 
     def close(self) -> None:
         """End the workers and every connection."""

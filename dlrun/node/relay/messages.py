@@ -2,19 +2,20 @@
 
 import asyncio
 import zlib
-from typing import Any, Dict, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Tuple
 
 from ..common.errors import NodeError
 from ..network.link import Message
+from ..store.room import Room
 
 MOST_MANIFEST = 1 << 34  # bytes of a manifest that a node takes from another
 BEHIND = 0.5  # part of its time for which a node must wait to be called slow
-ANNOUNCEMENTS = ("session", "go", "final", "abort")  # the messages that every node is told of
+ANNOUNCEMENTS = ("session", "go", "behind", "final", "abort")  # the messages that are passed on to every node
 JOINED, READY, DONE = 1, 2, 3  # phases of a node and all after it: there, prepared, published
 
 
 class Signal:
-    """Wakes whoever waits for any change; each then looks whether it is the one it waits for."""
+    """Wakes all tasks that wait for any change; each then looks whether it is the one it waits for."""
 
     def __init__(self) -> None:
         self._waiting: List["asyncio.Future[None]"] = []
@@ -29,7 +30,7 @@ class Signal:
         """Until something changes, but at most `patience` seconds.
 
         Not by asyncio.wait_for: before Python 3.12 that loses a cancellation that comes together with the change,
-        and a task that nobody can cancel holds the end of the program up for ever.
+        and a task that cannot be cancelled keeps the program from ending.
         """
         loop = asyncio.get_event_loop()
         future = loop.create_future()
@@ -54,9 +55,14 @@ class Announcement(NamedTuple):
     blob: bytes = b""
 
 
+def behind(node: int, rates: Sequence[float]) -> Announcement:
+    """A node goes to the end of the chain: bytes a second to it, and without it."""
+    return Announcement({"do": "behind", "node": node, "rates": list(rates)})
+
+
 class Report(NamedTuple):
     """One node's figures; starved, held, disk: the part of its time that it waits for the node before, for those
-    after it, and that something waits for its own disk."""
+    after it, and that something waits for its own disk; starving: the first of them, over the last moments."""
 
     node: int
     how: str
@@ -65,6 +71,7 @@ class Report(NamedTuple):
     starved: float
     held: float
     disk: float
+    starving: float = 0.0
 
     def pack(self) -> List[Any]:
         """For a message."""
@@ -74,7 +81,9 @@ class Report(NamedTuple):
 class Status:
     """A node and all after it, as reported to the node before: phase, lost nodes and why, nodes that cannot, reports.
 
-    full: those of the nodes that lack space; hashes: the hash functions that all of them have.
+    full: those of the nodes that lack space; hashes: the hash functions that all of them have; slow: nodes that hold the
+    others back, with their rate and that without them; suspect: the first of them may be such a node;
+    room: what the set may take on each of them, None where all of it must fit.
     """
 
     def __init__(self) -> None:
@@ -85,6 +94,9 @@ class Status:
         self.cannot: Dict[int, str] = {}
         self.full: List[int] = []
         self.reports: Dict[int, Report] = {}
+        self.slow: Dict[int, Tuple[float, float]] = {}
+        self.suspect = False
+        self.room: Optional[Room] = None
 
     def pack(self) -> Message:
         """For a message."""
@@ -96,6 +108,9 @@ class Status:
             "lost": sorted(self.lost.items()),
             "cannot": sorted(self.cannot.items()),
             "full": self.full,
+            "slow": sorted(self.slow.items()),
+            "suspect": self.suspect,
+            "room": self.room,
             "reports": [report.pack() for report in self.reports.values()],
         }
 
@@ -105,12 +120,15 @@ def unpack_status(message: Message) -> Status:
     found = Status()
     found.phase, found.nodes, found.hashes = message["phase"], message["nodes"], message["hashes"]
     found.lost, found.cannot, found.full = dict(message["lost"]), dict(message["cannot"]), message["full"]
+    found.slow = {node: (rates[0], rates[1]) for node, rates in message["slow"]}
+    found.suspect = message["suspect"]
+    found.room = Room(*message["room"]) if message["room"] else None
     found.reports = {entry[0]: Report(*entry) for entry in message["reports"]}
     return found
 
 
 def slowest(reports: Dict[int, Report], sent_to: Dict[int, List[int]]) -> Optional[Tuple[int, str, float]]:
-    """The node that held the others back, why, and for which part of the time; None when none stands out.
+    """The node that held the others back, why, and for which part of the time; None if there is no such node.
 
     A node whose own disk is behind keeps those before it waiting to send and those after it waiting to receive;
     a slow link is behind the last node that waits to send while the one after it waits to receive.

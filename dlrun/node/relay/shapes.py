@@ -21,7 +21,7 @@ def children(node: int, count: int, shape: str) -> List[int]:
 
 
 def seconds(shape: str, count: int, size: float, rate: float, hop: float = HOP) -> float:
-    """The model's time to bring `size` bytes to `count` nodes over links of `rate` bytes a second."""
+    """The model's time to send `size` bytes to `count` nodes over links of `rate` bytes a second."""
     delay = hop + SEGMENT / rate
     if shape == "chain":
         return size / rate + (count - 1) * delay

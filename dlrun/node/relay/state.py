@@ -6,7 +6,8 @@
 import asyncio
 import math
 import time
-from typing import Any, Callable, Coroutine, Dict, List, Optional
+from collections import deque
+from typing import Any, Callable, Coroutine, Deque, Dict, List, Optional, Tuple
 
 from ..blocks.hashing import usable
 from ..blocks.progress_board import DONE as HERE
@@ -15,13 +16,15 @@ from ..common.safety import read_secret
 from ..network import hosts
 from ..network.link import Message
 from ..source.manifest import Manifest
+from ..store.room import Room
 from ..transfer.local import Fault
-from ..transfer.staging import COPY, Prepared, Staging
+from ..transfer.staging import COPY, PreparedSet, Staging
 from ..transfer.task import Tokens
 from ..transfer.workers import Workers
 from .messages import DONE, JOINED, Announcement, Report, Signal, Status
-from .shapes import group
+from .shapes import children, group
 
+LATELY = 0.5  # seconds that count as the last moments
 LOOK = 60.0  # seconds after which a condition is checked again, though nothing was signalled
 
 
@@ -42,12 +45,16 @@ class Neighbour:
         """End the connection: another node is before that one now."""
         raise NotImplementedError
 
+    async def part(self) -> None:
+        """End the connection to a node that has another one before it now, after telling it so."""
+        raise NotImplementedError
+
     def broken(self, worker: int, attempt: int) -> None:
         """A data connection broke, as one of its ends reports: connect it again while the node answers."""
         raise NotImplementedError
 
 
-class State:
+class RelayState:
     """One node's view of its chain. What is public here is read and changed by the other modules of this package."""
 
     def __init__(self, staging: Staging) -> None:
@@ -56,19 +63,26 @@ class State:
         self.staging, self.port, self.secret = staging, given.port, read_secret(given.secret)
         self.join_time, self.dead_after = given.join_timeout, given.dead_after
         self.join_end = time.monotonic() + self.join_time
-        self.beat = min(1.0, self.dead_after / 5)
+        self.beat = min(
+            1.0, self.dead_after / 5, max(0.2, len(self.names) / 250)
+        )  # reports grow with the chain
         self.signal = Signal()
         self.announcements: List[Announcement] = []
         self.downstream: Dict[int, Neighbour] = {}
         self.upstream_path: List[int] = []
         self.needs: Dict[int, int] = {}
         self.lost: Dict[int, str] = {}
+        self.slow: Dict[int, Tuple[float, float]] = {}
+        self.suspect = False
+        self.room: Optional[Room] = None
+        self.behind: List[int] = []
+        self.reordered: Callable[[], None] = lambda: None
         self.failures: Dict[int, str] = {}
         self.cannot: Optional[str] = None
         self.full = False
         self.phase = JOINED
         self.manifest: Optional[Manifest] = None
-        self.prepared: Optional[Prepared] = None
+        self.prepared: Optional[PreparedSet] = None
         self.workers: Optional[Workers] = None
         self.tokens = Tokens()
         self.digest: Optional[str] = None
@@ -77,6 +91,8 @@ class State:
         self.leading = False
         self.dealt = False
         self.began = time.monotonic()
+        self.ended: Optional[float] = None
+        self._starved: Deque[Tuple[float, float]] = deque()
         self._tasks: List["asyncio.Future[None]"] = []
         self.outcome: "asyncio.Future[None]" = asyncio.get_event_loop().create_future()
 
@@ -86,9 +102,40 @@ class State:
 
     def announce(self, announcement: Announcement) -> None:
         """Take note of an announcement; it is passed on to the next nodes."""
-        if self.announced(announcement.message["do"]) is None:
-            self.announcements.append(announcement)
-            self.signal.notify()
+        message = announcement.message
+        if message["do"] == "behind":
+            if message["node"] in self.behind:
+                return
+            self.behind.append(message["node"])
+        elif self.announced(message["do"]) is not None:
+            return
+        self.announcements.append(announcement)
+        if message["do"] == "behind":
+            self.reordered()
+        self.signal.notify()
+
+    def known_behind(self) -> List[Message]:
+        """The announcements of nodes that went to the end of the chain."""
+        return [known.message for known in self.announcements if known.message["do"] == "behind"]
+
+    def order(self) -> List[int]:
+        """The nodes of a chain as each passes data on to the next: those that are slow come last."""
+        return [node for node in range(len(self.names)) if node not in self.behind] + self.behind
+
+    def children(self, node: int) -> List[int]:
+        """The nodes that a node sends to."""
+        shape = self.session.get("shape", "chain")
+        if shape != "chain" or not self.behind:
+            return children(node, len(self.names), shape)
+        order = self.order()
+        place = order.index(node) + 1
+        return order[place : place + 1]
+
+    def following(self, node: int) -> Optional[int]:
+        """The next node of a chain after one that is not lost; None at its end."""
+        for further in self.children(node):
+            return self.following(further) if further in self.lost else further
+        return None
 
     @property
     def session(self) -> Message:
@@ -106,6 +153,7 @@ class State:
             "set": self.staging.given.name,
             "count": len(self.names),
             "session": self.session.get("id"),
+            "behind": [[known["node"], known["rates"]] for known in self.known_behind()],
         }
 
     def path(self) -> List[int]:
@@ -131,7 +179,8 @@ class State:
         found.phase = min([self.phase, *(node.status.phase for node in after)])
         found.nodes = [self.index]
         found.hashes = usable()
-        found.lost = dict(self.lost)
+        found.lost, found.slow, found.suspect = dict(self.lost), dict(self.slow), self.suspect
+        found.room = self.room
         if self.cannot:
             found.cannot[self.index] = self.cannot
             found.full += [self.index] * self.full
@@ -141,21 +190,36 @@ class State:
             if node.status.hashes:
                 found.hashes = [name for name in found.hashes if name in node.status.hashes]
             found.lost.update(node.status.lost)
+            found.slow.update(node.status.slow)
             found.cannot.update(node.status.cannot)
             found.full += node.status.full
+            if found.room is not None and node.status.room is not None:
+                found.room = found.room.least(node.status.room)
             found.reports.update(node.status.reports)
         return found
 
     def report(self) -> Report:
         """This node's own figures."""
-        seconds = time.monotonic() - self.began
+        seconds = (self.ended or time.monotonic()) - self.began
         if self.prepared is None:
             return Report(self.index, "", 0, seconds, 0.0, 0.0, 0.0)
         board, how = self.prepared.task.board, self.prepared.how
         whole = max(1e-9, seconds * board.worker_count * 1e9)
         waits = [round(board.total(name) / whole, 3) for name in ("starved", "held")]
         disk = round(board.most("disk") / max(1e-9, seconds * 1e9), 3)
-        return Report(self.index, how, board.total("bytes"), round(seconds, 3), waits[0], waits[1], disk)
+        starving = self._starving(board.total("starved") / (board.worker_count * 1e9))
+        return Report(
+            self.index, how, board.total("bytes"), round(seconds, 3), waits[0], waits[1], disk, starving
+        )
+
+    def _starving(self, starved: float) -> float:
+        """The part of the last moments for which this node waited for data, of the seconds that it has ever waited."""
+        now, known = time.monotonic(), self._starved
+        if not known or now - known[-1][0] > LATELY / 10:
+            known.append((now, starved))
+        while len(known) > 2 and now - known[1][0] >= LATELY:
+            known.popleft()
+        return round((starved - known[0][1]) / max(LATELY, now - known[0][0]), 3)
 
     def need(self) -> int:
         """The blocks that this node or one after it does not have, one byte a block, as one number."""

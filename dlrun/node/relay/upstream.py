@@ -12,20 +12,24 @@ from ..network import hosts
 from ..network import link as links
 from ..network.listener import Listener
 from ..source.manifest import unpack
-from .messages import ANNOUNCEMENTS, READY, Announcement, deflate_need, inflate
-from .state import State
+from . import slow_nodes
+from .messages import ANNOUNCEMENTS, READY, Announcement, behind, deflate_need, inflate
+from .state import RelayState
+
+RECALL = 2.0  # seconds in which the first node calls again if it was its connection alone that broke
 
 
 class Upstream:
     """Listens on this node's address; `lead` is awaited when no node before this one is left."""
 
-    def __init__(self, state: State, bind: str, lead: Callable[[], Awaitable[None]]) -> None:
+    def __init__(self, state: RelayState, bind: str, lead: Callable[[], Awaitable[None]]) -> None:
         self.state, self._lead = state, lead
         self._bind = bind or state.names[state.index]
         self._listener: Optional[Listener] = None
         self._link: Optional[links.Link] = None
         self._node = -1
         self._heard = False
+        self._leaving = self._acknowledged = False
 
     def listen(self) -> None:
         """Begin to listen."""
@@ -40,7 +44,14 @@ class Upstream:
         elif caller["role"] == "worker":
             await self._worker(link)
             return
+        elif caller["role"] == "probe":
+            with contextlib.suppress(OSError, Damaged, asyncio.TimeoutError):
+                await slow_nodes.answer(link, state.dead_after)
+            link.close()
+            return
         else:
+            for node, rates in caller["behind"]:
+                state.announce(behind(node, rates))
             refusal = self._refusal(caller["node"], caller["session"])
         try:
             if refusal:
@@ -55,7 +66,8 @@ class Upstream:
     def _refusal(self, node: int, session: Optional[str]) -> str:
         """Why a caller is not the node before this one; empty when it is."""
         state = self.state
-        if state.leading or (self._link is not None and node > self._node):
+        place = state.order().index
+        if state.leading or (self._link is not None and place(node) > place(self._node)):
             return "bypassed"
         if session and not state.session and self._link is not None and node != self._node:
             return "later"
@@ -66,6 +78,11 @@ class Upstream:
     async def _worker(self, link: links.Link) -> None:
         """Hand a data connection to its worker."""
         state = self.state
+        try:
+            await link.send({"do": "welcome"})
+        except (OSError, Damaged):
+            link.close()
+            return
         await state.until(lambda: state.workers is not None or state.outcome.done())
         current = self._link is not None and link.peer["node"] == self._node and not state.leading
         if current and state.workers is not None and link.peer["session"] == state.session["id"]:
@@ -101,6 +118,10 @@ class Upstream:
         if message["do"] == "beat":
             state.upstream_path = message["path"]
             return
+        if message["do"] == "acknowledged":
+            self._acknowledged = True
+            state.signal.notify()
+            return
         if message["do"] in ANNOUNCEMENTS:
             state.announce(Announcement(message, blob))
         if message["do"] == "session" and state.manifest is None:
@@ -132,28 +153,54 @@ class Upstream:
     async def _orphaned(self) -> None:
         """Lead when the first node is gone, or when none before this one calls in time."""
         state = self.state
-        if state.outcome.done() or state.leading or state.announced("abort"):
+
+        def settled() -> bool:
+            return self._link is not None or self._leaving or state.outcome.done()
+
+        if settled() or state.leading or state.announced("abort"):
             return
-        if len(state.upstream_path) != 1:
-            await state.until(lambda: self._link is not None, 3 * state.dead_after)
-        if self._link is None:
+        moved = state.index in state.behind  # then the last node calls
+        patience = RECALL if len(state.upstream_path) == 1 and not moved else 3 * state.dead_after
+        if not await state.until(settled, patience):
             state.staging.progress.log("the previous node is lost; this node reads the source")
             await self._lead()
 
-    async def goodbye(self) -> None:
-        """Tell the node before that everything here and after is done."""
+    def part(self) -> None:
+        """Let go of the node before this one: another will call, now that this one is at the end of the chain."""
+        state = self.state
+        order = state.order()
+        if self._node == order[order.index(state.index) - 1]:
+            return  # it was at the end before
+        self._node = state.index  # any node that calls is before this one
         if self._link is not None:
+            self._link.close()
+
+    async def goodbye(self) -> None:
+        """Report to the previous node that everything here and after is done, until it has acknowledged that.
+
+        Where the connection breaks first, it has a moment to call again: else it would take this node for a dead one.
+        """
+        state = self.state
+        self._leaving = True
+        end = time.monotonic() + state.dead_after
+        while self._heard and not state.leading and not self._acknowledged and time.monotonic() < end:
+            link = self._link
+            if link is None:
+                if not await state.until(lambda: self._link is not None, RECALL):
+                    return
+                continue
             with contextlib.suppress(OSError):
-                await self._link.send(self.state.status().pack())
+                await link.send(state.status().pack())
+            await state.until(lambda: self._acknowledged or self._link is not link, end - time.monotonic())  # noqa: B023 - awaited here
 
     async def again(self, worker: int, attempt: int) -> None:
-        """Ask for a data connection that broke, if the node before has not seen that by itself."""
+        """Request a data connection that broke, if the previous node has not noticed."""
         if self._link is not None:
             with contextlib.suppress(OSError):
                 await self._link.send({"do": "again", "worker": worker, "attempt": attempt})
 
     async def fail(self, why: str) -> None:
-        """Tell the node before what this one could not do."""
+        """Report to the previous node what this one could not do."""
         if self._link is not None:
             with contextlib.suppress(OSError):
                 await self._link.send({"do": "failed", "why": why})

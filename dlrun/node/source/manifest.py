@@ -1,7 +1,7 @@
 """What a data set is: every directory, file and link with its size, mode, time, target and hash.
 
 Kept as columns, not objects: a million files take about 100 MB and are read in a tenth of a second. Names are
-bytes. What comes from another node or from disk is checked before it is believed: no `..`, no absolute name,
+bytes. What comes from another node or from disk is checked before it is used: no `..`, no absolute name,
 no mode above 0777, no kind but file, symbolic link and hard link.
 """
 
@@ -65,6 +65,12 @@ class Manifest:
         """The bytes of all files, each once."""
         return sum(self.sizes)
 
+    def close_to_writers(self) -> None:
+        """Other users cannot write in the copy, whatever the source's modes are."""
+        for modes in (self.modes, self.dir_modes):
+            for entry, mode in enumerate(modes):
+                modes[entry] = mode & 0o755
+
     def files(self) -> int:
         """Regular files that carry data of their own."""
         return self.kinds.count(FILE)
@@ -97,7 +103,7 @@ class Manifest:
         return _identity(self._columns())
 
     def pack(self) -> bytes:
-        """The file format: a magic line, a line of JSON that says what follows, the columns."""
+        """The file format: a magic line, a line of JSON that describes what follows, the columns."""
         columns = self._columns()
         identity = _identity(columns)
         columns["digests"] = self.digests

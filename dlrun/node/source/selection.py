@@ -7,11 +7,15 @@ relative to the root, so `/a/b/*.h5` gives `x.h5` and `/a/*/train` gives `v1/tra
 import fnmatch
 import os
 import re
-from typing import Any, Dict, List, NamedTuple, Optional, Pattern, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Pattern, Sequence, Tuple
 
 from ..common import text
 from ..common.errors import SourceFault, Usage
 
+SCHEMES = ("s3", "http", "https")
+"""The schemes of URLs that `remote` reads."""
+
+_URL = re.compile(r"([a-z][a-z0-9+.-]*)://", re.IGNORECASE)
 _WILD = re.compile(rb"[*?\[]")
 
 
@@ -76,6 +80,12 @@ class Chooser:
         return not self._include or self._any(self._include, path)
 
 
+def scheme(source: str) -> str:
+    """The scheme of a source that is a URL; empty for a path."""
+    found = _URL.match(source)
+    return found.group(1).lower() if found else ""
+
+
 def parse(given: str, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> Source:
     """The source that a user named; SourceFault when it is not there, Usage when it cannot be one."""
     if not given:
@@ -97,10 +107,3 @@ def parse(given: str, include: Sequence[str] = (), exclude: Sequence[str] = ()) 
         message = "the source's directory `{}` does not exist".format(text.name(root))
         raise SourceFault(message)
     return Source(root, tuple(parts[wild:]), *filters)
-
-
-def only_file(source: Source) -> Optional[bytes]:
-    """The name inside the data set when the source is one named file, else None."""
-    if len(source.parts) != 1 or _WILD.search(re.sub(rb"\[[*?\[]\]", b"", source.parts[0])):
-        return None
-    return re.sub(rb"\[([*?\[])\]", rb"\1", source.parts[0])

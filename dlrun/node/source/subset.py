@@ -1,9 +1,12 @@
 """A part of a data set as a data set of its own: a node's shard, or what a destination has not got yet."""
 
+import argparse
 import heapq
+import re
 from array import array
-from typing import Callable, Dict, List
+from typing import Callable, Dict, List, Optional, Tuple
 
+from ..common.errors import Usage
 from .manifest import FILE, HARD, LINK, Manifest
 
 BALANCES = ("files", "bytes")
@@ -57,3 +60,15 @@ def shard(manifest: Manifest, part: int, parts: int, balance: str) -> Manifest:
     made = subset(manifest, lambda entry: owner.get(entry, part) == part)
     made.info["shard"] = [part, parts, balance]
     return made
+
+
+def shard_of(given: argparse.Namespace, index: int, count: int) -> Optional[Tuple[int, int, str]]:
+    """A node's shard: its number, the number of shards, the balance; None when every node gets all."""
+    if given.strategy != "shard":
+        return None
+    if given.hosts is not None:
+        return index, count, given.balance
+    match = re.match(r"([0-9]+)/([0-9]+)\Z", given.shard or "")
+    if not match or not int(match.group(1)) < int(match.group(2)):
+        raise Usage("--strategy shard needs --hosts, or --shard K/N with K less than N")
+    return int(match.group(1)), int(match.group(2)), given.balance

@@ -1,4 +1,4 @@
-"""From a walk to a manifest: what is copied, what is refused, and the order in which it stands."""
+"""From a walk to a manifest: what is copied, what is rejected, and in which order."""
 
 import errno
 import os
@@ -31,10 +31,10 @@ _BLOCK = 512  # bytes that one unit of st_blocks stands for, whatever the file s
 
 
 def survey(source: Source, options: Options) -> Tuple[Manifest, Findings]:
-    """The manifest of a source, without hashes, and what the report must say was not kept.
+    """The manifest of a source, without hashes, and what the report must list as not kept.
 
     Raises SourceFault when a part cannot be read, when the source holds devices, pipes, sockets or privileged
-    modes and the options do not say to leave them out, and when nothing is selected.
+    modes and the options do not skip them, and when nothing is selected.
     """
     walk = Walk(source, options)
     try:
@@ -55,7 +55,7 @@ def survey(source: Source, options: Options) -> Tuple[Manifest, Findings]:
 
 
 def closed_files(walk: Walk) -> List[Tuple[bytes, str]]:
-    """Files that this user may not read, by their modes; where a mode says no, the system is asked (ACLs may allow it)."""
+    """Files that this user may not read, by their modes; where a mode denies it, the system is asked (ACLs may allow it)."""
     user, groups = os.geteuid(), {os.getegid(), *os.getgroups()}
     if user == 0:
         return []
@@ -208,5 +208,5 @@ def not_kept(findings: Findings, options: Options) -> List[str]:
     if findings.attributes:
         lines.append("attributes not copied: " + text.some(sorted(findings.attributes)))
     if not options.xattrs:
-        lines.append("extended attributes: not looked at")
+        lines.append("extended attributes: not read")
     return lines

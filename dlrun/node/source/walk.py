@@ -91,12 +91,12 @@ class Walk:
             raise self._failure
 
     def _shareable(self) -> bool:
-        """Whether further processes should walk their part of the jobs: they do not come back for more."""
+        """Whether further processes should walk their part of the jobs: their result is merged at the end."""
         least = self._helpers * (MANY if self._wide else 1)
         return len(self._jobs) > least > 0 and time.perf_counter() - self._started[0] > PROBE
 
     def _ask_widely(self) -> None:
-        """Work the jobs off with many calls in flight, or until there are enough to share: a process forks without threads."""
+        """Process the jobs with many calls in flight, or until there are enough to share: a process forks without threads."""
         helpers = [threading.Thread(target=self._help, daemon=True) for _ in range(self._threads)]
         for helper in helpers:
             helper.start()

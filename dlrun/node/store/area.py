@@ -1,4 +1,4 @@
-"""The staging directory of a node: published data sets by name, and beside them what only we see.
+"""The staging directory of a node: published data sets by name, and beside them what only dlrun uses.
 
 DIR/NAME/data/...      the data set, complete or not there at all
 DIR/NAME/manifest      what it is
@@ -6,14 +6,16 @@ DIR/.dlrun/            0700: locks, half-built sets (part.NAME), records of use,
 """
 
 import contextlib
+import errno
 import fcntl
 import json
 import os
 import re
+import shlex
 import time
 from typing import Any, Callable, Dict, List, Optional
 
-from ..common import system
+from ..common import system, text
 from ..common.errors import NodeError, Unsafe, Usage
 from ..common.safety import LIST, below, opened, private_directory
 from .place import Place
@@ -33,7 +35,7 @@ def set_name(given: str) -> bytes:
 
 
 def boot() -> str:
-    """What tells one boot of this node from another."""
+    """The id of this boot of the node."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
@@ -63,13 +65,27 @@ class Area(Place):
         self.shared = shared
         with contextlib.suppress(FileExistsError):
             os.mkdir(CONTROL, 0o700, dir_fd=self.directory)
-        self.control = below(self.directory, CONTROL, LIST)
+        self.control = self._control()
         status = os.fstat(self.control)
         if status.st_uid != os.geteuid() or status.st_mode & 0o077:
             message = "`{}` must be owned by you and have mode 0700".format(
                 os.fsdecode(self.path + b"/" + CONTROL)
             )
             raise Unsafe(message)
+
+    def _control(self) -> int:
+        """The control directory, open; Unsafe where a link or a file has its name."""
+        try:
+            return below(self.directory, CONTROL, LIST)
+        except OSError as fault:
+            if fault.errno not in (errno.ENOTDIR, errno.ELOOP):
+                raise
+            path = text.name(self.path + b"/" + CONTROL)
+            message = "`{}` must be a directory, not a link or a file".format(path)
+            way_out = (
+                "`rm {}`, or use another staging directory; dlrun keeps its locks and unfinished copies there"
+            )
+            raise Unsafe(message, way_out.format(shlex.quote(path))) from None
 
     def place(self, name: bytes) -> str:
         """Where the data of a published set is."""
@@ -145,7 +161,7 @@ class Area(Place):
                 remove_tree(self.control, trash)
 
     def to_trash(self, directory: int, name: bytes) -> bytes:
-        """Take a name away in one step; what it named stands in the control directory under the name returned."""
+        """Take a name away in one step; its contents are then in the control directory under the returned name."""
         trash = "trash.{}.{}".format(os.getpid(), time.monotonic()).encode("ascii")
         os.rename(name, trash, src_dir_fd=directory, dst_dir_fd=self.control)
         return trash
@@ -168,7 +184,7 @@ class Area(Place):
         return sorted(n[len(prefix) :] for n in found if n.startswith(prefix))
 
     def clock(self) -> float:
-        """The time that a file gets now: of a file server's clock where that is not this node's; without room, ours."""
+        """The time that a new file gets: by the file server's clock where that is not this node's; without space, by ours."""
         name = "now.{}".format(os.getpid()).encode("ascii")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
         self.discard(self.control, name)  # a killed one's, or its time is old

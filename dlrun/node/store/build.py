@@ -87,7 +87,7 @@ class Build:
         self._note()
 
     def _resume(self, directory: int, there: Layout) -> Dict[int, bytes]:
-        """The blocks that need no copying of what stands in a directory as `there`."""
+        """The blocks that need no copying, from what is in a directory as `there`."""
         earlier = resume.load(directory, self.hasher)
         if earlier is None or earlier.manifest.info.get("strategy", "copy") != self.layout.strategy:
             return {}

@@ -14,11 +14,11 @@ from .remove import remove_tree
 _PART = b"part"
 
 
-class Destination(Place):
+class ResultsPlace(Place):
     """The directory that results are copied to, which may be there already or not; `path` is absolute.
 
-    While this is open no other program of this node works on the same destination. The names beside it say the
-    node, so that all nodes of a job can bring results to one directory.
+    While this is open no other program of this node works on the same destination. The hidden names next to it contain the
+    node, so that all nodes of a job can copy results to one directory.
     """
 
     def __init__(self, given: str) -> None:
@@ -65,14 +65,14 @@ class Destination(Place):
         self.close()
 
     def discard(self, directory: int, name: bytes) -> None:  # noqa: ARG002 - there is one
-        """Remove what is half done."""
+        """Remove the partial copy."""
         trash = "trash.{}".format(time.monotonic()).encode("ascii")
         with contextlib.suppress(FileNotFoundError):
             os.rename(_PART, trash, src_dir_fd=self.control, dst_dir_fd=self.control)
         remove_tree(self.control, trash)
 
     def close(self) -> None:
-        """Remove what stands beside the destination: everything has arrived."""
+        """Remove the hidden directories next to the destination: everything has arrived."""
         remove_tree(self.directory, self._hidden)
 
     def sync(self) -> None:

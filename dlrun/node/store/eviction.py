@@ -12,7 +12,7 @@ from ..common import text
 from ..common.errors import Damaged, NodeError, NoSpace
 from ..common.safety import opened
 from ..source.manifest import head
-from . import space, uses
+from . import early, space, uses
 from .area import Area, set_name
 from .resume import MANIFEST
 
@@ -20,7 +20,7 @@ HEAD = 1 << 20  # bytes in which a manifest's line of JSON ends
 STALE = 86400.0  # seconds after which what a killed copy left is no longer kept for the next one
 
 
-class Entry(NamedTuple):
+class PublishedSet(NamedTuple):
     """A published set: bytes and files of its data, when it was used last, by whom now, and where it came from."""
 
     name: bytes
@@ -31,8 +31,8 @@ class Entry(NamedTuple):
     source: str
 
 
-def entries(area: Area) -> List[Entry]:
-    """The published sets, the one used longest ago first; what is no data set of ours is left out."""
+def entries(area: Area) -> List[PublishedSet]:
+    """The published sets, the one used longest ago first; other directories are left out."""
     found = []
     for name in area.names():
         try:
@@ -49,7 +49,9 @@ def entries(area: Area) -> List[Entry]:
             os.close(directory)
         root = str(line["info"].get("source", {}).get("root", ""))
         found.append(
-            Entry(name, line["bytes"], line["files"], uses.last(area, name), uses.users(area, name), root)
+            PublishedSet(
+                name, line["bytes"], line["files"], uses.last(area, name), uses.users(area, name), root
+            )
         )
     return sorted(found, key=lambda entry: (entry.used, entry.name))
 
@@ -63,7 +65,7 @@ def _head(directory: int) -> Dict[str, Any]:
 
 
 def remove(area: Area, name: bytes) -> bool:
-    """Remove a set that nobody uses or copies; whether that was so."""
+    """Remove a set that is not in use or being copied; whether it was removed."""
     lock = area.try_lock(name)
     if lock is None:
         return False
@@ -78,9 +80,9 @@ def remove(area: Area, name: bytes) -> bool:
         lock.close()
 
 
-def evict(area: Area, enough: Callable[[], bool], but: bytes = b"") -> List[Entry]:
+def evict(area: Area, enough: Callable[[], bool], but: bytes = b"") -> List[PublishedSet]:
     """Remove sets, the one used longest ago first, until it is enough or none is left that may go."""
-    gone: List[Entry] = []
+    gone: List[PublishedSet] = []
     for entry in entries(area):
         if enough():
             break
@@ -94,7 +96,12 @@ def evictable(area: Area, but: bytes) -> int:
     return sum(entry.bytes for entry in entries(area) if entry.name != but and not entry.users)
 
 
-def make_room(area: Area, quota: Optional[int], need: int, size: int, but: bytes) -> List[Entry]:
+def in_use(area: Area, but: bytes) -> int:
+    """Bytes of the sets that running jobs use, without the set `but`."""
+    return sum(entry.bytes for entry in entries(area) if entry.name != but and entry.users)
+
+
+def make_room(area: Area, quota: Optional[int], need: int, size: int, but: bytes) -> List[PublishedSet]:
     """Evict until `need` more bytes fit the disk and all sets with one of `size` the quota; NoSpace for the quota.
 
     `but` is the set that is being copied. A disk that stays too full is left to the check of space.
@@ -128,14 +135,17 @@ def tidy(area: Area) -> List[bytes]:
         others = [other for other in noted if other.name == use.name and other.job != use.job]
         if use.keep == "job" and not others and remove(area, use.name):
             removed.append(use.name)
+    for job in early.jobs(area):
+        if not early.in_use(area, job):
+            early.remove(area, job)
     for rest in area.controls(b"trash."):
-        with contextlib.suppress(OSError):  # a disk that fails keeps its rubbish; the set may still fit
+        with contextlib.suppress(OSError):  # a failing disk may not allow the removal; the set may still fit
             area.discard(area.control, b"trash." + rest)
-    parts = area.controls(b"part.")
-    now = area.clock() if parts else 0.0
-    for name in parts:
-        if _age(area, b"part." + name, now) > STALE:
-            _drop_part(area, name)
+    now = area.clock() if area.controls(b"part.") or area.controls(b"fetch.") else 0.0
+    for kind in (b"part.", b"fetch."):
+        for name in area.controls(kind):
+            if _age(area, kind + name, now) > STALE:
+                _drop_part(area, name)
     return removed
 
 
@@ -148,13 +158,15 @@ def _age(area: Area, name: bytes, now: float) -> float:
 def _drop_part(area: Area, name: bytes) -> None:
     lock = area.try_lock(name)
     if lock is not None:
-        area.discard(area.control, b"part." + name)
+        for kind in (b"part.", b"fetch."):  # what was fetched for it, if it is from a URL
+            area.discard(area.control, kind + name)
         lock.close()
 
 
 def end_job(area: Area, job: str) -> List[bytes]:
-    """A job is over: its uses end, and the sets kept for it alone go. The names of the sets removed."""
+    """End the uses of a job and remove the sets kept only for it. The names of the sets removed."""
     set_name(job)
+    early.remove(area, job.encode("ascii"))
     removed = []
     for use in [use for use in uses.all_uses(area) if use.job == job]:
         uses.release(area, use)

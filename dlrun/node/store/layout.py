@@ -1,6 +1,6 @@
 """What a data set looks like on the node's disk: its files as they are, or one indexed tar file.
 
-A form makes room for the blocks, gives every thread a reader and a writer of them, says which of an earlier
+A form makes room for the blocks, gives every thread a reader and a writer of them, finds which of an earlier
 run's files are still there, and completes the tree.
 """
 
@@ -71,7 +71,7 @@ class FileLayout:
 
 
 def identity(status: os.stat_result) -> Tuple[int, int]:
-    """What tells one file from another of the same name."""
+    """The identity of a file, whatever its name."""
     return status.st_dev, status.st_ino
 
 

@@ -1,6 +1,6 @@
-"""Memory as a place for data: whether a disk is none, and how much memory this process may still take.
+"""Data in memory: whether a file system is in memory, and how much memory this process may still use.
 
-A file in a tmpfs (tmpfs(5), /dev/shm) is memory. Its size says what it may hold at most, not what is free; the pages
+A file in a tmpfs (tmpfs(5), /dev/shm) is memory. Its size is the maximum, not what is free; the pages
 count for the job that writes them, whose limit is that of its control group.
 """
 

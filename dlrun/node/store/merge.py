@@ -1,4 +1,4 @@
-"""Bring a finished tree into a directory that is there: each file in one step, what is there besides stays."""
+"""Merge a finished tree into an existing directory: each file in one step, other files there are kept."""
 
 import contextlib
 import os

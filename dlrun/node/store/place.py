@@ -4,7 +4,7 @@ from typing import Optional
 
 
 class Place:
-    """The directory that published names stand in, and the hidden one beside them that only we see."""
+    """The directory of the published names, and the hidden one next to them that only dlrun uses."""
 
     directory: int
     control: int

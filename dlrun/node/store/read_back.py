@@ -15,7 +15,7 @@ from .resume import split
 def damaged(
     layout: Layout, manifest: Manifest, blocks: Blocks, hasher: Hasher, ignore: Container[int] = ()
 ) -> List[bytes]:
-    """The files that are missing, or have another size or hash than the manifest says, but for entries to ignore."""
+    """The files that are missing, or have another size or hash than in the manifest, except for entries to ignore."""
     digests = split(manifest, blocks, hasher.size)
     reader = layout.reader(hasher)
     view = BufferPool(1).take()
@@ -42,8 +42,8 @@ def _good(reader: AnyReader, block: Block, view: memoryview, digests: bytes) -> 
         return False
 
 
-def verify(layout: Layout, manifest: Manifest, blocks: Blocks, hasher: Hasher) -> None:
-    """Damaged, naming the files, when the copy is not what the manifest says."""
+def verify_set(layout: Layout, manifest: Manifest, blocks: Blocks, hasher: Hasher) -> None:
+    """Damaged, naming the files, when the copy differs from the manifest."""
     wrong = damaged(layout, manifest, blocks, hasher)
     if wrong:
         message = "the copy differs from its manifest: {}".format(text.some(wrong))

@@ -1,4 +1,4 @@
-"""Whether a data set fits the disk, asked before its first byte."""
+"""Whether a data set fits the disk, checked before its first byte."""
 
 import os
 from typing import Optional
@@ -24,7 +24,7 @@ def needed(manifest: Manifest, missing: int) -> int:
 
 
 def free(descriptor: int) -> int:
-    """Bytes that we may still write to a descriptor's disk, or to memory where that is one."""
+    """Bytes that this user may still write to a descriptor's disk, or to memory if it is a tmpfs."""
     status = os.fstatvfs(descriptor)
     disk = max(0, status.f_bavail * status.f_frsize - int(status.f_blocks * status.f_frsize * MARGIN))
     left = memory.free() if in_memory(descriptor) else None
@@ -56,7 +56,7 @@ def require(descriptor: int, wanted: int, count: int, where: bytes) -> None:
         )
         raise NoSpace(
             message,
-            "remove sets with `dlrun stage-data --evict NAME`, stage to another disk, or take strategy shard or in_place",
+            "remove sets with `dlrun stage-data --evict NAME`, stage to another disk, or take strategy part, shard or in_place",
         )
     left = free_files(descriptor)
     if left is not None and left < count:

@@ -1,6 +1,6 @@
 """The strategy `pack`: the data set as one indexed tar file, written by many at once without being read again.
 
-The manifest says the place of every member beforehand, so blocks are written in any order, each with one call.
+The manifest determines the position of every member, so blocks are written in any order, each with one call.
 Training reads a member by the index at full speed without opening 50,000 files; `tar` reads it as well. Times
 are whole seconds there; hard links, symbolic links and long or odd names are as GNU tar writes them.
 
@@ -62,7 +62,7 @@ def _plain(name: bytes, kind: bytes, mode: int, size: int, seconds: int, target:
 
 
 class TarMap:
-    """Where everything stands in the tar file of a manifest: directories, files in order, links, the end."""
+    """The layout of the tar file of a manifest: directories, files in order, links, the end."""
 
     def __init__(self, manifest: Manifest) -> None:
         self.manifest = manifest
@@ -140,7 +140,7 @@ class _Tar:
 
 
 class TarWriter(_Tar):
-    """One thread's writer into the tar file, which stands there in full size. As `writing.Writer` otherwise."""
+    """One thread's writer into the tar file, which already has its full size. As `writing.Writer` otherwise."""
 
     _flags = os.O_RDWR
 

@@ -1,4 +1,4 @@
-"""The tree of a data set while it is built: what is in the way removed, directories and large files made."""
+"""The tree of a data set while it is built: unwanted entries removed, directories and large files created."""
 
 import errno
 import os
@@ -148,7 +148,7 @@ def _reserve(descriptor: int, size: int) -> None:
 
 
 def check_names(root: int, manifest: Manifest) -> Tuple[List[bytes], List[bytes]]:
-    """The paths that the manifest has and the tree has not, and the reverse; both empty when all is well."""
+    """The paths in the manifest but not in the tree, and the reverse; both empty if the tree is complete."""
     missing: List[bytes] = []
     extra: List[bytes] = []
     below_it = children(manifest)

@@ -1,7 +1,7 @@
 """Which jobs use a published data set: what keeps it from eviction, and lets a dead job's sets be cleaned up.
 
-A job's use ends when it is released, when the node boots, or when the time is over that the job could last at
-most. That time is counted from the boot, which no one sets: a date that is wrong, or put right meanwhile, ends no use.
+A job's use ends when it is released, when the node reboots, or when the longest walltime of the job is over. Uses
+end by the boot-time clock, so changes of the wall clock cannot expire them.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ from typing import List, NamedTuple
 
 from .area import Area, boot, set_name
 
-FOREVER = 30 * 86400.0  # seconds a use lasts when the job did not say how long it may run
+FOREVER = 30 * 86400.0  # seconds a use lasts when the job did not give its walltime
 TICK = 1e-3  # seconds by which what is used now is later than what was used before
 _CLOCK = getattr(
     time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC

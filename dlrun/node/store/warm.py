@@ -1,7 +1,7 @@
 """Recognise a published data set in less than a tenth of a second, without reading its data.
 
-The manifest must name the same source and options; every directory of the source must have the time that the
-manifest says, so that no entry came, went or was renamed. Files of source and copy are looked at: size, time, and
+The manifest must name the same source and options; every directory of the source must have the time in the
+manifest, so that no entry was added, removed or renamed. Files of source and copy are checked: size, time, and
 whether they were touched since, which a program cannot undo.
 """
 
@@ -50,7 +50,7 @@ def alike(found: Manifest, wanted: Dict[str, Any]) -> bool:
 
 
 def source_unchanged(root: bytes, found: Manifest, check: str) -> bool:
-    """Whether the source at `root` still is what the manifest says.
+    """Whether the source at `root` still matches the manifest.
 
     `check`: sample, all (every file is looked at) or none (always true).
     """
@@ -96,7 +96,7 @@ def latest(found: Manifest) -> List[int]:
 
 
 class Look(NamedTuple):
-    """What a look at a published copy found, as paths.
+    """The result of a check of a published copy, as paths.
 
     changed: files that are missing or differ; added: files beside the data, by readers; locks: files that readers
     write (LMDB's `lock.mdb`); touched: whether a file may have been rewritten with its old time.

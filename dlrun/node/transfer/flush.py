@@ -1,4 +1,4 @@
-"""Send what is copied on its way to the disk while the copying goes on.
+"""Start writing copied data to the disk while the copy goes on.
 
 By itself the kernel begins when a tenth of the memory waits to be written, or after half a minute: a set that is smaller
 than that is copied into memory first and then written, one after the other.
@@ -44,7 +44,7 @@ def _flush(directory: int, written: Callable[[], int], ended: threading.Event) -
 
 
 def waiting() -> int:
-    """The bytes in memory that wait to be written to any disk; 0 where the kernel does not say."""
+    """The bytes in memory that wait to be written to any disk; 0 where the kernel does not report it."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             found = re.search(r"^Dirty:\s+(\d+) kB", file.read(), re.MULTILINE)

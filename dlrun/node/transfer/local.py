@@ -11,7 +11,7 @@ from .task import Task, Tokens
 from .workers import Workers
 
 TICK = 0.2  # seconds between looks at the progress
-Fault = Tuple[str, bool]  # what the source did not give, and whether it could not be read
+Fault = Tuple[str, bool]  # what could not be copied from the source, and whether it could not be read
 STRETCH = 32 << 20  # bytes for a worker at a time: those that make files in one directory wait for each other
 
 

@@ -10,7 +10,7 @@ BURST = 0.1  # seconds of the rate that may pass at once
 
 
 class RateLimit:
-    """At most `rate` bytes a second through `take`, shared by the threads of a process; 0 is no limit."""
+    """At most `rate` bytes a second through `take`, shared by the threads of a process; 0: without limit."""
 
     def __init__(self, rate: float) -> None:
         self._rate = rate

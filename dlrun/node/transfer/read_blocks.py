@@ -1,4 +1,4 @@
-"""The worker's readers: take a token, read its blocks, write them here, hand them on; several threads at once."""
+"""The worker's readers: take a token, read its blocks, write them here, pass them on; several threads at once."""
 
 import contextlib
 import threading
@@ -34,8 +34,8 @@ def _start(task: Task) -> int:
 class BlockReaders:
     """Reads on as many threads as pay, until the tokens are used up.
 
-    `outlet` is given each buffer after it is written here; `complain` is told of each block that the source
-    does not give; `count` takes a counter's name and an amount.
+    `outlet` is given each buffer after it is written here; `complain` is called with each block that the source
+    does not provide; `count` takes a counter's name and an amount.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Take blocks from the node before this one, handing each on while it still arrives."""
+"""Receive blocks from the previous node, passing each on while it still arrives."""
 
 import contextlib
 import socket
@@ -93,7 +93,6 @@ class Receiver:
         finally:
             if wanted and outcome == _WHOLE:
                 board.mark(head.number, SEEN)
-                self._count("received", head.length)
                 self._arrived(buffer)
             elif wanted:
                 buffer.fail()
@@ -128,7 +127,7 @@ class Receiver:
         return _WHOLE
 
     def _strides(self, buffer: BlockBuffer, done: int, size: int, more: int) -> bool:
-        """Receive a segment and `more` bytes after it, telling of each stride; whether the connection lasted."""
+        """Receive a segment and `more` bytes after it, reporting each stride; whether the connection lasted."""
         place, end = done, done + size + more
         while place < end:
             amount = min(self._stride.size, end - place)
@@ -138,6 +137,7 @@ class Receiver:
             elapsed = time.perf_counter() - began
             self._stride.judge(amount, elapsed)
             self._count("starved", int(elapsed * 1e9))
+            self._count("received", amount)
             place += amount
             buffer.fill(min(place, done + size))
         return True

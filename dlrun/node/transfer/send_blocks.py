@@ -5,6 +5,7 @@ import queue
 import socket
 import threading
 import time
+from collections import deque
 from typing import Callable, List, Optional, Union
 
 from ..blocks.buffer import BlockBuffer
@@ -12,12 +13,15 @@ from ..common.errors import NodeError
 from ..network import wire
 from .stride import Stride
 
+AHEAD = 1  # blocks that wait in memory for a node set apart
+
 
 class Sender:
     """One worker's connection to one node after this one, with a thread of its own.
 
     `missed` are blocks to send first, each made by `again`; `count` takes a counter's name and an amount;
-    `broken` is called once if the connection fails before `close`.
+    `broken` is called once if the connection fails before `close`. `apart`: a node that is slow; what it has not taken yet
+    is let go and made again later, so that no other node waits for it.
     """
 
     def __init__(
@@ -28,11 +32,12 @@ class Sender:
         again: Callable[[int], BlockBuffer],
         count: Callable[[str, int], None],
         broken: Callable[[], None],
+        apart: bool = False,
     ) -> None:
-        self._peer, self._key, self._missed, self._again = peer, key, missed, again
+        self._peer, self._key, self._missed, self._again = peer, key, deque(missed), again
         self._count, self._broken = count, broken
         self._queue: queue.Queue[Optional[BlockBuffer]] = queue.Queue()
-        self._open = True
+        self._open, self._apart = True, apart
         self._lock = threading.Lock()
         self._stride = Stride()
         threading.Thread(target=self._run, daemon=True).start()
@@ -40,9 +45,22 @@ class Sender:
     def put(self, buffer: BlockBuffer) -> None:
         """Send a buffer after those before it; it is held until it is sent."""
         with self._lock:
-            if self._open:
+            if self._apart and self._queue.qsize() >= AHEAD:
+                self._missed.append(buffer.number)
+            elif self._open:
                 buffer.retain()
                 self._queue.put(buffer)
+
+    def set_apart(self) -> None:
+        """From now on, and for what waits to be sent already, hold no buffers for this node."""
+        with self._lock:
+            self._apart = True
+            with contextlib.suppress(queue.Empty):
+                while self._open:
+                    buffer = self._queue.get_nowait()
+                    if buffer is not None:
+                        self._missed.append(buffer.number)
+                        buffer.release()
 
     def close(self) -> None:
         """Give up the connection and let go of what was not sent."""
@@ -59,15 +77,12 @@ class Sender:
 
     def _run(self) -> None:
         try:
-            for number in self._missed:
-                if self._open:
-                    self._send(self._again(number))
-            buffer = self._queue.get()
+            buffer = self._next()
             while buffer is not None:
                 self._send(buffer)
-                buffer = self._queue.get()
+                buffer = self._next()
         except (OSError, NodeError):
-            pass  # `broken` tells; the node after, or a new one, says what it has not
+            pass  # `broken` reports it; the next node, or its successor, requests what it does not have
         ended_here = self._shut()
         while not self._queue.empty():
             left = self._queue.get()
@@ -76,6 +91,13 @@ class Sender:
         self._peer.close()
         if ended_here:
             self._broken()
+
+    def _next(self) -> Optional[BlockBuffer]:
+        """What is to be sent next: what was missed first, but for a node set apart when no buffer waits; None at the end."""
+        with self._lock:
+            later = self._apart and not self._queue.empty()
+            number = self._missed.popleft() if self._missed and self._open and not later else None
+        return self._queue.get() if number is None else self._again(number)
 
     def _send(self, buffer: BlockBuffer) -> None:
         try:
@@ -95,9 +117,9 @@ class Sender:
                 elapsed = time.perf_counter() - began
                 self._stride.judge(amount, elapsed)
                 self._count("held", int(elapsed * 1e9))
+                self._count("sent", amount)
                 parts, sent = [], sent + amount
             if parts:  # a block of empty files
                 wire.send_all(self._peer, parts)
-            self._count("sent", sent)
         finally:
             buffer.release()

@@ -1,9 +1,8 @@
-"""`stage`: bring one data set to this node, or with a host list to every node, complete and checked."""
+"""`stage`: copy one data set to this node, or with a host list to every node, complete and checked."""
 
 import argparse
 import contextlib
 import os
-import re
 import sys
 from typing import Any, Dict, List, NamedTuple, Optional, Tuple
 
@@ -11,41 +10,33 @@ from ..blocks import hashing
 from ..blocks.blocks import Blocks
 from ..blocks.progress_board import DONE, ProgressBoard
 from ..common import text
-from ..common.errors import Damaged, NodeError, NoSpace, SourceFault, Usage, system_errors
+from ..common.errors import Damaged, NodeError, NoSpace, SourceFault, system_errors
 from ..common.progress import Progress, Totals
 from ..common.safety import LIST
 from ..common.system import usable_cores
 from ..source import survey
 from ..source.manifest import Manifest
+from ..source.part import left_out, whole_size
 from ..source.selection import Source, parse
-from ..source.subset import shard
+from ..source.subset import shard, shard_of
 from ..source.walk import Options
-from ..store import eviction, space, uses, warm
+from ..store import eviction, room, space, uses, warm
 from ..store.area import Area, Lock, set_name
 from ..store.build import Build
+from ..store.early import Early
 from ..store.layout import layout_of
-from ..store.read_back import damaged, verify
+from ..store.read_back import damaged, verify_set
+from ..store.room import Room
 from . import local, rate_limit
+from .remote_source import remote_source
 from .task import Task
 
 MOST_WORKERS = 4  # two carry 25 Gbit/s; more only take cores from the job's own start
-TOLERANCE = 0.1  # part by which a source may be larger or smaller than was said
+TOLERANCE = 0.1  # fraction by which a source may differ from its declared size
 WARM, COPY, RELAY = "warm", "copy", "relay"
 
 
-def shard_of(given: argparse.Namespace, index: int, count: int) -> Optional[Tuple[int, int, str]]:
-    """A node's shard: its number, the number of shards, the balance; None when every node gets all."""
-    if given.strategy != "shard":
-        return None
-    if given.hosts is not None:
-        return index, count, given.balance
-    match = re.match(r"([0-9]+)/([0-9]+)\Z", given.shard or "")
-    if not match or not int(match.group(1)) < int(match.group(2)):
-        raise Usage("--strategy shard needs --hosts, or --shard K/N with K less than N")
-    return int(match.group(1)), int(match.group(2)), given.balance
-
-
-class Prepared(NamedTuple):
+class PreparedSet(NamedTuple):
     """How this node takes part: it has the set already, copies it, or passes it on while another job copies it.
 
     missing: bytes still to come; build: the set that is built, for `copy` only.
@@ -68,6 +59,7 @@ class Staging:
         self.area = Area(given.to, shared=given.shared)
         self.worker_count = given.worker_count or max(1, min(MOST_WORKERS, usable_cores()))
         self.layout_name = "pack" if given.strategy == "pack" else "copy"
+        self.partial = given.strategy == "part"
         self.sync = given.sync
         if given.sync == "auto":  # what is kept must survive a power cut; what is not is gone then anyway
             self.sync = "set" if given.keep == "cache" else "none"
@@ -76,20 +68,26 @@ class Staging:
         self.slow = False  # whether the walk found the source slow
         eviction.tidy(self.area)
         self.part: Optional[Tuple[int, int, str]] = None
+        self.remote = remote_source(self.area, self.name, given.source)
         self._lock: Optional[Lock] = None
+        self.early: Optional[Early] = None
+        if given.start is not None:
+            self.early = Early(self.area, self.name, given.job, given.start)
 
     def source(self) -> Source:
         """The source as this node sees it; SourceFault when it does not."""
-        return parse(self.given.source, self.given.include, self.given.exclude)
+        place = self.remote.place if self.remote else self.given.source
+        return parse(place, self.given.include, self.given.exclude)
 
     def wanted(self, source: Source) -> Dict[str, Any]:
-        """What the manifest of a set must say for the set to be this one."""
+        """What the manifest of a set must contain for the set to be this one."""
         return {
-            "source": source.describe(),
+            "source": dict(source.describe(), **({"root": self.remote.url} if self.remote else {})),
             "follow": self.walk.follow,
             "xattrs": self.walk.xattrs,
             "strategy": self.layout_name,
             "shard": list(self.part) if self.part else None,
+            **({} if self.partial else {"part": None}),
         }
 
     def lock(self) -> None:
@@ -110,16 +108,24 @@ class Staging:
 
         whole: of the whole source, also where this node takes a shard of it.
         """
+        state = self.remote.look() if self.remote else {}
         source = self.source()
-        wanted = self.wanted(source)
+        wanted = dict(self.wanted(source), **state)
         if not (whole and self.part):
             found = warm.load(self.area, self.name)
             known = found is not None and warm.alike(found, wanted)
-            if known and found is not None and warm.source_unchanged(source.root, found, self.given.recheck):
-                self._expected(found.size())
+            if known and found is not None and self.partial:
+                known = not room.could_grow(self.area, self.name, found, self.given.quota, self.given.room)
+            check = "none" if self.remote else self.given.recheck  # the list of a URL's source is compared
+            if known and found is not None and warm.source_unchanged(source.root, found, check):
+                self._expected(whole_size(found))
                 return found
+        if self.remote:
+            self.remote.fetch(self.progress)
         manifest, findings = survey.survey(source, self.walk)
         self.slow = findings.slow
+        if self.given.shared:
+            manifest.close_to_writers()
         manifest.info.update(wanted)
         self._expected(manifest.size())
         self.notes += survey.not_kept(findings, self.walk)
@@ -127,6 +133,21 @@ class Staging:
             self.notes.append("the source `{}` holds no files".format(self.given.source))
         manifest.info["latest"] = warm.latest(manifest)
         return manifest if whole else self.part_of(manifest)
+
+    def room(self) -> Room:
+        """What this set may take here."""
+        return room.room(self.area, self.name, self.given.quota, self.given.room)
+
+    def fit(self, manifest: Manifest, bound: Room) -> Manifest:
+        """With strategy part, what fits, and links to the rest; NoSpace if that would be links only."""
+        if not self.partial:
+            return manifest
+        made = bound.fitted(manifest, self.source().root)
+        if manifest.files() and not made.files():
+            there = text.size(min(bound.part, bound.data))
+            message = "nothing of `{}` fits the {} that it may take on a node".format(self.given.name, there)
+            raise NoSpace(message, "take strategy in_place")
+        return made
 
     def _expected(self, found: int) -> None:
         """SourceFault when the whole source is not about as large as it should be."""
@@ -141,21 +162,23 @@ class Staging:
         """This node's shard of a data set, or all of it."""
         return shard(manifest, *self.part) if self.part else manifest
 
-    def prepare(self, manifest: Manifest) -> Prepared:
-        """Look what is here already and begin the rest; NoSpace when that does not fit."""
+    def prepare(self, manifest: Manifest) -> PreparedSet:
+        """Find what is already here and prepare the rest; NoSpace when that does not fit."""
         blocks = Blocks(manifest)
         board = ProgressBoard(len(blocks), self.worker_count)
         if not self._lock:
-            return Prepared(RELAY, self.task(manifest, blocks, board), 0)
+            return PreparedSet(RELAY, self.task(manifest, blocks, board), 0)
         if self._is_warm(manifest):
             for number in range(len(blocks)):
                 board.mark(number, DONE)
-            return Prepared(WARM, self.task(manifest, blocks, board), 0)
+            return PreparedSet(WARM, self.task(manifest, blocks, board), 0)
         if self.given.low_priority:
             rate_limit.lower_priority()
         build = self._begin(manifest, blocks)
         build.mark(board)
-        return Prepared(COPY, self.task(manifest, blocks, board, build), build.missing(), build)
+        if self.early is not None:
+            self.early.follow(build.tree, manifest, blocks, board)
+        return PreparedSet(COPY, self.task(manifest, blocks, board, build), build.missing(), build)
 
     def _is_warm(self, manifest: Manifest) -> bool:
         """Whether the published copy is this set; `changed` is what of it is not."""
@@ -198,10 +221,8 @@ class Staging:
 
     def _begin(self, manifest: Manifest, blocks: Blocks) -> Build:
         self.check_unused()
-        manifest.digests, manifest.digest_size = (
-            b"",
-            0,
-        )  # those of an earlier copy prove nothing about this one
+        # The hashes of an earlier copy prove nothing about this one.
+        manifest.digests, manifest.digest_size = b"", 0
         verify_kept = self.given.verify or bool(self.changed)
         try:
             with system_errors(self._doing()):
@@ -225,7 +246,7 @@ class Staging:
 
     def abandon(self) -> None:
         """Remove what was built: the space is needed, or it is damaged. The published version stays."""
-        with contextlib.suppress(OSError):  # what is left the next run clears
+        with contextlib.suppress(OSError):  # the next run removes the rest
             self.area.discard(self.area.control, b"part." + self.name)
 
     def _room(self, build: Build) -> None:
@@ -300,7 +321,9 @@ class Staging:
             with system_errors(self._doing()):
                 self.notes += build.complete()
                 if self.given.verify:
-                    verify(build.layout, build.manifest, build.blocks, self.hasher)
+                    verify_set(build.layout, build.manifest, build.blocks, self.hasher)
+                if self.early is not None:
+                    self.early.finish()
                 build.publish(self.sync != "none")
         except (Damaged, NoSpace):
             self.abandon()  # the next run would believe its journal
@@ -310,10 +333,11 @@ class Staging:
         """Stage on this node alone."""
         self.part = shard_of(self.given, 0, 1)
         self.lock()
-        self.copy_here(self.find())
+        manifest = self.find()
+        self.copy_here(self.fit(manifest, self.room()) if self.partial else manifest)
 
     def copy_here(self, manifest: Manifest, **more: Any) -> None:
-        """Copy what is missing straight from the source, publish it, and say so."""
+        """Copy what is missing straight from the source, publish it, and report it."""
         prepared = self.prepare(manifest)
         board, missing, files = prepared.task.board, prepared.missing, manifest.files()
         if prepared.build is not None:
@@ -330,14 +354,20 @@ class Staging:
             self.publish(prepared.build)
         self.done(manifest, prepared, **more)
 
-    def done(self, manifest: Manifest, prepared: Prepared, **more: Any) -> None:
-        """Note the use and tell where the set is."""
+    def done(self, manifest: Manifest, prepared: PreparedSet, **more: Any) -> None:
+        """Record the use and report the path of the set."""
         given, board = self.given, prepared.task.board
         if given.job:
             uses.note(self.area, self.name, given.job, given.lasting, given.keep)
         else:
             uses.touch(self.area, self.name)
+        if self.early is not None:
+            self.early.complete(manifest)
+        if self.remote:
+            self.remote.remove()
         place, seconds = self.area.place(self.name), self.progress.seconds()
+        rest = left_out(manifest, given.source)
+        self.notes += [rest] if rest else []
         for note in self.notes:
             self.progress.log(note)
         details = {

@@ -1,4 +1,4 @@
-"""How many bytes are moved before the next node is told of them: few on a slow link, many on a fast one.
+"""How many bytes are received before they are passed on: few on a slow link, many on a fast one.
 
 A node passes on what it has; with strides of LAG seconds a chain of N nodes starts in N times that. Longer ones
 cost fewer calls, which is what counts where a megabyte takes less than that anyway.

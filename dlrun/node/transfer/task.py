@@ -71,7 +71,7 @@ class Tokens:
         self._lock = threading.Lock()
 
     def deal(self, task: Task, numbers: List[int], stretch: int = 0) -> None:
-        """Mark the blocks as wanted, put them into the pipe and close it: who finds it empty then is done.
+        """Mark the blocks as wanted, put them into the pipe and close it: a worker that finds it empty is done.
 
         stretch: bytes that a worker gets at a time, one block at least.
         """

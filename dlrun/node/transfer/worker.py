@@ -1,8 +1,8 @@
 """One of a node's copying processes: it reads or receives blocks, writes them, and passes them on.
 
-The process that forked it tells it what to do over a socket, and hands it its connections there:
+The process that forked it sends it commands and connections over a socket:
 `read` the blocks of the tokens; `up` take blocks from this connection, `alone` from none any more; `down` send to
-this one what it has not; `drop` a node. It reports what it cannot do. When that process dies, so does the worker.
+this one what it does not have; `drop` a node. It reports what it cannot do. When that process dies, so does the worker.
 """
 
 import array
@@ -50,7 +50,7 @@ class Worker:
         self.claims = os.open(b".", os.O_RDONLY | os.O_CLOEXEC, dir_fd=task.directory)
 
     def run(self) -> None:
-        """Obey until nobody is there to tell."""
+        """Run commands until the process that sends them is gone."""
         while True:
             message, descriptors = receive_message(self.channel)
             if message is None:
@@ -65,7 +65,9 @@ class Worker:
             elif what == "down":
                 peer = socket.socket(fileno=descriptors[0])
                 self.coming[message["node"]] = peer
-                aside(self.send_to, message["node"], message["attempt"], peer)
+                aside(self.send_to, message["node"], message["attempt"], peer, message["apart"])
+            elif what == "apart":
+                self.apart(message["node"])
             elif what == "drop":
                 self.drop(message["node"])
 
@@ -104,14 +106,14 @@ class Worker:
             self.say("read")
 
     def pass_on(self, buffer: BlockBuffer) -> None:
-        """Give a buffer to every node after this one."""
+        """Pass a buffer to every following node."""
         with self.lock:
             self.handled.append(buffer.number)
             for sender in self.senders.values():
                 sender.put(buffer)
 
     def alone(self) -> None:
-        """Receive from nobody any more."""
+        """Stop receiving."""
         with self.receiving:
             self.solitary = True
             if self.receiver:
@@ -119,7 +121,7 @@ class Worker:
         self.say("alone")
 
     def take_from(self, peer: socket.socket, attempt: int) -> None:
-        """Receive from a new node before this one, after telling it what is not needed again."""
+        """Receive from a new node before this one, after sending it the list of what is not needed again."""
         with self.receiving:
             if self.receiver:
                 self.receiver.close()
@@ -150,7 +152,7 @@ class Worker:
             )
 
     def damaged(self, fault: Damaged) -> None:
-        """Break a connection that brought damaged data; the node before connects again and sends it again."""
+        """Close a connection that delivered damaged data; the previous node reconnects and sends it again."""
         self.say("damaged", message=fault.message)
         receiver = self.receiver
         if receiver:
@@ -168,8 +170,8 @@ class Worker:
         finally:
             fcntl.flock(self.claims, fcntl.LOCK_UN)
 
-    def send_to(self, node: int, attempt: int, peer: socket.socket) -> None:
-        """Send to a node after this one, first what it has missed of what was handled here."""
+    def send_to(self, node: int, attempt: int, peer: socket.socket, apart: bool) -> None:
+        """Send to a node after this one, first what it has missed so far; `apart`: no other node waits for it."""
         prepare(peer)
         try:
             seen = wire.exactly(peer, len(self.task.blocks))
@@ -188,7 +190,13 @@ class Worker:
             def lost() -> None:
                 self.say("lost-down", node=node, attempt=attempt)
 
-            self.senders[node] = Sender(peer, self.key, missed, self.again, self.count, lost)
+            self.senders[node] = Sender(peer, self.key, missed, self.again, self.count, lost, apart)
+
+    def apart(self, node: int) -> None:
+        """Wait no longer for a node that is slow."""
+        with self.lock:
+            if node in self.senders:
+                self.senders[node].set_apart()
 
     def drop(self, node: int) -> None:
         """Send nothing to a node any more."""

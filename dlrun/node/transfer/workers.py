@@ -1,4 +1,4 @@
-"""The workers of a node, seen from the process that leads them: started, told what to do, heard, ended."""
+"""The workers of a node from the side of the leading process: start, send commands, read reports, stop."""
 
 import os
 import select
@@ -10,7 +10,7 @@ from ..common.errors import NodeError
 from . import worker
 from .task import Task, Tokens
 
-_KILLED = ("a copying process was killed", "look for memory limits of the job")
+_KILLED = ("a copying process was killed", "check the memory limits of the job")
 
 
 class Workers:

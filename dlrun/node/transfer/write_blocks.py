@@ -8,7 +8,7 @@ from typing import Callable
 from ..blocks.buffer import BlockBuffer
 from ..blocks.journal import Journal
 from ..blocks.progress_board import DONE, SEEN, TAKEN
-from ..blocks.writer import verify
+from ..blocks.writer import verify_block
 from ..common.errors import Damaged
 from ..store.layout import AnyWriter
 from .task import Task
@@ -40,7 +40,7 @@ class Backlog:
 
 
 class BlockWriters:
-    """A worker's writers. `broken` is told of a block that arrived damaged, `failed` of a disk that fails.
+    """A worker's writers. `broken` is called with a block that arrived damaged, `failed` with a disk error.
 
     `count` takes a counter's name and an amount. With `write` off, what arrives is checked and passed on only.
     """
@@ -90,7 +90,7 @@ class BlockWriters:
     def _one(self, buffer: BlockBuffer, writer: AnyWriter) -> None:
         task, number = self._task, buffer.number
         block, view = task.blocks[number], buffer.view[: buffer.length]
-        verify(block, view, buffer.digests, task.manifest, task.hasher)
+        verify_block(block, view, buffer.digests, task.manifest, task.hasher)
         if task.write and not task.board.has(number, DONE):
             writer.write(block, view)
             self._journal.add(number, buffer.digests)

@@ -25,13 +25,14 @@ def warn(
     size: int,
     request: PlacementRequest,
     balance_gains: Callable[[], bool],
+    comm: frozenset[int],
 ) -> list[str]:
     """What a user should know: idle cores, GPUs and NICs far away, GPUs shared or unevenly given. `balance_gains` answers
-    whether locality `balance` gives ranks more cores."""
+    whether locality `balance` gives ranks more cores; `comm` has the first PUs of all communication cores."""
     return [
         *_idle(topology, cores, slots, size, request, balance_gains),
         *_spanning(slots),
-        *_gpus(topology, cores, slots),
+        *_gpus(topology, cores, slots, comm),
         *_nics(topology, slots, nics),
         *_memory(topology, slots),
         *_hybrid(topology, slots),
@@ -86,8 +87,11 @@ def _spanning(slots: Sequence[Slot]) -> list[str]:
     return [f"{which} cores on more than one package, so part of the memory is remote{advice}"]
 
 
-def _gpus(topology: Topology, usable: tuple[Core, ...], slots: Sequence[Slot]) -> list[str]:
+def _gpus(
+    topology: Topology, usable: tuple[Core, ...], slots: Sequence[Slot], comm: frozenset[int]
+) -> list[str]:
     found = []
+    left = tuple(core for core in usable if core.pus[0] not in comm)
     owned = [i for slot in slots for i in slot.gpus]
     if len(owned) > len(set(owned)):
         found.append(
@@ -109,6 +113,10 @@ def _gpus(topology: Topology, usable: tuple[Core, ...], slots: Sequence[Slot]) -
             elif not near(topology, usable, gpu):
                 found.append(
                     f"no usable core is next to GPU {gpu.index}: rank {rank} has the nearest of the others"
+                )
+            elif not near(topology, left, gpu):
+                found.append(
+                    f"no usable core is next to GPU {gpu.index} except communication cores: rank {rank} computes on others"
                 )
             elif not packages.intersection(core.package for core in local):
                 found.append(f"GPU {gpu.index} of rank {rank} is on the other package")

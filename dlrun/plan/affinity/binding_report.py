@@ -28,8 +28,8 @@ class Way:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Report:
-    """Ways in order, dlrun's last; `loads` are names and units; `doubts` say why the node cannot tell, if so."""
+class BindingReport:
+    """Ways in order, dlrun's last; `loads` are names and units; `doubts` are reasons why the measurement is not conclusive."""
 
     node: str
     ranks: int

@@ -40,8 +40,16 @@ def place(topology: Topology, request: PlacementRequest) -> Placement:
     roles = _assign(topology, usable.cores, homes, pools, nics, request)
     slots = [Slot(cores=role.compute, gpus=slot.gpus) for slot, role in zip(homes.slots, roles, strict=True)]
     used = len(roles[0].compute) + request.comm_cores + request.loader_cores
+    comm = frozenset(pu for role in roles for pu in _first(role.comm))
     warnings = warn(
-        topology, usable.cores, slots, nics, used, request, lambda: _gains(topology, free, request, homes)
+        topology,
+        usable.cores,
+        slots,
+        nics,
+        used,
+        request,
+        lambda: _gains(topology, free, request, homes),
+        comm,
     )
     if usable.trimmed:
         warnings.append(
@@ -80,13 +88,13 @@ def _too_many(usable: Usable, comm: int, request: PlacementRequest) -> Invalid:
             help="use fewer ranks per node, or `--locality balance`",
         )
     return Invalid(
-        f"{workers} ranks need {workers} cores; the node has {count} usable ({usable.because})",
+        f"{workers} ranks need {workers} cores, and {usable.because} are usable",
         help=f"use `--ranks-per-node {count}` or fewer, or `--oversubscribe` to let ranks share cores",
     )
 
 
 def _no_compute(have: str, size: int, request: PlacementRequest) -> Invalid:
-    """`have` says what there is, `size` is how many cores a rank can have in all."""
+    """`have` describes the cores, `size` is how many cores a rank can have in all."""
     wanted = f"{request.comm_cores} communication"
     if request.loader_cores:
         wanted += f" and {request.loader_cores} loader"

@@ -1,4 +1,4 @@
-"""The training command: what `{{ }}` in it may name, and what is said at each point of a sweep."""
+"""The training command: the names in `{{ }}`, and the command of each point of a sweep."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dlrun.frameworks.protocol import Shape
 from dlrun.model.plan import DataPlan, Point, RolePlan
 from dlrun.model.record import record
 from dlrun.model.spec import SHELL, Spec
-from dlrun.model.text import Shell, Text
+from dlrun.model.text import NodeVariables, Shell, Text
 from dlrun.plan.command import expressions
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import Layout
@@ -51,15 +51,43 @@ _VALUES: Mapping[str, Callable[[Known], Any]] = {
 }
 """Every name that `{{ }}` has besides the parameters of a sweep; None: this job does not have it."""
 
+_RANK_ONLY = ("threads", "data", "results")
+"""Values of the command alone: where variables are set they are not yet known, or are variables of their own."""
+
 RESERVED = frozenset(_VALUES)
 """Names that are the same at every point of a sweep, and so can be none of its parameters."""
 
 
 def commands(known: Known, sweep: Sequence[Mapping[str, str]], ledger: Ledger) -> list[tuple[Text, ...]]:
     """The command with its `{{ }}` filled in, at each point of a sweep; without one, the one command."""
-    found = ((name, of(known)) for name, of in _VALUES.items())
-    names = {name: value for name, value in found if value is not None}
+    names = {"env": _environment(known.spec), **_values(known)}
     return [_fill(known.spec, {**names, **point}, ledger) for point in sweep or [{}]]
+
+
+def variables(known: Known, sweep: Sequence[Mapping[str, str]], ledger: Ledger) -> dict[str, Text]:
+    """The user's variables with their `{{ }}` filled in."""
+    names = {name: value for name, value in _values(known).items() if name not in _RANK_ONLY}
+    names["env"] = _environment(known.spec)
+    filled = {}
+    for name, value in known.spec.environment.variables.items():
+        try:
+            filled[name] = expressions.substitute(value, names)
+        except expressions.ExpressionError as error:
+            hint = error.help
+            if sweep and error.name in sweep[0]:
+                hint = f"variables are the same at every point; write it into the command: `[env, '{name}={value}', …]`"
+            ledger.problem("DLR029", str(error), f"environment.variables.{name}", help=hint)
+    return filled
+
+
+def _environment(spec: Spec) -> NodeVariables:
+    """The variables of the node but the secrets, which arguments would show to everybody on it (`ps`)."""
+    return NodeVariables(without=frozenset(spec.secrets))
+
+
+def _values(known: Known) -> dict[str, Any]:
+    found = ((name, of(known)) for name, of in _VALUES.items())
+    return {name: value for name, value in found if value is not None}
 
 
 def _fill(spec: Spec, names: Mapping[str, Any], ledger: Ledger) -> tuple[Text, ...]:
@@ -71,7 +99,7 @@ def _fill(spec: Spec, names: Mapping[str, Any], ledger: Ledger) -> tuple[Text, .
         except expressions.ExpressionError as error:
             hint = error.help
             if error.name in ("batch_per_rank", "global_batch"):
-                hint = f"give `batch_per_rank:` to have it; {hint}"
+                hint = f"set `batch_per_rank:` to define it; {hint}"
             ledger.problem("DLR029", str(error), f"command.{index}", "command", help=hint)
     return tuple(words) or (Text.of(""),)
 
@@ -85,7 +113,7 @@ def points(
 ) -> tuple[Point, ...]:
     """The sweep's points, each with what the training role then runs.
 
-    Most frameworks start the command as it stands; where one does not, it is asked anew for each point.
+    Most frameworks start the command unchanged; one that does not builds it for each point.
     """
     main = next((role for role in role_plans if not role.service), None)
     if not sweep or main is None:

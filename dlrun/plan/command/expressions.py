@@ -1,6 +1,6 @@
 """`{{ }}` in a spec: arithmetic over named plan values, evaluated without evaluating anything else.
 
-Values known only on the node stay shell expansions: they may stand in text, not in arithmetic.
+Values known only on the node stay shell expansions: they are valid in text, not in arithmetic.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from dlrun.model.nearest import nearest
-from dlrun.model.text import Shell, Text
+from dlrun.model.text import NodeVariables, Shell, Text, digits
 from dlrun.plan.command.shell_words import quotes_open, word
 
 Value: TypeAlias = int | float | str | bool | Shell | Text | Mapping[str, Any]
@@ -176,6 +176,11 @@ def _walk(node: ast.expr, values: Mapping[str, Value], source: str) -> Any:
 def _lookup(name: str, values: Mapping[str, Value], source: str) -> Value:
     if name in values:
         return values[name]
+    if isinstance(values, NodeVariables):
+        raise ExpressionError(
+            f"`{source}` would show a secret to everybody on the node",
+            help=f"the program reads `{name}` from its environment: leave the argument out",
+        )
     near = nearest(name, values)
     hint = f"the nearest is `{near}`; " if near else ""
     known = ", ".join(sorted(values)) or "none"
@@ -202,7 +207,7 @@ def _number(value: Any, source: str) -> Any:
     value = _known(value, source)
     if isinstance(value, str):
         try:
-            return float(value) if not value.isdigit() else int(value)
+            return float(value) if not digits(value) else int(value)
         except ValueError:
             raise ExpressionError(f"`{source}` uses a text in arithmetic: `{value}`", help=_MENU) from None
     return value

@@ -30,7 +30,7 @@ _SIZES = {
 def points(sweep: Sweep, ledger: Ledger) -> list[dict[str, str]]:
     """Every point in order, the last parameter of the grid varying fastest; none if there is no sweep.
 
-    What is wrong with the sweep goes to the ledger; one point then stands for all, so that its names are known.
+    What is wrong with the sweep goes to the ledger; one point is then used for all, so that its names are known.
     """
     before = len(ledger.problems)
     _check(sweep, ledger)

@@ -6,15 +6,36 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from dlrun.model.data import DataSet
+from dlrun.model.data import DataSet, NodeLocal
 from dlrun.model.observed import DataSize
 from dlrun.model.plan import DataPlan, ResultsPlan
-from dlrun.model.site import NodeLocal, Site
+from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import Shell, Text, expanding
 from dlrun.model.units import Bytes, Duration
-from dlrun.plan.data.strategy import choose, sized
+from dlrun.plan.data.strategy import (
+    NOTHING,
+    Choice,
+    choose_part,
+    choose_strategy,
+    known_size,
+    room_for_part,
+    sized,
+)
 from dlrun.plan.decisions import Ledger
+
+_URL = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+FETCHED = ("s3", "http", "https")
+"""The schemes of URLs that the node program reads (`dlrun.node.source.remote`)."""
+
+_CLIENTS = {
+    "s3": "aws s3 sync URL DIRECTORY",
+    "gs": "gcloud storage rsync -r URL DIRECTORY",
+    "http": "wget -r URL",
+    "https": "wget -r URL",
+    "hf": "hf download REPOSITORY --local-dir DIRECTORY",
+}
+"""Clients that fetch from such places: AWS CLI, Google Cloud CLI, Wget and Hugging Face Hub documentation."""
 
 
 def place_data(
@@ -31,13 +52,90 @@ def place_data(
     `memory` is what the job may use on each node, for storage that is memory.
     """
     local = sized(site.storage.node_local, memory)
+    _check_start(spec.data, ledger)
+    _check_sources(spec.data, local, ledger)
+    whole = {} if local is None else _whole_sets(spec.data, measured, local)
     return tuple(
-        _one(name, data, local, measured.get(name), nodes, ledger) for name, data in spec.data.items()
+        _one(name, data, local, measured.get(name), nodes, _beside(whole, name), ledger)
+        for name, data in spec.data.items()
     )
+
+
+def _whole_sets(
+    sets: Mapping[str, DataSet], measured: Mapping[str, DataSize], local: NodeLocal
+) -> dict[str, Bytes]:
+    """The sizes, where they are known, of the sets that every node has as a whole."""
+    sizes = {name: known_size(data, measured.get(name)) for name, data in sets.items()}
+    fits = room_for_part(local, NOTHING)
+    return {
+        name: size
+        for name, size in sizes.items()
+        if size is not None
+        and sets[name].strategy in ("auto", "copy", "pack")
+        and (fits is None or size <= fits)
+    }
+
+
+def _beside(whole: Mapping[str, Bytes], name: str) -> Bytes:
+    return Bytes(sum(size for other, size in whole.items() if other != name))
+
+
+def _check_start(sets: Mapping[str, DataSet], ledger: Ledger) -> None:
+    """A problem for each data set that cannot be complete only after the training has started."""
+    early = [name for name, data in sets.items() if data.start is not None]
+    for name in early:
+        data, why = sets[name], ""
+        if data.strategy == "pack":
+            why = "`strategy: pack` makes one file, which is there as a whole or not at all"
+        elif data.verify:
+            why = "`verify` reads every copy back before the training starts"
+        elif name != early[0]:
+            why = (
+                f"only one data set can follow while the training runs, and `{early[0]}` has `start` as well"
+            )
+        if why:
+            ledger.problem(
+                "DLR109",
+                f"`start` of data set `{name}` cannot be kept: {why}",
+                f"data.{name}.start",
+                help="leave out one of the two",
+            )
 
 
 ENVIRONMENT = "environment"
 """The staged venv's name among the data sets of a node."""
+
+
+def _check_sources(sets: Mapping[str, DataSet], local: NodeLocal | None, ledger: Ledger) -> None:
+    for name, data in sets.items():
+        if is_fetched(data.source):
+            why = "there is no node-local storage in the site profile" if local is None else ""
+            if data.strategy in ("in_place", "part", "shard"):
+                why = f"`strategy: {data.strategy}` reads the source itself on each node"
+            if why:
+                message = (
+                    f"data set `{name}`: `{data.source}` is fetched by the first node for all, but {why}"
+                )
+                ledger.problem("DLR110", message, f"data.{name}.source", help=_fetch_first(data.source))
+        elif (way_out := elsewhere(data.source)) is not None:
+            message = f"data set `{name}`: `{data.source}` is not on a file system"
+            ledger.problem("DLR110", message, f"data.{name}.source", help=way_out)
+
+
+def is_fetched(source: str) -> bool:
+    """Whether a source is a URL that the first node of a job fetches."""
+    return (found := _URL.match(source)) is not None and found[1].lower() in FETCHED
+
+
+def elsewhere(source: str) -> str | None:
+    """What to do about a source that is a URL which no node fetches; None for any other source."""
+    return None if _URL.match(source) is None or is_fetched(source) else _fetch_first(source)
+
+
+def _fetch_first(source: str) -> str:
+    found = _URL.match(source)
+    command = _CLIENTS.get(found[1].lower() if found else "", "rclone copyto REMOTE:PATH DIRECTORY")
+    return f"fetch it once to the shared file system, then stage that: `{command}`"
 
 
 def place_environment(spec: Spec, site: Site, data: Sequence[DataPlan], ledger: Ledger) -> DataPlan | None:
@@ -60,18 +158,17 @@ def place_environment(spec: Spec, site: Site, data: Sequence[DataPlan], ledger: 
             f"data.{ENVIRONMENT}",
             help="give the data set another name",
         )
-    strategy, because, fallback = _choose(
-        ENVIRONMENT, DataSet(source=wanted.venv), site.storage.node_local, None, spec.resources.nodes, ledger
-    )
+    there = site.storage.node_local is not None
     because = (
-        because
-        if strategy == "in_place"
-        else "imports from node-local storage relieve the shared file system"
+        "imports from node-local storage relieve the shared file system"
+        if there
+        else "there is no node-local storage in the site profile"
     )
+    strategy: Literal["in_place", "copy"] = "copy" if there else "in_place"
     ledger.decide(
         "environment.stage", strategy, "staging", because, origin=ledger.origin("environment.stage")
     )
-    if strategy == "in_place":
+    if not there:
         return None
     return DataPlan(
         name=ENVIRONMENT,
@@ -81,7 +178,7 @@ def place_environment(spec: Spec, site: Site, data: Sequence[DataPlan], ledger: 
         because=because,
         variable="DLRUN_DATA_ENVIRONMENT",
         keep="cache",
-        fallback=fallback,
+        fallback=True,
     )
 
 
@@ -100,7 +197,7 @@ def place_results(spec: Spec, site: Site, walltime: Duration | None, ledger: Led
     if walltime is not None and wanted.before_end * 2 > walltime:
         ledger.problem(
             "DLR093",
-            f"bringing the results may take {wanted.before_end}, and the walltime is {walltime}",
+            f"copying the results may take {wanted.before_end}, and the walltime is {walltime}",
             "results.before_end",
             "results",
             "resources.walltime",
@@ -119,9 +216,16 @@ def stage_directory(site: Site, data: Sequence[DataPlan], results: ResultsPlan |
 
 
 def _one(
-    name: str, data: DataSet, local: NodeLocal | None, measured: DataSize | None, nodes: int, ledger: Ledger
+    name: str,
+    data: DataSet,
+    local: NodeLocal | None,
+    measured: DataSize | None,
+    nodes: int,
+    others: Bytes,
+    ledger: Ledger,
 ) -> DataPlan:
-    strategy, because, fallback = _choose(name, data, local, measured, nodes, ledger)
+    choice = _choose(name, data, local, measured, nodes, others, ledger)
+    strategy, because = choice.strategy, choice.because
     variable = "DLRUN_DATA_" + re.sub(r"\W", "_", name, flags=re.ASCII).upper()
     path = Text.of(data.source if strategy == "in_place" else Shell(f"${variable}"))
     ledger.decide(f"data.{name}.strategy", strategy, "staging", because, origin=ledger.origin(f"data.{name}"))
@@ -136,22 +240,31 @@ def _one(
         size=data.size,
         include=data.include,
         exclude=data.exclude,
+        start=data.start if strategy != "in_place" else None,
+        balance=data.balance,
         readers=data.readers,
         shape=data.shape,
         rate=data.rate,
         low_priority=data.low_priority,
         verify=data.verify,
         recheck=data.recheck,
-        fallback=fallback,
+        fallback=choice.fallback,
+        room=choice.room,
     )
 
 
 def _choose(
-    name: str, data: DataSet, local: NodeLocal | None, measured: DataSize | None, nodes: int, ledger: Ledger
-) -> tuple[Literal["in_place", "copy", "shard", "pack"], str, bool]:
-    """How nodes get the data, why, and whether it is read in place where it does not fit."""
+    name: str,
+    data: DataSet,
+    local: NodeLocal | None,
+    measured: DataSize | None,
+    nodes: int,
+    others: Bytes,
+    ledger: Ledger,
+) -> Choice:
+    """How nodes get the data, and why."""
     if data.strategy == "in_place":
-        return "in_place", "from the spec", False
+        return Choice(strategy="in_place", because="from the spec")
     if local is None:
         if data.strategy != "auto":
             ledger.problem(
@@ -160,10 +273,17 @@ def _choose(
                 f"data.{name}.strategy",
                 help="use `strategy: in_place`, or add `storage.node_local` to the site profile",
             )
-        return "in_place", "there is no node-local storage in the site profile", False
+        return Choice(strategy="in_place", because="there is no node-local storage in the site profile")
+    if is_fetched(data.source):
+        return Choice(
+            strategy="pack" if data.strategy == "pack" else "copy",
+            because="it is not on a file system: the first node fetches it, and passes it on to the others",
+        )
+    if data.strategy == "part":
+        return choose_part(data, measured, local, others)
     if data.strategy != "auto":
-        return data.strategy, "from the spec", False
-    choice = choose(data, measured, local, nodes)
+        return Choice(strategy=data.strategy, because="from the spec")
+    choice = choose_strategy(data, measured, local, nodes, others)
     if choice.advice:
         ledger.decide(f"data.{name}.advice", choice.advice, "staging", choice.because)
-    return choice.strategy, choice.because, choice.fallback
+    return choice

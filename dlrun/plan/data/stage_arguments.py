@@ -1,4 +1,4 @@
-"""The arguments of the node program that bring one data set to a node: the same in a job and by hand."""
+"""The arguments of the node program that copy one data set to a node: the same in a job and by hand."""
 
 from __future__ import annotations
 
@@ -12,6 +12,8 @@ def stage_words(data: DataPlan, request: Request, quota: Bytes | None) -> tuple[
     words: list[Word] = ["--name", data.name, "--source", data.source, "--strategy", data.strategy]
     if data.strategy == "shard" and request.nodes == 1:
         words += ["--shard", "0/1"]
+    if data.room is not None:
+        words += ["--room", str(int(data.room))]
     words += ["--keep", data.keep]
     if request.walltime is not None:
         words += ["--lasting", f"{int(request.walltime)}s"]
@@ -21,6 +23,10 @@ def stage_words(data: DataPlan, request: Request, quota: Bytes | None) -> tuple[
         words += ["--exclude", pattern]
     if data.size is not None:
         words += ["--expect", str(int(data.size))]
+    if data.balance != "files":
+        words += ["--balance", data.balance]
+    if data.start is not None:
+        words += ["--start", data.start, "--started", Text.of(Shell("$_dlrun_started"))]
     if data.readers > 1:
         words += ["--readers", str(data.readers)]
     if data.shape != "auto":

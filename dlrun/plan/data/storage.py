@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
+from dlrun.model.data import NodeLocal
 from dlrun.model.observed import DataSize
 from dlrun.model.plan import DataPlan, ResultsPlan
 from dlrun.model.record import record
-from dlrun.model.site import NodeLocal, Site
+from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import Text
 from dlrun.model.units import Bytes
@@ -38,7 +39,7 @@ class NodeStorage:
 
     @property
     def stages_data(self) -> bool:
-        """Is any data set brought to the nodes?"""
+        """Whether any data set is copied to the nodes."""
         return any(one.strategy != "in_place" for one in self.data)
 
 

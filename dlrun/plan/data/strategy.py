@@ -5,9 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from dlrun.model.data import DataSet
+from dlrun.model.data import DataSet, NodeLocal
 from dlrun.model.observed import DataSize
-from dlrun.model.site import NodeLocal
 from dlrun.model.units import Bytes
 
 MANY_FILES = 50_000
@@ -19,11 +18,15 @@ SMALL_FILE = Bytes(128 * 1024)
 MARGIN = 0.95
 """Part of the node-local storage that a data set may fill; file systems slow down beyond."""
 
+NOTHING = Bytes(0)
+LEAST_PART = 0.1
+"""Part of a data set from which copying it pays where the whole does not fit: it saves that part of each epoch's reads."""
+
 IN_MEMORY = ("/dev/shm", "/run/shm")  # noqa: S108 - the profile named it
 """Directories that are memory on every Linux."""
 
 MEMORY_PART = 0.5
-"""Part of a node's memory that data may fill: what a tmpfs holds unless told otherwise (tmpfs(5)); the rest is the training's."""
+"""Part of a node's memory that data may fill: the default size of a tmpfs (tmpfs(5)); the rest is the training's."""
 
 STRIPE = Bytes(4 << 20)
 MOST_STRIPES = 16
@@ -31,13 +34,17 @@ MOST_STRIPES = 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ChosenStrategy:
-    """A strategy, why, and what would help; `fallback`: read in place if it does not fit once the job runs."""
+class Choice:
+    """A strategy, why, and what would help; `fallback`: read in place if it does not fit once the job runs.
 
-    strategy: Literal["in_place", "copy"]
+    `room`: bytes of a node's storage that strategy part may take.
+    """
+
+    strategy: Literal["in_place", "copy", "shard", "pack", "part"]
     because: str
     advice: str = ""
     fallback: bool = False
+    room: Bytes | None = None
 
 
 def sized(local: NodeLocal | None, memory: Bytes | None) -> NodeLocal | None:
@@ -50,40 +57,92 @@ def sized(local: NodeLocal | None, memory: Bytes | None) -> NodeLocal | None:
     return replace(local, kind="memory", size=None if memory is None else Bytes(int(memory * MEMORY_PART)))
 
 
-def choose(data: DataSet, measured: DataSize | None, local: NodeLocal, nodes: int) -> ChosenStrategy:
-    """The choice for one data set on a site with node-local storage."""
-    size = data.size if data.size is not None else measured.size if measured else None
+def known_size(data: DataSet, measured: DataSize | None) -> Bytes | None:
+    """The size of a data set as far as it is known before the job starts."""
+    return data.size if data.size is not None else measured.size if measured else None
+
+
+def room_for_part(local: NodeLocal, others: Bytes) -> Bytes | None:
+    """What a data set may take on a node beside other sets of so many bytes; None where that is not known here."""
+    return None if local.size is None else Bytes(max(0, int(local.size * MARGIN) - others))
+
+
+def choose_strategy(
+    data: DataSet, measured: DataSize | None, local: NodeLocal, nodes: int, others: Bytes = NOTHING
+) -> Choice:
+    """The choice for one data set on a site with node-local storage, which other sets fill by `others` bytes."""
+    size = known_size(data, measured)
     if size is None:
-        return ChosenStrategy(
-            strategy="copy",
-            because="its size is unknown here: when the job starts, it is copied if it fits every node, else read in place",
+        return Choice(
+            strategy="part",
+            because="its size is unknown here: when the job starts, what fits every node is copied, and the rest read in place",
             fallback=True,
         )
     what = _described(size, measured)
     room = local.size
     if room is not None and size > room * MARGIN:
-        because = f"{what} does not fit the {room} of {_kind(local)} ({local.path})"
-        return ChosenStrategy(
-            strategy="in_place", because=because, advice=_advice(size, measured, room, nodes)
-        )
+        return _too_large(data, measured, local, nodes, others)
     if measured is not None and not measured.whole and data.size is None and room is None:
-        return ChosenStrategy(
-            strategy="copy",
-            because=f"{what}, not fully counted: when the job starts, it is copied if it fits every node, else read in place",
+        return Choice(
+            strategy="part",
+            because=f"{what}, not fully counted: when the job starts, what fits every node is copied, and the rest read in place",
             fallback=True,
         )
     if data.reads == 1 and nodes == 1:
-        return ChosenStrategy(
-            strategy="in_place", because=f"{what} is read once by one node, as a copy would, too"
-        )
+        return Choice(strategy="in_place", because=f"{what} is read once by one node, as a copy would, too")
     often = (
         "in every epoch" if data.reads is None else "once each" if data.reads == 1 else f"{data.reads} times"
     )
     saved = f"instead of by {nodes} nodes {often}" if nodes > 1 else f"instead of {often}"
-    fits = f"fits the {room} of {_kind(local)}" if room is not None else f"goes to {_kind(local)} if it fits"
+    fits = (
+        f"fits the {room} of {_kind(local)}"
+        if room is not None
+        else f"goes to {_kind(local)} as far as it fits"
+    )
     because = f"{what} {fits} ({local.path}), and is then read once from the shared file system {saved}"
     in_memory = local.kind == "memory"  # how much is free, the node knows when the job starts
-    return ChosenStrategy(strategy="copy", because=because, fallback=room is None or in_memory)
+    unsure = room is None or in_memory
+    return Choice(strategy="part" if unsure else "copy", because=because, fallback=unsure)
+
+
+def _too_large(
+    data: DataSet, measured: DataSize | None, local: NodeLocal, nodes: int, others: Bytes
+) -> Choice:
+    """The choice for a set that is larger than a node's storage: the part that fits, if that is worth it."""
+    size, room, part = (
+        known_size(data, measured) or Bytes(0),
+        local.size or Bytes(0),
+        room_for_part(local, others),
+    )
+    because = f"{_described(size, measured)} does not fit the {room} of {_kind(local)} ({local.path})"
+    advice = _advice(size, measured, room, nodes)
+    if part is None or part < size * LEAST_PART:
+        beside = f" beside {others} of other data sets" if others else ""
+        because += f", and the part that would{beside} is less than {LEAST_PART:.0%} of it"
+        return Choice(strategy="in_place", because=because, advice=advice)
+    if data.reads == 1 and nodes == 1:
+        because += ", and one node reads it once, as a copy would, too"
+        return Choice(strategy="in_place", because=because, advice=advice)
+    because += ": " + _split(size, part, data.reads)
+    return Choice(strategy="part", because=because, advice=advice, fallback=True, room=part)
+
+
+def choose_part(data: DataSet, measured: DataSize | None, local: NodeLocal, others: Bytes) -> Choice:
+    """The part that fits, as the spec wants it."""
+    size, part = known_size(data, measured), room_for_part(local, others)
+    because = "from the spec"
+    if size is not None and part is not None:
+        because += ": all of it fits" if size <= part else ": " + _split(size, part, data.reads)
+    return Choice(strategy="part", because=because, fallback=True, room=part)
+
+
+def _split(size: Bytes, part: Bytes, reads: int | None) -> str:
+    """What each node has, and what the training reads in place."""
+    who = "the training" if reads == 1 else "every epoch"
+    return (
+        f"{part} of it, small files first, is copied to each node; {who} reads the other {Bytes(size - part)} from the "
+        f"shared file system, through links, instead of {size}"
+    )
 
 
 def _kind(local: NodeLocal) -> str:

@@ -1,4 +1,4 @@
-"""Metrics read from a log: the numbers that it has, those that count, and the one that stands for them."""
+"""Metrics read from a log: the numbers that it has, those that count, and the combined one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dlrun.plan.metrics.spec import THROUGHPUT
 from dlrun.plan.metrics.trainers import JSON_KEYS, TRAINERS
 
 _LONGEST = 20_000
-"""Characters of a line that are looked at: a dump of binary data is no metric."""
+"""Characters of a line that are looked at: a dump of binary data is not a metric."""
 
 _SCALES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, None: 1.0}
 _SPEED = re.compile(r"/s|sec|/it|step|iteration|bandwidth|throughput|^Epoch", re.IGNORECASE)
@@ -44,7 +44,7 @@ class RunSize:
     global_batch: int | None
 
 
-def read(name: str, metric: Metric, lines: Iterable[str], shape: RunSize) -> Reading | None:
+def read_metric(name: str, metric: Metric, lines: Iterable[str], shape: RunSize) -> Reading | None:
     """A metric of a log; None if the log has no such number."""
     found = _find(metric)
     if found is None:
@@ -59,7 +59,7 @@ def read(name: str, metric: Metric, lines: Iterable[str], shape: RunSize) -> Rea
 
 
 def _find(metric: Metric) -> Callable[[str], float | None] | None:
-    """How a metric's number is found in a line; None if the spec does not say."""
+    """How a metric's number is found in a line; None if it is not in the spec."""
     if metric.json is not None:
         path = metric.json.split(".")
         return lambda line: _in_json(line, path)
@@ -103,7 +103,7 @@ def _known(name: str, metric: Metric, lines: Iterable[str], shape: RunSize) -> R
 
 
 def _rate(groups: Mapping[str, str | None]) -> float | None:
-    """The rate that a trainer's line says: as such, or by the time that one takes."""
+    """The rate in a trainer's line: as such, or by the time of one."""
     value = groups.get("value")
     if value is not None:
         rate = _number(value)

@@ -1,4 +1,4 @@
-"""The metrics of a spec: whether each says how to find its number."""
+"""The metrics of a spec: whether each defines how to find its number."""
 
 from __future__ import annotations
 

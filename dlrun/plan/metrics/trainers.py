@@ -102,7 +102,7 @@ TRAINERS: tuple[Printed, ...] = (
         "steps", "steps/s", "tqdm/tqdm tqdm/std.py",
     ),
 )  # fmt: skip
-"""The most telling first: of those that a log has, the first one counts."""
+"""The most precise first: of those that a log has, the first one counts."""
 
 JSON_KEYS = ("throughput", "samples_per_second", "samples_per_sec", "images_per_second", "images_per_sec")
 """Keys under which a line that is a JSON object has the speed of the whole job."""

@@ -7,7 +7,7 @@ A step of data-parallel training computes and then (at worst) communicates. With
 (Thakur, Rabenseifner, Gropp: Optimization of Collective Communication Operations in MPICH, IJHPCA 2005, §4.5; the
 tree is recursive halving and doubling). Compute, latency and volume are fitted as times a sample, none below zero,
 to the medians of the measured sizes. Overlap of the two, congestion and input are in none of the terms: the error
-says how far that matters here.
+shows how far that matters here.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def estimate(table: Table, nodes: Sequence[int], mode: Mode, algorithm: Algorith
     """
     measured = [row for row in table.rows if row.middle > 0]
     if len({row.ranks for row in measured}) < FEWEST:
-        raise ValueError(f"an estimate needs {FEWEST} measured sizes or more, and there are {len(measured)}")
+        raise ValueError(f"an estimate needs {FEWEST} measured sizes or more; there are {len(measured)}")
     wanted: list[Algorithm] = [algorithm] if algorithm else ["ring", "tree"]
     error, _, best = min((_unseen(measured, mode, one), number, one) for number, one in enumerate(wanted))
     terms = _fit(measured, mode, best)
@@ -124,7 +124,7 @@ def _fit(rows: Sequence[Row], mode: Mode, algorithm: Algorithm) -> tuple[float, 
 
 
 def _solve(basis: Sequence[Sequence[float]]) -> list[float] | None:
-    """Least squares of `basis · terms = 1` by the normal equations; None if terms cannot be told apart."""
+    """Least squares of `basis · terms = 1` by the normal equations; None if terms cannot be distinguished."""
     size = len(basis[0])
     scale = [math.sqrt(sum(line[i] ** 2 for line in basis)) or 1.0 for i in range(size)]
     scaled = [[line[i] / scale[i] for i in range(size)] for line in basis]

@@ -1,36 +1,39 @@
-"""A report of measured bindings as a table and as an SVG picture."""
+"""A report of measured bindings as rows of text and as an SVG picture."""
 
 from __future__ import annotations
 
 from html import escape
+from textwrap import wrap
 
-from dlrun.plan.affinity.binding_report import Report
+from dlrun.plan.affinity.binding_report import BindingReport
 
 WIDTH, BAR, GAP, LEFT = 720, 22, 34, 170
 FILLS = ("#b9c2cf", "#7d93b2", "#1c6dd0")
+COLUMNS = 88
+"""Letters of a line of 13 pixels high text that fit the picture's width, in the widest of its fonts."""
+
 FONT = "font-family='Inter,Segoe UI,Helvetica,Arial,DejaVu Sans,sans-serif'"
 
 
-def text(report: Report) -> str:
-    """The node, a line for each way with the median of each load, then what follows from it."""
+def headline(report: BindingReport) -> str:
+    """The node and the number of its ranks."""
+    return f"{report.node}; {report.ranks} ranks"
+
+
+def rows(report: BindingReport) -> tuple[list[str], list[list[str]]]:
+    """The titles, and a row for each way to bind with the median of each load."""
     head = ["binding", *(f"{name} ({unit})" for name, unit in report.loads)]
-    rows = [
+    return head, [
         [way.name, *(_cell(report, i, load) for load, _ in report.loads)] for i, way in enumerate(report.ways)
     ]
-    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-    lines = [
-        "  ".join(f"{word:<{w}}" for word, w in zip(row, widths, strict=True)).rstrip()
-        for row in (head, *rows)
-    ]
-    return "\n".join([f"{report.node}; {report.ranks} ranks", "", *lines, "", *conclusions(report)]) + "\n"
 
 
-def _cell(report: Report, way: int, load: str) -> str:
+def _cell(report: BindingReport, way: int, load: str) -> str:
     value = report.ways[way].typical(load)
     return "-" if value is None else f"{value:.4g} ±{50 * report.ways[way].spread(load):.0f} %"
 
 
-def conclusions(report: Report) -> list[str]:
+def conclusions(report: BindingReport) -> list[str]:
     """One line for each other way, then doubts and notes."""
     lines = []
     for other in report.ways[:-1]:
@@ -39,30 +42,37 @@ def conclusions(report: Report) -> list[str]:
     return [*lines, *report.doubts, *report.notes]
 
 
-def svg(report: Report) -> str:
-    """Bars of each load, as parts of the best way; one self-contained document."""
-    parts, y = [], 76
+def svg(report: BindingReport) -> str:
+    """Bars of each load, as parts of the best run, each with a line from its lowest run to its highest; one
+    self-contained document."""
+    title = wrap(headline(report), COLUMNS - 8)
+    parts, y = [], 46 + 18 * len(title)
     for load, unit in report.loads:
         values = [way.typical(load) for way in report.ways]
-        best = max(value for value in values if value is not None)
+        best = max(run for way in report.ways for run in way.runs.get(load, ()))
+        scale = (WIDTH - LEFT - 150) / best
         parts.append(_text(24, y, f"{load}, {unit}", weight=650))
         y += 14
         for i, (way, value) in enumerate(zip(report.ways, values, strict=True)):
-            length = (WIDTH - LEFT - 110) * (value or 0) / best
+            length = scale * (value or 0)
+            low, high = (scale * end(way.runs.get(load) or (0.0,)) for end in (min, max))
             fill = FILLS[-1] if way is report.ways[-1] else FILLS[i]
             parts.append(_text(24, y + 15, way.name))
             parts.append(f"<rect x='{LEFT}' y='{y}' width='{length:.1f}' height='{BAR - 4}' fill='{fill}'/>")
-            parts.append(_text(LEFT + length + 8, y + 15, "-" if value is None else f"{value:.4g}"))
+            parts.append(
+                f"<path d='M{LEFT + low:.1f} {y + 9}h{high - low:.1f}' stroke='#1f2733' stroke-width='1.5'/>"
+            )
+            parts.append(_text(LEFT + high + 8, y + 15, _cell(report, i, load)))
             y += BAR
         y += GAP
-    for line in conclusions(report):
+    for line in (part for one in conclusions(report) for part in wrap(one, COLUMNS, break_on_hyphens=False)):
         parts.append(_text(24, y, line, fill="#5d6878"))
         y += 20
     size = f"viewBox='0 0 {WIDTH} {y}' width='{WIDTH}' height='{y}'"
     head = [
         f"<svg xmlns='http://www.w3.org/2000/svg' {size} {FONT}>",
         f"<rect width='{WIDTH}' height='{y}' fill='#ffffff'/>",
-        _text(24, 34, f"{report.node}; {report.ranks} ranks", weight=650),
+        *(_text(24, 22 + 18 * i, line, weight=650) for i, line in enumerate(title)),
     ]
     return "\n".join([*head, *parts, "</svg>"]) + "\n"
 

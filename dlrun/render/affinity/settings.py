@@ -5,16 +5,14 @@ Names that the user has set already are left alone, and so is a whole family of 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 from dlrun.model.cpuset import format_list, join
-from dlrun.model.placement import Placement, RankPlacement
-from dlrun.model.topology import DEVICE_ORDER, VISIBILITY
+from dlrun.model.placement import Placement, Preset, RankPlacement
+from dlrun.model.topology import DEVICE_ORDER, VERBS_NIC, VISIBILITY
 from dlrun.model.units import many
-from dlrun.plan.affinity.presets import Preset
 
 OPENMP_BINDING = ("OMP_PLACES", "OMP_PROC_BIND", "GOMP_CPU_AFFINITY", "KMP_AFFINITY", "KMP_HW_SUBSET")
 """Ways to bind OpenMP threads; a runtime that finds two obeys one and warns, or fails."""
@@ -22,15 +20,12 @@ OPENMP_BINDING = ("OMP_PLACES", "OMP_PROC_BIND", "GOMP_CPU_AFFINITY", "KMP_AFFIN
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
 """Where libraries look for how many threads to compute with."""
 
-VERBS_NIC = re.compile(r"(mlx|bnxt_re|irdma|rocep|ionic|qedr)\w*")
-"""RDMA devices whose first port UCX and NCCL name as `device:1`."""
-
 
 GpuPolicy: TypeAlias = Literal["visible", "all", "scheduler"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Job:
+class BindingContext:
     """What the variables depend on besides the placement: the framework's preset, what is set already, and whether
     each rank is to see its own GPUs alone (`visible`), all of them (`all`), or what the scheduler shows it.
 
@@ -45,7 +40,7 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Setting:
+class RankVariable:
     """One variable of one rank, or of all (`rank` is None), and why it is set."""
 
     name: str
@@ -54,7 +49,7 @@ class Setting:
     rank: int | None = None
 
 
-def settings(placement: Placement, job: Job) -> tuple[Setting, ...]:
+def settings(placement: Placement, job: BindingContext) -> tuple[RankVariable, ...]:
     """Every variable of every rank, those common to all first; none that the user has set."""
     found = list(_node(placement, job.preset))
     for rank in placement.ranks:
@@ -70,30 +65,36 @@ def settings(placement: Placement, job: Job) -> tuple[Setting, ...]:
     return tuple(setting for setting in found if setting.name not in blocked)
 
 
-def kept(placement: Placement, job: Job) -> tuple[str, ...]:
+def kept(placement: Placement, job: BindingContext) -> tuple[str, ...]:
     """One line for each variable that is left as the user set it."""
-    names = {setting.name for setting in settings(placement, Job(preset=job.preset))}
-    lines = [f"{name}={value} is already set and stays" for name, value in job.given.items() if name in names]
+    names = {setting.name for setting in settings(placement, BindingContext(preset=job.preset))}
+    lines = [
+        f"{name}={value} is already set and is kept" for name, value in job.given.items() if name in names
+    ]
     own = [name for name in OPENMP_BINDING if name in job.given]
     dropped = sorted(names.intersection(OPENMP_BINDING) - set(job.given))
     if own and dropped:
-        lines.append(f"{', '.join(dropped)} not set beside {own[0]}, which is yours")
+        lines.append(f"{', '.join(dropped)} not set next to {own[0]}, which you set")
     return tuple(lines)
 
 
-def _node(placement: Placement, preset: Preset) -> Iterable[Setting]:
+def _node(placement: Placement, preset: Preset) -> Iterable[RankVariable]:
     comm = join(cpu for rank in placement.ranks for cpu in rank.comm)
     count = len(placement.ranks[0].comm)
     if comm and preset.library == "mlsl":
-        yield Setting(name="MLSL_NUM_SERVERS", value=str(count), because="communication cores of each rank")
-        yield Setting(
+        yield RankVariable(
+            name="MLSL_NUM_SERVERS", value=str(count), because="communication cores of each rank"
+        )
+        yield RankVariable(
             name="MLSL_SERVER_AFFINITY",
             value=comm,
             because="OS ids, the first rank's cores first; outside every mask",
         )
     if comm and preset.library in ("ccl", "horovod-ccl"):
-        yield Setting(name="CCL_WORKER_COUNT", value=str(count), because="communication cores of each rank")
-        yield Setting(
+        yield RankVariable(
+            name="CCL_WORKER_COUNT", value=str(count), because="communication cores of each rank"
+        )
+        yield RankVariable(
             name="CCL_WORKER_AFFINITY",
             value=comm,
             because="OS ids, the first rank's cores first; `auto` would guess",
@@ -101,24 +102,26 @@ def _node(placement: Placement, preset: Preset) -> Iterable[Setting]:
     if comm and preset.library.startswith("horovod"):
         shared = preset.library == "horovod-ccl"
         threads = join(rank.background_cpu(shared=shared) for rank in placement.ranks)
-        yield Setting(name="HOROVOD_THREAD_AFFINITY", value=threads, because="one OS id for each local rank")
+        yield RankVariable(
+            name="HOROVOD_THREAD_AFFINITY", value=threads, because="one OS id for each local rank"
+        )
     if any(name.startswith("hfi1_") for name in placement.node.nics):
-        yield Setting(name="HFI_NO_CPUAFFINITY", value="1", because="else PSM2 binds each rank itself")
+        yield RankVariable(name="HFI_NO_CPUAFFINITY", value="1", because="else PSM2 binds each rank itself")
     order = DEVICE_ORDER.get(placement.node.gpu_kind)
     if order is not None and any(rank.gpus for rank in placement.ranks):
         name, value, because = order
-        yield Setting(name=name, value=value, because=because)
+        yield RankVariable(name=name, value=value, because=because)
 
 
-def _threads(rank: RankPlacement, preset: Preset) -> Iterable[Setting]:
+def _threads(rank: RankPlacement, preset: Preset) -> Iterable[RankVariable]:
     count = str(rank.threads)
     because = f"{many(rank.threads, 'compute thread')} on {many(len(rank.cores), 'core')}"
     for name in THREADS:
-        yield Setting(name=name, value=count, because=because, rank=rank.rank)
+        yield RankVariable(name=name, value=count, because=because, rank=rank.rank)
     if preset.thread_pools:
-        yield Setting(name="TF_NUM_INTRAOP_THREADS", value=count, because=because, rank=rank.rank)
+        yield RankVariable(name="TF_NUM_INTRAOP_THREADS", value=count, because=because, rank=rank.rank)
         pools = str(min(2, len(rank.numa)))
-        yield Setting(
+        yield RankVariable(
             name="TF_NUM_INTEROP_THREADS",
             value=pools,
             because="operations side by side: one a NUMA node, at most 2",
@@ -126,9 +129,9 @@ def _threads(rank: RankPlacement, preset: Preset) -> Iterable[Setting]:
         )
 
 
-def _binding(rank: RankPlacement, preset: Preset) -> Iterable[Setting]:
-    def mine(name: str, value: str, because: str) -> Setting:
-        return Setting(name=name, value=value, because=because, rank=rank.rank)
+def _binding(rank: RankPlacement, preset: Preset) -> Iterable[RankVariable]:
+    def mine(name: str, value: str, because: str) -> RankVariable:
+        return RankVariable(name=name, value=value, because=because, rank=rank.rank)
 
     yield mine(
         "DLRUN_CPUS", format_list(rank.mask), "all hardware threads of the compute cores: the rank's mask"
@@ -163,30 +166,30 @@ def _binding(rank: RankPlacement, preset: Preset) -> Iterable[Setting]:
         )
     else:
         order = "compact" if every_thread else "compact,1,0"
-        yield mine("KMP_AFFINITY", f"granularity=fine,{order}", "one thread a place, within the mask")
+        yield mine("KMP_AFFINITY", f"granularity=fine,{order}", "one thread per place, within the mask")
         if not every_thread and len(rank.mask) > len(rank.cores):
             yield mine("KMP_HW_SUBSET", "1t", "one hardware thread of each core")
     if rank.comm:
         yield mine("KMP_BLOCKTIME", "1", "idle threads sleep after 1 ms")
 
 
-def visibility(placement: Placement, job: Job) -> str | None:
-    """The variable that shows a rank its own GPUs alone; None where it is to see others too, or there are none."""
+def visibility(placement: Placement, job: BindingContext) -> str | None:
+    """The variable that shows a rank only its own GPUs; None where it sees others too, or there are none."""
     if job.gpu_binding != "visible" or not placement.node.gpus:
         return None
     return job.gpu_variable or VISIBILITY[placement.node.gpu_kind]
 
 
-def at_run_time(placement: Placement, job: Job) -> Job:
+def at_run_time(placement: Placement, job: BindingContext) -> BindingContext:
     """The same for scripts that look at the visibility variable themselves, where the rank runs, and keep within it."""
     name = visibility(placement, job)
     return replace(job, given={key: value for key, value in job.given.items() if key != name})
 
 
-def _gpus(placement: Placement, rank: RankPlacement, job: Job) -> Iterable[Setting]:
+def _gpus(placement: Placement, rank: RankPlacement, job: BindingContext) -> Iterable[RankVariable]:
     name = visibility(placement, job)
     if rank.gpus and name is not None:
-        yield Setting(
+        yield RankVariable(
             name=name,
             value=join(rank.gpus),
             because="the GPUs beside these cores",
@@ -194,10 +197,10 @@ def _gpus(placement: Placement, rank: RankPlacement, job: Job) -> Iterable[Setti
         )
 
 
-def _adapter(placement: Placement, rank: RankPlacement) -> Iterable[Setting]:
+def _adapter(placement: Placement, rank: RankPlacement) -> Iterable[RankVariable]:
     if rank.nic and not (VERBS_NIC.fullmatch(rank.nic) and len(placement.node.nics) > 1):
-        yield Setting(name="DLRUN_NIC", value=rank.nic, because="the nearest adapter", rank=rank.rank)
+        yield RankVariable(name="DLRUN_NIC", value=rank.nic, because="the nearest adapter", rank=rank.rank)
     elif rank.nic:
-        yield Setting(
+        yield RankVariable(
             name="UCX_NET_DEVICES", value=f"{rank.nic}:1", because="the nearest adapter", rank=rank.rank
         )

@@ -1,4 +1,4 @@
-"""A placement as a table for people."""
+"""A placement as rows of text: `dlrun.cli.output.table` prints them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from dlrun.model.placement import Placement, RankPlacement
 from dlrun.model.units import many
 
 
-def table(placement: Placement) -> str:
-    """A line about the node, then one for each rank; columns in which nothing stands are left out."""
+def rows(placement: Placement) -> tuple[list[str], list[list[str]]]:
+    """The titles and a row for each rank, without the columns that are empty for all ranks."""
     columns = ["rank", "threads", "cores", "comm", "loader", "memory", "GPUs", "NIC", "spare"]
-    rows = [_row(rank) for rank in placement.ranks]
-    used = [i for i, name in enumerate(columns) if i < 3 or any(row[i] for row in rows)]
-    lines = _align([[columns[i] for i in used], *([row[i] or "-" for i in used] for row in rows)])
-    return "\n".join([headline(placement), "", *lines]) + "\n"
+    cells = [_row(rank) for rank in placement.ranks]
+    used = [i for i, name in enumerate(columns) if i < 3 or any(row[i] for row in cells)]
+    return [columns[i] for i in used], [[row[i] or "-" for i in used] for row in cells]
 
 
 def headline(placement: Placement) -> str:
@@ -64,11 +63,3 @@ def compact(cpus: Sequence[int]) -> str:
             words.append(str(rest[0]))
         rest = rest[run:]
     return ",".join(words)
-
-
-def _align(rows: list[list[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return [
-        "  ".join(f"{word:<{width}}" for word, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]

@@ -9,10 +9,10 @@ Cores: TypeAlias = Literal["", "counts", "names"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Variable:
+class BindingVariable:
     """A variable, who reads it, whether ranks of a node may have different values, and the reason with its source.
 
-    `cores` says what the value has to do with the planned cores: nothing, it counts them, or it names them.
+    `cores` is the relation of the value to the planned cores: nothing, it counts them, or it names them.
     """
 
     name: str
@@ -22,16 +22,16 @@ class Variable:
     cores: Cores = ""
 
 
-def _own(name: str, reader: str, because: str, cores: Cores = "") -> Variable:
-    return Variable(name=name, reader=reader, may_differ=True, because=because, cores=cores)
+def _own(name: str, reader: str, because: str, cores: Cores = "") -> BindingVariable:
+    return BindingVariable(name=name, reader=reader, may_differ=True, because=because, cores=cores)
 
 
-def _same(name: str, reader: str, because: str, cores: Cores = "") -> Variable:
-    return Variable(name=name, reader=reader, may_differ=False, because=because, cores=cores)
+def _same(name: str, reader: str, because: str, cores: Cores = "") -> BindingVariable:
+    return BindingVariable(name=name, reader=reader, may_differ=False, because=because, cores=cores)
 
 
 _PROCESS = "read by one process for its own threads"
-_RUNTIME = "read by one process; which devices it opens is its own matter"
+_RUNTIME = "read by one process, which chooses its own devices"
 
 VARIABLES = (
     _own("DLRUN_CPUS", "dlrun", "the rank's own mask"),
@@ -61,11 +61,11 @@ VARIABLES = (
     _same(
         "NCCL_IB_HCA",
         "NCCL",
-        "NCCL finds each GPU's adapter itself, from those of the whole node: dlrun sets none, and a list in "
-        "`fabric.settings` is one for all ranks, or its rings do not close (NVIDIA/nccl issue 1478)",
+        "NCCL finds each GPU's adapter itself, from those of the whole node: the adapters that a profile names are one "
+        "list for all ranks of a job of several nodes, or its rings do not close (NVIDIA/nccl issue 1478)",
     ),
-    _same("CUDA_DEVICE_ORDER", "CUDA", "ranks would count the node's GPUs in different orders"),
-    _same("ZE_FLAT_DEVICE_HIERARCHY", "Level Zero", "ranks would count tiles or whole GPUs"),
+    _same("CUDA_DEVICE_ORDER", "CUDA", "ranks would number the node's GPUs differently"),
+    _same("ZE_FLAT_DEVICE_HIERARCHY", "Level Zero", "some ranks would number tiles, others whole GPUs"),
     _same("MLSL_NUM_SERVERS", "MLSL", "one list for the node is divided by it"),
     _same("MLSL_SERVER_AFFINITY", "MLSL", "one list for the node, indexed by local rank", "names"),
     _same("CCL_WORKER_COUNT", "oneCCL", "one list for the node is divided by it"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,6 +16,10 @@ if TYPE_CHECKING:
 
 KINDS = ("svg", "png")
 
+_TICKS = 4
+"""Least number of ticks."""
+_PAPER = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5}
+"""Behind a label, so that a line which crosses it leaves it legible."""
 _MEASURED, _IDEAL, _ESTIMATED = "#1b6ca8", "#8a8a8a", "#c8553d"
 
 
@@ -38,15 +43,15 @@ def draw(table: Table, title: str, kind: Literal["svg", "png"], estimate: Estima
     for row in table.rows:
         right.annotate(
             f"{100 * row.efficiency:.1f}", (row.ranks, 100 * row.efficiency), textcoords="offset points",
-            xytext=(0, 7), ha="center", fontsize=8,
+            xytext=(0, -15), ha="center", fontsize=8, bbox=_PAPER,
         )  # fmt: skip
         left.annotate(
             number(row.middle),
             (row.ranks, row.middle),
             textcoords="offset points",
-            xytext=(6, -11),
+            xytext=(9, -11),  # right of the error bar and its caps
             fontsize=8,
-            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5},  # the curve may fall
+            bbox=_PAPER,  # the curve may fall
         )
     if estimate:
         _estimated(left, right, table, estimate)
@@ -57,11 +62,14 @@ def draw(table: Table, title: str, kind: Literal["svg", "png"], estimate: Estima
         axes.grid(visible=True, alpha=0.25)
         axes.legend(fontsize=8)
     left.set_yscale("log", base=2)
-    ticks = [*_below(ideal[0], min(row.low for row in table.rows)), *ideal]
-    left.set_yticks(ticks, [number(value) for value in ticks])  # the grid's crossings are the ideal line
+    highest = max(
+        *ideal, *(row.high for row in table.rows), *([p.high for p in estimate.points] if estimate else [])
+    )
+    ticks = _round(min(row.low for row in table.rows), highest)
+    left.set_yticks(ticks, [number(value) for value in ticks])
     for axes in (left, right):
         axes.minorticks_off()
-    left.margins(x=0.14, y=0.08)
+    left.margins(x=0.2, y=0.08)
     right.margins(x=0.1)
     left.set_ylabel(f"throughput ({table.unit})" if table.unit else "throughput")
     right.set_ylabel("efficiency (%)")
@@ -74,13 +82,21 @@ def draw(table: Table, title: str, kind: Literal["svg", "png"], estimate: Estima
     return out.getvalue()
 
 
-def _below(first: float, least: float) -> list[float]:
-    """Ticks under the first, each half the next, for a curve that falls."""
-    found = []
-    while first > least > 0:
-        first /= 2
-        found.append(first)
-    return found[::-1]
+def _round(least: float, highest: float) -> list[float]:
+    """Round numbers from under the least to over the highest value, for an axis whose steps are factors."""
+    least, found = max(least, highest / 1e6), [highest]
+    for steps in (
+        (1, 2, 5),
+        (1, 1.5, 2, 3, 4, 5, 6, 8),
+        (1, 1.2, 1.4, 1.6, 1.8, 2, 2.5, 3, 3.5, 4, 5, 6, 7, 8, 9),
+    ):
+        powers = range(math.floor(math.log10(least)) - 1, math.ceil(math.log10(highest)) + 1)
+        every = sorted(step * 10.0**power for power in powers for step in steps)
+        first = max((n for n, value in enumerate(every) if value <= least), default=0)
+        found = [value for value in every[first:] if value <= highest]
+        if len(found) >= _TICKS:
+            break
+    return found
 
 
 def _estimated(left: Any, right: Any, table: Table, estimate: Estimate) -> None:
@@ -104,8 +120,8 @@ def _figure() -> Any:
         from matplotlib.figure import Figure  # noqa: PLC0415
     except ImportError:
         raise Invalid(
-            "pictures are drawn by matplotlib, which is not installed",
-            help="`pip install matplotlib` (or `pip install 'dlrun[plot]'`); tables need nothing",
+            "matplotlib, which draws pictures, is not installed",
+            help="`pip install matplotlib` (or `pip install 'dlrun[plot]'`); tables need no extra package",
         ) from None
     rcParams["svg.fonttype"] = "none"  # text stays text: it can be searched, and a test can read it
     rcParams["svg.hashsalt"] = "dlrun"  # the same study gives the same file

@@ -9,12 +9,15 @@ from dlrun.frameworks import protocol
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.model.keys import key
 from dlrun.model.observed import Installed
+from dlrun.model.placement import Preset
 from dlrun.model.problem import Problem
 from dlrun.model.text import Text
 
 NAME = "ring"
 TITLE = "ring"
 LAUNCHERS: tuple[str, ...] = ()
+LIBRARIES: tuple[str, ...] = ()
+PRESETS = {"": Preset(because="a ring of sockets")}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,6 +18,9 @@ STEPS = False
 CHOOSES_NODES = False
 ONE_LAYOUT = False
 ENROOT = False
+LIBRARIES: tuple[str, ...] = ()
+PROGRAMS: tuple[str, ...] = ()
+VERSION = ""
 LIBRARY: tuple[str, ...] = ()
 command = no_command
 

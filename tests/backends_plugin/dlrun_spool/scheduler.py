@@ -10,10 +10,12 @@ from dlrun.model.origin import Origin
 from dlrun.model.plan import Directive, Request
 from dlrun.model.site import SchedulerSite
 from dlrun.model.text import Shell
+from dlrun.schedulers.protocol import Probe
 
 NAME = "spool"
 PREFIX = "#SPOOL"
 CLIENT = "spool"
+BY_HAND = "spool submit"
 ID = r"[0-9]+"
 JOB_ID = Shell("$SPOOL_JOB_ID")
 ARRAY_INDEX = Shell("")
@@ -26,11 +28,16 @@ IDS_NAME_CLUSTER = False
 WRITES_IN_PLACE = True
 TELLS_OF_LOST_NODES = True
 ON_THIS_MACHINE = False
+MOST_NODES: int | None = 1
+WHOLE_NODES = True
+FINDER = "find_none"
 STEPS = None
 LAUNCHER = "forkrun"
 CLUSTER_KEY = "cluster_name"
 GPUS = "ngpus"
+LISTED_GPUS = "ngpus"
 ACCOUNT_OPTION = None
+HISTORY_DELAY = 0
 FEATURES = False
 WHOLE_MEMORY = False
 NETWORK = None
@@ -39,6 +46,7 @@ EXCLUDE_REQUEUED = None
 LIBRARY: tuple[str, ...] = ()
 NO_EXCLUDE = "spool has one node"
 ALLOCATION = None
+TRIAL = None
 
 _STATES = {"RUNNING": State.RUNNING, "CANCELLED": State.CANCELLED}
 
@@ -58,7 +66,9 @@ def array(points: int, at_once: int | None) -> str:
     return ""
 
 
-def submit(script: str, *, check: bool = False) -> Sequence[str]:
+def submit(
+    script: str, *, check: bool = False, points: int | None = None, at_once: int | None = None
+) -> Sequence[str]:
     """`spool submit`."""
     return ("spool", "submit", script)
 
@@ -121,9 +131,19 @@ def parse_history(stdout: str) -> Sequence[JobStatus]:
     return ()
 
 
+def probe(asked: Probe) -> Sequence[str]:
+    """None: there is one node, this one."""
+    return ()
+
+
 def knows_nothing(stderr: str, code: int) -> bool:
     """False."""
     return False
+
+
+def tasks(job_id: str) -> Sequence[str]:
+    """None: points are tasks of one job."""
+    return ()
 
 
 def task_id(job_id: str, task: int) -> str:

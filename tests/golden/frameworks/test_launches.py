@@ -19,6 +19,7 @@ import pytest
 from dlrun import backends
 from dlrun.config.hints import keys
 from dlrun.plan.roles import can_start
+from tests.library import OF_PAGES
 from tests.making import plan_in, scripts_of
 
 HERE = Path(__file__).parent
@@ -27,10 +28,16 @@ NAMES = sorted(path.parent.name for path in EXAMPLES.glob("*/spec.yaml"))
 ROWS = [name for name in NAMES if name == "digits" or name.partition("-")[0] in backends.FRAMEWORKS]
 """Examples of frameworks, and the first job; others show commands of dlrun."""
 SITES = ("slurm", "openpbs", "local")
+"""Two clusters that differ in scheduler and launcher alone, and one machine."""
 PUBLISHED = sorted(path.parent.name for path in HERE.glob("*/spec.yaml"))
 LAUNCHER = {"openpbs": ("openmpi", "intelmpi"), "local": ("openmpi", "intelmpi")}
 """What starts frameworks that the site's own launcher cannot."""
 
+
+OF_ALL = (
+    r"dlrun_take_ports \d+ \d+ 1 |export PYTHONUNBUFFERED=|export OMP_NUM_THREADS=\d+ # \d+ cores / 1 rank \["
+)
+"""Lines that are the same for every framework: other golden cases have them."""
 
 AGENTS = tuple(
     row for row in ROWS if row in backends.FRAMEWORKS and "agent" in keys(backends.framework(row).Options)
@@ -65,9 +72,11 @@ def launch(plan) -> str:
         lines[a].split(" -", 1)[1].strip("- "): lines[a + 1 : b] for a, b in pairwise([*heads, len(lines)])
     }
     told = [
-        line for line in sections["Rendezvous"] if re.match(r"(dlrun_take_ports \d|DLRUN_MASTER_IP=)", line)
+        line
+        for line in (*sections["Rendezvous"], *sections["Variables of every rank"])
+        if re.match(r"dlrun_take_ports \d|DLRUN_MASTER_IP=|export (?!DLRUN_MASTER)", line)
+        and not re.match(OF_ALL, line)
     ]
-    told += filter(None, sections["Variables of every rank"])
     started = [line for line in sections["Launch"] if line and not line.startswith("dlrun_wait")]
     framework = re.search(r"^# --- [^\n]*the command\n\n(.*)", made["rank.sh"], re.MULTILINE | re.DOTALL)
     return "\n".join([*told, *started, "", framework[1]])
@@ -80,17 +89,44 @@ def compare(path: Path, text: str, update: bool) -> None:
     assert text == path.read_text("utf-8"), f"{path} is not what is rendered"
 
 
+def started(text: str) -> str:
+    """The text with each launch, by srun or ssh, as processes on a node, processes, and where."""
+    text = text.replace(" \\\n  ", " ").replace("started by ssh", "started by srun")
+    of_srun = r'srun --nodes=\d+ --ntasks=(\d+) --ntasks-per-node=(\d+) [^\n]*?(--nodelist="\$DLRUN_FIRST_HOST" )?bash '
+    of_ssh = r'dlrun_ssh "\$DLRUN_HOSTS"(-first)? (\d+) (\d+) \d+ ssh bash '
+    text = re.sub(of_srun, lambda m: f"START {m[2]} {m[1]} {'first' if m[3] else 'all'} ", text)
+    return re.sub(of_ssh, lambda m: f"START {m[2]} {m[3]} {'first' if m[1] else 'all'} ", text)
+
+
 @pytest.mark.parametrize("site", SITES)
 @pytest.mark.parametrize("row", ROWS)
 def test_example(row, site, update_golden):
-    compare(HERE / "rows" / row / f"{site}.sh", launch(row_plan(row, site)), update_golden)
+    place, plan = HERE / "rows" / row, row_plan(row, site)
+    if site == "openpbs" and plan.launch.name == "ssh":
+        assert started(launch(plan)) == started((place / "slurm.sh").read_text("utf-8"))
+    else:
+        compare(place / f"{site}.sh", launch(plan), update_golden)
 
 
 @pytest.mark.parametrize("site", SITES)
 @pytest.mark.parametrize("row", AGENTS)
 def test_own_agent(row, site, update_golden):
-    plan = row_plan(row, site, f"{row}.agent=true")
-    compare(HERE / "rows" / row / f"agent-{site}.sh", launch(plan), update_golden)
+    place, plan = HERE / "rows" / row, row_plan(row, site, f"{row}.agent=true")
+    if site == "openpbs":
+        assert started(launch(plan)) == started((place / "agent-slurm.sh").read_text("utf-8"))
+    else:
+        compare(place / f"agent-{site}.sh", launch(plan), update_golden)
+
+
+@pytest.mark.parametrize("row", ["horovod", "tensorflow-ps"])
+def test_launches_are_told_apart(row):
+    """What is compared between the two clusters has each role's numbers and place."""
+    text = started((HERE / "rows" / row / "slurm.sh").read_text("utf-8"))
+    roles = row_plan(row, "openpbs").roles
+    for role in roles:
+        assert re.search(
+            rf"START {role.per_node} {role.count} {role.nodes} \S+ {role.name}$", text, re.MULTILINE
+        )
 
 
 @pytest.mark.parametrize("case", PUBLISHED)
@@ -118,7 +154,7 @@ def test_shellcheck_finds_nothing_in_the_whole_scripts(tmp_path):
             if name == "rank.sh" or len(plan.roles) > 1:  # else job.sh is that of other golden cases
                 paths.append(tmp_path / f"{row}-{len(sets)}-{name}")
                 paths[-1].write_text(text, "utf-8")
-    done = subprocess.run([shellcheck, *paths], capture_output=True, text=True, check=False)
+    done = subprocess.run([shellcheck, *OF_PAGES, *paths], capture_output=True, text=True, check=False)
     assert done.stdout == ""
 
 

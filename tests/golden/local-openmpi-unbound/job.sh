@@ -5,11 +5,10 @@
 # Edit this file and submit it from its own directory: `bash job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-# shellcheck disable=SC1091,SC2016 # lib/ is checked by itself; literal dollars are meant
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/local-openmpi-unbound # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use ports openmpi
+dlrun_use ports openmpi # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 
@@ -21,7 +20,6 @@ dlrun_start dlrun_this_host # makes logs/ and state.json, cleans up at the end
 # --- Environment --------------------------------------------------------------------------------------------
 
 cd -- /home/ada/project
-unset SLURM_EXPORT_ENV # they would change what openmpi does
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
 
@@ -30,12 +28,12 @@ dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the fi
 
 # --- Variables of every rank --------------------------------------------------------------------------------
 
-export OMP_NUM_THREADS=2 # spec: spec.yaml:8:34 [OpenMP 5.2, chapter 21]
+export OMP_NUM_THREADS=2 # set by the spec, spec.yaml:8:34 [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 
 # --- Launch -------------------------------------------------------------------------------------------------
 
 # 2 × rank, 2 on each node
-dlrun_launch dlrun_openmpi 2 mpirun -np 2 --hostfile "$DLRUN_HOSTS"-x2 --map-by ppr:2:node --bind-to none bash \
-  "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch dlrun_openmpi 2 mpirun -np 2 --hostfile "$DLRUN_HOSTS"-x2 --map-by ppr:2:node --bind-to none \
+  bash "$DLRUN_JOB_DIR/rank.sh" rank
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

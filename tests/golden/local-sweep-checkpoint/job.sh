@@ -1,15 +1,14 @@
 #!/bin/bash
 
 # points on site here: 1 node, 2 ranks. Written by dlrun VERSION.
-# Each rank runs: ./train a
+# Each rank of point 0 of 2 runs: ./train a
 # Edit this file and submit it from its own directory: `bash job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-# shellcheck disable=SC1091,SC2016 # lib/ is checked by itself; literal dollars are meant
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/local-sweep-checkpoint # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use endings ports start local
+dlrun_use endings ports start local # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 
@@ -18,7 +17,7 @@ export DLRUN_POINT="${DLRUN_LOCAL_INDEX:-}" # which point of the sweep this is
 export DLRUN_RESTART="${DLRUN_LOCAL_RESTART:-0}" # how often the job was started before: a program may go on from its checkpoint
 export DLRUN_NODES=1 # how many nodes run ranks
 dlrun_start dlrun_this_host # makes logs/ and state.json, cleans up at the end
-dlrun_checkpoint USR2 USR1 30 570 job 'the ranks' # the signal, how it travels, seconds before the walltime ends, after the start, who sends it, to whom
+dlrun_checkpoint USR2 USR1 30 570 job 'the ranks' # the signal, how it is delivered, seconds before the walltime ends, after the start, sender, receivers
 
 # --- Environment --------------------------------------------------------------------------------------------
 

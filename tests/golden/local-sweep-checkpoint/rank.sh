@@ -1,20 +1,20 @@
 #!/bin/bash
-# What each process of job points runs: who am I, my cores, my variables, the command.
-# The launcher (local) starts it unbound, once for each process: rank.sh ROLE
+# points, each process: who it is, its cores, its variables, the command.
+# The launcher (local) starts it once for each process, unbound: rank.sh ROLE
 
-# shellcheck disable=SC1091,SC2016,SC2054,SC2089,SC2090 # lib/ is checked by itself; literal dollars, commas and quotes are meant
 set -uo pipefail
-trap : USR1 # the early warning, which counts once there is a program to tell
+trap : USR1 # the early warning; no effect until the program runs
 source "$DLRUN_JOB_DIR/lib/rank.sh"
 
 dlrun_identify "$1" "$DLRUN_RANK" "$DLRUN_LOCAL_RANK" 2 2 # role, rank, local rank, ranks on a node, ranks
 
-# --- Cores: from the spec
+# --- Cores: equal shares of the granted cores, as the spec asks
 
 dlrun_share_cores # an equal part of the job's cores on this node
 export OMP_NUM_THREADS="$DLRUN_THREADS" # one per core of the rank [OpenMP 5.2, chapter 21]
+dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
 
-# --- torch: what each process is told, and the command
+# --- torch: variables of each process, and the command
 
 export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]
 export MASTER_PORT="$DLRUN_MASTER_PORT" # derived from the job id; free on rank 0's node [PyTorch documentation, torch.distributed]
@@ -23,7 +23,7 @@ export RANK="$DLRUN_RANK" # from the launcher [PyTorch documentation, torch.dist
 export LOCAL_RANK="$DLRUN_LOCAL_RANK" # from the launcher [PyTorch documentation, torch.distributed]
 export LOCAL_WORLD_SIZE="$DLRUN_LOCAL_SIZE" # ranks on this node [PyTorch documentation, torch.distributed]
 export GROUP_RANK="$DLRUN_NODE_RANK" # node index; torchrun's name for it [PyTorch documentation, torch.distributed]
-dlrun_tell USR2 USR1 all ignore # the program, once, when USR1 comes
+dlrun_tell USR2 USR1 all ignore # when USR1 comes, the program gets USR2, once
 case $DLRUN_POINT in
 0) dlrun_run ./train a ;; # x=a
 1) dlrun_run ./train b ;; # x=b

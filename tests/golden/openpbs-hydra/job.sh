@@ -17,11 +17,10 @@
 # Edit this file and submit it from its own directory: `qsub job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-# shellcheck disable=SC1091,SC2016 # lib/ is checked by itself; literal dollars are meant
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/openpbs-hydra # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use pbs lost-nodes ports
+dlrun_use pbs resubmit lost-nodes ports # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 
@@ -35,7 +34,6 @@ dlrun_ask_nodes ssh -o BatchMode=yes # after a failure: is every node still ther
 # --- Environment --------------------------------------------------------------------------------------------
 
 cd -- /home/ada/project
-unset SLURM_EXPORT_ENV # they would change what hydra does
 set +u # module files and activation scripts may read unset variables
 module reset
 module load mpich/4.2
@@ -50,7 +48,7 @@ dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the fi
 
 export OMP_NUM_THREADS=16 # 32 cores / 2 ranks [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
-export CUDA_DEVICE_ORDER=PCI_BUS_ID # the order in which GPUs were counted
+export CUDA_DEVICE_ORDER=PCI_BUS_ID # GPUs are numbered as in the plan
 
 # --- Launch -------------------------------------------------------------------------------------------------
 

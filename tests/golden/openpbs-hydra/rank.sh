@@ -1,8 +1,7 @@
 #!/bin/bash
-# What each process of job chunks runs: who am I, my cores, my variables, the command.
-# The launcher (hydra) starts it unbound, once for each process: rank.sh ROLE
+# chunks, each process: who it is, its cores, its variables, the command.
+# The launcher (hydra) starts it once for each process, unbound: rank.sh ROLE
 
-# shellcheck disable=SC1091,SC2016,SC2054,SC2089,SC2090 # lib/ is checked by itself; literal dollars, commas and quotes are meant
 set -uo pipefail
 source "$DLRUN_JOB_DIR/lib/rank.sh"
 
@@ -14,7 +13,8 @@ case $DLRUN_LOCAL_RANK in # threads, hardware threads, numactl's option for memo
 0) dlrun_bind 16 0-15 --preferred=0; dlrun_show_gpus CUDA_VISIBLE_DEVICES 0,1 ;;
 1) dlrun_bind 16 16-31 --preferred=1; dlrun_show_gpus CUDA_VISIBLE_DEVICES 2,3 ;;
 esac
+dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
 
-# --- mpi: what each process is told, and the command
+# --- mpi: the command
 
 dlrun_run ./solver

@@ -15,28 +15,26 @@
 # Edit this file and submit it from its own directory: `qsub job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-# shellcheck disable=SC1091,SC2016 # lib/ is checked by itself; literal dollars are meant
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/openpbs-openmpi-whole-job # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use pbs endings lost-nodes ports openmpi
+dlrun_use pbs resubmit endings lost-nodes ports openmpi # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 
 export DLRUN_JOB_ID="${PBS_JOBID/\[*\]/[]}" # the scheduler's name for this job
 DLRUN_RESTART="$(dlrun_pbs_restarts run_count)" || true
 export DLRUN_RESTART # how often the job was started before: a program may go on from its checkpoint
-dlrun_unless_followed # PBS may put a job back whose next run is there
+dlrun_unless_followed # ends here if the next run is submitted already: openpbs may have put this one back as well
 export DLRUN_NODES=2 # how many nodes run ranks
 dlrun_start awk '!seen[$0]++' "$PBS_NODEFILE" # makes logs/ and state.json, cleans up at the end
-dlrun_checkpoint TERM USR1 120 3480 job 'the ranks' # the signal, how it travels, seconds before the walltime ends, after the start, who sends it, to whom
+dlrun_checkpoint TERM USR1 120 3480 job 'the ranks' # the signal, how it is delivered, seconds before the walltime ends, after the start, sender, receivers
 dlrun_requeue 2 'timed_out preempted node_failed' dlrun_resubmit qsub job.sh # how often, and after what
 dlrun_ask_nodes ssh -o BatchMode=yes # after a failure: is every node still there?
 
 # --- Environment --------------------------------------------------------------------------------------------
 
 cd -- /home/ada/project
-unset SLURM_EXPORT_ENV # they would change what openmpi does
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
 

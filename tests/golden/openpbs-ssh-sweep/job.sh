@@ -12,15 +12,14 @@
 #PBS -l walltime=01:00:00
 
 # pbs sweep on site pbs: 2 nodes, 4 ranks, 2 on each node. Written by dlrun VERSION.
-# Each rank runs: python train.py 0.1
+# Each rank of point 0 of 3 runs: python train.py 0.1
 # Edit this file and submit it from its own directory: `qsub job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-# shellcheck disable=SC1091,SC2016 # lib/ is checked by itself; literal dollars are meant
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/openpbs-ssh-sweep # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use pbs lost-nodes ports start ssh
+dlrun_use pbs resubmit lost-nodes ports start ssh # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 

@@ -45,7 +45,7 @@ def of_the_site(script, plan):
     """The lines of a job script that a site decides: directives, modules, variables, address, launch."""
     names = "|".join(variable.name for variable in plan.variables)
     wanted = re.compile(
-        rf"#(SBATCH|PBS) |(export ({names})|(export )?DLRUN_MASTER_ADDR)=|module |dlrun_\w+ .*/rank\.sh\" "
+        rf"#(SBATCH|PBS|\$| flux:) |(export ({names})|(export )?DLRUN_MASTER_ADDR)=|module |dlrun_\w+ .*/rank\.sh\" "
     )
     script = script.replace(" \\\n  ", " ")
     lines = [re.sub(r" # .*", "", line) for line in script.splitlines() if wanted.match(line)]

@@ -13,11 +13,10 @@
 # Edit this file and submit it from its own directory: `sbatch job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-# shellcheck disable=SC1091,SC2016 # lib/ is checked by itself; literal dollars are meant
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-intelmpi # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use staging ports
+dlrun_use staging ports # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 
@@ -29,7 +28,7 @@ dlrun_start scontrol show hostnames "$SLURM_JOB_NODELIST" # makes logs/ and stat
 # --- Environment --------------------------------------------------------------------------------------------
 
 cd -- /home/ada/project
-unset SLURM_EXPORT_ENV I_MPI_PIN_DOMAIN I_MPI_PIN_PROCESSOR_LIST # they would change what intelmpi does
+unset SLURM_EXPORT_ENV I_MPI_PIN_DOMAIN I_MPI_PIN_PROCESSOR_LIST # would change what intelmpi does
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
 
@@ -43,13 +42,13 @@ export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no li
 export I_MPI_PIN=0 # ranks start unbound; rank.sh binds them [Intel MPI Library Developer Reference]
 export I_MPI_JOB_RESPECT_PROCESS_PLACEMENT=0 # -ppn counts, whatever the scheduler's own layout [Intel MPI Library Developer Reference]
 
-# --- Data on every node before the first step -----------------------------------------------------------------
+# --- Data on every node before the first step ---------------------------------------------------------------
 
 export DLRUN_STAGE="${TMPDIR}"/fast/dlrun-"$DLRUN_USER" # node-local storage, as the site names it
 dlrun_chain_port 1 # where nodes pass data on to one another
 dlrun_data DLRUN_DATA_SET set /scratch/set # its 100GB fits the 400GB of node-local storage ($TMPDIR/fast), and is then read once from the shared file system instead of by 2 nodes in every epoch
 dlrun_keep_a_step 2 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \
-  --export=ALL --cpu-bind=none --mpi=none --overlap --mem=0
+  --export=ALL --cpu-bind=none --mpi=none --overlap --mem=0 # for what is left to do on each node when the job is cancelled
 dlrun_stage data mpiexec -f "$DLRUN_HOSTS" -ppn 1 -n 2 -genv I_MPI_DEBUG 5 # each node runs stage.sh
 
 # --- Launch -------------------------------------------------------------------------------------------------

@@ -15,11 +15,10 @@
 # Edit this file and submit it from its own directory: `sbatch job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-# shellcheck disable=SC1091,SC2016 # lib/ is checked by itself; literal dollars are meant
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-openmpi-uneven # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use ports openmpi
+dlrun_use ports openmpi # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 
@@ -31,7 +30,7 @@ dlrun_start scontrol show hostnames "$SLURM_JOB_NODELIST" # makes logs/ and stat
 # --- Environment --------------------------------------------------------------------------------------------
 
 cd -- /home/ada/project
-unset SLURM_EXPORT_ENV # they would change what openmpi does
+unset SLURM_EXPORT_ENV # would change what openmpi does
 set +u # module files and activation scripts may read unset variables
 module load openmpi/5
 dlrun_own_shell # options, traps and names of commands are as before those lines
@@ -48,6 +47,6 @@ export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no li
 # --- Launch -------------------------------------------------------------------------------------------------
 
 # 10 × rank, 4 on each node
-dlrun_launch dlrun_openmpi 4 mpirun -np 10 --hostfile "$DLRUN_HOSTS"-x4 --map-by ppr:4:node --bind-to none bash \
-  "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch dlrun_openmpi 4 mpirun -np 10 --hostfile "$DLRUN_HOSTS"-x4 --map-by ppr:4:node --bind-to none \
+  bash "$DLRUN_JOB_DIR/rank.sh" rank
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

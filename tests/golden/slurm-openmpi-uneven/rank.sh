@@ -1,8 +1,7 @@
 #!/bin/bash
-# What each process of job uneven runs: who am I, my cores, my variables, the command.
-# The launcher (openmpi) starts it unbound, once for each process: rank.sh ROLE
+# uneven, each process: who it is, its cores, its variables, the command.
+# The launcher (openmpi) starts it once for each process, unbound: rank.sh ROLE
 
-# shellcheck disable=SC1091,SC2016,SC2054,SC2089,SC2090 # lib/ is checked by itself; literal dollars, commas and quotes are meant
 set -uo pipefail
 source "$DLRUN_JOB_DIR/lib/rank.sh"
 
@@ -10,9 +9,10 @@ dlrun_identify "$1" "$OMPI_COMM_WORLD_RANK" "$OMPI_COMM_WORLD_LOCAL_RANK" 4 10 #
 
 # --- Cores: on shared nodes the granted cores are known only when the job starts
 
-dlrun_share_cores 2 # an equal part of the job's cores on this node, or so many where nobody keeps jobs apart
+dlrun_share_cores 2 # an equal part of the job's cores on this node, or this number if the scheduler grants none
 export OMP_NUM_THREADS="$DLRUN_THREADS" # one per core of the rank [OpenMP 5.2, chapter 21]
+dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
 
-# --- mpi: what each process is told, and the command
+# --- mpi: the command
 
 dlrun_run ./solver

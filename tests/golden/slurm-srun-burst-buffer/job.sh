@@ -13,11 +13,10 @@
 # Edit this file and submit it from its own directory: `sbatch job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-# shellcheck disable=SC1091,SC2016 # lib/ is checked by itself; literal dollars are meant
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-burst-buffer # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use endings staging ports
+dlrun_use endings staging ports # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 
@@ -30,7 +29,7 @@ dlrun_end_before 30 14070 # seconds before the walltime ends, and after the star
 # --- Environment --------------------------------------------------------------------------------------------
 
 cd -- /home/ada/project
-unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV # they would change what srun does
+unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV # would change what srun does
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
 
@@ -41,16 +40,16 @@ dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the fi
 
 export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 
-# --- Data on every node before the first step, results from every node after the last -----------------------------------------------------------------
+# --- Data on every node before the first step, results from every node after the last -----------------------
 
 export DLRUN_STAGE="${DW_JOB_STRIPED}"/dlrun-"$DLRUN_USER" # node-local storage, as the site names it
-dlrun_results /scratch/results always # what is written to DLRUN_RESULTS is brought there
-dlrun_data DLRUN_DATA_IMAGENET imagenet /scratch/imagenet # its 150GB goes to node-local storage if it fits ($DW_JOB_STRIPED), and is then read once from the shared file system instead of by 4 nodes in every epoch
+dlrun_results /scratch/results always # what ranks write to $DLRUN_RESULTS is copied there
+dlrun_data DLRUN_DATA_IMAGENET imagenet /scratch/imagenet # its 150GB goes to node-local storage as far as it fits ($DW_JOB_STRIPED), and is then read once from the shared file system instead of by 4 nodes in every epoch
 dlrun_keep_a_step 1 srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \
-  --export=ALL --cpu-bind=none --mpi=pmix --overlap --mem=0
+  --export=ALL --cpu-bind=none --mpi=pmix --overlap --mem=0 # for what is left to do on each node when the job is cancelled
 dlrun_stage data srun --nodes=4 --ntasks=4 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \
   --export=ALL --cpu-bind=none --mpi=pmix # each node runs stage.sh
-dlrun_unless_it_fits DLRUN_DATA_IMAGENET imagenet /scratch/imagenet
+dlrun_unless_it_fits DLRUN_DATA_IMAGENET imagenet /scratch/imagenet # then it is read in place
 
 # --- Launch -------------------------------------------------------------------------------------------------
 

@@ -1,8 +1,7 @@
 #!/bin/bash
-# What each node of job burst runs once: bring its data to node-local storage, and take it away.
-# The launcher (srun) starts it, one on each node: stage.sh in|out|clean|leave|keep
+# burst, each node: data to node-local storage, results from it.
+# The launcher (srun) starts it once on each node: stage.sh in|out|clean|leave|keep
 
-# shellcheck disable=SC1091,SC2016 # lib/ is checked by itself; literal dollars are meant
 set -uo pipefail
 source "$DLRUN_JOB_DIR/lib/stage.sh"
 
@@ -12,7 +11,6 @@ dlrun_stage_on "$DLRUN_INDEX"
 dlrun_bring_home /scratch/results always 270 # where to, when, in how many seconds
 
 dlrun_bring_data() {
-  # its 150GB goes to node-local storage if it fits ($DW_JOB_STRIPED), and is then read once from the shared file system instead of by 4 nodes in every epoch
-  dlrun_get --name imagenet --source /scratch/imagenet --strategy copy --keep job --lasting 14400s --expect 150000000000 --else-in-place "$DLRUN_RUN_DIR"/in-place-imagenet
+  dlrun_get --name imagenet --source /scratch/imagenet --strategy part --keep job --lasting 14400s --expect 150000000000 --else-in-place "$DLRUN_RUN_DIR"/in-place-imagenet
 }
 dlrun_do "$1" dlrun_bring_data

@@ -19,11 +19,10 @@
 # Edit this file and submit it from its own directory: `sbatch job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-# shellcheck disable=SC1091,SC2016 # lib/ is checked by itself; literal dollars are meant
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-checked # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use endings hang nodes ports
+dlrun_use endings hang nodes ports # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 
@@ -32,23 +31,23 @@ export DLRUN_RESTART="${SLURM_RESTART_COUNT:-0}" # how often the job was started
 dlrun_count_replacements # this script may have begun again on other nodes of the same job
 export DLRUN_NODES=4 # how many nodes run ranks
 dlrun_start scontrol show hostnames "$SLURM_JOB_NODELIST" # makes logs/ and state.json, cleans up at the end
-dlrun_checkpoint USR1 USR2 300 6900 scheduler 'the ranks' # the signal, how it travels, seconds before the walltime ends, after the start, who sends it, to whom
+dlrun_checkpoint USR1 USR2 300 6900 scheduler 'the ranks' # the signal, how it is delivered, seconds before the walltime ends, after the start, sender, receivers
 dlrun_requeue 2 'timed_out preempted node_failed hang' scontrol requeue "${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}" # how often, and after what
 dlrun_watch_progress 16 rank 10m # the job ends once none has written or computed for so long
 
 # --- Environment --------------------------------------------------------------------------------------------
 
 cd -- /home/ada/project
-unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV # they would change what srun does
+unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV # would change what srun does
 
-# --- Which of the nodes are good? 1 more than needed were asked for ------------------------------------
+# --- Nodes: the best of them, as 1 more than needed are granted ---------------------------------------------
 
 dlrun_on_node() { # COMMAND...: run it on the host DLRUN_FIRST_HOST
   srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none \
-  --overlap --nodelist="$DLRUN_FIRST_HOST" "$@"
+    --overlap --nodelist="$DLRUN_FIRST_HOST" "$@"
 }
 dlrun_start_again # on other nodes, if one fails and enough are left
-dlrun_exclude_on_requeue # nor is the next run to have the bad ones
+dlrun_exclude_on_requeue # keeps the bad nodes out of the next run, too
 dlrun_choose_nodes 4 180 # how many; seconds that the checks may take
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
@@ -60,7 +59,7 @@ dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the fi
 
 export OMP_NUM_THREADS=12 # 48 cores / 4 ranks [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
-export CUDA_DEVICE_ORDER=PCI_BUS_ID # the order in which GPUs were counted
+export CUDA_DEVICE_ORDER=PCI_BUS_ID # GPUs are numbered as in the plan
 export NCCL_DEBUG=INFO # makes the library log its transport, which `fabric_check` reads
 export NCCL_SOCKET_IFNAME='=ib0' # bootstrap, and data over sockets, by the interfaces that the site names (exactly these: `=`); NCCL's own choice may be an interface that other nodes cannot reach [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
 export PYTHONFAULTHANDLER=1 # on SIGABRT, a hanging rank writes its Python stacks to its log [Python documentation, faulthandler]
@@ -73,6 +72,6 @@ export UCX_LOG_LEVEL=info # makes the library log its transport, which `fabric_c
 # 16 × rank, 4 on each node
 dlrun_launch srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL \
   --cpu-bind=none --nodelist="$DLRUN_CHOSEN_HOSTS" bash "$DLRUN_JOB_DIR/rank.sh" rank
-# Which transport do the libraries choose? It ends once all have said so.
+# Compare the transport that each library logs with the site's fabric; ends once all have logged it
 dlrun_beside python3 "$DLRUN_JOB_DIR/transport_lines.py" fail infiniband ib rank 4 16 'load the module ofed'
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

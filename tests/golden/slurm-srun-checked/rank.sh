@@ -1,10 +1,9 @@
 #!/bin/bash
-# What each process of job checked runs: who am I, my cores, my variables, the command.
-# The launcher (srun) starts it unbound, once for each process: rank.sh ROLE
+# checked, each process: who it is, its cores, its variables, the command.
+# The launcher (srun) starts it once for each process, unbound: rank.sh ROLE
 
-# shellcheck disable=SC1091,SC2016,SC2054,SC2089,SC2090 # lib/ is checked by itself; literal dollars, commas and quotes are meant
 set -uo pipefail
-trap : USR2 # the early warning, which counts once there is a program to tell
+trap : USR2 # the early warning; no effect until the program runs
 source "$DLRUN_JOB_DIR/lib/rank.sh"
 
 dlrun_identify "$1" "$SLURM_PROCID" "$SLURM_LOCALID" 4 16 # role, rank, local rank, ranks on a node, ranks
@@ -17,10 +16,11 @@ case $DLRUN_LOCAL_RANK in # threads, hardware threads, numactl's option for memo
 2) dlrun_bind 12 24-35 --preferred=1; dlrun_show_gpus CUDA_VISIBLE_DEVICES 2 ;;
 3) dlrun_bind 12 36-47 --preferred=1; dlrun_show_gpus CUDA_VISIBLE_DEVICES 3 ;;
 esac
-dlrun_check_placement fail yes 4 1 4 # what if not, is it bound, GPUs of the node, of the rank, ranks on the node
-dlrun_mark_idle 600 # a mark after so many seconds without output or work
+dlrun_check_placement fail yes 4 1 4 # action on a difference, bound or not, GPUs of the node, of the rank, ranks on the node
+dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
+dlrun_mark_idle 600 # leaves a mark after so many seconds without output or CPU time
 
-# --- torch: what each process is told, and the command
+# --- torch: variables of each process, and the command
 
 if ((DLRUN_RANK == 0)) && [[ -z ${WANDB_RUN_ID-} ]]; then
   export WANDB_RUN_ID=${DLRUN_JOB_DIR##*/}${DLRUN_POINT:+-$DLRUN_POINT} WANDB_RESUME=allow # every run of this job goes on in one W&B run
@@ -33,5 +33,5 @@ export LOCAL_RANK="$DLRUN_LOCAL_RANK" # from the launcher [PyTorch documentation
 export LOCAL_WORLD_SIZE="$DLRUN_LOCAL_SIZE" # ranks on this node [PyTorch documentation, torch.distributed]
 export GROUP_RANK="$DLRUN_NODE_RANK" # node index; torchrun's name for it [PyTorch documentation, torch.distributed]
 export GLOO_SOCKET_IFNAME=ib0 # Gloo uses the site's fabric instead of the interface of the host name [PyTorch documentation, torch.distributed]
-dlrun_tell USR1 USR2 all ignore # the program, once, when USR2 comes
+dlrun_tell USR1 USR2 all ignore # when USR2 comes, the program gets USR1, once
 dlrun_run python train.py

@@ -19,11 +19,10 @@
 # Edit this file and submit it from its own directory: `sbatch job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-# shellcheck disable=SC1091,SC2016 # lib/ is checked by itself; literal dollars are meant
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-checkpoint # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use endings ports
+dlrun_use endings ports # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 
@@ -31,13 +30,13 @@ export DLRUN_JOB_ID="${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}" # the scheduler's nam
 export DLRUN_RESTART="${SLURM_RESTART_COUNT:-0}" # how often the job was started before: a program may go on from its checkpoint
 export DLRUN_NODES=2 # how many nodes run ranks
 dlrun_start scontrol show hostnames "$SLURM_JOB_NODELIST" # makes logs/ and state.json, cleans up at the end
-dlrun_checkpoint USR1 USR2 300 42900 scheduler 'rank 0' # the signal, how it travels, seconds before the walltime ends, after the start, who sends it, to whom
+dlrun_checkpoint USR1 USR2 300 42900 scheduler 'rank 0' # the signal, how it is delivered, seconds before the walltime ends, after the start, sender, receivers
 dlrun_requeue 3 'timed_out preempted node_failed' scontrol requeue "${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}" # how often, and after what
 
 # --- Environment --------------------------------------------------------------------------------------------
 
 cd -- /home/ada/project
-unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV # they would change what srun does
+unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV # would change what srun does
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
 

@@ -1,10 +1,9 @@
 #!/bin/bash
-# What each process of job checkpointed runs: who am I, my cores, my variables, the command.
-# The launcher (srun) starts it unbound, once for each process: rank.sh ROLE
+# checkpointed, each process: who it is, its cores, its variables, the command.
+# The launcher (srun) starts it once for each process, unbound: rank.sh ROLE
 
-# shellcheck disable=SC1091,SC2016,SC2054,SC2089,SC2090 # lib/ is checked by itself; literal dollars, commas and quotes are meant
 set -uo pipefail
-trap : USR2 # the early warning, which counts once there is a program to tell
+trap : USR2 # the early warning; no effect until the program runs
 source "$DLRUN_JOB_DIR/lib/rank.sh"
 
 dlrun_identify "$1" "$SLURM_PROCID" "$SLURM_LOCALID" 1 2 # role, rank, local rank, ranks on a node, ranks
@@ -13,8 +12,9 @@ dlrun_identify "$1" "$SLURM_PROCID" "$SLURM_LOCALID" 1 2 # role, rank, local ran
 
 dlrun_share_cores # an equal part of the job's cores on this node
 export OMP_NUM_THREADS="$DLRUN_THREADS" # one per core of the rank [OpenMP 5.2, chapter 21]
+dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
 
-# --- torch: what each process is told, and the command
+# --- torch: variables of each process, and the command
 
 if ((DLRUN_RANK == 0)) && [[ -z ${WANDB_RUN_ID-} ]]; then
   export WANDB_RUN_ID=${DLRUN_JOB_DIR##*/}${DLRUN_POINT:+-$DLRUN_POINT} WANDB_RESUME=allow # every run of this job goes on in one W&B run
@@ -26,5 +26,5 @@ export RANK="$DLRUN_RANK" # from the launcher [PyTorch documentation, torch.dist
 export LOCAL_RANK="$DLRUN_LOCAL_RANK" # from the launcher [PyTorch documentation, torch.distributed]
 export LOCAL_WORLD_SIZE="$DLRUN_LOCAL_SIZE" # ranks on this node [PyTorch documentation, torch.distributed]
 export GROUP_RANK="$DLRUN_NODE_RANK" # node index; torchrun's name for it [PyTorch documentation, torch.distributed]
-dlrun_tell USR1 USR2 'rank 0' ignore # the program, once, when USR2 comes
+dlrun_tell USR1 USR2 'rank 0' ignore # when USR2 comes, the program gets USR1, once
 dlrun_run python train.py --resume

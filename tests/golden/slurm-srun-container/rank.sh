@@ -1,8 +1,7 @@
 #!/bin/bash
-# What each process of job contained runs: who am I, my cores, my variables, the command.
-# The launcher (srun) starts it unbound, once for each process: rank.sh ROLE
+# contained, each process: who it is, its cores, its variables, the command.
+# The launcher (srun) starts it once for each process, unbound: rank.sh ROLE
 
-# shellcheck disable=SC1091,SC2016,SC2054,SC2089,SC2090 # lib/ is checked by itself; literal dollars, commas and quotes are meant
 set -uo pipefail
 source "$DLRUN_JOB_DIR/lib/rank.sh"
 
@@ -14,13 +13,15 @@ case $DLRUN_LOCAL_RANK in # threads, hardware threads, numactl's option for memo
 0) dlrun_bind 8 0-7 ;;
 1) dlrun_bind 8 8-15 ;;
 esac
+dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
 
 # --- Secrets: read now, by this process alone; never written, never printed
+
 HF_TOKEN=${HF_TOKEN-}
 [[ -n $HF_TOKEN ]] || dlrun_missing HF_TOKEN 'the variable HF_TOKEN is not set in the job'
 export HF_TOKEN # a secret: from here the program alone has it
 
-# --- torch: what each process is told, and the command
+# --- torch: variables of each process, and the command
 
 export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]
 export MASTER_PORT="$DLRUN_MASTER_PORT" # derived from the job id; free on rank 0's node [PyTorch documentation, torch.distributed]
@@ -29,6 +30,6 @@ export RANK="$DLRUN_RANK" # from the launcher [PyTorch documentation, torch.dist
 export LOCAL_RANK="$DLRUN_LOCAL_RANK" # from the launcher [PyTorch documentation, torch.distributed]
 export LOCAL_WORLD_SIZE="$DLRUN_LOCAL_SIZE" # ranks on this node [PyTorch documentation, torch.distributed]
 export GROUP_RANK="$DLRUN_NODE_RANK" # node index; torchrun's name for it [PyTorch documentation, torch.distributed]
-dlrun_show_inside OMP_NUM_THREADS PYTHONUNBUFFERED DLRUN_DATA_SET NCCL_DEBUG MASTER_ADDR MASTER_PORT WORLD_SIZE RANK LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK HF_TOKEN
-dlrun_contain --nv --bind "$DLRUN_JOB_DIR" --bind /home/ada/project --bind /scratch/set --bind /local/"${USER}" --bind /opt/site --pwd /home/ada/project --cleanenv '/images/torch 2.6.sif'
+dlrun_show_inside OMP_NUM_THREADS PYTHONUNBUFFERED DLRUN_DATA_SET NCCL_DEBUG MASTER_ADDR MASTER_PORT WORLD_SIZE RANK LOCAL_RANK LOCAL_WORLD_SIZE GROUP_RANK HF_TOKEN # the image may have set some of them itself
+dlrun_contain --nv --bind "$DLRUN_JOB_DIR" --bind /home/ada/project --bind /scratch/set --bind /local/"${USER}" --bind /opt/site --pwd /home/ada/project --cleanenv '/images/torch 2.6.sif' # the command runs in this image
 dlrun_run python train.py /scratch/set "$DLRUN_DATA_IMAGES"

@@ -14,11 +14,10 @@
 # Edit this file and submit it from its own directory: `sbatch job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-# shellcheck disable=SC1091,SC2016 # lib/ is checked by itself; literal dollars are meant
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-enroot # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use staging ports
+dlrun_use staging ports # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 
@@ -30,7 +29,7 @@ dlrun_start scontrol show hostnames "$SLURM_JOB_NODELIST" # makes logs/ and stat
 # --- Environment --------------------------------------------------------------------------------------------
 
 cd -- /home/ada/project
-unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV # they would change what srun does
+unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV # would change what srun does
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
 
@@ -46,18 +45,19 @@ export NVIDIA_DRIVER_CAPABILITIES=compute,utility # makes enroot mount NVIDIA GP
 export DLRUN_DATA_LABELS=/scratch/labels # data set `labels`: from the spec
 export NCCL_DEBUG=INFO # set by the spec, spec.yaml:8:27
 
-# --- Data on every node before the first step -----------------------------------------------------------------
+# --- Data on every node before the first step ---------------------------------------------------------------
 
 export DLRUN_STAGE="${TMPDIR}"/dlrun-"$DLRUN_USER" # node-local storage, as the site names it
 dlrun_chain_port 1 # where nodes pass data on to one another
 dlrun_data DLRUN_DATA_SET set '/scratch/my set' # from the spec
 dlrun_keep_a_step 2 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \
-  --export=ALL --cpu-bind=none --overlap --mem=0
+  --export=ALL --cpu-bind=none --overlap --mem=0 # for what is left to do on each node when the job is cancelled
 dlrun_stage data srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \
   --export=ALL --cpu-bind=none # each node runs stage.sh
 
 # --- Launch -------------------------------------------------------------------------------------------------
 
+dlrun_say 'pyxis imports the image on each node by itself: it is not compared with the first node'
 # 4 × rank, 2 on each node
 dlrun_launch srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --distribution=block --kill-on-bad-exit=1 --export=ALL \
   --cpu-bind=none '--container-image=nvcr.io#nvidia/pytorch:25.05-py3' \

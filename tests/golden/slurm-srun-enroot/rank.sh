@@ -1,8 +1,7 @@
 #!/bin/bash
-# What each process of job contained runs: who am I, my cores, my variables, the command.
-# The launcher (srun) starts it unbound, once for each process: rank.sh ROLE
+# contained, each process: who it is, its cores, its variables, the command.
+# The launcher (srun) starts it once for each process, unbound: rank.sh ROLE
 
-# shellcheck disable=SC1091,SC2016,SC2054,SC2089,SC2090 # lib/ is checked by itself; literal dollars, commas and quotes are meant
 set -uo pipefail
 source "$DLRUN_JOB_DIR/lib/rank.sh"
 
@@ -14,8 +13,11 @@ case $DLRUN_LOCAL_RANK in # threads, hardware threads, numactl's option for memo
 0) dlrun_bind 8 0-7 ;;
 1) dlrun_bind 8 8-15 ;;
 esac
+dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
 
-# --- Once more what is set outside: the image may set variables of its own
+# --- Variables of every rank, once more: the image may have set some of them itself
+
+unset DLRUN_ENVIRONMENT DLRUN_PYTHON DLRUN_PYTHON3 DLRUN_DIRECTORIES # paths of the host, to compare with: the image has its own
 export OMP_NUM_THREADS=8 # 16 cores / 2 ranks [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 export NVIDIA_VISIBLE_DEVICES=all # makes enroot mount NVIDIA GPUs and libraries into the container [enroot, Standard Hooks, 98-nvidia.sh]
@@ -24,11 +26,12 @@ export DLRUN_DATA_LABELS=/scratch/labels # data set `labels`: from the spec
 export NCCL_DEBUG=INFO # set by the spec, spec.yaml:8:27
 
 # --- Secrets: read now, by this process alone; never written, never printed
+
 HF_TOKEN=${HF_TOKEN-}
 [[ -n $HF_TOKEN ]] || dlrun_missing HF_TOKEN 'the variable HF_TOKEN is not set in the job'
 export HF_TOKEN # a secret: from here the program alone has it
 
-# --- torch: what each process is told, and the command
+# --- torch: variables of each process, and the command
 
 export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]
 export MASTER_PORT="$DLRUN_MASTER_PORT" # derived from the job id; free on rank 0's node [PyTorch documentation, torch.distributed]

@@ -17,11 +17,10 @@
 # Edit this file and submit it from its own directory: `sbatch job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-# shellcheck disable=SC1091,SC2016 # lib/ is checked by itself; literal dollars are meant
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-gpus # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use ports
+dlrun_use ports # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 
@@ -33,7 +32,7 @@ dlrun_start scontrol show hostnames "$SLURM_JOB_NODELIST" # makes logs/ and stat
 # --- Environment --------------------------------------------------------------------------------------------
 
 cd -- /home/ada/project
-unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV # they would change what srun does
+unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV # would change what srun does
 set +u # module files and activation scripts may read unset variables
 source /etc/profile.d/lmod.sh
 module purge
@@ -50,12 +49,12 @@ dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the fi
 
 export OMP_NUM_THREADS=15 # 60 cores / 4 ranks [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
-export CUDA_DEVICE_ORDER=PCI_BUS_ID # the order in which GPUs were counted
+export CUDA_DEVICE_ORDER=PCI_BUS_ID # GPUs are numbered as in the plan
 export NCCL_SOCKET_IFNAME='=ib0' # bootstrap, and data over sockets, by the interfaces that the site names (exactly these: `=`); NCCL's own choice may be an interface that other nodes cannot reach [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
 export DLRUN_DATA_IMAGENET=/scratch/datasets/imagenet # data set `imagenet`: there is no node-local storage in the site profile
 export UCX_TLS=rc,sm # set by site gpus
 export NCCL_DEBUG=WARN # set by the spec, spec.yaml:14:27
-export NCCL_IB_HCA=mlx5_0,mlx5_1 # set by the spec, spec.yaml:14:46
+export NCCL_IB_HCA=mlx5_0,mlx5_1 # set by the spec, spec.yaml:14:46 (dlrun would have set =mlx5_0,mlx5_1: gpus sets it: Select compute HCAs and keep storage/Ethernet HCAs out. Without '=' the token is a prefix: mlx5_1 also matches mlx5_10..19)
 
 # --- Launch -------------------------------------------------------------------------------------------------
 

@@ -1,8 +1,7 @@
 #!/bin/bash
-# What each process of job resnet50 runs: who am I, my cores, my variables, the command.
-# The launcher (srun) starts it unbound, once for each process: rank.sh ROLE
+# resnet50, each process: who it is, its cores, its variables, the command.
+# The launcher (srun) starts it once for each process, unbound: rank.sh ROLE
 
-# shellcheck disable=SC1091,SC2016,SC2054,SC2089,SC2090 # lib/ is checked by itself; literal dollars, commas and quotes are meant
 set -uo pipefail
 source "$DLRUN_JOB_DIR/lib/rank.sh"
 
@@ -16,8 +15,9 @@ case $DLRUN_LOCAL_RANK in # threads, hardware threads, numactl's option for memo
 2) dlrun_bind 15 17-31,81-95 --preferred=1; dlrun_show_gpus CUDA_VISIBLE_DEVICES 2 ;;
 3) dlrun_bind 15 1-15,65-79 --preferred=0; dlrun_show_gpus CUDA_VISIBLE_DEVICES 3 ;;
 esac
+dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
 
-# --- torch: what each process is told, and the command
+# --- torch: variables of each process, and the command
 
 export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]
 export MASTER_PORT="$DLRUN_MASTER_PORT" # derived from the job id; free on rank 0's node [PyTorch documentation, torch.distributed]

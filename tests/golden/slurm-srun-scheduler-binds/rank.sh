@@ -1,17 +1,17 @@
 #!/bin/bash
-# What each process of job bound-by-slurm runs: who am I, my cores, my variables, the command.
-# The launcher (srun) starts it unbound, once for each process: rank.sh ROLE
+# bound-by-slurm, each process: who it is, its cores, its variables, the command.
+# The launcher (srun) starts it once for each process, bound: rank.sh ROLE
 
-# shellcheck disable=SC1091,SC2016,SC2054,SC2089,SC2090 # lib/ is checked by itself; literal dollars, commas and quotes are meant
 set -uo pipefail
 source "$DLRUN_JOB_DIR/lib/rank.sh"
 
 dlrun_identify "$1" "$SLURM_PROCID" "$SLURM_LOCALID" 4 8 # role, rank, local rank, ranks on a node, ranks
 
-# --- Cores: from the spec
+# --- Cores: bound by the scheduler, as the spec asks
 
-export DLRUN_THREADS=5 # cores of this process
+export DLRUN_THREADS=5 # threads of this process
+dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
 
-# --- mpi: what each process is told, and the command
+# --- mpi: the command
 
 dlrun_run ./solver --ranks=8

@@ -1,8 +1,7 @@
 #!/bin/bash
-# What each process of job part of a node runs: who am I, my cores, my variables, the command.
-# The launcher (srun) starts it unbound, once for each process: rank.sh ROLE
+# part of a node, each process: who it is, its cores, its variables, the command.
+# The launcher (srun) starts it once for each process, unbound: rank.sh ROLE
 
-# shellcheck disable=SC1091,SC2016,SC2054,SC2089,SC2090 # lib/ is checked by itself; literal dollars, commas and quotes are meant
 set -uo pipefail
 source "$DLRUN_JOB_DIR/lib/rank.sh"
 
@@ -10,10 +9,11 @@ dlrun_identify "$1" "$SLURM_PROCID" "$SLURM_LOCALID" 3 6 # role, rank, local ran
 
 # --- Cores: on shared nodes the granted cores are known only when the job starts
 
-dlrun_share_cores 4 # an equal part of the job's cores on this node, or so many where nobody keeps jobs apart
+dlrun_share_cores 4 # an equal part of the job's cores on this node, or this number if the scheduler grants none
 export OMP_NUM_THREADS="$DLRUN_THREADS" # one per core of the rank [OpenMP 5.2, chapter 21]
+dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
 
-# --- torch: what each process is told, and the command
+# --- torch: variables of each process, and the command
 
 export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]
 export MASTER_PORT="$DLRUN_MASTER_PORT" # derived from the job id; free on rank 0's node [PyTorch documentation, torch.distributed]

@@ -13,11 +13,10 @@
 # Edit this file and submit it from its own directory: `sbatch job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-# shellcheck disable=SC1091,SC2016 # lib/ is checked by itself; literal dollars are meant
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-staged # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use endings staging ports
+dlrun_use endings staging ports # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 
@@ -25,12 +24,12 @@ export DLRUN_JOB_ID="${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}" # the scheduler's nam
 export DLRUN_RESTART="${SLURM_RESTART_COUNT:-0}" # how often the job was started before: a program may go on from its checkpoint
 export DLRUN_NODES=2 # how many nodes run ranks
 dlrun_start scontrol show hostnames "$SLURM_JOB_NODELIST" # makes logs/ and state.json, cleans up at the end
-dlrun_checkpoint USR1 USR2 120 13680 scheduler 'the ranks' # the signal, how it travels, seconds before the walltime ends, after the start, who sends it, to whom
+dlrun_checkpoint USR1 USR2 120 13680 scheduler 'the ranks' # the signal, how it is delivered, seconds before the walltime ends, after the start, sender, receivers
 
 # --- Environment --------------------------------------------------------------------------------------------
 
 cd -- /home/ada/project
-unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV # they would change what srun does
+unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV # would change what srun does
 set +u # module files and activation scripts may read unset variables
 source /home/ada/env/bin/activate
 dlrun_own_shell # options, traps and names of commands are as before those lines
@@ -44,22 +43,23 @@ dlrun_take_ports 20000 29999 2 # from, to, how many: DLRUN_MASTER_PORT is the fi
 
 export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 
-# --- Data on every node before the first step, results from every node after the last -----------------------------------------------------------------
+# --- Data on every node before the first step, results from every node after the last -----------------------
 
 export DLRUN_STAGE=/local/dlrun-"$DLRUN_USER" # node-local storage, as the site names it
-dlrun_results '/scratch/my results' always # what is written to DLRUN_RESULTS is brought there
+dlrun_results '/scratch/my results' always # what ranks write to $DLRUN_RESULTS is copied there
 dlrun_chain_port 1 # where nodes pass data on to one another
 dlrun_data DLRUN_DATA_IMAGENET imagenet /scratch/imagenet # its 150GB fits the 1TB of node-local storage (/local), and is then read once from the shared file system instead of by 2 nodes in every epoch
-dlrun_data DLRUN_DATA_OPEN open /scratch/open # its size is unknown here: when the job starts, it is copied if it fits every node, else read in place
-dlrun_data DLRUN_DATA_PART part /scratch/part # from the spec
+dlrun_data DLRUN_DATA_OPEN open /scratch/open # its size is unknown here: when the job starts, what fits every node is copied, and the rest read in place
 dlrun_data DLRUN_DATA_ENVIRONMENT environment /home/ada/env # imports from node-local storage relieve the shared file system
+dlrun_data_early DLRUN_DATA_PART part /scratch/part # from the spec
 dlrun_keep_a_step 2 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \
-  --export=ALL --cpu-bind=none --overlap --mem=0
+  --export=ALL --cpu-bind=none --overlap --mem=0 # for what is left to do on each node when the job is cancelled
+dlrun_start_early 2 # the training starts once so many nodes have enough of the last set; the rest comes meanwhile
 dlrun_stage data srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 \
   --export=ALL --cpu-bind=none # each node runs stage.sh
-dlrun_unless_it_fits DLRUN_DATA_OPEN open /scratch/open
-dlrun_unless_it_fits DLRUN_DATA_ENVIRONMENT environment /home/ada/env
-dlrun_use_staged_venv environment "$DLRUN_DATA_ENVIRONMENT"
+dlrun_unless_it_fits DLRUN_DATA_OPEN open /scratch/open # then it is read in place
+dlrun_unless_it_fits DLRUN_DATA_ENVIRONMENT environment /home/ada/env # then it is read in place
+dlrun_use_staged_venv environment "$DLRUN_DATA_ENVIRONMENT" # as its `activate` would
 
 # --- Launch -------------------------------------------------------------------------------------------------
 

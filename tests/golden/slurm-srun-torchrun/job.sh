@@ -13,11 +13,10 @@
 # Edit this file and submit it from its own directory: `sbatch job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-# shellcheck disable=SC1091,SC2016 # lib/ is checked by itself; literal dollars are meant
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-torchrun # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use addresses ports
+dlrun_use addresses ports # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 
@@ -29,7 +28,7 @@ dlrun_start scontrol show hostnames "$SLURM_JOB_NODELIST" # makes logs/ and stat
 # --- Environment --------------------------------------------------------------------------------------------
 
 cd -- /home/ada/project
-unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV # they would change what srun does
+unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV # would change what srun does
 set +u # module files and activation scripts may read unset variables
 eval "$(conda shell.bash hook)"
 conda activate torch-2.6

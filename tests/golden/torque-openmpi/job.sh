@@ -13,11 +13,10 @@
 # Edit this file and submit it from its own directory: `qsub job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
-# shellcheck disable=SC1091,SC2016 # lib/ is checked by itself; literal dollars are meant
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/torque-openmpi # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use pbs lost-nodes ports openmpi
+dlrun_use pbs resubmit lost-nodes ports openmpi # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
 
@@ -25,14 +24,13 @@ export DLRUN_JOB_ID="${PBS_JOBID/\[*\]/[]}" # the scheduler's name for this job
 DLRUN_RESTART="$(dlrun_pbs_restarts start_count)" || true
 export DLRUN_RESTART # how often the job was started before: a program may go on from its checkpoint
 export DLRUN_NODES=2 # how many nodes run ranks
-dlrun_own_log # torque would bring the log only at the end
+dlrun_own_log # writes logs/job.log itself: torque would deliver it at the end, or elsewhere
 dlrun_start awk '!seen[$0]++' "$PBS_NODEFILE" # makes logs/ and state.json, cleans up at the end
 dlrun_ask_nodes ssh -o BatchMode=yes # after a failure: is every node still there?
 
 # --- Environment --------------------------------------------------------------------------------------------
 
 cd -- /home/ada/project
-unset SLURM_EXPORT_ENV # they would change what openmpi does
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
 
@@ -46,6 +44,6 @@ export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no li
 # --- Launch -------------------------------------------------------------------------------------------------
 
 # 8 × rank, 4 on each node
-dlrun_launch dlrun_openmpi 4 mpirun -np 8 --hostfile "$DLRUN_HOSTS"-x4 --map-by ppr:4:node --bind-to none bash \
-  "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch dlrun_openmpi 4 mpirun -np 8 --hostfile "$DLRUN_HOSTS"-x4 --map-by ppr:4:node --bind-to none \
+  bash "$DLRUN_JOB_DIR/rank.sh" rank
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

@@ -155,7 +155,7 @@ def test_a_specs_nodes_ranks_and_wishes(site):
     done = run("spec.yaml", "--format", "env", directory=site)
     assert "export DLRUN_COMM_CPUS=38,42  #" in done.stdout
     assert "OMP_NUM_THREADS" not in done.stdout
-    assert "note: OMP_NUM_THREADS=5 is already set and stays" in done.stderr
+    assert "note: OMP_NUM_THREADS=5 is already set and is kept" in done.stderr
     done = run("spec.yaml", "--comm-cores", 0, "--format", "json", directory=site)
     assert json.loads(done.stdout)["ranks"][0]["memory"] == {"policy": "none", "nodes": []}
     assert json.loads(done.stdout)["ranks"][0]["threads"] == 24
@@ -180,7 +180,7 @@ def test_a_node_in_a_few_numbers_and_what_is_wrong_with_them(tmp_path):
 def test_acting_on_other_machines_is_refused(site):
     done = run("spec.yaml", "--verify", directory=site)
     assert done.returncode == 2
-    assert "acts on this machine" in done.stderr
+    assert "applies to this machine" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_acting_on_other_machines_is_refused(site):
         (("--comm-cores", "99999"), 2, "no compute core left"),
         (("--framework", "abacus"), 2, "known are"),
         (("--reserve", "much"), 2, "N-per-node"),
-        (("--verify", "--measure"), 2, "different things"),
+        (("--verify", "--measure"), 2, "cannot be combined"),
         (("--exec",), 2, "needs a command"),
         (("--", "true"), 2, "is for --exec"),
         (("--exec", "no-such-program"), 2, "cannot run `no-such-program`"),
@@ -232,8 +232,8 @@ def test_verify_as_a_rank_finds_a_wrong_mask_and_a_missing_memory_policy(tmp_pat
     options = ("--topology", tmp_path / "node.json", "--ranks-per-node", 2, "--verify")
     wrong = run(*options, "--memory", "strict", cpus=str(second), env={"OMPI_COMM_WORLD_LOCAL_RANK": "0"})
     assert wrong.returncode == 1
-    assert f"may run on CPUs {second}, which are not its own" in wrong.stdout
-    assert "memory policy is none instead of strict 0" in wrong.stdout
+    assert f"may use CPUs {second}, not {first}" in wrong.stdout
+    assert "memory policy is none, not strict:0" in wrong.stdout
     right = run(*options, "--membind", "none", cpus=str(first), env={"OMPI_COMM_WORLD_LOCAL_RANK": "0"})
     assert (right.returncode, "as planned" in right.stdout) == (0, True)
     lost = run(*options, env={"SLURM_LOCALID": "7", "SLURM_STEP_NUM_TASKS": "8"})
@@ -245,9 +245,7 @@ def test_a_mask_that_a_launcher_left_is_found_and_mended():
     """Each rank of a launcher that binds has another mask; placed within its own, none would be where it belongs."""
     first, rank = str(ALL[0]), {"OMPI_COMM_WORLD_LOCAL_RANK": "0"}
     found = run("--ranks-per-node", 1, "--verify", cpus=first, env=rank)
-    assert (found.returncode, f"is bound to CPUs {first} instead of" in found.stdout) == (1, True), (
-        found.stderr
-    )
+    assert (found.returncode, f"may use CPUs {first}, not" in found.stdout) == (1, True), found.stderr
     script = "import os; print(len(os.sched_getaffinity(0)))"
     mended = run("--ranks-per-node", 1, "--exec", sys.executable, "-c", script, cpus=first, env=rank)
     assert mended.stdout.split() == [str(os.cpu_count())], mended.stderr
@@ -260,7 +258,7 @@ def test_verify_watches_a_command_that_binds_itself_elsewhere():
     both = ",".join(map(str, PAIR))
     bad = run("--ranks-per-node", 2, "--verify", "--", "taskset", "--cpu-list", both, "sleep", "5")
     assert bad.returncode == 1
-    assert bad.stdout.count("which are not its own") == 2
+    assert bad.stdout.count(f"may use CPUs {format_list(PAIR)}, not") == 2
 
 
 @TWO_CPUS
@@ -363,7 +361,7 @@ def test_measure_times_a_command_and_keeps_the_computed_answer(tmp_path):
     spec.write_text("name: x\n")
     done = run("--measure", "--write", spec, "--", "sleep", "0.05")
     assert done.returncode == 0, done.stderr
-    assert done.stdout.splitlines()[1].startswith("* as computed")
+    assert done.stdout.splitlines()[2].startswith("* as computed")
     assert "load: your command" in done.stdout
     assert "computed answer stays" in done.stdout or "no winner is named" in done.stdout
     assert spec.read_text() == "name: x\n"
@@ -412,9 +410,9 @@ def test_a_profile_can_be_verified_and_measured_on_its_own_nodes(tmp_path):
         "--site", profile, "--ranks-per-node", 1, "--measure", "--write", found, "--", "sleep", "0.05"
     )
     assert measured.returncode == 0, measured.stderr
-    assert found.exists() or "stays as it is" in measured.stderr
+    assert found.exists() or "is unchanged" in measured.stderr
     again = run("--site", profile, "--measure", "--write", profile)
-    assert (again.returncode, "is a site profile already" in again.stderr) == (2, True)
+    assert (again.returncode, "is already a site profile" in again.stderr) == (2, True)
     other = run("--site", described(tmp_path, 1), "--verify")
     assert other.returncode == 2
     assert "that of `box` nodes of site `box` is another (1 core," in other.stderr

@@ -13,7 +13,7 @@ from dlrun.config.topology.tree import MappingTree
 from dlrun.model.placement import PlacementRequest
 from dlrun.model.topology import Gpu
 from dlrun.plan.affinity import place
-from dlrun.render.affinity.settings import Job, settings
+from dlrun.render.affinity.settings import BindingContext, settings
 from tests.unit.affinity.machines import topology
 
 FOUR = tuple(Gpu(index=i, numa=i, pci=f"0000:0{i}:00.0") for i in range(4))
@@ -104,7 +104,7 @@ def test_tiles_of_intel_gpus_are_devices(tiles, each):
     node = intel_max(6, tiles)
     assert [gpu.index for gpu in node.gpus] == list(range(6 * each))
     found = place(node, PlacementRequest(ranks_per_node=6 * each))
-    told = settings(found, Job())
+    told = settings(found, BindingContext())
     masks = [s.value for s in told if s.name == "ZE_AFFINITY_MASK"]
     assert masks == [str(i) for i in range(6 * each)], "no tile is idle, none is used twice"
     assert [s.value for s in told if s.name == "ZE_FLAT_DEVICE_HIERARCHY"] == ["FLAT"]

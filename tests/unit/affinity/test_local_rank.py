@@ -14,8 +14,8 @@ from dlrun.model.cpuset import format_list, parse_list
 from dlrun.model.local_rank import LOCAL_RANK, local_rank
 from dlrun.model.placement import PlacementRequest
 from dlrun.plan.affinity import place
-from dlrun.render.affinity.formats.registry import find
-from dlrun.render.affinity.settings import Job
+from dlrun.render.affinity.formats.registry import format_named
+from dlrun.render.affinity.settings import BindingContext
 
 BATCH = {"SLURM_LOCALID": "0", "SLURM_JOB_ID": "7"}
 STEP = {**BATCH, "SLURM_STEP_NUM_TASKS": "2"}
@@ -45,7 +45,7 @@ def wrapper(tmp_path_factory):
     node = replace(node, gpus=(), nics=())
     placement = place(node, PlacementRequest(ranks_per_node=2, membind="none"))
     script = tmp_path_factory.mktemp("wrapper") / "bind.sh"
-    script.write_text(find("wrapper").emit(placement, node, Job(library=library())))
+    script.write_text(format_named("wrapper").emit(placement, node, BindingContext(library=library())))
     return script, {format_list(rank.mask): rank.rank for rank in placement.ranks}
 
 

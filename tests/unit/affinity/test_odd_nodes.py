@@ -16,9 +16,9 @@ from dlrun.errors import Invalid
 from dlrun.model.placement import PlacementRequest, Reserve
 from dlrun.model.topology import Core, Gpu, Nic, NumaNode, Topology
 from dlrun.plan.affinity import place
-from dlrun.plan.affinity.presets import PRESETS
+from dlrun.plan.affinity.presets import preset
 from dlrun.plan.affinity.usable import usable_cores
-from dlrun.render.affinity.settings import Job, settings
+from dlrun.render.affinity.settings import BindingContext, settings
 
 
 def two_packages(cores=8, **more):
@@ -38,6 +38,16 @@ def test_with_balance_a_rank_has_the_adapter_beside_its_gpu():
     ranks = place(node, PlacementRequest(ranks_per_node=2, locality="balance")).ranks
     assert {rank.numa for rank in ranks} == {(0,), (1,)}
     assert [rank.nic for rank in ranks] == ["near", "near"]
+
+
+def test_where_a_communication_core_takes_the_last_core_beside_a_gpu_a_warning_names_it():
+    node = two_packages(
+        gpus=(Gpu(index=0, numa=0), Gpu(index=1, numa=1)), nics=(Nic(name="hsi0", numa=0),), allowed=(0, 8, 9)
+    )
+    found = place(node, PlacementRequest(ranks_per_node=1, comm_cores=1, comm_policy="own"))
+    assert (found.ranks[0].comm, found.ranks[0].cores) == ((0,), (8, 9))
+    warning = "no usable core is next to GPU 0 except communication cores: rank 0 computes on others"
+    assert warning in found.warnings
 
 
 def test_balance_is_advised_only_where_it_gives_ranks_more_cores():
@@ -135,7 +145,7 @@ def test_no_core_is_idle_where_cores_have_unequal_threads(runtime):
     node = Topology(cores=cores, offline=(1,))
     found = place(node, PlacementRequest(ranks_per_node=2, smt="all"))
     assert [rank.threads for rank in found.ranks] == [3, 3]
-    told = settings(found, Job(preset=replace(PRESETS["torch"], openmp=runtime)))
+    told = settings(found, BindingContext(preset=replace(preset("torch"), openmp=runtime)))
     (text,) = (
         s.value for s in told if s.rank == 1 and s.name in ("OMP_PLACES", "KMP_AFFINITY", "GOMP_CPU_AFFINITY")
     )

@@ -13,13 +13,14 @@ from dlrun.effects.affinity.bind import library
 from dlrun.effects.site.check import check_profile
 from dlrun.errors import Invalid
 from dlrun.plan.affinity import PlacementRequest, place
-from dlrun.plan.affinity.presets import PRESETS
+from dlrun.plan.affinity.presets import preset
 from dlrun.render.affinity.drawing.blocks import blocks
 from dlrun.render.affinity.drawing.svg import svg
-from dlrun.render.affinity.formats.registry import FORMATS, find
-from dlrun.render.affinity.override import changes, into_spec, site_override
-from dlrun.render.affinity.settings import Job, kept, settings
-from dlrun.render.affinity.table import compact, table
+from dlrun.render.affinity.formats.registry import FORMATS, format_named
+from dlrun.render.affinity.override import changes, site_override
+from dlrun.render.affinity.settings import BindingContext, kept, settings
+from dlrun.render.affinity.table import compact, rows
+from dlrun.render.patch import patched
 from tests.affinity_formats import READERS
 from tests.making import plan_in
 from tests.unit.affinity.machines import FOLDER, topology
@@ -29,10 +30,9 @@ MACHINES = sorted(path.stem for path in FOLDER.glob("*.json"))
 
 def test_table_shows_only_columns_with_something_in_them():
     node = topology("stampede2")
-    text = table(place(node, PlacementRequest(ranks_per_node=2, comm_cores=2)))
-    header, first = text.splitlines()[2:4]
-    assert header.split() == ["rank", "threads", "cores", "comm", "memory"]
-    assert first.split() == ["0", "22", "0-36:2,40,44,46", "38,42", "strict", "0"]
+    titles, cells = rows(place(node, PlacementRequest(ranks_per_node=2, comm_cores=2)))
+    assert titles == ["rank", "threads", "cores", "comm", "memory"]
+    assert cells[0] == ["0", "22", "0-36:2,40,44,46", "38,42", "strict 0"]
 
 
 def test_compact_lists_name_steps():
@@ -69,17 +69,17 @@ def test_svg_is_well_formed_and_shows_every_core_inside_the_picture(machine):
 def test_what_the_user_set_is_respected_and_said():
     node = topology("skx-block")
     placement = place(node, PlacementRequest(ranks_per_node=2, comm_cores=2))
-    job = Job(
-        preset=PRESETS["intelcaffe"], given={"OMP_NUM_THREADS": "4", "OMP_PLACES": "cores", "HOME": "/root"}
+    job = BindingContext(
+        preset=preset("intelcaffe"), given={"OMP_NUM_THREADS": "4", "OMP_PLACES": "cores", "HOME": "/root"}
     )
     names = {s.name for s in settings(placement, job)}
     assert names.isdisjoint({"OMP_NUM_THREADS", "KMP_AFFINITY", "KMP_HW_SUBSET", "OMP_PLACES"})
     assert "MKL_NUM_THREADS" in names
     assert kept(placement, job) == (
-        "OMP_NUM_THREADS=4 is already set and stays",
-        "KMP_AFFINITY, KMP_HW_SUBSET not set beside OMP_PLACES, which is yours",
+        "OMP_NUM_THREADS=4 is already set and is kept",
+        "KMP_AFFINITY, KMP_HW_SUBSET not set next to OMP_PLACES, which you set",
     )
-    assert kept(placement, Job()) == ()
+    assert kept(placement, BindingContext()) == ()
 
 
 @pytest.mark.skipif(shutil.which("shellcheck") is None, reason="shellcheck is not here")
@@ -89,7 +89,9 @@ def test_the_wrapper_is_clean_shell(machine, tmp_path):
     placement = place(node, PlacementRequest(ranks_per_node=2, loader_cores=0))
     script = tmp_path / "bind.sh"
     script.write_text(
-        find("wrapper").emit(placement, node, Job(preset=PRESETS["intelcaffe"], library=library()))
+        format_named("wrapper").emit(
+            placement, node, BindingContext(preset=preset("intelcaffe"), library=library())
+        )
     )
     done = subprocess.run(["shellcheck", script], capture_output=True, text=True, check=False)
     assert done.stdout == ""
@@ -97,7 +99,7 @@ def test_the_wrapper_is_clean_shell(machine, tmp_path):
 
 def test_unknown_formats_and_foreign_text_are_refused():
     with pytest.raises(Invalid, match="no format"):
-        find("yaml")
+        format_named("yaml")
     for name in set(FORMATS) - {"env", "wrapper", "json"}:
         with pytest.raises(ValueError, match=r"no |not a |binds no"):
             READERS[name]("something else\n", topology("two-cpus"))
@@ -120,12 +122,10 @@ def test_a_winner_goes_into_a_spec_and_nothing_else_changes():
     winner = replace(computed, ranks_per_node=4, comm_cores=1, smt="all")
     wanted = changes(computed, winner)
     assert wanted == {"resources": {"ranks_per_node": "4"}, "placement": {"comm_cores": "1", "smt": "all"}}
-    assert into_spec(SPEC, wanted) == SPEC.replace("smt: one ", "smt: all ").replace(
-        "placement:\n", "placement:\n  comm_cores: 1\n"
-    ).replace("resources:\n", "resources:\n  ranks_per_node: 4\n")
-    assert into_spec("name: x\n", {"placement": {"smt": "all"}}) == "name: x\nplacement:\n  smt: all\n"
-    with pytest.raises(Invalid, match="one line"):
-        into_spec("placement: {smt: one}\n", {"placement": {"smt": "all"}})
+    sets = {f"{section}.{name}": value for section, of in wanted.items() for name, value in of.items()}
+    assert patched(SPEC, sets) == SPEC.replace("smt: one ", "smt: all ").replace(
+        "loader_cores: 1\n", "loader_cores: 1\n  comm_cores: 1\n"
+    ).replace("nodes: 2\n", "nodes: 2\n  ranks_per_node: 4\n")
 
 
 def test_a_winner_goes_into_an_override_of_a_site(tmp_path):

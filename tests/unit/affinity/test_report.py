@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -11,14 +12,14 @@ from click.testing import CliRunner
 from dlrun.cli.tune_affinity import command
 from dlrun.effects.affinity import measure, report
 from dlrun.effects.inputs.topology import live_topology
-from dlrun.plan.affinity.binding_report import Report, Way
+from dlrun.plan.affinity.binding_report import BindingReport, Way
 from dlrun.render.affinity import report as shown
 
 
 def made(*, own, other, **more):
     """A report of one load."""
     ways = (Way(name="no binding", runs={"gemm": other}), Way(name="dlrun", runs={"gemm": own}))
-    return Report(node="n <1>", ranks=2, loads=(("gemm", "GFLOP/s"),), ways=ways, **more)
+    return BindingReport(node="n <1>", ranks=2, loads=(("gemm", "GFLOP/s"),), ways=ways, **more)
 
 
 @pytest.mark.parametrize(
@@ -38,14 +39,28 @@ def test_a_difference_counts_only_beyond_what_runs_differ(own, other, verdict):
 
 def test_table_and_picture_have_numbers_conclusions_and_doubts():
     found = made(own=(150.0,), other=(100.0,), doubts=("too busy to tell",), notes=("no Slurm here",))
-    table, picture = shown.text(found), shown.svg(found)
+    conclusions, picture = shown.conclusions(found), shown.svg(found)
     for line in ("against no binding: gemm: 50 % faster", "too busy to tell", "no Slurm here"):
-        assert line in table
+        assert line in conclusions
         assert line in "".join(ET.fromstring(picture).itertext())
     widths = [
         float(bar.get("width")) for bar in ET.fromstring(picture).iter("{http://www.w3.org/2000/svg}rect")
     ][1:]
     assert widths[1] / widths[0] == pytest.approx(1.5, rel=0.01)
+
+
+def test_nothing_in_the_picture_is_wider_than_it():
+    """Letters of 13 pixels are 8 wide on average in DejaVu Sans, the widest of the fonts, and 9 where bold."""
+    long = "the scheduler's default binding was not measured: " + "run this in a Slurm job to have it, " * 4
+    found = made(own=(150.0, 100.0), other=(100.0, 40.0), doubts=(long,), notes=(long,))
+    root = ET.fromstring(shown.svg(found))
+    svg = "{http://www.w3.org/2000/svg}"
+    for line in root.iter(f"{svg}text"):
+        letter = 9 if line.get("font-weight") == "650" else 7.6
+        assert float(line.get("x")) + letter * len(line.text) <= float(root.get("width")), line.text
+    ends = [re.match(r"M([\d.-]+) \S+h([\d.]+)", line.get("d")) for line in root.iter(f"{svg}path")]
+    assert len(ends) == 2
+    assert all(float(end[1]) + float(end[2]) < float(root.get("width")) for end in ends)
 
 
 def test_real_ranks_are_measured_each_way(monkeypatch):
@@ -71,4 +86,4 @@ def test_real_ranks_are_measured_each_way(monkeypatch):
 
 def test_a_report_is_measured_and_nothing_else_with_it():
     done = CliRunner().invoke(command, ["--report"], obj={"color": "never"})
-    assert "`--report` goes with `--measure`" in str(done.exception)
+    assert "`--report` needs `--measure`" in str(done.exception)

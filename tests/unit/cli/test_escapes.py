@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from dlrun.cli.output.escapes import shown
+from dlrun.cli.escapes import LINES, shown, visible
 
 
 @pytest.mark.parametrize(
@@ -22,3 +22,8 @@ def test_what_steers_a_terminal_is_left_out(line, left, monkeypatch):
     assert shown(line) == line
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
     assert shown(line) == left
+
+
+def test_text_of_a_users_is_shown_with_its_control_characters_as_escapes():
+    assert visible("a\x1b[2J\n\u202eb é") == "a\\x1b[2J\\n\\u202eb é"
+    assert visible("a\x9b2J\n\tb\r", keep=LINES) == "a\\x9b2J\n\tb\\r"

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from dlrun.config.topology.short import build
-from dlrun.effects.inputs.profiles import read_text
+from dlrun.effects.inputs.text import read_text
 from dlrun.model.cpuset import parse_list
 from dlrun.model.origin import Layer
 from dlrun.model.problem import InvalidFile, Problem
@@ -24,7 +24,7 @@ SITE = "name: s\nscheduler: {type: slurm}\nlauncher: {name: srun}\n"
     for number in (10**7, 10**9, 10**17)
 ] + ["batch_per_rank: 100000000", "on_failure: {requeue: 1000000000}"])  # fmt: skip
 def test_every_count_has_a_maximum(tmp_path, line):
-    with pytest.raises(InvalidFile, match="the most is"):
+    with pytest.raises(InvalidFile, match="the maximum is"):
         plan_of(tmp_path, f"name: a\ncommand: [x]\n{line}\n", SITE)
 
 

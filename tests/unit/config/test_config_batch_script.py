@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dlrun import backends
-from dlrun.config.batch_script import read
+from dlrun.config.batch_script import read_script
 from dlrun.config.batch_script.text import spec_text
 from dlrun.config.decode import decode
 from dlrun.config.document import parse
@@ -23,7 +23,9 @@ HERE = Path(__file__).parent / "batch_scripts"
 
 def spec_of(text):
     """The spec that the printed text decodes to, which must be without problems."""
-    document = parse(spec_text(read(text, "job.sh"), "job.sh"), Origin(layer=Layer.SPEC, name="spec.yaml"))
+    document = parse(
+        spec_text(read_script(text, "job.sh"), "job.sh"), Origin(layer=Layer.SPEC, name="spec.yaml")
+    )
     root, both = with_command(document.root)
     assert both is None
     decoded = decode(root, Spec, options=backends.framework_options)
@@ -36,14 +38,14 @@ def script(*lines):
 
 
 def left(text):
-    return {(one.line, one.text): one.because for one in read(text, "job.sh").left_out}
+    return {(one.line, one.text): one.because for one in read_script(text, "job.sh").left_out}
 
 
 @pytest.mark.parametrize("name", ["torchrun.sbatch", "mpiexec.pbs"])
 def test_a_whole_script(name):
     source = HERE / name
     expected = source.with_suffix(".yaml").read_text("utf-8")
-    assert spec_text(read(source.read_text("utf-8"), name), name) == expected
+    assert spec_text(read_script(source.read_text("utf-8"), name), name) == expected
     spec_of(source.read_text("utf-8"))
 
 
@@ -64,6 +66,11 @@ def test_a_whole_script(name):
         ("#SBATCH --exclusive", "exclusive", "True"),
         ("#SBATCH -C 'a100&nvlink'", "constraint", "a100&nvlink"),
         ("#SBATCH --licenses=scratch:1", "options", "{'licenses': 'scratch:1'}"),
+        ("#SBATCH -t 1:0:0", "walltime", "1h"),
+        ("#SBATCH -n32 --ntasks-per-node=8", "nodes", "4"),
+        ("#SBATCH -N2 -n1", "ranks", "auto"),
+        ("#SBATCH --mail-type=begin\n#SBATCH --mail-type=end", "options", "{'mail-type': 'begin,end'}"),
+        ("#PBS -l walltime=1:0:0", "walltime", "1h"),
         ("#PBS -l nodes=2:ppn=8", "ranks_per_node", "8"),
         ("#PBS -l select=2:ncpus=48:mpiprocs=4:ngpus=4:mem=180gb", "gpus_per_node", "4"),
         ("#PBS -l select=2:mem=180gb", "memory_per_node", "180GiB"),
@@ -90,7 +97,10 @@ def test_a_directive(directive, key, value):
         ("ibrun ./solver", "mpi", ("./solver",)),
         ("python train.py | tee log", "torch", ("python", "train.py")),
         ("DEBUG=1 python train.py &> log", "torch", ("python", "train.py")),
-        ("srun bash -c 'python train.py && touch done'", "mpi", ("bash", "-c", "python train.py && touch done")),
+        ("srun bash -c 'python train.py --lr 1'", "mpi", ("python", "train.py", "--lr", "1")),
+        ('CMD="python train.py --lr 1"\nsrun bash -c "$CMD"', "mpi", ("python", "train.py", "--lr", "1")),
+        ("srun python train.py --deepspeed ds.json", "deepspeed", ("python", "train.py", "--deepspeed", "ds.json")),
+        ("srun gssr-record python train_torch.py", "torch", ("gssr-record", "python", "train_torch.py")),
     ],
 )  # fmt: skip
 def test_a_launch(launch, framework, command):
@@ -103,6 +113,57 @@ def test_a_container_around_the_program():
     assert spec.command == ("python", "train.py")
     assert spec.environment.container.image == "torch.sif"
     assert spec.environment.container.binds == ("/data:/data", "/scratch")
+
+
+def test_a_container_of_pyxis_and_bound_directories_without_a_blank():
+    spec = spec_of(
+        "srun --container-image=nvcr.io#nvidia/pytorch:25.01-py3 --container-mounts=/a:/b python train.py\n"
+    )
+    container = spec.environment.container
+    assert (container.image, container.runtime) == ("nvcr.io#nvidia/pytorch:25.01-py3", "enroot")
+    assert container.binds == ("/a:/b",)
+    assert spec_of(
+        'srun singularity exec -B"/a:/b" -B/c x.sif python t.py\n'
+    ).environment.container.binds == ("/a:/b", "/c")
+
+
+@pytest.mark.parametrize(
+    ("directives", "launch", "per_node", "cpus"),
+    [
+        (
+            "--gpus-per-node=8 --ntasks-per-node=1 --cpus-per-task=56",
+            "torchrun --nproc_per_node=$GPUS t.py",
+            8,
+            7,
+        ),
+        ("--gpus-per-node=8 -c 56", "torchrun --nproc_per_node=$SLURM_GPUS_PER_NODE t.py", 8, 7),
+        ("--gpus-per-node=4", "torchrun --nnodes 1 t.py", 1, "auto"),  # its default
+        ("--gpus-per-node=4 -c 288", "accelerate launch --config_file c.yaml t.py", 4, 72),
+        ("--gpus-per-node=4 -n 2", "accelerate launch --num_processes 8 t.py", 4, "auto"),
+        ("--gpus-per-node=4 --ntasks-per-node=1", "deepspeed t.py", 4, "auto"),
+        ("--gpus-per-node=3 --ntasks-per-node=3 -c 2", "horovodrun -np $SLURM_NTASKS python t.py", 3, 2),
+    ],
+)
+def test_ranks_that_an_agent_starts(directives, launch, per_node, cpus):
+    found = spec_of(f"#SBATCH -N 2 {directives}\nsrun {launch}\n").resources
+    assert (found.nodes, found.ranks_per_node, found.cpus_per_rank) == (2, per_node, cpus)
+
+
+def test_a_script_within_the_launch_line_is_shell_text():
+    text = 'srun -l bash -c "\n    source env.sh\n    python train.py --rank \\$SLURM_PROCID\n    "\n'
+    assert spec_of(text).run == "source env.sh\npython train.py --rank $SLURM_PROCID\n"
+    assert spec_of("srun bash -c 'a \\$x | b'\n").run == "a \\$x | b\n", "single quotes keep a backslash"
+
+
+@pytest.mark.parametrize("line", ["#SBATCH -A <project>", "#SBATCH --account=", "#PBS -A [code]"])
+def test_a_placeholder_of_a_guide_is_named(line):
+    assert spec_of(script(line)).resources.account is None
+    assert set(left(script(line)).values()) == {"a placeholder: write yours under `resources.account`"}
+
+
+def test_what_only_looks_like_a_here_document_hides_nothing():
+    assert spec_of("source <<path to environment>>/bin/activate\npython t.py\n").command == ("python", "t.py")
+    assert spec_of("echo '' ''>log\nsrun python '' t.py\n").command == ("python", "", "t.py")
 
 
 def test_numbers_that_the_script_computes():
@@ -157,6 +218,39 @@ _WORDS = """srun mpirun -n 4 python train.py $A ${B} ' " \\ | && > # if fi expor
 ( ) { } module load $(( )) -env torchrun apptainer exec ="""
 
 
+@pytest.mark.parametrize(
+    ("line", "text", "because"),
+    [
+        ("#SBATCH --", "--", "not an option of sbatch"),
+        ("#SBATCH --a.b=1", "--a.b=1", "not an option of sbatch"),
+        (f"#SBATCH --mem={'9' * 5000}", f"--mem={'9' * 5000}", "not an amount of memory"),
+        (f"#SBATCH --time={'9' * 5000}:00", f"--time={'9' * 5000}:00", "not a time"),
+        ("#PBS -l ncpus=²", "-l ncpus=²", "dlrun knows no key for `ncpus=²`"),
+        ("#PBS -l =5", "-l =5", "dlrun knows no key for `=5`"),
+        ("#PBS -l a.b=5", "-l a.b=5", "dlrun knows no key for `a.b=5`"),
+    ],
+)
+def test_what_is_no_option_is_listed_and_reaches_no_key(line, text, because):
+    assert left(script(line))[2, text] == because
+    assert spec_of(script(line)).resources.options == {}
+
+
+def test_a_variable_without_a_proper_name_is_listed():
+    found = read_script("#!/bin/bash\nmpiexec -n 2 -genv a.b 1 python t.py\n", "job.sh")
+    assert "environment" not in found.values
+    assert [one.text for one in found.left_out] == ["a.b=1"]
+
+
+def test_an_empty_word_behind_the_command_is_one_of_its_words():
+    """shlex gives it as an empty text, which has no first letter."""
+    for line in (
+        'srun python t.py 1 "" > log',
+        "RANKS=2\nsrun -n $RANKS python t.py ''",
+        'srun python t.py | ""',
+    ):
+        assert spec_of(f"#!/bin/bash\n{line}\n").command[:2] == ("python", "t.py")
+
+
 @settings(max_examples=examples(300))
 @given(
     st.lists(
@@ -165,5 +259,5 @@ _WORDS = """srun mpirun -n 4 python train.py $A ${B} ' " \\ | && > # if fi expor
 )
 @example(["#PBS \\ #SBATCH"])
 def test_any_text_is_read(lines):
-    text = spec_text(read("\n".join(lines), "x.sh"), "x.sh")
+    text = spec_text(read_script("\n".join(lines), "x.sh"), "x.sh")
     assert parse(text, Origin(layer=Layer.SPEC, name="x")).problems == ()

@@ -124,8 +124,8 @@ def test_check_several(capsys, machine):
     first, second = json.loads(capsys.readouterr().out)["checks"]
     assert first == {"site": "generic-slurm", "problems": []}
     assert [p["message"] for p in second["problems"] if p["severity"] == "error"] == [
-        "dlrun speaks no scheduler `slrum`",
-        "dlrun speaks no launcher `srn`",
+        "dlrun does not support the scheduler `slrum`",
+        "dlrun does not support the launcher `srn`",
     ]
 
 

@@ -218,6 +218,7 @@ def test_origins_and_history_name_every_value():
         "command": (2, 10),
         "command.0": (2, 11),
         "command.1": (2, 19),
+        "resources:": (3, 1),
         "resources": (3, 12),
         "resources.nodes": (3, 20),
         "data": (4, 7),

@@ -9,7 +9,7 @@ import pytest
 
 from dlrun import backends
 from dlrun.effects.inputs import profiles
-from dlrun.effects.inputs.profiles import Here
+from dlrun.effects.inputs.profiles import Machine
 from dlrun.effects.inputs.spec import load_site, load_spec, topology_for_site, topology_for_spec
 from dlrun.errors import Invalid
 from dlrun.model.origin import Layer
@@ -19,7 +19,7 @@ SPEC = "name: x\ncommand: [python, train.py]\n"
 SITE = "name: {name}\nscheduler: {{type: slurm}}\nlauncher: {{name: srun}}\n"
 
 
-class Machine:
+class FakeMachine:
     """A directory that stands for a machine: its root, a home, programs on PATH."""
 
     def __init__(self, top: Path) -> None:
@@ -38,8 +38,8 @@ class Machine:
             self.write(f"bin/{program}", "#!/bin/sh\nexit 1\n").chmod(0o755)
 
     @property
-    def here(self) -> Here:
-        return Here(
+    def here(self) -> Machine:
+        return Machine(
             environment=self.environment, home=self.top / "home", root=self.top / "root", host=self.host
         )
 
@@ -55,7 +55,7 @@ class Machine:
 
 @pytest.fixture
 def machine(tmp_path):
-    return Machine(tmp_path)
+    return FakeMachine(tmp_path)
 
 
 def test_everything_in_layers(machine):
@@ -88,6 +88,18 @@ def test_settings_of_xdg(machine):
     machine.write("config/dlrun/settings.yaml", "resources: {account: me}\n")
     machine.environment["XDG_CONFIG_HOME"] = str(machine.top / "config")
     assert machine.load().spec.resources.account == "me"
+
+
+def test_settings_of_the_centre_are_weaker_than_those_of_the_user(machine):
+    machine.write(
+        "root/etc/dlrun/settings.yaml", "resources: {account: centre, qos: low}\nsite: ./sites/mine.yaml\n"
+    )
+    machine.write("root/etc/dlrun/sites/mine.yaml", SITE.format(name="mine"))
+    machine.write("home/.config/dlrun/settings.yaml", "resources: {account: me}\n")
+    found = machine.load()
+    assert (found.spec.resources.account, found.spec.resources.qos) == ("me", "low")
+    assert found.site.name == "mine", "a relative path starts at the file that names it"
+    assert found.history["resources.account"][0].text == "centre"
 
 
 def test_faults_of_all_files_come_together(machine):
@@ -301,7 +313,10 @@ def test_a_file_of_more_than_a_mebibyte(machine):
 
 def test_unknown_frameworks_are_told_with_the_other_faults(machine):
     error = machine.faults(SPEC + "framework: toch\nzzz: 1\n")
-    assert [p.message for p in error.problems] == ["dlrun speaks no framework `toch`", "unknown key `zzz`"]
+    assert [p.message for p in error.problems] == [
+        "dlrun does not support the framework `toch`",
+        "unknown key `zzz`",
+    ]
 
 
 def test_the_workstation_is_this_machine(machine):

@@ -113,7 +113,7 @@ def test_set(text, path, value):
 def test_set_needs_key_and_value(text):
     assignment, problems = layers.parse_set(text)
     assert assignment is None
-    assert problems[0].message == "`--set` wants `KEY=VALUE`"
+    assert problems[0].message == "`--set` needs `KEY=VALUE`"
 
 
 def test_set_with_broken_yaml():
@@ -150,7 +150,7 @@ def test_variables_spell_keys():
 def test_variables_that_name_no_key():
     assert (
         layers.from_environment({"DLRUN_SET_": "x", "DLRUN_SET_A____B": "y"})[1][0].message
-        == "`DLRUN_SET_` names no key"
+        == "`DLRUN_SET_` does not name a key"
     )
     assert len(layers.from_environment({"DLRUN_SET_": "x", "DLRUN_SET_A____B": "y"})[1]) == 2
 

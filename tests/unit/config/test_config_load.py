@@ -25,7 +25,7 @@ def layers(texts, **how):
             raise InvalidFile([Problem(message=f"no `{path}`")])
         return texts[str(path)]
 
-    given = {"settings": None, "environment": {}, "sets": (), "site": None} | how
+    given = {"settings": [], "environment": {}, "sets": (), "site": None} | how
     return layers_of(Path("spec.yaml"), read=read, **given)
 
 
@@ -43,7 +43,7 @@ def test_each_layer_beats_those_below_it():
     texts = {"spec.yaml": SPEC, "settings.yaml": "resources: {nodes: 3, walltime: 1h}\n"}
     found = layers(
         texts,
-        settings=Path("settings.yaml"),
+        settings=[Path("settings.yaml")],
         environment={"DLRUN_SET_RESOURCES__WALLTIME": "2h"},
         sets=["resources.nodes=4"],
     )

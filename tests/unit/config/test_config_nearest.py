@@ -6,7 +6,8 @@ import pytest
 
 from dlrun.config.hints import keys
 from dlrun.config.wording import unknown_key
-from dlrun.model.site import NodeLocal, SchedulerSite, Site
+from dlrun.model.data import NodeLocal
+from dlrun.model.site import NodeType, Partition, SchedulerSite, Site
 from dlrun.model.spec import Resources, Spec
 from dlrun.model.topology_short import ShortTopology
 
@@ -41,6 +42,8 @@ TOPOLOGY = ("node_types", "cpu", "topology")
         (Spec, (), Spec, "queue", "resources.partition"),
         (Site, (), Site, "node_local", "storage.node_local"),
         (Site, ("scheduler",), SchedulerSite, "quota", "storage.node_local.quota"),
+        # limits of a partition
+        (Site, (), Site, "max_gpus", "partitions.NAME.max_gpus"),
         # no key at all: `shared` has only letters in common with `threads`
         (Site, ("storage", "node_local"), NodeLocal, "threads", None),
         (Spec, (), Spec, "zzz", None),
@@ -50,3 +53,17 @@ def test_the_key_that_was_meant(root, path, schema, name, expected):
     said = unknown_key(name, keys(schema), root, path, "site")
     listed = "`dlrun schema site` lists the keys"
     assert said == (f"the nearest key is `{expected}`; {listed}" if expected else listed)
+
+
+@pytest.mark.parametrize(
+    ("name", "written"),
+    [("directives", "{scheduler: {directives: …}}"), ("fabric", "{fabric: …}"), ("interfaces", "{fabric: {interfaces: …}}"),
+     ("modules", "{environment: {modules: …}}")],
+)  # fmt: skip
+@pytest.mark.parametrize(("place", "schema"), [("partitions", Partition), ("node_types", NodeType)])
+def test_what_holds_for_some_nodes_is_an_override(name, written, place, schema):
+    said = unknown_key(name, keys(schema), Site, (place, "x"), "site")
+    assert (
+        said
+        == f"write it under `overrides:` here, `overrides: {written}`; `dlrun schema site` lists the keys"
+    )

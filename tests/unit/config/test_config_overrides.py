@@ -96,7 +96,7 @@ def test_an_override_that_names_another_fabric_inherits_nothing_of_the_sites(tmp
         ("partitions: {}", "cannot give `partitions`", "it may give `scheduler`"),
         ("scheduler: {type: openpbs}", "names another scheduler", "`extends:`"),
         ("launcher: {nam: srun}", "unknown key `nam`", "`name`"),
-        ("rendezvous: {address: interface}", "names no interface", "`interface:`"),
+        ("rendezvous: {address: interface}", "needs the name of an interface", "`interface:`"),
     ],
 )
 def test_what_an_override_cannot_be_is_refused_at_its_line(tmp_path, wrong, message, way_out):

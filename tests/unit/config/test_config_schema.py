@@ -17,7 +17,7 @@ from dlrun.config.hints import keys, read
 from dlrun.config.nodes import ListNode, ScalarNode
 from dlrun.config.secrets import faulty_secrets
 from dlrun.config.source import decode_bytes
-from dlrun.effects.inputs.profiles import Here, load_profile
+from dlrun.effects.inputs.profiles import Machine, load_profile
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
@@ -80,7 +80,7 @@ def test_what_we_ship_is_accepted_by_both(schema, path):
     assert document.problems == ()
     assert list(SCHEMAS[schema].iter_errors(plain(document.root))) == []
     if "extends" in document.root.entries:  # whole only with what it extends
-        assert load_profile(path, Here()).site is not None
+        assert load_profile(path, Machine()).site is not None
         return
     decoded = decode(document.root, schema, options=backends.framework_options)
     assert decoded.problems == ()

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from dlrun.config.document import parse
-from dlrun.config.secrets import faulty_secrets, hide, looks_secret, mask, plain_secrets
+from dlrun.config.secret_names import looks_secret
+from dlrun.config.secrets import faulty_secrets, hide, mask, plain_secrets
 from dlrun.model.origin import Layer, Origin
 
 FILE = Origin(layer=Layer.SPEC, name="spec.yaml")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from dlrun.effects.clusters import identity
+from dlrun.effects.clusters import queued
 
 
 @pytest.fixture(autouse=True)
 def no_cluster_known(monkeypatch):
-    monkeypatch.setattr(identity, "_answering", {})
+    monkeypatch.setattr(queued, "_answering", {})

@@ -59,7 +59,7 @@ def test_the_program_is_looked_up_in_the_given_path(tmp_path):
 
 
 def test_a_directory_that_is_gone(tmp_path):
-    with pytest.raises(OperationFailed, match="is gone"):
+    with pytest.raises(OperationFailed, match="does not exist any more"):
         run(["true"], directory=tmp_path / "no")
 
 

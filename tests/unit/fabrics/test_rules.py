@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlrun import backends
-from dlrun.fabrics.libraries import OF_FRAMEWORK, in_play
+from dlrun.fabrics.libraries import in_play
 from dlrun.fabrics.rules import JobTraits, faults, select
 from dlrun.fabrics.table import about, rules
 from dlrun.fabrics.versions import parse, within
@@ -24,9 +24,8 @@ FLAG = frozenset({"disable_rdzv_get"})
 
 
 def job(fabric, *, framework="torch", launcher="srun", gpus="cuda", nodes=2, present=(), **more):
-    libraries = in_play(
-        framework=framework, launcher=launcher, gpus=gpus, fabric=fabric or "", present=present
-    )
+    used = (*backends.framework(framework).LIBRARIES, *backends.launcher(launcher).LIBRARIES)
+    libraries = in_play(used=used, gpus=gpus, fabric=fabric or "", present=present)
     return JobTraits(fabric=fabric, libraries=libraries, nodes=nodes, gpus=gpus is not None, **more)
 
 
@@ -208,7 +207,9 @@ def test_names_with_a_star_are_found():
 
 @pytest.mark.parametrize("framework", backends.FRAMEWORKS)
 def test_it_is_known_what_each_framework_talks_through(framework):
-    assert set(OF_FRAMEWORK[framework]) <= {rule.library for rule in rules()} | {"mpi-program"}
+    assert set(backends.framework(framework).LIBRARIES) <= {rule.library for rule in rules()} | {
+        "mpi-program"
+    }
 
 
 @pytest.mark.parametrize("framework", ["chainermn", "nvcaffe", "mpi"])

@@ -32,9 +32,9 @@ def planned(place, spec="", **node):
 @pytest.mark.parametrize(
     ("smt", "pins"),
     [
-        (1, "22,23 46,47"),
-        (2, "70,71 94,95"),
-    ],  # total × (ht - 1) + total × (p + 1) / ppn - 1, and the one before
+        (1, "20,21 44,45"),  # the formula would give the servers' cores
+        (2, "70,71 94,95"),  # total × (ht - 1) + total × (p + 1) / ppn - 1, and the one before
+    ],
 )
 def test_the_published_example_comes_out(smt, pins, tmp_path):
     plan, told = planned(tmp_path, smt=smt)
@@ -70,7 +70,7 @@ def test_one_rank_a_node_names_its_cores(tmp_path):
 def test_each_rank_has_its_own_internal_threads(tmp_path):
     script = 'framework: intelcaffe\ncommand: [bash, -c, "echo pins $INTERNAL_THREADS_PIN"]\n'
     spec = f"{script}intelcaffe: {{mlsl_root: /m}}\nresources: {{nodes: 2, ranks_per_node: 2}}"
-    for rank, pins in ((0, "22,23"), (1, "46,47"), (3, "46,47")):
+    for rank, pins in ((0, "20,21"), (1, "44,45"), (3, "44,45")):
         place = tmp_path / str(rank)
         place.mkdir()
         said = run_process(place, spec, "rank", rank, site=site())

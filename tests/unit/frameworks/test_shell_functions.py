@@ -14,7 +14,7 @@ import pytest
 
 from tests.library import LIBRARY, call
 from tests.making import LOCAL, plan_of, scripts_of, write_job
-from tests.unit.frameworks.making import SSH, only, run_process
+from tests.unit.frameworks.making import RUN, SSH, only, run_process
 
 
 def numeric(place, address: str, *, known: str = "", nodes: int = 2) -> str:
@@ -138,6 +138,25 @@ def test_nothing_that_a_program_detaches_outlives_it(tmp_path):
     assert left.stdout == ""
 
 
+def test_a_process_of_another_cluster_that_counts_as_this_one_does_goes_on(tmp_path):
+    """Root of a machine sees the processes of all containers on it, and each cluster has a first job."""
+    stranger = {
+        "PATH": os.environ["PATH"],
+        "DLRUN_PROCESS": f"{RUN} rank 0",
+        "DLRUN_RUN_DIR": "/srv/elsewhere",
+    }
+    with subprocess.Popen(["sleep", "600"], env=stranger) as process:
+        run_process(
+            tmp_path,
+            'framework: mpi\nlauncher: intelmpi\ncommand: ["true"]\nresources: {nodes: 2}',
+            "rank",
+            0,
+        )
+        code = process.poll()
+        process.kill()
+    assert code is None
+
+
 @pytest.mark.parametrize(("variable", "stays", "ends"), [("SLURM_JOB_ID", 976, 975), ("PBS_JOBID", 974, 973)])
 def test_a_job_that_a_program_submits_goes_on(variable, stays, ends, tmp_path):
     """Schedulers hand the submitting program's environment to the next job, but its own number."""
@@ -185,7 +204,10 @@ def test_the_graces_of_a_dead_job_add_up_to_less_than_15_seconds():
     assert "\n  sleep 1 &\n" in job  # a tick
     grace = int(re.search(r"^_dlrun_grace=(\d+) ", processes, re.MULTILINE)[1])
     assert ticks + grace < 15
-    asked = int(re.search(r"waited < (\d+); waited\+\+\)\); do[^\n]*\n +kill -0", rank)[1]) / 10
+    asked = (
+        int(re.search(r"waited < (\d+); waited\+\+\)\); do[^\n]*\n +kill -0 \"\$_dlrun_child\"", rank)[1])
+        / 10
+    )
     swept = int(re.search(r"tries < (\d+); tries", rank)[1]) / 10
     assert asked + swept <= grace - 1  # rank.sh ends all that does not listen, before it is itself ended
 

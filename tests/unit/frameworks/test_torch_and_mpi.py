@@ -111,7 +111,7 @@ def test_mpi_needs_nothing_but_an_mpi_launcher():
     assert (role.name, role.place, role.argv, role.variables) == ("rank", "rank", COMMAND, ())
     assert mpi.ports(shape(), mpi.Options()) == 0
     fit = {name for name in backends.LAUNCHERS if can_start(backends.launcher(name), mpi)}
-    assert fit == set(backends.LAUNCHERS) - {"ssh", "local"}
+    assert fit == set(backends.LAUNCHERS) - {"ssh", "local", "qrsh"}
 
 
 @pytest.mark.parametrize("framework", [torch, mpi])
@@ -124,7 +124,7 @@ def test_an_unknown_back_end_names_the_nearest(kind):
     from dlrun.errors import Invalid
 
     known = {"scheduler": "slurm", "launcher": "openmpi", "framework": "torch"}[kind]
-    with pytest.raises(Invalid, match=f"dlrun speaks no {kind} `{known}x`") as refused:
+    with pytest.raises(Invalid, match=f"dlrun does not support the {kind} `{known}x`") as refused:
         getattr(backends, kind)(known + "x")
     assert refused.value.help.startswith(f"the nearest is `{known}`; it knows `")
 

@@ -38,7 +38,7 @@ def test_a_job_starts_no_more_than_it_must(tmp_path):
     assert "not found" not in printed
     before, _, _ = notes.read_text().partition("TRAINING\n")
     started = [name for name in before.split() if name != "sleep"]  # the watch's second, beside the ranks
-    assert started == ["mkdir", "mv", "mkdir", "bash", "taskset"]
+    assert started == ["mkdir", "mv", "mkdir", "mv", "bash", "taskset"]
     assert not list((tmp_path / f"dlrun-ports-{os.getuid()}").iterdir())
 
 

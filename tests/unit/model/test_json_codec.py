@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import typing
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, is_dataclass
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dlrun.model import plan as plan_module
 from dlrun.model.json_codec import from_plain, to_plain
 from dlrun.model.origin import Decision, Layer, Origin
 from dlrun.model.plan import Plan, RolePlan, Variable
@@ -18,7 +19,8 @@ from dlrun.model.text import Shell, Text
 from dlrun.model.units import Bytes, Duration
 from tests.examples import examples
 
-TEXT = st.text(st.characters(codec="utf-8"), max_size=12)
+CHARACTERS = st.characters(codec="utf-8", exclude_characters="\0")
+TEXT = st.text(CHARACTERS, max_size=12)
 PIECE = TEXT | st.builds(Shell, TEXT)
 st.register_type_strategy(Text, st.lists(PIECE, max_size=4).map(lambda pieces: Text.of(*pieces)))
 st.register_type_strategy(Shell, st.builds(Shell, TEXT))
@@ -37,6 +39,26 @@ st.register_type_strategy(
         origin=st.none() | st.from_type(Origin),
     ),
 )
+
+
+def fitting(kind):
+    """Records whose fields are within the bounds and patterns that they are declared with."""
+    hints, own = typing.get_type_hints(kind), {}
+    for one in fields(kind):
+        choices = typing.get_args(hints[one.name]) or (hints[one.name],)
+        pattern, least, most = (one.metadata.get(name) for name in ("pattern", "minimum", "maximum"))
+        if pattern:
+            words = st.from_regex(pattern, fullmatch=True, alphabet=CHARACTERS)
+            found = st.lists(words, max_size=3).map(tuple) if Ellipsis in choices else words
+            own[one.name] = st.none() | found if type(None) in choices else found
+        elif hints[one.name] is int and (least, most) != (None, None):
+            own[one.name] = st.integers(least, most)
+    return st.builds(kind, **own) if own else None
+
+
+for record in vars(plan_module).values():
+    if is_dataclass(record) and (strategy := fitting(record)) is not None:
+        st.register_type_strategy(record, strategy)
 
 
 def there_and_back(kind, value):

@@ -70,7 +70,44 @@ LIMITED = (
 """
 )
 
+CAPPED = (
+    BARE
+    + """partitions:
+  small: {default: true, node_type: g, max_gpus: 8, min_cores: 8, max_memory: 100GiB, max_jobs: 10}
+  large: {node_type: g, min_gpus: 9, qos: big}
+  cpu: {node_type: c}
+qos:
+  big: {max_gpus: 64}
+  debug: {max_walltime: 30m, max_jobs: 2}
+node_types:
+  g: {topology: {packages: 2, cores: 16, gpus: {count: 4, numa: [0, 0, 1, 1]}}}
+  c: {topology: {packages: 2, cores: 16}}
+"""
+)
+TACC_LIKE = STRICT.replace("[account, memory]", "[]").replace("[constraint, qos]", "[hosts, gpus]").replace(
+    "  mandatory: {filesystems: which file systems the job uses}\n", "  gpus: none\n  forbidden_options: [nice]\n"
+) + "node_types: {g: {topology: {packages: 2, cores: 16, gpus: {count: 4, numa: [0, 0, 1, 1]}}}}\n"  # fmt: skip
+
 FAULTS = [
+    Case("DLR015", "resources: {nodes: 3}", "3}", "12 GPUs exceed the limit of partition `small`, 8",
+         "request at most 8, or use partition `large`, which accepts it", CAPPED),
+    Case("DLR015", "resources: {nodes: 1, cpus_per_rank: 1}", "1}", "`small` requires at least 8 cores, but the job requests 4",
+         "request at least 8", CAPPED),
+    Case("DLR015", "resources: {memory_per_node: 200GiB}", "200GiB}",
+         "200GiB of memory on each node exceeds the limit of partition `small`, 100GiB", "request at most `100GiB`", CAPPED),
+    Case("DLR015", "resources: {nodes: 20, partition: large}", "20,", "80 GPUs exceed the limit of QOS `big`, 64",
+         "request at most 64, or use another QOS", CAPPED),
+    Case("DLR014", "resources: {qos: debug, walltime: 1h}", "1h}", "walltime 1h exceeds the limit of QOS `debug`, 30m",
+         "request at most `30m`", CAPPED),
+    Case("DLR015", "sweep: {x: ['1', '2', '3']}\nresources: {qos: debug}\ncommand: [a, '{{ x }}']", "{x",
+         "the sweep has 3 runs, and QOS `debug` allows 2 jobs of a user at a time", "submit fewer runs", CAPPED),
+    Case("DLR018", "resources: {partition: cpu, gpus_per_node: 4}", "4}", "4 GPUs per node, but `c` has 0",
+         "request at most 0, or use partition `small`", CAPPED),
+    Case("DLR021", "resources: {hosts: [n1]}", "[n1]", "does not allow jobs to set `hosts`", "remove it", TACC_LIKE),
+    Case("DLR021", "resources: {gpus_per_node: 2}", "2}", "does not allow jobs to set `gpus_per_node`", "remove it", TACC_LIKE),
+    Case("DLR021", "resources: {options: {gres: 'gpu:4'}}", "'gpu:4'", "does not allow jobs to set the option `gres` (`gpus",
+         "remove it", TACC_LIKE),
+    Case("DLR021", "resources: {options: {nice: '5'}}", "'5'", "to set the option `nice`", "remove it", TACC_LIKE),
     Case("DLR062", "environment: {variables: {FI_MR_CACHE_MONITOR: memhooks}}\nresources: {gpus_per_node: 1}", "memhooks",
          "which is refused", "use userfaultfd", FABRIC),
     Case("DLR098", "environment: {variables: {UID: '7'}}", "'7'", "`UID` cannot be set: bash gives it a value of its own",
@@ -106,11 +143,11 @@ FAULTS = [
          "request at most 4"),
     Case("DLR019", "resources: {nodes: 2, cpus_per_rank: 20}", "20}", "4 ranks of 20 cores need 80, but a node has 32",
          "at most `cpus_per_rank: 8`"),
-    Case("DLR020", "resources: {options: {filesystems: home}, memory_per_node: 1GB}", "{options", "requires `account`",
+    Case("DLR020", "resources: {options: {filesystems: home}, memory_per_node: 1GB}", "resources:", "requires `account`",
          "add `account:` under `resources:`; `groups` lists yours", STRICT),
     Case("DLR021", "resources: {account: abc123, constraint: x, memory_per_node: 1GB, options: {filesystems: home}}",
          "x,", "does not allow jobs to set `constraint`", "remove it", STRICT),
-    Case("DLR022", "resources: {account: abc123, memory_per_node: 1GB}", "{account",
+    Case("DLR022", "resources: {account: abc123, memory_per_node: 1GB}", "resources:",
          "requires the scheduler option `filesystems`: which file systems", "add `options: {filesystems: …}`", STRICT),
     Case("DLR023", "resources: {account: abc, memory_per_node: 1GB, options: {filesystems: home}}", "abc,",
          "`abc` is not an account of `strict`", "`groups` lists yours", STRICT),
@@ -129,7 +166,10 @@ FAULTS = [
          "the nearest is `nodes`"),
     Case("DLR029", "resources: {nodes: 2}\ncommand: ['{{ 1 / 0 }}']", "'{{ 1", "divides by zero", ""),
     Case("DLR029", "resources: {nodes: 2}\ncommand: [a, '{{ global_batch }}']", "'{{ global", "unknown name `global_batch`",
-         "give `batch_per_rank:` to have it"),
+         "set `batch_per_rank:` to define it"),
+    Case("DLR029", "environment: {variables: {LR: '{{ lr }}'}}\nsweep: {lr: [1, 2]}\ncommand: [./a, '{{ lr }}']", "'{{ lr }}'",
+         "unknown name `lr`", "write it into the command: `[env, 'LR={{ lr }}', …]`", BARE),
+    Case("DLR029", "secrets: {KEY: {env: KEY}}\ncommand: [a, '{{ env.KEY }}']", "'{{ env.KEY", "secret", "reads `KEY`", BARE),
     Case("DLR031", "launcher: openmpi\nresources: {nodes: 2}\nenvironment: {container: {image: x.sqsh, runtime: enroot}}",
          "enroot}", "the launcher is `openmpi`", "use `runtime: apptainer`"),
     Case("DLR066", "environment: {venv: /v, container: {image: x.sif}}\nresources: {nodes: 2}", "/v",
@@ -165,6 +205,18 @@ FAULTS = [
          "does not set its size", "resources: {node_local: 200GB}",
          site="name: p\nscheduler: {type: slurm}\nlauncher: {name: srun}\n"
          "storage: {node_local: {path: $BB, lines: ['#DW jobdw capacity={gb}GB']}}\n"),
+    Case("DLR109", "data: {a: {source: /d, strategy: pack, start: 10%}}\nresources: {nodes: 2}", "10%", "makes one file",
+         "leave out one of the two", SSD),
+    Case("DLR109", "data: {a: {source: /d, strategy: copy, start: 2 files, verify: true}}\nresources: {nodes: 2}", "2 files",
+         "reads every copy back", "leave out one of the two", SSD),
+    Case("DLR109", "data: {b: {source: /e, start: 1GB, strategy: copy}, a: {source: /d, strategy: copy, start: 50%}}\n"
+         "resources: {nodes: 2}", "50%", "`b` has `start` as well", "leave out one of the two", SSD),
+    Case("DLR110", "data: {a: 'gs://bucket/set'}\nresources: {nodes: 2}", "'gs", "`gs://bucket/set` is not on a file system",
+         "gcloud storage rsync -r URL DIRECTORY", SSD),
+    Case("DLR110", "data: {a: {source: 's3://bucket/set', strategy: shard}}\nresources: {nodes: 2}", "'s3",
+         "`strategy: shard` reads the source itself on each node", "aws s3 sync URL DIRECTORY", SSD),
+    Case("DLR110", "data: {a: 's3://bucket/set'}\nresources: {nodes: 2}", "'s3", "there is no node-local storage",
+         "aws s3 sync URL DIRECTORY"),
     Case("DLR093", "results: {to: /r, before_end: 40m}\nresources: {nodes: 2, walltime: 1h}", "40m", "may take 40m",
          "give the job more time"),
     Case("DLR092", "environment: {conda: base, stage: true}\nresources: {nodes: 2}", "true}", "the spec sets none",
@@ -189,19 +241,30 @@ WARNINGS = [
     Case("DLR065", "environment: {drop: [NCCL_PROTO]}\nresources: {nodes: 2, gpus_per_node: 1}", None,
          "without `NCCL_PROTO`", "drop all of them", OMNI_PATH),
     Case("DLR069", "environment: {drop: [A], variables: {A: '1'}}", None, "left unset by `drop`", "it stays unset", BARE),
-    Case("DLR100", "command: [python, t.py, --out, $SCRATCH/ckpt]", None, "`$SCRATCH` reaches the program as it stands",
+    Case("DLR100", "command: [python, t.py, --out, $SCRATCH/ckpt]", None, "`$SCRATCH` is passed to the program unchanged",
          "under `run:`", BARE),
-    Case("DLR100", "command: [./a, '|', tee, log]", None, "`|` reaches the program as it stands", "under `run:`", BARE),
+    Case("DLR100", "command: [./a, '|', tee, log]", None, "`|` is passed to the program unchanged", "under `run:`", BARE),
     Case("DLR100", "environment: {variables: {CACHE: ~/cache}}", None, "`~` in variable `CACHE`",
          "setup: ['export CACHE=…']", BARE),
+    Case("DLR100", "command: [./a, --out, $SCRATCH/ckpt]", None, "`$SCRATCH`", "write `{{ env.SCRATCH }}/ckpt`", BARE),
+    Case("DLR100", "command: [./a, '>log']", None, "`>log` is passed to the program", "under `run:`", BARE),
+    Case("DLR100", "command: [./a, $(date)]", None, "`$(date)` is passed to the program", "under `run:`", BARE),
+    Case("DLR100", "data: {d: $WORK/set}", None, "`$WORK` in the path", "only `~` and `$HOME`", BARE),
+    Case("DLR100", "checkpoint: {path: /ckpt/$USER}", None, "`$USER` in the path", "write the path out", BARE),
     Case("DLR101", "sweep: {lr: [1, 2], wd: [3, 4]}\ncommand: [./a, '{{ lr }}']", None, "sweep parameter `wd`",
          "put `{{ wd }}`", BARE),
     Case("DLR102", "environment: {venv: /v, conda: base}", None, "both conda environment `base` and venv `/v`",
-         "keep the one", BARE),
+         "remove the other one", BARE),
     Case("DLR103", "resources: {nodes: 2, gpus_per_node: 0, exclusive: true}", None, "whole nodes with 4 GPUs",
          "set `gpus_per_node: 4`"),
+    Case("DLR103", "resources: {partition: gpu}", None, "partition `gpu` seems to have GPUs", "set `gpus_per_node`", BARE),
+    Case("DLR106", "resources: {nodes: 2, ranks_per_node: 33, gpus_per_node: 0}", None, "33 ranks share the 32 cores",
+         "at most 32 ranks"),
+    Case("DLR107", "resources: {memory_per_node: 200G}", None, "`200GB` is 190734 MiB", "write `200GiB`", BARE),
     Case("DLR104", "resources: {nodes: 2, cpus_per_rank: 3, exclusive: true}", None, "each rank is bound to 8 cores",
          "leave `cpus_per_rank` out"),
+    Case("DLR111", "resources: {nodes: 2, ranks_per_node: 1, gpus_per_node: 1}", None, "no interface is known",
+         "`fabric.interfaces`", f"{BARE}fabric: {{name: ethernet}}\n"),
     Case("DLR090", "fabric_check: warn\nresources: {nodes: 2}", "warn", "are unknown", "set `fabric.name`", BARE),
 ]  # fmt: skip
 
@@ -262,8 +325,16 @@ def test_limits_are_still_allowed(spec, tmp_path):
 @pytest.mark.parametrize(
     ("data", "strategy", "path", "because"),
     [
-        ("source: /x", "copy", "$DLRUN_DATA_SET", "its size is unknown here"),
-        ("source: /x, size: 2TB", "in_place", "/x", "its 2TB does not fit the 1TB"),
+        ("source: /x", "part", "$DLRUN_DATA_SET", "its size is unknown here"),
+        ("source: /x, size: 2TB", "part", "$DLRUN_DATA_SET", "its 2TB does not fit the 1TB"),
+        ("source: /x, size: 20TB", "in_place", "/x", "its 20TB does not fit the 1TB"),
+        (
+            "source: /x, size: 400GB, strategy: part",
+            "part",
+            "$DLRUN_DATA_SET",
+            "from the spec: all of it fits",
+        ),
+        ("source: 's3://bucket/set'", "copy", "$DLRUN_DATA_SET", "the first node fetches it"),
         ("source: /x, size: 10GB", "copy", "$DLRUN_DATA_SET", "its 10GB fits"),
         ("source: /x, strategy: shard", "shard", "$DLRUN_DATA_SET", "from the spec"),
         ("source: /x, strategy: in_place, size: 1GB", "in_place", "/x", "from the spec"),
@@ -278,6 +349,12 @@ def test_where_data_lies(data, strategy, path, because, tmp_path):
     assert told == (
         path if strategy == "in_place" else None
     )  # what is copied tells its path when it is there
+
+
+def test_a_portable_number_of_gpus_is_accepted_where_nodes_come_with_as_many(tmp_path):
+    plan = plan_of(tmp_path, "resources: {nodes: 2, gpus_per_node: 4}", TACC_LIKE)
+    assert plan.request.ranks_per_node == 4
+    assert not any("gpu" in directive.text for directive in plan.directives)
 
 
 def codes_in(directory: Path) -> set[str]:

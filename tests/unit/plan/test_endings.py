@@ -22,7 +22,7 @@ def test_a_chain_has_as_many_runs_as_the_walltime_needs(tmp_path, walltime, link
     plan = plan_of(tmp_path, spec, SITE)
     assert plan.request.walltime == asked
     assert plan.requeue == 2 + links - 1
-    assert plan.cost.node_hours == 2 * links * asked / 3600
+    assert plan.cost.node_hours == 2 * (links + 2) * asked / 3600
     if links > 1:
         assert decided(plan, "chain")[0] == links
 

@@ -110,7 +110,7 @@ def test_the_model_asked_for_is_the_model_used():
 
 
 def test_two_sizes_are_too_few():
-    with pytest.raises(ValueError, match="3 measured sizes or more, and there are 2"):
+    with pytest.raises(ValueError, match="3 measured sizes or more; there are 2"):
         estimate(measured(ring, (1, 2)), [4], "weak")
 
 

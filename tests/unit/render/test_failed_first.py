@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 
 import pytest
@@ -32,6 +33,22 @@ def failed_first(place) -> tuple[int, list[int]]:
 def place(tmp_path):
     (tmp_path / "failures").mkdir()
     return tmp_path
+
+
+def test_a_note_for_which_there_was_no_space_changes_no_exit_code(place):
+    (place / "failures" / "rank-0").touch()
+    said = call(place, "_dlrun_report_first_failure; _dlrun_exit 7", check=False)
+    assert (said.returncode, said.stdout, said.stderr) == (7, "", "")
+
+
+def test_a_record_is_written_over_the_one_before_where_no_new_file_can_be(place):
+    lines = (
+        "_dlrun_record requeued; mkdir .state.$$; rm() { :; }; _dlrun_record running; _dlrun_record ended 1"
+    )
+    call(place, f"cd {place}; _dlrun_earlier=0 _dlrun_launched_when=null; {lines}")
+    text = (place / "state.json").read_text()
+    assert json.loads(text)["state"] == "ended"
+    assert text.count("version") == 1
 
 
 @pytest.mark.parametrize("ahead", [2 * HOUR, 60.0, -60.0, -2 * HOUR])

@@ -12,7 +12,7 @@ from tests.library import call
 )
 def test_a_job_that_another_follows_is_marked_before_that_can_start(tmp_path, qsub, job, followed):
     seen = f"cat {tmp_path}/.followed >{tmp_path}/seen; {qsub}"
-    lines = "DLRUN_JOB_ID=9.login; dlrun_use pbs; dlrun_resubmit qsub job.sh || true"
+    lines = "DLRUN_JOB_ID=9.login; dlrun_use pbs resubmit; dlrun_resubmit qsub job.sh || true"
     call(tmp_path, f"PBS_EXEC={tmp_path}; {lines}", qsub=seen)
     assert (tmp_path / "seen").read_text() == "9.login\n"
     texts = [
@@ -24,7 +24,9 @@ def test_a_job_that_another_follows_is_marked_before_that_can_start(tmp_path, qs
 def test_a_job_that_another_has_followed_does_nothing(tmp_path):
     """PBS puts it back when a node has died, also after it had submitted the next one."""
     (tmp_path / ".followed").write_text("9.login\n")
-    said = call(tmp_path, "DLRUN_JOB_ID=9.login; dlrun_use pbs; dlrun_unless_followed; mkdir logs").stdout
+    said = call(
+        tmp_path, "DLRUN_JOB_ID=9.login; dlrun_use pbs resubmit; dlrun_unless_followed; mkdir logs"
+    ).stdout
     assert said == "dlrun: job 9.login has ended, and another has followed it: nothing is to be done\n"
     assert not (tmp_path / "logs").exists()
 

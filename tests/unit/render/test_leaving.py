@@ -25,7 +25,7 @@ def kept(tmp_path: Path, keeper: str, step: str = ":", most: int = 50) -> str:
 
 
 DEAD = "true & _dlrun_keeper=$!; wait"
-ALIVE = "command sleep 600 & _dlrun_keeper=$!"
+ALIVE = "(exec sleep 600) & _dlrun_keeper=$!"  # `command` is a process of its own in old versions of bash
 BOTH = 'echo 0 >"$DLRUN_RUN_DIR/kept/0"; echo {} >"$DLRUN_RUN_DIR/kept/1"'
 
 
@@ -41,13 +41,13 @@ def test_what_each_node_has_said_counts(tmp_path, keeper, code, answer):
 
 
 def test_nodes_that_take_their_time_are_waited_for(tmp_path):
-    later = f'touch "$DLRUN_RUN_DIR/kept/heard-0"; if ((paused == 40)); then {BOTH.format(0)}; fi'
+    later = f'touch "$DLRUN_RUN_DIR/kept/notice-0"; if ((paused == 40)); then {BOTH.format(0)}; fi'
     assert kept(tmp_path, ALIVE, later) == "all"
 
 
 def test_a_step_that_slurm_asked_but_no_busy_node_has_heard_yet_is_not_asked_again(tmp_path):
     """`srun` ends a step at once that it is asked to end a second time."""
-    later = f'if ((paused == 95)); then touch "$DLRUN_RUN_DIR/kept/heard-1"; fi; if ((paused == 120)); then {BOTH.format(0)}; fi'
+    later = f'if ((paused == 95)); then touch "$DLRUN_RUN_DIR/kept/notice-1"; fi; if ((paused == 120)); then {BOTH.format(0)}; fi'
     assert kept(tmp_path, ALIVE, later, most=200) == "all"
 
 

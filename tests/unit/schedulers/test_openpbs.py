@@ -13,8 +13,8 @@ from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.job import UNMET, State
 from dlrun.model.plan import Dependency
 from dlrun.model.units import Bytes, Duration
-from dlrun.schedulers import openpbs
-from dlrun.schedulers.pbs_directives import quote
+from dlrun.schedulers.pbs import openpbs
+from dlrun.schedulers.pbs.directives import quote
 from tests.fakebin import CAPTURED
 from tests.library import call
 from tests.unit.schedulers.making import faults, lines, request, site
@@ -108,16 +108,16 @@ def test_names(name, expected):
 @pytest.mark.parametrize(
     ("asked", "at", "words"),
     [
-        ({"exclude": ("c1",)}, {}, "cannot say `exclude`"),
+        ({"exclude": ("c1",)}, {}, "cannot express `exclude`"),
         ({"qos": "high"}, {}, "no QOS"),
-        ({"gpu_type": "a100"}, {}, "cannot say `gpu_type`"),
-        ({"node_local": GIB}, {}, "cannot say `node_local`"),
+        ({"gpu_type": "a100"}, {}, "cannot express `gpu_type`"),
+        ({"node_local": GIB}, {}, "cannot express `node_local`"),
         ({"memory_per_node": "all"}, {}, "all memory"),
-        ({"hosts": ("c1",)}, {}, "1 hosts are named for 2 nodes"),
+        ({"hosts": ("c1",)}, {}, "1 hosts are listed for 2 nodes"),
         ({"partition": "q", "reservation": "r"}, {}, "either to a queue"),
-        ({"gpus_per_node": 1}, {"gpus": "gres"}, "Slurm's way"),
-        ({"constraint": "x=y"}, {"arithmetic": "whole_job"}, "cannot say `constraint`"),
-        ({"hosts": ("c1", "c2")}, {"arithmetic": "whole_job"}, "cannot say `hosts`"),
+        ({"gpus_per_node": 1}, {"gpus": "gres"}, "Slurm's option"),
+        ({"constraint": "x=y"}, {"arithmetic": "whole_job"}, "cannot express `constraint`"),
+        ({"hosts": ("c1", "c2")}, {"arithmetic": "whole_job"}, "cannot express `hosts`"),
         ({"options": {"walltime": "1:00:00"}}, {}, "set by dlrun"),
         ({"directives": ("-l select=4",)}, {}, "uses only one of the two"),
         ({}, {"directives": ("-V",)}, "uses only one of the two"),
@@ -259,7 +259,7 @@ def test_clients():
     assert openpbs.history(["1", "2"]) == ("qstat", "-x", "-t", "-f", "1", "2")
     assert openpbs.cancel(["1"]) == ("qdel", "1")
     assert openpbs.submit("job.sh") == ("qsub", "job.sh")
-    with pytest.raises(Invalid, match="without taking it"):
+    with pytest.raises(Invalid, match="without submitting it"):
         openpbs.submit("job.sh", check=True)
 
 
@@ -281,7 +281,10 @@ def test_forgotten_jobs_are_no_failure():
         ("qsub: Job violates queue and/or server resource limits\n", "walltime"),
         ("qsub: Invalid Account\n", "resources.account"),
         ("qsub: cannot connect to server pbsctl (errno=111)\n", "does not answer"),
-        ('qsub: "-lresource=" cannot be used with "select" or "place", resource is: ncpus\n', "by select"),
+        (
+            'qsub: "-lresource=" cannot be used with "select" or "place", resource is: ncpus\n',
+            "by `-l select`",
+        ),
         ("qsub: illegal -N value\n", "name"),
         ("qsub: Array job exceeds server or queue size limit\n", "max_array_size"),
     ],

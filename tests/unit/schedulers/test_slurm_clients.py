@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from dlrun.errors import OperationFailed
-from dlrun.schedulers import slurm
+from dlrun.schedulers.slurm import slurm
 from tests.fakebin import CAPTURED
 
 TRANSCRIPT = (CAPTURED / "slurm" / "clients.txt").read_text()

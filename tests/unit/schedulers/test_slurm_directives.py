@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.plan import Dependency
 from dlrun.model.units import Bytes, Duration
-from dlrun.schedulers import slurm
-from dlrun.schedulers.slurm_directives import quote
+from dlrun.schedulers.slurm import slurm
+from dlrun.schedulers.slurm.directives import quote
 from tests.unit.schedulers.making import faults, lines, request, site
 
 ALWAYS = ["--job-name=train", "--output=logs/job.log", "--no-requeue"]
@@ -112,19 +112,19 @@ def test_reasons_and_origins():
         ({"directives": ("#SBATCH --x",)}, {}, "repeats"),
         ({"options": {"nodes": "3"}}, {}, "set by dlrun"),
         ({"options": {"-N": "3"}}, {}, "set by dlrun"),
-        ({"gpus_per_node": 4}, {"gpus": "ngpus"}, "the way of PBS"),
+        ({"gpus_per_node": 4}, {"gpus": "ngpus"}, "the option of PBS"),
         ({"gpus_per_node": 3}, {"gpus": "gpus_per_task"}, "shared evenly"),
         ({"signal": "USR1", "signal_before": Duration(70000)}, {}, "65535"),
         ({"constraint": "a|b"}, {"directives": ("--constraint=c",)}, "joined"),
-        ({"gpus_per_node": 1, "options": {"gres": "gpu:1"}}, {}, "cannot go together"),
+        ({"gpus_per_node": 1, "options": {"gres": "gpu:1"}}, {}, "cannot be combined"),
         (
             {"cpus_per_rank": 1, "options": {"cpus-per-gpu": "1"}},
             {"version": "23.11.4"},
-            "cannot go together",
+            "cannot be combined",
         ),
-        ({"memory_per_node": "all", "options": {"mem-per-gpu": "1G"}}, {}, "cannot go together"),
+        ({"memory_per_node": "all", "options": {"mem-per-gpu": "1G"}}, {}, "cannot be combined"),
         ({"options": {"network": "disable_rdzv_get"}}, {"version": "23.02"}, "needs Slurm 23.11"),
-        ({"exclude": tuple(f"n{i}x" for i in range(9000))}, {}, "8000 is the most"),
+        ({"exclude": tuple(f"n{i}x" for i in range(9000))}, {}, "the maximum is 8000"),
     ],
 )
 def test_refusals(asked, at, words):

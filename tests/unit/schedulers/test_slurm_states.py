@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dlrun.model.job import UNMET, State
-from dlrun.schedulers import slurm
+from dlrun.schedulers.slurm import slurm
 from tests.fakebin import CAPTURED
 
 SLURM = CAPTURED / "slurm"
@@ -121,7 +121,7 @@ def test_exit_codes_before_and_after_23_02(code, expected):
         ("BOOT_FAIL", State.NODE_FAILED, "boot_fail"),
         ("DEADLINE", State.TIMED_OUT, "deadline"),
         ("REQUEUE_HOLD", State.HELD, "requeue_hold"),
-        ("NEW_IN_27", State.UNKNOWN, "Slurm says NEW_IN_27"),
+        ("NEW_IN_27", State.UNKNOWN, "Slurm reports NEW_IN_27"),
     ],
 )
 def test_rarer_states(word, state, reason):

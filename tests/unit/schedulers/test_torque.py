@@ -7,7 +7,8 @@ import pytest
 from dlrun.model.job import State
 from dlrun.model.plan import Dependency
 from dlrun.model.units import Bytes
-from dlrun.schedulers import refusals, torque
+from dlrun.schedulers import refusals
+from dlrun.schedulers.pbs import torque
 from tests.fakebin import CAPTURED
 from tests.unit.schedulers.making import faults, lines, request, site
 
@@ -105,5 +106,5 @@ perl: error: fetch_config: DNS SRV lookup failed
 perl: fatal: Could not establish a configuration source
 """
     assert refusals.words(said) == "Could not establish a configuration source"
-    assert "`--site` names another cluster" in torque.advice(said)
+    assert "set another cluster with `--site`" in torque.advice(said)
     assert refusals.words(" qsub: Unknown queue\n") == "qsub: Unknown queue"

@@ -1,10 +1,12 @@
-"""The bash scripts that run on login nodes. What they are given stands before them as assignments."""
+"""The bash scripts that run on login nodes. Their arguments precede them as assignments."""
 
 from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+
+from dlrun import resources
 
 PLACE = Path(__file__).parent
 """Where the scripts lie."""
@@ -16,7 +18,7 @@ def script(*names: str, **given: str | int | Sequence[str] | Mapping[str, int]) 
     A sequence becomes an array, a mapping an associative one.
     """
     lines = [_assignment(name, value) for name, value in given.items()]
-    texts = [(PLACE / f"{name}.sh").read_text(encoding="utf-8") for name in names]
+    texts = [resources.text(PLACE / f"{name}.sh") for name in names]
     return "\n".join([*lines, *texts])
 
 

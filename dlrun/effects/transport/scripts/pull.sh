@@ -19,7 +19,7 @@ while read -r request && [[ $request == poll ]]; do
       if ((size < known)); then known=0; fi # it was begun anew
       if ((size > known)); then give "$name" "$known" "$size"; fi
       at["$name"]=$size
-    done < <(stat -c '%s %n' -- "${files[@]}")
+    done < <(printf '%s\0' "${files[@]}" | xargs -0 stat -c '%s %n' --) # more than one command line holds
   fi
   # shellcheck disable=SC2206 # patterns
   files=(${whole[@]})
@@ -27,7 +27,7 @@ while read -r request && [[ $request == poll ]]; do
     while IFS=' ' read -r size mark name; do
       if [[ ${seen[$name]-} != "$mark" ]]; then give "$name" 0 "$size"; fi
       seen[$name]=$mark
-    done < <(stat -c '%s %i-%.Y %n' -- "${files[@]}")
+    done < <(printf '%s\0' "${files[@]}" | xargs -0 stat -c '%s %i-%.Y %n' --)
   fi
   echo .
 done

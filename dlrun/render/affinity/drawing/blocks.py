@@ -87,7 +87,7 @@ def _legend(uses: set[Use]) -> str:
         "loader": "+ data loading",
         "spare": ". spare",
         "idle": "-- unused",
-        "closed": "## not to be used",
+        "closed": "## reserved",
     }
     return ", ".join(
         ["each core: its rank", *(text for use, text in words.items() if use in uses), "| cache border"]

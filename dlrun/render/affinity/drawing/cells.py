@@ -11,7 +11,7 @@ from dlrun.model.placement import Placement
 from dlrun.model.topology import Core, Gpu, Nic, NumaNode, Topology
 
 Use: TypeAlias = Literal["compute", "comm", "loader", "spare", "idle", "closed"]
-"""Of a core: four roles in a rank, nobody's, or not to be used (reserved, isolated, not allowed)."""
+"""Of a core: four roles in a rank, unused, or not usable (reserved, isolated, not allowed)."""
 
 PALETTE = (
     "#3b7dd8", "#e0762f", "#2f9e6b", "#c2489b", "#8a63d2", "#c9a21b", "#d24b4b", "#2a9fb5",
@@ -25,7 +25,7 @@ ANSI = (33, 208, 35, 169, 98, 178, 167, 37, 106, 137, 63, 175)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One core: its rank (None if nobody's), its use, the OS id of its first PU and all of them."""
+    """One core: its rank (None if unused), its use, the OS id of its first PU and all of them."""
 
     rank: int | None
     use: Use
@@ -121,7 +121,7 @@ def _cell(core: Core, uses: dict[int, tuple[int, Use]], closed: set[int], allowe
 
 
 def _device_homes(topology: Topology) -> dict[str, int]:
-    """NUMA node with cores at which each device is drawn; memory-only nodes stand for their neighbour."""
+    """NUMA node with cores at which each device is drawn; memory-only nodes are drawn at their neighbour."""
     with_cores = set(topology.cpu_nodes())
     near = {node.id: next((n for n in node.near if n in with_cores), None) for node in topology.numa_nodes}
     devices = [(f"gpu {gpu.index}", gpu) for gpu in topology.gpus]

@@ -6,15 +6,15 @@ import shlex
 
 from dlrun.model.placement import Placement
 from dlrun.model.topology import Topology
-from dlrun.render.affinity.settings import Job, Setting, settings
+from dlrun.render.affinity.settings import BindingContext, RankVariable, settings
 
 NOTE = (
-    "a rank must also be bound to its DLRUN_CPUS (`--format wrapper` does), or its threads may roam; what a bound "
-    "thread forks, such as data loaders, keeps to its one core unless it binds itself"
+    "a rank must also be bound to its DLRUN_CPUS (`--format wrapper` does), or its threads may move to other "
+    "cores; processes that a bound thread forks, such as data loaders, stay on its one core unless they bind themselves"
 )
 
 
-def emit(placement: Placement, _topology: Topology, job: Job) -> str:
+def emit(placement: Placement, _topology: Topology, job: BindingContext) -> str:
     """Variables common to all ranks, then a section for each."""
     found = settings(placement, job)
     lines = ["# every rank", *map(export, (s for s in found if s.rank is None))]
@@ -23,6 +23,6 @@ def emit(placement: Placement, _topology: Topology, job: Job) -> str:
     return "\n".join(lines if lines[1:2] != [""] else lines[2:]) + "\n"
 
 
-def export(setting: Setting) -> str:
+def export(setting: RankVariable) -> str:
     """One line of shell, with its reason behind it."""
     return f"export {setting.name}={shlex.quote(setting.value)}  # {setting.because}"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dlrun.model.cpuset import join
 from dlrun.model.placement import Placement
 from dlrun.model.topology import Topology
-from dlrun.render.affinity.settings import Job
+from dlrun.render.affinity.settings import BindingContext
 
 NOTE = "binds CPUs only; memory policy, GPUs and threads need `--format wrapper` or `env` beside it"
 
 
-def emit(placement: Placement, _topology: Topology, _job: Job) -> str:
+def emit(placement: Placement, _topology: Topology, _job: BindingContext) -> str:
     """`-ppn` and `-bind-to user:`, where `+` joins the CPUs of a rank."""
     sets = ",".join(join(rank.mask).replace(",", "+") for rank in placement.ranks)
     return f"-ppn {len(placement.ranks)} -bind-to user:{sets}\n"

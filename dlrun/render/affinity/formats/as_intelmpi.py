@@ -5,7 +5,7 @@ from __future__ import annotations
 from dlrun.model.cpuset import to_mask
 from dlrun.model.placement import Placement
 from dlrun.model.topology import Topology
-from dlrun.render.affinity.settings import Job
+from dlrun.render.affinity.settings import BindingContext
 
 NOTE = (
     "masks are of OS ids and need the 0x; leave I_MPI_HYDRA_TOPOLIB unset; memory policy, GPUs and threads "
@@ -13,7 +13,7 @@ NOTE = (
 )
 
 
-def emit(placement: Placement, _topology: Topology, _job: Job) -> str:
+def emit(placement: Placement, _topology: Topology, _job: BindingContext) -> str:
     """`export` lines."""
     masks = ",".join(to_mask(rank.mask) for rank in placement.ranks)
     return f"export I_MPI_PIN=1\nexport I_MPI_PIN_DOMAIN='[{masks}]'\n"

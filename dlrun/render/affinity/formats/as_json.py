@@ -6,12 +6,12 @@ import json
 
 from dlrun.model.placement import Placement
 from dlrun.model.topology import Topology
-from dlrun.render.affinity.settings import Job
+from dlrun.render.affinity.settings import BindingContext
 
 NOTE = ""
 
 
-def emit(placement: Placement, _topology: Topology, _job: Job) -> str:
+def emit(placement: Placement, _topology: Topology, _job: BindingContext) -> str:
     """One rank a line within the document."""
     data = placement.to_json()
     ranks = ",\n  ".join(json.dumps(rank) for rank in data.pop("ranks"))

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dlrun.model.cpuset import format_list
 from dlrun.model.placement import Placement, RankPlacement
 from dlrun.model.topology import Topology
-from dlrun.render.affinity.settings import Job
+from dlrun.render.affinity.settings import BindingContext
 
-NOTE = "one line a local rank: put the command behind the `--`; without memory policy `taskset` does as well"
+NOTE = "one line per local rank: put the command after the `--`; without memory policy `taskset` is enough"
 
 
-def emit(placement: Placement, _topology: Topology, _job: Job) -> str:
+def emit(placement: Placement, _topology: Topology, _job: BindingContext) -> str:
     """`numactl` where there is a memory policy, else `taskset`."""
     return "".join(f"{prefix(rank)}\n" for rank in placement.ranks)
 

@@ -13,7 +13,7 @@ from dlrun.errors import Invalid
 from dlrun.model.placement import Placement
 from dlrun.model.topology import Core, Topology
 from dlrun.render.affinity.formats.logical import logical_cores
-from dlrun.render.affinity.settings import Job
+from dlrun.render.affinity.settings import BindingContext
 
 NOTE = "binds cores only; memory policy, GPUs and threads need `--format wrapper` or `env` beside it"
 
@@ -26,7 +26,7 @@ OBJECTS: tuple[tuple[str, Callable[[Core], int]], ...] = (
 """Open MPI's names of objects, and which one a core is in."""
 
 
-def emit(placement: Placement, topology: Topology, _job: Job) -> str:
+def emit(placement: Placement, topology: Topology, _job: BindingContext) -> str:
     """`--map-by ppr:RANKS:OBJECT:pe=CORES --bind-to core`.
 
     Raises Invalid if no such mapping gives this placement.

@@ -9,7 +9,7 @@ from dlrun.model.cpuset import format_list
 from dlrun.model.placement import Placement
 from dlrun.model.topology import Topology
 from dlrun.render.affinity.formats.logical import numbers
-from dlrun.render.affinity.settings import Job
+from dlrun.render.affinity.settings import BindingContext
 
 NOTE = (
     "for one node: repeat the lines with the next ranks and `+n1`, `+n2`, ... for more; use as `mpirun --rankfile FILE` "
@@ -17,7 +17,7 @@ NOTE = (
 )
 
 
-def emit(placement: Placement, topology: Topology, _job: Job) -> str:
+def emit(placement: Placement, topology: Topology, _job: BindingContext) -> str:
     """One line a rank; binding to a core is binding to all its hardware threads."""
     return "".join(
         f"rank {rank.rank}=+n0 slot={format_list(numbers(topology, rank.cores))}\n"

@@ -5,15 +5,15 @@ from __future__ import annotations
 from dlrun.model.cpuset import to_mask
 from dlrun.model.placement import Placement
 from dlrun.model.topology import Topology
-from dlrun.render.affinity.settings import Job
+from dlrun.render.affinity.settings import BindingContext
 
 NOTE = (
-    "Slurm obeys the masks only in steps that have every CPU of the node (`--exclusive`); memory policy, "
+    "Slurm applies the masks only in steps that have every CPU of the node (`--exclusive`); memory policy, "
     "GPUs and threads need `--format wrapper` or `env` beside them"
 )
 
 
-def emit(placement: Placement, _topology: Topology, _job: Job) -> str:
+def emit(placement: Placement, _topology: Topology, _job: BindingContext) -> str:
     """`--ntasks-per-node`, `--cpu-bind` and a distribution that keeps ranks in the order of the masks."""
     masks = ",".join(to_mask(rank.mask).removeprefix("0x") for rank in placement.ranks)
     return (

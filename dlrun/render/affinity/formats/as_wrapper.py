@@ -14,7 +14,7 @@ from dlrun.model.local_rank import LOCAL_RANK, STEP
 from dlrun.model.placement import Placement, RankPlacement
 from dlrun.model.topology import Topology
 from dlrun.render.affinity.formats import as_env
-from dlrun.render.affinity.settings import Job, Setting, at_run_time, settings, visibility
+from dlrun.render.affinity.settings import BindingContext, RankVariable, at_run_time, settings, visibility
 from dlrun.render.affinity.variables import COUNT_CORES, NAME_CORES
 from dlrun.render.shell import quote
 
@@ -55,25 +55,27 @@ esac
 """
 
 
-def emit(placement: Placement, _topology: Topology, job: Job) -> str:
+def emit(placement: Placement, _topology: Topology, job: BindingContext) -> str:
     """The whole script; variables that the user has set (`job.given`) are left alone."""
     body = _body(placement, job, placement.ranks)
     identify = IDENTIFY.format(names=" ".join(LOCAL_RANK), step=STEP)
     return HEAD + _library(job) + identify + body
 
 
-def for_rank(placement: Placement, job: Job, rank: RankPlacement, granted: Sequence[int] = ()) -> str:
+def for_rank(
+    placement: Placement, job: BindingContext, rank: RankPlacement, granted: Sequence[int] = ()
+) -> str:
     """The script for one rank that is known already; `granted` are the job's CPUs, where the rank's launcher may have
     bound it to fewer."""
     known = f"\nDLRUN_LOCAL_RANK={rank.rank}\n_dlrun_granted={format_list(granted)}\n"
     return HEAD + _library(job) + known + _body(placement, job, [rank])
 
 
-def _library(job: Job) -> str:
+def _library(job: BindingContext) -> str:
     return re.sub(r"(?m)^# shellcheck .*\n", "", job.library)
 
 
-def _body(placement: Placement, job: Job, ranks: Sequence[RankPlacement]) -> str:
+def _body(placement: Placement, job: BindingContext, ranks: Sequence[RankPlacement]) -> str:
     found = settings(placement, at_run_time(placement, job))
     mine = [setting for setting in found if setting.name not in COUNT_CORES]
     shown = visibility(placement, job)
@@ -94,11 +96,11 @@ def _body(placement: Placement, job: Job, ranks: Sequence[RankPlacement]) -> str
     return "\n".join(lines) + "\n"
 
 
-def _names(found: Iterable[Setting], of: frozenset[str]) -> list[str]:
+def _names(found: Iterable[RankVariable], of: frozenset[str]) -> list[str]:
     return list(dict.fromkeys(setting.name for setting in found if setting.name in of))
 
 
-def _case(rank: RankPlacement, own: list[Setting], shown: str | None) -> list[str]:
+def _case(rank: RankPlacement, own: list[RankVariable], shown: str | None) -> list[str]:
     memory = rank.memory.numactl()
     lines = [f"{rank.rank})"]
     for setting in own:

@@ -12,7 +12,7 @@ from typing import Protocol, cast
 from dlrun.errors import Invalid
 from dlrun.model.placement import Placement
 from dlrun.model.topology import Topology
-from dlrun.render.affinity.settings import Job
+from dlrun.render.affinity.settings import BindingContext
 
 
 class Format(Protocol):
@@ -20,7 +20,7 @@ class Format(Protocol):
 
     NOTE: str
 
-    def emit(self, placement: Placement, topology: Topology, job: Job, /) -> str:
+    def emit(self, placement: Placement, topology: Topology, job: BindingContext, /) -> str:
         """The text, ending in a newline; raises Invalid if the tool cannot express this placement."""
 
 
@@ -40,7 +40,7 @@ FORMATS = (
 """Names of the formats, as `tune-affinity --format` takes them; each is a module `as_NAME`."""
 
 
-def find(name: str) -> Format:
+def format_named(name: str) -> Format:
     """The format of a name; raises Invalid if there is none."""
     if name not in FORMATS:
         raise Invalid(f"no format `{name}`", help=f"formats are {', '.join(FORMATS)}")

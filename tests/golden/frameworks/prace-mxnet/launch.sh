@@ -1,7 +1,5 @@
-dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
 DLRUN_MASTER_IP=$(dlrun_numeric "$DLRUN_MASTER_ADDR")
-export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
-# 1 × scheduler, 1 on the first node
+# 1 × scheduler, on the first node
 dlrun_service_that_ends dlrun_ssh "$DLRUN_HOSTS"-first 1 1 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" scheduler
 # 16 × server, 1 on each node
 dlrun_service_that_ends dlrun_ssh "$DLRUN_HOSTS" 1 16 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" server

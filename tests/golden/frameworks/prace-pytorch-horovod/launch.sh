@@ -1,8 +1,6 @@
-dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
-export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 # 64 × rank, 4 on each node
-dlrun_launch dlrun_openmpi 4 mpirun -np 64 --hostfile "$DLRUN_HOSTS"-x4 --map-by ppr:4:node --bind-to none bash \
-  "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch dlrun_openmpi 4 mpirun -np 64 --hostfile "$DLRUN_HOSTS"-x4 --map-by ppr:4:node --bind-to none \
+  bash "$DLRUN_JOB_DIR/rank.sh" rank
 
 export HOROVOD_CONTROLLER=mpi # ranks are started by openmpi [Horovod documentation, Environment variables]
 export HOROVOD_CPU_OPERATIONS=mpi # reductions in host memory use the controller's library [Horovod documentation, Environment variables]

@@ -96,7 +96,7 @@ def test_a_job_that_is_cancelled_the_moment_it_was_submitted_is_cancelled(tmp_pa
     """Its supervisor, a Python that has hardly begun, is not just ended by the signal."""
     (tmp_path / "job.sh").write_text("exec sleep 600\n")
     submitted = job(
-        tmp_path, local.submit(tmp_path, walltime=None, points=None, environment={"PATH": os.environ["PATH"]})
+        tmp_path, local.start(tmp_path, walltime=None, points=None, environment={"PATH": os.environ["PATH"]})
     )
     assert local.cancel(submitted, patience=240.0)
     assert [s.state for s in local.status(submitted)] == ["cancelled"]
@@ -107,7 +107,7 @@ def test_a_job_that_is_cancelled_the_moment_it_was_submitted_is_cancelled(tmp_pa
 def test_a_supervisor_that_does_not_end_is_killed_with_every_process_below_it(tmp_path):
     (tmp_path / "job.sh").write_text("sleep 600 &\necho $! >below.new && mv below.new below\nwait\n")
     submitted = job(
-        tmp_path, local.submit(tmp_path, walltime=None, points=None, environment={"PATH": os.environ["PATH"]})
+        tmp_path, local.start(tmp_path, walltime=None, points=None, environment={"PATH": os.environ["PATH"]})
     )
     await_true((tmp_path / "below").exists)
     below = int((tmp_path / "below").read_text())

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import json
 import re
 from pathlib import Path
@@ -11,84 +10,18 @@ import pytest
 
 from dlrun.effects.diagnosis import own_messages
 from dlrun.effects.diagnosis.own_messages import JOB, NODE, PASSING
+from dlrun.effects.diagnosis.patterns import BY_NOTE
 from dlrun.effects.diagnosis.why import answer
 from dlrun.effects.records.jobs import Job
 from dlrun.model.job import JobStatus, State
-from dlrun.node.common import errors
-
-ROOT = Path(__file__).parents[4]
-ERRORS = {
-    name
-    for name, thing in vars(errors).items()
-    if isinstance(thing, type) and issubclass(thing, errors.NodeError) and thing is not errors.Interrupted
-}
-SAYS = re.compile(r"""\b(?:dlrun_say|_dlrun_give_up|_dlrun_note|echo|printf)\s+("(?:[^"\\]|\\.)*"|'[^']*')""")
-"""What prints a line in bash; of `echo` and `printf` only lines that begin with `dlrun: ` are dlrun's."""
-EXPANSION = re.compile(r"\$\(\((?:[^()]|\([^()]*\))*\)\)|\$\{[^{}]*(?:\{[^{}]*\}[^{}]*)*\}|\$\w+|\$[*@#]")
-WRAPPERS = {"{}", "rank {}: {}"}
-"""The messages of functions that print what they are given, which is found where they are called."""
-
-
-def in_bash() -> dict[str, str]:
-    """Every message of the templates and their library, with the file that has it."""
-    found = {}
-    for path in sorted((ROOT / "templates").rglob("*.*")):
-        for match in SAYS.finditer(path.read_text("utf-8")):
-            caller, text = match[0].split()[0], match[1][1:-1]
-            if match[1][0] == '"':
-                text = re.sub(r"\\(.)", r"\1", EXPANSION.sub("{}", text))
-            text = re.sub(r"\{\{.*?\}\}|%s", "{}", text).removesuffix("\\n")
-            if caller in ("echo", "printf"):
-                if not text.startswith("dlrun: "):
-                    continue
-                text = text.removeprefix("dlrun: ")
-            found[f"rank {{}}: {text}" if caller == "_dlrun_note" else text] = path.name
-    return {text: name for text, name in found.items() if text not in WRAPPERS}
-
-
-def texts(node: ast.expr, function: ast.AST) -> list[str]:
-    """The texts that an expression may have, `{}` in place of what is not known."""
-    match node:
-        case ast.Constant(value=str(text)):
-            return [text]
-        case ast.Call(func=ast.Attribute(value=value, attr="format")):
-            return texts(value, function)
-        case ast.BinOp(left=left, right=right):
-            return [a + b for a in texts(left, function) for b in texts(right, function) or ["{}"]]
-        case ast.IfExp(body=body, orelse=orelse):
-            return texts(body, function) + texts(orelse, function)
-        case ast.Name(id=name):
-            return [
-                text
-                for one in ast.walk(function)
-                if isinstance(one, ast.Assign)
-                and any(isinstance(t, ast.Name) and t.id == name for t in one.targets)
-                for text in texts(one.value, function)
-            ]
-    return []
-
-
-def in_node() -> dict[str, str]:
-    """Every message of an error of the node programs, with the file that has it."""
-    found = {}
-    for path in sorted((ROOT / "dlrun" / "node").rglob("*.py")):
-        tree = ast.parse(path.read_text("utf-8"))
-        for function in (
-            one for one in ast.walk(tree) if isinstance(one, ast.FunctionDef | ast.AsyncFunctionDef)
-        ):
-            for call in (one for one in ast.walk(function) if isinstance(one, ast.Call) and one.args):
-                name = (
-                    call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-                )
-                if name in ERRORS:
-                    for text in texts(call.args[0], function):
-                        found[re.sub(r"\{:[^}]*\}", "{}", text)] = path.name
-    return found
+from tests.unit.effects.diagnosis import messages
 
 
 def test_each_message_of_a_job_is_in_the_table():
     """A message of the table may be one that is printed with more of it known, such as which command failed."""
-    said = in_bash()
+    said, unread = messages.in_bash()
+    assert unread == [], "its words are to stand where it is printed"
+    said |= messages.lines_in_node()
     known = {message for own in JOB.values() for message in own.messages} | set(PASSING)
     assert {text: name for text, name in said.items() if text not in known} == {}
     printed = [re.compile(".*".join(re.escape(part) for part in text.split("{}"))) for text in said]
@@ -97,11 +30,64 @@ def test_each_message_of_a_job_is_in_the_table():
 
 
 def test_each_error_of_a_node_program_is_in_the_table():
-    said = in_node()
+    said, unread = messages.in_node()
+    assert unread == [], "an error has words that no test can find: begin it with what it is about"
     known = {message for own in NODE.values() for message in own.messages}
     assert {text: name for text, name in said.items() if text not in known} == {}
     assert known - set(said) == set()
     assert len(said) > 60
+
+
+def test_each_reason_that_a_rank_notes_is_known():
+    assert {
+        reason: name
+        for reason, name in messages.notes_in_bash().items()
+        if reason not in {*BY_NOTE, "out of memory"}
+    } == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "found", "unread"),
+    [
+        ('dlrun_say "the $what is gone"', {"the {} is gone"}, 0),
+        ('what="gone"\ndlrun_say "$what"', {"{}"}, 0),
+        ("dlrun_say $what", set(), 1),
+        ('line="dlrun: gone"', set(), 1),
+        ('line=${line#*"dlrun: gone"}', set(), 0),
+        ('line=${line#*"dlrun: gone"} && line="dlrun: lost"', set(), 1),
+    ],
+)
+def test_a_message_of_a_script_does_not_escape(text, found, unread, tmp_path, monkeypatch):
+    """Also one that is built in a variable: it is a message that the table does not have, or one that cannot be read."""
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "templates" / "new.sh").write_text(text + "\n")
+    monkeypatch.setattr(messages, "ROOT", tmp_path)
+    said, places = messages.in_bash()
+    assert (set(said), len(places)) == (found, unread)
+
+
+@pytest.mark.parametrize(
+    ("code", "found", "unread"),
+    [
+        ('raise NodeError("the {} is gone".format(1))', {"the {} is gone"}, 0),
+        ('message = "gone" if a else "lost"\n    raise NodeError(message)', {"gone", "lost"}, 0),
+        ('(NoSpace if a else NodeError)("gone")', {"gone"}, 0),
+        ('kind = NoSpace if a else NodeError\n    raise kind("gone")', {"gone"}, 0),
+        ("raise NodeError(a)", {"from the caller"}, 0),
+        ("raise NodeError(*BOTH)", {"of the module"}, 0),
+        ("raise NodeError(said())", {"returned"}, 0),
+        ('raise NodeError("{}: gone".format(a) + a)', {"{}: gonefrom the caller"}, 0),
+        ("raise NodeError(str(a))", set(), 1),
+        ("raise NodeError(fault.message)", set(), 0),
+    ],
+)
+def test_an_error_of_a_node_program_does_not_escape(code, found, unread, tmp_path, monkeypatch):
+    (tmp_path / "dlrun" / "node").mkdir(parents=True)
+    rest = 'BOTH = ("of the module", "help")\ndef said():\n    return "returned"\ndef use():\n    f("from the caller")\n'
+    (tmp_path / "dlrun" / "node" / "new.py").write_text(f"{rest}def f(a):\n    {code}\n")
+    monkeypatch.setattr(messages, "ROOT", tmp_path)
+    said, places = messages.in_node()
+    assert (set(said), len(places)) == (found, unread)
 
 
 def run_of(place: Path, log: str, text: str) -> JobStatus:

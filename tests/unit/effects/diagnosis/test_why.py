@@ -11,11 +11,14 @@ import pytest
 
 from dlrun.cli.main import COMMANDS
 from dlrun.cli.why import lines
+from dlrun.effects.diagnosis import why
 from dlrun.effects.diagnosis.evidence import plain
 from dlrun.effects.diagnosis.patterns import BY_NOTE, BY_STATE, EXCEPTION, PATTERNS, SIGNALS
 from dlrun.effects.diagnosis.why import answer
+from dlrun.effects.records import outcome
 from dlrun.effects.records.jobs import Job
 from dlrun.model.job import JobStatus, State
+from tests.fakebin import FakeClients
 
 REFERENCE = Path(__file__).parents[4] / "docs" / "reference"
 CASES = sorted((Path(__file__).parents[3] / "captured" / "failures").glob("*.txt"))
@@ -34,8 +37,9 @@ def lay_out(case: Path, run: Path) -> tuple[State, dict[str, str]]:
         name, _, text = part.partition(" <==\n")
         (run / "logs" / name).write_text(text, "utf-8")
     known = dict(said)
-    if "reason" in known:
-        (run / "state.json").write_text(json.dumps({"state": "ended", "reason": known["reason"]}))
+    record = {"reason": known.get("reason"), "restarts": int(known.get("restarts", 0))}
+    if any(record.values()):
+        (run / "state.json").write_text(json.dumps({"state": "ended", **record}))
     for number, (key, note) in enumerate(said):
         if key in ("before", "first", "then") and note != "none":
             rank, code = note.split(" ", 1)
@@ -204,6 +208,17 @@ def test_the_next_step_names_keys_and_commands_that_exist():
     assert seen >= {"resources", "environment", "on_failure", "dlrun"}
 
 
+@pytest.mark.parametrize(("ended", "cause"), [(1062, "walltime"), (1030, "terminated")])
+def test_a_job_that_is_asked_to_end_at_its_walltime(tmp_path, ended, cause):
+    """PBS signals all processes at once; where the ranks end before the script hears of it, it reports their exit code."""
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "plan.json").write_text(json.dumps({"request": {"walltime": 60}}))
+    state = {"state": "ended", "exit_code": 143, "started": 1000, "ended": ended}
+    (tmp_path / "state.json").write_text(json.dumps(state))
+    found = answer(job_of(tmp_path), JobStatus(job_id="1", state=State.FAILED, exit_code=143), tmp_path)
+    assert found.cause == cause
+
+
 def test_a_rank_that_ended_well_too_early_is_named(tmp_path):
     """The others raise what their program makes of it, which no table knows."""
     run = tmp_path
@@ -223,3 +238,42 @@ def test_a_rank_that_ended_well_too_early_is_named(tmp_path):
     (run / "ended/rank-1").write_text("1795229990000000000 rank 1 n1 0\n")
     (run / "logs/rank-0.log").write_text("Traceback (most recent call last):\nValueError: bad batch\n")
     assert answer(job_of(run), failed, run).cause == "exception"
+
+
+def test_a_node_that_got_its_data_slowly_is_named_whatever_the_cause(tmp_path):
+    job = job_of(tmp_path)
+    (tmp_path / "logs").mkdir(exist_ok=True)
+    event = {
+        "event": "slow",
+        "host": "n7",
+        "rate": 11_000_000,
+        "others": 110_000_000,
+        "node": 7,
+        "name": "a",
+        "version": 1,
+    }
+    (tmp_path / "logs" / "stage-0.jsonl").write_text(json.dumps(event) + "\n")
+    found = answer(job, JobStatus(job_id="1", state=State.FAILED), tmp_path)
+    assert "the network of n7 is slow: it got its data at 11MB/s, the others 110MB/s or more" in found.means
+
+
+@pytest.mark.parametrize("second", ["7|RUNNING|None|0:0|1|debug|N/A|Unknown|n1\n", ""])
+def test_who_cancelled_a_job_is_asked_again_until_accounting_has_it(second, tmp_path, monkeypatch):
+    clients = FakeClients.on_path(tmp_path / "clients", monkeypatch)
+    monkeypatch.setattr(why, "_UNTIL_RECORDED", (0.0, 0.0))
+    clients.answer("squeue", "812|CANCELLED|None|15|0|N/A|N/A||\n")
+    clients.answer("sacct", second.replace("7|", "812|"))
+    clients.answer("sacct", "812|CANCELLED by 0|None|0:15|1|debug|N/A|N/A|n1\n", call=3)
+    (found,) = why.explain(job_of(tmp_path))
+    assert found.cause == "cancelled-by-admin"
+    assert len(clients.calls("sacct")) == 3
+
+
+def test_a_job_that_dlrun_cancelled_is_asked_about_once(tmp_path, monkeypatch):
+    clients = FakeClients.on_path(tmp_path / "clients", monkeypatch)
+    clients.answer("squeue", "812|CANCELLED|None|15|0|N/A|N/A||\n")
+    clients.answer("sacct", "")
+    outcome.note_cancelled(job_of(tmp_path), None)
+    (found,) = why.explain(job_of(tmp_path))
+    assert found.cause == "cancelled"
+    assert len(clients.calls("sacct")) == 1

@@ -7,7 +7,7 @@ import pytest
 from dlrun.effects.inputs.preflight import check
 from dlrun.model.data import DataSet
 from dlrun.model.origin import Layer, Origin
-from dlrun.model.spec import Container, Environment, Secret, Spec
+from dlrun.model.spec import Container, Environment, Resources, Secret, Spec
 
 PLACE = Origin(layer=Layer.SPEC, name="spec.yaml", line=1, column=1)
 
@@ -97,3 +97,20 @@ def test_files_of_secrets(tmp_path, mode, faults):
         path.touch()
         path.chmod(mode)
     assert [code for code, _ in found(tmp_path, secrets={"A": Secret(file=str(path))})] == ["DLR035"] * faults
+
+
+@pytest.mark.parametrize(
+    ("text", "strategy", "nodes", "warned"),
+    [
+        ("DistributedSampler(data)", "shard", 2, True),
+        ("DistributedSampler(data)", "copy", 2, False),
+        ("DistributedSampler(data)", "shard", 1, False),
+        ("DistributedSampler(data, rank=int(os.environ['LOCAL_RANK']))", "shard", 2, False),
+        ("DataLoader(data)", "shard", 2, False),
+    ],
+)
+def test_a_global_sampler_over_sharded_data_is_warned_about(tmp_path, text, strategy, nodes, warned):
+    (tmp_path / "train.py").write_text(f"from torch.utils.data import *\nsampler = {text}\n")
+    data, resources = {"a": DataSet(source=str(tmp_path), strategy=strategy)}, Resources(nodes=nodes)
+    problems = found(tmp_path, "python", "train.py", data=data, resources=resources)
+    assert [code for code, _ in problems] == ["DLR108"] * warned

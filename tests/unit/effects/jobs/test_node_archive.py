@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+import zipfile
 
 import pytest
 
@@ -16,9 +18,10 @@ def made(monkeypatch, tmp_path) -> list[None]:
     times: list[None] = []
     whole = bundle.archive
 
-    def archive(programs):
+    def archive(programs, package):
         times.append(None)
-        return whole({name: programs[name] for name in ("__init__.py", "text.py") if name in programs})
+        few = {name: programs[name] for name in ("__init__.py", "text.py") if name in programs}
+        return whole(few, package)
 
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(bundle, "archive", archive)
@@ -41,12 +44,17 @@ def test_what_is_kept_is_what_would_be_made(monkeypatch, tmp_path):
 def test_a_changed_source_is_compiled_anew_and_replaces_what_was_kept(made, monkeypatch, tmp_path):
     first = node_archive.content()
     changed = {**bundle.sources(), "text.py": b"X = 1\n"}
-    monkeypatch.setattr(bundle, "sources", lambda: changed)
+    monkeypatch.setattr(bundle, "sources", lambda part: changed)
+    monkeypatch.setattr(bundle, "marks", lambda part: [("text.py", 6, 1)])
     second = node_archive.content()
     assert second != first
     assert node_archive.content() == second
     assert len(made) == 2
     assert file(tmp_path).read_bytes().endswith(second)
+
+
+def test_each_source_has_its_mark():
+    assert [name for name, _, _ in bundle.marks()] == list(bundle.sources())
 
 
 def test_each_python_has_a_file_of_its_own(made, monkeypatch, tmp_path):
@@ -81,3 +89,13 @@ def test_where_nothing_can_be_kept_it_is_made_each_time(made, monkeypatch, tmp_p
 def test_the_directory_is_the_users_alone(made, tmp_path):
     node_archive.content()
     assert (tmp_path / "cache" / "dlrun").stat().st_mode & 0o777 == 0o700
+
+
+def test_the_sampler_travels_by_itself(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    inside = zipfile.ZipFile(io.BytesIO(node_archive.sampler())).namelist()
+    programs = bundle.sources(bundle.SAMPLER)
+    assert sorted(programs) == [name for name, _, _ in bundle.marks(bundle.SAMPLER)]
+    assert {f"dlrun_usage/{name}" for name in programs} <= set(inside)
+    assert "sampler.py" in programs
+    assert not [name for name in bundle.sources() if name.startswith(bundle.SAMPLER)]

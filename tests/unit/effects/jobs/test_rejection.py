@@ -7,7 +7,7 @@ from types import SimpleNamespace
 
 from dlrun.effects.jobs.rejection import refused
 from dlrun.effects.process import Completed
-from dlrun.schedulers import slurm
+from dlrun.schedulers.slurm import slurm
 
 
 def test_a_user_without_a_name_hears_the_usual_advice(monkeypatch):

@@ -33,7 +33,7 @@ def test_which_logs_a_word_means(run, wanted, labels):
 
 @pytest.mark.parametrize("wanted", ["", "x", "-1", "1-", "0-9999999", "1,,2", "first,1"])
 def test_words_that_name_no_ranks(run, wanted):
-    with pytest.raises(Invalid, match="names no ranks"):
+    with pytest.raises(Invalid, match="does not name ranks"):
         log_files.find(run, wanted)
 
 
@@ -91,12 +91,62 @@ def test_a_log_that_is_gone_is_passed_over(run):
 
 
 def test_the_last_run_of_a_log_is_what_was_said_since_it_began(tmp_path):
-    log = tmp_path / "rank-0.log"
+    path = tmp_path / "rank-0.log"
+    log = log_files.Log(path=path, role="rank")
     assert log_files.last_run(log, 100) == ""
-    log.write_bytes(b"epoch 1 \xff\n")
+    path.write_bytes(b"epoch 1 \xff\n")
     assert log_files.last_run(log, 100) == "epoch 1 \ufffd\n"
-    log.write_text("epoch 1\ndlrun: run 2\nepoch 2\ndlrun: run 3\nepoch 3\n")
-    assert log_files.last_run(log, 100).splitlines()[1:] == ["epoch 3"]
-    assert log_files.last_run(log, 8) == "epoch 3\n"
-    log.write_text("dlrun: job 7 starts; rank 0 is on n1\nold\ndlrun: job 7 starts; rank 0 is on n1\nnew\n")
+    path.write_text("epoch 1\ndlrun: run 2\nepoch 2\ndlrun: run 3\nepoch 3\n")
+    assert log_files.last_run(log, 100, 3).splitlines()[1:] == ["epoch 3"]
+    assert log_files.last_run(log, 8, 3) == "epoch 3\n"
+    log = log_files.Log(path=tmp_path / "job.log")
+    path = log.path
+    path.write_text("dlrun: job 7 starts; rank 0 is on n1\nold\ndlrun: job 7 starts; rank 0 is on n1\nnew\n")
     assert log_files.last_run(log, 1000).splitlines()[1:] == ["new"]
+
+
+def test_a_rank_that_prints_what_begins_a_run_hides_nothing(tmp_path):
+    path = tmp_path / "rank-0.log"
+    log = log_files.Log(path=path, role="rank")
+    path.write_text("cause\ndlrun: run 7\ndlrun: job 7 starts; x\nend\n")
+    assert log_files.last_run(log, 100).startswith("cause\n")
+    path.write_text("old\ndlrun: run 2\ncause\ndlrun: run 7\ndlrun: run 2\nend\n")
+    assert log_files.last_run(log, 100, 2).splitlines()[1] == "cause"
+
+
+@pytest.fixture
+def shared(tmp_path):
+    """The log of a node's four ranks, of which one wrote a line in two parts, another before it in between."""
+    (tmp_path / "logs/1").mkdir(parents=True)
+    path = tmp_path / "logs/1/rank-1000-1003.log"
+    path.write_bytes(
+        b"rank 1001:one\nrank 1000:zero\nrank 1001:long rank 1003:three\nand its end\nrank 1000:more\n"
+    )
+    (tmp_path / "logs/0").mkdir()
+    (tmp_path / "logs/0/rank-7.log").write_bytes(b"alone\n")
+    return tmp_path
+
+
+def test_lines_of_a_rank_in_the_log_of_its_node(shared):
+    log, other = log_files.find(shared, "1000-1001")
+    assert (log.label, log.name, log.run) == ("rank 1000", "logs/1/rank-1000-1003.log", shared)
+    assert [*log_files.lines(log)] == [b"zero\n", b"more\n"]
+    assert [*log_files.text(other)] == ["one\n", "long rank 1003:three\n", "and its end\n"]
+    assert log_files.last_run(log, 100) == "zero\nmore\n"
+    assert log_files.last_run(log, 5) == "more\n"
+    assert log_files.name_of(shared, "rank", 1002) == "logs/1/rank-1000-1003.log"
+    assert log_files.name_of(shared, "rank", 7) == "logs/0/rank-7.log"
+    assert log_files.name_of(shared, "rank", 9) == "logs/rank-9.log"
+
+
+def test_the_log_of_a_node_is_followed_rank_by_rank(shared):
+    found = log_files.find(shared, "7,1000-1001")
+    path = found[-1].path
+    with path.open("ab") as stream:
+        stream.write(b"rank 1001:half")
+    steps = iter([lambda: path.write_bytes(path.read_bytes() + b" whole\nrank 1002:no\nrank 1000:last")])
+    followed = log_files.follow(lambda: found, lambda: [step() for step in steps] == [], interval=0.0)
+    assert [(log.rank, line) for log, line in followed] == [
+        (7, b"alone\n"), (1001, b"one\n"), (1000, b"zero\n"), (1001, b"long rank 1003:three\n"),
+        (1001, b"and its end\n"), (1000, b"more\n"), (1001, b"half whole\n"), (1000, b"last\n"),
+    ]  # fmt: skip

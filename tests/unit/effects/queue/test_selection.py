@@ -38,9 +38,9 @@ def test_points(base, word, tasks):
     [
         ("12:4", "no point 4"),
         ("12:2-9", "no point 9"),
-        ("12:3-1", "names no points"),
-        ("12:1,,2", "names no points"),
-        ("12:-", "names no points"),
+        ("12:3-1", "does not name points"),
+        ("12:1,,2", "does not name points"),
+        ("12:-", "does not name points"),
         ("12:x", "no job `12:x`"),
         ("12:", "no job `12:`"),
         ("13:0", "is not a sweep"),

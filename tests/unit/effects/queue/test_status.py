@@ -13,6 +13,7 @@ from dlrun.effects.clusters import query
 from dlrun.effects.process import Completed, NotInstalled
 from dlrun.effects.queue import control, status
 from dlrun.effects.queue.selection import Selection
+from dlrun.effects.records import outcome
 from dlrun.effects.records.jobs import Job
 from dlrun.errors import OperationFailed
 from dlrun.model.job import State
@@ -185,6 +186,33 @@ def test_a_pbs_task_that_wrote_nothing_never_started(clients, job):
     assert found[1].reason == "it never started"
 
 
+def test_a_pbs_task_that_was_cancelled_before_it_began_is_cancelled_in_the_history_too(clients, job):
+    """There it is `Subjob finished` with exit status 0, as is one that ended well."""
+    ended = "".join(
+        f"Job Id: 1[{task}].login\n    job_state = F\n    substate = 92\n    comment = Subjob finished\n    Exit_status = 0\n\n"
+        for task in ("", 0, 1)
+    )
+    clients.answer("qstat", ended)
+    sweep = job("1[].login", scheduler="openpbs", array=2)
+    record(sweep, 0, state="ended", exit_code=0)
+    assert [one.state for one in status.of([sweep])[sweep.directory]] == [State.COMPLETED, State.COMPLETED]
+    (sweep.directory / "outcome.json").unlink(missing_ok=True)
+    outcome.note_cancelled(sweep, [1])
+    found = status.of([sweep])[sweep.directory]
+    assert [(one.state, one.reason) for one in found][1] == (State.CANCELLED, "it never started")
+    assert found[0].state is State.COMPLETED
+
+
+@pytest.mark.parametrize(("of", "restarts"), [("6.login", 2), ("5.login", 0)])
+def test_restarts_under_earlier_ids_count_too(clients, job, of, restarts):
+    """PBS counts those of the last id alone; what another submission in this directory has counted is its own."""
+    lines = "job_state = F\nsubstate = 92\nExit_status = 0\nrun_count = 1\nstime = Mon Nov 23 00:00:01 2026\n"
+    clients.answer("qstat", "Job Id: 6.login\n" + "".join(f"    {line}\n" for line in lines.splitlines()))
+    ended = job("6.login", scheduler="openpbs")
+    record(ended, state="ended", exit_code=0, job_id=of, restarts=2)
+    assert (one(ended).state, one(ended).restarts) == (State.COMPLETED, restarts)
+
+
 def test_several_schedulers_and_a_job_never_submitted(clients, job):
     clients.answer("squeue", "1|RUNNING|None|0|0|N/A|N/A|n1|\n")
     clients.answer("qstat", (CAPTURED / "openpbs" / "qstat.json").read_text())
@@ -225,6 +253,16 @@ def test_one_scheduler_that_fails_hides_no_job_of_another(clients, job):
     assert found[pbs.directory][0].state is State.RUNNING
     assert told == ["slurm could not be asked about 2 jobs: `squeue` failed: squeue: error: no such cluster"]
     assert status.of([ended], unasked=told.append)[ended.directory][0].state is State.FAILED
+
+
+@pytest.mark.parametrize(("reason", "state"), [("cancelled", State.CANCELLED), (None, State.FAILED)])
+def test_a_script_that_ends_at_a_notice_of_grid_engine_was_cancelled(clients, job, reason, state):
+    """Accounting has only that the script ended by itself, with exit code 143."""
+    clients.answer("qstat", "<job_info></job_info>")
+    clients.answer("qacct", "jobnumber 7\ntaskid undefined\nfailed 0\nexit_status 143 (Terminated)\n")
+    noticed = job("7", scheduler="gridengine")
+    record(noticed, state="ended", exit_code=143, reason=reason)
+    assert one(noticed).state is state
 
 
 def test_a_client_that_hangs_is_given_up(tmp_path, job, monkeypatch):

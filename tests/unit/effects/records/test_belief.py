@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from dlrun.effects.clusters import local
-from dlrun.effects.queue import rerun, status
+from dlrun.effects.queue import attempts, status
 from dlrun.effects.records import jobs
 from dlrun.errors import Invalid
 
@@ -133,8 +133,8 @@ def test_damaged_notes_of_runs_that_came_later(tmp_path, entry):
         )
     job = jobs.load(path)
     assert job is not None
-    assert rerun.later(job) == []
-    rerun.statuses(job)
+    assert attempts.later(job) == []
+    attempts.statuses(job)
 
 
 def test_jobs_come_before_what_lies_in_the_working_directory(tmp_path, monkeypatch):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from dlrun.config.topology import read_topology
 from dlrun.config.topology.short import build
 from dlrun.config.topology.shorten import shorten
-from dlrun.effects.inputs.profiles import Here
+from dlrun.effects.inputs.profiles import Machine
 from dlrun.effects.process import Completed
 from dlrun.effects.site import detect as site_detect
 from dlrun.effects.site import node as site_node
@@ -266,7 +267,7 @@ CLUSTER = Cluster(
 
 def test_this_machine_counts_only_as_the_node_that_the_scheduler_names():
     def here(host, **environment):
-        return Here(environment=environment, host=host)
+        return Machine(environment=environment, host=host)
 
     assert site_detect.kind_here(CLUSTER, here("n2.crag.org", SLURM_JOB_ID="7")) == "n"
     assert site_detect.kind_here(CLUSTER, here("n2")) is None
@@ -281,7 +282,10 @@ def test_what_a_login_node_shows_stands_aside():
         file_systems=[disk("/local")],
         starters={"mpirun": "mpirun (Open MPI) 5"},
     )
-    draft = site_detect.detect("crag", CLUSTER, site_detect.Seen(login=login))
+    seen = site_detect.Seen(login=login, hardware=site_probe.hardware())
+    draft = site_detect.detect("crag", CLUSTER, seen)
+    threads = f"{os.cpu_count()} hardware thread"
+    assert any(line.startswith(f"{login.host}: ") and threads in line for line in draft.aside)
     assert not {"fabric", "storage"} & draft.values.keys()
     assert draft.values["node_types"]["n"]["topology"] == {"packages": 2, "cores": 2, "smt": 2}
     assert any("mpirun (Open MPI) 5" in line for line in draft.aside)
@@ -308,18 +312,21 @@ def test_what_scheduler_and_node_disagree_on_is_said():
 
 def test_probe_jobs_name_the_node_only_where_a_partition_has_several_kinds(tmp_path):
     ask = site_probe.Ask(options=("--account=abc",), wait=60)
-    argv = site_probe.srun(CLUSTER.nodes[1], CLUSTER, ask)
+    argv = site_probe.step(CLUSTER.nodes[1], CLUSTER, ask)
     assert "--nodelist=g1" in argv
     assert "--gres=gpu:1" in argv
     assert argv[-3:] == ["--account=abc", "python3", "-"]
     alone = Cluster(scheduler="slurm", nodes=CLUSTER.nodes[:1], queues=(Queue(name="debug", kinds=("n",)),))
-    assert not any("nodelist" in word for word in site_probe.srun(alone.nodes[0], alone, ask))
+    assert not any("nodelist" in word for word in site_probe.step(alone.nodes[0], alone, ask))
     pbs = Cluster(scheduler="openpbs", nodes=CLUSTER.nodes)
-    assert "select=1:ncpus=1:ngpus=1:host=g1" in site_probe.qsub(
+    assert "select=1:ncpus=1:ngpus=1:host=g1" in site_probe.batch(
         pbs.nodes[1], pbs, ask, tmp_path / "probe.sh"
     )
     torque = Cluster(scheduler="torque", nodes=CLUSTER.nodes)
-    assert "nodes=n1:ppn=1" in site_probe.qsub(torque.nodes[0], torque, ask, tmp_path / "probe.sh")
+    assert "nodes=n1:ppn=1" in site_probe.batch(torque.nodes[0], torque, ask, tmp_path / "probe.sh")
+
+
+PBS_CLUSTER = Cluster(scheduler="openpbs", nodes=CLUSTER.nodes)
 
 
 class Pbs:
@@ -335,16 +342,18 @@ class Pbs:
         if argv[0] == "qsub" and self.how == "runs":
             subprocess.run(["bash", argv[-1]], check=True)
         if argv[0] == "qstat" and self.how == "dies":
-            return Completed(returncode=35, stdout="", stderr="has finished")
+            return Completed(returncode=35, stdout="", stderr="qstat: 7.crag Job has finished, use -x")
+        if argv[0] == "qstat":
+            return Completed(returncode=0, stdout='{"Jobs": {"7.crag": {"job_state": "Q"}}}', stderr="")
         return Completed(returncode=0, stdout="7.crag\n", stderr="")
 
 
 def test_a_pbs_probe_comes_home_through_the_users_home(tmp_path, monkeypatch):
     monkeypatch.setattr(site_probe, "POLL", 0.01)
-    where = Here(environment={}, home=tmp_path)
+    where = Machine(environment={}, home=tmp_path)
 
     def ask(pbs, wait=60):
-        return site_probe.pbs(CLUSTER.nodes[0], CLUSTER, where, site_probe.Ask(wait=wait), pbs)
+        return site_probe.by_script(PBS_CLUSTER.nodes[0], PBS_CLUSTER, where, site_probe.Ask(wait=wait), pbs)
 
     assert site_node.read_facts(ask(Pbs("runs"))).topology
     assert list(tmp_path.iterdir()) == [], "nothing is left behind"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dlrun.effects.jobs.prepare import read
+from dlrun.effects.jobs.prepare import read_inputs
 from dlrun.effects.remote import submit as remote
 from dlrun.effects.remote.destination import Destination
 from dlrun.effects.transport.local import LocalTransport
@@ -53,7 +53,7 @@ class Far:
     def submit(self, **how):
         """Submit the spec from the working tree."""
         to = Destination(host="there", transport="local", directory=how.pop("directory", None))
-        return remote.submit(read(Path("spec.yaml"), **how), to, say=self.said.append)
+        return remote.submit(read_inputs(Path("spec.yaml"), **how), to, say=self.said.append)
 
     def calls(self) -> list[str]:
         """The directories that jobs were submitted from."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from pathlib import Path
 
 import pytest
 
@@ -15,9 +16,10 @@ from dlrun.effects.remote import copies as remote_copies
 from dlrun.effects.remote import fetch as remote_fetch
 from dlrun.effects.transport.local import LocalTransport
 from dlrun.effects.transport.protocol import TransportFailed
+from dlrun.effects.usage.job import bring
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.job import State
-from tests.unit.effects.transport.far import Wire
+from tests.unit.effects.transport.far import SPEC, Wire
 
 
 @pytest.fixture
@@ -72,6 +74,32 @@ def test_ranks_that_are_asked_for(job, there):
     assert len(list((job.directory / "logs").iterdir())) == 12
 
 
+def test_logs_of_nodes_and_of_more_than_a_thousand_ranks(far, job):
+    """Of a rank, the log of its node alone comes, from the directory of its thousand."""
+    (far.tree / "spec.yaml").write_text(
+        f"{SPEC}logs: node\nresources: {{nodes: 300, ranks_per_node: 4, ranks: 1199, walltime: 10m}}\n"
+    )
+    many = far.submit()
+    place = Path(many.remote.directory)
+    logs = place / "logs"
+    for name in ("0/rank-0-3.log", "1/rank-1196-1198.log", "1/rank-1000-1003.log"):
+        (logs / name).parent.mkdir(exist_ok=True)
+        (logs / name).write_text("x")
+    copies = many.directory / "logs"
+    for wanted, names in {
+        "first": ["0/rank-0-3.log"],
+        "1197": ["0/rank-0-3.log", "1/rank-1196-1198.log"],
+        "all": ["0/rank-0-3.log", "1/rank-1000-1003.log", "1/rank-1196-1198.log"],
+    }.items():
+        with log_copies.of(many, wanted) as refresh:
+            refresh(True)
+        assert sorted(path.relative_to(copies).as_posix() for path in copies.rglob("*.log")) == names
+    fail(place, 1000, 10**18, 1)
+    (logs / "1/rank-1000-1003.log").write_text("rank 1000:ModuleNotFoundError: No module named 'nowhere'\n")
+    (found,) = why.explain(many)
+    assert (found.cause, found.log) == ("missing-module", "logs/1/rank-1000-1003.log")
+
+
 def test_broken_wire_is_made_anew(job, there, monkeypatch):
     monkeypatch.setattr("time.sleep", lambda _: None)
     (there / "logs/job.log").write_text("here\n")
@@ -97,7 +125,10 @@ def test_host_that_stays_away_is_given_up(job, monkeypatch):
 
 def test_directory_that_is_gone(job, there):
     there.rename(there.with_name("elsewhere"))
-    with pytest.raises(OperationFailed, match="is gone"), log_copies.of(job, "job") as refresh:
+    with (
+        pytest.raises(OperationFailed, match="is gone"),
+        log_copies.of(job, "job") as refresh,
+    ):
         refresh(True)
 
 
@@ -179,7 +210,7 @@ def test_fetch_by_name(job, there, tmp_path):
     found = {p.relative_to(tmp_path / "to").as_posix() for p in (tmp_path / "to").rglob("*") if p.is_file()}
     assert found == {"a.pt", "b.pt", "out/deep/d", "it's *"}
     for name in ("../secret", "/etc/passwd"):
-        with pytest.raises(Invalid, match="is not below"):
+        with pytest.raises(Invalid, match="is outside"):
             remote_fetch.fetch(job, (name,), None)
 
 
@@ -235,7 +266,7 @@ def test_links_that_lead_out_are_left_out(job, there):
 
 
 def test_stream_that_names_other_files_writes_none(job, there, monkeypatch, tmp_path):
-    """What was not asked for is not written, wherever it wants to go."""
+    """What was not queried for is not written, wherever it wants to go."""
     import io
     import tarfile
 
@@ -262,3 +293,17 @@ def test_job_of_this_machine_has_nothing_to_fetch(job):
 
     with pytest.raises(Invalid, match="ran from this machine"):
         remote_fetch.fetch(replace(job, remote=None), (), None)
+
+
+def test_recordings_of_what_a_job_uses_come_as_they_grow(job, there):
+    bring(job)
+    assert not (job.directory / "usage").exists()
+    (there / "usage").mkdir()
+    (there / "usage/n1.jsonl").write_bytes(b"one\n")
+    (there / "usage/n2.jsonl").symlink_to("/etc/passwd")
+    (there / "usage/other").write_bytes(b"not wanted\n")
+    bring(job)
+    (there / "usage/n1.jsonl").write_bytes(b"one\ntwo\n")
+    bring(job)
+    assert (job.directory / "usage/n1.jsonl").read_bytes() == b"one\ntwo\n"
+    assert [path.name for path in (job.directory / "usage").iterdir()] == ["n1.jsonl"]

@@ -35,17 +35,17 @@ Host key verification failed.
         (
             "ada@login: Permission denied (publickey,keyboard-interactive).\n",
             AuthenticationFailed,
-            "`login` does not let us in: ada@login: Permission denied (publickey,keyboard-interactive)",
+            "`login` refused the login: ada@login: Permission denied (publickey,keyboard-interactive)",
         ),
         (
             "ada@gate: Permission denied (publickey).\nConnection closed by UNKNOWN port 65535\n",
             AuthenticationFailed,
-            "`login` does not let us in: ada@gate: Permission denied (publickey)",
+            "`login` refused the login: ada@gate: Permission denied (publickey)",
         ),
         (
             "Received disconnect from 10.0.0.1 port 22:2: Too many authentication failures\n",
             AuthenticationFailed,
-            "`login` does not let us in",
+            "`login` refused the login",
         ),
         (
             "ssh: Could not resolve hostname logni: Name or service not known\n",

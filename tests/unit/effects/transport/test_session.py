@@ -75,7 +75,7 @@ def test_conversation(here):
 def test_script_that_ends_too_early(here):
     with Session(here, "echo half; echo no space >&2; exit 1") as session:
         assert session.line() == "half"
-        with pytest.raises(TransportFailed, match="broke off: no space"):
+        with pytest.raises(TransportFailed, match="ended early: no space"):
             session.line()
 
 

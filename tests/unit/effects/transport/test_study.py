@@ -78,18 +78,18 @@ def test_runs_are_submitted_there_and_read_from_there(far, study, monkeypatch):
     )  # the second waits for the first
     assert not far.records()  # a study's jobs are the study's, not entries of `dlrun list`
     end(far, 50)
-    assert [run.as_run.throughput for run in studies.measure(study)] == [50, 50, 100, 100]
+    assert [run.as_run.throughput for run in studies.measured_runs(study)] == [50, 50, 100, 100]
     go_on(study, far)
     assert len(far.calls()) == 2
     wire(monkeypatch, 1)  # and once they have ended, nobody there is asked again
-    assert [run.as_run.throughput for run in studies.measure(study)] == [50, 50, 100, 100]
+    assert [run.as_run.throughput for run in studies.measured_runs(study)] == [50, 50, 100, 100]
 
 
 def test_a_speed_that_the_last_rank_prints_is_found_there(far, study, monkeypatch):
     wire(monkeypatch, None)
     go_on(study, far)
     end(far, 50, rank=7)
-    assert [run.as_run.throughput for run in studies.measure(study)] == [50, 50, 100, 100]
+    assert [run.as_run.throughput for run in studies.measured_runs(study)] == [50, 50, 100, 100]
 
 
 def test_wire_cut_everywhere(far, study, monkeypatch):
@@ -123,7 +123,7 @@ def test_files_that_changed_since_are_refused(far, study, monkeypatch):
         with pytest.raises(TransportFailed):
             go_on(study, far)
     (far.tree / "train.sh").write_text("echo something else\n")
-    with pytest.raises(Invalid, match="is not what it was when the submission of `1xauto-1` broke off"):
+    with pytest.raises(Invalid, match="have changed since the submission of `1xauto-1` was interrupted"):
         go_on(study, far)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import shutil
@@ -12,8 +13,11 @@ from pathlib import Path
 import pytest
 
 from dlrun.effects.inputs import spec as reading
-from dlrun.effects.jobs.prepare import read
+from dlrun.effects.jobs.prepare import read_inputs
+from dlrun.effects.queue.recover import known
 from dlrun.effects.records import jobs
+from dlrun.effects.records.jobs import Job
+from dlrun.effects.remote import steps as remote_steps
 from dlrun.effects.remote import submit as remote
 from dlrun.effects.remote.destination import Destination
 from dlrun.effects.transport.local import LocalTransport
@@ -111,7 +115,7 @@ def test_queue_that_does_not_answer_leaves_it_open(far, monkeypatch):
     (there,) = far.directories()
     (there / ".submission/1").symlink_to(f"{os.uname().nodename}:999999")
     (far.home / "deaf").touch()
-    with pytest.raises(OperationFailed, match="cannot tell whether the job was submitted"):
+    with pytest.raises(OperationFailed, match="does not know whether the job was submitted"):
         far.submit()
     assert far.calls() == []
     (far.home / "deaf").unlink()
@@ -135,7 +139,16 @@ def test_attempt_that_still_runs_is_waited_for(far, tmp_path):
     (tmp_path / ".submission").mkdir()
     waiting = subprocess.Popen(["sleep", "600"], cwd=tmp_path)
     (tmp_path / ".submission/1").symlink_to(f"{os.uname().nodename}:{waiting.pid}")
-    text = script("find_none", "submit", directory=str(tmp_path), token="", client=["echo", "5"], unwanted=[])
+    text = script(
+        "find_none",
+        "attempts",
+        "submit",
+        directory=str(tmp_path),
+        token="",
+        number=1,
+        client=["echo", "5"],
+        unwanted=[],
+    )
     second = subprocess.Popen(["bash", "-c", text], stdout=subprocess.PIPE, text=True)
     time.sleep(0.5)
     assert second.poll() is None
@@ -149,9 +162,11 @@ def test_many_at_once_submit_once(far, tmp_path):
     (tmp_path / "job/.submission").mkdir(parents=True)
     text = script(
         "find_slurm",
+        "attempts",
         "submit",
         directory=str(tmp_path / "job"),
         token="",
+        number=1,
         client=[str(far.home / "programs/sbatch")],
         unwanted=[],
     )
@@ -176,7 +191,7 @@ def test_new_submission_of_a_job_that_is_through_is_another_job(far):
 def test_place_that_is_taken_is_not_touched(far):
     (far.home / "mine").mkdir()
     (far.home / "mine/file").touch()
-    with pytest.raises(Invalid, match="is there already"):
+    with pytest.raises(Invalid, match="already exists"):
         far.submit(directory="mine")
     assert [path.name for path in (far.home / "mine").iterdir()] == ["file"]
     assert far.records() == []
@@ -185,7 +200,6 @@ def test_place_that_is_taken_is_not_touched(far):
 def test_stream_cut_anywhere_makes_no_directory(far, tmp_path):
     """Also between two files, where tar itself sees nothing wrong."""
     from dlrun.effects.remote import files as remote_files
-    from dlrun.effects.remote import steps as remote_steps
 
     def stream(limit):
         def write(send):
@@ -241,21 +255,21 @@ def test_secret_goes_to_the_client_and_into_no_file(far, monkeypatch):
     assert (far.home / "seen").read_text() == "canary-5502\n"
     assert job.remote is not None
     for place in (job.directory, far.directories()[0]):
-        assert "canary-5502" not in "".join(p.read_text() for p in place.rglob("*") if p.is_file())
+        assert b"canary-5502" not in b"".join(p.read_bytes() for p in place.rglob("*") if p.is_file())
 
 
 def test_local_scheduler_is_not_elsewhere(far):
-    with pytest.raises(Invalid, match="runs jobs on the machine that submits"):
+    with pytest.raises(Invalid, match="runs jobs on the submitting machine"):
         far.submit(site="workstation")
 
 
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("files: [../secret]", "is not below the directory"),
-        ("files: [/etc/passwd]", "is not below the directory"),
-        ("files: [no-such]", "there is no `no-such` to send"),
-        ("files: ['*.nope']", r"there is no `\*.nope` to send"),
+        ("files: [../secret]", "is outside the directory"),
+        ("files: [/etc/passwd]", "is outside the directory"),
+        ("files: [no-such]", "there is no `no-such` to copy"),
+        ("files: ['*.nope']", r"there is no `\*.nope` to copy"),
         ("environment: {venv: .venv}", "`.venv/bin/activate` is not among the `files`"),
         ("environment: {venv: ~/no-such}", "there is no `~/no-such/bin/activate` on `there`"),
     ],
@@ -304,22 +318,22 @@ def test_check_sends_the_script_to_the_client_and_keeps_nothing(far):
     )
     to = Destination(host="there", transport="local")
     assert (
-        remote.check_with_scheduler(read(Path("spec.yaml")), to, say=far.said.append)
+        remote.check_with_scheduler(read_inputs(Path("spec.yaml")), to, say=far.said.append)
         == "2026-11-21T03:04:15 on n1"
     )
     (far.home / "refuse").touch()
-    with pytest.raises(OperationFailed, match="sbatch on `there` refuses the job: sbatch: error: no"):
-        remote.check_with_scheduler(read(Path("spec.yaml")), to, say=far.said.append)
+    with pytest.raises(OperationFailed, match="sbatch on `there` rejects the job: sbatch: error: no"):
+        remote.check_with_scheduler(read_inputs(Path("spec.yaml")), to, say=far.said.append)
     assert far.directories() == []
     assert not far.jobs.exists()
 
 
 def test_dry_run_asks_nobody(far, monkeypatch):
     monkeypatch.setattr(remote, "open_transport", lambda *_: pytest.fail("connected"))
-    load = remote.preview(read(Path("spec.yaml")), Destination(host="there"), say=far.said.append)
+    load = remote.preview(read_inputs(Path("spec.yaml")), Destination(host="there"), say=far.said.append)
     assert "~/.local/state/dlrun/jobs/job" in load.texts["job.sh"]
     assert [one.name for one in load.sent] == ["train.sh"]
-    assert "was not asked" in far.said[0]
+    assert "was not queried" in far.said[0]
 
 
 def environment(far, monkeypatch):
@@ -362,19 +376,18 @@ def test_nothing_is_removed_that_is_not_dlruns(far):
 def test_place_for_the_part_is_taken(far):
     """The hidden name that a job directory has until it is complete is the user's."""
     aged(far.home / ".thesis.new", {"chapter": "years of work"})
-    with pytest.raises(Invalid, match=r"`.*/\.thesis\.new` .* and is in the way"):
+    with pytest.raises(Invalid, match=r"`.*/\.thesis\.new` .* was not created by dlrun"):
         far.submit(directory="thesis")
     assert (far.home / ".thesis.new/chapter").read_text() == "years of work"
     assert far.records() == []
     (far.home / ".empty.new").mkdir()
-    with pytest.raises(Invalid, match="is in the way"):
+    with pytest.raises(Invalid, match="was not created by dlrun"):
         far.submit(directory="empty")
     assert (far.home / ".empty.new").exists()
 
 
 def test_refused_job_takes_only_its_own_directory(far, monkeypatch):
     """If the directory is another's by then, it stays."""
-    from dlrun.effects.remote import steps as remote_steps
 
     real = remote_steps.submit
 
@@ -416,3 +429,132 @@ def test_a_spec_is_read_once_though_its_site_is_known_late(far, monkeypatch):
     )
     far.submit()
     assert names.count("spec.yaml") == 1
+
+
+def record_of(far) -> Job:
+    (place,) = far.records()
+    job = jobs.load(place)
+    assert job is not None
+    return job
+
+
+def test_a_submission_is_in_progress_until_its_result_is_known(far, monkeypatch):
+    """Its dlrun was killed; what it began on the login node goes on: the job comes after it was asked about."""
+    monkeypatch.setattr("dlrun.effects.remote.submission.remote_steps.submit", died)
+    with pytest.raises(TransportFailed):
+        far.submit()
+    monkeypatch.undo()
+    environment(far, monkeypatch)
+    assert record_of(far).submitting
+    (there,) = far.directories()
+    client = subprocess.Popen(["sleep", "600"], cwd=there)  # the login node still waits for its scheduler
+    try:
+        (there / ".submission/1").symlink_to(f"{os.uname().nodename}:{client.pid}")
+        assert known(record_of(far)).submitting
+    finally:
+        client.kill()
+        client.wait()
+    (far.home / "calls").write_text(f"{there}\n")
+    (far.home / "deaf").touch()
+    assert known(record_of(far)).submitting
+    (far.home / "deaf").unlink()
+    assert known(record_of(far)).job_id == "1"
+    assert not record_of(far).submitting
+    assert far.calls() == [str(there)]
+
+
+def test_another_dlrun_that_still_sends_is_left_alone(far, monkeypatch):
+    monkeypatch.setattr("dlrun.effects.remote.submission.remote_steps.submit", died)
+    with pytest.raises(TransportFailed):
+        far.submit()
+    monkeypatch.undo()
+    environment(far, monkeypatch)
+    (place,) = far.records()
+    record = json.loads((place / "submission.json").read_text())
+    with subprocess.Popen(["sleep", "600"]) as other:
+        record["submitting"] |= {"pid": other.pid, "since": time.time()}
+        (place / "submission.json").write_text(json.dumps(record))
+        assert known(record_of(far)).submitting
+        other.kill()
+    assert not known(record_of(far)).submitting
+
+
+def test_what_was_settled_as_not_submitted_is_not_submitted_later(far, monkeypatch):
+    """The script of a killed dlrun may begin late; the same command is a new submission of the same job."""
+    late = []
+
+    def asked(*given, **more):
+        late.append((given, more))
+        raise TransportFailed("gone")
+
+    real = remote_steps.submit
+    monkeypatch.setattr("dlrun.effects.remote.submission.remote_steps.submit", asked)
+    with pytest.raises(TransportFailed):
+        far.submit()
+    monkeypatch.undo()
+    environment(far, monkeypatch)
+    settled = known(record_of(far))
+    assert (settled.job_id, settled.submitting) == (None, False)
+    monkeypatch.setattr("dlrun.effects.remote.submission.remote_steps.submit", asked)
+    with pytest.raises(TransportFailed):
+        far.submit()
+    monkeypatch.undo()
+    environment(far, monkeypatch)
+    assert known(record_of(far)).job_id is None
+    (given, more), _ = late
+    with pytest.raises(OperationFailed, match="another dlrun found this submission interrupted"):
+        real(*given, **more)
+    assert far.calls() == []
+    assert far.submit().job_id == "1"
+    assert real(*given, **more) == "1"
+    assert len(far.calls()) == len(far.records()) == 1
+
+
+def test_nothing_was_sent(far, monkeypatch):
+    """Nor is anything left in a directory of that name that is another's."""
+    monkeypatch.setattr("dlrun.effects.remote.submission.remote_steps.send", died)
+    with pytest.raises(TransportFailed):
+        far.submit(directory="mine")
+    assert record_of(far).submitting
+    (far.home / "mine").mkdir()
+    (far.home / "mine/thesis").touch()
+    settled = known(record_of(far))
+    assert (settled.job_id, settled.submitting) == (None, False)
+    assert [path.name for path in (far.home / "mine").iterdir()] == ["thesis"]
+
+
+def test_record_that_cannot_be_written_at_the_end(far, monkeypatch):
+    """The disk is full here when the login node has answered: the id is reported, and found there again."""
+    monkeypatch.setattr("dlrun.effects.remote.record.jobs.write_json", full)
+    assert far.submit().job_id == "1"
+    assert any("job 1 is submitted, but its record cannot be written: No space" in line for line in far.said)
+    monkeypatch.undo()
+    environment(far, monkeypatch)
+    assert record_of(far).submitting
+    assert known(record_of(far)).job_id == "1"
+
+
+def full(*_):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+PROFILE = "name: there\nscheduler: {type: slurm}\nlauncher: {name: srun}\nstorage: {jobs: $SCRATCH/dlrun}\n"
+
+
+def test_jobs_are_made_where_the_sites_profile_has_them(far, tmp_path):
+    site = tmp_path / "there.yaml"
+    site.write_text(PROFILE)
+    without = far.submit(site=str(site))
+    assert without.remote is not None
+    assert Path(without.remote.directory).parent == far.home / ".local/state/dlrun/jobs", (
+        "no such variable there"
+    )
+    with (far.home / ".bash_profile").open("a") as profile:
+        profile.write(f"export SCRATCH='{tmp_path}/scratch of mine'\n")
+    job = far.submit(site=str(site), sets=["name=other"])
+    assert job.remote is not None
+    assert Path(job.remote.directory).parent == tmp_path / "scratch of mine" / "dlrun"
+    assert (Path(job.remote.directory) / "job.sh").exists()
+    again = remote.resubmit(job, far.said.append)
+    assert again.remote is not None
+    assert Path(again.remote.directory).parent == tmp_path / "scratch of mine" / "dlrun"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from dlrun.effects.verify.compare import compare
+from dlrun.effects.verify.compare import compare_check
 from dlrun.effects.verify.job import reports
 from dlrun.effects.verify.report import gathered
 from dlrun.model.plan import FabricCheck
@@ -42,7 +42,7 @@ def right(plan) -> dict[int, dict]:
             "host": HOSTS[rank // 2],
             "mask": list(planned.mask),
             "threads": str(plan.request.threads),
-            "memory": f"prefer:{rank % 2}",
+            "memory": f"preferred:{rank % 2}",
             "gpus": {"CUDA_VISIBLE_DEVICES": ",".join(map(str, planned.gpus))},
             "sum": 10,
             "adapters": {"mlx5_0": "active", "mlx5_1": "unknown", "lo": "down"},
@@ -54,27 +54,27 @@ def right(plan) -> dict[int, dict]:
 
 
 def test_ranks_as_planned_do_not_differ(plan):
-    assert [one.differences for one in compare(plan, right(plan), HOSTS)] == [()] * 4
+    assert [one.differences for one in compare_check(plan, right(plan), HOSTS)] == [()] * 4
 
 
 @pytest.mark.parametrize(
     ("change", "what", "cause"),
     [
-        ({"mask": list(range(8))}, "may use CPUs 0-7, not", "nothing bound it"),
+        ({"mask": list(range(8))}, "may use CPUs 0-7, not", "it is not bound"),
         ({"mask": [0]}, "may use CPUs 0, not", "fewer cores"),
-        ({"mask": [4, 5, 6, 7]}, "may use CPUs 4-7, not", "numbers its cores otherwise"),
+        ({"mask": [4, 5, 6, 7]}, "may use CPUs 4-7, not", "numbers its cores differently"),
         ({"host": "n2"}, "runs on n2, not n1", "does not fill nodes in order"),
         ({"threads": "64"}, "OMP_NUM_THREADS is 64", "sets it"),
-        ({"memory": "default"}, "memory policy is default, not preferred:0", "numactl is missing"),
-        ({"memory": "prefer:1"}, "memory policy is prefer:1, not preferred:0", "control group"),
+        ({"memory": "none"}, "memory policy is none, not preferred:0", "numactl is missing"),
+        ({"memory": "preferred:1"}, "memory policy is preferred:1, not preferred:0", "control group"),
         (
-            {"memory": "default", "numa": [1]},
-            "memory policy is default",
+            {"memory": "none", "numa": [1]},
+            "memory policy is none",
             "its node has the NUMA nodes 1 alone",
         ),
         (
-            {"memory": "default", "numa": [0, 1], "numactl": False},
-            "memory policy is default",
+            {"memory": "none", "numa": [0, 1], "numactl": False},
+            "memory policy is none",
             "not installed on the node",
         ),
         ({"gpus": {"CUDA_VISIBLE_DEVICES": "1"}}, "CUDA_VISIBLE_DEVICES is 1, not 0", "sets it"),
@@ -101,7 +101,7 @@ def test_ranks_as_planned_do_not_differ(plan):
         ),
         (
             {"unsent": "timed out", "unsent_to": "10.0.0.1"},
-            "a mebibyte does not get to rank 0 at 10.0.0.1",
+            "a message of 1 MiB does not reach rank 0 at 10.0.0.1",
             "a cable",
         ),
         ({"open_files": 1024}, "may open 1024 files, and most ranks 4096", "daemon on its node"),
@@ -113,7 +113,7 @@ def test_ranks_as_planned_do_not_differ(plan):
         (
             {"mask": [0], "inherited": [0]},
             "may use CPUs 0, not",
-            "an inherited mask: it was started with CPUs 0, as was every rank of its node",
+            "an inherited mask: it was started with CPUs 0, like every rank of its node",
         ),
         ({"mask": [0, 1], "cores": [[0, 4], [1, 5]]}, "may use CPUs 0-1, not", "SMT numbering"),
         ({"adapters": {"eth0": "up"}}, "network adapter mlx5_0 is absent", "driver is not loaded"),
@@ -129,7 +129,7 @@ def test_ranks_as_planned_do_not_differ(plan):
 def test_each_difference_is_seen_with_a_likely_cause(plan, change, what, cause):
     found = right(plan)
     found[0] |= change
-    zero, *others = compare(plan, found, HOSTS)
+    zero, *others = compare_check(plan, found, HOSTS)
     assert [one.differences for one in others] == [()] * 3
     (difference,) = zero.differences
     assert what in difference.what
@@ -141,9 +141,9 @@ def test_a_planned_interface_that_is_not_used_is_a_difference_and_who_lacks_it_i
     for report in found.values():
         report |= {"interface": "ib0", "addresses": {"ib0": "10.0.0.1", "eth0": "10.1.0.1"}}
     found[1]["interface"] = "lo"  # inside the node
-    assert not any(one.differences for one in compare(plan, found, HOSTS, interfaces=("ib0", "ib1")))
+    assert not any(one.differences for one in compare_check(plan, found, HOSTS, interfaces=("ib0", "ib1")))
     found[2] |= {"interface": "eth0", "addresses": {"eth0": "10.1.0.2"}}
-    *_, two, _ = compare(plan, found, HOSTS, interfaces=("ib0", "ib1"))
+    *_, two, _ = compare_check(plan, found, HOSTS, interfaces=("ib0", "ib1"))
     assert two.differences[0].what == "reaches rank 0 over eth0, not ib0, ib1"
     assert two.differences[0].cause.startswith("n2 has no address on ib0, ib1")
 
@@ -151,7 +151,7 @@ def test_a_planned_interface_that_is_not_used_is_a_difference_and_who_lacks_it_i
 def test_who_was_not_reached_is_named(plan):
     found = right(plan)
     found[1] |= {"unreached": "Name or service not known", "rendezvous": "n1-ib"}
-    (difference,) = compare(plan, found, HOSTS)[1].differences
+    (difference,) = compare_check(plan, found, HOSTS)[1].differences
     assert difference.what == "does not reach rank 0 at n1-ib: Name or service not known"
 
 
@@ -159,7 +159,7 @@ def test_what_several_ranks_have_in_common_is_said_once(plan):
     found = right(plan)
     for rank in (0, 1, 3):
         found[rank]["threads"] = "64"
-    ((who, difference),) = gathered(compare(plan, found, HOSTS))
+    ((who, difference),) = gathered(compare_check(plan, found, HOSTS))
     assert (who, difference.what.split(",")[0]) == ("ranks 0-1,3", "OMP_NUM_THREADS is 64")
 
 
@@ -169,8 +169,8 @@ def test_threads_that_the_spec_itself_sets_are_told_from_a_modules(tmp_path):
     found = right(plan)
     for rank in (0, 1):
         found[rank] |= {"sum": 3, "threads": "3"}
-    assert {one.differences[0].cause for one in compare(plan, found, HOSTS)} == {
-        "the spec or the site sets it under `environment`; `cpus_per_rank` is what decides on threads"
+    assert {one.differences[0].cause for one in compare_check(plan, found, HOSTS)} == {
+        "the spec or the site sets it under `environment`; `cpus_per_rank` determines the number of threads"
     }
 
 
@@ -187,7 +187,7 @@ def test_without_a_variable_of_the_plan_too_few_visible_gpus_are_seen(tmp_path):
         "memory": None,
         "threads": None,
     }
-    (one,) = compare(plan, found, HOSTS)
+    (one,) = compare_check(plan, found, HOSTS)
     assert [its.what for its in one.differences] == ["CUDA_VISIBLE_DEVICES is `0`, fewer than 2 GPUs"]
 
 
@@ -195,15 +195,15 @@ def test_a_library_that_sees_no_gpu_is_a_difference(plan):
     found = right(plan)
     for rank, report in found.items():
         report["library"] = LIBRARY | {"before": (rank - 1) % 4, "gpus": 0, "backend": "gloo"}
-    zero, *_ = compare(plan, found, HOSTS, libraries=True)
-    assert [its.what for its in zero.differences] == ["torch 2 sees no GPU, and the plan has some"]
+    zero, *_ = compare_check(plan, found, HOSTS, libraries=True)
+    assert [its.what for its in zero.differences] == ["torch 2 detects no GPU, but the plan has some"]
 
 
 def test_a_launcher_that_binds_each_rank_is_told_from_an_inherited_mask(plan):
     found = right(plan)
     for rank in (0, 1):
         found[rank] |= {"mask": [rank], "inherited": [rank]}
-    zero, one, *_ = compare(plan, found, HOSTS)
+    zero, one, *_ = compare_check(plan, found, HOSTS)
     assert zero.differences[0].cause.startswith(
         "the launcher's own binding: it started this rank with CPUs 0,"
     )
@@ -217,10 +217,10 @@ IB = FabricCheck(action="warn", fabric="infiniband", expect=("ib",))
 @pytest.mark.parametrize(
     ("library", "transport", "advice", "what", "cause"),
     [
-        ({}, "tcp", None, "NCCL talks over TCP sockets, and this is infiniband", "plugin or driver"),
-        ({}, "tcp", "load the module ofed", "NCCL talks over TCP sockets", "load the module ofed"),
-        ({}, "efa", None, "NCCL talks over EFA, and this is infiniband", "plugin or driver"),
-        ({"sums": [9, 10]}, "ib", None, "gets wrong numbers: sums [9, 10]", "faulty node"),
+        ({}, "tcp", None, "NCCL uses TCP sockets, but this is infiniband", "plugin or driver"),
+        ({}, "tcp", "load the module ofed", "NCCL uses TCP sockets", "load the module ofed"),
+        ({}, "efa", None, "NCCL uses EFA, but this is infiniband", "plugin or driver"),
+        ({"sums": [9, 10]}, "ib", None, "receives wrong numbers: sums [9, 10]", "faulty node"),
         ({"before": 2}, "ib", None, "from rank 2", "faulty node"),
         (
             {"failed": "timed out"},
@@ -229,7 +229,7 @@ IB = FabricCheck(action="warn", fabric="infiniband", expect=("ib",))
             "torch 2 fails: timed out",
             "the library's own choice of interface",
         ),
-        (None, None, None, "did not end its test", "see its log"),
+        (None, None, None, "did not finish its test", "see its log"),
     ],
 )
 def test_the_librarys_own_test_is_held_against_the_fabric(plan, library, transport, advice, what, cause):
@@ -240,7 +240,7 @@ def test_the_librarys_own_test_is_held_against_the_fabric(plan, library, transpo
     found[0]["library"] = None if library is None else LIBRARY | library
     found[0]["transport"] = transport and {"library": "NCCL", "transport": transport}
     fabric = FabricCheck(action="warn", fabric="infiniband", expect=("ib",), advice=advice)
-    zero, *others = compare(plan, found, HOSTS, fabric, libraries=True)
+    zero, *others = compare_check(plan, found, HOSTS, fabric, libraries=True)
     assert [one.differences for one in others] == [()] * 3
     (difference,) = zero.differences
     assert what in difference.what
@@ -251,7 +251,7 @@ def test_memory_that_may_not_be_locked_is_named_as_the_cause_of_a_fall_back(plan
     found = right(plan)
     sockets = {"library": "NCCL", "transport": "tcp"}
     found[0] |= {"library": LIBRARY, "transport": sockets, "locked_memory": 64 << 10}
-    (difference,) = compare(plan, {0: found[0]}, HOSTS, IB, libraries=True)[0].differences
+    (difference,) = compare_check(plan, {0: found[0]}, HOSTS, IB, libraries=True)[0].differences
     assert "only 64 KiB" in difference.cause
 
 
@@ -279,13 +279,16 @@ def test_what_the_first_rank_says_for_all_is_what_all_talk_over(tmp_path):
 def test_a_silent_rank_is_a_difference(plan):
     found = right(plan)
     del found[3]
-    assert [len(one.differences) for one in compare(plan, found, HOSTS)] == [0, 0, 0, 1]
+    assert [len(one.differences) for one in compare_check(plan, found, HOSTS)] == [0, 0, 0, 1]
 
 
 def test_where_cores_are_shared_out_ranks_must_not_have_the_same(tmp_path):
     plan = plan_of(tmp_path, "resources: {ranks_per_node: 2}\nplacement: {bind: job}", SITE)
     found = right(plan_of(tmp_path, "resources: {nodes: 2, ranks_per_node: 2, exclusive: true}", SITE))
     reports = {rank: found[rank] | {"sum": 3, "threads": None} for rank in (0, 1)}
-    assert [one.differences for one in compare(plan, reports, HOSTS)] == [(), ()]
+    assert [one.differences for one in compare_check(plan, reports, HOSTS)] == [(), ()]
     reports[1]["mask"] = reports[0]["mask"]
-    assert ["shares CPUs" in one.differences[0].what for one in compare(plan, reports, HOSTS)] == [True, True]
+    assert ["shares CPUs" in one.differences[0].what for one in compare_check(plan, reports, HOSTS)] == [
+        True,
+        True,
+    ]

@@ -3,8 +3,10 @@
 import ctypes
 import hashlib
 import mmap
+import sys
 
 import pytest
+from dlrun.effects.jobs.files import _hash_library
 from dlrun.node.blocks import hashing
 from dlrun.node.common.errors import Usage
 
@@ -39,7 +41,7 @@ def test_it_is_the_same_for_every_kind_of_buffer(library, size):
 def test_a_library_that_computes_something_else_is_not_used(monkeypatch):
     class Other:
         def __init__(self, name):
-            assert name == "libxxhash.so.0"
+            assert name.endswith("libxxhash.so.0")
 
         def XXH3_128bits(self, data, size):  # noqa: N802
             return hashing._Halves(1, 2)
@@ -47,6 +49,27 @@ def test_a_library_that_computes_something_else_is_not_used(monkeypatch):
     monkeypatch.setattr(Other, "XXH3_128bits", type("F", (), {"__call__": Other.XXH3_128bits})())
     monkeypatch.setattr(ctypes, "CDLL", Other)
     assert hashing._from_library() is None
+
+
+def test_the_library_of_the_submitting_host_is_used_where_the_system_has_none(monkeypatch, tmp_path, library):
+    real = ctypes.CDLL
+    carried = tmp_path / "libxxhash.so.0"
+
+    def load(name):
+        if name == carried.name:
+            raise OSError(name)
+        return real(name)
+
+    monkeypatch.setattr(ctypes, "CDLL", load)
+    monkeypatch.setattr(sys, "argv", [str(tmp_path / "node.pyz")])
+    assert hashing._from_library() is None
+    carried.write_bytes(b"for another processor")
+    assert hashing._from_library() is None
+    made = _hash_library()
+    assert list(made) == [carried.name]
+    carried.unlink()
+    carried.write_bytes(made[carried.name].encode("utf-8", errors="surrogateescape"))
+    assert hashing._from_library()(b"a").hex() == KNOWN[b"a"]
 
 
 def test_without_xxhash_it_is_sha1(monkeypatch):

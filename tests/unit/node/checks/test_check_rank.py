@@ -4,18 +4,36 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 
 import pytest
-from dlrun.node.checks import check_rank
+from dlrun.node.checks import check_rank, placement_probe
 
 
 @pytest.mark.parametrize(
     ("text", "numbers"), [("0-3,8\n", [0, 1, 2, 3, 8]), ("5", [5]), ("\n", []), ("0-1,4-5", [0, 1, 4, 5])]
 )
 def test_a_kernels_list_of_cpus(text, numbers):
-    assert check_rank.numbers(text) == numbers
+    assert placement_probe.numbers(text) == numbers
+
+
+def test_both_sources_of_the_memory_policy_agree():
+    """The call, and the file that is read where a container refuses the call."""
+    script = """
+from dlrun.node.checks import placement_probe as probe
+by_call = probe.memory_policy()
+probe.GET_MEMPOLICY = {}
+print(by_call[0] != "unknown" and by_call == probe.memory_policy())
+"""
+    for before in ((), ("numactl", "--membind=0"), ("numactl", "--preferred=0")):
+        if before and not shutil.which("numactl"):
+            continue
+        done = subprocess.run(
+            [*before, sys.executable, "-c", script], capture_output=True, text=True, check=False
+        )
+        assert done.stdout == "True\n", (before, done.stdout, done.stderr)
 
 
 def test_adapters_with_their_state(tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 
 import pytest
@@ -32,7 +33,7 @@ def test_the_first_of_good_nodes_are_taken():
         ),
         ({"ports": 1}, "1 of 2 fabric ports are active"),
         ({"clocks": {"n1": 7.0, "n3": 7.0, "n4": 7.1}}, "its clock is -7.0 s from the others'"),
-        ({"clocks": {"n1": None, "n3": None, "n4": None}}, "it and 3 others do not reach one another"),
+        ({"clocks": {"n1": None, "n3": None, "n4": None}}, "no connection between it and 3 others"),
         (None, "did not answer"),
     ],
 )
@@ -55,8 +56,27 @@ def test_a_bad_node_is_left_out_with_its_reason(change, why):
 def test_a_slow_node_comes_last_but_is_not_bad():
     reports = good()
     reports["n1"]["pace"] = 0.05
-    assert choose(HOSTS, reports, 3) == (["n2", "n3", "n4"], {}, {"n1": "is 2.5 times as slow as most"})
+    assert choose(HOSTS, reports, 3) == (["n2", "n3", "n4"], {}, {"n1": "is 2.5 times slower than most"})
     assert choose(HOSTS, reports, 4)[0] == HOSTS
+
+
+def test_a_node_that_got_its_data_slowly_in_an_earlier_run_comes_last(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("DLRUN_RUN_DIR", str(tmp_path))
+    monkeypatch.setenv("DLRUN_JOB_DIR", str(tmp_path))
+    (tmp_path / "logs").mkdir()
+    slow = {"event": "slow", "host": "n2", "rate": 25_000_000, "others": 100_000_000}
+    (tmp_path / "logs" / "stage-0.jsonl").write_text(
+        json.dumps(slow) + '\n{"event": "progress"}\n{"event": "sl'
+    )
+    (tmp_path / "plan.json").write_text('{"node_checks": {"keep_out": 60}}')
+    for host, found in good().items():
+        (tmp_path / "nodes" / host).mkdir(parents=True)
+        (tmp_path / "nodes" / host / "report.json").write_text(json.dumps(found))
+    (tmp_path / "nodes" / "hosts").write_text(" ".join(HOSTS))
+    node_checks.main(["choose", "3"])
+    told = capsys.readouterr()
+    assert told.out.split() == ["n1", "n3", "n4"]
+    assert "node n2: got staged data at 25% of the others' rate (still good)" in told.err
 
 
 def test_of_two_clocks_nobody_knows_which_is_right():
@@ -76,7 +96,7 @@ def test_memory():
     meminfo = "MemTotal:       100 kB\nMemAvailable:   2097152 kB\n"
     assert node_checks.memory(None, meminfo) == []
     assert node_checks.memory(2 << 30, meminfo) == []
-    assert node_checks.memory(3 << 30, meminfo) == ["has 2048 MiB of memory free, and the job wants 3072 MiB"]
+    assert node_checks.memory(3 << 30, meminfo) == ["has 2048 MiB of memory free, but the job needs 3072 MiB"]
 
 
 def test_disk(tmp_path):
@@ -136,7 +156,7 @@ def test_links_in_sysfs(tmp_path):
     assert states == {"ib0": "up", "ib1": "down", "ib2": "lowerlayerdown", "none": ""}
     assert node_checks.links(states) == [
         "its interface ib1 is down",
-        "its interface ib2 is down: what it lies on has no link",
+        "its interface ib2 is down: its lower interface has no link",
     ]
 
 
@@ -146,7 +166,7 @@ def test_an_interface_that_one_node_lacks_is_its_fault_and_one_that_all_lack_the
     assert node_checks.lacking(reports) == ["ib9"]
     reports["n2"]["absent"] = ["ib0", "ib9"]
     chosen, bad, _ = choose(HOSTS, reports, 3)
-    assert (chosen, bad) == (["n1", "n3", "n4"], {"n2": "has no interface ib0, and others have"})
+    assert (chosen, bad) == (["n1", "n3", "n4"], {"n2": "has no interface ib0, but others have"})
 
 
 def test_the_sites_own_commands():

@@ -56,7 +56,7 @@ def test_only_what_is_known_to_be_another_is_unexpected(fabric, transport, wrong
 
 def test_a_log_is_read_as_it_grows(tmp_path):
     path = tmp_path / "rank-0.log"
-    log = transport_lines.Log(str(path))
+    log = transport_lines.GrowingLog(str(path))
     log.look()
     for piece in ("a:1:1 [0] NCCL INFO Using net", "work Socket", "\n"):
         assert log.reader.chosen is None
@@ -91,19 +91,34 @@ def run(tmp_path):
 
 def test_one_node_that_fell_back_is_named_and_noted(run):
     done = watch(run, "fail", "ib")
-    assert "NCCL talks over InfiniBand verbs on n1\n" in done.stdout
-    assert "fabric: rank 2: NCCL talks over TCP sockets, and this is InfiniBand; load ofed" in done.stdout
+    assert "NCCL uses InfiniBand verbs on n1\n" in done.stdout
+    assert "fabric: rank 2: NCCL uses TCP sockets, but this is InfiniBand; load ofed" in done.stdout
     note = (run / "failures" / "fabric").read_text().split(maxsplit=5)
     assert note[1:5] == ["rank", "2", "n2", "1"]
-    assert note[5].startswith("fabric: NCCL talks over TCP sockets")
+    assert note[5].startswith("fabric: NCCL uses TCP sockets")
+
+
+@pytest.mark.parametrize(("count", "place"), [(4, ""), (2002, "2/")])
+def test_ranks_that_share_the_log_of_their_node(tmp_path, count, place):
+    first = count - 2
+    own, shared = transport_lines.log_paths(str(tmp_path), "rank", first, 2, count)
+    assert (own, shared) == (
+        f"{tmp_path}/{place}rank-{first}.log",
+        f"{tmp_path}/{place}rank-{first}-{count - 1}.log",
+    )
+    Path(shared).parent.mkdir(exist_ok=True)
+    Path(shared).write_text(
+        f"rank {count - 1}:n2:1:1 [0] NCCL INFO Using network Socket\nrank {first}:n2:1:1 [0] NCCL INFO Using network IB\n"
+    )
+    log = transport_lines.GrowingLog(own, shared, f"rank {first}:")
+    log.look()
+    assert log.reader.chosen.transport == "ib"
 
 
 def test_what_the_first_rank_alone_says_holds_for_all_and_nobody_waits_for_the_rest(run):
     (run / "logs/rank-0.log").write_text("[0] MPI startup(): libfabric provider: mlx\n")
     (run / "logs/rank-2.log").write_text("")
-    assert (
-        watch(run, "fail", "ib").stdout == "dlrun: fabric: Intel MPI talks over InfiniBand verbs on n1, n2\n"
-    )
+    assert watch(run, "fail", "ib").stdout == "dlrun: fabric: Intel MPI uses InfiniBand verbs on n1, n2\n"
 
 
 def test_once_one_is_wrong_the_others_have_a_moment_to_say_theirs(tmp_path, monkeypatch):
@@ -123,7 +138,7 @@ def test_once_one_is_wrong_the_others_have_a_moment_to_say_theirs(tmp_path, monk
     monkeypatch.setattr(transport_lines, "rest", rest)
     (tmp_path / "first").write_text("n1:1:1 [0] NCCL INFO Using network Socket\n")
     logs = {
-        rank: transport_lines.Log(str(tmp_path / name))
+        rank: transport_lines.GrowingLog(str(tmp_path / name))
         for rank, name in enumerate(("first", "later", "never"))
     }
     transport_lines.follow(logs, ["ib"], 1000.0)
@@ -136,26 +151,26 @@ def test_gloo_alone_is_not_waited_for_until_the_end(run):
     for rank in (0, 2):
         (run / f"logs/rank-{rank}.log").write_text(f"[Gloo] Rank {rank} is connected to 3 peer ranks.\n")
     done = watch(run, "fail", "ib")
-    assert "Gloo talks over TCP sockets on n1, n2\n" in done.stdout
-    assert "fabric: Gloo talks over TCP sockets" in (run / "failures" / "fabric").read_text()
+    assert "Gloo uses TCP sockets on n1, n2\n" in done.stdout
+    assert "fabric: Gloo uses TCP sockets" in (run / "failures" / "fabric").read_text()
 
 
 def test_where_there_are_gpus_gloo_is_given_time(tmp_path, monkeypatch):
-    log = transport_lines.Log(str(tmp_path / "log"))
+    log = transport_lines.GrowingLog(str(tmp_path / "log"))
     (tmp_path / "log").write_text("[Gloo] Rank 0 is connected to 1 peer ranks.\n")
     log.look()
     monkeypatch.setattr(transport_lines.glob, "glob", lambda pattern: ["/dev/nvidia0"])
     log.since = time.time() - 60
     assert not log.settled(transport_lines.alone_after())
     (tmp_path / "log").write_text("[Gloo] Rank 0\nn1:1:1 [0] NCCL INFO Using network IB\n" + " " * 40)
-    log = transport_lines.Log(str(tmp_path / "log"))
+    log = transport_lines.GrowingLog(str(tmp_path / "log"))
     log.look()
     assert log.settled(0.0)
     assert log.reader.chosen.transport == "ib"
 
 
 def test_a_warning_leaves_no_note(run):
-    assert "rank 2: NCCL talks over TCP" in watch(run, "warn", "ib").stdout
+    assert "rank 2: NCCL uses TCP" in watch(run, "warn", "ib").stdout
     assert list((run / "failures").iterdir()) == []
 
 
@@ -170,7 +185,7 @@ def test_a_job_that_is_over_before_the_next_look_has_its_logs_read_once_more(tmp
         return True
 
     monkeypatch.setattr(transport_lines, "rest", rest)
-    log = transport_lines.Log(str(tmp_path / "log"))
+    log = transport_lines.GrowingLog(str(tmp_path / "log"))
     assert transport_lines.follow({0: log}, ["ib"], time.time() + 1000)
     assert log.reader.chosen.transport == "tcp"
 
@@ -190,7 +205,7 @@ def test_what_the_logs_of_a_job_that_is_over_say_ends_nothing(run):
     process.terminate()
     told, _ = process.communicate(timeout=60)
     assert told == (
-        "dlrun: fabric: NCCL talks over TCP sockets on n2\n"
-        "dlrun: fabric: rank 2: NCCL talks over TCP sockets, and this is InfiniBand; load ofed\n"
+        "dlrun: fabric: NCCL uses TCP sockets on n2\n"
+        "dlrun: fabric: rank 2: NCCL uses TCP sockets, but this is InfiniBand; load ofed\n"
     )
     assert list((run / "failures").iterdir()) == []

@@ -77,6 +77,22 @@ def test_a_link_in_place_of_a_data_set_is_refused(tmp_path, source):
     assert os.listdir(tmp_path / "victim") == []
 
 
+@pytest.mark.parametrize("planted", ["link", "dangling link", "file"])
+def test_a_link_or_file_in_place_of_the_control_directory_is_refused(tmp_path, source, planted):
+    place, control = tmp_path / "node", tmp_path / "node" / ".dlrun"
+    place.mkdir(mode=0o700)
+    (tmp_path / "victim").mkdir()
+    if planted == "file":
+        control.write_text("")
+    else:
+        control.symlink_to(tmp_path / ("victim" if planted == "link" else "nowhere"))
+    error = refused("--source", source, "--to", place, "--name", "s")
+    assert f"`{control}` must be a directory" in error
+    assert f"`rm {control}`" in error
+    assert os.listdir(tmp_path / "victim") == []
+    assert os.listdir(place) == [".dlrun"]
+
+
 def test_links_left_in_a_half_built_set_lead_no_write_astray(tmp_path, source):
     """A killed run can leave links; where the new source has a directory of that name, it must not be written through."""
     write(os.fsencode(source / "sub" / "f"), b"data")

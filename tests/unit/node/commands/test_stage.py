@@ -64,6 +64,21 @@ def test_a_set_is_private_unless_shared_on_purpose(tmp_path, source):
     assert stat.S_IMODE((tmp_path / "open" / ".dlrun").stat().st_mode) == 0o700
 
 
+@pytest.mark.parametrize("more", [(), ("--strategy", "pack")])
+def test_nobody_else_writes_in_a_shared_set(tmp_path, source, more):
+    (source / "d1").chmod(0o777)
+    (source / "d1" / "f8").chmod(0o666)
+    words = ("stage", "--source", source, "--to", tmp_path / "open", "--name", "set", "--shared", *more)
+    run(*words)
+    run(*words)  # it is the same set, and is not copied again
+    found = [
+        path
+        for path in (tmp_path / "open").rglob("*")
+        if not path.is_symlink() and path.stat().st_mode & 0o022
+    ]
+    assert found == []
+
+
 def test_one_file_and_a_glob_are_sources(tmp_path, source):
     one = run("stage", "--source", source / "d1" / "f8", "--to", tmp_path / "node", "--name", "one")
     assert os.listdir(one.out.strip()) == ["f8"]

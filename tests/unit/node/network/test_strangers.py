@@ -39,6 +39,79 @@ def test_staging_goes_on_among_strangers(nodes, source, victim):  # noqa: F811
         assert snapshot(group.data(node)) == snapshot(source)
 
 
+DROPPED_CALLS = """
+from dlrun.node.relay.downstream import Downstream
+real, left = Downstream._call, [3]
+async def call(self, role="control", *arguments):
+    if role == "worker" and left[0]:
+        left[0] -= 1
+        raise ConnectionResetError("Connection reset by peer")
+    return await real(self, role, *arguments)
+Downstream._call = call
+"""  # the first calls for data are dropped: the listener made room for strangers of the same address
+
+
+def test_a_call_for_data_that_is_dropped_is_made_again(nodes, source):  # noqa: F811
+    """It ends neither the conversation of the two nodes nor the first one's part: one reads, for both."""
+    group = nodes(2)
+    group.begin(1, source)
+    group.until_listening(1)
+    group.begin(0, source, prelude=DROPPED_CALLS)
+    first, second = (group.end(node).done() for node in range(2))
+    assert (first["nodes"], first["lost"], second["read"]) == (2, {}, 0)
+    assert snapshot(group.data(1)) == snapshot(source)
+
+
+CUT_ONCE = """
+import asyncio
+from dlrun.node.relay.downstream import Downstream
+real, cut = Downstream._beat, []
+async def beat(self, link):
+    await real_beat_once(self, link)
+    if not cut:
+        cut.append(1)
+        raise ConnectionResetError("Connection reset by peer")
+    await real(self, link)
+async def real_beat_once(self, link):
+    await link.send({"do": "beat", "path": self.state.path()})
+    await asyncio.sleep(0.2)
+Downstream._beat = beat
+"""  # the connection on which they agree breaks once, a moment after the nodes have met
+
+
+def test_a_connection_that_breaks_is_no_dead_node(nodes, source):  # noqa: F811
+    """The first node calls again at once; nobody reads the source for it."""
+    group = nodes(2)
+    group.begin(1, source)
+    group.until_listening(1)
+    group.begin(0, source, prelude=CUT_ONCE)
+    first, second = (group.end(node).done() for node in range(2))
+    assert (first["nodes"], first["lost"], second["read"]) == (2, {}, 0)
+    assert snapshot(group.data(1)) == snapshot(source)
+
+
+LAST_WORD_LOST = """
+from dlrun.node.relay import downstream
+real, lost = downstream.unpack_status, []
+def unpack(message):
+    if message["phase"] == downstream.DONE and not lost:
+        lost.append(1)
+        raise ConnectionResetError("Connection reset by peer")
+    return real(message)
+downstream.unpack_status = unpack
+"""  # the connection breaks as the second node reports that it is done
+
+
+def test_a_connection_that_breaks_at_the_end_is_no_dead_node(nodes, source):  # noqa: F811
+    """Who is done stays until the node before it has heard so."""
+    group = nodes(2)
+    group.begin(0, source, prelude=LAST_WORD_LOST)
+    group.begin(1, source)
+    first, second = (group.end(node).done() for node in range(2))
+    assert (first["nodes"], first["lost"], second["read"]) == (2, {}, 0)
+    assert snapshot(group.data(1)) == snapshot(source)
+
+
 def until_met(strangers, count):
     end = time.monotonic() + 120
     while strangers.met < count:

@@ -165,6 +165,19 @@ def test_every_node_has_exactly_the_source_and_it_is_read_once(tmp_path, nodes, 
     assert found[0].done()["shape"] == shape
 
 
+def test_progress_names_the_node_that_has_least(nodes, source):
+    group = nodes(3)
+    group.begin_held(source, "--interval", "0.1s")
+    out = group.root / "out0"
+    until(lambda: '"progress"' in out.read_text())
+    group.gate.touch()
+    for node in range(3):
+        group.end(node).done()
+    last = [json.loads(line)["last"] for line in out.read_text().splitlines() if '"progress"' in line]
+    assert {one["host"] for one in last} <= {"127.0.0.1", "127.0.0.2", "127.0.0.3"}
+    assert all(0 <= one["bytes_done"] <= data_size(source) for one in last)
+
+
 def test_warm_nodes_copy_nothing(nodes, source):
     group = nodes(3)
     group.stage(source)

@@ -51,7 +51,7 @@ def test_points(tmp_path, sweep, expected):
         ("{list: {a: 1}}", None, "`sweep.list` takes a list, not a mapping"),
         ("{list: 1}", None, "`sweep.list` takes a list, not one text"),
         ("{zip: [1]}", None, "`sweep.zip` takes a mapping, not a list"),
-        ("{at_once: 0}", None, "the least is 1"),
+        ("{at_once: 0}", None, "the minimum is 1"),
         ("{a b: [1]}", None, "`a b` cannot be a name in `sweep`"),
         ("{a: []}", None, "`sweep.a` has no items"),
         ("[{a: 1}]", None, "`sweep` takes a mapping, not a list"),

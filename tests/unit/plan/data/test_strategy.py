@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from dlrun.model.data import DataSet
+from dlrun.model.data import DataSet, NodeLocal
 from dlrun.model.observed import DataSize
-from dlrun.model.site import NodeLocal
 from dlrun.model.units import Bytes
-from dlrun.plan.data.strategy import choose, sized
+from dlrun.plan.data.strategy import choose_strategy, sized
 
 SSD = NodeLocal(path="/local", size=Bytes(10**12))
 UNKNOWN = NodeLocal(path="$TMPDIR")
@@ -26,34 +25,44 @@ def found(size: int, files: int, *, whole: bool = True) -> DataSize:
         ({"reads": 90}, found(10**11, 1), SSD, 8, "copy", False, "its 100GB in 1 file fits the 1TB"),
         ({"reads": 1}, found(10**11, 10), SSD, 1, "in_place", False, "read once by one node"),
         ({"reads": 1}, found(10**11, 10), SSD, 2, "copy", False, "instead of by 2 nodes once each"),
-        ({}, found(2 * 10**12, 10), SSD, 8, "in_place", False, "does not fit the 1TB"),
+        (
+            {},
+            found(2 * 10**12, 10),
+            SSD,
+            8,
+            "part",
+            True,
+            "every epoch reads the other 1050GB from the shared",
+        ),
+        ({"reads": 1}, found(2 * 10**12, 10), SSD, 1, "in_place", False, "reads it once"),
+        ({}, found(10**13, 10), SSD, 8, "in_place", False, "is less than 10% of it"),
         (
             {},
             found(96 * 10**10, 10),
             SSD,
             1,
-            "in_place",
-            False,
-            "does not fit the 1TB",
+            "part",
+            True,
+            "950GB of it, small files first",
         ),  # full disks are slow
-        ({}, None, SSD, 8, "copy", True, "if it fits every node"),
-        ({}, found(10**9, 10), UNKNOWN, 8, "copy", True, "if it fits"),
-        ({}, found(10**9, 10, whole=False), UNKNOWN, 8, "copy", True, "more than 1GB"),
+        ({}, None, SSD, 8, "part", True, "what fits every node"),
+        ({}, found(10**9, 10), UNKNOWN, 8, "part", True, "as far as it fits"),
+        ({}, found(10**9, 10, whole=False), UNKNOWN, 8, "part", True, "more than 1GB"),
         ({"size": Bytes(10**9)}, None, SSD, 8, "copy", False, "its 1GB fits"),
         (
             {},
             found(10**10, 10),
             SHM,
             8,
-            "copy",
+            "part",
             True,
             "fits the 50GB of memory for data on a node (/dev/shm)",
         ),
-        ({}, found(6 * 10**10, 10), SHM, 8, "in_place", False, "does not fit the 50GB of memory"),
+        ({}, found(6 * 10**10, 10), SHM, 8, "part", True, "47500MB of it"),
     ],
 )
 def test_the_choice(data, measured, local, nodes, strategy, fallback, said):
-    choice = choose(DataSet(source="/x", **data), measured, local, nodes)
+    choice = choose_strategy(DataSet(source="/x", **data), measured, local, nodes)
     assert (choice.strategy, choice.fallback) == (strategy, fallback)
     assert said in choice.because
 
@@ -68,7 +77,7 @@ def test_the_choice(data, measured, local, nodes, strategy, fallback, said):
     ],
 )
 def test_what_does_not_fit_comes_with_advice(measured, nodes, advice, not_advice):
-    choice = choose(DataSet(source="/x"), measured, SSD, nodes)
+    choice = choose_strategy(DataSet(source="/x"), measured, SSD, nodes)
     assert advice in choice.advice
     assert not_advice not in choice.advice
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 import pytest
 
 from dlrun.model.spec import Metric
-from dlrun.plan.metrics.log import RunSize, read
+from dlrun.plan.metrics.log import RunSize, read_metric
 
 FOUR = RunSize(ranks=4, global_batch=256)
 
@@ -83,14 +83,14 @@ JSON = 'INFO {"step": 1}\n{"step": 2, "throughput": 900.5, "images/sec": 3}\n'
     ],
 )  # fmt: skip
 def test_what_trainers_print(log, value, unit, by, count, skipped):
-    found = read("throughput", Metric(), log.splitlines(keepends=True), FOUR)
+    found = read_metric("throughput", Metric(), log.splitlines(keepends=True), FOUR)
     assert found is not None
     assert found.value == pytest.approx(value)
     assert (found.unit, found.by, len(found.values), found.skipped) == (unit, by, count, skipped)
 
 
 def test_steps_stay_steps_where_nobody_says_how_large_one_is():
-    found = read("throughput", Metric(), CAFFE.splitlines(), RunSize(ranks=4, global_batch=None))
+    found = read_metric("throughput", Metric(), CAFFE.splitlines(), RunSize(ranks=4, global_batch=None))
     assert found is not None
     assert (found.value, found.unit) == (4.25, "steps/s")
 
@@ -99,7 +99,7 @@ def test_steps_stay_steps_where_nobody_says_how_large_one_is():
     "log", ["", "epoch 1 loss 0.3\n", "took 3 s/epoch\n", "{broken\n", "speed: nan samples/s\n"]
 )
 def test_a_log_without_a_speed_has_none(log):
-    assert read("throughput", Metric(), log.splitlines(), FOUR) is None
+    assert read_metric("throughput", Metric(), log.splitlines(), FOUR) is None
 
 
 LOSSES = [f"step {n} loss {value} lr 0.1" for n, value in enumerate((9.0, 4.0, 2.0, 3.0, 1.0))]
@@ -123,7 +123,7 @@ LOSSES = [f"step {n} loss {value} lr 0.1" for n, value in enumerate((9.0, 4.0, 2
     ],
 )
 def test_what_the_spec_asks_for(metric, value):
-    found = read("loss", metric, LOSSES, FOUR)
+    found = read_metric("loss", metric, LOSSES, FOUR)
     assert (found.value if found else None) == value
 
 
@@ -141,11 +141,11 @@ def test_what_the_spec_asks_for(metric, value):
     ],
 )
 def test_json_lines(line, value):
-    found = read("x", Metric(json="perf.ips"), [line], FOUR)
+    found = read_metric("x", Metric(json="perf.ips"), [line], FOUR)
     assert (found.value if found else None) == value
 
 
 def test_a_progress_bars_states_are_read_one_by_one():
-    found = read("x", Metric(pattern=r"([0-9]+)/10 "), ["\r1/10 a\r2/10 b\r10/10 c\n"], FOUR)
+    found = read_metric("x", Metric(pattern=r"([0-9]+)/10 "), ["\r1/10 a\r2/10 b\r10/10 c\n"], FOUR)
     assert found is not None
     assert found.values == (1.0, 2.0, 10.0)

@@ -1,8 +1,6 @@
 dlrun_take_ports 20000 29999 3 # from, to, how many: DLRUN_MASTER_PORT is the first
 DLRUN_MASTER_IP=$(dlrun_numeric "$DLRUN_MASTER_ADDR")
-export OMP_NUM_THREADS=48 # 48 cores / 1 rank [OpenMP 5.2, chapter 21]
-export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
-# 1 × master, 1 on the first node
+# 1 × master, on the first node
 dlrun_service srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
   --cpu-bind=none --overlap --nodelist="$DLRUN_FIRST_HOST" bash "$DLRUN_JOB_DIR/rank.sh" master
 until (exec 3<>"/dev/tcp/$DLRUN_MASTER_ADDR/$DLRUN_MASTER_PORT") 2>/dev/null; do dlrun_still_waiting master; done
@@ -10,7 +8,7 @@ until (exec 3<>"/dev/tcp/$DLRUN_MASTER_ADDR/$DLRUN_MASTER_PORT") 2>/dev/null; do
 dlrun_service srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
   --cpu-bind=none --overlap bash "$DLRUN_JOB_DIR/rank.sh" worker
 until (exec 3<>"/dev/tcp/$DLRUN_MASTER_ADDR/$((DLRUN_MASTER_PORT + 1))" && printf 'GET /json/ HTTP/1.0\r\n\r\n' >&3 && grep -Eq '"aliveworkers" *: *2\b' <&3) 2>/dev/null; do dlrun_still_waiting worker; done
-# 1 × driver, 1 on the first node
+# 1 × driver, on the first node
 dlrun_launch srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
   --cpu-bind=none --overlap --nodelist="$DLRUN_FIRST_HOST" bash "$DLRUN_JOB_DIR/rank.sh" driver
 

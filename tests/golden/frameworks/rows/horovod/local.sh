@@ -1,7 +1,4 @@
-dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
-export OMP_NUM_THREADS=8 # 8 cores / 1 rank [OpenMP 5.2, chapter 21]
-export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
-# 1 × rendezvous, 1 on the first node
+# 1 × rendezvous, on the first node
 dlrun_service dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" rendezvous
 until (exec 3<>"/dev/tcp/$DLRUN_MASTER_ADDR/$DLRUN_MASTER_PORT") 2>/dev/null; do dlrun_still_waiting rendezvous; done
 # 1 × rank, 1 on each node

@@ -1,9 +1,7 @@
-dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
 export OMP_NUM_THREADS=24 # 48 cores / 2 ranks [OpenMP 5.2, chapter 21]
-export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 # 4 × rank, 2 on each node
-dlrun_launch dlrun_openmpi 2 mpirun -np 4 --hostfile "$DLRUN_HOSTS"-x2 --map-by ppr:2:node --bind-to none bash \
-  "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_launch dlrun_openmpi 2 mpirun -np 4 --hostfile "$DLRUN_HOSTS"-x2 --map-by ppr:2:node --bind-to none \
+  bash "$DLRUN_JOB_DIR/rank.sh" rank
 
 export DDL_OPTIONS='-mode p:2x2x1x1' # 2 ranks on each of 2 hosts, in one rack [IBM WML CE documentation, Using the ddlrun tool]
 dlrun_run python /software/ddl/train.py

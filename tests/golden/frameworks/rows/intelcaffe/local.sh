@@ -1,6 +1,4 @@
-dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
 export OMP_NUM_THREADS=2 # 8 cores / 2 ranks, 2 reserved for communication and data loading [OpenMP 5.2, chapter 21]
-export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 export I_MPI_PIN=0 # ranks start unbound; rank.sh binds them [Intel MPI Library Developer Reference]
 export I_MPI_JOB_RESPECT_PROCESS_PLACEMENT=0 # -ppn counts, whatever the scheduler's own layout [Intel MPI Library Developer Reference]
 export MLSL_ROOT=/opt/intel/mlsl # set by the spec, spec.yaml:13:26
@@ -15,5 +13,5 @@ export KMP_HW_SUBSET=1t # one thread per core [intel/caffe scripts/run_intelcaff
 export GLOG_minloglevel=0 # as the script starts it [intel/caffe scripts/run_intelcaffe.sh]
 export KMP_AFFINITY=granularity=fine,compact,1,0 # ranks share the node: threads in order on the rank's own cores [intel/caffe scripts/run_intelcaffe.sh]
 export INTERNAL_THREADS_PIN
-INTERNAL_THREADS_PIN="$(set -- 2,3 6,7; shift "$DLRUN_LOCAL_RANK"; printf %s "$1")" # the last two hardware threads of the rank, of its own only [intel/caffe scripts/run_intelcaffe.sh]
+INTERNAL_THREADS_PIN="$(set -- 0,1 4,5; shift "$DLRUN_LOCAL_RANK"; printf %s "$1")" # the last two hardware threads of the rank, of its own only [intel/caffe scripts/run_intelcaffe.sh]
 dlrun_run caffe train --solver solver.prototxt

@@ -1,6 +1,4 @@
-dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
 export OMP_NUM_THREADS=22 # 48 cores / 2 ranks, 2 reserved for communication and data loading [OpenMP 5.2, chapter 21]
-export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 export MLSL_ROOT=/opt/intel/mlsl # set by the spec, spec.yaml:13:26
 # 4 × rank, 2 on each node
 dlrun_launch srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --distribution=block --kill-on-bad-exit=1 --export=ALL \
@@ -14,6 +12,6 @@ export KMP_HW_SUBSET=1t # one thread per core [intel/caffe scripts/run_intelcaff
 export GLOG_minloglevel=0 # as the script starts it [intel/caffe scripts/run_intelcaffe.sh]
 export KMP_AFFINITY=granularity=fine,compact,1,0 # ranks share the node: threads in order on the rank's own cores [intel/caffe scripts/run_intelcaffe.sh]
 export INTERNAL_THREADS_PIN
-INTERNAL_THREADS_PIN="$(set -- 22,23 46,47; shift "$DLRUN_LOCAL_RANK"; printf %s "$1")" # the last two hardware threads of the rank, of its own only [intel/caffe scripts/run_intelcaffe.sh]
+INTERNAL_THREADS_PIN="$(set -- 20,21 44,45; shift "$DLRUN_LOCAL_RANK"; printf %s "$1")" # the last two hardware threads of the rank, of its own only [intel/caffe scripts/run_intelcaffe.sh]
 export FI_PROVIDER=psm2 # the site's fabric; before Intel MPI 2019 this was I_MPI_FABRICS=shm:tmi with I_MPI_TMI_PROVIDER=psm2 [Intel MPI Library Developer Reference]
 dlrun_run caffe train --solver solver.prototxt

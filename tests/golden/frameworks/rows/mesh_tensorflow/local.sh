@@ -1,9 +1,7 @@
 dlrun_take_ports 20000 29999 2 # from, to, how many: DLRUN_MASTER_PORT is the first
-export OMP_NUM_THREADS=8 # 8 cores / 1 rank [OpenMP 5.2, chapter 21]
-export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 # 1 × server, 1 on each node
 dlrun_service dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" server
-# 1 × driver, 1 on the first node
+# 1 × driver, on the first node
 dlrun_launch dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" driver
 
 case $1 in

@@ -1,13 +1,11 @@
 dlrun_take_ports 20000 29999 3 # from, to, how many: DLRUN_MASTER_PORT is the first
-export OMP_NUM_THREADS=48 # 48 cores / 1 rank [OpenMP 5.2, chapter 21]
-export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 # 2 × ps, 1 on each node
 dlrun_service srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
   --cpu-bind=none --overlap bash "$DLRUN_JOB_DIR/rank.sh" ps
 # 2 × worker, 1 on each node
 dlrun_service srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
   --cpu-bind=none --overlap bash "$DLRUN_JOB_DIR/rank.sh" worker
-# 1 × chief, 1 on the first node
+# 1 × chief, on the first node
 dlrun_launch srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
   --cpu-bind=none --overlap --nodelist="$DLRUN_FIRST_HOST" bash "$DLRUN_JOB_DIR/rank.sh" chief
 

@@ -1,0 +1,77 @@
+"""How soon training begins when it need not wait for all of its data, and whether its first epoch takes longer for that."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import dlrun.node
+
+FILES, SIZE = 400, 1_000_000  # files, and the bytes of each
+RATE, WORK = "40M", 8.0  # bytes a second of the source, seconds of work in an epoch
+TRAINING = """
+import sys, time, dlrun_data
+names = dlrun_data.files(sys.argv[1])
+for number, name in enumerate(names):
+    with open(dlrun_data.wait(name), "rb") as file:
+        assert len(file.read()) == 1_000_000
+    if not number:
+        print(time.time(), flush=True)
+    time.sleep(float(sys.argv[2]) / len(names))
+print(time.time())
+"""
+
+
+def start(bench):
+    """The first batch and the end of the first epoch, in seconds after the job's start."""
+    source = bench.tree("shards", int(FILES * bench.given.scale) or 1, SIZE)
+    print(
+        f"\nstart: {len(list(source.rglob('f*')))} files of {SIZE // 10**6} MB at {RATE}B/s, {WORK:.0f} s of work an epoch\n"
+    )
+    print("| way | first batch | end of the first epoch | of the second |\n|---|---|---|---|", flush=True)
+    for label, more in (("all first", []), ("start: 10%", ["--job", "bench", "--start", "10%"])):
+        best = min(
+            (_once(bench, source, more) for _ in range(bench.given.rounds)), key=lambda times: times[1]
+        )
+        print(f"| {label} | {best[0]:.1f} s | {best[1]:.1f} s | {best[2] - best[1]:.1f} s more |", flush=True)
+
+
+def _once(bench, source, more):
+    bench.disk.renew()
+    began, note = time.time(), bench.root / "started"
+    note.unlink(missing_ok=True)
+    words = bench.node(
+        "stage",
+        "--source",
+        source,
+        "--to",
+        bench.target / "start",
+        "--name",
+        "set",
+        "--rate",
+        RATE,
+        "--quiet",
+    )
+    staging = subprocess.Popen(
+        [*words, *more, *(["--started", str(note)] if more else [])], stdout=subprocess.DEVNULL
+    )
+    while staging.poll() is None and not (more and note.exists()):
+        time.sleep(0.05)
+    where = (
+        bench.target / "start" / ".early-bench" / "set" / "data"
+        if more
+        else bench.target / "start" / "set" / "data"
+    )
+    times = _epoch(where)
+    again = _epoch(where)
+    if staging.wait():
+        raise SystemExit("staging failed")
+    return times[0] - began, times[1] - began, again[1] - began
+
+
+def _epoch(where):
+    environment = {**os.environ, "PYTHONPATH": str(Path(dlrun.node.__file__).parent)}
+    words = [sys.executable, "-c", TRAINING, str(where), str(WORK)]
+    done = subprocess.run(words, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    return [float(word) for word in done.stdout.split()]

@@ -1,0 +1,110 @@
+"""`dlrun init`: a first training spec, from five questions or from options."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from dlrun.cli.options import say
+from dlrun.model.text import digits
+
+if TYPE_CHECKING:
+    from dlrun.config.batch_script.draft import SpecDraft
+
+
+@click.command(
+    epilog="Example: dlrun init --run 'python train.py --epochs 90' --nodes 2 --walltime 4h --partition gpu"
+)
+@click.argument("spec", type=click.Path(path_type=Path), default=Path("spec.yaml"), metavar="[SPEC]")
+@click.option("--run", "text", metavar="TEXT", help="The line that starts the training, as typed in a shell.")
+@click.option("--nodes", type=click.IntRange(min=1), help="Number of nodes.")
+@click.option("--gpus-per-node", metavar="NUMBER|auto", help="GPUs on each node; auto: all of them.")
+@click.option("--walltime", metavar="TIME", help="Walltime limit: 90m, 4h, 1-12:00:00.")
+@click.option("--environment", metavar="PATH|NAME", help="venv (a directory) or conda environment.")
+@click.option("--partition", metavar="NAME", help="Partition (Slurm) or queue (PBS).")
+@click.option("--account", metavar="NAME", help="Account (project) to charge.")
+@click.option("--site", metavar="NAME|FILE", help="Site profile to name in the spec.")
+def command(spec: Path, text: str | None, site: str | None, **given: str | int | None) -> int:
+    """Write a first training spec with comments to SPEC (default: spec.yaml).
+
+    On a terminal, what no option gives is asked for: the command, nodes, GPUs, walltime, environment.
+    """
+    from dlrun.config.batch_script import read_script
+    from dlrun.config.batch_script.text import spec_text
+    from dlrun.errors import Invalid
+
+    if spec.exists():
+        raise Invalid(f"`{spec}` already exists", help="name another file: `dlrun init other.yaml`")
+    asks = sys.stdin.isatty()
+    if text is None:
+        if not asks:
+            raise Invalid(
+                "there is no command to run",
+                help="give `--run 'python train.py'`, or run `dlrun init` on a terminal",
+            )
+        text = click.prompt("The line that starts the training, as you type it in a shell", err=True)
+    answers = {name: _answer(name, value, asks=asks) for name, value in given.items()}
+    draft = read_script(f"{text}\n", spec.name if spec.stem != "spec" else Path.cwd().name)
+    if not (draft.get("command") or draft.get("run")):
+        draft.put("run", text)
+        draft.put("framework", "torch")
+    _fill(draft, answers)
+    written = spec_text(draft, None, site)
+    try:
+        with spec.open("x", encoding="utf-8") as file:
+            file.write(written)
+    except OSError as error:
+        raise Invalid(f"cannot write `{spec}`: {(error.strerror or str(error)).lower()}") from None
+    for one in draft.left_out:
+        say(f"{one.text.splitlines()[0]}: {one.because}")
+    say(f"wrote {spec}; `dlrun plan {spec}` shows the resulting plan, `dlrun submit {spec}` submits it")
+    return 0
+
+
+_QUESTIONS = {
+    "nodes": ("Nodes", "1"),
+    "gpus_per_node": ("GPUs on each node (auto: all that the node has)", "auto"),
+    "walltime": ("Walltime limit (90m, 4h, 1-12:00:00)", "1h"),
+    "environment": ("venv (a directory) or conda environment; empty: none", ""),
+}
+"""Option -> question and default answer; with the command, five. Partition and account are the site's to want."""
+
+
+def _answer(name: str, value: str | int | None, *, asks: bool) -> str:
+    if value is not None or name not in _QUESTIONS:
+        return "" if value is None else str(value)
+    question, default = _QUESTIONS[name]
+    return (
+        str(click.prompt(question, default=default, show_default=bool(default), err=True))
+        if asks
+        else default
+    )
+
+
+_COMMENTS = {
+    "framework": "how ranks find one another: torch, horovod, mpi, jax, … (`dlrun keys framework`)",
+    "resources": "what to request; `dlrun keys resources` lists the other keys",
+    "resources.gpus_per_node": "auto: all GPUs of the node, as the site profile describes it; one rank for each",
+    "environment": "also `modules: [...]`, `container:`, `variables:`, and `setup:` for lines of shell",
+}
+
+
+def _fill(draft: SpecDraft, answers: dict[str, str]) -> None:
+    """Put the answers into the spec; what the command itself sets (`torchrun --nnodes=4`) is kept."""
+    nodes = answers["nodes"]
+    if draft.values["resources"]["nodes"] == 1:
+        draft.values["resources"]["nodes"] = int(nodes) if digits(nodes) else nodes
+    gpus = answers["gpus_per_node"]
+    draft.put("resources.gpus_per_node", int(gpus) if digits(gpus) else gpus)
+    for name in ("walltime", "partition", "account"):
+        if answers[name]:
+            draft.put(f"resources.{name}", answers[name])
+    if where := answers["environment"]:
+        is_venv = "/" in where or Path(where, "bin", "activate").exists()
+        draft.put(f"environment.{'venv' if is_venv else 'conda'}", where)
+    for key, comment in _COMMENTS.items():
+        if draft.get(key) is not None:
+            draft.comments[key] = comment

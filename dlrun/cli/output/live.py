@@ -1,0 +1,39 @@
+"""The status line below the logs of a job that is followed on a terminal."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+
+from rich.live import Live
+from rich.text import Text
+
+from dlrun.cli.output.terminal import console
+
+_PER_SECOND = 2
+"""Redraws a second: the line shows seconds that pass, and a login node is shared with others."""
+
+
+class LiveLine:
+    """One line on stderr that is redrawn from `text` while it is shown, and that leaves no trace when it is hidden."""
+
+    def __init__(self, text: Callable[[], str]) -> None:
+        self._text = text
+        # Log lines are written to stdout as bytes, so `rich` must not take over the streams.
+        self._live = Live(
+            self, console=console(sys.stderr), transient=True, refresh_per_second=_PER_SECOND,
+            redirect_stdout=False, redirect_stderr=False,
+        )  # fmt: skip
+
+    def __rich__(self) -> Text:
+        """What is drawn now, cut to the width of the terminal."""
+        return Text(self._text(), style="dim", no_wrap=True, overflow="ellipsis")
+
+    def show(self) -> None:
+        """Draw the line, unless it is shown already."""
+        if not self._live.is_started:
+            self._live.start(refresh=True)
+
+    def hide(self) -> None:
+        """Erase the line, so that others can write to the terminal."""
+        self._live.stop()

@@ -1,0 +1,241 @@
+"""What `dlrun usage` shows of a run: bars of used against requested, ranks with sparklines, verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from dlrun.cli.output.column import Column
+from dlrun.cli.output.table import show
+from dlrun.effects.usage.accounting import accounted
+from dlrun.effects.usage.verdicts import BRIEF, peak_of
+from dlrun.effects.usage.words import bits, clock, many, size, sparkline
+from dlrun.model.units import Bytes
+
+if TYPE_CHECKING:
+    from dlrun.effects.records.jobs import Job
+    from dlrun.effects.usage.job import RunUse
+    from dlrun.effects.usage.summary import RankUse
+    from dlrun.model.plan import Plan
+
+_BAR = 24
+_FEW = 16
+"""Ranks that are all shown; of more, the first, and those that differ most."""
+
+
+def show_run(job: Job, plan: Plan, run: RunUse, *, every_rank: bool) -> None:
+    """Print everything about one run."""
+    point = "" if run.point is None else f", point {run.point}"
+    click.echo(f"{job.directory.name}{point}: {run.status.state}; {times(run)}")
+    if not run.use.nodes:
+        why = (
+            "its spec has `usage: false`"
+            if not plan.usage
+            else "nothing was recorded in `usage/`: no rank ran, or no Python 3"
+        )
+        click.echo(f"not measured: {why}")
+        _verdicts(run)
+        return
+    click.echo("")
+    for name, part, text in bars(plan, run):
+        _bar(name, part, text)
+    click.echo("")
+    _ranks(run.use.ranks if every_rank else chosen(run.use.ranks))
+    left = len(run.use.ranks) - (len(run.use.ranks) if every_rank else len(chosen(run.use.ranks)))
+    if left:
+        click.echo(f"and {left} more between these; `--ranks` shows all")
+    _gpus(run)
+    _links(run)
+    _verdicts(run)
+    _compared(job, run)
+    _missing(run)
+
+
+def times(run: RunUse) -> str:
+    """Where the time went."""
+    parts = (("queued", run.queued), ("set-up and staging", run.preparing), ("training", run.training))
+    return (
+        ", ".join(f"{name} {clock(seconds)}" for name, seconds in parts if seconds is not None)
+        or "not started"
+    )
+
+
+def bars(plan: Plan, run: RunUse) -> Iterator[tuple[str, float | None, str]]:
+    """What was requested and used: its name, the share that was used (None: unknown), and the numbers."""
+    use, request = run.use, plan.request
+    used, most = sum(one.used for one in use.ranks), _cores(use.ranks)
+    if most:
+        yield "cores", used / most, f"{used:.1f} of {most:.0f} on average"
+    peak = max((peak_of(use, node) for node in use.nodes), default=0.0)
+    asked = float(request.memory_per_node) if isinstance(request.memory_per_node, Bytes) else None
+    limit = asked or max((node.job_limit or node.total or 0.0 for node in use.nodes), default=0.0)
+    if limit:
+        what = "requested" if asked else "available"
+        yield "memory", peak / limit, f"{size(peak)} of {size(limit)} {what}, the most on one node"
+    busy = [gpu.busy for gpu in use.gpus if gpu.busy is not None]
+    if busy:
+        yield (
+            "GPUs",
+            sum(busy) / len(busy) / 100,
+            f"{many(len(use.gpus), 'GPU')}, {sum(busy) / len(busy):.0f} % of the time busy",
+        )
+    held = [(gpu.memory, gpu.total) for gpu in use.gpus if gpu.memory is not None and gpu.total]
+    if held:
+        memory, total = max(held, key=lambda one: one[0] / one[1])
+        yield "GPU memory", memory / total, f"{size(memory)} of {size(total)}, the most on one GPU"
+    if run.elapsed is not None:
+        wall = request.walltime
+        text = f"{clock(run.elapsed)} of {wall}" if wall else f"{clock(run.elapsed)}, without a limit"
+        yield "walltime", run.elapsed / int(wall) if wall else None, text
+        hours = request.nodes * run.elapsed / 3600
+        yield (
+            "node-hours",
+            None,
+            f"{hours:.3g}" + (f" of {request.nodes * int(wall) / 3600:.3g} at most" if wall else ""),
+        )
+
+
+def _cores(ranks: Sequence[RankUse]) -> float:
+    """The cores of all ranks together; ranks that are not bound share those of their node."""
+    total = 0.0
+    for node in {one.node for one in ranks}:
+        own = [one.cores for one in ranks if one.node == node]
+        shared = len({one.allowed for one in ranks if one.node == node}) == 1
+        total += max(own) if shared else sum(own)
+    return total
+
+
+def _bar(name: str, part: float | None, text: str) -> None:
+    from dlrun.cli.output.colour import drawn
+
+    full = 0 if part is None else min(_BAR, round(_BAR * part))
+    bar = " " * _BAR if part is None else "█" * full + "░" * (_BAR - full)
+    share = "" if part is None else f"{part:4.0%} "
+    if drawn() and part is not None:
+        click.echo(
+            f"{name:<11} {click.style(bar, fg='red' if part > 0.95 else 'cyan')} {share}{text}", color=True
+        )
+    else:
+        click.echo(f"{name:<11} {bar} {share:<5}{text}".rstrip())
+
+
+def chosen(ranks: Sequence[RankUse]) -> list[RankUse]:
+    """The ranks to show: all of a few; else the first, and those with the least and the most CPU time and memory."""
+    if len(ranks) <= _FEW:
+        return list(ranks)
+    wanted = {ranks[0].rank}
+    for key in ("used", "peak", "idle"):
+        ordered = sorted(ranks, key=lambda one, key=key: float(getattr(one, key)))  # type: ignore[misc]
+        wanted |= {ordered[0].rank, ordered[-1].rank}
+    return [one for one in ranks if one.rank in wanted]
+
+
+def _ranks(ranks: Sequence[RankUse]) -> None:
+    top = max((value for one in ranks for _, value in one.cpu_curve), default=0.0)
+    memory = max((value for one in ranks for _, value in one.memory_curve), default=0.0)
+    columns = [
+        Column(title="RANK"), Column(title="NODE", drop=1), Column(title="CORES", right=True, drop=2),
+        Column(title="USED", right=True), Column(title="CORES OVER TIME", drop=3), Column(title="PEAK", right=True),
+        Column(title="MEMORY OVER TIME", drop=4), Column(title="READ", right=True, drop=5),
+        Column(title="WRITTEN", right=True, drop=6),
+    ]  # fmt: skip
+    rows = [
+        (
+            one.rank, one.node, str(one.cores or "-"), f"{one.used:.2f}", sparkline(one.cpu_curve, top), size(one.peak),
+            sparkline(one.memory_curve, memory), size(one.read), size(one.written),
+        )
+        for one in ranks
+    ]  # fmt: skip
+    if rows:
+        show(columns, rows)
+
+
+def _gpus(run: RunUse) -> None:
+    columns = [
+        Column(title="GPU"), Column(title="NODE", drop=1), Column(title="RANKS", drop=2), Column(title="BUSY", right=True),
+        Column(title="BUSY OVER TIME", drop=4), Column(title="MEMORY", right=True), Column(title="POWER", right=True, drop=3),
+        Column(title="CLOCK", right=True, drop=5),
+    ]  # fmt: skip
+    rows = [
+        (
+            str(one.index), one.node, " ".join(one.ranks) or "-", "-" if one.busy is None else f"{one.busy:.0f} %",
+            sparkline(one.busy_curve, 100), size(one.memory), "-" if one.power is None else f"{one.power:.0f} W",
+            "-" if one.clock is None else f"{one.clock:.0f} MHz",
+        )
+        for one in run.use.gpus
+    ]  # fmt: skip
+    if rows:
+        click.echo("")
+        show(columns, rows)
+
+
+def _links(run: RunUse) -> None:
+    busiest = [max(node.links, key=lambda one: one.mean) for node in run.use.nodes if node.links]
+    if busiest and len(run.use.nodes) > 1:
+        link = max(busiest, key=lambda one: one.mean)
+        limit = f" of {bits(link.limit)}" if link.limit else ""
+        click.echo(
+            f"\nnetwork: `{link.name}` of {link.node} carried {bits(link.mean)}{limit} on average, {bits(link.most)} at most"
+        )
+
+
+def _verdicts(run: RunUse) -> None:
+    click.echo("")
+    if run.use.nodes and not run.verdicts:
+        brief = run.use.seconds < BRIEF
+        click.echo(
+            f"too short to be judged: less than {BRIEF:.0f} s"
+            if brief
+            else "nothing held it up, as far as was measured"
+        )
+    for one in run.verdicts:
+        click.echo(f"{one.rule}: {one.evidence}")
+        if one.change:
+            click.echo(f"  change: {one.change}")
+
+
+def _compared(job: Job, run: RunUse) -> None:
+    """The scheduler's own numbers beside these, where it has any."""
+    found = accounted(job, run.point) if run.status.state.final else None
+    cpu, memory = sum(one.cpu for one in run.use.ranks), max((one.peak for one in run.use.ranks), default=0.0)
+    kernel = [node.job_cpu for node in run.use.nodes if node.job_cpu is not None]
+    if found is not None and found.cpu is not None:
+        told = f"; {found.source} counted {clock(found.cpu)} of CPU time"
+        told += f" and {size(found.memory)} of memory" if found.memory is not None else ""
+        click.echo(f"\nCPU time {clock(cpu)}, peak of a rank {size(memory)}{told}")
+    elif kernel and len(kernel) == len(run.use.nodes):
+        click.echo(f"\nCPU time {clock(cpu)}; the job's cgroups counted {clock(sum(kernel))}")
+
+
+def _missing(run: RunUse) -> None:
+    for what in dict.fromkeys(text for node in run.use.nodes for text in node.missing):
+        where = [node.node for node in run.use.nodes if what in node.missing]
+        click.echo(f"not measured on {many(len(where), 'node')}: {what}")
+    for node in run.use.nodes:
+        if not node.complete and run.status.state.final:
+            click.echo(f"the recording of {node.node} breaks off after {clock(node.seconds)}")
+
+
+def show_runs(plan: Plan, runs: Sequence[RunUse]) -> None:
+    """Print a sweep as a table, one line for each of its points."""
+    names = list(plan.points[0].parameters) if plan.points else []
+    columns = [
+        Column(title="POINT"), *(Column(title=name, drop=4) for name in names), Column(title="STATE", state=True),
+        Column(title="TIME", right=True), Column(title="CORES", right=True), Column(title="PEAK", right=True),
+        Column(title="GPUS", right=True, drop=2), Column(title="VERDICTS"),
+    ]  # fmt: skip
+    rows = []
+    for run in runs:
+        busy = [gpu.busy for gpu in run.use.gpus if gpu.busy is not None]
+        parameters = plan.points[run.point].parameters if plan.points and run.point is not None else {}
+        rows.append(
+            (
+                str(run.point), *(parameters.get(name, "") for name in names), str(run.status.state), clock(run.elapsed),
+                f"{sum(one.used for one in run.use.ranks):.2f}",
+                size(max((peak_of(run.use, node) for node in run.use.nodes), default=None)),
+                f"{sum(busy) / len(busy):.0f} %" if busy else "-", ", ".join(one.rule for one in run.verdicts) or "-",
+            )
+        )  # fmt: skip
+    show(columns, rows)

@@ -1,0 +1,43 @@
+"""`dlrun report`: a job's page as one HTML file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from dlrun.cli.options import complete_jobs, say
+
+
+@click.command(epilog="Example: dlrun report latest -o report.html")
+@click.argument("job", default="latest", shell_complete=complete_jobs, metavar="[JOB]")
+@click.option(
+    "-o", "--output", type=click.Path(path_type=Path), help="File to write; default: JOB.html here."
+)
+def command(job: str, output: Path | None) -> None:
+    """Write a page about JOB (default: the latest) to send to a colleague or a help desk: one HTML file with the plan,
+    a picture of the placement, the timeline, results and the ends of the logs.
+
+    It shows the command, paths and log lines: look at it before you send it.
+    """
+    from dlrun.cli.why import lines
+    from dlrun.effects.diagnosis.why import explain
+    from dlrun.effects.logs import copies
+    from dlrun.effects.queue import status
+    from dlrun.effects.records import jobs
+    from dlrun.effects.report import report_of
+    from dlrun.errors import OperationFailed
+    from dlrun.render.job_page import page
+
+    found = jobs.find(job, jobs.home())
+    with copies.of(found, "first") as refresh:
+        refresh(True)
+    states = status.of([found], unasked=say)[found.directory]
+    bad = any(one.state.final and one.state != "completed" for one in states)
+    cause = list(lines(found, explain(found, None, unasked=say)[0])) if bad else []
+    target = output or Path(f"{found.directory.name}.html")
+    try:
+        target.write_text(page(report_of(found, states, cause)), encoding="utf-8")
+    except OSError as error:
+        raise OperationFailed(f"cannot write `{target}`: {error.strerror}") from None
+    click.echo(str(target))

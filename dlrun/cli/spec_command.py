@@ -1,0 +1,42 @@
+"""Commands that take a spec: an option of sbatch such as `--nodes=2` is understood as `--set resources.nodes=2`."""
+
+from __future__ import annotations
+
+import click
+
+from dlrun.cli.options import say
+
+
+class SpecCommand(click.Command):
+    """A command with `--set`, which also takes keys of `resources` and sbatch's names for them as options."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments, keys of `resources` among them made values of `--set`."""
+        known = {name for option in self.get_params(ctx) for name in option.opts}
+        if any(a.startswith("--") and a != "--" and a.partition("=")[0] not in known for a in args):
+            args = _with_sets(args, known)
+        return super().parse_args(ctx, args)
+
+
+def _with_sets(args: list[str], known: set[str]) -> list[str]:
+    from dlrun.config.other_words import MEANT
+    from dlrun.model.keys import names
+    from dlrun.model.spec import Resources
+
+    keys = {*names(Resources), *MEANT}
+    made: list[str] = []
+    rest = list(args)
+    while rest:
+        argument = rest.pop(0)
+        option, equals, value = argument.partition("=")
+        name = option[2:].replace("-", "_")
+        if argument == "--":
+            return [*made, argument, *rest]
+        if not option.startswith("--") or option in known or name not in keys or not (equals or rest):
+            made.append(argument)
+            continue
+        value = value if equals else rest.pop(0)
+        setting = f"resources.{name}={value}"
+        say(f"note: `{option}` is taken as `--set {setting}`")
+        made += ["--set", setting]
+    return made

@@ -1,0 +1,53 @@
+"""How far scaling studies have come, for `dlrun status`: their jobs belong together."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from dlrun.effects.records.jobs import Job
+from dlrun.effects.scaling import study as studies
+from dlrun.effects.scaling.study import Study
+from dlrun.errors import Invalid
+from dlrun.model.job import JobStatus, State
+
+
+def jobs_of(word: str) -> list[Job] | None:
+    """The jobs of the study that a word names by its directory; None if it names none."""
+    study = _load(Path(word).absolute())
+    return None if study is None else [job for _, job in studies.jobs_of(study)]
+
+
+def studies_of(chosen: Sequence[Job]) -> list[Study]:
+    """The studies that jobs belong to, each once."""
+    places = dict.fromkeys(
+        job.directory.resolve().parent.parent
+        for job in chosen
+        if job.directory.resolve().parent.name == "jobs"
+    )
+    return [found for place in places if (found := _load(place)) is not None]
+
+
+def belongs(job: Job, study: Study) -> bool:
+    """Whether a job is one of a study's."""
+    return job.directory.resolve().parent.parent == study.directory.resolve()
+
+
+def counted(study: Study, states: Mapping[Path, Sequence[JobStatus]]) -> Counter[str]:
+    """The runs of a study by state, those that are still to be submitted included; `states` by job directory."""
+    found: Counter[str] = Counter()
+    for _, job in studies.jobs_of(study):
+        found.update(str(one.state) for one in states.get(job.directory.resolve(), ()))
+    wanted = len(study.sizes) * study.repeat
+    lacking = wanted - sum(
+        count for state, count in found.items() if not State(state).final or state == State.COMPLETED
+    )
+    return found + Counter({"not submitted": max(0, lacking)})
+
+
+def _load(directory: Path) -> Study | None:
+    try:
+        return studies.load(directory)
+    except (Invalid, OSError):
+        return None

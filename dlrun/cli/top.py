@@ -1,0 +1,77 @@
+"""`dlrun top`: a running job, live."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import click
+
+from dlrun.cli.options import complete_jobs, say
+
+if TYPE_CHECKING:
+    from dlrun.effects.usage.live import Live, Watch
+
+
+@click.command(epilog="Example: dlrun top latest")
+@click.argument("job", default="latest", shell_complete=complete_jobs, metavar="[JOB]")
+@click.option(
+    "--every",
+    type=click.FloatRange(min=0.5),
+    default=2.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time between two looks.",
+)
+@click.option("--once", is_flag=True, help="Print one look and exit.")
+def command(job: str, every: float, once: bool) -> None:
+    """Show JOB (default: the latest; `JOB:3` is a point of a sweep) while it runs: ranks, cores, memory, GPUs, network, metrics.
+
+    Keys: `r` by rank, `c` by cores, `m` by memory, `g` by GPU; arrows choose a rank, Enter shows its log, `q` quits.
+    Where the output is not a terminal, a line per rank is printed at each look.
+    """
+    from dlrun.cli.output.colour import terminal
+    from dlrun.effects.queue.selection import select
+    from dlrun.effects.records import jobs as store
+    from dlrun.effects.usage.live import Watch
+    from dlrun.errors import Invalid
+
+    chosen = select(job, store.home())
+    if chosen.job.job_id is None:
+        raise Invalid(f"job `{chosen.job.directory.name}` was never submitted")
+    if chosen.job.array is not None and (chosen.tasks is None or len(chosen.tasks) != 1):
+        raise Invalid(
+            "`dlrun top` shows one run",
+            help=f"name a point of the sweep, such as `{chosen.job.directory.name}:0`",
+        )
+    watch = Watch(chosen.job, chosen.tasks[0] if chosen.tasks else None)
+    if not once and terminal(sys.stdout, os.environ) and sys.stdin.isatty():
+        from dlrun.cli.output.screen import Screen
+
+        Screen(watch, every).run()
+        return
+    _print(watch, every, once=once)
+
+
+def _print(watch: Watch, every: float, *, once: bool) -> None:
+    """Plain lines until the job has ended."""
+    from dlrun.cli.output.live_text import lines
+
+    told: str | None = None
+    while True:
+        live = watch.look()
+        if watch.trouble and watch.trouble != told:
+            told = watch.trouble
+            say(told)
+        for line in lines(live):
+            click.echo(line)
+        sys.stdout.flush()
+        if once or live.status.state.final:
+            return
+        _sleep(every, live)
+
+
+def _sleep(every: float, live: Live) -> None:
+    time.sleep(every if live.ranks else max(every, 5.0))

@@ -1,0 +1,235 @@
+"""`dlrun tune`: short runs of the user's own training, to find the settings that make it faster."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dlrun.cli.options import json_option, say, spec_options
+
+if TYPE_CHECKING:
+    from dlrun.effects.records.jobs import Job
+    from dlrun.effects.tuning.tuning import Tuning
+
+_LENGTH, _REPEAT = 60.0, 3
+
+
+def _seconds(_context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
+    """`90s` as seconds."""
+    if text is None:
+        return None
+    from dlrun.model.units import Duration
+
+    try:
+        return float(Duration.parse(text))
+    except ValueError as error:
+        raise click.BadParameter(str(error), param=parameter) from None
+
+
+@click.command(epilog="Example: dlrun tune spec.yaml --try workers=2,4,8 --budget 4")
+@spec_options
+@click.option(
+    "--try",
+    "tries",
+    multiple=True,
+    metavar="NAME=A,B",
+    help="Values to try of a key of the spec, or of a parameter `{{ NAME }}` of the command (the first is today's). Repeatable.",
+)
+@click.option("--only", is_flag=True, help="Try only what `--try` names, not what dlrun's rules leave open.")
+@click.option(
+    "--budget", type=click.FloatRange(min=0, min_open=True), metavar="HOURS",
+    help="Node-hours that all trials together may take; default: asked for on a terminal.",
+)  # fmt: skip
+@click.option(
+    "--length", callback=_seconds, metavar="TIME",
+    help="How long a trial prints throughput before it is ended.  [default: 60s]",
+)  # fmt: skip
+@click.option(
+    "--repeat", type=click.IntRange(1, 100), help="Runs of a setting that stays in the race.  [default: 3]"
+)
+@click.option("--out", type=click.Path(path_type=Path), help="Directory of the trials; default: NAME-tuning.")
+@click.option(
+    "--here",
+    is_flag=True,
+    help="Run in the allocation of this shell (salloc, qsub -I) instead of submitting a job.",
+)
+@click.option(
+    "--no-wait", is_flag=True, help="Submit the job and return; the same command shows the result later."
+)
+@click.option(
+    "--show", is_flag=True, help="Print what was measured so far; SPEC is then the directory of the trials."
+)
+@click.option(
+    "--apply",
+    "write",
+    is_flag=True,
+    help="Write the confirmed settings into SPEC, with the evidence as comments.",
+)
+@click.option("--inside", is_flag=True, hidden=True)
+@click.option("--seconds", type=float, hidden=True)
+@json_option
+def command(spec: Path, site: str | None, sets: tuple[str, ...], **options: Any) -> int:
+    """Find the settings that make the training of SPEC faster, by short runs of it on the real nodes.
+
+    Threads, SMT, cores set aside for communication and data loading, ranks of a node and settings of the communication
+    libraries are tried, one change at a time, in one allocation; slow ones are dropped early, those that won are tried
+    together, and the winner must win again in fresh runs against the plan as it is. The throughput is read from the log, as
+    in `dlrun results`. Nothing changes what the training computes. The same command goes on after an interruption.
+    """
+    from dlrun.effects.tuning import race, tuning
+
+    if options["inside"]:
+        found = _found(spec)
+        with tuning.alone(found):
+            race.run(found, click.echo, time.time() + options["seconds"] if options["seconds"] else None)
+        return 0
+    if options["show"]:
+        return _print(_found(spec), spec_file=None, **options)
+    found = _begun(spec, site, sets, options)
+    try:
+        _carry_out(found, options)
+    except KeyboardInterrupt:
+        say(f"\ninterrupted; the same command goes on with `{found.directory}`")
+        return 130
+    return _print(found, spec_file=spec, **options)
+
+
+def _found(directory: Path) -> Tuning:
+    """The tuning of a directory; raises Invalid if there is none."""
+    from dlrun.effects.tuning import tuning
+    from dlrun.errors import Invalid
+
+    found = tuning.load(directory.absolute())
+    if found is None:
+        raise Invalid(f"`{directory}` has no trials of `dlrun tune`", help="`dlrun tune SPEC` begins them")
+    return found
+
+
+def _begun(spec: Path, site: str | None, sets: tuple[str, ...], options: dict[str, Any]) -> Tuning:
+    """The tuning to go on with, else a new one, its budget agreed with the user."""
+    from dataclasses import replace
+
+    from dlrun.effects.jobs.prepare import read_inputs
+    from dlrun.effects.tuning import allocation, begin, tuning
+    from dlrun.errors import Invalid
+
+    if options["out"] is None:
+        read = read_inputs(spec, sets=sets, site=site) if not options["tries"] else None
+        name = read.spec.name if read is not None else _name(spec)
+    else:
+        name = ""
+    directory = allocation.directory_of(name, options["out"])
+    known = tuning.load(directory)
+    if known is not None:
+        if not known.unchanged():
+            raise Invalid(
+                f"the spec has changed since the trials in `{directory}` began",
+                help="start others with `--out`",
+            )
+        found = replace(known, budget=options["budget"] or known.budget)
+        found.save()
+        return found
+    if directory.exists() and any(directory.iterdir()):
+        raise Invalid(f"`{directory}` exists and has no trials", help="choose another directory with `--out`")
+    found, notes = begin.begin(
+        spec, sets=sets, site=site, tries=options["tries"], only=options["only"], directory=directory,
+        length=options["length"] or _LENGTH, repeat=options["repeat"] or _REPEAT,
+    )  # fmt: skip
+    for note in notes:
+        say(note)
+    others = len(found.candidates) - 1
+    say(f"{others} setting{'s' if others != 1 else ''} to try against the plan as it is:")
+    for one in found.candidates[1:]:
+        say(f"  {one.name}: {one.because}")
+    found = replace(found, budget=_budget(found, options["budget"]))
+    found.save()
+    return found
+
+
+def _name(spec: Path) -> str:
+    """The name in a spec whose command has parameters that only `--try` gives."""
+    import re
+
+    try:
+        match = re.search(
+            r"^name\s*:\s*([\w.-]+)", spec.read_text(encoding="utf-8", errors="replace"), re.MULTILINE
+        )
+    except OSError:
+        match = None
+    return match[1] if match else spec.stem
+
+
+def _budget(found: Tuning, given: float | None) -> float:
+    """The node-hours that the user allows; raises Invalid without a terminal."""
+    import sys
+
+    from dlrun.errors import Invalid
+
+    if given is not None:
+        return given
+    about = f"about {found.budget:.2g} node-hours ({found.nodes} node{'s' if found.nodes > 1 else ''})"
+    if not sys.stdin.isatty():
+        raise Invalid(
+            f"the trials take {about}: say how many they may take", help=f"`--budget {found.budget:.2g}`"
+        )
+    return float(
+        click.prompt(
+            f"The trials take {about}; they may take (node-hours)",
+            default=round(found.budget, 3),
+            type=float,
+            err=True,
+        )
+    )
+
+
+def _carry_out(found: Tuning, options: dict[str, Any]) -> None:
+    """Run the trials here, or in a job that is waited for."""
+    from dlrun.effects.tuning import allocation, race, tuning
+
+    if options["here"] or allocation.here(found):
+        with tuning.alone(found):
+            race.run(found, say)
+        return
+    from dlrun.plan.tuning.race import upcoming
+
+    if upcoming(found.candidates, found.trials(), repeat=found.repeat) is None:
+        return
+    from dlrun.effects.queue import watch
+
+    def watched(job: Job) -> watch.Watcher:
+        return watch.Watcher(job, lambda why: say(f"job {job.job_id} is {why}"))
+
+    job = allocation.last(found)
+    watcher = watched(job) if job is not None else None
+    if job is None or watcher is None or watcher.ended():
+        job = allocation.submit_job(found, say)
+        watcher = watched(job)
+        say(f"job {job.job_id} runs the trials, at most {found.budget:.3g} node-hours in all")
+    if options["no_wait"]:
+        return
+    seen = len(found.trials())
+    while not watcher.ended():
+        time.sleep(0.5)
+        seen = _news(found, seen)
+    _news(found, seen)
+    if upcoming(found.candidates, found.trials(), repeat=found.repeat) is not None:
+        say(f"job {job.job_id} ended before all was measured; `dlrun why {job.directory}` shows the cause")
+
+
+def _news(found: Tuning, seen: int) -> int:
+    """Print the trials that ended since; how many there are."""
+    trials = found.trials()
+    for number, one in enumerate(trials[seen:], seen + 1):
+        result = f"{one.value:.4g} {one.unit}" if one.value is not None else f"failed: {one.failed}"
+        say(f"{number}: {one.candidate}{' (to confirm)' if one.stage == 'confirm' else ''}: {result}")
+    return len(trials)
+
+
+def _print(found: Tuning, *, spec_file: Path | None, as_json: bool, write: bool, **_: Any) -> int:
+    """The table, what it proves, and the lines for the spec; 1 if the plan as it is was not measured."""
+    from dlrun.cli import tune_output
+
+    return tune_output.show(found, as_json=as_json, write=spec_file if write else None)

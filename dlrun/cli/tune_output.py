@@ -1,0 +1,143 @@
+"""What `dlrun tune` prints: the table of settings, what the confirming runs show, and the lines for the spec."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+import click
+
+from dlrun.cli.options import say
+from dlrun.cli.output.column import Column
+from dlrun.cli.output.table import show as show_table
+from dlrun.effects.tuning.tuning import Tuning
+from dlrun.effects.usage.samples import recordings
+from dlrun.effects.usage.summary import summarize
+from dlrun.errors import Invalid, OperationFailed
+from dlrun.model.json_codec import to_plain
+from dlrun.plan.tuning.candidates import DEFAULT
+from dlrun.plan.tuning.race import QUIET, Trial, Verdict, dropped, everyone, upcoming, values, verdict
+from dlrun.render.patch import patched
+
+
+def show(tuning: Tuning, *, as_json: bool, write: Path | None) -> int:
+    """Print it all; with `write`, change the spec where the gain is confirmed. Returns the exit code."""
+    trials = tuning.trials()
+    found = verdict(tuning.candidates, trials)
+    over = upcoming(tuning.candidates, trials, repeat=tuning.repeat) is None
+    if as_json:
+        from dlrun.cli.output.json import emit
+
+        emit(
+            "tune",
+            {
+                "directory": str(tuning.directory), "complete": over, "node_hours": tuning.used(),
+                "candidates": to_plain(everyone(tuning.candidates, trials)), "trials": to_plain(trials),
+                "verdict": to_plain(found),
+            },
+        )  # fmt: skip
+    else:
+        _table(tuning, trials)
+        for line in _conclusion(tuning, trials, found, over=over):
+            click.echo(line)
+    if write is not None:
+        _write(trials, found, write)
+    return 0 if values(trials, DEFAULT) else 1
+
+
+_TITLES = ("setting", "runs", "throughput", "spread", "against plan", "cores used", "GPUs busy", "")
+_DROPPED = {"spread": 2, "runs": 3, "cores used": 1, "GPUs busy": 1}
+"""Columns that a narrow terminal leaves out, the highest number first."""
+
+
+def _table(tuning: Tuning, trials: Sequence[Trial]) -> None:
+    """A row for each setting; the use is that of its trials, as `dlrun usage` measures it."""
+    base = values(trials, DEFAULT)
+    rows = [_row(tuning, trials, one.name, base) for one in everyone(tuning.candidates, trials)]
+    shown = [i for i, title in enumerate(_TITLES) if title == "" or any(row[i] for row in rows)]
+    columns = [
+        Column(title=_TITLES[i], right=0 < i < len(_TITLES) - 1, drop=_DROPPED.get(_TITLES[i], 0))
+        for i in shown
+    ]
+    show_table(columns, [tuple(row[i] for i in shown) for row in rows])
+
+
+def _row(tuning: Tuning, trials: Sequence[Trial], name: str, base: Sequence[float]) -> tuple[str, ...]:
+    tried = [one for one in trials if one.candidate == name]
+    good = [one for one in tried if one.value is not None]
+    found = [one.value for one in tried if one.value is not None]
+    if not found:
+        why = f"failed: {tried[0].failed}" if tried else "not tried"
+        return (name, str(len(tried)), "", "", "", "", "", why)
+    middle = median(found)
+    ratio = f"{100 * (middle / median(base) - 1):+.1f} %" if base and name != DEFAULT else ""
+    spread = f"{100 * (max(found) - min(found)) / middle:.1f} %" if len(found) > 1 else ""
+    throughput = f"{middle:.4g} {good[0].unit}".rstrip()
+    cores, gpus = _use([tuning.directory / one.directory for one in good])
+    return (name, str(len(found)), throughput, spread, ratio, cores, gpus, _state(trials, name))
+
+
+def _use(runs: Sequence[Path]) -> tuple[str, str]:
+    """Of the cores of all ranks, the part that worked on average, and the same of the GPUs; empty where nothing was measured."""
+    found = [summarize(recordings(run)) for run in runs]
+    cores = sum(rank.cores for one in found for rank in one.ranks)
+    used = sum(rank.used for one in found for rank in one.ranks)
+    busy = [gpu.busy for one in found for gpu in one.gpus if gpu.busy is not None]
+    return f"{100 * used / cores:.0f} %" if cores else "", f"{sum(busy) / len(busy):.0f} %" if busy else ""
+
+
+def _state(trials: Sequence[Trial], name: str) -> str:
+    if any(one.stage == "confirm" and one.candidate == name for one in trials) and name != DEFAULT:
+        return "confirming runs"
+    return "dropped early" if name != DEFAULT and dropped(trials, name) else ""
+
+
+def _conclusion(tuning: Tuning, trials: Sequence[Trial], found: Verdict | None, *, over: bool) -> list[str]:
+    lines = [f"{len(trials)} trials, {tuning.used():.2g} node-hours"]
+    if not over:
+        lines.append("not complete: the same command goes on")
+    elif found is None:
+        lines.append(
+            f"no setting is faster than the plan as it is by more than the runs differ (at least {100 * QUIET:.0f} %)"
+        )
+    if untried := [one.name for one in tuning.candidates if not any(t.candidate == one.name for t in trials)]:
+        lines.append(f"not tried, for lack of budget: {', '.join(untried)}")
+    if found is None:
+        return lines
+    span = f"{100 * found.low:+.1f} to {100 * found.high:+.1f} %"
+    claim = f"{found.winner.name}: {100 * found.gain:+.1f} % in the confirming runs ({span})"
+    if not found.sure:
+        return [*lines, f"{claim}: not more than the runs differ, so nothing is claimed"]
+    lines += [claim, "in the spec:"]
+    lines += [f"  {key}: {value}" for key, value in found.winner.sets.items()]
+    planned = tuning.candidates[0].parameters
+    lines += [
+        f"  {name} = {value} in the command (was {planned.get(name)})"
+        for name, value in found.winner.parameters.items()
+        if planned.get(name) != value
+    ]
+    return lines
+
+
+def _write(trials: Sequence[Trial], found: Verdict | None, spec: Path) -> None:
+    """Change the spec; only what was confirmed."""
+    if found is None or not found.sure:
+        say(f"`{spec}` is unchanged: no gain was confirmed")
+        return
+    if not found.winner.sets:
+        say(f"`{spec}` is unchanged: parameters of the command are yours to set")
+        return
+    confirmed = [one for one in trials if one.stage == "confirm"]
+    evidence = (
+        f"dlrun tune: {100 * found.gain:+.1f} % ({100 * found.low:+.1f} to {100 * found.high:+.1f} %, "
+        f"{len(confirmed)} confirming runs)"
+    )
+    try:
+        text = patched(spec.read_text(encoding="utf-8"), found.winner.sets, evidence)
+        spec.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise OperationFailed(f"cannot write `{spec}`: {error.strerror}") from None
+    except ValueError as error:
+        raise Invalid(f"`{spec}` is not changed: {error}", help="set the keys above by hand") from None
+    say(f"written to {spec}")

@@ -1,0 +1,44 @@
+"""Whether a scheduler without a check of its own would take a job: its clients are asked, here or on a login node."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlrun.effects.process import Runner
+from dlrun.errors import DlrunError, OperationFailed
+from dlrun.model.plan import Plan
+from dlrun.schedulers.protocol import Trial
+from dlrun.schedulers.refusals import words
+
+
+def judged(trial: Trial, plan: Plan, runner: Runner) -> str:
+    """What to report of a job against which nothing speaks.
+
+    Raises OperationFailed with all that does, or if the first client, the scheduler's own, does not answer.
+    """
+    first, *others = trial.questions(plan.request)
+    answers = [_must(runner, first), *(_may(runner, argv) for argv in others)]
+    user, groups = _may(runner, ("id", "-un")).strip(), _may(runner, ("id", "-Gn")).split()
+    judgement = trial.judge(plan.request, answers, user, groups)
+    if not judgement.problems:
+        return judgement.accepted
+    raise OperationFailed(
+        f"{plan.scheduler} would refuse the job, or never start it: {'; '.join(judgement.problems)}",
+        help="correct `resources`; `qstat -Qf`, `pbsnodes -a` and `pbs_rstat` show the limits",
+    )
+
+
+def _must(runner: Runner, argv: Sequence[str]) -> str:
+    done = runner(argv)
+    if done.returncode:
+        raise OperationFailed(f"`{' '.join(argv)}` failed: {words(done.stderr or done.stdout)}")
+    return done.stdout
+
+
+def _may(runner: Runner, argv: Sequence[str]) -> str:
+    """What a client prints; nothing if it fails or is not there."""
+    try:
+        done = runner(argv)
+    except DlrunError:
+        return ""
+    return "" if done.returncode else done.stdout

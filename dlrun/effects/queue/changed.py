@@ -1,0 +1,55 @@
+"""The plan of a job made anew from its own spec, with settings changed: `dlrun resubmit --set`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import chdir
+
+from dlrun.effects.inputs.spec import Inputs
+from dlrun.effects.jobs.prepare import Prepared, prepare, read_inputs
+from dlrun.effects.records.given import Given, given
+from dlrun.effects.records.jobs import Job
+from dlrun.errors import Invalid
+
+
+def planned(job: Job, sets: Sequence[str]) -> Prepared:
+    """The plan of a job's spec with its settings and these; raises Invalid, or InvalidFile with every problem."""
+    how = _how(job)
+    with chdir(how.directory):
+        inputs = _read(job, how, sets)
+        prepared = prepare(job.directory / "spec.yaml", inputs=inputs)
+    if [one.parameters for one in prepared.plan.points] != [one.parameters for one in job.plan().points]:
+        raise Invalid(
+            f"`--set` changes the points of `{job.directory.name}`",
+            help="submit the spec itself, with the new `sweep:`",
+        )
+    return prepared
+
+
+def read(job: Job, sets: Sequence[str]) -> Inputs:
+    """The spec of a job with its settings and these, for a submission to a login node; raises as `planned`."""
+    how = _how(job)
+    with chdir(how.directory):
+        return _read(job, how, sets)
+
+
+def _how(job: Job) -> Given:
+    how = given(job.directory)
+    if how is None or not (job.directory / "spec.yaml").is_file():
+        raise Invalid(
+            f"how the spec of `{job.directory.name}` was read is not recorded",
+            help="submit the spec itself: `dlrun submit SPEC --set …`",
+        )
+    if not how.directory.is_dir():
+        raise Invalid(
+            f"`{how.directory}`, where `{job.directory.name}` was submitted, does not exist",
+            help="submit the spec from another directory: `dlrun submit SPEC --set …`",
+        )
+    return how
+
+
+def _read(job: Job, how: Given, sets: Sequence[str]) -> Inputs:
+    site = how.site if how.site.is_file() else job.directory / "site.yaml"
+    inputs = read_inputs(job.directory / "spec.yaml", sets=(*how.sets, *sets), site=str(site))
+    assert inputs is not None  # noqa: S101 - `spec.yaml` is not a saved plan
+    return inputs

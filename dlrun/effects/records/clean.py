@@ -1,0 +1,94 @@
+"""Job directories that take room and are not needed any more: ended jobs, by age and size, and how to remove them."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from dlrun.effects.records import jobs
+from dlrun.effects.records.jobs import Job
+from dlrun.errors import OperationFailed
+from dlrun.model.job import JobStatus
+from dlrun.model.record import record
+from dlrun.model.units import Bytes, Duration
+
+_OWN = re.compile(
+    r"lib|logs|points|failures|ended|stacks|hosts|hosts-first|bad-nodes|job-id|files|rendezvous|environment|nodes|abort|dump|idle|kept|usage"
+    r"|stage-secret|(?:hostfile|in-place)-.*|.*\.(?:sh|json|jsonl|yaml|pyz|py|log)"
+)
+"""What dlrun, its job script and its scheduler make in a job directory."""
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Removable:
+    """The directory of an ended job: seconds since it ended (or was last changed), and what it holds.
+
+    `foreign` are names in it that dlrun did not make: checkpoints that the training wrote into `{{ run_dir }}`.
+    """
+
+    job: Job
+    age: Duration
+    size: Bytes
+    foreign: tuple[str, ...]
+
+
+def removable(
+    found: Sequence[Job], states: Mapping[Path, Sequence[JobStatus]], *, older: Duration, larger: Bytes
+) -> Iterator[Removable]:
+    """Those jobs that have ended, at least so long ago, and take at least so much room."""
+    for job in found:
+        runs = states.get(job.directory, ())
+        if job.damage is not None or job.submitting or not all(one.state.final for one in runs):
+            continue
+        size, changed = _measure(job.directory)
+        age = Duration(max(0, int(time.time() - changed)))
+        if age >= older and size >= larger:
+            yield Removable(job=job, age=age, size=size, foreign=tuple(_foreign(job)))
+
+
+def remove(one: Removable) -> None:
+    """Remove a job's directory and its link; raises OperationFailed if something of it stays."""
+    try:
+        shutil.rmtree(one.job.directory)
+    except OSError as error:
+        raise OperationFailed(f"cannot remove `{error.filename}`: {error.strerror}") from None
+    jobs.forget(one.job.directory)
+
+
+def forget_lost(base: Path) -> int:
+    """Remove links to job directories that are gone (scratch is purged); how many there were."""
+    lost = (
+        [path for path in base.glob("*") if path.is_symlink() and not path.exists()] if base.is_dir() else []
+    )
+    for path in lost:
+        path.unlink(missing_ok=True)
+    return len(lost)
+
+
+def _measure(directory: Path) -> tuple[Bytes, float]:
+    """The room that a directory takes, and when the last of its files was changed."""
+    size, changed = 0, 0.0
+    for place, _, names in os.walk(directory):
+        for name in names:
+            try:
+                found = os.lstat(os.path.join(place, name))  # noqa: PTH118 - many files
+            except OSError:
+                continue
+            size += found.st_blocks * 512
+            changed = max(changed, found.st_mtime)
+    return Bytes(size), changed
+
+
+def _foreign(job: Job) -> Iterator[str]:
+    for place in (job.directory, *(job.run_directories() if job.array is not None else ())):
+        try:
+            names = sorted(path.name for path in place.iterdir())
+        except OSError:
+            continue
+        for name in names:
+            if not name.startswith(".") and not _OWN.fullmatch(name):
+                yield name if place == job.directory else f"points/{place.name}/{name}"

@@ -1,0 +1,36 @@
+"""A submission to a login node whose dlrun has ended: what became of it there."""
+
+from __future__ import annotations
+
+from dlrun import backends
+from dlrun.effects.clusters.login import transport_of
+from dlrun.effects.records.jobs import Job, Remote
+from dlrun.effects.remote import record as remote_record
+from dlrun.effects.remote import steps as remote_steps
+from dlrun.effects.transport.protocol import TransportFailed
+from dlrun.errors import AuthenticationFailed, OperationFailed
+
+_silent: set[tuple[str, str | None]] = set()
+"""Login nodes that could not be reached; each is tried once."""
+
+
+def found(job: Job, remote: Remote, *, prompt: bool) -> str | None:
+    """The id under which the job was submitted; None if it was not, and will not be unless that is asked for again.
+
+    Raises OperationFailed if this is not known. Unless `prompt`, no password is asked for.
+    """
+    way = (remote.host, remote.transport)
+    if way in _silent:
+        raise OperationFailed(f"`{remote.host}` does not answer")
+    try:
+        return remote_steps.settle(
+            transport_of(*way, prompt=prompt),
+            remote.directory,
+            backends.scheduler(job.scheduler),
+            token=remote_record.token(job.directory),
+            number=remote_record.attempts(job.directory),
+            unwanted=remote.unwanted,
+        )
+    except (TransportFailed, AuthenticationFailed):
+        _silent.add(way)
+        raise

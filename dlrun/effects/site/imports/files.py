@@ -1,0 +1,31 @@
+"""Which kind of file `dlrun site import` was given."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from dlrun.effects.inputs.text import read_text
+from dlrun.effects.site.imports.dumps import import_dumps, is_dump
+from dlrun.effects.site.imports.nextflow import import_nextflow, is_nextflow
+from dlrun.effects.site.imports.reframe import import_reframe
+from dlrun.effects.site.yaml_text import ProfileDraft
+from dlrun.errors import Invalid
+from dlrun.model.origin import Layer
+
+
+def import_files(paths: Sequence[Path], system: str | None) -> tuple[ProfileDraft, str]:
+    """The draft of a profile, and what it was made from; raises Invalid for files of no known kind."""
+    texts = {path.name: read_text(path, Layer.SITE) for path in paths}
+    if all(is_dump(text) for text in texts.values()):
+        return import_dumps(texts, system), "what the scheduler printed"
+    if len(paths) > 1:
+        other = next(name for name, text in texts.items() if not is_dump(text))
+        raise Invalid(
+            f"`{other}` is not the output of `scontrol show`, `pbsnodes -F json`, `qstat -F json` or `qmgr`",
+            help="only such outputs are read together; give a configuration alone",
+        )
+    (name,) = texts
+    if is_nextflow(texts[name]):
+        return import_nextflow(texts[name], system or paths[0].stem, name), "a Nextflow configuration"
+    return import_reframe(paths[0], system), "a ReFrame configuration"

@@ -1,0 +1,40 @@
+"""One key of a profile and whether it is so on the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from dlrun.model.origin import Origin
+
+Verdict = Literal["holds", "differs", "not seen"]
+_RANK: dict[Verdict, int] = {"differs": 0, "holds": 1, "not seen": 2}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fact:
+    """A key (dotted path), what was seen of it, where, and for one that differs the line that would be right.
+
+    `line` is YAML text for that key, such as `interfaces: [eth0]`; None where only an admin can know.
+    """
+
+    key: str
+    verdict: Verdict
+    seen: str
+    where: str = ""
+    line: str | None = None
+    origin: Origin | None = None
+
+
+def merged(facts: Iterable[Fact]) -> list[Fact]:
+    """Each key with its verdict once: what differs anywhere differs; a fact that one place showed holds."""
+    found: dict[tuple[str, Origin | None], list[Fact]] = {}
+    for fact in facts:
+        found.setdefault((fact.key, fact.origin), []).append(fact)
+    result = []
+    for same in found.values():
+        worst = min(_RANK[fact.verdict] for fact in same)
+        kept = {(f.seen, f.line): f for f in same if _RANK[f.verdict] == worst}
+        result += list(kept.values()) if worst == 0 else [next(iter(kept.values()))]
+    return result

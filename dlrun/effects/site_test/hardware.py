@@ -1,0 +1,147 @@
+"""The hardware of a node against its node type: cores, NUMA nodes, memory, GPUs, adapters. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from dlrun.config.topology.shorten import shorten
+from dlrun.effects.site.facts import Nodes
+from dlrun.effects.site.node import gpu_name
+from dlrun.effects.site_test.answers import NodeAnswers
+from dlrun.effects.site_test.fact import Fact
+from dlrun.model.site import NodeType
+from dlrun.model.topology import Topology
+from dlrun.model.units import Bytes, many
+
+
+def hardware(
+    name: str, kind: NodeType, planned: Topology | None, nodes: Iterable[NodeAnswers], live: Nodes | None
+) -> Iterator[Fact]:
+    """Facts of one node type, on each node that answered; `live` is what the scheduler reports of its hosts."""
+    base = f"node_types.{name}"
+    for node in nodes:
+        if kind.memory is not None:
+            yield _memory(f"{base}.memory", kind.memory, node, live)
+        if planned is None:
+            continue
+        seen = node.facts.topology
+        key = f"{base}.{'topology' if kind.topology is not None else 'capture'}"
+        if seen is None:
+            yield Fact(key=key, verdict="not seen", seen="the node hides /sys", where=node.host)
+            continue
+        yield from _cores(key, kind, planned, seen, node)
+        yield from _gpus(key, kind, planned, seen, node, live)
+        yield from _adapters(key, planned, node)
+
+
+def _memory(key: str, stated: Bytes, node: NodeAnswers, live: Nodes | None) -> Fact:
+    there = int(node.rest.get("memory_kib") or 0) // 1024
+    granted = live.memory_mib if live is not None and live.memory_mib else there
+    most = min(there or granted, granted)
+    if not most:
+        return Fact(
+            key=key, verdict="not seen", seen="neither the node nor the scheduler reports it", where=node.host
+        )
+    seen = f"jobs can have {most} MiB"
+    if stated.mebibytes() > most:
+        return Fact(key=key, verdict="differs", seen=seen, where=node.host, line=f"memory: {most}MiB")
+    if stated.mebibytes() * 2 < most:
+        return Fact(
+            key=key,
+            verdict="differs",
+            seen=f"{seen}, more than twice as much",
+            where=node.host,
+            line=f"memory: {most}MiB",
+        )
+    return Fact(key=key, verdict="holds", seen=seen, where=node.host)
+
+
+def _shape(node: Topology) -> dict[str, int]:
+    packages = max(1, len(node.packages()))
+    return {
+        "packages": packages,
+        "cores": len(node.cores) // packages,
+        "smt": node.smt(),
+        "numa_per_package": len(node.cpu_nodes()) // packages,
+    }
+
+
+_WORDS = {
+    "packages": ("package", "packages"),
+    "cores": ("core in each package", "cores in each package"),
+    "smt": ("hardware thread a core", "hardware threads a core"),
+    "numa_per_package": ("NUMA node in each package", "NUMA nodes in each package"),
+}
+
+
+def _cores(key: str, kind: NodeType, planned: Topology, seen: Topology, node: NodeAnswers) -> Iterator[Fact]:
+    wanted, there = _shape(planned), _shape(seen)
+    short = kind.topology is not None
+    numbered = [sorted(core.pus) for core in planned.cores] == [sorted(core.pus) for core in seen.cores]
+    for part, count in wanted.items():
+        its = f"{key}.{part}" if short else key
+        said = f"{there[part]} {_WORDS[part][there[part] != 1]}"
+        if there[part] == count:
+            yield Fact(key=its, verdict="holds", seen=said, where=node.host)
+        else:
+            line = f"{part}: {there[part]}" if short else None
+            yield Fact(key=its, verdict="differs", seen=said, where=node.host, line=line)
+    if wanted == there and not numbered:
+        form = shorten(seen) or {}
+        line = f"numbering: {form['numbering']}" if form.get("numbering") else None
+        its = f"{key}.numbering" if short else key
+        said = "the node numbers its hardware threads otherwise"
+        yield Fact(key=its, verdict="differs", seen=said, where=node.host, line=line)
+
+
+def _gpus(
+    key: str, kind: NodeType, planned: Topology, seen: Topology, node: NodeAnswers, live: Nodes | None
+) -> Iterator[Fact]:
+    devices = node.rest.get("gpu_devices")
+    count = len(seen.gpus) or (devices[1] if devices else 0)
+    by = "the node"
+    if not count and live is not None:
+        count, by = live.gpus, "the scheduler"
+    its = f"{key}.gpus.count" if kind.topology is not None and kind.topology.gpus is not None else key
+    said = f"{by} has {many(count, 'GPU')}"
+    if len(planned.gpus) != count:
+        line = f"count: {count}" if its.endswith("count") else f"gpus: {{count: {count}}}"
+        yield Fact(key=its, verdict="differs", seen=said, where=node.host, line=line)
+        return
+    if not planned.gpus:
+        return
+    model, named = (
+        gpu_name(node.facts),
+        kind.topology.gpus.name if kind.topology and kind.topology.gpus else None,
+    )
+    if model and named and not {*named.lower().split()} & {*model.lower().replace("-", " ").split()}:
+        name_key = f"{key}.gpus.name"
+        yield Fact(
+            key=name_key,
+            verdict="differs",
+            seen=f"its GPUs are {model}",
+            where=node.host,
+            line=f"name: {model}",
+        )
+    yield Fact(key=its, verdict="holds", seen=said, where=node.host)
+
+
+def _adapters(key: str, planned: Topology, node: NodeAnswers) -> Iterator[Fact]:
+    there = {
+        path.split("/")[3]
+        for path in node.facts.tree
+        if path.startswith(("sys/class/infiniband/", "sys/class/cxi/", "sys/class/net/"))
+    }
+    stated = [nic.name for nic in planned.nics if nic.name]
+    if not stated:
+        return
+    missing = [name for name in stated if name not in there]
+    its = f"{key}.nics"
+    if missing:
+        real = sorted(
+            path for path in there if path.startswith(("mlx", "hfi", "cxi", "bnxt", "irdma", "efa"))
+        )
+        said = f"no adapter {', '.join(missing)}; the node has {', '.join(real) or 'none'}"
+        yield Fact(key=its, verdict="differs", seen=said, where=node.host)
+    else:
+        yield Fact(key=its, verdict="holds", seen=f"adapters {', '.join(stated)}", where=node.host)

@@ -1,0 +1,201 @@
+"""One job of `dlrun site test`: the profile's own page, whose nodes report what the profile states about them."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from threading import Event
+
+from dlrun.config.block_text import block
+from dlrun.effects.inputs.spec import Inputs
+from dlrun.effects.jobs.files import BUNDLE
+from dlrun.effects.jobs.prepare import prepare, read_inputs
+from dlrun.effects.jobs.submit import check_with_scheduler, submit
+from dlrun.effects.logs import files as log_files
+from dlrun.effects.queue import watch
+from dlrun.effects.queue.control import cancel_id
+from dlrun.effects.records.jobs import Job
+from dlrun.effects.site_test import answers
+from dlrun.effects.site_test.answers import NodeAnswers
+from dlrun.effects.site_test.places import Place
+from dlrun.effects.verify.compare import compare_check
+from dlrun.effects.verify.job import check_of, hosts_of, reports, unseen_of, ways_of
+from dlrun.effects.verify.report import Checked
+from dlrun.errors import OperationFailed
+from dlrun.model.job import State
+from dlrun.model.plan import Plan
+from dlrun.model.site import Site
+from dlrun.model.spec import Spec
+from dlrun.model.units import Duration
+from dlrun.plan.runtime_checks import expected
+from dlrun.render.shell import quote
+
+LOOK = 0.3
+"""Seconds between looks at a job."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ask:
+    """The site (name or file), what its jobs set besides, and how long one may wait in the queue; `stop` ends all."""
+
+    site: str
+    sets: Sequence[str]
+    wait: Duration
+    say: Callable[[str], None]
+    stop: Event = field(default_factory=Event)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlaceReport:
+    """What one place showed: its site with overrides, the nodes' answers, the ranks, and how the job ended.
+
+    `transport` is why that of the communication library was not seen; `refused` is why the scheduler took no job at all;
+    `without_gpus` why it took only one that asks for none; `waited` that it did not start in time.
+    """
+
+    place: Place
+    inputs: Inputs
+    nodes: Mapping[str, NodeAnswers]
+    ranks: Sequence[Checked] = ()
+    job_id: str | None = None
+    log: str = ""
+    transport: str | None = None
+    refused: str | None = None
+    without_gpus: str | None = None
+    waited: str | None = None
+
+
+def inputs_of(place: Place, site: str, sets: Sequence[str], **resources: object) -> Inputs:
+    """The inputs of a job at this place; raises InvalidFile for a profile or `sets` that no job can be made of."""
+    wanted = {
+        **({"partition": place.partition} if place.partition else {}),
+        **({"node_type": place.node_type} if place.node_type else {}),
+        "nodes": place.nodes,
+        "ranks_per_node": 1,
+        "walltime": str(place.walltime),
+        **resources,
+    }
+    spec: dict[str, object] = {
+        "name": "site-test",
+        "framework": "torch",
+        "command": ["true"],
+        "resources": wanted,
+    }
+    spec["placement"] = {"memory": "none"}
+    with tempfile.TemporaryDirectory(prefix="dlrun-site-test-") as name:
+        path = Path(name) / "spec.yaml"
+        path.write_text("\n".join(block(spec, {})) + "\n", encoding="utf-8")
+        inputs = read_inputs(path, sets=sets, site=site)
+    assert inputs is not None  # noqa: S101 - it is a spec, not a saved plan
+    return inputs
+
+
+def plan_of(inputs: Inputs) -> Plan:
+    """The plan of such a job."""
+    return prepare(inputs.path, inputs=inputs).plan
+
+
+def run(place: Place, ask: Ask) -> PlaceReport:
+    """Submit the job of a place, wait for its end and read what it printed."""
+    inputs = inputs_of(place, ask.site, ask.sets, cpus_per_rank=1)
+    without_gpus = None
+    try:
+        job = _submitted(inputs, ask.say)
+    except OperationFailed as error:
+        refused = f"{error.message}{f' ({error.help})' if error.help else ''}"
+        try:
+            inputs = inputs_of(place, ask.site, [*ask.sets, "resources.gpus_per_node=0"], cpus_per_rank=1)
+            job = _submitted(inputs, ask.say)
+        except OperationFailed:
+            return PlaceReport(place=place, inputs=inputs, nodes={}, refused=refused)
+        without_gpus = refused
+    ask.say(
+        f"{place}: job {job.job_id} on {place.nodes} node{'s' * (place.nodes > 1)}; directory: {job.directory}"
+    )
+    if not _ended(job, ask):
+        late = (
+            f"job {job.job_id} had not started after {ask.wait}, and was cancelled (`--wait` sets the time)"
+        )
+        return PlaceReport(place=place, inputs=inputs, nodes={}, waited=late)
+    plan = plan_of(_asking(inputs))
+    over = inputs.site.fabric.interfaces if inputs.site.fabric is not None else ()
+    found = reports(job.directory)
+    fabric, ways = expected(inputs.site, "warn"), _ways(inputs.spec)
+    ranks = compare_check(plan, found, hosts_of(job.directory), fabric, interfaces=over, libraries=bool(ways))
+    log = log_files.text(log_files.find(job.directory, "job")[0])
+    return PlaceReport(
+        place=place,
+        inputs=inputs,
+        nodes=answers.read(job.directory),
+        ranks=ranks,
+        job_id=job.job_id,
+        transport=unseen_of(ranks, ways, fabric, inputs.site.name),
+        log="\n".join([line for line in log if line.strip()][-3:]),
+        without_gpus=without_gpus,
+    )
+
+
+def _ended(job: Job, ask: Ask) -> bool:
+    """Wait for a job's end; False for one that was cancelled, as it did not start in time or the test was interrupted."""
+    watcher = watch.Watcher(job, lambda why: ask.say(f"job {job.job_id} is {why}"))
+    deadline = time.monotonic() + ask.wait
+    while not watcher.ended():
+        waits = all(run.state in (State.PENDING, State.HELD) for run in watcher.states)
+        if ask.stop.is_set() or (waits and time.monotonic() > deadline):
+            cancel_id(str(job.job_id), job.scheduler)
+            return False
+        time.sleep(LOOK)
+    return True
+
+
+def accepts(place: Place, site: str, sets: Sequence[str], **resources: object) -> str | None:
+    """Why the scheduler would not take a job of these resources there; None if it would."""
+    try:
+        check_with_scheduler(plan_of(inputs_of(place, site, sets, **resources)), None)
+    except OperationFailed as error:
+        return error.message
+    return None
+
+
+def _submitted(inputs: Inputs, say: Callable[[str], None]) -> Job:
+    plan = plan_of(_asking(inputs))
+    check_with_scheduler(plan, None)  # PBS takes jobs that can never run, and they wait for ever
+    roles = tuple(replace(role, files=(*role.files, BUNDLE)) for role in plan.roles)
+    return submit(replace(plan, roles=roles), None, say=say).job
+
+
+def _asking(inputs: Inputs) -> Inputs:
+    """The same with the questions as its command, and as the first line of the set-up, before any module is loaded."""
+    questions = json.dumps(_questions(inputs.site))
+    over = inputs.site.fabric.interfaces if inputs.site.fabric is not None else ()
+    spec = check_of(inputs.spec, _ways(inputs.spec), over)
+    program = f'python3 "$DLRUN_JOB_DIR/{BUNDLE}" check-site'
+    first = f'{program} {quote(questions)} >"$DLRUN_JOB_DIR/{answers.FIRST}" || true'
+    environment = replace(inputs.site.environment, setup=(first, *inputs.site.environment.setup))
+    command = (*spec.command[:2], "check-site", questions, *spec.command[3:])
+    return replace(
+        inputs,
+        site=replace(inputs.site, environment=environment),
+        spec=replace(spec, name=inputs.spec.name, command=command),
+    )
+
+
+def _ways(spec: Spec) -> tuple[str, ...]:
+    """How ranks try the communication library: a job on one node does not use the fabric."""
+    return ways_of(spec) if spec.resources.nodes != 1 else ()
+
+
+def _questions(site: Site) -> dict[str, object]:
+    local = site.storage.node_local
+    return {
+        "setup": site.environment.setup,
+        "hygiene": site.environment.hygiene,
+        "modules": site.environment.modules,
+        "node_local": local.path if local is not None else None,
+        "shared": site.storage.shared,
+        "names": ["{host}" + site.rendezvous.suffix] if site.rendezvous.suffix else [],
+    }

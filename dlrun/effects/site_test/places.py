@@ -1,0 +1,57 @@
+"""Which jobs show all of a profile: one for each partition and node type, on two nodes where jobs may have two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dlrun import backends
+from dlrun.model.site import Partition, Site
+from dlrun.model.units import Duration
+
+WALLTIME = Duration(600)
+"""Walltime of a job: what starts soon, and more than it needs."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A partition (None: the site describes none) and the type of its nodes (None: not stated), with the job's size."""
+
+    partition: str | None
+    node_type: str | None
+    nodes: int
+    walltime: Duration = WALLTIME
+
+    def __str__(self) -> str:
+        """`gpu (a100)`."""
+        named = self.partition or "the default partition"
+        return f"{named} ({self.node_type})" if self.node_type else named
+
+
+def places(site: Site, wanted: tuple[str, ...] = ()) -> list[Place]:
+    """The jobs, in the profile's order; of `wanted` partitions alone, if any are given."""
+    found = []
+    single = next(iter(site.node_types)) if len(site.node_types) == 1 else None
+    for name, partition in site.partitions.items():
+        if not wanted or name in wanted:
+            kind = partition.node_type or single
+            found.append(_place(site, name, partition, kind))
+    if not site.partitions:
+        found.append(_place(site, None, Partition(), single))
+    return found
+
+
+def _place(site: Site, name: str | None, partition: Partition, kind: str | None) -> Place:
+    count = site.node_types[kind].count if kind in site.node_types and kind is not None else None
+    most = min(
+        (n for n in (partition.max_nodes, count, backends.scheduler(site.scheduler.type).MOST_NODES) if n),
+        default=2,
+    )
+    walltime = max(WALLTIME, partition.min_walltime or Duration(0))
+    if partition.max_walltime is not None:
+        walltime = min(walltime, partition.max_walltime)
+    return Place(
+        partition=name,
+        node_type=kind,
+        nodes=max(min(2, most), partition.min_nodes or 1),
+        walltime=Duration(walltime),
+    )

@@ -1,0 +1,91 @@
+"""The job in whose allocation the trials run: its script starts dlrun itself on the first node, which runs their scripts."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from dlrun import backends
+from dlrun.effects.jobs.submit import submit
+from dlrun.effects.records import jobs
+from dlrun.effects.records.jobs import Job
+from dlrun.effects.tuning import begin
+from dlrun.effects.tuning.tuning import Tuning
+from dlrun.launchers import local
+from dlrun.model.plan import Binding, EnvironmentPlan, LaunchPlan, Plan, RolePlan
+from dlrun.model.text import Text
+from dlrun.model.units import Duration
+
+_SPARE = 120
+"""Seconds of walltime beside the trials: the start of the job, and the end of the last trial."""
+
+
+def here(tuning: Tuning) -> bool:
+    """True where trials run as processes of this machine, so that no job is needed."""
+    with begin.at(tuning):
+        plan = begin.plan_of(tuning.candidates[0], tuning.spec, tuning.sets, tuning.site)
+    return backends.scheduler(plan.scheduler).ON_THIS_MACHINE
+
+
+def last(tuning: Tuning) -> Job | None:
+    """The latest job of a tuning; None if there is none."""
+    found = sorted(tuning.directory.glob("job-*"), key=lambda path: int(path.name.rpartition("-")[2]))
+    return jobs.load(found[-1]) if found else None
+
+
+def submit_job(tuning: Tuning, say: Callable[[str], None]) -> Job:
+    """Submit the job; its walltime is what is left of the budget. Raises what `dlrun submit` raises."""
+    number = len(list(tuning.directory.glob("job-*"))) + 1
+    with begin.at(tuning):
+        return submit(_job_plan(tuning), None, directory=tuning.directory / f"job-{number}", say=say).job
+
+
+def _job_plan(tuning: Tuning) -> Plan:
+    """The plan as it is with its nodes, and one process on the first of them in place of the ranks."""
+    seconds = 3600 * max(0.0, tuning.budget - tuning.used()) / tuning.nodes + _SPARE
+    walltime = Duration(max(60, round(seconds)))
+    sets = (*tuning.sets, f"resources.walltime={walltime}")
+    first = begin.plan_of(tuning.candidates[0], tuning.spec, sets, tuning.site)
+    inputs = begin.inputs_of(tuning.spec, tuning.sets, tuning.site, tuning.candidates[0].parameters)
+    name = f"tune-{first.name}"[:128]
+    plan = replace(first, name=name, request=replace(first.request, name=name))
+    command = (
+        sys.executable,
+        "-m",
+        "dlrun",
+        "tune",
+        "--inside",
+        str(tuning.directory),
+        "--seconds",
+        str(int(walltime)),
+    )
+    role = RolePlan(
+        name="tune", nodes="first", per_node=1, count=1, argv=tuple(map(Text.of, command)),
+        launch=(Text.of("dlrun_local"), Text.of("1")), binds=False,
+    )  # fmt: skip
+    return replace(
+        plan,
+        directives=begin.directives_of(plan, inputs),
+        roles=(role,),
+        launch=LaunchPlan(name=local.NAME, identity=local.IDENTITY),
+        binding=Binding(mode="none", because="dlrun binds the ranks of each trial"),
+        environment=EnvironmentPlan(),
+        variables=(),
+        secrets=plan.secrets,
+        data=(),
+        stage_directory=None,
+        stage_launch=(),
+        stage_keep=(),
+        stage_lines=(),
+        fabric_check=None,
+        node_checks=None,
+        verify="off",
+    )
+
+
+def directory_of(name: str, out: Path | None) -> Path:
+    """Where a tuning is kept: `--out`, else NAME-tuning in the working directory."""
+    safe = "".join(c if c.isalnum() or c in "._-" else "-" for c in name).strip(".-") or "training"
+    return (out or Path(f"{safe}-tuning")).absolute()

@@ -1,0 +1,143 @@
+"""A new tuning from a spec: what can be tried, checked by planning each candidate, and what it costs at most."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from dlrun import backends
+from dlrun.config.hints import keys
+from dlrun.effects.inputs import spec as reading
+from dlrun.effects.inputs.spec import Inputs
+from dlrun.effects.jobs.prepare import prepare, read_inputs
+from dlrun.effects.tuning.tuning import Tuning
+from dlrun.errors import DlrunError, Invalid
+from dlrun.model.plan import Directive, Plan
+from dlrun.model.spec import Spec
+from dlrun.plan.build import OUTPUT
+from dlrun.plan.runtime_checks import granted
+from dlrun.plan.tuning import candidates as tried
+from dlrun.plan.tuning.candidates import Candidate
+from dlrun.plan.tuning.race import expected
+
+LENGTH, STARTUP = 60.0, 600.0
+"""Seconds of a trial after its first throughput, and before it: imports and the first compilation can take minutes."""
+_GUESS = 30.0
+"""Seconds that a trial takes to start, for the budget that is proposed."""
+
+
+def inputs_of(spec: Path, sets: Sequence[str], site: str | None, parameters: Mapping[str, str]) -> Inputs:
+    """The spec and its site; raises Invalid for what cannot be tuned.
+
+    `parameters` of the command are read as a sweep of one point, which no sweep of the spec's own may be beside.
+    """
+    inputs = read_inputs(spec, sets=[*sets, *_sweep(parameters)], site=site)
+    if inputs is None:
+        raise Invalid(
+            f"`{spec}` is a saved plan, in which nothing is open", help="give the spec that it was made from"
+        )
+    one = inputs.spec
+    if one.sweep.grid or one.sweep.zip or (one.sweep.list and not parameters):
+        raise Invalid(
+            "the spec has a sweep, but one training is tuned",
+            help="leave out `sweep:`; `--try NAME=A,B` tries values of `{{ NAME }}`",
+        )
+    if one.chain or one.on_failure.requeue:
+        raise Invalid("restarted runs cannot be measured", help="leave out `chain:` and `on_failure.requeue`")
+    return inputs
+
+
+def begin(
+    spec: Path,
+    *,
+    sets: Sequence[str],
+    site: str | None,
+    tries: Sequence[str],
+    only: bool,
+    directory: Path,
+    length: float,
+    repeat: int,
+) -> tuple[Tuning, list[str]]:
+    """A tuning that is not written down yet, its budget the expected one; and notes on what cannot be tried, and why.
+
+    Raises InvalidFile if the spec itself cannot be planned.
+    """
+    wanted = [tried.parse_try(text) for text in tries]
+    known = frozenset({*keys(Spec), "framework_options"})
+    asked, parameters = tried.asked_for(wanted, known)
+    planned = tried.as_planned(parameters)
+    inputs = inputs_of(spec, sets, site, parameters)
+    plan = plan_of(planned, spec, sets, site)
+    own: list[Candidate] = []
+    if not only:
+        topology = reading.topology_for_spec(inputs)
+        own = tried.of_the_rules(inputs.spec, inputs.site, plan, topology, parameters)
+    found, notes = [planned], []
+    for one in (*asked, *own):
+        try:
+            its = plan_of(one, spec, sets, site)
+        except DlrunError as error:
+            notes.append(f"not tried: {one.name}: {error}")
+            continue
+        if any(one.name == other.name for other in found):
+            continue
+        if its.request.nodes != plan.request.nodes:
+            notes.append(
+                f"not tried: {one.name}: it changes the number of nodes (`dlrun scale` compares these)"
+            )
+            continue
+        found.append(one)
+    if len(found) == 1:
+        raise Invalid(
+            "there is nothing to try: the rules leave nothing open for this spec on this site",
+            help="name settings: `--try environment.variables.OMP_NUM_THREADS=2,4`, `--try workers=2,4,8`",
+        )
+    nodes = plan.request.nodes
+    tuning = Tuning(
+        directory=directory, name=plan.name, origin=Path.cwd(), spec=spec.absolute(), site=site, sets=tuple(sets),
+        nodes=nodes, length=length, startup=STARTUP, repeat=repeat,
+        budget=nodes * expected(len(found), repeat) * (length + _GUESS) / 3600, candidates=tuple(found),
+    )  # fmt: skip
+    return tuning, notes
+
+
+def plan_of(candidate: Candidate, spec: Path, sets: Sequence[str], site: str | None) -> Plan:
+    """The plan of one trial: that of the spec with the candidate's settings, and nothing that repeats or outlives it."""
+    own = [f"{key}={value}" for key, value in candidate.sets.items()]
+    inputs = read_inputs(spec, sets=[*sets, *own, *_sweep(candidate.parameters)], site=site)
+    if inputs is None:
+        raise Invalid(f"`{spec}` is a saved plan", help="give the spec that it was made from")
+    short = replace(inputs.spec, after=(), hold=False, checkpoint=None, results=None, hang=None)
+    plan = prepare(spec, inputs=replace(inputs, spec=short)).plan
+    return replace(plan, points=(), request=replace(plan.request, array=None, at_once=None))
+
+
+def directives_of(plan: Plan, inputs: Inputs) -> tuple[Directive, ...]:
+    """The directives of a plan whose name or array is not that of its spec any more."""
+    scheduler = backends.scheduler(plan.scheduler)
+    return tuple(scheduler.directives(granted(plan.request), inputs.site.scheduler, OUTPUT))
+
+
+def _sweep(parameters: Mapping[str, str]) -> list[str]:
+    """Parameters of the command as a sweep of one point."""
+    return [f"sweep.list=[{json.dumps(dict(parameters))}]"] if parameters else []
+
+
+@contextmanager
+def at(tuning: Tuning) -> Iterator[None]:
+    """In the directory where the tuning began: relative paths of the spec start there."""
+    before = Path.cwd()
+    try:
+        os.chdir(tuning.origin)
+    except OSError as error:
+        raise Invalid(
+            f"`{tuning.origin}`, where the tuning began, cannot be entered: {error.strerror}"
+        ) from None
+    try:
+        yield
+    finally:
+        os.chdir(before)

@@ -1,0 +1,88 @@
+"""The race itself: trial after trial where this process stands, until it is decided or the budget is spent."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from statistics import fmean
+
+from dlrun.effects.tuning import begin, trial
+from dlrun.effects.tuning.tuning import Tuning
+from dlrun.errors import DlrunError, OperationFailed
+from dlrun.model.plan import Plan
+from dlrun.plan.tuning.candidates import DEFAULT
+from dlrun.plan.tuning.race import Next, Trial, upcoming
+
+_LEAST = 20.0
+"""Seconds that are left for the last trial to end and be written down."""
+
+
+def run(tuning: Tuning, say: Callable[[str], None], until: float | None = None) -> None:
+    """Run what is missing; `until` is the time (`time.time()`) at which the allocation ends.
+
+    Raises OperationFailed if the plan as it is cannot be measured.
+    """
+    with begin.at(tuning):
+        plans: dict[str, Plan] = {}
+        while True:
+            trials = tuning.trials()
+            left = _left(tuning, until)
+            mean = fmean([one.seconds for one in trials]) if trials else tuning.length
+            last = left < mean * (2 * tuning.repeat + 1)
+            coming = upcoming(tuning.candidates, trials, repeat=tuning.repeat, last=last)
+            if coming is None:
+                break
+            if last and coming.stage == "confirm" and not any(one.stage == "confirm" for one in trials):
+                say("what is left of the budget goes to confirming the fastest so far")
+            if left < (mean if trials else _LEAST):
+                say(
+                    f"the budget of {tuning.budget:.3g} node-hours is used up before all was measured: the same command "
+                    "with a larger `--budget` goes on"
+                )
+                break
+            done = _one(tuning, coming, plans, left)
+            tuning.add(done)
+            say(f"{len(trials) + 1}: {_words(coming)}: {_result(done.value, done.unit, done.failed)}")
+    _check(tuning)
+
+
+def _one(tuning: Tuning, coming: Next, plans: dict[str, Plan], left: float) -> Trial:
+    """Run a trial; a combination of settings that cannot be planned has failed without one."""
+    name = coming.candidate.name
+    try:
+        if name not in plans:
+            plans[name] = begin.plan_of(coming.candidate, tuning.spec, tuning.sets, tuning.site)
+    except DlrunError as error:
+        return Trial(
+            candidate=name,
+            stage=coming.stage,
+            value=None,
+            unit="",
+            seconds=0.0,
+            directory=".",
+            failed=str(error),
+        )
+    return trial.run(tuning, coming, plans[name], left)
+
+
+def _left(tuning: Tuning, until: float | None) -> float:
+    """Seconds that trials may still take."""
+    of_budget = 3600 * (tuning.budget - tuning.used()) / tuning.nodes
+    return of_budget if until is None else min(of_budget, until - time.time() - _LEAST)
+
+
+def _words(coming: Next) -> str:
+    return coming.candidate.name + (" (to confirm)" if coming.stage == "confirm" else "")
+
+
+def _result(value: float | None, unit: str, failed: str | None) -> str:
+    return f"{value:.4g} {unit}".rstrip() if value is not None else f"failed: {failed}"
+
+
+def _check(tuning: Tuning) -> None:
+    for one in tuning.trials():
+        if one.candidate == DEFAULT and one.value is None:
+            raise OperationFailed(
+                f"the training could not be measured as planned: {one.failed}",
+                help=f"see {tuning.directory / one.directory / 'logs'}; `metrics: {{throughput: …}}` names what to read",
+            )

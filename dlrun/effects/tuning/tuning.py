@@ -1,0 +1,153 @@
+"""The directory of a tuning: what is tried, and each trial as it ends. What ended is never lost, so it resumes after a kill."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from dlrun.effects.records.belief import read_json
+from dlrun.effects.records.jobs import write_json
+from dlrun.errors import Invalid, OperationFailed
+from dlrun.model.json_codec import from_plain, to_plain
+from dlrun.plan.tuning.candidates import Candidate
+from dlrun.plan.tuning.race import Trial
+
+RECORD = "tune.json"
+TRIALS = "trials.jsonl"
+SPEC = "spec.yaml"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tuning:
+    """What is tuned: the spec as it was (a copy is in the directory), where relative paths start, and the rules of the race.
+
+    `length` is how many seconds a trial prints throughput, `startup` how many it may take before the first, `repeat` how
+    often a setting runs in each stage, `budget` the node-hours that all trials together may take, on `nodes` nodes.
+    """
+
+    directory: Path
+    name: str
+    origin: Path
+    spec: Path
+    site: str | None
+    sets: tuple[str, ...]
+    nodes: int
+    length: float
+    startup: float
+    repeat: int
+    budget: float
+    candidates: tuple[Candidate, ...]
+
+    def save(self) -> None:
+        """Write it down; raises OperationFailed if the directory cannot be made or written."""
+        whole = {
+            name: getattr(self, name)
+            for name in ("name", "site", "nodes", "length", "startup", "repeat", "budget")
+        }
+        try:
+            (self.directory / "trials").mkdir(parents=True, exist_ok=True)
+            (self.directory / SPEC).write_bytes(self.spec.read_bytes())
+            write_json(
+                self.directory / RECORD,
+                {
+                    "version": 1,
+                    **whole,
+                    "origin": str(self.origin),
+                    "spec": str(self.spec),
+                    "sets": list(self.sets),
+                    "candidates": to_plain(self.candidates),
+                },
+            )
+        except OSError as error:
+            raise OperationFailed(f"cannot write `{self.directory}`: {error.strerror}") from None
+
+    def trials(self) -> list[Trial]:
+        """The trials that have ended, in their order; a line that was cut by a kill is passed over."""
+        found = []
+        try:
+            lines = (self.directory / TRIALS).read_text(encoding="utf-8", errors="replace").splitlines()
+        except FileNotFoundError:
+            return []
+        except OSError as error:
+            raise OperationFailed(f"cannot read `{self.directory / TRIALS}`: {error.strerror}") from None
+        for line in lines:
+            try:
+                found.append(from_plain(Trial, json.loads(line)))
+            except (ValueError, KeyError, TypeError):
+                continue
+        return found
+
+    def add(self, trial: Trial) -> None:
+        """Write down a trial that has ended."""
+        line = json.dumps(to_plain(trial)) + "\n"
+        try:
+            with (self.directory / TRIALS).open("a+b") as file:
+                if file.tell() and os.pread(file.fileno(), 1, file.tell() - 1) != b"\n":
+                    file.write(b"\n")  # what a kill cut
+                file.write(line.encode())
+        except OSError as error:
+            raise OperationFailed(f"cannot write `{self.directory / TRIALS}`: {error.strerror}") from None
+
+    def used(self) -> float:
+        """Node-hours of the trials so far."""
+        return self.nodes * sum(one.seconds for one in self.trials()) / 3600
+
+    def unchanged(self) -> bool:
+        """True if the spec is still the one that the tuning began with."""
+        try:
+            return (self.directory / SPEC).read_bytes() == self.spec.read_bytes()
+        except OSError:
+            return False
+
+
+def load(directory: Path) -> Tuning | None:
+    """The tuning of a directory; None if it has none. Raises Invalid if its record is not one."""
+    if not (directory / RECORD).exists():
+        return None
+    data = read_json(directory / RECORD) or {}
+    if data.get("version") != 1:
+        data = {}
+    try:
+        return Tuning(
+            directory=directory,
+            name=str(data["name"]),
+            origin=Path(data["origin"]),
+            spec=Path(data["spec"]),
+            site=data["site"],
+            sets=tuple(str(text) for text in data["sets"]),
+            nodes=int(data["nodes"]),
+            length=float(data["length"]),
+            startup=float(data["startup"]),
+            repeat=int(data["repeat"]),
+            budget=float(data["budget"]),
+            candidates=from_plain(tuple[Candidate, ...], data["candidates"]),
+        )
+    except (KeyError, TypeError, ValueError):
+        raise Invalid(
+            f"`{directory / RECORD}` is not a tuning of this version of dlrun",
+            help="choose another directory with `--out`",
+        ) from None
+
+
+@contextmanager
+def alone(tuning: Tuning) -> Iterator[None]:
+    """Lock the trials for this process; raises OperationFailed if another one runs them."""
+    descriptor = os.open(tuning.directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise OperationFailed(
+                f"another process runs the trials of `{tuning.directory}`",
+                help=f"`dlrun tune --show {tuning.directory}` prints what it has measured",
+            ) from None
+        except OSError:  # no locks on this file system
+            pass
+        yield
+    finally:
+        os.close(descriptor)

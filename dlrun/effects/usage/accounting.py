@@ -1,0 +1,25 @@
+"""What the scheduler itself counted of a run, to be shown beside what was measured."""
+
+from __future__ import annotations
+
+from dlrun import backends
+from dlrun.effects.clusters import clients
+from dlrun.effects.records.jobs import Job
+from dlrun.errors import DlrunError
+from dlrun.model.job import Accounted
+
+_WITHIN = 20.0
+"""Seconds that it may take to answer."""
+
+
+def accounted(job: Job, task: int | None) -> Accounted | None:
+    """What the scheduler of a job counted of it; None if it has no accounting, or does not answer."""
+    reader = getattr(backends.scheduler(job.scheduler), "accounting", None)
+    if reader is None or job.job_id is None:
+        return None
+    try:
+        done = clients.runner(job, _WITHIN)(reader.ask(job.shown_id(task)))
+        found = reader.read(done.stdout) if done.returncode == 0 else None
+    except (DlrunError, ValueError):
+        return None
+    return found if isinstance(found, Accounted) else None

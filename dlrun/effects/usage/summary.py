@@ -1,0 +1,250 @@
+"""Samples -> what each rank, node and GPU of a run used: means over the run, peaks, and curves for sparklines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from dlrun.effects.usage.samples import Recording, Row, Sample
+
+Curve = tuple[tuple[float, float], ...]
+"""Seconds since the sampler began, and the value since the point before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankUse:
+    """One rank. Shares are of its time, `cores` those that it may use; None is what could not be read there.
+
+    `main` is the CPU time of the program itself; `full` the mean number of processes that it started and that had work all
+    the time; `idle` the share of the time in which it used next to nothing.
+    """
+
+    rank: str
+    node: str
+    cores: int
+    allowed: str
+    cpu: float
+    main: float
+    seconds: float
+    peak: float
+    processes: float
+    full: float
+    idle: float
+    blocked: float
+    waited: float | None
+    moved: float | None
+    read: float | None
+    written: float | None
+    cpu_curve: Curve
+    memory_curve: Curve
+
+    @property
+    def used(self) -> float:
+        """Cores, on average."""
+        return self.cpu / self.seconds if self.seconds else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuUse:
+    """One GPU: percent of the time with work, bytes at most, and the share of the samples with a lowered clock."""
+
+    node: str
+    index: int
+    name: str
+    ranks: tuple[str, ...]
+    busy: float | None
+    memory: float | None
+    total: float | None
+    power: float | None
+    clock: float | None
+    slowed: float
+    reasons: tuple[str, ...]
+    busy_curve: Curve
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinkUse:
+    """A network interface of a node: bytes a second in both directions, mean and half of the time at least, its limit."""
+
+    node: str
+    name: str
+    mean: float
+    median: float
+    most: float
+    limit: float | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeUse:
+    """One node. `job_*` are the kernel's numbers of the job's own cgroup there, `io` the share of the time under pressure."""
+
+    node: str
+    seconds: float
+    cpu: float | None
+    memory: float | None
+    total: float | None
+    job_cpu: float | None
+    job_peak: float | None
+    job_limit: float | None
+    io: float | None
+    disk: float | None
+    links: tuple[LinkUse, ...]
+    complete: bool
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Use:
+    """What a run used, of all its nodes."""
+
+    nodes: tuple[NodeUse, ...]
+    ranks: tuple[RankUse, ...]
+    gpus: tuple[GpuUse, ...]
+
+    @property
+    def seconds(self) -> float:
+        """How long it was measured."""
+        return max((one.seconds for one in self.nodes), default=0.0)
+
+
+def summarize(found: Sequence[Recording]) -> Use:
+    """The use of a run; without any numbers where nothing was measured."""
+    ranks = [
+        use for one in found for name in sorted(one.samples[-1].ranks, key=_order) for use in _rank(one, name)
+    ]
+    return Use(
+        nodes=tuple(map(_node, found)),
+        ranks=tuple(sorted(ranks, key=lambda one: _order(one.rank))),
+        gpus=tuple(_gpu(one, index) for one in found for index in range(len(one.gpus))),
+    )
+
+
+def _order(name: str) -> tuple[str, int]:
+    role, _, number = name.rpartition("-")
+    return role, int(number) if number.isdigit() else 0
+
+
+def _rank(of: Recording, name: str) -> Iterable[RankUse]:
+    seen = [sample for sample in of.samples if name in sample.ranks]
+    rows = [sample.ranks[name] for sample in seen]
+    if len(seen) < 2:
+        return
+    last = rows[-1]
+    seconds = seen[-1].t - min(seen[0].t, of.samples[0].t)
+    cpu = _rates(seen, lambda sample: sample.ranks[name].get("cpu"))
+    used = [
+        (b.t - a.t, (b.ranks[name].get("cpu") or 0.0) - (a.ranks[name].get("cpu") or 0.0))
+        for a, b in pairwise(seen)
+    ]
+    idle = sum(span for span, busy in used if busy < _IDLE * span)
+    middle = rows[:-1] if len(rows) > 2 else rows  # at the last look the program is gone
+    yield RankUse(
+        rank=name, node=of.node, cores=_count(of.cores.get(name, "")),
+        allowed=of.cores.get(name, ""), cpu=last.get("cpu") or 0.0, main=last.get("main") or 0.0,
+        seconds=seconds, peak=last.get("peak") or 0.0, processes=max(row.get("processes") or 0.0 for row in rows),
+        full=_mean([row.get("full") or 0.0 for row in middle[1:] or middle]),
+        idle=idle / seconds if seconds else 0.0,
+        blocked=((last.get("blocked") or 0.0) / len(rows)),
+        waited=_a_second(last.get("waited"), seconds), moved=_a_second(last.get("moved"), seconds),
+        read=last.get("read"), written=last.get("written"), cpu_curve=cpu,
+        memory_curve=tuple((sample.t, sample.ranks[name].get("rss") or 0.0) for sample in seen[:-1]),
+    )  # fmt: skip
+
+
+_IDLE = 0.05
+"""Cores below which a rank counts as doing nothing: a process that waits still wakes up now and then."""
+
+
+def _count(cores: str) -> int:
+    """How many cores a list such as `0-3,8` names."""
+    count = 0
+    for part in cores.split(","):
+        first, _, last = part.partition("-")
+        if first.isdigit() and (last or first).isdigit():
+            count += int(last or first) - int(first) + 1
+    return count
+
+
+def _gpu(of: Recording, index: int) -> GpuUse:
+    described, seen = of.gpus[index], [sample for sample in of.samples if index < len(sample.gpus)]
+    rows = [sample.gpus[index] for sample in seen]
+    slowed = [sample.slowed[index] for sample in seen]
+    ranks = tuple(of.on[index]) if index < len(of.on) else ()
+    return GpuUse(
+        node=of.node, index=index, name=str(described.get("name") or "GPU"), ranks=ranks,
+        busy=_mean_of(rows, "busy"), memory=_most_of(rows, "memory"), total=_float(described.get("memory")),
+        power=_mean_of(rows, "power"), clock=_mean_of(rows, "clock"),
+        slowed=sum(bool(one) for one in slowed) / len(slowed) if slowed else 0.0,
+        reasons=tuple(sorted({word for one in slowed for word in one})),
+        busy_curve=tuple((s.t, value) for s in seen if (value := s.gpus[index].get("busy")) is not None),
+    )  # fmt: skip
+
+
+def _node(of: Recording) -> NodeUse:
+    first, last = of.samples[0], of.samples[-1]
+    seconds = last.t - first.t
+    difference = [
+        _since(first.node.get(what), last.node.get(what)) for what in ("cpu", "io_pressure", "disk_busy")
+    ]
+    cpu, io, disk = difference
+    return NodeUse(
+        node=of.node, seconds=last.t, cpu=cpu,
+        memory=_most_of([sample.node for sample in of.samples], "memory"), total=of.memory,
+        job_cpu=last.job.get("cpu"), job_peak=_most_of([sample.job for sample in of.samples], "peak"),
+        job_limit=last.job.get("limit"), io=_a_second(io, seconds), disk=_a_second(disk, seconds),
+        links=tuple(_links(of)), complete=of.complete, missing=tuple(dict.fromkeys(of.missing)),
+    )  # fmt: skip
+
+
+def _links(of: Recording) -> Iterable[LinkUse]:
+    for name, (_, _, speed) in of.samples[-1].network.items():
+        seen = [sample for sample in of.samples if name in sample.network]
+        if name == "lo" or len(seen) < 2:
+            continue
+        rates = [rate for _, rate in _rates(seen, lambda sample, name=name: max(sample.network[name][:2]))]  # type: ignore[misc]
+        if rates:
+            limit = speed * 1e6 / 8 if speed else None
+            middle = sorted(rates)[len(rates) // 2]
+            yield LinkUse(
+                node=of.node, name=name, mean=_mean(rates), median=middle, most=max(rates), limit=limit
+            )
+
+
+def _rates(seen: Sequence[Sample], value: Callable[[Sample], float | None]) -> Curve:
+    """What a counter grew by in each second, from sample to sample."""
+    found = []
+    for before, after in pairwise(seen):
+        old, new = value(before), value(after)
+        if old is not None and new is not None and after.t > before.t:
+            found.append((after.t, max(0.0, new - old) / (after.t - before.t)))
+    return tuple(found)
+
+
+def _since(first: float | None, last: float | None) -> float | None:
+    return None if first is None or last is None else max(0.0, last - first)
+
+
+def _a_second(value: float | None, seconds: float) -> float | None:
+    return None if value is None or seconds <= 0 else value / seconds
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else 0.0
+
+
+def _values(rows: Sequence[Row], name: str) -> list[float]:
+    return [value for row in rows if (value := row.get(name)) is not None]
+
+
+def _mean_of(rows: Sequence[Row], name: str) -> float | None:
+    values = _values(rows, name)
+    return _mean(values) if values else None
+
+
+def _most_of(rows: Sequence[Row], name: str) -> float | None:
+    return max(_values(rows, name), default=None)
+
+
+def _float(value: object) -> float | None:
+    return float(value) if isinstance(value, int | float) else None

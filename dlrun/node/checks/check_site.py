@@ -1,0 +1,127 @@
+"""Runs on a compute node in a job of `dlrun site test`: prints what a site profile states about the node, as it is there.
+
+    python3 node.pyz check-site QUESTIONS [WORD...]
+
+QUESTIONS is JSON: `setup` (shell lines), `hygiene`, `modules`, `node_local` and `shared` (paths) and `names` (host names, in
+which `{host}` is this node).
+Prints one line, `dlrun-site` and JSON: the facts of `describe` and the answers. Further words are those of `check-rank`, which
+then runs as well.
+"""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+from typing import Any, Dict, List
+
+from . import check_rank, describe
+
+PATIENCE = 120  # seconds that one module may take
+AVAILABLE = 4000  # characters of the list of modules that are kept
+FAILED = re.compile(
+    r"unable to locate a modulefile|unknown module|cannot be loaded|not found|ERROR", re.IGNORECASE
+)
+
+
+def main(words: List[str]) -> int:
+    """Print the answers; 0 also where something is wrong: the answers show it."""
+    asked = json.loads(words[0])
+    found = describe.facts()
+    found["memory_kib"] = memory_kib()
+    found["modules"] = modules(asked)
+    found["node_local"] = directory(asked.get("node_local"))
+    found["shared"] = {path: directory(path) for path in asked.get("shared", [])}
+    names = [name.replace("{host}", found["host"].split(".")[0]) for name in asked.get("names", [])]
+    found["names"] = {name: resolves(name) for name in names}
+    found["gpu_devices"] = check_rank.gpu_devices()
+    found["gpus"] = {name: os.environ[name] for name in check_rank.VISIBLE if name in os.environ}
+    sys.stdout.write("dlrun-site " + json.dumps(found) + "\n")
+    sys.stdout.flush()
+    return check_rank.main(words[1:]) if len(words) > 1 or "RANK" in os.environ else 0
+
+
+def memory_kib() -> int:
+    """The node's memory: of its NUMA nodes, else as /proc/meminfo has it."""
+    total = 0
+    base = "/sys/devices/system/node"
+    for name in sorted(os.listdir(base)) if os.path.isdir(base) else []:
+        match = re.search(r"MemTotal:\s*(\d+)", describe.read(os.path.join(base, name, "meminfo")) or "")
+        total += int(match.group(1)) if match else 0
+    if not total:
+        match = re.search(r"^MemTotal:\s*(\d+)", describe.read("/proc/meminfo") or "", re.MULTILINE)
+        total = int(match.group(1)) if match else 0
+    return total
+
+
+def modules(asked: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:
+    """Each module after those before it: does it load, and if not what was printed and which of that name there are."""
+    found = {}
+    before = list(asked.get("setup", []))
+    hygiene = asked.get("hygiene")
+    if hygiene in ("reset", "purge"):
+        before.append("module " + hygiene)
+    names = asked.get("modules", [])
+    for index, name in enumerate(names):
+        loads = ["module load '{}'".format(one) for one in names[:index]]
+        code, said = shell(
+            [*before, *("{} >/dev/null 2>&1".format(line) for line in loads), "module load '{}'".format(name)]
+        )
+        good = code == 0 and not FAILED.search(said)
+        found[name] = {"loads": good, "said": said[-300:]}
+        if not good:
+            base = name.split("/")[0]
+            _, listed = shell([*before, "module -t avail '{}' 2>&1".format(base)])
+            found[name]["available"] = listed[:AVAILABLE].split()
+            break  # those after it may need it
+    return found
+
+
+def shell(lines: List[str]) -> Any:
+    """The exit code of the last line and what all printed, in a bash like the batch script's."""
+    try:
+        done = subprocess.run(
+            ["bash", "-c", "\n".join(lines)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            timeout=PATIENCE,
+            check=False,
+        )
+    except (OSError, subprocess.SubprocessError) as error:
+        return 127, str(error)
+    return done.returncode, done.stdout.decode("utf-8", "replace").strip()
+
+
+def directory(path: Any) -> Any:
+    """What is at a path after its variables are expanded; None where the profile names none."""
+    if not path:
+        return None
+    place = os.path.expandvars(path)
+    found = {"path": place, "exists": os.path.isdir(place), "writable": os.access(place, os.W_OK), "type": ""}
+    if not found["exists"]:
+        return found
+    best = ""
+    for line in (describe.read("/proc/self/mounts") or "").splitlines():
+        device, mount, kind = line.replace("\\040", " ").split(" ")[:3]
+        real = os.path.realpath(place)
+        if (real == mount or real.startswith(mount.rstrip("/") + "/")) and len(mount) >= len(best):
+            best = mount
+            found.update(type=kind, device=device)
+    try:
+        size = os.statvfs(place)
+        found["free"] = size.f_bavail * size.f_frsize
+        found["size"] = size.f_blocks * size.f_frsize
+        found["rotational"] = describe.rotational(os.stat(place).st_dev)
+    except OSError:
+        pass
+    return found
+
+
+def resolves(name: str) -> bool:
+    """Whether a host name has an address here."""
+    try:
+        return bool(socket.getaddrinfo(name, None))
+    except OSError:
+        return False

@@ -1,0 +1,117 @@
+"""What the kernel says of a process's placement: the CPUs of its threads and its memory policy.
+
+`check_rank` asks for itself. As a program (`tune-affinity --verify` starts it as each rank) it first starts as many threads as
+its argument says: a team of OpenMP's through libgomp, as a training would, or plain threads where there is none.
+"""
+
+import ctypes
+import json
+import os
+import platform
+import sys
+import threading
+from typing import List, Tuple
+
+GET_MEMPOLICY = {"x86_64": 239, "aarch64": 236, "ppc64le": 260}
+POLICIES = {
+    0: "none",
+    1: "preferred",
+    2: "strict",
+    3: "interleave",
+    4: "none",
+    5: "preferred",
+    6: "interleave",
+}
+"""MPOL_* of linux/mempolicy.h, in the words of the key `placement.memory`."""
+IN_MAPS = (("prefer", "preferred"), ("bind", "strict"), ("default", "none"), ("local", "none"))
+"""The same as /proc/PID/numa_maps has them."""
+NODES = 1024
+
+
+def main() -> None:
+    """Print what the kernel says of all threads, as JSON."""
+    count = int(sys.argv[1])
+    team = _openmp_team(count)
+    if not team:
+        _plain_team(count)
+    policy, nodes = memory_policy()
+    threads = thread_masks("self")
+    sys.stdout.write(json.dumps({"threads": threads, "team": team, "policy": policy, "nodes": nodes}) + "\n")
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def thread_masks(process: str) -> List[str]:
+    """The CPU list of every thread of a process, the first thread's first; none if it has ended."""
+    masks, tasks = [], "/proc/{}/task".format(process)  # type: List[str], str
+    try:
+        names = sorted(os.listdir(tasks), key=int)
+    except OSError:
+        return masks
+    for name in names:
+        try:
+            with open("{}/{}/status".format(tasks, name)) as status:
+                masks += [
+                    line.split(":")[1].strip() for line in status if line.startswith("Cpus_allowed_list:")
+                ]
+        except OSError:
+            continue
+    return masks
+
+
+def memory_policy() -> Tuple[str, List[int]]:
+    """Policy (`none`, `preferred`, `strict`, …) and NUMA nodes of this thread; `unknown` where the kernel does not say."""
+    number = GET_MEMPOLICY.get(platform.machine())
+    mode, mask = ctypes.c_int(-1), (ctypes.c_ulong * (NODES // 64))()
+    if (
+        number is None
+        or ctypes.CDLL(None).syscall(number, ctypes.byref(mode), mask, NODES, None, 0) != 0
+        or mode.value & 0xFF not in POLICIES
+    ):
+        return _by_maps()
+    # The upper bits are flags (MPOL_F_STATIC_NODES and the like).
+    return POLICIES[mode.value & 0xFF], [n for n in range(NODES) if mask[n // 64] >> (n % 64) & 1]
+
+
+def _by_maps() -> Tuple[str, List[int]]:
+    """Of a container, say, that refuses the call."""
+    try:
+        with open("/proc/self/numa_maps") as maps:
+            words = maps.readline().split()
+    except OSError:
+        return "unknown", []
+    text = "".join(words[1:3] if words[1:2] == ["prefer"] else words[1:2])  # `prefer (many):0-1`
+    policy, _, nodes = text.partition(":")
+    known = [name for start, name in IN_MAPS if policy.startswith(start)]
+    return (known or [policy or "unknown"])[0], numbers(nodes)
+
+
+def numbers(text: str) -> List[int]:
+    """A kernel's list such as `0-3,8` as numbers."""
+    found = []  # type: List[int]
+    for part in text.strip().split(","):
+        first, _, last = part.partition("-")
+        if first:
+            found += range(int(first), int(last or first) + 1)
+    return found
+
+
+def _openmp_team(count: int) -> bool:
+    try:
+        gomp = ctypes.CDLL("libgomp.so.1")
+    except OSError:
+        return False
+    body = ctypes.CFUNCTYPE(None, ctypes.c_void_p)(lambda _: None)
+    gomp.GOMP_parallel(body, None, count, 0)  # the team stays for the next region, so its masks can be read
+    return True
+
+
+def _plain_team(count: int) -> None:
+    ready = threading.Barrier(count)
+    for _ in range(count - 1):
+        threading.Thread(target=lambda: (ready.wait(), threading.Event().wait()), daemon=True).start()
+    ready.wait()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,163 @@
+"""Find a node that holds the others back, while the data comes: it then goes to the end of the chain.
+
+A link is too slow when the node before it waits to send while the node after it waits to receive. Which of its two
+ends is to blame is measured: the node before it sends to the next but one for a moment. If more passes so, the node that
+was left out is slow; if not, it may be the sender itself, and the node before that one measures in the same way.
+"""
+
+import asyncio
+import contextlib
+import time
+from collections import deque
+from typing import Deque, Dict, NamedTuple, Optional
+
+from ..common.deadline import within
+from ..common.errors import Damaged
+from ..network import hosts
+from ..network import link as links
+from .messages import DONE, Report
+from .state import RelayState
+
+LOOK = 0.1  # seconds between two looks
+SPAN = 0.5  # seconds over which waiting is judged
+WAITS = 0.6  # part of the time for which the ends of a slow link wait for it
+GAIN = 1.5  # times as much must pass without a node for it to be called slow
+PROBE_TIME, PROBE_BYTES = 0.2, 4 << 30  # of one measurement
+PATIENCE = 5.0  # seconds until a node that was measured in vain is measured again
+_PIECE = bytes(256 << 10)
+
+
+class _Sample(NamedTuple):
+    """What this node had sent and received at a time, in bytes, and for how many seconds it had waited to send."""
+
+    time: float
+    sent: int
+    received: int
+    held: float
+
+
+class SlowNodes:
+    """Watches the node after this one; `state.slow` has those that were found, with (its rate, that without it)."""
+
+    def __init__(self, state: RelayState) -> None:
+        self._state = state
+        self._samples: Deque[_Sample] = deque()
+        self._node, self._received = (
+            -1,
+            0.0,
+        )  # whom it sends to; bytes a second that this node has received at most
+        self._tried: Dict[int, float] = {}
+
+    async def watch(self) -> None:
+        """Look at the node after this one until all is done."""
+        state = self._state
+        await state.until(lambda: state.announced("go") is not None and state.workers is not None)
+        if state.staging.part or state.session["shape"] != "chain":
+            return  # nothing is passed on, or every node sends to two
+        self._samples.append(self._sample())
+        while state.phase != DONE and not state.outcome.done():
+            await asyncio.sleep(LOOK)
+            node = self._after()
+            if node is not None:
+                with contextlib.suppress(OSError, Damaged):
+                    await self._judge(node)
+
+    def _after(self) -> Optional[int]:
+        """The node that this one sends to; None when there is none, or it is known to be slow."""
+        state = self._state
+        nodes = [
+            node for node, found in state.downstream.items() if not found.gone and node not in state.behind
+        ]
+        if len(nodes) != 1:
+            return None
+        if nodes[0] != self._node:
+            if self._node >= 0:
+                self._samples.clear()
+            self._node, state.suspect = nodes[0], False
+        return nodes[0]
+
+    async def _judge(self, node: int) -> None:
+        state, now, samples = self._state, self._sample(), self._samples
+        samples.append(now)
+        while len(samples) > 2 and now.time - samples[1].time >= SPAN:
+            samples.popleft()
+        elapsed = now.time - samples[0].time
+        if elapsed < SPAN:
+            return
+        sent, received, held = ((n - b) / elapsed for n, b in zip(now[1:], samples[0][1:]))
+        self._received = max(self._received, received)
+        report, accused = self._report(node), state.downstream[node].status.suspect
+        waits = report is not None and report.starving > WAITS
+        if (
+            held < WAITS
+            or not (waits or accused)
+            or node in state.slow
+            or now.time < self._tried.get(node, 0.0)
+        ):
+            return
+        following = state.following(node)
+        if following is None:  # the last one: it is slow if this node has received more than it can pass on
+            if self._received > GAIN * sent:
+                self._found(node, sent, self._received)
+            return
+        passed = await self._without(following)
+        self._tried[node] = time.monotonic() + PATIENCE
+        if passed > GAIN * sent:
+            self._found(node, sent, passed)
+        elif waits and not state.leading:
+            state.suspect = True
+            state.signal.notify()
+
+    def _found(self, node: int, rate: float, others: float) -> None:
+        self._state.slow[node] = (rate, others)
+        self._state.signal.notify()
+
+    def _report(self, node: int) -> Optional[Report]:
+        return self._state.downstream[node].status.reports.get(node)
+
+    def _sample(self) -> _Sample:
+        prepared = self._state.prepared
+        if prepared is None:
+            return _Sample(time.monotonic(), 0, 0, 0.0)
+        board = prepared.task.board
+        held = board.total("held") / (1e9 * board.worker_count)
+        return _Sample(time.monotonic(), board.total("sent"), board.total("received"), held)
+
+    async def _without(self, following: int) -> float:
+        """Bytes a second that leave this node while it sends to the next but one, too."""
+        state = self._state
+        where = hosts.address(state.names[following])
+        link = await links.call(
+            where, state.port, state.secret, state.introduction("probe"), state.dead_after
+        )
+        try:
+            before = self._sample()
+            await _send(link)
+            after = self._sample()
+            answer, _ = await link.receive(state.dead_after)
+        finally:
+            link.close()
+        passed = (after.sent - before.sent) / (after.time - before.time)
+        return passed + float(answer["bytes"] / max(answer["seconds"], PROBE_TIME / 2))
+
+
+async def _send(link: links.Link) -> None:
+    loop, end, sent = asyncio.get_event_loop(), time.monotonic() + PROBE_TIME, 0
+    while time.monotonic() < end and sent < PROBE_BYTES:
+        await within(PATIENCE, loop.sock_sendall(link.socket, _PIECE))
+        sent += len(_PIECE)
+    link.end()
+
+
+async def answer(link: links.Link, patience: float) -> None:
+    """Take what a node sends to measure the way to this one, and report how much came and how fast."""
+    loop = asyncio.get_event_loop()
+    began, count, more = 0.0, 0, True
+    end = time.monotonic() + 2 * PATIENCE
+    while more and time.monotonic() < end:
+        data = await within(patience, loop.sock_recv(link.socket, 1 << 20))
+        if not count:
+            began = time.monotonic()
+        count, more = count + len(data), bool(data)
+    await link.send({"bytes": count, "seconds": time.monotonic() - began})
+    link.close()

@@ -1,0 +1,277 @@
+"""Files of a set that is still being copied, each under its name as soon as it is whole: training can begin with them.
+
+DIR/.early-JOB/NAME/data/...  hard links to the files that are whole, later all of them; a link if the set was there before
+DIR/.early-JOB/NAME/files     the paths of all files of the set, each ended by a zero byte
+DIR/.early-JOB/NAME/state     `copying`, `done`, or `failed:` and why
+DIR/.early-JOB/NAME/lock      held (flock) as long as the copying process lives
+
+`dlrun_data.py` waits for files there. A link changes its file's ctime, by which changed files are recognised: all links
+are made before the set is published, and when they are removed its manifest is made newer than that.
+"""
+
+import contextlib
+import fcntl
+import os
+import threading
+from typing import Dict, List, Optional, Set
+
+from ..blocks.blocks import Blocks
+from ..blocks.progress_board import DONE, ProgressBoard
+from ..common.errors import Unsafe
+from ..common.safety import LIST, Directories, below, opened
+from ..source.manifest import CHUNK, Manifest
+from . import uses
+from .area import Area
+from .build import write_file
+from .finish import settle
+from .remove import remove_tree
+from .resume import MANIFEST
+
+PREFIX = b".early-"
+TICK = 0.1  # seconds between looks at what is whole
+_WRITE = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Start:
+    """When training may begin: `bytes` or `files` are there, or `part` of all bytes; the file `note` is made then."""
+
+    def __init__(self, part: float = 0.0, size: int = 0, files: int = 0, note: str = "") -> None:
+        self.part, self.size, self.files, self.note = part, size, files, note
+
+    def reached(self, size: int, files: int, whole: int) -> bool:
+        """Whether that is so with so many bytes and files of a set of `whole` bytes."""
+        return size >= max(self.size, self.part * whole) and files >= self.files
+
+
+class Early:
+    """One set's files for one job, while and after it is copied."""
+
+    def __init__(self, area: Area, name: bytes, job: str, start: Start) -> None:
+        self._area, self._name, self._start = area, name, start
+        home = PREFIX + job.encode("ascii")
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(home, 0o700, dir_fd=area.directory)
+        above = below(area.directory, home, LIST)
+        area.discard(above, name)  # an earlier attempt's
+        os.mkdir(name, 0o700, dir_fd=above)
+        self._home = below(above, name, LIST)
+        os.close(above)
+        os.mkdir(b"data", 0o700, dir_fd=self._home)
+        self._data = below(self._home, b"data", LIST)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._lock = os.open(b"lock", flags, 0o600, dir_fd=self._home)
+        fcntl.flock(self._lock, fcntl.LOCK_EX)
+        write_file(self._home, b"state", b"copying")
+        self._made: Set[bytes] = {b""}
+        self._links = 0
+        self._size = 0
+        self._begun = False
+        self._ended = threading.Event()
+        self._thread: Optional[threading.Thread] = None
+        self._fault: Optional[BaseException] = None
+
+    def follow(self, tree: int, manifest: Manifest, blocks: Blocks, board: ProgressBoard) -> None:
+        """From now on link the files below `tree` as their blocks are done."""
+        self._tree, self._manifest, self._blocks, self._board = tree, manifest, blocks, board
+        self._before = bytes(len(blocks))
+        self._left: Dict[int, int] = {e: -(-manifest.sizes[e] // CHUNK) for e in blocks.large}
+        self._list(manifest)
+        self._linked = self._links_to_the_source(manifest)
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _links_to_the_source(self, manifest: Manifest) -> Set[int]:
+        """Make the links of files that are read where they are: nothing comes for these. The entries."""
+        if not manifest.info.get("part"):
+            return set()
+        target, made = Directories(self._data), set()
+        for entry, to in manifest.link_targets():
+            if to.startswith(b"/") and to.endswith(b"/" + manifest.path(entry)):
+                path = manifest.dirs[manifest.parents[entry]]
+                self._make(path, target)
+                os.symlink(to, manifest.names[entry], dir_fd=target(path))
+                made.add(entry)
+        target.close()
+        return made
+
+    def _list(self, manifest: Manifest) -> None:
+        kinds = enumerate(manifest.kinds)
+        write_file(self._home, b"files", b"".join(manifest.path(e) + b"\0" for e, _ in kinds))
+
+    def _run(self) -> None:
+        try:
+            while not self._ended.wait(TICK):
+                self._advance()
+        except BaseException as fault:  # noqa: BLE001 - raised again where the set is published
+            self._fault = fault
+
+    def _advance(self) -> None:
+        plane, size = self._board.plane(DONE), len(self._blocks)
+        new = int.from_bytes(plane, "little") & ~int.from_bytes(self._before, "little")
+        marks, self._before = new.to_bytes(size, "little"), plane
+        number = marks.find(1)
+        source, target = Directories(self._tree), Directories(self._data)
+        try:
+            while number >= 0:
+                for entry in self._completed(number):
+                    self._link(entry, source, target)
+                number = marks.find(1, number + 1)
+        finally:
+            source.close()
+            target.close()
+        if self._start.reached(self._size, self._links, self._manifest.size()):
+            self._enough()
+
+    def _completed(self, number: int) -> List[int]:
+        block = self._blocks[number]
+        if block.first in self._left:
+            self._left[block.first] -= 1
+            return [] if self._left[block.first] else [block.first]
+        return list(range(block.first, block.first + block.many))
+
+    def _link(self, entry: int, source: Directories, target: Directories) -> None:
+        found = self._manifest
+        path, name = found.dirs[found.parents[entry]], found.names[entry]
+        if entry in self._left:
+            settle(found, entry, os.open(name, _WRITE, dir_fd=source(path)))
+        self._make(path, target)
+        os.link(name, name, src_dir_fd=source(path), dst_dir_fd=target(path), follow_symlinks=False)
+        self._links += 1
+        self._size += found.sizes[entry]
+
+    def _make(self, path: bytes, target: Directories) -> None:
+        """Make a directory and those above it."""
+        if path not in self._made:
+            parent, _, leaf = path.rpartition(b"/")
+            self._make(parent, target)
+            os.mkdir(leaf, 0o700, dir_fd=target(parent))
+            self._made.add(path)
+
+    def finish(self) -> None:
+        """Link all the rest: the tree is complete and is about to get its name."""
+        if self._thread is None:
+            return
+        self._ended.set()
+        self._thread.join()
+        self._advance()
+        if self._fault is not None:
+            raise self._fault
+        found, target = self._manifest, Directories(self._data)
+        for path in found.dirs:
+            self._make(path, target)
+        for entry, to in found.link_targets():
+            here, name, mtime = (
+                target(found.dirs[found.parents[entry]]),
+                found.names[entry],
+                found.mtimes[entry],
+            )
+            if entry not in self._linked:
+                os.symlink(to, name, dir_fd=here)
+            os.utime(name, ns=(mtime, mtime), dir_fd=here, follow_symlinks=False)
+        for entry, first in found.hard_links():
+            there, here = target(found.dirs[found.parents[first]]), target(found.dirs[found.parents[entry]])
+            os.link(found.names[first], found.names[entry], src_dir_fd=there, dst_dir_fd=here)
+        target.close()
+
+    def complete(self, manifest: Manifest) -> None:
+        """The set has its name: all is there."""
+        if self._thread is None:  # it was there before
+            self._list(manifest)
+            os.rmdir(b"data", dir_fd=self._home)
+            os.symlink(b"../../" + self._name + b"/data", b"data", dir_fd=self._home)
+        write_file(self._home, b"state", b"done")
+        self._enough()
+
+    def failed(self, why: str) -> None:
+        """No more will come."""
+        self._ended.set()
+        write_file(self._home, b"state", b"failed: " + os.fsencode(why))
+
+    def _enough(self) -> None:
+        if not self._begun and self._start.note:
+            with open(self._start.note, "w", encoding="ascii") as file:
+                file.write("{} {}\n".format(self._links, self._size))
+        self._begun = True
+
+
+def in_use(area: Area, job: bytes) -> bool:
+    """Whether a job still copies what it began with, or uses it."""
+    if any(use.job.encode("ascii") == job and use.live for use in uses.all_uses(area)):
+        return True
+    home = below(area.directory, PREFIX + job, LIST)
+    try:
+        return any(_held(home, name) for name in map(os.fsencode, os.listdir(home)))
+    finally:
+        os.close(home)
+
+
+def _held(home: int, name: bytes) -> bool:
+    descriptor = opened(home, name + b"/lock", os.O_RDWR)
+    if descriptor is None:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
+def jobs(area: Area) -> List[bytes]:
+    """The jobs that began, or begin, before all was there."""
+    found = map(os.fsencode, os.listdir(area.directory))
+    return sorted(name[len(PREFIX) :] for name in found if name.startswith(PREFIX))
+
+
+def remove(area: Area, job: bytes) -> None:
+    """Remove the links of a job that is over, without making the published sets look changed by it."""
+    try:
+        home = below(area.directory, PREFIX + job, LIST)
+    except OSError:
+        return
+    try:
+        for name in map(os.fsencode, os.listdir(home)):
+            _remove(area, home, name)
+    finally:
+        os.close(home)
+    area.discard(area.directory, PREFIX + job)
+
+
+def _remove(area: Area, home: int, name: bytes) -> None:
+    try:
+        published = area.published(name)
+    except Unsafe:
+        published = None
+    trusted = False
+    if published is not None:
+        with contextlib.suppress(OSError):
+            before = os.stat(MANIFEST, dir_fd=published, follow_symlinks=False).st_ctime_ns
+            trusted = _unchanged(home, name + b"/data", before)
+    remove_tree(home, name)
+    if published is not None:
+        with contextlib.suppress(OSError):
+            if trusted:
+                os.utime(MANIFEST, dir_fd=published)
+        os.close(published)
+
+
+def _unchanged(home: int, path: bytes, before: int) -> bool:
+    """Whether no file below a directory was changed after a time; a link to the set itself has none of its own."""
+    try:
+        directory = below(home, path, LIST)
+    except OSError:
+        return False
+    try:
+        with os.scandir(directory) as entries:
+            for entry in entries:
+                status = entry.stat(follow_symlinks=False)
+                name = os.fsencode(entry.name)
+                if entry.is_dir(follow_symlinks=False):
+                    if not _unchanged(directory, name, before):
+                        return False
+                elif status.st_ctime_ns > before:
+                    return False
+    finally:
+        os.close(directory)
+    return True

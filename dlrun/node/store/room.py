@@ -1,0 +1,94 @@
+"""How much of a node's storage a data set may take of which only a part fits: others, such as the training, need some too."""
+
+import contextlib
+import os
+import sys
+from typing import NamedTuple, Optional
+
+from ..common.safety import LIST, below
+from ..source.manifest import Manifest
+from ..source.part import cost, fitted, whole_size
+from . import eviction, space, warm
+from .area import Area
+
+SPARE = 0.05  # part of the disk that is left to others
+SPARE_MEMORY = 0.5  # part of the free memory, where the storage is memory
+GROWTH = 0.1  # of a set of which a part is here: it is made anew once so much more fits
+
+
+class Room(NamedTuple):
+    """Bytes of disk that a set may take: `whole` if all of it fits, else `part`, which leaves more to others.
+
+    data: bytes that its files may have, whatever they take on the disk.
+    """
+
+    whole: int
+    part: int
+    data: int
+
+    def least(self, other: "Room") -> "Room":
+        """What there is on both of two nodes."""
+        return Room(*map(min, zip(self, other)))
+
+    def fitted(self, manifest: Manifest, root: bytes) -> Manifest:
+        """The manifest itself if all of it fits, else with links to `root` for files that do not."""
+        if cost(manifest) <= self.whole and manifest.size() <= self.data:
+            return manifest
+        return fitted(manifest, root, min(self.part, self.data))
+
+
+def room(area: Area, name: bytes, quota: Optional[int], most: Optional[int]) -> Room:
+    """What a set may take, with what there already is of it, and what may be evicted for it.
+
+    quota: bytes for all sets of the node; most: for this one.
+    """
+    found = warm.load(area, name)
+    ours = eviction.evictable(area, name) + _begun(area, name) + (cost(found) if found is not None else 0)
+    free = space.free(area.directory)
+    data = sys.maxsize if most is None else max(most, found.size() if found is not None else 0)
+    if quota is not None:
+        data = min(data, max(0, quota - eviction.in_use(area, name)))
+    return Room(free + ours, _without_spare(area.directory, free) + ours, data)
+
+
+def could_grow(area: Area, name: bytes, found: Manifest, quota: Optional[int], most: Optional[int]) -> bool:
+    """Whether a published part could be larger now by a good part of the whole."""
+    whole = whole_size(found)
+    if found.size() >= whole:
+        return False
+    there = room(area, name, quota, most)
+    return min(there.part, there.data) - cost(found) > whole * GROWTH
+
+
+def _without_spare(descriptor: int, free: int) -> int:
+    if space.in_memory(descriptor):
+        return int(free * (1 - SPARE_MEMORY))
+    status = os.fstatvfs(descriptor)
+    return max(0, free - int(status.f_blocks * status.f_frsize * SPARE))
+
+
+def _begun(area: Area, name: bytes) -> int:
+    """Bytes that a killed copy of the set left for the next one."""
+    try:
+        directory = below(area.control, b"part." + name, LIST)
+    except OSError:
+        return 0
+    try:
+        return _taken(directory)
+    finally:
+        os.close(directory)
+
+
+def _taken(directory: int) -> int:
+    total = 0
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):  # another job builds it
+                total += entry.stat(follow_symlinks=False).st_blocks * 512
+                if entry.is_dir(follow_symlinks=False):
+                    inside = os.open(entry.name, LIST, dir_fd=directory)
+                    try:
+                        total += _taken(inside)
+                    finally:
+                        os.close(inside)
+    return total

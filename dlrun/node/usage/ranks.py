@@ -1,0 +1,274 @@
+"""The processes of each rank on this node, and what they have used so far.
+
+`rank.sh` marks all that a rank starts with the variable `DLRUN_PROCESS` (run, role, rank), which also processes that
+detach themselves keep. What a process has used goes to its parent when that has waited for it (proc(5), `cutime`), so the
+sum over the living, `rank.sh` itself included, is that of all there ever were.
+"""
+
+import os
+import time
+from typing import Dict, FrozenSet, List, Optional, Set
+
+from . import procfs
+
+TICKS = os.sysconf("SC_CLK_TCK")
+PAGE = os.sysconf("SC_PAGE_SIZE")
+COLUMNS = (
+    "cpu",  # seconds of CPU time, of all processes
+    "main",  # of these, the program's own, without the processes that it started
+    "rss",  # bytes resident now; a page that processes share counts in each
+    "peak",  # the most of that so far
+    "processes",
+    "threads",
+    "full",  # processes that the program started and that had work at least 90 % of the time since the last sample
+    "blocked",  # samples so far at which a process waited for a disk or a file system (state D)
+    "preempted",  # times that main threads had to give up their core
+    "waited",  # seconds that the program's main thread could have run and had no core
+    "moved",  # times that the program's main thread went to another core
+    "faults",  # page faults that read from a disk
+    "read",  # bytes from storage
+    "written",  # bytes to storage
+    "called",  # bytes through read and write calls, also of what is cached
+    "busy_cores",  # cores that the rank may use and that were at least 90 % busy since the last sample
+)
+_FULL = 0.9
+
+
+class Process:
+    """One process of a rank, as it was at the last look."""
+
+    def __init__(self, pid: int, rank: str) -> None:
+        self.pid, self.rank = pid, rank
+        self.parent = 0
+        self.start = b""
+        self.state = b"?"
+        self.own = self.total = self.waiting = 0.0
+        self.seen = 0.0
+        self.faults = self.threads = self.resident = self.processor = 0
+
+    def look(self) -> bool:
+        """Read `/proc/PID/stat`; False if the process is gone, or its number is another's."""
+        content = procfs.read("/proc/{}/stat".format(self.pid))
+        if not content:
+            return False
+        fields = content[content.rindex(b")") + 2 :].split()
+        if self.start and fields[19] != self.start:
+            return False
+        self.start, self.state, self.parent = fields[19], fields[0], int(fields[1])
+        self.own = (int(fields[11]) + int(fields[12])) / TICKS
+        self.total = self.own + (int(fields[13]) + int(fields[14])) / TICKS
+        self.faults = int(fields[9]) + int(fields[10])
+        self.threads, self.resident = int(fields[17]), int(fields[21]) * PAGE
+        self.processor = int(fields[36])
+        return True
+
+    def wait(self) -> None:
+        """Read for how long the process could have run and had no core."""
+        words = (procfs.read("/proc/{}/schedstat".format(self.pid)) or b"").split()
+        if len(words) == 3:
+            self.waiting = int(words[1]) / 1e9
+
+
+class Rank:
+    """What one rank has used; counters never go back."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.processes: Dict[int, Process] = {}
+        self.shell = 0  # rank.sh
+        self.main = 0  # the program
+        self.cores: FrozenSet[int] = frozenset()
+        self.cores_text = ""
+        self.memory_nodes = ""
+        self.lost = 0.0  # CPU time of processes whose parent was gone when they ended
+        self.cpu = self.main_cpu = 0.0
+        self.peak = self.blocked = self.full = 0
+        self.counters: Dict[str, int] = {}
+        self.announced = False
+        self.missing: Set[str] = set()
+
+    def row(self, busy: Set[int]) -> List[object]:
+        """The numbers of `COLUMNS`; `busy` are the cores of the node that had work all the time."""
+        resident = sum(one.resident for one in self.processes.values() if one.pid != self.shell)
+        self.peak = max(self.peak, resident, self.counters.get("high", 0))
+        running = [one for one in self.processes.values() if one.pid != self.shell]
+        counters = self.counters
+        return [
+            round(self.cpu, 2), round(self.main_cpu, 2), resident, self.peak,
+            len(running), sum(one.threads for one in running), self.full, self.blocked,
+            counters.get("preempted"), _seconds(counters.get("waited")), counters.get("moved"),
+            sum(one.faults for one in self.processes.values()),
+            counters.get("read"), counters.get("written"), counters.get("called"),
+            len(self.cores & busy),
+        ]  # fmt: skip
+
+
+def _seconds(nanoseconds: Optional[int]) -> Optional[float]:
+    return None if nanoseconds is None else round(nanoseconds / 1e9, 2)
+
+
+class Ranks:
+    """All ranks of a run on this node, found anew at each sample."""
+
+    def __init__(self, run: str, directory: str) -> None:
+        self._directory = b"DLRUN_RUN_DIR=" + os.fsencode(
+            directory
+        )  # another cluster may count as this one does
+        self._mark = b"DLRUN_PROCESS=" + os.fsencode(run) + b" "
+        self._run = b"DLRUN_RUN_ID=" + os.fsencode(run)
+        self._others: Dict[int, int] = {}
+        self._own = os.getpid()
+        self._last = 0.0
+        self.ranks: Dict[str, Rank] = {}
+        self._known: Dict[int, Process] = {}
+
+    def sample(self) -> None:
+        """Look at every process of every rank."""
+        now = time.monotonic()
+        self._find()
+        self._look(now)
+        for rank in self.ranks.values():
+            self._read(rank)
+        self._last = now
+
+    def glance(self) -> None:
+        """Only the CPU time of the programs, so that little is missing of a rank that ends before the next sample."""
+        for rank in self.ranks.values():
+            for pid in (rank.shell, rank.main):
+                if pid in rank.processes:
+                    rank.processes[pid].look()
+            self._add(rank)
+
+    def _find(self) -> None:
+        pids = {int(name) for name in os.listdir("/proc") if name.isdigit()}
+        self._others = {pid: count for pid, count in self._others.items() if pid in pids}
+        for pid in pids:
+            # A process that is just becoming another program still shows its parent's environment: look twice.
+            if pid in self._known or pid == self._own or self._others.get(pid, 0) > 1:
+                continue
+            mark = self._marked(pid)
+            if mark is None:
+                self._others[pid] = self._others.get(pid, 0) + 1
+            else:
+                self._enter(pid, mark)
+        for rank in self.ranks.values():
+            self._place(rank)
+
+    def _marked(self, pid: int) -> Optional[str]:
+        content = procfs.read("/proc/{}/environ".format(pid))
+        if not content or self._mark not in content:
+            return None
+        entries = content.split(b"\0")
+        for entry in entries if self._directory in entries else ():
+            if entry.startswith(self._mark):
+                return entry[len(self._mark) :].decode("utf-8", "replace").replace(" ", "-")
+        return None
+
+    def _enter(self, pid: int, name: str) -> None:
+        process = Process(pid, name)
+        if not process.look():
+            return
+        self._known[pid] = process
+        self.ranks.setdefault(name, Rank(name)).processes[pid] = process
+
+    def _place(self, rank: Rank) -> None:
+        """Which of a rank's processes is the program, and which one is the `rank.sh` that started it."""
+        if rank.main in rank.processes or (rank.main and rank.shell in rank.processes):
+            return
+        for process in sorted(rank.processes.values(), key=lambda one: int(one.start)):
+            if process.parent in rank.processes or process.parent == self._own:
+                continue
+            rank.main = process.pid
+            content = procfs.read("/proc/{}/environ".format(process.parent)) or b""
+            if self._run in content.split(b"\0"):
+                shell = Process(process.parent, rank.name)
+                if shell.look():
+                    rank.shell = shell.pid
+                    rank.processes[shell.pid] = self._known[shell.pid] = shell
+            return
+
+    def _look(self, now: float) -> None:
+        for rank in self.ranks.values():
+            rank.full = 0
+            blocked, before_it = False, frozenset(rank.processes)
+            for pid, process in list(rank.processes.items()):
+                before, seen = process.own + process.waiting, process.seen
+                if not process.look():
+                    self._forget(rank, process, before_it)
+                    continue
+                process.wait()
+                process.seen = now
+                blocked = blocked or process.state == b"D"
+                if seen and now > seen and pid not in (rank.main, rank.shell):
+                    rank.full += (process.own + process.waiting - before) / (now - seen) >= _FULL
+            rank.blocked += blocked
+            self._add(rank)
+
+    def _forget(self, rank: Rank, process: Process, before: FrozenSet[int]) -> None:
+        """A process is gone: its parent has waited for it, if that was one of the rank's processes at the last look."""
+        del rank.processes[process.pid]
+        self._known.pop(process.pid, None)
+        if process.parent not in before:
+            rank.lost += process.total
+
+    def _add(self, rank: Rank) -> None:
+        rank.cpu = max(rank.cpu, rank.lost + sum(one.total for one in rank.processes.values()))
+        if rank.main in rank.processes:
+            rank.main_cpu = max(rank.main_cpu, rank.processes[rank.main].own)
+
+    def _read(self, rank: Rank) -> None:
+        """Counters that need files of their own: of all processes the bytes, of the program the rest."""
+        sums = {"read": 0, "written": 0, "called": 0}
+        files = 0
+        for pid in rank.processes:
+            found = procfs.table("/proc/{}/io".format(pid))
+            files += bool(found)
+            sums["read"] += found.get("read_bytes", 0)
+            sums["written"] += found.get("write_bytes", 0)
+            sums["called"] += found.get("rchar", 0) + found.get("wchar", 0)
+        if files:
+            self._raise(rank, sums)
+        elif rank.processes:
+            rank.missing.add("read, written, called: /proc/PID/io cannot be read")
+        if rank.main in rank.processes:
+            self._read_program(rank)
+
+    def _read_program(self, rank: Rank) -> None:
+        place = "/proc/{}/".format(rank.main)
+        status = procfs.read(place + "status") or b""
+        for line in status.splitlines():
+            name, _, value = line.partition(b":")
+            if name == b"VmHWM":
+                self._raise(rank, {"high": int(value.split()[0]) << 10})
+            elif name == b"nonvoluntary_ctxt_switches":
+                self._raise(rank, {"preempted": int(value)})
+            elif name == b"Cpus_allowed_list":
+                rank.cores_text = value.decode("ascii").strip()
+                rank.cores = frozenset(numbers(rank.cores_text))
+            elif name == b"Mems_allowed_list":
+                rank.memory_nodes = value.decode("ascii").strip()
+        schedule = (procfs.read(place + "schedstat") or b"").split()
+        if len(schedule) == 3:
+            self._raise(rank, {"waited": int(schedule[1])})
+        else:
+            rank.missing.add("waited: this kernel keeps no /proc/PID/schedstat")
+        for line in (procfs.read(place + "sched") or b"").splitlines():
+            if line.startswith(b"se.nr_migrations"):
+                self._raise(rank, {"moved": int(line.split(b":")[1])})
+                return
+        rank.missing.add("moved: this kernel has no /proc/PID/sched")
+
+    @staticmethod
+    def _raise(rank: Rank, found: Dict[str, int]) -> None:
+        for name, value in found.items():
+            rank.counters[name] = max(rank.counters.get(name, 0), value)
+
+
+def numbers(text: str) -> List[int]:
+    """The numbers of a list such as `0-3,8`."""
+    found: List[int] = []
+    for part in text.split(","):
+        first, _, last = part.partition("-")
+        if first.isdigit():
+            found.extend(range(int(first), int(last or first) + 1))
+    return found

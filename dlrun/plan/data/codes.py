@@ -1,0 +1,30 @@
+"""The problem codes of data sets: what they mean, in the order of their numbers."""
+
+from __future__ import annotations
+
+# ruff: noqa: E501, ISC004 - a page of prose, one code an entry
+DATA_CODES: dict[str, tuple[str, str]] = {
+    "DLR096": (
+        "node-local storage without a size",
+        "The site creates node-local storage for each job (BeeOND, a burst buffer) with the requested size, so the spec must "
+        "set the size per node: `resources: {node_local: 200GB}`.",
+    ),
+    "DLR108": (
+        "a global sampler over sharded data",
+        "With `strategy: shard` each node has a part of the files. A sampler that divides all indices among all ranks "
+        "(`DistributedSampler`, and what Lightning and Accelerate insert by themselves) then skips most of each part: let "
+        "each rank divide its node's part with the ranks of its node (`LOCAL_RANK`, `LOCAL_WORLD_SIZE`), or use `copy`.",
+    ),
+    "DLR109": (
+        "training cannot start before this data set is complete",
+        "`start` lets the training begin while files of one data set still arrive. It goes with neither `strategy: pack` (one "
+        "file) nor `verify` (which reads the whole copy first), and only one data set of a job can have it.",
+    ),
+    "DLR110": (
+        "a data set that is not on a file system",
+        "`s3://`, `http://` and `https://` are fetched by the first node of the job (S3 with `s5cmd`, `rclone` or `aws`, where the node "
+        "has one) and passed on to the others, with `strategy: copy` or `pack`. Any other place, and nodes that reach no network: "
+        "fetch the data once to the shared file system (`aws s3 sync`, `s5cmd`, `rclone`, `wget`), then stage the copy.",
+    ),
+}
+"""Code -> title, explanation."""

@@ -1,0 +1,178 @@
+"""The settings that are worth a trial: what the rules left open for this spec on this site, one change at a time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from dlrun import backends
+from dlrun.errors import Invalid
+from dlrun.fabrics import libraries
+from dlrun.fabrics.table import about
+from dlrun.model.plan import Plan
+from dlrun.model.record import record
+from dlrun.model.site import Site
+from dlrun.model.spec import Spec
+from dlrun.model.topology import Topology
+from dlrun.plan.tuning.knobs import SEVERAL_NODES, VALUES
+
+DEFAULT = "as planned"
+"""The name of the plan as it is, which all others are held against."""
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A setting to try: keys of the spec with their values (as after `--set`), parameters of the command, and why."""
+
+    name: str
+    sets: Mapping[str, str]
+    parameters: Mapping[str, str]
+    because: str
+
+    @property
+    def keys(self) -> frozenset[str]:
+        """What it changes: of two candidates with a key in common, only one can be chosen."""
+        return frozenset({*self.sets, *self.parameters})
+
+
+def together(found: Sequence[Candidate], parameters: Mapping[str, str]) -> Candidate:
+    """Several changes at once; `parameters` are those of the plan as it is."""
+    sets = {key: value for one in found for key, value in one.sets.items()}
+    changed = {
+        name: value
+        for one in found
+        for name, value in one.parameters.items()
+        if value != parameters.get(name)
+    }
+    return Candidate(
+        name=" + ".join(one.name for one in found),
+        sets=sets,
+        parameters={**parameters, **changed},
+        because="each was faster alone",
+    )
+
+
+def as_planned(parameters: Mapping[str, str]) -> Candidate:
+    """The plan as it is."""
+    return Candidate(name=DEFAULT, sets={}, parameters=parameters, because="what `dlrun submit` would run")
+
+
+def asked_for(
+    tries: Sequence[tuple[str, tuple[str, ...]]], known: frozenset[str]
+) -> tuple[list[Candidate], dict[str, str]]:
+    """Candidates of `--try NAME=A,B`, and the parameters of the plan as it is: of each, the first value.
+
+    A name whose first part is in `known` is a key of the spec; any other is a parameter `{{ NAME }}` of the command.
+    """
+    parameters = {name: values[0] for name, values in tries if name.partition(".")[0] not in known}
+    found = [
+        Candidate(
+            name=f"{name}={value}",
+            sets={} if name in parameters else {name: value},
+            parameters={**parameters, **({name: value} if name in parameters else {})},
+            because="asked for with `--try`",
+        )
+        for name, values in tries
+        for value in (values[1:] if name in parameters else values)
+    ]
+    return found, parameters
+
+
+def of_the_rules(
+    spec: Spec, site: Site, plan: Plan, topology: Topology | None, parameters: Mapping[str, str]
+) -> list[Candidate]:
+    """What dlrun's own rules leave open: threads, SMT, cores set aside, ranks of a node, settings of the libraries.
+
+    Nothing that changes what the training computes: ranks vary only where `batch_per_rank` keeps the global batch.
+    """
+    found: list[Candidate] = []
+
+    def add(key: str, value: object, because: str, **more: object) -> None:
+        sets = {key: str(value), **{name.replace("__", "."): str(text) for name, text in more.items()}}
+        name = ", ".join(f"{k}={v}" for k, v in sets.items())
+        found.append(Candidate(name=name, sets=sets, parameters=parameters, because=because))
+
+    for key, value, because in _of_placement(spec, plan, topology):
+        add(f"placement.{key}", value, because)
+    for ranks, batch, because in _ranks(plan, topology, spec):
+        add("resources.ranks_per_node", ranks, because, batch_per_rank=batch)
+    for name, value, because in _variables(spec, site, plan):
+        add(f"environment.variables.{name}", value, because)
+    return found
+
+
+def _of_placement(spec: Spec, plan: Plan, topology: Topology | None) -> Iterator[tuple[str, object, str]]:
+    """Keys of `placement:`, where dlrun binds the ranks itself."""
+    placement = plan.binding.placement
+    if placement is None or not placement.ranks:
+        return
+    cores = len(placement.ranks[0].cores)
+    comm = len(placement.ranks[0].comm)
+    for count in (0, 1, 2):
+        if count != comm and count < cores + comm:
+            yield (
+                "comm_cores",
+                count,
+                "cores for communication threads: the rule is a guess without your training",
+            )
+    if spec.placement.loader_cores == 0 and cores > 1:
+        yield "loader_cores", max(1, cores // 4), "cores that only data-loading processes use"
+    if cores > 1:
+        yield "threads", cores // 2, "fewer compute threads leave room for the training's other threads"
+    if topology is not None and topology.smt() > 1:
+        other = "all" if spec.placement.smt == "one" else "one"
+        yield "smt", other, "hardware threads share a core: whether both help depends on the training"
+
+
+def _ranks(plan: Plan, topology: Topology | None, spec: Spec) -> Iterator[tuple[int, int, str]]:
+    """Ranks of a node, with the batch of each that keeps the global one: on nodes without GPUs."""
+    if topology is None or topology.gpus or spec.batch_per_rank is None or plan.points:
+        return
+    now, batch = plan.request.ranks_per_node, spec.batch_per_rank
+    counts = {len(topology.cpu_nodes()), len(topology.packages()), now * 2, now // 2}
+    for count in sorted(counts - {now, 0}):
+        if now * batch % count == 0 and count <= len(topology.cores):
+            yield count, now * batch // count, "fewer ranks have more threads each; the global batch stays"
+
+
+def _variables(spec: Spec, site: Site, plan: Plan) -> Iterator[tuple[str, str, str]]:
+    """Settings of the libraries in play that neither dlrun nor the user sets."""
+    fabric = site.fabric
+    in_play = libraries.in_play(
+        used=(
+            *backends.framework(spec.framework).LIBRARIES,
+            *backends.launcher(plan.launch.name).LIBRARIES,
+        ),
+        gpus="cuda" if plan.request.gpus_per_node else None,
+        fabric=fabric.name if fabric else "",
+        present=fabric.libraries if fabric else (),
+    )
+    given = {*spec.environment.variables, *spec.environment.drop, *(one.name for one in plan.variables)}
+    for name, values in VALUES.items():
+        if name in given or (plan.request.nodes == 1 and name in SEVERAL_NODES):
+            continue
+        known = [
+            rule
+            for rule in about(name)
+            if rule.cls == "tunable"
+            and rule.library in in_play
+            and {"any", fabric.name if fabric else ""} & {*rule.fabrics}
+        ]
+        if known:
+            for value in values:
+                yield name, value, f"{known[0].because.rstrip('.')} [{known[0].cited}]"
+
+
+_TRY = re.compile(r"(?P<name>[A-Za-z_][\w.-]*)=(?P<values>.+)", re.DOTALL)
+
+
+def parse_try(text: str) -> tuple[str, tuple[str, ...]]:
+    """`placement.threads=4,8` as name and values; raises Invalid for anything else."""
+    match = _TRY.fullmatch(text)
+    values = tuple(part.strip() for part in match["values"].split(",")) if match else ()
+    if match is None or not all(values):
+        raise Invalid(
+            f"`--try {text}` is not `NAME=VALUE,VALUE`",
+            help="as in `--try placement.threads=4,8`, or `--try workers=2,4,8` for `{{ workers }}` in the command",
+        )
+    return match["name"], tuple(dict.fromkeys(values))

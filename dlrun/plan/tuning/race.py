@@ -1,0 +1,230 @@
+"""Which trial is next, and what the trials prove: candidates race, and those that have lost are dropped early.
+
+All are tried once, in turn with the plan as it is; those that are slower than the fastest by more than the trials of one
+setting differ among themselves are dropped; the others run again. Changes that each won alone are tried together. At the end the
+winner and the plan as it is take turns in fresh trials, and only what these show is claimed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+from typing import Literal
+
+from dlrun.model.record import record
+from dlrun.plan.tuning.candidates import DEFAULT, Candidate, together
+
+Stage = Literal["alone", "together", "confirm"]
+
+QUIET = 0.02
+"""The least difference that counts, as a part: runs of quiet nodes differ by 1-2 % (see `plan.affinity.candidates`)."""
+UNKNOWN = 0.10
+"""The same before any setting has run twice, when it is not known yet how much trials differ."""
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Trial:
+    """One short run: its candidate's name, its throughput (None: it had none, for the reason `failed`), and how long it took."""
+
+    candidate: str
+    stage: Stage
+    value: float | None
+    unit: str
+    seconds: float
+    directory: str
+    failed: str | None = None
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Next:
+    """What to run now."""
+
+    candidate: Candidate
+    stage: Stage
+
+
+@record(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What the confirming trials show of the winner against the plan as it is.
+
+    `gain` is the ratio of the medians less 1; `low` and `high` the least and greatest of any two trials; `sure` is True if
+    each trial of the one is faster than each of the other by more than QUIET.
+    """
+
+    winner: Candidate
+    gain: float
+    low: float
+    high: float
+    sure: bool
+
+
+def values(
+    trials: Sequence[Trial], name: str, stages: Sequence[Stage] = ("alone", "together")
+) -> list[float]:
+    """The throughputs of a candidate, in the order of the trials."""
+    return [
+        one.value for one in trials if one.candidate == name and one.stage in stages and one.value is not None
+    ]
+
+
+def noise(trials: Sequence[Trial]) -> float:
+    """How much trials of one setting differ, as a part: twice the root mean square from their median, at least QUIET."""
+    squares, freedom = 0.0, 0
+    for name in {one.candidate for one in trials}:
+        found = values(trials, name, ("alone", "together", "confirm"))
+        if len(found) > 1:
+            middle = median(found)
+            squares += sum((value / middle - 1) ** 2 for value in found)
+            freedom += len(found) - 1
+    return max(QUIET, 2 * (squares / freedom) ** 0.5) if freedom else UNKNOWN
+
+
+def dropped(trials: Sequence[Trial], name: str) -> bool:
+    """True once a candidate has lost: it failed, or even its best trial is slower than the fastest by more than the noise."""
+    tried = [one for one in trials if one.candidate == name]
+    if not tried:
+        return False
+    found = values(trials, name)
+    if not found:
+        return True
+    medians = [median(other) for one in {t.candidate for t in trials} if (other := values(trials, one))]
+    return max(found) < max(medians) * (1 - noise(trials))
+
+
+def leader(candidates: Sequence[Candidate], trials: Sequence[Trial]) -> Candidate:
+    """The candidate with the best median; the plan as it is, unless another is faster by more than the noise."""
+    planned = next(one for one in candidates if one.name == DEFAULT)
+    base = values(trials, DEFAULT)
+    best, fastest = planned, (median(base) * (1 + noise(trials)) if base else 0.0)
+    for one in candidates:
+        found = values(trials, one.name)
+        if one.name != DEFAULT and found and median(found) > fastest:
+            best, fastest = one, median(found)
+    return best
+
+
+def _winners(candidates: Sequence[Candidate], trials: Sequence[Trial]) -> list[Candidate]:
+    """The candidates that were faster alone than the plan as it is, the fastest first."""
+    alone = [
+        one for one in trials if one.stage == "alone"
+    ]  # what comes later does not change what is combined
+    base = values(alone, DEFAULT)
+    if not base:
+        return []
+    limit = median(base) * (1 + noise(alone) / 2)  # generous: a combination must still win its own trials
+    middles = {one.name: median(found) for one in candidates if (found := values(alone, one.name))}
+    won = [one for one in candidates if one.name != DEFAULT and middles.get(one.name, 0.0) > limit]
+    return sorted(won, key=lambda one: -middles[one.name])
+
+
+def combinations(
+    candidates: Sequence[Candidate], trials: Sequence[Trial], repeat: int
+) -> tuple[list[Candidate], Candidate | None]:
+    """The combinations so far, and the one that is to run now: to the fastest change, each other one that won is added in turn.
+
+    One that makes it faster stays; of those with a key in common, only the first.
+    """
+    planned = next(one for one in candidates if one.name == DEFAULT)
+    parts, made = _winners(candidates, trials)[:1], []
+    current = parts[0] if parts else planned
+    for one in _winners(candidates, trials)[1:]:
+        if any(_changed(one, planned) & _changed(part, planned) for part in parts):
+            continue
+        both = together([*parts, one], planned.parameters)
+        made.append(both)
+        ran = sum(t.candidate == both.name and t.stage == "together" for t in trials)
+        if ran < repeat and not dropped(trials, both.name):
+            return made, both
+        found = values(trials, both.name)
+        if found and median(found) > median(values(trials, current.name)):
+            parts, current = [*parts, one], both
+    return made, None
+
+
+def _changed(one: Candidate, planned: Candidate) -> set[str]:
+    """The keys and parameters in which a candidate differs from the plan as it is."""
+    return {*one.sets, *(n for n, value in one.parameters.items() if planned.parameters.get(n) != value)}
+
+
+def upcoming(
+    candidates: Sequence[Candidate], trials: Sequence[Trial], *, repeat: int, last: bool = False
+) -> Next | None:
+    """The next trial; None when all has been seen, or the plan as it is has failed.
+
+    `repeat` is how often a candidate that stays in the race runs in each stage; with `last`, there is only time to confirm.
+    """
+    if any(one.candidate == DEFAULT and one.value is None for one in trials):
+        return None
+    confirming = any(one.stage == "confirm" for one in trials)
+    if not confirming and not last:
+        for number in range(1, repeat + 1):
+            if (found := _of_round(candidates, trials, number)) is not None:
+                return Next(candidate=found, stage="alone")
+        _, both = combinations(candidates, trials, repeat)
+        if both is not None:
+            return Next(candidate=both, stage="together")
+    return _confirming(everyone(candidates, trials), trials, repeat)
+
+
+def _of_round(candidates: Sequence[Candidate], trials: Sequence[Trial], number: int) -> Candidate | None:
+    """Who runs next in a round: the plan as it is first, then the others, another one first each time."""
+    planned = next(one for one in candidates if one.name == DEFAULT)
+    others = [one for one in candidates if one.name != DEFAULT]
+    shift = (number - 1) % len(others) if others else 0
+    for one in (planned, *others[shift:], *others[:shift]):
+        ran = sum(t.candidate == one.name and t.stage == "alone" for t in trials)
+        if ran < number and (one.name == DEFAULT or not dropped(trials, one.name)):
+            return one
+    return None
+
+
+def _confirming(candidates: Sequence[Candidate], trials: Sequence[Trial], repeat: int) -> Next | None:
+    """Winner and plan as it is in turn, the order changing each time."""
+    planned = next(one for one in candidates if one.name == DEFAULT)
+    done = [one for one in trials if one.stage == "confirm"]
+    names = [one.candidate for one in done]
+    known = next((one for one in candidates if one.name in names and one.name != DEFAULT), None)
+    winner = known or leader(candidates, [one for one in trials if one.stage != "confirm"])
+    if winner.name == DEFAULT:
+        return None
+    for number in range(1, repeat + 1):
+        for one in (planned, winner) if number % 2 else (winner, planned):
+            if names.count(one.name) < number:
+                return Next(candidate=one, stage="confirm")
+    return None
+
+
+def everyone(candidates: Sequence[Candidate], trials: Sequence[Trial]) -> tuple[Candidate, ...]:
+    """The candidates, with the combinations that were tried."""
+    ran = {one.candidate for one in trials if one.stage == "together"}
+    made, _ = combinations(candidates, trials, 1)
+    return (*candidates, *(one for one in made if one.name in ran))
+
+
+def verdict(candidates: Sequence[Candidate], trials: Sequence[Trial]) -> Verdict | None:
+    """What the confirming trials show; None if nothing was faster than the plan as it is, or nothing was confirmed."""
+    ran = [one.candidate for one in trials if one.stage == "confirm" and one.candidate != DEFAULT]
+    winner = next((one for one in everyone(candidates, trials) if one.name in ran), None)
+    if winner is None:
+        return None
+    base, found = values(trials, DEFAULT, ("confirm",)), values(trials, winner.name, ("confirm",))
+    if not base or not found:
+        return None
+    low, high = min(found) / max(base), max(found) / min(base)
+    return Verdict(
+        winner=winner,
+        gain=median(found) / median(base) - 1,
+        low=low - 1,
+        high=high - 1,
+        sure=len(found) > 1 and len(base) > 1 and low > 1 + QUIET / 2,
+    )
+
+
+def most(count: int, repeat: int) -> int:
+    """The most trials that a race of this many candidates can take: none dropped, all combined one by one, one confirmed."""
+    return 2 * count * repeat + 2 * repeat
+
+
+def expected(count: int, repeat: int) -> int:
+    """About how many trials it takes: half of the candidates are dropped in each further round."""
+    return sum(max(2, count >> number) for number in range(repeat)) + 4 * repeat

@@ -1,0 +1,123 @@
+"""Keys set in the text of a YAML file, with everything else, comments too, as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import yaml
+
+
+def patched(text: str, sets: Mapping[str, str], comment: str | None = None) -> str:
+    """The text with each key (`placement.smt`) set to a value, which is YAML; with `comment` in a line above each change.
+
+    Raises ValueError if the text is not a mapping, or cannot be changed so.
+    """
+    for key, value in sets.items():
+        path = key.split(".")
+        text = _set(text, path, value, comment)
+        if _plain(_found(_composed(text), path)) != _plain(_composed(value)):
+            raise ValueError(f"`{key}` cannot be set there")
+    return text
+
+
+def _set(text: str, path: Sequence[str], value: str, comment: str | None) -> str:
+    root = _composed(text)
+    if not isinstance(root, yaml.MappingNode):
+        raise ValueError("it is not a mapping of keys")  # noqa: TRY004 - of the text, not of an argument
+    node, depth = root, 0
+    while True:
+        entry = next((pair for pair in node.value if pair[0].value == path[depth]), None)
+        if entry is None:
+            return _inserted(text, node, path[depth:], value, comment)
+        found = entry[1]
+        if depth == len(path) - 1:
+            if found.start_mark.index == found.end_mark.index:  # `key:` without a value
+                return _above(text, found.start_mark.index, f" {value}", found.start_mark.index, comment)
+            return _above(text, found.start_mark.index, value, found.end_mark.index, comment)
+        if not isinstance(found, yaml.MappingNode):
+            if found.tag != "tag:yaml.org,2002:null":
+                raise ValueError(f"`{path[depth]}` is not a mapping")
+            column = entry[0].start_mark.column + 2
+            below = _block(path[depth + 1 :], value, column)
+            end = _line_end(text, entry[0].end_mark.index)
+            return (
+                text[: entry[0].end_mark.index]
+                + f":{_said(comment, column)}\n{below}"
+                + text[end:].lstrip("\n")
+            )
+        node, depth = found, depth + 1
+
+
+def _composed(text: str) -> Any:
+    try:
+        return yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.YAMLError:
+        raise ValueError("it is not YAML") from None
+
+
+def _inserted(text: str, node: yaml.MappingNode, path: Sequence[str], value: str, comment: str | None) -> str:
+    """A new key as the last of a mapping: after its last line, or before its closing brace."""
+    if node.flow_style:
+        flow = value
+        for name in reversed(path[1:]):
+            flow = f"{{{name}: {flow}}}"
+        at = node.end_mark.index - 1
+        comma = ", " if node.value else ""
+        return _above(text, at, f"{comma}{path[0]}: {flow}", at, comment)
+    column = node.start_mark.column
+    last = node.value[-1][1]
+    at = _line_end(text, _content_end(text, last.end_mark.index))
+    before = text[:at] if text[:at].endswith("\n") else text[:at] + "\n"
+    return (
+        before
+        + _said(comment, column).removeprefix("\n")
+        + ("\n" if comment else "")
+        + _block(path, value, column)
+        + text[at:]
+    )
+
+
+def _content_end(text: str, index: int) -> int:
+    """The end of what a node has: YAML's marks of block mappings stand at the next token, after blank lines and comments."""
+    return len(text[:index].rstrip()) if index else 0
+
+
+def _line_end(text: str, index: int) -> int:
+    """The start of the next line."""
+    end = text.find("\n", index)
+    return len(text) if end < 0 else end + 1
+
+
+def _block(path: Sequence[str], value: str, column: int) -> str:
+    lines = [f"{' ' * (column + 2 * depth)}{name}:" for depth, name in enumerate(path)]
+    lines[-1] += f" {value}"
+    return "\n".join(lines) + "\n"
+
+
+def _above(text: str, start: int, new: str, end: int, comment: str | None) -> str:
+    """The text with a part replaced, and the comment in a line above that part's."""
+    line = text.rfind("\n", 0, start) + 1
+    indent = text[line:start][: len(text[line:start]) - len(text[line:start].lstrip())]
+    above = f"{indent}# {comment}\n" if comment and not text[:line].endswith(f"# {comment}\n") else ""
+    return text[:line] + above + text[line:start] + new + text[end:]
+
+
+def _said(comment: str | None, column: int) -> str:
+    return f"\n{' ' * column}# {comment}" if comment else ""
+
+
+def _found(node: Any, path: Sequence[str]) -> Any:
+    for name in path:
+        entries = node.value if isinstance(node, yaml.MappingNode) else ()
+        node = next((value for key, value in entries if key.value == name), None)
+    return node
+
+
+def _plain(node: Any) -> Any:
+    """What a node has, whatever its style."""
+    if isinstance(node, yaml.ScalarNode):
+        return node.tag, node.value
+    if isinstance(node, yaml.SequenceNode):
+        return [_plain(one) for one in node.value]
+    return {key.value: _plain(value) for key, value in node.value} if node is not None else None

@@ -1,0 +1,30 @@
+"""Whether Flux would take a job, without submitting it: what its ingest does with a job, by the same programs.
+
+`flux batch --dry-run` parses the directives alone. The frobnicator then knows the queues, the validator asks the scheduler
+whether nodes could ever satisfy the request, and the limits of the queue are compared here (flux-config-ingest(5)).
+"""
+
+from __future__ import annotations
+
+TEXT = r"""
+place=$(mktemp -d) && trap 'rm -rf "$place"' EXIT && cp -- "$1" "$place/job.sh" && cd -- "$place" || exit
+said() { sed -n 's/^{"errnum": [1-9][0-9]*, "errstr": "\(.*\)"}$/\1/p' "$1" | grep . >&2 && exit 1; }
+of() { sed -n "s/^# flux: --$1=\([^ ]*\).*/\1/p" job.sh | tail -n 1; }
+flux batch --dry-run job.sh >asked || exit
+flux job-frobnicator --jobspec-only --plugins=defaults,constraints <asked >filled
+said filled
+if ! sed -n 's/^{"errnum": 0, "data": \(.*\)}$/\1/p' filled | grep . >asked.new; then cp asked asked.new; fi
+flux job-validator --jobspec-only --plugins=jobspec,feasibility <asked.new >valid
+said valid
+time=$(of time-limit)
+flux queue list --no-header --format='{queuem}|{limits.timelimit}|{limits.max.nnodes}' |
+  awk -F'|' -v queue="$(of queue)" -v time="${time%s}" -v nodes="$(of nodes)" '
+    {usual = sub(/[*]$/, "", $1)}
+    queue == "" ? !usual && $1 != "" : $1 != queue {next}
+    $2 + 0 && time + 0 > $2 + 0 {bad = 1; print "requested duration (" time " s) exceeds policy limit of " $2 " s for queue " $1}
+    $3 ~ /^[0-9]+$/ && nodes + 0 > $3 + 0 {
+      bad = 1; print "requested nnodes (" nodes ") exceeds policy limit of " $3 " for queue " $1
+    }
+    END {exit bad}' >&2
+"""
+"""A program for bash; its argument is the script, and it fails with the reason on standard error."""

@@ -1,0 +1,154 @@
+"""What a request looks like as `# flux:` lines, which `flux batch` reads like a shell's words (flux-batch(1))."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+
+from dlrun.model.hostlist import fold
+from dlrun.model.origin import Origin
+from dlrun.model.plan import Directive, Request
+from dlrun.model.site import SchedulerSite
+from dlrun.model.units import many
+from dlrun.schedulers.directive_list import DirectiveList, spell
+from dlrun.schedulers.flux.ids import each
+
+PREFIX = "# flux:"
+
+_WHEN = {"ok": "afterok", "any": "afterany", "not_ok": "afternotok"}
+_SET_BY = {
+    "name": "job-name",
+    "resources.nodes": "nodes N",
+    "resources.ranks": "nslots n",
+    "resources.cpus_per_rank": "cores-per-slot c",
+    "resources.gpus_per_node": "gpus-per-slot g",
+    "resources.walltime": "time-limit t",
+    "resources.partition": "queue q",
+    "resources.account": "bank B",
+    "resources.hosts, resources.exclude and resources.constraint": "requires",
+    "after": "dependency",
+    "hold": "urgency",
+    "checkpoint": "signal",
+    "`dlrun logs` shows the output, which is in the job directory": "output error",
+}
+_OWN = {option: instead for instead, options in _SET_BY.items() for option in options.split()}
+"""Options that have a key of their own in the spec, with what to use instead."""
+_LACKS = {
+    "qos": ("QOS", "leave out resources.qos; `resources.options: {urgency: …}` orders your own jobs"),
+    "reservation": ("reservations", "leave out resources.reservation; a reservation of Flux is a queue"),
+    "gpu_type": ("types of GPU", "leave out scheduler.gpu_type and select nodes by resources.constraint"),
+    "node_local": ("requests for storage", "leave out storage.node_local.request in the site profile"),
+}
+
+
+def directives(
+    request: Request, site: SchedulerSite, output: str, origins: Mapping[str, Origin] | None = None
+) -> Sequence[Directive]:
+    """The `# flux:` lines of a request; raises InvalidFile for what Flux or the site cannot do."""
+    draft = DirectiveList(PREFIX, request, site, origins or {})
+    for field, (what, way_out) in _LACKS.items():
+        if getattr(request, field):
+            draft.problem(f"Flux does not know {what}", way_out, field)
+    draft.add(f"--job-name={shlex.quote(request.name)}", "name of the spec", "name")
+    _output(draft, output)
+    _layout(draft)
+    _memory(draft)
+    _who(draft)
+    _where(draft)
+    _when(draft)
+    draft.add_raw(site.directives, "set for every job of this site", "scheduler.directives")
+    _options(draft)
+    draft.add_raw(request.directives, "from the spec or site profile", "directives")
+    return draft.finish()
+
+
+def array(points: int, at_once: int | None) -> str:
+    """None: each point is a job of its own, which `bash lib/flux.sh` submits."""
+    return ""
+
+
+def _output(draft: DirectiveList, output: str) -> None:
+    """A sweep's points get theirs when they are submitted."""
+    if "{{" in output:
+        draft.problem(f"Flux cannot write to `{output}`: `{{{{` is special to it", "use a path without it")
+    if not draft.request.array:
+        draft.add(f"--output={shlex.quote(output)}", "standard output and error, in the job directory")
+    if draft.request.requeue:
+        draft.add("-o output.mode=append", "a requeued job keeps its earlier log", "requeue")
+
+
+def _layout(draft: DirectiveList) -> None:
+    """Whole nodes, or a slot for each rank: Flux gives no more to a job than its slots have."""
+    request, site = draft.request, draft.site
+    draft.add(f"--nodes={request.nodes}", many(request.nodes, "node"), "nodes")
+    if request.exclusive or site.exclusive:
+        draft.add("--exclusive", "whole nodes for this job, with all their cores and GPUs", "exclusive")
+        return
+    draft.add(f"--nslots={request.ranks}", f"{many(request.ranks, 'rank')}, a slot for each", "ranks")
+    share = request.cpus_per_rank or (request.cpus_per_node or 0) // request.ranks_per_node
+    if share and site.cpus != "none":
+        draft.add(f"--cores-per-slot={share}", "cores of each rank", "cpus_per_rank")
+    gpus = request.gpus_per_node
+    if not gpus or site.gpus == "none" or draft.refused("gpus_per_node"):
+        return
+    if gpus % request.ranks_per_node:
+        draft.problem(
+            f"{gpus} GPUs cannot be shared evenly by {request.ranks_per_node} ranks",
+            "Flux allocates GPUs by slot: use whole nodes (resources.exclusive), or as many ranks as divide the GPUs",
+            "gpus_per_node",
+        )
+    else:
+        draft.add(
+            f"--gpus-per-slot={gpus // request.ranks_per_node}",
+            f"{many(gpus, 'GPU')} on each node",
+            "gpus_per_node",
+        )
+
+
+def _memory(draft: DirectiveList) -> None:
+    if draft.request.memory_per_node is not None and not (draft.request.exclusive or draft.site.exclusive):
+        draft.problem(
+            "Flux does not allocate memory",
+            "leave out resources.memory_per_node, or set resources.exclusive to get whole nodes",
+            "memory_per_node",
+        )
+
+
+def _who(draft: DirectiveList) -> None:
+    request = draft.request
+    if request.partition:
+        draft.add(f"--queue={shlex.quote(request.partition)}", "the queue", "partition")
+    if request.account:
+        option = draft.site.account.option or "--bank"
+        draft.add(spell(option, shlex.quote(request.account)), "the bank to charge", "account")
+
+
+def _where(draft: DirectiveList) -> None:
+    request = draft.request
+    if request.constraint:
+        draft.add(f"--requires={shlex.quote(request.constraint)}", "required node properties", "constraint")
+    if request.hosts:
+        draft.add(f"--requires=host:{fold(request.hosts)}", "only these hosts", "hosts")
+    if request.exclude:
+        draft.add(f"--requires=-host:{fold(request.exclude)}", "excluded hosts", "exclude")
+
+
+def _when(draft: DirectiveList) -> None:
+    request = draft.request
+    if request.walltime is not None:
+        draft.add(f"--time-limit={int(request.walltime)}s", f"the walltime, {request.walltime}", "walltime")
+    for one in request.after:
+        for job_id in each([one.job_id]):
+            draft.add(f"--dependency={_WHEN[one.when]}:{job_id}", "dependencies", "after")
+    if request.hold:
+        draft.add("--urgency=0", "submitted held", "hold")
+
+
+def _options(draft: DirectiveList) -> None:
+    for name, value in draft.request.options.items():
+        bare = name.lstrip("-")
+        if bare in _OWN:
+            draft.problem(f"the option `{name}` is set by dlrun", f"use {_OWN[bare]}", "options")
+            continue
+        text = f"-{bare}" if len(bare) == 1 else f"--{bare}"
+        draft.add(spell(text, shlex.quote(value)) if value else text, "under resources.options", "options")

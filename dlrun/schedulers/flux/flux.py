@@ -1,0 +1,203 @@
+"""Flux, from 0.60: flux batch, flux jobs, flux cancel (flux-framework/flux-core, doc/man1; run with 0.88).
+
+A job is a Flux instance of its own: the script runs on its first node and starts ranks by `flux run` (see
+`dlrun.launchers.flux`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from dlrun.errors import OperationFailed
+from dlrun.model.job import JobStatus
+from dlrun.model.text import Shell
+from dlrun.schedulers.flux.check import TEXT as CHECK
+from dlrun.schedulers.flux.directives import PREFIX, array, directives
+from dlrun.schedulers.flux.ids import ID, each, plain
+from dlrun.schedulers.flux.states import FORMAT, parse
+from dlrun.schedulers.protocol import Allocation, Probe
+from dlrun.schedulers.refusals import advice_for, says_only
+
+__all__ = ["ID", "PREFIX", "array", "directives"]
+
+NAME = "flux"
+CLIENT = "flux"
+BY_HAND = "flux batch"
+JOB_ID = Shell("${FLUX_ENCLOSING_ID/#ƒ/f}")
+ARRAY_INDEX = Shell("${DLRUN_FLUX_POINT:-}")
+LIBRARY: tuple[str, ...] = ("flux", "resubmit")
+RESTARTS = Shell("0")
+HOSTS = r"flux hostlist --expand --delimiter='\n' local"
+REQUEUE = None
+HIDES_ENVIRONMENT = True
+SIGNALS_EARLY = False
+IDS_NAME_CLUSTER = False
+WRITES_IN_PLACE = True
+TELLS_OF_LOST_NODES = False  # the run ends with a word about it, the job does not
+ON_THIS_MACHINE = False
+MOST_NODES: int | None = None
+WHOLE_NODES = False
+FINDER = "find_flux"
+STEPS = "flux"
+LAUNCHER = "flux"
+CLUSTER_KEY: Literal["cluster_name"] = "cluster_name"
+GPUS: Literal["gpus_per_node"] = "gpus_per_node"
+LISTED_GPUS: Literal["gpus_per_node"] = "gpus_per_node"
+ACCOUNT_OPTION = "--bank"
+HISTORY_DELAY = 0
+FEATURES = True
+WHOLE_MEMORY = False
+NETWORK = None
+EXCLUDE = "--requires=-host:"
+EXCLUDE_REQUEUED = None
+NO_EXCLUDE = ""
+ALLOCATION = Allocation(start="flux alloc", job_id="FLUX_ENCLOSING_ID", count=("flux", "getattr", "size"))
+TRIAL = None
+
+_REFUSALS = {
+    r"Unable to connect to Flux|No such file or directory.*broker|ENOSYS": (
+        "no Flux instance answers here: submit on a login node of the cluster"
+    ),
+    r"not a valid queue|Invalid queue": "name a queue under resources.partition; `flux queue list` lists them",
+    r"exceeds policy limit": (
+        "the queue does not allow this much: shorten resources.walltime or ask for less; `flux queue list` shows limits"
+    ),
+    r"unsatisfiable|not enough|need \d+": "no such nodes exist here: ask for fewer, or for other properties",
+    r"dependency: after\w+: job \S+ (failed|was canceled)|dependency:": (
+        "a job under `after` is unknown to Flux, or ended in a way that rules this one out"
+    ),
+    r"not a member of|bank|no such user": "name a bank that you may charge under resources.account",
+    r"orphan 'flux:'|unrecognized arguments|invalid choice|expected one argument": (
+        "the site profile or the spec has a directive that this Flux does not know"
+    ),
+}
+"""Regular expressions for what `flux batch` prints, with advice."""
+
+_PROBE = """\
+wait=$1; shift; id=$(flux submit "$@") || exit
+if ! flux job wait-event --timeout="$wait" "$id" start >/dev/null; then
+  flux cancel "$id"; echo "it did not start within $wait s, and was cancelled" >&2; exit 1
+fi
+flux job attach "$id"
+"""
+
+
+def submit(
+    script: str, *, check: bool = False, points: int | None = None, at_once: int | None = None
+) -> Sequence[str]:
+    """Arguments that submit a script, or each point of a sweep in one process; with `check` only ask about it."""
+    if check:
+        return ("bash", "-c", CHECK, "flux", script)
+    if points is None:
+        return ("flux", "batch", script)
+    return ("bash", "lib/flux.sh", script, str(points), str(at_once or 0))
+
+
+def submitted(stdout: str) -> str:
+    """The job id that was printed, or those of a sweep's points, among whatever a site prints around them."""
+    found = [one for line in stdout.splitlines() if (one := plain(line))]
+    if not found:
+        message = "flux printed no job id"
+        raise OperationFailed(message, help="`flux jobs` shows whether the job is there")
+    return ",".join(found)
+
+
+def tasks(job_id: str) -> Sequence[str]:
+    """The ids of a sweep's points, each of which is a job."""
+    return each([job_id])
+
+
+def cluster(text: str) -> str | None:
+    """None: ids do not name it."""
+    return None
+
+
+def identify() -> Sequence[str]:
+    """Arguments that ask for the compute nodes, whose names identify a cluster of Flux."""
+    return ("flux", "resource", "list", "--states=all", "--no-header", "--format={nodelist}")
+
+
+def identified(stdout: str) -> str | None:
+    """`tuo` of `tuo[1-1152]`: hosts are named after their cluster."""
+    match = re.match(r"[A-Za-z][A-Za-z-]*", stdout.strip())
+    return match[0].rstrip("-") if match else None
+
+
+def estimate(output: str) -> str | None:
+    """None: a check does not ask when. A job that waits shows its estimate in `dlrun status`."""
+    return None
+
+
+def queue(job_ids: Sequence[str]) -> Sequence[str]:
+    """One `flux jobs` for any number of jobs; those that ended are known until the instance purges them."""
+    return ("flux", "jobs", "--no-header", f"--format={FORMAT}", *each(job_ids))
+
+
+def parse_queue(stdout: str) -> Sequence[JobStatus]:
+    """Jobs that `flux jobs` printed."""
+    return parse(stdout)
+
+
+def history(job_ids: Sequence[str]) -> Sequence[str] | None:
+    """None: the queue has what is known of ended jobs."""
+    return None
+
+
+def parse_history(stdout: str) -> Sequence[JobStatus]:
+    """Nothing: there is no other history."""
+    return ()
+
+
+def probe(asked: Probe) -> Sequence[str]:
+    """A whole node, since a GPU is given with its slot alone; `flux run` would wait for ever."""
+    named = [f"--requires=host:{asked.host}"] if asked.host else []
+    queue = [f"--queue={asked.queue}"] if asked.queue else []
+    what = ["--job-name=dlrun-probe", f"--time-limit={asked.minutes}m", "--nodes=1", "--exclusive"]
+    free = ["-o", "cpu-affinity=off", "-o", "gpu-affinity=off", "-o", "mpibind=off"]
+    return ["bash", "-c", _PROBE, "flux", str(asked.wait), *what, *free, *named, *queue]
+
+
+def knows_nothing(stderr: str, code: int) -> bool:
+    """True if a request failed only because Flux has forgotten the jobs, or they have ended."""
+    return says_only(r"JobID \S+ unknown|job is inactive|unknown job id", stderr)
+
+
+def task_id(job_id: str, task: int) -> str:
+    """The id of a point."""
+    ids = each([job_id])
+    return ids[task] if task < len(ids) else job_id
+
+
+def cancel(job_ids: Sequence[str]) -> Sequence[str]:
+    """Arguments that cancel jobs."""
+    return ("flux", "cancel", *each(job_ids))
+
+
+def hold(job_ids: Sequence[str]) -> Sequence[str]:
+    """Arguments that hold jobs: an urgency of 0 keeps a job from starting."""
+    return _urgency("0", job_ids)
+
+
+def release(job_ids: Sequence[str]) -> Sequence[str]:
+    """Arguments that release held jobs: 16 is the urgency of those that name none."""
+    return _urgency("16", job_ids)
+
+
+def _urgency(level: str, job_ids: Sequence[str]) -> Sequence[str]:
+    """`flux job urgency` takes one job: a shell goes through them."""
+    text = (
+        'urgency=$1; shift; code=0; for id; do flux job urgency "$id" "$urgency" || code=1; done; exit $code'
+    )
+    return ("bash", "-c", text, "flux", level, *each(job_ids))
+
+
+def advice(stderr: str) -> str | None:
+    """What to do about a refusal, from the words that the client used; None if unknown."""
+    return advice_for(_REFUSALS, stderr)
+
+
+def accounts(stderr: str, user: str) -> Sequence[str]:
+    """None: only flux-accounting knows banks, and few sites let users ask it."""
+    return ()

@@ -1,0 +1,100 @@
+"""What `flux jobs` prints in the form asked for here, as JobStatus (flux-jobs(1); seen with 0.88)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from dlrun.model.job import UNMET, JobStatus, State
+from dlrun.model.text import digits
+from dlrun.schedulers.flux.ids import plain
+
+FIELDS = {
+    "job": "{id.f58plain}",
+    "state": "{state}",
+    "result": "{result}",
+    "wait_status": "{waitstatus}",
+    "urgency": "{urgency}",
+    "started": "{t_run!d:%FT%T}",
+    "ended": "{t_inactive!d:%FT%T}",
+    "nodes": "{nodelist}",
+    "waits_for": "{dependencies}",
+    "estimate": "{sched.t_estimate!d:%FT%T}",
+    "exception": "{exception.type}",
+    "note": "{exception.note}",
+}
+"""What is read, with its names for `--format`; free text comes last."""
+
+FORMAT = "|".join(FIELDS.values())
+
+_OPEN = {
+    "NEW": State.PENDING,
+    "DEPEND": State.PENDING,
+    "PRIORITY": State.PENDING,
+    "SCHED": State.PENDING,
+    "RUN": State.RUNNING,
+    "CLEANUP": State.ENDING,
+}
+_RESULTS = {
+    "COMPLETED": State.COMPLETED,
+    "FAILED": State.FAILED,
+    "CANCELED": State.CANCELLED,
+    "TIMEOUT": State.TIMED_OUT,
+}
+
+
+def parse(stdout: str) -> Sequence[JobStatus]:
+    """Jobs that `flux jobs` printed with FORMAT."""
+    rows = (line.split("|", len(FIELDS) - 1) for line in stdout.splitlines())
+    fields = (dict(zip(FIELDS, row, strict=True)) for row in rows if len(row) == len(FIELDS))
+    return [status for row in fields if (status := _status(row))]
+
+
+def _status(row: Mapping[str, str]) -> JobStatus | None:
+    job_id = plain(row["job"])
+    if job_id is None:
+        return None
+    state, reason = _ended(row) if row["state"] == "INACTIVE" else _open(row)
+    code, signal = _ending(row["wait_status"]) if state.final else (None, None)
+    return JobStatus(
+        job_id=job_id,
+        state=state,
+        reason=reason,
+        exit_code=code,
+        signal=signal,
+        nodes=row["nodes"] or None,
+        started=row["started"] or None,
+        ended=(row["ended"] or None) if state.final else None,
+    )
+
+
+def _open(row: Mapping[str, str]) -> tuple[State, str | None]:
+    """A state and why the job waits: held by an urgency of 0, for other jobs, or for resources until an estimated time."""
+    state = _OPEN.get(row["state"], State.UNKNOWN)
+    if state is State.UNKNOWN:
+        return state, f"Flux says {row['state']}"
+    if state is not State.PENDING:
+        return state, None
+    if row["urgency"] == "0":
+        return State.HELD, None
+    if row["waits_for"]:
+        return state, f"waits for {row['waits_for']}"
+    return state, f"expected to start at {row['estimate']}" if row["estimate"] else None
+
+
+def _ended(row: Mapping[str, str]) -> tuple[State, str | None]:
+    """A final state and its reason. An exception of severity 0 has ended the job; its note is the reason."""
+    state, note = _RESULTS.get(row["result"], State.UNKNOWN), row["note"] or None
+    if state is State.UNKNOWN:
+        return state, f"Flux says {row['result']}"
+    if row["exception"] == "dependency":
+        return State.CANCELLED, UNMET
+    if state is State.FAILED and "node failure" in f"{row['exception']} {row['note']}".replace("-", " "):
+        return State.NODE_FAILED, note
+    return state, note if state in (State.FAILED, State.CANCELLED) else None
+
+
+def _ending(text: str) -> tuple[int | None, int | None]:
+    """Exit code or signal from a wait status as of wait(2); a job that never ran has none."""
+    if not digits(text) or (status := int(text)) >= 1 << 16:
+        return None, None
+    return (None, status & 0x7F) if status & 0x7F else (status >> 8, None)

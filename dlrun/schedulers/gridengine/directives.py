@@ -1,0 +1,219 @@
+"""What a request looks like as `#$` lines, one option a line (qsub(1)); consumables are counted by slot.
+
+Grid Engine knows no nodes: a job asks a parallel environment for slots. On each node it gets as many as the environment's
+rule says, so the site's must have a fixed number (`allocation_rule 8`), which dlrun asks for by node.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from dlrun.model.origin import Origin
+from dlrun.model.plan import Directive, Request
+from dlrun.model.site import SchedulerSite
+from dlrun.model.units import many
+from dlrun.schedulers.directive_list import INDEX, DirectiveList, spell
+
+PREFIX = "#$"
+
+LONGEST_NAME = 230
+
+_SET_BY = {
+    "name": "N",
+    "resources.nodes and its neighbours, and scheduler.parallel_environment in the site profile": "pe",
+    "resources.walltime": "h_rt",
+    "resources.partition": "q",
+    "resources.account": "P",
+    "resources.hosts and resources.exclude": "hostname h",
+    "sweep": "t tc",
+    "after": "hold_jid",
+    "hold": "h",
+    "on_failure.requeue": "r",
+    "checkpoint, whose signal reaches the ranks alone": "notify s_rt",
+    "`dlrun logs` shows the output, which is in the job directory": "o e j",
+}
+_OWN = {option: instead for instead, options in _SET_BY.items() for option in options.split()}
+"""Options that the rest of the spec speaks for, with what to use instead."""
+_LACKS = {
+    "qos": ("QOS", "leave out resources.qos"),
+    "gpu_type": ("types of GPU", "leave out scheduler.gpu_type and select nodes by resources.constraint"),
+    "node_local": ("requests for storage", "leave out storage.node_local.request in the site profile"),
+}
+
+
+def directives(
+    request: Request, site: SchedulerSite, output: str, origins: Mapping[str, Origin] | None = None
+) -> Sequence[Directive]:
+    """The `#$` lines of a request; raises InvalidFile for what Grid Engine or the site cannot do."""
+    draft = DirectiveList(PREFIX, request, site, origins or {})
+    for field, (what, way_out) in _LACKS.items():
+        if getattr(request, field):
+            draft.problem(f"Grid Engine does not know {what}", way_out, field)
+    _name(draft)
+    draft.add("-S /bin/bash", "the script is bash, whatever the login shell is")
+    draft.add("-cwd", "it runs where it is submitted")
+    _output(draft, output)
+    again = "the scheduler may requeue the job" if request.requeue else "`on_failure` has no requeues"
+    draft.add(f"-r {'y' if request.requeue else 'n'}", again, "requeue")
+    if request.array:
+        draft.add(array(request.array, request.at_once), f"{request.array} points of the sweep", "array")
+    _slots(draft)
+    _who(draft)
+    _where(draft)
+    _when(draft)
+    draft.add_raw(site.directives, "set for every job of this site", "scheduler.directives")
+    _options(draft)
+    draft.add_raw(request.directives, "from the spec or site profile", "directives")
+    return draft.finish()
+
+
+def array(points: int, at_once: int | None) -> str:
+    """`-t 1-100 -tc 4`: an array of tasks, which count from 1, at most so many running at once."""
+    return f"-t 1-{points}" + (f" -tc {at_once}" if at_once else "")
+
+
+def _name(draft: DirectiveList) -> None:
+    """A name without blanks and the characters that qsub refuses, which begins with no digit."""
+    name = re.sub(r"[^A-Za-z0-9_+.-]", "_", draft.request.name)
+    name = (name if name[:1].isalpha() else f"j{name}")[:LONGEST_NAME]
+    same = name == draft.request.name
+    because = "name of the spec" if same else "name of the spec, as far as Grid Engine allows it"
+    draft.add(f"-N {name}", because, "name")
+
+
+def _output(draft: DirectiveList, output: str) -> None:
+    """Quotes would swallow the rest of the line, and `$` is expanded; tasks of an array write their logs themselves."""
+    path = "logs-of-points" if INDEX in output else output
+    if re.search(r"[\s$:\"'\\]", path):
+        draft.problem(f"Grid Engine cannot write to `{path}`", "use a path of plain letters")
+    draft.add("-o /dev/null" if INDEX in output else f"-o {path}", "standard output, in the job directory")
+    draft.add("-j y", "standard error, in the same file")
+
+
+def _slots(draft: DirectiveList) -> None:
+    """The parallel environment with slots for all nodes, and what is counted by slot or by host."""
+    request, site, complexes = draft.request, draft.site, draft.site.complexes
+    share = request.cpus_per_node or (request.cpus_per_rank or 1) * request.ranks_per_node
+    slots = share if site.cpus != "none" else request.ranks_per_node
+    environment = (site.parallel_environment or "").replace("{slots}", str(slots))
+    if environment:
+        asked = f"{many(slots, 'slot')} on each of {many(request.nodes, 'node')}"
+        draft.add(f"-pe {environment} {slots * request.nodes}", asked, "nodes")
+        draft.add("-R y", "nodes are kept for the job until enough are free")
+    elif request.nodes > 1 or slots > 1:
+        draft.problem(
+            "the site profile names no parallel environment, without which a job has one slot",
+            "set scheduler.parallel_environment; `qconf -spl` lists them, and `{slots}` in it stands for a node's slots",
+            "nodes",
+        )
+    _counted(draft, slots)
+    if request.exclusive and not site.exclusive:
+        if complexes.exclusive:
+            draft.add(f"-l {complexes.exclusive}=true", "whole nodes for this job", "exclusive")
+        else:
+            draft.problem(
+                "the site profile names no complex for whole nodes",
+                "set scheduler.complexes.exclusive, or leave out resources.exclusive",
+                "exclusive",
+            )
+
+
+def _counted(draft: DirectiveList, slots: int) -> None:
+    """GPUs and memory, as the site counts them."""
+    request, complexes = draft.request, draft.site.complexes
+    each = slots if complexes.gpus_counted == "slot" else 1
+    gpus = request.gpus_per_node
+    if gpus and draft.site.gpus != "none" and not draft.refused("gpus_per_node"):
+        if not complexes.gpu:
+            draft.problem(
+                "the site profile names no complex for GPUs",
+                "set scheduler.complexes.gpu; `qconf -sc` lists them",
+                "gpus_per_node",
+            )
+        elif gpus % each:
+            draft.problem(
+                f"{gpus} GPUs cannot be counted by {each} slots",
+                "this site counts GPUs by slot: make the cores of a node divide them, or ask for whole nodes",
+                "gpus_per_node",
+            )
+        else:
+            draft.add(
+                f"-l {complexes.gpu}={gpus // each}", f"{many(gpus, 'GPU')} on each node", "gpus_per_node"
+            )
+    memory = request.memory_per_node
+    if memory == "all":
+        draft.problem(
+            "Grid Engine cannot allocate all memory of a node",
+            "set a size for resources.memory_per_node",
+            "memory_per_node",
+        )
+    elif memory is not None and not draft.refused("memory_per_node"):
+        if complexes.memory:
+            size = max(1, memory.mebibytes() // (slots if complexes.memory_counted == "slot" else 1))
+            draft.add(f"-l {complexes.memory}={size}M", f"{memory} on each node", "memory_per_node")
+        else:
+            draft.problem(
+                "the site profile names no complex for memory",
+                "set scheduler.complexes.memory, or leave out resources.memory_per_node",
+                "memory_per_node",
+            )
+
+
+def _who(draft: DirectiveList) -> None:
+    request = draft.request
+    if request.partition:
+        draft.add(f"-q {_plain(draft, request.partition, 'partition')}", "the queue", "partition")
+    if request.account:
+        option = draft.site.account.option or "-P"
+        account = _plain(draft, request.account, "account")
+        draft.add(spell(option, account), "the project to charge", "account")
+    if request.reservation:
+        reservation = _plain(draft, request.reservation, "reservation")
+        draft.add(f"-ar {reservation}", "the advance reservation", "reservation")
+
+
+def _where(draft: DirectiveList) -> None:
+    request = draft.request
+    if request.constraint:
+        constraint = _plain(draft, request.constraint, "constraint")
+        draft.add(f"-l {constraint}", "required complexes of the nodes", "constraint")
+    if request.hosts:
+        draft.add(f"-l hostname={'|'.join(request.hosts)}", "only these hosts", "hosts")
+    if request.exclude:
+        draft.add(f"-l hostname=!({'|'.join(request.exclude)})", "excluded hosts", "exclude")
+
+
+def _when(draft: DirectiveList) -> None:
+    request = draft.request
+    if request.walltime is not None:
+        draft.add(f"-l h_rt={int(request.walltime)}", f"the walltime, {request.walltime}", "walltime")
+    if any(one.when != "any" for one in request.after):
+        draft.problem(
+            "Grid Engine waits for the end of a job, however it ends",
+            "write `when: any` under `after`, and let the program look at what the first has left",
+            "after",
+        )
+    if request.after:
+        draft.add(f"-hold_jid {','.join(one.job_id for one in request.after)}", "dependencies", "after")
+    if request.hold:
+        draft.add("-h", "submitted held", "hold")
+
+
+def _plain(draft: DirectiveList, value: str, field: str) -> str:
+    """A value as one word: qsub splits directives at blanks and takes quotes in its own way."""
+    if re.search(r"[\s\"'\\]", value):
+        draft.problem(
+            f"Grid Engine cannot take `{value}` in a directive", "use a word without blanks and quotes", field
+        )
+    return value
+
+
+def _options(draft: DirectiveList) -> None:
+    for name, value in draft.request.options.items():
+        bare = name.lstrip("-")
+        if bare in _OWN:
+            draft.problem(f"the option `{name}` is set by dlrun", f"use {_OWN[bare]}", "options")
+            continue
+        text = f"-{bare} {_plain(draft, value, 'options')}" if name.startswith("-") else f"-l {bare}={value}"
+        draft.add(text.strip(), "under resources.options", "options")

@@ -1,0 +1,182 @@
+"""Grid Engine (Son of Grid Engine, Univa's and Altair's): qsub, qstat, qacct, qdel, qhold and qrls; run with 8.1.9."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from dlrun.errors import OperationFailed
+from dlrun.model.text import Shell
+from dlrun.schedulers.gridengine.directives import PREFIX, array, directives
+from dlrun.schedulers.gridengine.states import parse_history, parse_queue
+from dlrun.schedulers.protocol import Allocation, Probe
+from dlrun.schedulers.refusals import advice_for, says_only
+
+__all__ = ["PREFIX", "array", "directives", "parse_history", "parse_queue"]
+
+NAME = "gridengine"
+CLIENT = "qsub"
+BY_HAND = "qsub"
+JOB_ID = Shell("$JOB_ID")
+ID = "[0-9]{1,12}"
+ARRAY_INDEX = Shell("$((SGE_TASK_ID - 1))")
+LIBRARY: tuple[str, ...] = ("gridengine",)
+RESTARTS = Shell("$(dlrun_ge_restarts)")
+HOSTS = "dlrun_ge_hosts"
+REQUEUE = "dlrun_ge_requeue"
+HIDES_ENVIRONMENT = False
+SIGNALS_EARLY = False
+IDS_NAME_CLUSTER = False
+WRITES_IN_PLACE = False  # its names of logs count tasks from 1
+TELLS_OF_LOST_NODES = False
+ON_THIS_MACHINE = False
+MOST_NODES: int | None = None
+WHOLE_NODES = False
+FINDER = "find_gridengine"
+STEPS = None
+LAUNCHER = "qrsh"
+CLUSTER_KEY: Literal["cluster_name"] = "cluster_name"
+GPUS: Literal["gpus_per_node"] = "gpus_per_node"
+LISTED_GPUS: Literal["gpus_per_node"] = "gpus_per_node"
+ACCOUNT_OPTION = "-P"
+HISTORY_DELAY = 20  # accounting_flush_time is 15 s by default, sge_conf(5)
+FEATURES = False
+WHOLE_MEMORY = False
+NETWORK = None
+EXCLUDE = None
+EXCLUDE_REQUEUED = None
+NO_EXCLUDE = ""
+ALLOCATION = Allocation(start="qrsh", job_id="JOB_ID", hosts="PE_HOSTFILE")
+TRIAL = None
+
+_REFUSALS = {
+    r"unknown queue": "name a queue under resources.partition; `qconf -sql` lists them",
+    r"parallel environment .* does not exist": (
+        "correct scheduler.parallel_environment in the site profile; `qconf -spl` lists them"
+    ),
+    r"cannot run in PE|only offers|no suitable queues": (
+        "no queue can ever run this job: ask for less, or for another queue; `qsub -w v job.sh` says more"
+    ),
+    r"unknown resource": "the site profile or the spec has a complex that does not exist; `qconf -sc` lists them",
+    r"project .* does not exist|no access to project": "name a project that you may use under resources.account",
+    r"submit host|denied: host": "submit on a login node",
+    r"unable to contact qmaster|can't get connection|commlib error": "Grid Engine does not answer: try again in a minute",
+    r"unable to send message|got no response": "Grid Engine is too busy: try again in a minute",
+    r"environment variable SGE_ROOT|cell directory": "source the cell's settings.sh first: SGE_ROOT is not set here",
+    r"would exceed per-user|job limit": "you have as many jobs as the cell allows: wait for some to end",
+}
+"""Regular expressions for what the clients print, with advice."""
+
+_CHECK = 'copy=$(mktemp) && cat -- "$1" >"$copy" && qsub -w v "$copy"; code=$?; rm -f "$copy"; exit "$code"'
+"""A script from standard input has no size, and is none to `qsub -w v`."""
+
+_HISTORY = r"""
+mine=$(mktemp) && trap 'rm -f "$mine"' EXIT
+from=()
+if awk -F: -v ids=" $* " 'index(ids, " " $6 " ") {known = 1; if ($42 !~ /^[0-9]+[.]/) print} END {exit !known}' \
+  "$SGE_ROOT/${SGE_CELL:-default}/common/accounting" >"$mine" 2>/dev/null; then from=(-f "$mine"); fi
+for id; do qacct "${from[@]}" -j "$id"; done
+true
+"""
+"""accounting(5) has a line for each process that qrsh started, with its own exit status, and the script's after them.
+
+qacct shows them alike, so that a job whose script is not accounted for yet would end as one of its ranks did. It also
+reads all of the file for each job; here the file is read once.
+"""
+
+
+def submit(
+    script: str, *, check: bool = False, points: int | None = None, at_once: int | None = None
+) -> Sequence[str]:
+    """Arguments that submit a script, or with `check` only ask whether a queue could ever run it."""
+    return ("bash", "-c", _CHECK, "qsub", script) if check else ("qsub", "-terse", script)
+
+
+def submitted(stdout: str) -> str:
+    """The job id in `31`, `31.1-3:1` or `Your job 31 ("name") has been submitted`, among what a site prints."""
+    for line in reversed(stdout.splitlines()):
+        if match := re.fullmatch(
+            r"(?:Your job(?:-array)? )?(\d{1,12})(?:\.\d+-\d+:\d+)?(?: \(.*)?", line.strip()
+        ):
+            return match[1]
+    message = "qsub printed no job id"
+    raise OperationFailed(message, help="`qstat` shows whether the job is there")
+
+
+def cluster(text: str) -> str | None:
+    """None: ids do not name it."""
+    return None
+
+
+def identify() -> Sequence[str]:
+    """Arguments that ask for the host of the scheduler, which identifies a cell."""
+    return ("qconf", "-sss")
+
+
+def identified(stdout: str) -> str | None:
+    """The host's name."""
+    return stdout.strip() or None
+
+
+def estimate(output: str) -> str | None:
+    """None: Grid Engine does not say when a job would start."""
+    return None
+
+
+def queue(job_ids: Sequence[str]) -> Sequence[str]:
+    """One qstat for all jobs of the user, array tasks one by one: `qstat -j` has no states."""
+    return ("qstat", "-xml", "-g", "d", "-r")
+
+
+def history(job_ids: Sequence[str]) -> Sequence[str] | None:
+    """A qacct for each job, which takes one, of the lines that are the scripts'."""
+    return ("bash", "-c", _HISTORY, "qacct", *job_ids)
+
+
+def probe(asked: Probe) -> Sequence[str]:
+    """One slot."""
+    named = ["-l", f"hostname={asked.host}"] if asked.host else []
+    queue = ["-q", asked.queue] if asked.queue else []
+    return ["qsub", "-terse", "-N", "dlrun-probe", "-S", "/bin/bash", "-j", "y", "-o", asked.log, *named, *queue,
+            "-l", f"h_rt={asked.minutes * 60}"]  # fmt: skip
+
+
+def knows_nothing(stderr: str, code: int) -> bool:
+    """True if a query failed only because Grid Engine has forgotten the jobs, or keeps no accounts."""
+    return says_only(r"job id \S+ not found|do not exist|^\s*\d+$|no jobs running since startup", stderr)
+
+
+def tasks(job_id: str) -> Sequence[str]:
+    """None: points are tasks of one job."""
+    return ()
+
+
+def task_id(job_id: str, task: int) -> str:
+    """`123.5`: tasks count from 1."""
+    return f"{job_id}.{task + 1}"
+
+
+def cancel(job_ids: Sequence[str]) -> Sequence[str]:
+    """Arguments that cancel jobs."""
+    return ("qdel", *job_ids)
+
+
+def hold(job_ids: Sequence[str]) -> Sequence[str]:
+    """Arguments that hold jobs."""
+    return ("qhold", *job_ids)
+
+
+def release(job_ids: Sequence[str]) -> Sequence[str]:
+    """Arguments that release held jobs."""
+    return ("qrls", *job_ids)
+
+
+def advice(stderr: str) -> str | None:
+    """What to do about a refusal, from the words that the client used; None if unknown."""
+    return advice_for(_REFUSALS, stderr)
+
+
+def accounts(stderr: str, user: str) -> Sequence[str]:
+    """None: `qconf -sprjl` lists all projects, and not whose they are."""
+    return ()

@@ -1,0 +1,132 @@
+"""What `qstat -xml` and `qacct` print, as JobStatus (seen with Debian's 8.1.9)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from xml.etree import ElementTree as ET
+
+from dlrun.model.job import JobStatus, State
+from dlrun.model.text import digits
+
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+_LIMIT, _SIGNALLED, _RESCHEDULED = 37, 100, 25
+"""Values of `failed` in accounting(5): the limit was enforced; the job was ended by a signal; it runs again."""
+_START_FAILURES = range(1, 25)
+"""Values of `failed` before and around the start of a job."""
+
+
+def parse_queue(stdout: str) -> Sequence[JobStatus]:
+    """Jobs and tasks that `qstat -xml -g d -r` printed; nothing if it is not XML."""
+    if "<!DOCTYPE" in stdout:  # entities could make much of little
+        return ()
+    try:
+        root = ET.fromstring(stdout.encode())  # noqa: S314 - no entities: nothing expands
+    except (ET.ParseError, ValueError, LookupError):
+        return ()
+    return [status for row in root.iter("job_list") if (status := _waiting_or_running(row))]
+
+
+def _waiting_or_running(row: ET.Element) -> JobStatus | None:
+    number, word = row.findtext("JB_job_number", ""), row.findtext("state", "")
+    if not digits(number):
+        return None
+    state, reason = _state(word, [one.text or "" for one in row.iter("predecessor_jobs")])
+    queue = row.findtext("queue_name", "") or ""
+    return JobStatus(
+        job_id=number,
+        task=_task(row.findtext("tasks", "") or ""),
+        state=state,
+        reason=reason,
+        nodes=queue.partition("@")[2] or None,
+        started=row.findtext("JAT_start_time") or None,
+    )
+
+
+def _task(text: str) -> int | None:
+    """dlrun counts points from 0, Grid Engine from 1."""
+    return int(text) - 1 if digits(text) and int(text) else None
+
+
+def _state(word: str, waits_for: Sequence[str]) -> tuple[State, str | None]:
+    """The letters of qstat(1): d deletion, E error, h hold, r running, R restarted, s/S/T suspended, t transfer, w waiting."""
+    if "E" in word:
+        return State.HELD, "an error kept it from starting: `qstat -j ID` shows it, `qmod -cj ID` lets it go"
+    if "d" in word:
+        return State.ENDING, None
+    if "w" in word:
+        if "h" in word:
+            return (State.PENDING, f"waits for {', '.join(waits_for)}") if waits_for else (State.HELD, None)
+        return State.PENDING, None
+    if set(word) & set("rt"):
+        return State.RUNNING, None
+    if set(word) & set("sST"):
+        return State.RUNNING, "suspended"
+    return State.UNKNOWN, f"Grid Engine says {word}"
+
+
+def parse_history(stdout: str) -> Sequence[JobStatus]:
+    """Jobs and tasks in what `qacct -j` printed.
+
+    A job has a block for each run; where the accounting file cannot be read, also for each process that qrsh started,
+    before the script's.
+    """
+    last: dict[tuple[str, int | None], Mapping[str, str]] = {}
+    for block in _blocks(stdout):
+        number, failed = block.get("jobnumber", ""), _number(block.get("failed", ""))
+        if digits(number) and failed != _RESCHEDULED:
+            last[number, _task(block.get("taskid", ""))] = block
+    return [_ended(number, task, block) for (number, task), block in last.items()]
+
+
+def _blocks(stdout: str) -> Iterator[Mapping[str, str]]:
+    for text in re.split(r"^=+\s*$", stdout, flags=re.MULTILINE):
+        rows = (line.split(None, 1) for line in text.splitlines())
+        block = {row[0]: row[1].strip() for row in rows if len(row) == 2}
+        if block:
+            yield block
+
+
+def _ended(number: str, task: int | None, block: Mapping[str, str]) -> JobStatus:
+    failed, status = _number(block.get("failed", "")), _number(block.get("exit_status", ""))
+    state, reason = _end(failed, status, block)
+    return JobStatus(
+        job_id=number,
+        task=task,
+        state=state,
+        reason=reason,
+        exit_code=status if state in (State.COMPLETED, State.FAILED) else None,
+        nodes=block.get("hostname"),
+        started=_clock(block.get("start_time", "")),
+        ended=_clock(block.get("end_time", "")),
+    )
+
+
+def _end(failed: int | None, status: int | None, block: Mapping[str, str]) -> tuple[State, str | None]:
+    """The final state. `failed` 37 stands for time and memory alike; a deleted job was ended by a signal."""
+    words = block.get("failed", "").partition(":")[2].strip() or None
+    if failed == _LIMIT:
+        limit = re.search(r"h_rt=(\d+)", block.get("category", ""))
+        ran = _number(block.get("ru_wallclock", "").removesuffix("s"))
+        if limit and ran is not None and ran >= int(limit[1]):
+            return State.TIMED_OUT, None
+        return State.OUT_OF_MEMORY, None
+    if failed == _SIGNALLED:
+        return State.CANCELLED, None
+    if failed in _START_FAILURES:
+        return State.FAILED, words
+    return (State.COMPLETED if not failed and status == 0 else State.FAILED), None
+
+
+def _number(text: str) -> int | None:
+    word = text.split(maxsplit=1)[0] if text.split() else ""
+    return int(word) if digits(word) else None
+
+
+def _clock(text: str) -> str | None:
+    """`Sun Nov 22 20:17:36 2026`, or `-/-`."""
+    match = re.fullmatch(r"\w+ (\w+) +(\d+) ([\d:]+) (\d+)", text)
+    if not match or match[1] not in _MONTHS:
+        return None
+    return f"{match[4]}-{_MONTHS.index(match[1]) + 1:02d}-{int(match[2]):02d}T{match[3]}"

@@ -1,0 +1,154 @@
+"""Whether PBS would take a job, as far as that can be known beforehand: qsub has no trial run, but server, queues, nodes and
+reservations can be asked for what they allow. Hooks, projects and limits on the number of jobs are seen at submission only.
+
+Sources: qstat(1B), pbsnodes(8), pbs_rstat(1B) and pbs_queue_attributes(7B) of OpenPBS 23.06.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+
+from dlrun.model.nearest import nearest
+from dlrun.model.plan import Request
+from dlrun.model.units import many
+from dlrun.schedulers.pbs.qstat import stanzas
+from dlrun.schedulers.protocol import Judgement
+
+Stanza = Mapping[str, str]
+
+_UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40, "pb": 1 << 50}
+_GONE = ("down", "offline", "unknown", "stale", "maintenance")
+"""States of nodes that take no job."""
+UNSEEN = "hooks, projects and limits on the number of jobs show only when it is submitted"
+
+
+def questions(request: Request) -> Sequence[Sequence[str]]:
+    """The clients to ask: server, queues, nodes, and the reservation if one is named."""
+    asked = [("qstat", "-B", "-f"), ("qstat", "-Q", "-f"), ("pbsnodes", "-a")]
+    if request.reservation:
+        asked.append(("pbs_rstat", "-f", request.reservation))
+    return asked
+
+
+def judge(request: Request, answers: Sequence[str], user: str, groups: Sequence[str]) -> Judgement:
+    """What the answers, in the order of `questions`, say about a job of `user`; a client that failed has answered nothing."""
+    servers, queues, nodes = (stanzas(answer) for answer in answers[:3])
+    server = next(iter(servers.values()), {})
+    name = request.reservation or request.partition or server.get("default_queue")
+    queue = queues.get((name or "").partition(".")[0], {})
+    problems = [*_about_queue(request, name, queue, queues, user, groups)]
+    if request.reservation and len(answers) > 3:
+        problems += _about_reservation(request.reservation, answers[3], user)
+    for place, limits in ((f"queue `{name}`", queue), ("the server", server)):
+        problems += _over(request, place, limits)
+    fitting, up = _fitting(request, nodes, name)
+    if nodes and fitting < request.nodes:
+        problems.append(
+            f"{fitting} of {many(len(nodes), 'node')} have what each node of the job needs, and it needs {request.nodes}"
+        )
+    waits = f"; it waits, for {up} of those are up" if nodes and up < request.nodes else ""
+    waits += "" if queue.get("started", "True") == "True" else f"; it waits, for queue `{name}` is stopped"
+    fits = f", {fitting} of {many(len(nodes), 'node')} fit" if nodes else ""
+    return Judgement(
+        problems=problems,
+        accepted=f"unknown, PBS does not predict it; nothing speaks against queue `{name}`{fits}{waits}; {UNSEEN}",
+    )
+
+
+def _about_queue(
+    request: Request,
+    name: str | None,
+    queue: Stanza,
+    queues: Mapping[str, Stanza],
+    user: str,
+    groups: Sequence[str],
+) -> Iterator[str]:
+    if name is None:
+        yield "the server has no default queue: name one under resources.partition"
+    elif not queue and queues and not request.reservation:
+        near = nearest(name, queues)
+        yield f"the server has no queue `{name}`" + (f"; the nearest is `{near}`" if near else "")
+    if queue.get("enabled", "True") != "True":
+        yield f"queue `{name}` takes no jobs now (enabled = False)"
+    if queue.get("from_route_only") == "True":
+        yield f"queue `{name}` takes jobs from routing queues alone"
+    for kind, mine in (("user", [user]), ("group", list(groups))):
+        listed = queue.get(f"acl_{kind}s", "")
+        if queue.get(f"acl_{kind}_enable") == "True" and not _listed(mine, listed):
+            yield f"queue `{name}` is for the {kind}s {listed or 'that its administrators name'}"
+
+
+def _listed(names: Sequence[str], listed: str) -> bool:
+    """True if an access list lets one of the names in: `bob@*,-eve,+`, of which the first that fits counts."""
+    for word in (word.strip() for word in listed.split(",") if word.strip()):
+        name = word.lstrip("+-").partition("@")[0]
+        if name in ("", "*") or name in names:
+            return not word.startswith("-")
+    return False
+
+
+def _about_reservation(name: str, answer: str, user: str) -> Iterator[str]:
+    known = dict(re.findall(r"^\s*(\w[\w ]*?)\s*[=:]\s*(.*)$", answer, re.MULTILINE))
+    if not known:
+        yield f"PBS knows no reservation `{name}`: `pbs_rstat` lists those that you may use"
+        return
+    users = known.get("Authorized_Users")
+    if users is not None and not _listed([user], users):
+        yield f"the reservation `{name}` is for {users}"
+    state = known.get("reserve_state", "")
+    if state and not re.search(r"RESV_(?:CONFIRMED|RUNNING)", state):
+        yield f"the reservation `{name}` is not confirmed ({state.split()[0]})"
+
+
+def _over(request: Request, place: str, limits: Stanza) -> Iterator[str]:
+    """What the job asks for and a queue or server does not allow."""
+    nodes = request.nodes + request.spare_nodes
+    cpus = request.cpus_per_node or (request.cpus_per_rank or 0) * request.ranks_per_node
+    asked = {
+        "walltime": (int(request.walltime or 0), "resources.walltime"),
+        "nodect": (nodes, "resources.nodes"),
+        "ncpus": (cpus * request.nodes, "the CPUs of the job"),
+        "ngpus": ((request.gpus_per_node or 0) * nodes, "the GPUs of the job"),
+    }
+    if isinstance(request.memory_per_node, int):
+        asked["mem"] = (int(request.memory_per_node) * nodes, "resources.memory_per_node")
+    for resource, (amount, what) in asked.items():
+        most, least = (limits.get(f"resources_{end}.{resource}") for end in ("max", "min"))
+        if amount and most is not None and amount > _amount(most, amount):
+            yield f"{place} allows {resource} up to {most}, and {what} is more"
+        if amount and least is not None and amount < _amount(least, 0):
+            yield f"{place} takes jobs from {resource} {least} up, and {what} is less"
+    points = limits.get("max_array_size")
+    if request.array and points is not None and request.array > _amount(points, request.array):
+        yield f"{place} allows arrays of {points}, and the sweep has {many(request.array, 'point')}"
+
+
+def _fitting(request: Request, nodes: Mapping[str, Stanza], queue: str | None) -> tuple[int, int]:
+    """How many nodes have what each node of the job needs, and how many of those are up; nodes of other queues aside."""
+    cpus = request.cpus_per_node or (request.cpus_per_rank or 0) * request.ranks_per_node
+    memory = request.memory_per_node if isinstance(request.memory_per_node, int) else 0
+    needs = {"ncpus": cpus, "ngpus": request.gpus_per_node or 0, "mem": int(memory)}
+    fit = [
+        node
+        for node in nodes.values()
+        if node.get("queue", queue) == queue
+        and all(
+            _amount(node.get(f"resources_available.{name}", "0"), 0) >= amount
+            for name, amount in needs.items()
+            if amount
+        )
+    ]
+    up = [node for node in fit if not any(word in node.get("state", "") for word in _GONE)]
+    return len(fit), len(up)
+
+
+def _amount(text: str, otherwise: int) -> int:
+    """`24:00:00` in seconds, `16gb` in bytes, `8` as it is; `otherwise` for what is none of these."""
+    if re.fullmatch(r"(?:\d+:){1,3}\d+", text):
+        total = 0
+        for part in text.split(":"):
+            total = total * 60 + int(part)
+        return total
+    match = re.fullmatch(r"(\d{1,18})([kmgtp]?b)?", text.strip().lower())
+    return int(match[1]) * _UNITS[match[2] or "b"] if match else otherwise

@@ -1,0 +1,115 @@
+"""What OpenPBS and Torque share at the command line: job ids, qdel, qhold, qrls and their refusals."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from dlrun.errors import OperationFailed
+
+REFUSALS = {
+    r"^perl: (error|fatal)": (
+        "the PBS clients here are Slurm's wrappers, but Slurm does not answer: set another cluster with `--site`, "
+        "or submit on its login node"
+    ),
+    r"Unknown queue|illegally formed destination": (
+        "name a queue under resources.partition; `qstat -Q` lists them"
+    ),
+    r"Invalid request \d+\[\d+\]": "PBS holds and releases only whole arrays: name the job without its points",
+    r"No default queue": "name a queue under resources.partition; this server has no default",
+    r"Unknown resource|Resource invalid in \"select\"": (
+        "the server does not know a requested resource: see resources.options, and scheduler.gpus and "
+        "scheduler.directives in the site profile"
+    ),
+    r"violates queue and/or server resource limits|exceeds? (the )?(queue|allowable)|MSG=cannot satisfy": (
+        "the queue does not allow this much: shorten resources.walltime or request fewer nodes; "
+        "`qstat -Qf QUEUE` shows its limits"
+    ),
+    r"Invalid Account|[Ii]nvalid project|not a member of project": (
+        "name a project that you may use under resources.account"
+    ),
+    r"Maximum number of jobs|would exceed .* limit": (
+        "you have as many jobs in this queue as it allows: wait until some end"
+    ),
+    r"Invalid Job Dependency|did not satisfy dependency": (
+        "a job under `after` is unknown to PBS, or ended in a way that rules this one out"
+    ),
+    r"Array job exceeds": "the sweep has more points than the server's max_array_size",
+    r"cannot submit non-rerunable Array": "leave `-r n` out of the directives: PBS accepts only rerunnable arrays",
+    r"-lresource=.* cannot be used with|Cannot be used with select": (
+        "leave old-style resources out of resources.options and scheduler.directives: dlrun requests them by `-l select`"
+    ),
+    r"Unauthorized Request|Access (from host )?(is )?denied|not authorized": (
+        "the queue or server does not accept you from here: submit on a login node, and check who may use the queue"
+    ),
+    r"Bad UID|Bad GID": "the compute nodes do not know you, or PBS does not accept this account (root)",
+    r"cannot connect to server|Connection refused|No route|Communication failure|[Cc]ould not connect": (
+        "PBS does not answer: try again in a minute; `qstat -B` shows whether it is up"
+    ),
+    r"illegal -N|name is too long": "choose a plain, short name",
+    r"illegal -|directive error|unmatched|invalid option": (
+        "the site profile or the spec has a directive that this PBS does not know"
+    ),
+}
+"""Regular expressions for what the clients print, with advice; from pbs_messages.c and qsub.c of OpenPBS 23.06."""
+
+
+ID = r"[0-9]{1,12}(?:\[\])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,253}[A-Za-z0-9])?)?"
+"""Regular expression of job ids: `123.server`, `123[].server`."""
+
+
+def submitted(stdout: str) -> str:
+    """The job id that qsub printed (`123.server`, `123[].server`), among whatever a site prints around it."""
+    for line in reversed(stdout.splitlines()):
+        if re.fullmatch(ID, line.strip()):
+            return line.strip()
+    message = "qsub printed no job id"
+    raise OperationFailed(message, help="`qstat -u $USER` shows whether the job is there")
+
+
+def cluster(text: str) -> str | None:
+    """The server in a job id such as `123[].server`, by itself or in the output of qsub."""
+    match = re.search(r"^\d+(?:\[\d*\])?\.([\w.-]+)\s*$", text, re.MULTILINE)
+    return match[1] if match else None
+
+
+def identify() -> Sequence[str]:
+    """Arguments that ask the default server about itself."""
+    return ("qstat", "-B", "-f")
+
+
+def identified(stdout: str) -> str | None:
+    """The server's name in what `qstat -B -f` printed."""
+    match = re.search(r"^Server:\s*(\S+)", stdout, re.MULTILINE)
+    return match[1] if match else None
+
+
+def tasks(job_id: str) -> Sequence[str]:
+    """None: points are tasks of one job."""
+    return ()
+
+
+def task_id(job_id: str, task: int) -> str:
+    """`123[].server` -> `123[4].server`."""
+    number, _, server = job_id.partition("[]")
+    return f"{number}[{task}]{server}"
+
+
+def cancel(job_ids: Sequence[str]) -> Sequence[str]:
+    """Arguments that cancel jobs."""
+    return ("qdel", *job_ids)
+
+
+def hold(job_ids: Sequence[str]) -> Sequence[str]:
+    """Arguments that hold jobs."""
+    return ("qhold", *job_ids)
+
+
+def release(job_ids: Sequence[str]) -> Sequence[str]:
+    """Arguments that release held jobs."""
+    return ("qrls", *job_ids)
+
+
+def restarts(attribute: str) -> str:
+    """A shell expansion for the earlier starts of this job, which PBS reports only through qstat (lib/pbs.sh)."""
+    return f"$(dlrun_pbs_restarts {attribute})"

@@ -1,0 +1,187 @@
+"""`#PBS` lines that OpenPBS and Torque have in common: name, output, queue, project, time, order, holds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from dlrun.model.plan import Request
+from dlrun.model.units import Bytes
+from dlrun.schedulers.directive_list import DirectiveList, spell
+
+PREFIX = "#PBS"
+
+_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./&|*!\[\]()^~#-]+")
+_SET_BY = {
+    "name": "N",
+    "after": "depend",
+    "hold": "h",
+    "sweep": "J t",
+    "on_failure.requeue": "r",
+    "resources.nodes and the other keys of `resources`": "select nodes ncpus mpiprocs ompthreads ngpus mem place",
+    "resources.walltime": "walltime",
+    "resources.partition": "q",
+    "`dlrun logs` shows the output, which is in the job directory": "o e j k",
+}
+_OWN = {option: instead for instead, options in _SET_BY.items() for option in options.split()}
+_RAW_OWN = re.compile(r"-(?:l\s*(?:select|nodes|place|walltime)=|N\b|J\b|q\b|V\b)")
+
+
+def quote(value: str) -> str:
+    """Quote a value for qsub's own tokenizer: inside its quotes nothing escapes (make_argv in qsub.c)."""
+    if _PLAIN.fullmatch(value):
+        return value
+    pieces = re.findall(r"[^\"]+|\"+", value)
+    return "".join(f"'{piece}'" if piece.startswith('"') else f'"{piece}"' for piece in pieces)
+
+
+def add_name(draft: DirectiveList, longest: int) -> None:
+    """Name the job; PBS takes letters, digits and `-_+.` after a letter, up to `longest` characters."""
+    name = re.sub(r"[^A-Za-z0-9_+.-]", "_", draft.request.name)
+    name = (name if name[:1].isascii() and name[:1].isalpha() else f"j{name}")[:longest]
+    same = name == draft.request.name
+    draft.add(
+        f"-N {name}", "name of the spec" if same else "name of the spec, as far as PBS allows it", "name"
+    )
+
+
+def add_shell_and_output(draft: DirectiveList, output: str) -> None:
+    """Run the script by bash and join both streams in `output`."""
+    draft.add("-S /bin/bash", "the script is bash, whatever the login shell is")
+    if not output.isascii() or (":" in output and not output.startswith("/")):
+        draft.problem(f"PBS cannot write to `{output}`", "use a path in plain ASCII, without a colon")
+    draft.add(f"-o {quote(output)}", "standard output, in the job directory")
+    draft.add("-j oe", "standard error, in the same file")
+
+
+def add_who(draft: DirectiveList) -> None:
+    """The queue and the project; a reservation is a queue to PBS."""
+    request = draft.request
+    if request.partition and request.reservation:
+        draft.problem(
+            "a PBS job goes either to a queue or to a reservation",
+            "leave out resources.partition",
+            "reservation",
+        )
+    if queue := request.reservation or request.partition:
+        because = "the reservation's queue" if request.reservation else "the queue"
+        draft.add(f"-q {quote(queue)}", because, "reservation" if request.reservation else "partition")
+    if request.account:
+        draft.add(
+            spell(draft.site.account.option or "-A", quote(request.account)),
+            "the account to charge",
+            "account",
+        )
+    if request.qos:
+        draft.problem(f"PBS has no QOS `{request.qos}`", "leave out resources.qos", "qos")
+
+
+def add_when(draft: DirectiveList, dependencies: Iterable[str]) -> None:
+    """Walltime, order and hold; `dependencies` as this PBS spells them."""
+    request = draft.request
+    if request.walltime is not None:
+        draft.add(f"-l walltime={request.walltime.clock()}", f"the walltime, {request.walltime}", "walltime")
+    if conditions := ",".join(dependencies):
+        draft.add(f"-W depend={conditions}", "dependencies", "after")
+    if request.hold:
+        draft.add("-h", "submitted held", "hold")
+
+
+def add_options(draft: DirectiveList) -> None:
+    """The site's directives, the user's options (`-l name=value`, or `-x value`) and directives."""
+    _check_raw(draft, draft.site.directives, "scheduler.directives")
+    draft.add_raw(draft.site.directives, "set for every job of this site", "scheduler.directives")
+    for name, value in draft.request.options.items():
+        bare = name.lstrip("-")
+        if bare in _OWN:
+            draft.problem(f"the option `{name}` is set by dlrun", f"use {_OWN[bare]}", "options")
+        elif len(bare) == 1:
+            draft.add(
+                f"-{bare} {quote(value)}" if value else f"-{bare}", "under resources.options", "options"
+            )
+        else:
+            draft.add(f"-l {quote(f'{bare}={value}')}", "under resources.options", "options")
+    _check_raw(draft, draft.request.directives, "directives")
+    draft.add_raw(draft.request.directives, "from the spec or site profile", "directives")
+
+
+def _check_raw(draft: DirectiveList, directives: Iterable[str], field: str) -> None:
+    for text in directives:
+        if _RAW_OWN.match(text.strip()):
+            draft.problem(
+                f"the directive `{text}` is already written by dlrun; PBS uses only one of the two",
+                "use the key for it: name, sweep, or under resources; the place statement is scheduler.place",
+                field,
+            )
+
+
+def refuse(draft: DirectiveList, *fields: str) -> None:
+    """Note each of these fields of the request that is set: this PBS has no word for it."""
+    for field in fields:
+        said = field == "node_local" and bool(draft.request.directives)  # the site's own request has it
+        left_out = field == "exclude" and draft.request.spare_nodes > 0  # by the job itself
+        if getattr(draft.request, field) and not (said or left_out):
+            draft.problem(f"{_NAMES[draft.site.type]} cannot express `{field}`", _INSTEAD[field], field)
+
+
+_NAMES = {"openpbs": "PBS", "torque": "Torque"}
+_INSTEAD = {
+    "exclude": "give resources.spare_nodes: the job then leaves such a node out of those it is granted; or name "
+    "resources.hosts",
+    "gpu_type": "leave out scheduler.gpu_type and select the nodes by resources.constraint",
+    "node_local": "set storage.node_local.request in the site profile",
+    "constraint": "leave out resources.constraint; the queue selects the nodes here",
+    "reservation": "give the reservation's own directive, as your centre documents it, under scheduler.directives",
+    "hosts": "leave out resources.hosts; this site counts resources of the whole job",
+}
+
+
+def ranks_on(request: Request) -> list[int]:
+    """Ranks on each node in order: all alike, but for the last when they do not divide."""
+    most = request.ranks_per_node
+    return [max(0, min(most, request.ranks - node * most)) for node in range(request.nodes)]
+
+
+def hosts(draft: DirectiveList) -> tuple[str, ...]:
+    """The hosts to run on, one a node; none if any will do."""
+    named, nodes = draft.request.hosts, draft.request.nodes
+    if named and len(named) != nodes:
+        draft.problem(
+            f"{len(named)} hosts are listed for {nodes} nodes", "name exactly resources.nodes hosts", "hosts"
+        )
+        return ()
+    return named
+
+
+def asks_gpus(draft: DirectiveList) -> bool:
+    """True if GPUs are to be asked for; a form of another scheduler is a problem of the profile."""
+    form = draft.site.gpus
+    if not draft.request.gpus_per_node or form == "none" or draft.refused("gpus_per_node"):
+        return False
+    if form in {"gres", "gpus_per_task"}:
+        draft.problem(
+            f"`{form}` is Slurm's option to request GPUs",
+            "set scheduler.gpus to ngpus or none",
+            "scheduler.gpus",
+        )
+    return True
+
+
+def memory(draft: DirectiveList) -> Bytes | None:
+    """Memory to ask for on each node."""
+    if draft.refused("memory_per_node"):
+        return None
+    if draft.request.memory_per_node == "all":
+        draft.problem(
+            "PBS cannot allocate all memory of a node",
+            "set a size for resources.memory_per_node",
+            "memory_per_node",
+        )
+        return None
+    return draft.request.memory_per_node
+
+
+def size(amount: Bytes) -> str:
+    """A size as PBS counts, in powers of 1024: `512mb`, `96gb`."""
+    mebibytes = max(1, amount.mebibytes())
+    return f"{mebibytes}mb" if mebibytes % 1024 else f"{mebibytes // 1024}gb"

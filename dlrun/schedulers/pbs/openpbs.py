@@ -1,0 +1,182 @@
+"""OpenPBS and PBS Professional: qsub, qstat, qdel, qhold and qrls."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Literal
+
+from dlrun.errors import Invalid
+from dlrun.model.job import JobStatus, State
+from dlrun.model.text import Shell
+from dlrun.schedulers.pbs import acceptance, accounting, qstat
+from dlrun.schedulers.pbs.clients import (
+    ID,
+    REFUSALS,
+    cancel,
+    cluster,
+    hold,
+    identified,
+    identify,
+    release,
+    restarts,
+    submitted,
+    task_id,
+    tasks,
+)
+from dlrun.schedulers.pbs.directives import PREFIX
+from dlrun.schedulers.pbs.openpbs_directives import array, directives
+from dlrun.schedulers.pbs.states import job_status
+from dlrun.schedulers.protocol import Allocation, Probe
+from dlrun.schedulers.refusals import advice_for, says_only
+
+__all__ = [
+    "ID",
+    "PREFIX",
+    "accounting",
+    "array",
+    "cancel",
+    "cluster",
+    "directives",
+    "hold",
+    "identified",
+    "identify",
+    "release",
+    "submitted",
+    "task_id",
+    "tasks",
+]
+
+NAME = "openpbs"
+CLIENT = "qsub"
+BY_HAND = "qsub"
+JOB_ID = Shell(r"${PBS_JOBID/\[*\]/[]}")
+ARRAY_INDEX = Shell("${PBS_ARRAY_INDEX:-}")
+LIBRARY: tuple[str, ...] = ("pbs", "resubmit")
+RESTARTS = Shell(restarts("run_count"))
+HOSTS = """awk '!seen[$0]++' "$PBS_NODEFILE\""""
+REQUEUE = None
+HIDES_ENVIRONMENT = False
+SIGNALS_EARLY = False
+IDS_NAME_CLUSTER = True
+WRITES_IN_PLACE = True
+TELLS_OF_LOST_NODES = False
+ON_THIS_MACHINE = False
+MOST_NODES: int | None = None
+WHOLE_NODES = False
+FINDER = "find_pbs"
+STEPS = None
+LAUNCHER = "ssh"
+CLUSTER_KEY: Literal["pbs_server"] = "pbs_server"
+GPUS: Literal["ngpus"] = "ngpus"
+LISTED_GPUS: Literal["ngpus"] = "ngpus"
+ACCOUNT_OPTION = "-A"
+HISTORY_DELAY = 0
+FEATURES = False
+WHOLE_MEMORY = False
+NETWORK = None
+EXCLUDE = None
+EXCLUDE_REQUEUED = None
+ALLOCATION = Allocation(start="qsub -I", job_id="PBS_JOBID", hosts="PBS_NODEFILE")
+TRIAL = acceptance
+NO_EXCLUDE = (
+    "PBS has no option to exclude nodes (OpenPBS's design proposal `node_filter` is stalled), so the job itself does not "
+    "use such a node if it is granted"
+)
+"""pbs_resources(7B), `select`; project wiki, pages 51249415 and 52108208 ("users submit jobs with a node-filter"; stalled)."""
+
+_NODE_LOST = (State.NODE_FAILED, "PBS lost the connection to a node")
+_NODE_RESTARTED = (State.NODE_FAILED, "PBS was restarted on the node")
+_HOOK = (State.CANCELLED_BY_ADMIN, "a hook of the site deleted it")
+_CPUS = (State.FAILED, "it used more CPUs than it requested")
+_CODES = {
+    -1: (State.FAILED, "it could not be started"),
+    -2: (State.FAILED, "it could not be started"),
+    -3: (State.FAILED, "it could not be started, and the retries are used up"),
+    -4: _NODE_RESTARTED,
+    -5: _NODE_RESTARTED,
+    -6: _NODE_RESTARTED,
+    -10: (State.FAILED, "the node does not know the user or group"),
+    -14: _NODE_LOST,
+    -17: _HOOK,
+    -19: _HOOK,
+    -20: _NODE_LOST,
+    -23: (State.FAILED, "no Kerberos credentials came with it"),
+    -24: _CPUS,
+    -25: _CPUS,
+    -26: (State.OUT_OF_MEMORY, "it used more virtual memory than it requested"),
+    -27: (State.OUT_OF_MEMORY, "it used more memory than it requested"),
+    -28: (State.TIMED_OUT, "it used up its CPU time"),
+    -29: (State.TIMED_OUT, "the walltime was used up"),
+    -30: (State.NODE_FAILED, "a node could not join the job"),
+}
+"""JOB_EXEC_* in job.h of OpenPBS 23.06."""
+
+
+def submit(
+    script: str, *, check: bool = False, points: int | None = None, at_once: int | None = None
+) -> Sequence[str]:
+    """Arguments that submit a script; raises Invalid for a check, which qsub does not offer (see `TRIAL`)."""
+    if check:
+        raise Invalid("qsub cannot check a job without submitting it")
+    return ("qsub", script)
+
+
+def estimate(output: str) -> str | None:
+    """None: PBS does not report when a job would start."""
+    return None
+
+
+def queue(job_ids: Sequence[str]) -> Sequence[str]:
+    """One qstat for any number of jobs, array tasks one by one."""
+    return ("qstat", "-t", "-f", *_form(job_ids), *job_ids)
+
+
+def _form(job_ids: Sequence[str]) -> Sequence[str]:
+    """JSON for one job; text for several: OpenPBS up to 23.06 prints no more than the first of them as JSON."""
+    return () if len(job_ids) > 1 else ("-F", "json")
+
+
+def history(job_ids: Sequence[str]) -> Sequence[str] | None:
+    """One qstat for jobs that have ended, where the server keeps their history."""
+    return ("qstat", "-x", "-t", "-f", *_form(job_ids), *job_ids)
+
+
+def parse_queue(stdout: str) -> Sequence[JobStatus]:
+    """Jobs that qstat printed. The tasks of a held array wait with it, which PBS reports only for the array."""
+    read = qstat.from_json if stdout.lstrip().startswith("{") else qstat.from_text
+    found = [job_status(identity, attributes, _CODES) for identity, attributes in read(stdout).items()]
+    held = {status.job_id for status in found if status.task is None and status.state is State.HELD}
+    return [
+        replace(status, state=State.HELD)
+        if status.job_id in held and status.state is State.PENDING
+        else status
+        for status in found
+    ]
+
+
+parse_history = parse_queue
+
+
+def probe(asked: Probe) -> Sequence[str]:
+    """A chunk of one core."""
+    chunk = (
+        "select=1:ncpus=1" + (":ngpus=1" if asked.gpu else "") + (f":host={asked.host}" if asked.host else "")
+    )
+    return ["qsub", "-N", "dlrun-probe", "-j", "oe", "-o", asked.log, "-l", chunk,
+            "-l", f"walltime=00:{asked.minutes:02}:00"]  # fmt: skip
+
+
+def knows_nothing(stderr: str, code: int) -> bool:
+    """True if a query failed only because PBS has forgotten the jobs, or keeps no history."""
+    return says_only(r"Unknown Job Id|Job has finished|not configured to maintain job history", stderr)
+
+
+def advice(stderr: str) -> str | None:
+    """What to do about a refusal, from the words that the client used; None if unknown."""
+    return advice_for(REFUSALS, stderr)
+
+
+def accounts(stderr: str, user: str) -> Sequence[str]:
+    """None: no client lists a user's projects."""
+    return ()

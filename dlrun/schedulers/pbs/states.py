@@ -1,0 +1,153 @@
+"""The state of a job from PBS attributes; OpenPBS and Torque differ only in their codes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from dlrun.model.hostlist import fold
+from dlrun.model.job import UNMET, JobStatus, State
+from dlrun.model.text import digits
+
+Codes = Mapping[int, tuple[State, str]]
+"""What negative exit statuses mean: the server's own codes."""
+
+_OPEN = {
+    "Q": State.PENDING,
+    "W": State.PENDING,
+    "T": State.PENDING,
+    "R": State.RUNNING,
+    "B": State.RUNNING,
+    "S": State.RUNNING,
+    "U": State.RUNNING,
+    "E": State.ENDING,
+}
+_SUBSTATES = {"91": State.CANCELLED, "92": State.COMPLETED, "93": State.FAILED}
+"""OpenPBS, job.h: JOB_SUBSTATE_TERMINATED, _FINISHED and _FAILED."""
+_SUBJOB_COMMENTS = {
+    "Subjob finished": State.COMPLETED,
+    "Subjob failed": State.FAILED,
+    "Subjob terminated": State.CANCELLED,
+}
+_OUT_OF_MEMORY = re.compile(
+    r"exceeded resource v?mem|mem\w* .*exceeded|exceeded.* memory|out of memory", re.IGNORECASE
+)
+_SCHEDULER = "Scheduler"
+"""The user as whom OpenPBS's scheduler deletes jobs that it preempts, where `preempt_order` deletes."""
+_DATE = re.compile(r"\w{3} (\w{3}) +(\d+) (\d{2}:\d{2}:\d{2}) (\d{4})")
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+
+def job_status(identity: str, attributes: Mapping[str, str], codes: Codes) -> JobStatus:
+    """The status of one job from its attributes (names in lower case, resources as `resource_list.x`)."""
+    match = re.fullmatch(r"([0-9]{1,18})\[([0-9]{0,9})\](.*)", identity)
+    job_id = f"{match[1]}[]{match[3]}" if match else identity
+    exit_code, signal = _exit(attributes)
+    state, reason = _state(attributes, codes, signal)
+    runs = attributes.get("run_count") or attributes.get("start_count") or ""
+    if state is State.PENDING and digits(runs) and int(runs):
+        reason = "put back into the queue" + (f": {reason}" if reason else "")
+    return JobStatus(
+        job_id=job_id,
+        task=int(match[2]) if match and match[2] else None,
+        state=state,
+        reason=reason,
+        exit_code=exit_code if state.final else None,
+        signal=signal if state.final else None,
+        nodes=_nodes(attributes.get("exec_host", "")),
+        started=_iso(attributes.get("stime") or attributes.get("start_time") or ""),
+        ended=_iso(attributes.get("obittime") or attributes.get("comp_time") or attributes.get("mtime") or "")
+        if state.final
+        else None,
+        restarts=max(0, int(runs) - 1) if digits(runs) else None,
+        expected=_iso(attributes.get("estimated.start_time", "")) if state is State.PENDING else None,
+    )
+
+
+def _state(attributes: Mapping[str, str], codes: Codes, signal: int | None) -> tuple[State, str | None]:
+    letter, comment = attributes.get("job_state", ""), attributes.get("comment")
+    if letter in "FXC" and letter:
+        return _ended(attributes, codes, signal)
+    if letter == "H":
+        waits = attributes.get("depend") and attributes.get("hold_types", "s") == "s"
+        return (State.PENDING, "waits for other jobs") if waits else (State.HELD, comment)
+    if letter not in _OPEN:
+        return State.UNKNOWN, comment or f"PBS reports `{letter}`"
+    return _OPEN[letter], "suspended" if letter in "SU" else comment if letter in "QWT" else None
+
+
+def _ended(attributes: Mapping[str, str], codes: Codes, signal: int | None) -> tuple[State, str | None]:
+    """How a job ended: who deleted it, then the server's codes, then the exit status."""
+    comment, status = attributes.get("comment", ""), attributes.get("exit_status", "")
+    if deleted := re.search(r"terminated by ([^\s@]+)", comment):
+        if deleted[1] == attributes.get("job_owner", "").partition("@")[0]:
+            return State.CANCELLED, None
+        if deleted[1] == _SCHEDULER:
+            return State.PREEMPTED, "the scheduler deleted it to start another job"
+        return State.CANCELLED_BY_ADMIN, f"deleted by {deleted[1]}"
+    if status.startswith("-"):
+        code = int(status) if digits(status[1:]) else 0
+        return codes.get(code, (State.FAILED, f"PBS ended it with code {status}"))
+    if _OUT_OF_MEMORY.search(comment):
+        return State.OUT_OF_MEMORY, comment
+    started = attributes.get("exec_host") or attributes.get("stime") or attributes.get("start_time")
+    if attributes.get("depend") and not started:  # PBS calls it finished, or terminated
+        return State.CANCELLED, UNMET
+    substate = _SUBSTATES.get(attributes.get("substate", ""))
+    if substate is State.CANCELLED:
+        return State.CANCELLED, None
+    if status:
+        return _by_exit(attributes, status, signal, known=substate is not None)
+    if said := _SUBJOB_COMMENTS.get(comment) or substate:
+        return said, None
+    return (State.LOST, "PBS does not report how it ended") if started else (State.CANCELLED, "never started")
+
+
+def _by_exit(
+    attributes: Mapping[str, str], status: str, signal: int | None, *, known: bool
+) -> tuple[State, str | None]:
+    """271 (SIGTERM) without another reason is a walltime kill if the time was used up, else a deletion."""
+    if status == "0":
+        return State.COMPLETED, None
+    if signal == 15 and not known:
+        used, limit = (
+            _seconds(attributes.get(f"{which}.walltime", "")) for which in ("resources_used", "resource_list")
+        )
+        if used and limit and used >= limit:
+            return State.TIMED_OUT, "the walltime was used up"
+        return State.CANCELLED, None
+    return State.FAILED, None
+
+
+def _exit(attributes: Mapping[str, str]) -> tuple[int | None, int | None]:
+    """Exit code and signal: 256 and more is a signal (User's Guide, "Job Exit Status")."""
+    text = attributes.get("exit_status", "")
+    if not digits(text):
+        return None, None
+    status = int(text)
+    return (None, status - 256) if status > 256 else (status, None)
+
+
+def _nodes(exec_host: str) -> str | None:
+    """`c1/0*4+c2/0*4` -> `c[1-2]`."""
+    hosts = dict.fromkeys(word.partition("/")[0] for word in exec_host.split("+") if word)
+    return fold(hosts) or None
+
+
+def _iso(date: str) -> str | None:
+    """`Sat Nov  7 03:04:15 2026` -> `2026-11-07T03:04:15`, whatever the locale."""
+    match = _DATE.fullmatch(date)
+    if not match or match[1] not in _MONTHS:
+        return None
+    return f"{match[4]}-{_MONTHS.index(match[1]) + 1:02d}-{int(match[2]):02d}T{match[3]}"
+
+
+def _seconds(clock: str) -> int | None:
+    """`24:05:32` as seconds."""
+    parts = clock.split(":")
+    if not all(digits(part) for part in parts):
+        return None
+    total = 0
+    for part in parts:
+        total = total * 60 + int(part)
+    return total

@@ -1,0 +1,139 @@
+"""Torque: qsub, qstat, qdel, qhold and qrls of the older PBS line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from dlrun.model.job import JobStatus, State
+from dlrun.model.text import Shell
+from dlrun.schedulers.pbs import acceptance, qstat
+from dlrun.schedulers.pbs.clients import (
+    ID,
+    cancel,
+    cluster,
+    hold,
+    identified,
+    identify,
+    release,
+    restarts,
+    submitted,
+    task_id,
+    tasks,
+)
+from dlrun.schedulers.pbs.directives import PREFIX
+from dlrun.schedulers.pbs.openpbs import HOSTS, accounts, advice, estimate, submit
+from dlrun.schedulers.pbs.states import job_status
+from dlrun.schedulers.pbs.torque_directives import array, directives
+from dlrun.schedulers.protocol import Allocation, Probe
+from dlrun.schedulers.refusals import says_only
+
+__all__ = [
+    "HOSTS",
+    "ID",
+    "PREFIX",
+    "accounts",
+    "advice",
+    "array",
+    "cancel",
+    "cluster",
+    "directives",
+    "estimate",
+    "hold",
+    "identified",
+    "identify",
+    "release",
+    "submit",
+    "submitted",
+    "task_id",
+    "tasks",
+]
+
+NAME = "torque"
+CLIENT = "qsub"
+BY_HAND = "qsub"
+JOB_ID = Shell(r"${PBS_JOBID/\[*\]/[]}")
+ARRAY_INDEX = Shell("${PBS_ARRAYID:-}")
+LIBRARY: tuple[str, ...] = ("pbs", "resubmit")
+RESTARTS = Shell(restarts("start_count"))
+REQUEUE = None
+HIDES_ENVIRONMENT = False
+SIGNALS_EARLY = False
+IDS_NAME_CLUSTER = True
+WRITES_IN_PLACE = False
+TELLS_OF_LOST_NODES = False
+ON_THIS_MACHINE = False
+MOST_NODES: int | None = None
+WHOLE_NODES = False
+FINDER = "find_pbs"
+STEPS = None
+LAUNCHER = "ssh"
+CLUSTER_KEY: Literal["pbs_server"] = "pbs_server"
+GPUS: Literal["ngpus"] = "ngpus"
+LISTED_GPUS: Literal["ngpus"] = "ngpus"
+ACCOUNT_OPTION = "-A"
+HISTORY_DELAY = 0
+FEATURES = False
+WHOLE_MEMORY = False
+NETWORK = None
+EXCLUDE = None
+EXCLUDE_REQUEUED = None
+ALLOCATION = Allocation(start="qsub -I", job_id="PBS_JOBID", hosts="PBS_NODEFILE")
+TRIAL = acceptance
+NO_EXCLUDE = (
+    "Torque has no option to exclude nodes, so the job itself does not use such a node if it is granted"
+)
+"""qsub(1B), `-l nodes`."""
+
+_CODES = {
+    -1: (State.FAILED, "it could not be started"),
+    -2: (State.FAILED, "it could not be started"),
+    -3: (State.FAILED, "it could not be started, and the retries are used up"),
+    -4: (State.NODE_FAILED, "Torque was restarted on the node"),
+    -5: (State.NODE_FAILED, "Torque was restarted on the node"),
+    -6: (State.NODE_FAILED, "Torque was restarted on the node"),
+    -8: (State.FAILED, "the script could not be executed"),
+    -9: (State.FAILED, "the log file could not be opened"),
+    -10: (State.OUT_OF_MEMORY, "it used more memory than it requested"),
+    -11: (State.TIMED_OUT, "the walltime was used up"),
+    -12: (State.TIMED_OUT, "it used up its CPU time"),
+    -13: (State.FAILED, "the node could not create its cgroups"),
+}
+"""JOB_EXEC_* in Torque's pbs_job.h."""
+
+
+def queue(job_ids: Sequence[str]) -> Sequence[str]:
+    """One qstat for any number of jobs; Torque keeps ended ones for keep_completed seconds."""
+    tasks = ("-t",) if any("[" in job_id for job_id in job_ids) else ()
+    return ("qstat", *tasks, "-f", *job_ids)
+
+
+def history(job_ids: Sequence[str]) -> Sequence[str] | None:
+    """None: users cannot ask Torque about the past."""
+    return None
+
+
+def parse_queue(stdout: str) -> Sequence[JobStatus]:
+    """Jobs that qstat printed."""
+    return [
+        job_status(identity, attributes, _CODES) for identity, attributes in qstat.from_text(stdout).items()
+    ]
+
+
+def parse_history(stdout: str) -> Sequence[JobStatus]:
+    """Nothing: there is no history."""
+    return ()
+
+
+def probe(asked: Probe) -> Sequence[str]:
+    """One processor."""
+    return ["qsub", "-N", "dlrun-probe", "-j", "oe", "-o", asked.log, "-l", f"nodes={asked.host or 1}:ppn=1",
+            "-l", f"walltime=00:{asked.minutes:02}:00"]  # fmt: skip
+
+
+def knows_nothing(stderr: str, code: int) -> bool:
+    """True if a query failed only because Torque has forgotten the jobs.
+
+    Slurm's wrappers say so by the exit code alone: PBSE_UNKJOBID, 15001, in eight bits.
+    """
+    return says_only(r"Unknown Job Id", stderr) or (code == 153 and not stderr.strip())

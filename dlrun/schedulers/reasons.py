@@ -1,0 +1,129 @@
+"""Why a job waits, as Slurm and PBS report it, in plain words: for people; `--json` has the scheduler's own.
+
+Slurm: squeue(1) and the list of job reason codes of Slurm 25.05. PBS: the comments of OpenPBS 23.06's scheduler
+(src/scheduler/config.h and constant.h, messages that begin with `Not Running` or `Can Never Run`) and of pbs_mom.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+_SLURM: Mapping[str, str] = {
+    "Priority": "jobs with a higher priority come first",
+    "Resources": "waits for free nodes",
+    "Dependency": "waits for other jobs",
+    "BeginTime": "its earliest start has not come",
+    "JobHeldUser": "held by you: `dlrun release` releases it",
+    "JobHeldAdmin": "held by an administrator: ask the centre",
+    "JobHoldMaxRequeue": "held after too many requeues: `dlrun release` releases it",
+    "Licenses": "waits for a software licence",
+    "PartitionDown": "the partition is down",
+    "PartitionInactive": "the partition starts no jobs now",
+    "PartitionNodeLimit": "more nodes (or fewer) than the partition allows: change `resources.nodes`",
+    "PartitionTimeLimit": "the walltime is over the partition's limit: lower `resources.walltime`",
+    "PartitionConfig": "the partition does not allow this request",
+    "NodeDown": "a node that the job needs is down",
+    "ReqNodeNotAvail": "a node that the job needs is down, drained or reserved (a maintenance, often)",
+    "Reservation": "waits for its reservation to begin",
+    "ReservationDeleted": "its reservation was deleted: change `resources.reservation`",
+    "InvalidAccount": "the account is not valid here: change `resources.account`",
+    "AccountNotAllowed": "the partition does not allow this account",
+    "InvalidQOS": "the QOS is not valid here: change `resources.qos`",
+    "QOSNotAllowed": "the partition or account does not allow this QOS",
+    "QOSJobLimit": "the QOS has as many jobs as it may",
+    "QOSResourceLimit": "the QOS uses as much as it may",
+    "QOSTimeLimit": "the QOS has used up its time",
+    "QOSUsageThreshold": "the QOS has used more than its threshold",
+    "BadConstraints": "no node has what the job requests: change `resources`",
+    "JobArrayTaskLimit": "as many points run as `sweep.at_once` allows",
+    "MaxMemPerLimit": "more memory than a node or core may have: lower `resources.memory_per_node`",
+    "JobLaunchFailure": "the job could not be started: its node failed, or its directory is missing there",
+    "NonZeroExitCode": "the program failed",
+    "RaisedSignal": "the program was ended by a signal",
+    "OutOfMemory": "memory ran out",
+    "TimeLimit": "the walltime is over",
+    "SystemFailure": "the scheduler or the file system failed",
+    "Prolog": "the nodes are being prepared",
+    "Cleaning": "its last run is still being cleaned up",
+    "WaitingForScheduling": "the scheduler has not looked at it yet",
+    "FrontEndDown": "the front end is down",
+    "BurstBufferResources": "waits for room in the burst buffer",
+    "BurstBufferStageIn": "data is being copied to the burst buffer",
+    "AssociationJobLimit": "your account has as many jobs as it may",
+    "AssociationResourceLimit": "your account uses as much as it may",
+    "AssociationTimeLimit": "your account has used up its time",
+    "DeadLine": "it cannot end before its deadline",
+    "FedJobLock": "the clusters of the federation agree on where it runs",
+}
+"""Reason -> in words; families of limits are put together by `_limit`."""
+
+_FAMILY = re.compile(
+    r"(Assoc|QOS)(Grp|Max|Min)(\w+?)(?:PerUser|PerAccount|PerJob|PerNode|PerUA|PU|PJ|PA)*(?:Limit)?"
+)
+_OF = {"Assoc": "account", "QOS": "QOS"}
+_WHAT = {
+    "cpu": "cores", "node": "nodes", "mem": "memory", "memory": "memory", "gres": "GPUs", "jobs": "jobs", "job": "jobs",
+    "submitjobs": "jobs", "submitjob": "jobs", "wall": "walltime", "wallduration": "walltime", "billing": "billing units",
+    "cpuminutes": "core-hours", "cpurunminutes": "core-hours", "gresminutes": "GPU-hours", "billingminutes": "billing units",
+    "tres": "resources",
+}  # fmt: skip
+
+_PBS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), words)
+    for pattern, words in (
+        (r"Insufficient amount of (?:server |queue )?resource:? (\S+)", "waits for free nodes (too little `{}` is free)"),
+        (r"Not enough (?:free )?nodes|No available resources|not enough of the right type", "waits for free nodes"),
+        (r"user has reached (?:the )?(?:server|queue \S+)(?:'s)? (?:running )?job limit|User job limit",
+         "you have as many running jobs as you may"),
+        (r"group has reached|Group job limit", "your group has as many running jobs as it may"),
+        (r"project has reached", "your project has as many running jobs as it may"),
+        (r"would exceed .*?limit on resource (\S+)", "would take more `{}` than you may use at once"),
+        (r"Queue \S+ (?:running )?job limit|Queue job limit", "the queue has as many running jobs as it may"),
+        (r"Server (?:running )?job limit", "the server has as many running jobs as it may"),
+        (r"conflict with reservation", "would run into a reservation"),
+        (r"top job", "jobs with a higher priority come first"),
+        (r"starving job", "the nodes are kept for a job that has waited long"),
+        (r"dedicated time|cross .*? boundary|prime ?time", "would run into time that is kept for others (a maintenance, often)"),
+        (r"Queue not started|Queue is not started", "the queue starts no jobs now"),
+        (r"not an execution queue", "its queue runs no jobs: change `resources.partition`"),
+        (r"Placement set .*too few|Host set .*too few", "no group of nodes that belong together has room"),
+        (r"exclusive", "waits for nodes that no other job uses"),
+        (r"ineligible state|offline|is down", "a node that the job needs is down"),
+        (r"licen[sc]e", "waits for a software licence"),
+        (r"too many failed attempts", "held after too many failed starts: ask the centre"),
+        (r"Job held by user|held by \S+ on", "held: `dlrun release` releases it"),
+        (r"fair ?share", "jobs of others come first (fair share)"),
+        (r"Cannot run .*stage|stag", "files are being copied for it"),
+    )
+)  # fmt: skip
+_NEVER = re.compile(r"Can Never Run:?\s*(.*)", re.IGNORECASE)
+
+
+def in_words(reason: str) -> str:
+    """A reason for people; the scheduler's own words where dlrun has none."""
+    name = reason.partition(",")[0].strip().removeprefix("(").removesuffix(")")
+    if name in _SLURM:
+        return _SLURM[name]
+    if family := _FAMILY.fullmatch(name):
+        return _limit(*family.groups())
+    if never := _NEVER.search(reason):
+        return f"can never run: {never[1] or 'change `resources`'}"
+    for pattern, words in _PBS:
+        if found := pattern.search(reason):
+            return words.format(*found.groups()) if "{}" in words else words
+    return reason
+
+
+def _limit(whose: str, kind: str, what: str) -> str:
+    """`AssocGrpCPUMinutesLimit` and its kind."""
+    plain = what.lower()
+    thing = next(
+        (_WHAT[name] for name in sorted(_WHAT, key=len, reverse=True) if plain.startswith(name)), what
+    )
+    of = _OF[whose]
+    if kind == "Min":
+        return f"fewer {thing} than the {of} requires"
+    if plain.endswith("minutes"):
+        return f"the {of} has used up its {thing}"
+    return f"the {of} uses all {thing} that it may" if kind == "Grp" else f"more {thing} than the {of} allows"

@@ -1,0 +1,261 @@
+"""What a request looks like as `#SBATCH` lines."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from functools import partial
+from itertools import groupby
+
+from dlrun.model.hostlist import fold
+from dlrun.model.origin import Origin
+from dlrun.model.plan import Directive, Request
+from dlrun.model.site import SchedulerSite
+from dlrun.model.units import many
+from dlrun.schedulers.directive_list import INDEX, DirectiveList, spell
+from dlrun.schedulers.slurm.rules import check_rules
+
+PREFIX = "#SBATCH"
+
+_PLAIN = re.compile(r"[A-Za-z0-9_@%+=:,./&|*!\[\]()^~-]+")
+_WHEN = {"ok": "afterok", "any": "afterany", "not_ok": "afternotok"}
+_SET_BY = {
+    "name": "job-name J",
+    "resources.nodes": "nodes N",
+    "resources.ranks": "ntasks n",
+    "resources.ranks_per_node": "ntasks-per-node",
+    "resources.cpus_per_rank": "cpus-per-task c",
+    "resources.hosts": "nodelist w",
+    "resources.exclude": "exclude x",
+    "resources.walltime": "time t",
+    "after": "dependency d",
+    "hold": "hold H",
+    "sweep": "array a",
+    "checkpoint": "signal",
+    "on_failure.requeue": "requeue no-requeue",
+    "`dlrun logs` shows the output, which is in the job directory": "output o error e open-mode",
+}
+_OWN = {option: instead for instead, options in _SET_BY.items() for option in options.split()}
+"""Options that have a key of their own in the spec, with what to use instead."""
+
+
+def quote(value: str) -> str:
+    """Quote a value for sbatch's own tokenizer: inside its quotes a backslash still escapes.
+
+    That tokenizer (`_get_argument`, src/sbatch/opt.c) is not the shell's: `#` starts a comment anywhere.
+    """
+    if _PLAIN.fullmatch(value):
+        return value
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def directives(
+    request: Request, site: SchedulerSite, output: str, origins: Mapping[str, Origin] | None = None
+) -> Sequence[Directive]:
+    """The `#SBATCH` lines of a request; raises InvalidFile for what Slurm or the site cannot do."""
+    draft = DirectiveList(PREFIX, request, site, origins or {})
+    draft.add(f"--job-name={quote(request.name)}", "name of the spec", "name")
+    _output(draft, output)
+    _layout(draft)
+    _gpus(draft)
+    _memory(draft)
+    _who(draft)
+    _where(draft)
+    _when(draft)
+    draft.add_raw(site.directives, "set for every job of this site", "scheduler.directives")
+    _options(draft)
+    draft.add_raw(request.directives, "from the spec or site profile", "directives")
+    draft.merge("--gres=", partial(_value, "--gres", ""), ",".join)
+    draft.merge("--constraint=", partial(_value, "--constraint", "-C"), partial(_all_features, draft))
+    check_rules(draft)
+    return draft.finish()
+
+
+def _output(draft: DirectiveList, output: str) -> None:
+    if "\\" in output:
+        draft.problem(
+            f"Slurm cannot write to `{output}`: a backslash is special to it", "use a path without one"
+        )
+    pattern = output.replace("%", "%%").replace(INDEX, "%a")
+    draft.add(f"--output={quote(pattern)}", "standard output and error, in the job directory")
+    if draft.request.requeue:
+        draft.add("--requeue", "the scheduler may requeue the job", "requeue")
+        draft.add("--open-mode=append", "a requeued job keeps its earlier log", "requeue")
+    else:
+        draft.add("--no-requeue", "`on_failure` has no requeues", "requeue")
+
+
+def _layout(draft: DirectiveList) -> None:
+    request, site = draft.request, draft.site
+    draft.add(f"--nodes={request.nodes}", many(request.nodes, "node"), "nodes")
+    draft.add(f"--ntasks={request.ranks}", many(request.ranks, "rank"), "ranks")
+    if request.spare_nodes:
+        draft.add(
+            "--no-kill",
+            "a failed node does not end the job: there are spare nodes",
+            "spare_nodes",
+        )
+    draft.add(
+        f"--ntasks-per-node={request.ranks_per_node}",
+        f"at most {many(request.ranks_per_node, 'rank')} per node",
+        "ranks_per_node",
+    )
+    if site.cpus != "none":
+        share = request.cpus_per_rank or (request.cpus_per_node or 0) // request.ranks_per_node
+        if share:
+            draft.add(f"--cpus-per-task={share}", f"{site.cpus} of each rank", "cpus_per_rank")
+        if (
+            request.cpus_per_node
+            and request.cpus_per_node > share * request.ranks_per_node
+            and not _whole_nodes(draft)
+        ):
+            draft.add(f"--mincpus={request.cpus_per_node}", f"{site.cpus} on each node", "cpus_per_node")
+    if request.exclusive and not site.exclusive:
+        draft.add("--exclusive", "whole nodes for this job", "exclusive")
+    if request.array:
+        draft.add(array(request.array, request.at_once), f"{request.array} points of the sweep", "array")
+
+
+def array(points: int, at_once: int | None) -> str:
+    """`--array=0-99%4`: an array of tasks, at most so many running at once."""
+    return f"--array=0-{points - 1}" + (f"%{at_once}" if at_once else "")
+
+
+def _whole_nodes(draft: DirectiveList) -> bool:
+    return draft.request.exclusive or draft.site.exclusive
+
+
+def _gpus(draft: DirectiveList) -> None:
+    request, form = draft.request, draft.site.gpus
+    if not request.gpus_per_node or form == "none" or draft.refused("gpus_per_node"):
+        return
+    kind = f"{request.gpu_type}:" if request.gpu_type else ""
+    because = f"{many(request.gpus_per_node or 0, 'GPU')} on each node"
+    if form == "gpus_per_node":
+        draft.add(f"--gpus-per-node={kind}{request.gpus_per_node}", because, "gpus_per_node")
+    elif form == "gres":
+        draft.add(f"--gres=gpu:{kind}{request.gpus_per_node}", because, "gpus_per_node")
+    elif form == "ngpus":
+        draft.problem(
+            "`ngpus` is the option of PBS to request GPUs",
+            "set scheduler.gpus to gpus_per_node, gres or none",
+            "scheduler.gpus",
+        )
+    elif request.gpus_per_node % request.ranks_per_node:
+        draft.problem(
+            f"{request.gpus_per_node} GPUs cannot be shared evenly by {request.ranks_per_node} ranks",
+            "this site requests GPUs per task: set resources.gpus_per_node to a multiple of resources.ranks_per_node",
+            "ranks_per_node",
+        )
+    else:
+        share = request.gpus_per_node // request.ranks_per_node
+        draft.add(
+            f"--gpus-per-task={kind}{share}", f"{because}, requested per task at this site", "gpus_per_node"
+        )
+
+
+def _memory(draft: DirectiveList) -> None:
+    memory = draft.request.memory_per_node
+    if memory == "all":
+        draft.add("--mem=0", "all memory of each node", "memory_per_node")
+    elif memory is not None:
+        draft.add(f"--mem={max(1, memory.mebibytes())}M", f"{memory} on each node", "memory_per_node")
+    if draft.request.node_local and not draft.request.directives:  # else the site's own request has it
+        size = max(1, draft.request.node_local.mebibytes())
+        draft.add(f"--tmp={size}M", f"{draft.request.node_local} of node-local storage", "node_local")
+
+
+def _who(draft: DirectiveList) -> None:
+    request = draft.request
+    if request.account:
+        option = draft.site.account.option or "--account"
+        draft.add(spell(option, quote(request.account)), "the account to charge", "account")
+    for option, value, because in (
+        ("partition", request.partition, "the partition"),
+        ("qos", request.qos, "the quality of service"),
+        ("reservation", request.reservation, "the reservation"),
+    ):
+        if value:
+            draft.add(f"--{option}={quote(value)}", because, option)
+
+
+def _where(draft: DirectiveList) -> None:
+    request = draft.request
+    if request.constraint:
+        draft.add(f"--constraint={quote(request.constraint)}", "required node features", "constraint")
+    if request.hosts:
+        draft.add(f"--nodelist={quote(_host_list(request.hosts))}", "only these hosts", "hosts")
+    if request.exclude:
+        draft.add(f"--exclude={quote(_host_list(request.exclude))}", "excluded hosts", "exclude")
+
+
+def _host_list(hosts: Sequence[str]) -> str:
+    """Slurm 22.05 refuses a suffix after brackets (`a[1-2]-ib`): such lists are written out."""
+    folded = fold(hosts)
+    return ",".join(hosts) if re.search(r"\][^,]", folded) else folded
+
+
+def _when(draft: DirectiveList) -> None:
+    request = draft.request
+    if request.walltime is not None:
+        draft.add(f"--time={request.walltime.clock()}", f"the walltime, {request.walltime}", "walltime")
+    if request.after:
+        conditions = [
+            ":".join((_WHEN[when], *(dependency.job_id for dependency in group)))
+            for when, group in groupby(request.after, key=lambda dependency: dependency.when)
+        ]
+        draft.add(f"--dependency={quote(','.join(conditions))}", "dependencies", "after")
+        draft.add(
+            "--kill-on-invalid-dep=yes",
+            "else a job that can never start stays in the queue forever",
+            "after",
+        )
+    if request.hold:
+        draft.add("--hold", "submitted held", "hold")
+    if request.signal and request.signal_before is not None:
+        if request.signal_before > 65535:  # sbatch(1): "between 0 and 65535"
+            draft.problem(
+                "Slurm sends no signal more than 65535 s early",
+                "shorten checkpoint.before_end",
+                "signal_before",
+            )
+        draft.add(
+            f"--signal=B:{request.signal}@{int(request.signal_before)}",
+            f"{request.signal} to the job script {request.signal_before} before the end",
+            "signal",
+        )
+
+
+def _options(draft: DirectiveList) -> None:
+    for name, value in draft.request.options.items():
+        bare = name.lstrip("-")
+        if bare in _OWN:
+            draft.problem(f"the option `{name}` is set by dlrun", f"use {_OWN[bare]}", "options")
+            continue
+        text = f"-{bare}" if len(bare) == 1 else f"--{bare}"
+        draft.add(spell(text, quote(value)) if value else text, "under resources.options", "options")
+
+
+def _value(long: str, short: str, directive: str) -> str | None:
+    """The value that a directive gives to an option, or None if it is about another."""
+    try:
+        words = shlex.split(directive)
+    except ValueError:
+        return None
+    option, equals, value = words[0].partition("=")
+    if equals and option == long:
+        return value
+    if len(words) == 2 and words[0] in {long, short}:
+        return words[1]
+    return words[0][2:] if short and len(words) == 1 and words[0].startswith(short) else None
+
+
+def _all_features(draft: DirectiveList, features: list[str]) -> str:
+    if any(re.search(r"[|,\[\]*]", feature) for feature in features):
+        draft.problem(
+            f"the constraints `{'` and `'.join(features)}` cannot be joined",
+            "write the whole expression under resources.constraint",
+            "constraint",
+        )
+    return quote("&".join(features))

@@ -1,0 +1,66 @@
+"""Which sbatch options exclude one another or need a newer Slurm, as data.
+
+From SchedMD's CHANGELOG and sbatch(1) of the versions named.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from dlrun.schedulers.directive_list import DirectiveList
+
+
+@dataclass(frozen=True, slots=True)
+class Clash:
+    """Two options that Slurm refuses, or silently resolves, when both are given; `since` is a version."""
+
+    one: str
+    other: str
+    why: str
+    since: tuple[int, int] = (0, 0)
+
+
+CLASHES = (
+    Clash("--gpus-per-node", "--gres=gpu", "sbatch(1): GPUs can be asked for in one form only"),
+    Clash("--gpus-per-task", "--gres=gpu", "sbatch(1): GPUs can be asked for in one form only"),
+    Clash("--mem", "--mem-per-cpu", "sbatch(1): memory can be asked for in one form only"),
+    Clash("--mem", "--mem-per-gpu", "sbatch(1): memory can be asked for in one form only"),
+    Clash("--exclusive", "--oversubscribe", "they exclude each other since 23.02", (23, 2)),
+    Clash("--cpus-per-task", "--cpus-per-gpu", "fatal together since 23.11", (23, 11)),
+)
+
+NEEDS = {
+    "--prefer": (22, 5),
+    "--tres-per-task": (23, 2),
+    "--network=disable_rdzv_get": (23, 11),
+    "--stepmgr": (24, 5),
+}
+"""Options with the first Slurm version that knows them."""
+
+
+def version(text: str | None) -> tuple[int, int] | None:
+    """`23.11.4` -> (23, 11); None if the version is unknown or no version."""
+    match = re.match(r"(\d+)\.(\d+)", text or "")
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def check_rules(draft: DirectiveList) -> None:
+    """Note every clash between the draft's options, and those that the site's Slurm is too old for."""
+    here = version(draft.site.version)
+    for clash in CLASHES:
+        if (here or (99, 0)) >= clash.since and _has(draft, clash.one) and _has(draft, clash.other):
+            draft.problem(f"`{clash.one}` and `{clash.other}` cannot be combined", clash.why, "options")
+    for option, first in NEEDS.items():
+        if here and here < first and _has(draft, option):
+            draft.problem(
+                f"`{option}` needs Slurm {first[0]}.{first[1]:02d}, and this site has {draft.site.version}",
+                "remove it here",
+                "options",
+            )
+
+
+def _has(draft: DirectiveList, option: str) -> bool:
+    """True if a directive gives this option (`--mem` is not `--mem-per-cpu`)."""
+    end = "" if "=" in option else r"(?:[= ]|$)"
+    return any(re.match(re.escape(option) + end, text) for text in draft.texts())

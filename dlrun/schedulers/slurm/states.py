@@ -1,0 +1,187 @@
+"""What squeue and sacct print, as JobStatus. Text, not JSON: its fields are the same in every version."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from dlrun.model.job import UNMET, JobStatus, State
+from dlrun.model.text import digits
+
+QUEUE_FIELDS = {
+    "job": "JobArrayID",
+    "state": "State",
+    "reason": "Reason",
+    "code": "exit_code",
+    "restarts": "RestartCnt",
+    "started": "StartTime",
+    "ended": "EndTime",
+    "nodes": "NodeList",
+}
+"""What is read from squeue, with its names for `--Format`."""
+
+HISTORY_FIELDS = {
+    "job": "JobID",
+    "state": "State",
+    "reason": "Reason",
+    "code": "ExitCode",
+    "owner": "UID",
+    "partition": "Partition",
+    "started": "Start",
+    "ended": "End",
+    "nodes": "NodeList",
+}
+"""What is read from sacct, with its names for `--format`."""
+
+_STATES = {
+    "PENDING": State.PENDING,
+    "CONFIGURING": State.PENDING,
+    "REQUEUED": State.PENDING,
+    "REQUEUE_FED": State.PENDING,
+    "REQUEUE_HOLD": State.HELD,
+    "RESV_DEL_HOLD": State.HELD,
+    "SPECIAL_EXIT": State.HELD,
+    "RUNNING": State.RUNNING,
+    "RESIZING": State.RUNNING,
+    "SIGNALING": State.RUNNING,
+    "STOPPED": State.RUNNING,
+    "SUSPENDED": State.RUNNING,
+    "COMPLETING": State.ENDING,
+    "STAGE_OUT": State.ENDING,
+    "COMPLETED": State.COMPLETED,
+    "FAILED": State.FAILED,
+    "LAUNCH_FAILED": State.FAILED,
+    "RECONFIG_FAIL": State.FAILED,
+    "TIMEOUT": State.TIMED_OUT,
+    "DEADLINE": State.TIMED_OUT,
+    "OUT_OF_MEMORY": State.OUT_OF_MEMORY,
+    "NODE_FAIL": State.NODE_FAILED,
+    "BOOT_FAIL": State.NODE_FAILED,
+    "PREEMPTED": State.PREEMPTED,
+    "CANCELLED": State.CANCELLED,
+    "REVOKED": State.CANCELLED,
+}
+_PLAIN = frozenset(
+    [
+        "PENDING",
+        "RUNNING",
+        "COMPLETING",
+        "COMPLETED",
+        "FAILED",
+        "TIMEOUT",
+        "OUT_OF_MEMORY",
+        "NODE_FAIL",
+        "PREEMPTED",
+        "CANCELLED",
+    ]
+)
+"""States that need no further reason; the others are more specific than the state they are mapped to."""
+
+_FATAL = frozenset({UNMET, "BadConstraints"})
+"""Reasons for which Slurm itself cancels; the others are why a job was waiting when it was cancelled."""
+
+_HELD = re.compile(r".*[Hh]eld.*|JobHoldMaxRequeue")
+_ID = re.compile(r"([0-9]{1,18})(?:_([0-9]{1,9}))?(?:\+[0-9]+)?")
+_NOTHING = frozenset({"", "None", "NONE", "(None)", "N/A", "n/a", "Unknown", "None assigned", "(null)"})
+_LAST_SIGNAL = 64
+"""Larger numbers have another meaning: Slurm writes 125 for out of memory."""
+
+
+def parse_queue(stdout: str) -> Sequence[JobStatus]:
+    """Jobs that squeue printed with QUEUE_FIELDS, each with a `|` after every field."""
+    return [status for row in _rows(stdout, QUEUE_FIELDS) if (status := _status(row))]
+
+
+def parse_history(stdout: str) -> Sequence[JobStatus]:
+    """Jobs that sacct printed with HISTORY_FIELDS.
+
+    A row without a partition is one that slurmdbd is still making (seen in 22.05, for some seconds after
+    a short job): its owner is root and its nodes are too few, so it does not count. Neither do steps.
+    """
+    rows = list(_rows(stdout, HISTORY_FIELDS))
+    starved = {row["job"].partition(".")[0] for row in rows if row["state"].startswith("OUT_OF_ME")}
+    jobs = ((row, _status(row)) for row in _whole(rows))
+    return [_starved(status) if row["job"] in starved else status for row, status in jobs if status]
+
+
+def _whole(rows: Iterable[Mapping[str, str]]) -> Iterable[Mapping[str, str]]:
+    """The rows of jobs. One that lost a node under `--no-kill` has two: the second begins where the first shrank."""
+    began: dict[str, str] = {}
+    for row in rows:
+        if not row["partition"] or "." in row["job"]:
+            continue
+        if row["state"] == "RESIZING":
+            began.setdefault(row["job"], row["started"])
+        else:
+            yield {**row, "started": began.pop(row["job"], row["started"])}
+
+
+def _starved(status: JobStatus) -> JobStatus:
+    """A job that failed because a step of it ran out of memory: Slurm calls only the step so."""
+    return replace(status, state=State.OUT_OF_MEMORY) if status.state is State.FAILED else status
+
+
+def _rows(stdout: str, fields: Mapping[str, str]) -> Iterable[Mapping[str, str]]:
+    for line in stdout.splitlines():
+        values = line.split("|")
+        if len(values) >= len(fields):
+            yield dict(zip(fields, (value.strip() for value in values), strict=False))
+
+
+def _status(row: Mapping[str, str]) -> JobStatus | None:
+    identity = _ID.fullmatch(row["job"])
+    if not identity:
+        return None
+    state, reason = _state(row)
+    exit_code, signal = _ending(row["code"], state)
+    return JobStatus(
+        job_id=identity[1],
+        task=int(identity[2]) if identity[2] else None,
+        state=state,
+        reason=reason,
+        exit_code=exit_code,
+        signal=signal,
+        nodes=_said(row["nodes"]),
+        started=None if state in {State.PENDING, State.HELD} else _said(row["started"]),
+        ended=_said(row["ended"]) if state.final else None,
+        expected=_said(row["started"]) if state is State.PENDING else None,
+        restarts=int(row["restarts"]) if digits(row.get("restarts", "")) else None,
+    )
+
+
+def _state(row: Mapping[str, str]) -> tuple[State, str | None]:
+    """The state and its reason; sacct's `CANCELLED by 7001` names a user: the owner, or else an admin."""
+    word, _, canceller = row["state"].partition(" by ")
+    reason = _said(row["reason"])
+    if reason == "DependencyNeverSatisfied":
+        reason = UNMET
+    state = _STATES.get(word, State.UNKNOWN)
+    if state is State.UNKNOWN:
+        return state, f"Slurm reports {word}"
+    if state is State.PENDING and _HELD.fullmatch(reason or ""):
+        return State.HELD, reason
+    if state is State.CANCELLED:
+        if canceller.isdigit() and canceller != row.get("owner"):
+            return State.CANCELLED_BY_ADMIN, f"cancelled by user id {canceller}"
+        return state, reason if reason in _FATAL else None
+    if state in {State.RUNNING, State.ENDING}:
+        reason = None
+    return state, reason or (None if word in _PLAIN else word.lower())
+
+
+def _ending(code: str, state: State) -> tuple[int | None, int | None]:
+    """Exit code and signal from `3:0`, or from squeue's raw wait status (before 23.02)."""
+    if not state.final:
+        return None, None
+    first, colon, second = code.partition(":")
+    if not digits(first) or (colon and not digits(second)):
+        return None, None
+    status, signal = (int(first), int(second)) if colon else (int(first) >> 8, int(first) & 0x7F)
+    if 0 < signal <= _LAST_SIGNAL:
+        return None, signal
+    return (status if status or state is State.COMPLETED else None), None
+
+
+def _said(text: str) -> str | None:
+    return None if text in _NOTHING else text

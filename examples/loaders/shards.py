@@ -1,0 +1,31 @@
+"""WebDataset tar files that are still arriving (`start: 10%`): each is waited for before it is opened.
+
+python shards.py /local/dlrun-ada/shards/data
+"""
+
+import sys
+
+import dlrun_data  # of the job directory; without a job: dlrun/node/dlrun_data.py
+import webdataset as wds
+
+
+def arrived(sources):
+    """Pass on each shard when it is there."""
+    for source in sources:
+        dlrun_data.wait(source["url"])
+        yield source
+
+
+def main() -> None:
+    """Read one epoch: shards are divided among ranks, then among the workers of each."""
+    urls = dlrun_data.files(sys.argv[1], "*.tar")  # all that will come, in the order in which they are copied
+    data = wds.DataPipeline(
+        wds.SimpleShardList(urls), wds.split_by_node, wds.split_by_worker, arrived,
+        wds.tarfile_to_samples(), wds.to_tuple("__key__", "txt"),
+    )  # fmt: skip
+    for key, content in wds.WebLoader(data, batch_size=None, num_workers=2):
+        print(key, len(content), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,22 @@
+"""TFRecord files that are still arriving (`start: 4 files`), read without TensorFlow.
+
+python tfrecords.py /local/dlrun-ada/records/data
+"""
+
+import os
+import sys
+
+import dlrun_data  # of the job directory; without a job: dlrun/node/dlrun_data.py
+from tfrecord.reader import tfrecord_loader
+
+
+def main() -> None:
+    """Read one epoch: files are divided among ranks. With TensorFlow: `tf.data.TFRecordDataset(dlrun_data.wait(path))`."""
+    ranks, rank = int(os.environ.get("WORLD_SIZE", "1")), int(os.environ.get("RANK", "0"))
+    for path in dlrun_data.files(sys.argv[1], "*.tfrecord")[rank::ranks]:
+        for sample in tfrecord_loader(dlrun_data.wait(path), None, {"name": "byte"}):
+            print(bytes(sample["name"]).decode(), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""Make `dlrun.pyz`: dlrun in one file, with its templates, library, site profiles and what it imports, all pure Python.
+
+    python scripts/pyz.py [--output FILE] [--python PYTHON]... [--shebang LINE]
+
+It runs on any Python from 3.11 on. For the Python that makes it, and for each `--python`, it has the byte code as well: others
+compile what they import at each start. What it imports is taken from the environment of the Python that runs this script.
+paramiko and psutil have compiled parts: commands that need them use those of the Python that runs `dlrun.pyz`, if any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import io
+import lzma
+import marshal
+import subprocess
+import sys
+import tempfile
+import zipfile
+import zlib
+from importlib.util import find_spec
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+PACKAGES = ("click", "jinja2", "markupsafe", "yaml")
+"""What dlrun imports besides the standard library, of which each is pure Python or has a pure fallback."""
+DATA = {"templates": "dlrun/data/templates", "site-configs": "dlrun/data/site-configs"}
+PROGRAMS = ("dlrun/effects/affinity/load.py", "dlrun/effects/affinity/report_load.py")
+"""Modules that also run as programs of their own; so do those of `dlrun/node`."""
+NODE = "dlrun/node/"
+RARE = (
+    *(f"{NODE}{name}/" for name in ("blocks", "commands", "common", "network", "relay", "source", "store", "transfer", "usage")),
+    "click/testing", "click/_termui_impl", "click/shell_completion", "jinja2/ext", "jinja2/debug", "jinja2/nativetypes",
+    "dlrun/effects/affinity/", "dlrun/effects/scaling/", "dlrun/render/affinity/", "dlrun/render/scaling/",
+    "jinja2/sandbox", "jinja2/meta", "jinja2/async_utils",
+)  # fmt: skip
+"""Modules that only nodes or few commands import: without byte code."""
+SKIP = {"__pycache__", "tests"}
+WINDOW = 32768
+"""Bytes that deflate looks back (RFC 1951)."""
+SAMPLES = 20
+EPOCH = (1980, 1, 1, 0, 0, 0)
+"""The same bytes from the same sources."""
+
+COMPILE = """
+import marshal, sys
+from importlib.util import MAGIC_NUMBER
+sources = marshal.load(sys.stdin.buffer)
+made = {}
+for name, text in sources.items():
+    said = name.startswith(("dlrun/cli/", "dlrun/model/", "dlrun/frameworks/"))  # docstrings are help texts and schema
+    plain = 0 if said else 2
+    made[name] = marshal.dumps(compile(text, name, "exec", dont_inherit=True, optimize=plain))
+marshal.dump((MAGIC_NUMBER, made), sys.stdout.buffer, 2)
+"""
+
+
+def sources() -> dict[str, bytes]:
+    """Every Python file, by its path in the archive."""
+    found = {}
+    for package in ("dlrun", *PACKAGES):
+        spec = find_spec(package)
+        if spec is None or not spec.submodule_search_locations:
+            sys.exit(f"`{package}` is not installed for {sys.executable}")
+        place = Path(next(iter(spec.submodule_search_locations)))
+        for path in sorted(place.rglob("*.py")):
+            inside = path.relative_to(place)
+            if not SKIP & set(inside.parts):
+                found[f"{package}/{inside}"] = path.read_bytes()
+    return found
+
+
+def data() -> dict[str, bytes]:
+    """Every other file that dlrun reads, by its path in the archive."""
+    found: dict[str, bytes] = {}
+    for name, inside in DATA.items():
+        found |= _tree(ROOT / name, inside, "*")
+    for path, text in _tree(ROOT / "dlrun", "dlrun", "*").items():
+        if not path.endswith((".py", ".pyc")) or path in PROGRAMS or path.startswith(NODE):
+            found[path] = text
+    return found
+
+
+def _tree(place: Path, inside: str, pattern: str) -> dict[str, bytes]:
+    paths = sorted(path for path in place.rglob(pattern) if path.is_file() and not SKIP & set(path.parts))
+    return {
+        f"{inside}/{path.relative_to(place)}": path.read_bytes() for path in paths if path.suffix != ".pyc"
+    }
+
+
+def compiled(texts: dict[str, bytes], python: str) -> tuple[bytes, dict[str, bytes]]:
+    """The magic number of a Python and its byte code of each file."""
+    done = subprocess.run(
+        [python, "-I", "-c", COMPILE], input=marshal.dumps(texts, 2), capture_output=True, check=False
+    )
+    if done.returncode:
+        sys.exit(f"`{python}` cannot compile dlrun: {done.stderr.decode(errors='replace').strip()[-300:]}")
+    magic, made = marshal.loads(done.stdout)  # noqa: S302 - of a process of our own
+    return magic, made
+
+
+def archive(pythons: list[str], shebang: str) -> bytes:
+    """The whole file."""
+    texts, files = sources(), data()
+    often = {name: text for name, text in texts.items() if not name.startswith(RARE)}
+    members = {
+        "__main__.py": (Path(__file__).parent / "pyz_start.py").read_bytes(),
+        "files": marshal.dumps((sorted(texts), *_packed(files)), 2),
+        "sources": lzma.compress(marshal.dumps({n: t for n, t in texts.items() if n not in files}, 2)),
+    }
+    for python in pythons:
+        magic, codes = compiled(often, python)
+        members[f"code-{magic.hex()}"] = marshal.dumps(_packed(codes), 2)
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_STORED) as zipped:
+        for name, content in members.items():
+            zipped.writestr(zipfile.ZipInfo(name, EPOCH), content)
+    return f"{shebang}\n".encode() + whole.getvalue()
+
+
+def _packed(contents: dict[str, bytes]) -> tuple[bytes, dict[str, bytes]]:
+    """Each content deflated by itself, with what many begin with as their common dictionary."""
+    names = sorted(contents)
+    sample = names[:: max(1, len(names) // SAMPLES)]
+    common = b"".join(contents[name][: WINDOW // SAMPLES] for name in sample)[:WINDOW]
+    packed = {}
+    for name in names:
+        deflate = zlib.compressobj(9, zlib.DEFLATED, zlib.MAX_WBITS, 9, zlib.Z_DEFAULT_STRATEGY, common)
+        packed[name] = deflate.compress(contents[name]) + deflate.flush()
+    return common, packed
+
+
+def main() -> None:
+    """Write the file."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("--output", default="dlrun.pyz", type=Path)
+    parser.add_argument("--python", action="append", default=[], help="another Python to have byte code for")
+    parser.add_argument("--shebang", default="#!/usr/bin/env python3")
+    given = parser.parse_args()
+    content = archive([sys.executable, *given.python], given.shebang)
+    with tempfile.NamedTemporaryFile(dir=given.output.resolve().parent, delete=False) as part:
+        part.write(content)
+    made = Path(part.name)
+    made.chmod(0o755)
+    made.replace(given.output)
+    print(f"{given.output}: {len(content) / 1e6:.1f} MB")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,26 @@
+# shellcheck shell=bash
+# What Flux does differently: it ends a job by SIGALRM, runs its script in an instance of its own, and has no arrays.
+
+dlrun_client() { # flux ARGUMENT...: in the instance that this job is a job of
+  local id
+  id=$(flux --parent "${@:2}") && printf '%s\n' "${id/#ƒ/f}"
+}
+
+_dlrun_flux_limit() { trap 'dlrun_say "the walltime is over"; _dlrun_asked=1; exit 142' ALRM; }
+if declare -F _dlrun_when >/dev/null; then _dlrun_when arm _dlrun_flux_limit; fi # not where only points are submitted
+
+dlrun_flux_points() { # SCRIPT POINTS AT_ONCE: submit each point of a sweep as a job, and print the ids; AT_ONCE 0: all at once
+  local script=$1 points=$2 at_once=$3 ids=() id i after
+  for ((i = 0; i < points; i++)); do
+    after=()
+    if ((at_once && i >= at_once)); then after=("--dependency=afterany:${ids[i - at_once]}"); fi
+    id=$(DLRUN_FLUX_POINT=$i flux batch --output="points/$i/logs/job.log" ${after[@]+"${after[@]}"} "$script") || {
+      if ((i)); then flux cancel "${ids[@]}"; fi # all of them or none
+      return 1
+    }
+    ids+=("$id")
+  done
+  printf '%s\n' "${ids[@]}"
+}
+
+if [[ ${BASH_SOURCE[0]} == "$0" ]]; then dlrun_flux_points "$@"; fi # bash lib/flux.sh SCRIPT POINTS AT_ONCE

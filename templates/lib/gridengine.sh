@@ -1,0 +1,40 @@
+# shellcheck shell=bash disable=SC2154 # variables of the page's own part
+# What Grid Engine does differently: hosts of slots, a flag where others count restarts, and a requeue by exit code.
+
+dlrun_ge_hosts() { # print the granted hosts, the script's own first
+  if [[ -r ${PE_HOSTFILE-} ]]; then
+    awk '!seen[$1]++ {print $1}' "$PE_HOSTFILE"
+  else
+    printf '%s\n' "${HOSTNAME%%.*}" # one slot, and no parallel environment
+  fi | {
+    mapfile -t _dlrun_granted
+    if ((${#_dlrun_granted[@]} < DLRUN_NODES)); then
+      dlrun_say "granted ${#_dlrun_granted[@]} hosts, and the job needs $DLRUN_NODES: the parallel environment's rule is not a fixed number of slots per host" >&2
+      exit 1
+    fi
+    printf '%s\n' "${_dlrun_granted[@]}"
+  }
+}
+
+dlrun_ge_restarts() { # print how often this job, or task, was started before
+  local file=$DLRUN_JOB_DIR/.restarts-$JOB_ID-$SGE_TASK_ID count=0
+  if [[ ${RESTARTED:-0} != 0 ]]; then
+    read -r count 2>/dev/null <"$file" || true
+    count=$((count + 1))
+    echo "$count" >"$file"
+  fi
+  echo "$count"
+}
+
+dlrun_ge_requeue() { _dlrun_status=99; } # sge_conf(5): a job that exits with 99 is put back
+
+_dlrun_ge_plain_end() { # to Grid Engine, 99 of a training would mean: run it again; and 100: hold it as an error
+  if ((_dlrun_status == 99 || _dlrun_status == 100)); then _dlrun_status=1; fi
+}
+_dlrun_when over _dlrun_ge_plain_end
+
+_dlrun_ge_signals() { # s_rt sends SIGUSR1, -notify SIGUSR2 a minute before qdel ends the job: this shell survives them
+  trap : USR1
+  trap 'dlrun_say "asked to end"; _dlrun_asked=1; _dlrun_reason=cancelled; exit 143' USR2 # accounting will have only the 143
+}
+_dlrun_when arm _dlrun_ge_signals

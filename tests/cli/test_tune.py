@@ -1,0 +1,108 @@
+"""`dlrun tune` on this machine, for real: found, confirmed, killed, resumed, kept to its budget, written into the spec."""
+
+from __future__ import annotations
+
+import json
+import signal
+
+import pytest
+
+from tests.cli.conftest import Dlrun, wait_for
+
+SPEC = """\
+name: toy  # mine
+command: [bash, train.sh, "{{ workers }}"]
+placement: {threads: 2}
+"""
+TRAIN = """\
+echo "$1 $OMP_NUM_THREADS" >>ran
+case $1 in 1) speed=100 ;; 2) speed=130 ;; *) speed=90 ;; esac
+[[ $OMP_NUM_THREADS == 2 ]] || speed=$((speed * 2))
+while true; do
+  echo "throughput: $((speed + RANDOM % 2)) samples/s"
+  sleep 0.05
+done
+"""
+
+
+@pytest.fixture
+def place(dlrun) -> Dlrun:
+    (dlrun.place / "train.sh").write_text(TRAIN)
+    dlrun.spec(SPEC)
+    return dlrun
+
+
+WORDS = (
+    "tune", "spec.yaml", "--only", "--try", "workers=1,2,3", "--try", "placement.threads=1", "--length", "1s", "--repeat", "2",
+    "--budget", "1",
+)  # fmt: skip
+
+
+def test_the_best_combination_is_found_confirmed_and_written_into_the_spec(place):
+    done = place(*WORDS, "--apply")
+    assert "placement.threads=1 + workers=2: +1" in done.stdout, done.stdout + done.stderr
+    assert "workers = 2 in the command (was 1)" in done.stdout
+    text = (place.place / "spec.yaml").read_text()
+    assert text.startswith(SPEC.partition("placement")[0])
+    assert "# dlrun tune: +1" in text
+    assert "\nplacement: {threads: 1}\n" in text
+    shown = json.loads(place("tune", "--show", "toy-tuning", "--json").stdout)["tune"]
+    assert shown["complete"]
+    assert shown["verdict"]["sure"]
+    assert shown["verdict"]["winner"]["sets"] == {"placement.threads": "1"}
+    values = {one["candidate"]: one["value"] for one in shown["trials"]}
+    assert values["as planned"] == pytest.approx(100, abs=2)
+    assert values["workers=2"] == pytest.approx(130, abs=2)
+    assert sum(one["candidate"] == "workers=3" for one in shown["trials"]) == 1  # it lost at once
+
+
+def test_it_goes_on_where_it_was_killed_and_leaves_no_process(place):
+    running = place.start(*WORDS)
+    wait_for((place.place / "toy-tuning/trials.jsonl").exists)
+    running.send_signal(signal.SIGKILL)
+    running.communicate()
+    wait_for(lambda: not place.alive())  # the trial ends with the process that began it
+    trials = place.place / "toy-tuning/trials.jsonl"
+    before = trials.read_text().splitlines()
+    with trials.open("a") as file:
+        file.write('{"candidate": "cut by a k')
+    done = place(*WORDS)
+    assert "in the confirming runs" in done.stdout, done.stdout + done.stderr
+    assert trials.read_text().splitlines()[: len(before)] == before
+    assert not place.alive()
+
+
+def test_the_budget_is_kept(place):
+    done = place(*WORDS[:-1], "0.006")  # 22 s
+    assert "what is left of the budget goes to confirming the fastest so far" in done.stderr
+    assert "not tried, for lack of budget: " in done.stdout
+    used = json.loads(place("tune", "--show", "toy-tuning", "--json").stdout)["tune"]["node_hours"]
+    assert 0 < used < 0.007
+
+
+def test_a_training_without_throughput_is_named_with_its_logs(place):
+    (place.place / "train.sh").write_text("exit 3\n")
+    done = place(*WORDS, code=1)
+    assert "could not be measured as planned: exit code 3" in done.stderr
+    assert "toy-tuning/trials/001-as-planned/logs" in done.stderr
+
+
+def test_nobody_is_asked_for_a_budget_where_there_is_no_terminal(place):
+    done = place(*WORDS[:-2], code=2)
+    assert "`--budget " in done.stderr
+    assert not (place.place / "toy-tuning").exists()
+
+
+def test_other_mistakes_are_named(place):
+    assert "is not `NAME=VALUE,VALUE`" in place("tune", "spec.yaml", "--try", "workers", code=2).stderr
+    place.spec(SPEC.replace("{{ workers }}", "1"))
+    assert "there is nothing to try" in place("tune", "spec.yaml", "--only", code=2).stderr
+    assert "has no trials" in place("tune", "--show", "nowhere", code=2).stderr
+    place.spec(SPEC.replace("{{ workers }}", "{{ w }}") + "sweep: {grid: {w: [1, 2]}}\n")
+    assert "the spec has a sweep" in place("tune", "spec.yaml", code=2).stderr
+
+
+def test_a_changed_spec_is_not_mixed_with_the_trials_of_another(place):
+    place(*WORDS[:-1], "0.006")
+    place.spec(SPEC + "# changed\n")
+    assert "the spec has changed" in place(*WORDS, code=2).stderr

@@ -1,0 +1,158 @@
+"""What a job uses, recorded beside it and shown: by whole jobs on this machine."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import pty
+import select
+import struct
+import termios
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import wait_for
+
+BURN = "import time; until = time.process_time() + {}\nwhile time.process_time() < until: pass"
+
+
+def records(job: Path) -> list[dict]:
+    (file,) = (job / "usage").iterdir()
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def spec(program: str, more: str = "") -> str:
+    return f"command: [python3, -c, {json.dumps(program)}]\nresources: {{ranks_per_node: 2}}\n{more}"
+
+
+def test_each_rank_is_recorded(dlrun):
+    job = dlrun.submit(spec(BURN.format(3)), "--wait")
+    first, *_, last = records(job)
+    cpu = first["columns"]["rank"].index("cpu")
+    assert sorted(last["ranks"]) == ["rank-0", "rank-1"]
+    assert all(2 < row[cpu] < 4 for row in last["ranks"].values())
+    assert last["own"][1] < 30 << 20
+    assert not dlrun.alive()
+
+
+def test_it_can_be_turned_off(dlrun):
+    job = dlrun.submit(spec(BURN.format(1), "usage: false\n"), "--wait")
+    assert not (job / "usage").exists()
+    assert not (job / "usage.pyz").exists()
+
+
+@pytest.mark.parametrize(
+    "obstacle",
+    ["rm usage.pyz", "echo nothing >usage.pyz", "touch usage", "ln -s /dev/full usage"],
+    ids=["missing", "damaged", "no-directory", "full-disk"],
+)
+def test_a_job_does_not_fail_for_want_of_it(dlrun, obstacle):
+    job = dlrun.submit(
+        spec(
+            BURN.format(1),
+            f"environment: {{setup: ['cd $DLRUN_JOB_DIR', {obstacle!r}, 'cd - >/dev/null']}}\n",
+        ),
+        "--wait",
+    )
+    assert json.loads((job / "state.json").read_text())["exit_code"] == 0
+    assert not dlrun.alive()
+
+
+def test_what_a_job_used(dlrun):
+    idle = "import time; time.sleep(24)"
+    job = dlrun.submit(spec(idle), "--wait")
+    shown = dlrun("usage", "latest").stdout
+    assert shown.startswith(f"{job.name}: completed; queued ")
+    assert "idle: all ranks used next to nothing for " in shown
+    (run,) = json.loads(dlrun("usage", job, "--json").stdout)["usage"]
+    assert [one["rule"] for one in run["verdicts"]] == ["idle"]
+    header, *rows = dlrun("usage", job, "--csv").stdout.splitlines()
+    assert header.startswith("point,rank,node,cores,used,cpu")
+    assert [row.split(",")[1] for row in rows] == ["rank-0", "rank-1"]
+    dlrun("report", job, "-o", "page.html")
+    page = (dlrun.place / "page.html").read_text()
+    assert "<h2>Usage</h2>" in page
+    assert "<td>idle</td>" in page
+
+
+def test_points_of_a_sweep_are_a_table(dlrun):
+    job = dlrun.submit(spec(BURN.format("{{ s }}"), "sweep: {s: [1, 2]}\n"), "--wait")
+    lines = dlrun("usage", job).stdout.splitlines()
+    assert [line.split()[:3] for line in lines] == [
+        ["POINT", "s", "STATE"],
+        ["0", "1", "completed"],
+        ["1", "2", "completed"],
+    ]
+    assert dlrun("usage", f"{job.name}:1").stdout.startswith(f"{job.name}, point 1: completed")
+
+
+def test_a_job_that_was_not_measured(dlrun):
+    dlrun.submit(spec("pass", "usage: false\n"), "--wait")
+    assert "not measured: its spec has `usage: false`" in dlrun("usage").stdout
+
+
+def test_verdicts_are_explained(dlrun):
+    shown = dlrun("explain", "loader-bound").stdout
+    assert "threshold: 0.5 of the time" in shown
+    assert "source:    PyTorch" in shown
+
+
+def test_top_prints_lines_where_there_is_no_terminal(dlrun):
+    job = dlrun.submit(
+        spec("import time\nfor i in range(600): print('step', i, flush=True); time.sleep(0.2)")
+    )
+    wait_for(lambda: "step" in dlrun("top", job, "--once").stdout)
+    lines = dlrun("top", job.name, "--once").stdout.splitlines()
+    assert " running, for " in lines[0]
+    (shown,) = [line for line in lines if " rank-1 on " in line]
+    assert "cores" in shown
+    assert "| step " in shown
+    dlrun("cancel", job)
+    assert dlrun("top", job).stdout.splitlines()[-1]
+
+
+def test_top_on_a_terminal(dlrun):
+    """Its keys: the log of the second rank, and the end."""
+    job = dlrun.submit(
+        spec(
+            "import os, time\nfor i in range(600): print('step', os.environ['RANK'], flush=True); time.sleep(0.2)"
+        )
+    )
+    wait_for(lambda: "step" in dlrun("top", job, "--once").stdout)
+    shown, status = on_terminal(
+        dlrun,
+        ["top", job.name, "--every", "0.5"],
+        [("LAST LINE", b"\x1b[B"), ("LAST LINE", b"\r"), ("rank-1 on", b"q")],
+    )
+    assert status == 0
+    assert "rank-1" in shown
+    assert "step 1" in shown
+    dlrun("cancel", job)
+
+
+def on_terminal(dlrun, words: list[str], keys: list[tuple[str, bytes]]) -> tuple[str, int]:
+    """What dlrun draws on a terminal of 30 × 120, and its exit code; each key is pressed once its text has been drawn."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 120, 0, 0))
+    process = dlrun.start(
+        *words, env={"TERM": "xterm-256color", "NO_COLOR": None}, stdin=slave, stdout=slave, stderr=slave
+    )
+    os.close(slave)
+    shown, seen, until = "", 0, time.monotonic() + 60
+    for text, key in keys:
+        while text not in shown[seen:]:
+            assert time.monotonic() < until, shown
+            if select.select([master], [], [], 1)[0]:
+                shown += os.read(master, 65536).decode("utf-8", "replace")
+        seen = len(shown)
+        os.write(master, key)
+    while process.poll() is None and time.monotonic() < until:
+        if select.select([master], [], [], 0.2)[0]:
+            with suppress(OSError):
+                shown += os.read(master, 65536).decode("utf-8", "replace")
+    os.close(master)
+    return shown, process.wait(60)

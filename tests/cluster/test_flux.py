@@ -1,0 +1,159 @@
+"""dlrun on a real Flux where one is installed, as an ordinary user; elsewhere each test is skipped by name."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, why_no_flux, why_not
+from tests.cluster.jobs import PYTHON, User, bash
+
+_WHY_NOT = why_not() or why_no_flux()
+pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(_WHY_NOT), reason=_WHY_NOT)]
+
+SITE = {
+    "name": "test-flux",
+    "scheduler": {"type": "flux", "exclusive": True, "gpus": "none"},
+    "launcher": {"name": "flux"},
+    "partitions": {"work": {"default": True, "node_type": "n"}},
+    "node_types": {"n": {"topology": {"packages": 2, "cores": 4}}},
+    "fabric": {"name": "ethernet", "interfaces": ["eth0"]},
+}
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    spec = ClusterSpec(
+        scheduler="flux",
+        node_types=(NodeType(count=3),),
+        partitions=(
+            Partition(name="work", default=True, max_time="1-00:00:00"),
+            Partition(name="short", max_time="00:10:00"),
+        ),
+        sshd=True,
+    )
+    with Cluster(spec, name=f"flux-{os.getpid()}") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def alice(cluster):
+    return User(cluster, SITE)
+
+
+def resources(**more):
+    return {"ranks_per_node": 1, "walltime": "5m", **more}
+
+
+def test_from_submit_to_the_last_log_line(alice):
+    command = bash('echo "rank $RANK of $WORLD_SIZE on $(hostname) in $PWD"; exit $((RANK == 1 ? 7 : 0))')
+    path = alice.write("hello.yaml", {"name": "hello", "framework": "torch", "command": command,
+                                      "resources": resources(nodes=2)})  # fmt: skip
+    done = alice.dlrun("submit", str(path), "--wait", code=7)
+    assert f"rank 0 of 2 on n1 in {alice.directory}" in done.stdout
+    assert "first failure: rank 1 on n2 ended with exit code 7" in done.stdout
+
+
+def test_each_way_to_end_is_reported_as_what_it_was(alice, cluster):
+    jobs = {
+        "completed": alice.submit({"command": bash("true"), "resources": resources()}),
+        "failed": alice.submit({"command": bash("exit 3"), "resources": resources()}),
+        "timed out": alice.submit({"command": bash("sleep 600"), "resources": resources(walltime="8s")}),
+    }
+    cancelled = alice.submit({"command": bash("sleep 600"), "resources": resources()})
+    alice.running(cancelled)
+    alice.dlrun("cancel", cancelled)
+    jobs["cancelled"] = cancelled
+    states = {wanted: alice.ended(job, within=120)[0] for wanted, job in jobs.items()}
+    assert {wanted: run["state"] for wanted, run in states.items()} == {wanted: wanted for wanted in jobs}
+    assert states["failed"]["exit_code"] == 3
+    for job in jobs.values():
+        alice.left_nothing(job, cluster.spec.nodes)
+
+
+def test_each_rank_has_its_own_cores(alice):
+    job = alice.submit({"command": [str(PYTHON / "python"), "-c", "import os; print(sorted(os.sched_getaffinity(0)))"],
+                        "resources": resources(nodes=2, ranks_per_node=2)})  # fmt: skip
+    assert alice.ended(job)[0]["state"] == "completed"
+    masks = [alice.log(job, f"rank-{rank}").strip().splitlines()[-1] for rank in range(4)]
+    assert masks == ["[0, 1, 2, 3]", "[4, 5, 6, 7]"] * 2
+
+
+def test_points_of_a_sweep_are_jobs_two_at_a_time(alice):
+    job = alice.submit({"command": bash("echo $0; sleep 2"), "resources": resources(),
+                        "sweep": {"at_once": 2, "grid": {"x": [5, 6, 7]}}})  # fmt: skip
+    assert job.count(",") == 2
+    waits = alice.state(job)[2]
+    assert waits["state"] in ("pending", "running")
+    runs = alice.ended(job)
+    assert [run["state"] for run in runs] == ["completed"] * 3
+    assert runs[2]["started"] >= runs[0]["ended"]
+    assert sorted(path.name for path in (alice.job_dir(job) / "points").iterdir()) == ["0", "1", "2"]
+
+
+def test_a_held_job_waits_until_it_is_released(alice):
+    job = alice.submit({"command": bash("true"), "resources": resources(), "hold": True})
+    assert alice.state(job)[0]["state"] == "held"
+    alice.dlrun("release", job)
+    assert alice.ended(job)[0]["state"] == "completed"
+
+
+def test_a_dependency_that_can_never_be_met(alice):
+    first = alice.submit({"command": bash("sleep 3; exit 1"), "resources": resources()})
+    second = alice.submit(
+        {"command": bash("true"), "resources": resources(), "after": [{"job": first, "when": "ok"}]}
+    )
+    (run,) = alice.ended(second)
+    assert (run["state"], run["reason"]) == ("cancelled", "a dependency can never be met")
+
+
+def test_ranks_are_warned_and_the_job_goes_on_in_another(alice):
+    script = 'trap "echo saved; exit 0" USR1; echo begun; while :; do sleep 0.2; done'
+    job = alice.submit({
+        "command": bash(script), "resources": resources(nodes=2, walltime="30s"),
+        "checkpoint": {"signal": "USR1", "before_end": "18s"}, "on_failure": {"requeue": 1},
+    })  # fmt: skip
+    place = alice.job_dir(job)
+    deadline = time.monotonic() + 150
+    while (
+        "no other follows" not in (place / "logs/job.log").read_text()
+        if (place / "logs/job.log").exists()
+        else True
+    ):
+        assert time.monotonic() < deadline
+        time.sleep(1)
+    for rank in range(2):
+        assert (place / f"logs/rank-{rank}.log").read_text().count("saved") == 2
+    assert "run 1 of at most 2 ends (timed out); another follows" in (place / "logs/job.log").read_text()
+
+
+def test_refusals_name_the_way_out(alice):
+    for given, word in (
+        ({"partition": "short", "walltime": "1h"}, "walltime"),
+        ({"partition": "nosuch"}, "queue"),
+    ):
+        site = {**SITE, "partitions": {name: {"node_type": "n"} for name in ("work", "short", "nosuch")}}
+        alice.write("wide.yaml", site)
+        path = alice.write("refused.yaml", {"name": "refused", "command": bash("true"), "framework": "torch",
+                                            "resources": resources(**given)})  # fmt: skip
+        done = alice.dlrun("submit", str(path), "--site", "./wide.yaml", code=None)
+        assert done.returncode != 0
+        assert word in done.stderr
+
+
+def test_a_node_that_dies_is_named(alice, cluster):
+    job = alice.submit({"command": bash("sleep 600"), "resources": resources(nodes=2)})
+    alice.running(job)
+    hosts = alice.hosts(job)
+    time.sleep(3)
+    cluster.kill_node(hosts[1])
+    try:
+        runs = alice.ended(job, within=90)
+        assert runs[0]["state"] in ("node failed", "failed")
+        answer = alice.why(job)
+        assert hosts[1] in str(answer)
+        assert "node" in answer["cause"]
+    finally:
+        cluster.start_node(hosts[1])

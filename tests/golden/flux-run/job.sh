@@ -1,0 +1,62 @@
+#!/bin/bash
+# flux: --job-name=resnet50
+# flux: --output=logs/job.log
+# flux: --nodes=4
+# flux: --exclusive
+# flux: --queue=pbatch
+# flux: --bank=guests
+# flux: --requires=-host:tuo1012
+# flux: --time-limit=14400s
+# flux: --dependency=afterok:fyimXLB
+
+# resnet50 on site fluxes: 4 nodes, 16 ranks, 4 on each node, 4 GPUs on each node. Written by dlrun VERSION.
+# Each rank runs: python train.py
+# Edit this file and submit it from its own directory: `flux batch job.sh`. The nodes need bash, not dlrun: the functions
+# are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
+
+set -euo pipefail
+export DLRUN_JOB_DIR=/home/ada/jobs/flux-run # the job directory: this script, lib/, plan.json, logs/
+source "$DLRUN_JOB_DIR/lib/job.sh"
+dlrun_use flux resubmit lost-nodes ports start flux-run # parts of lib/ that this job uses
+
+# --- Job and nodes ------------------------------------------------------------------------------------------
+
+export DLRUN_JOB_ID="${FLUX_ENCLOSING_ID/#ƒ/f}" # the scheduler's name for this job
+export DLRUN_RESTART="0" # how often the job was started before: a program may go on from its checkpoint
+export DLRUN_NODES=4 # how many nodes run ranks
+dlrun_start flux hostlist --expand --delimiter='\n' local # makes logs/ and state.json, cleans up at the end
+dlrun_ask_nodes bash -c 'exec "$0" run --nodes=1 --ntasks=1 --requires=host:"$1" "${@:2}"' flux # after a failure: is every node still there?
+
+# --- Environment --------------------------------------------------------------------------------------------
+
+cd -- /home/ada/project
+set +u # module files and activation scripts may read unset variables
+source /home/ada/envs/torch/bin/activate
+dlrun_own_shell # options, traps and names of commands are as before those lines
+
+# --- Rendezvous ---------------------------------------------------------------------------------------------
+
+export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, by its name in the scheduler
+dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
+
+# --- Variables of every rank --------------------------------------------------------------------------------
+
+export OMP_NUM_THREADS=24 # 96 cores / 4 ranks [OpenMP 5.2, chapter 21]
+export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
+export NCCL_DEBUG=WARN # prints an explicit message when a call fails, and nothing else [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
+export NCCL_NET_GDR_LEVEL=PHB # Vendor-required so that GPU and NIC on one NUMA node use RDMA [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce]
+export NCCL_CROSS_NIC=1 # Vendor: better on large systems [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce]
+export NCCL_SOCKET_IFNAME=hsi0 # bootstrap over the high-speed network: the list must match the node's NICs, so it is the site's [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce]
+export HSA_FORCE_FINE_GRAIN_PCIE=1 # Required for peer access; RCCL itself warns of low performance, instability or hang without it [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce; ROCm/rccl:README.md + src/init.cc@0cbce2a7]
+export FI_MR_CACHE_MONITOR=userfaultfd # HPE default recommendation; kdreg2 is the other supported choice [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce]
+export FI_CXI_DISABLE_HOST_REGISTER=1 # Avoids GPU-driver registration of host buffers that may deadlock [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce]
+export FI_CXI_DEFAULT_CQ_SIZE=131072 # Completion-queue depth for large jobs [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce]
+export FI_CXI_DEFAULT_TX_SIZE=2048 # Vendor value for large jobs relying on unexpected rendezvous messages (provider default 1024) [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce]
+export FI_CXI_RX_MATCH_MODE=hybrid # Falls to software matching when NIC resources run out instead of stalling [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce]
+
+# --- Launch -------------------------------------------------------------------------------------------------
+
+# 16 × rank, 4 on each node
+dlrun_launch dlrun_flux flux --nodes=4 --ntasks=16 -o cpu-affinity=off -o gpu-affinity=off -o mpibind=off -o exit-on-error \
+  bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

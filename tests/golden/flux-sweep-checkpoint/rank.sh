@@ -1,0 +1,36 @@
+#!/bin/bash
+# search, each process: who it is, its cores, its variables, the command.
+# The launcher (flux) starts it once for each process, unbound: rank.sh ROLE
+
+set -uo pipefail
+trap : USR2 # the early warning; no effect until the program runs
+source "$DLRUN_JOB_DIR/lib/rank.sh"
+
+dlrun_identify "$1" "$FLUX_TASK_RANK" "$FLUX_TASK_LOCAL_ID" 4 4 # role, rank, local rank, ranks on a node, ranks
+
+# --- Cores: whole nodes of known topology (apu)
+
+case $DLRUN_LOCAL_RANK in # threads, hardware threads, numactl's option for memory
+0) dlrun_bind 24 0-23,96-119 --preferred=0; dlrun_show_gpus ROCR_VISIBLE_DEVICES 0 ;;
+1) dlrun_bind 24 24-47,120-143 --preferred=1; dlrun_show_gpus ROCR_VISIBLE_DEVICES 1 ;;
+2) dlrun_bind 24 48-71,144-167 --preferred=2; dlrun_show_gpus ROCR_VISIBLE_DEVICES 2 ;;
+3) dlrun_bind 24 72-95,168-191 --preferred=3; dlrun_show_gpus ROCR_VISIBLE_DEVICES 3 ;;
+esac
+dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
+
+# --- torch: variables of each process, and the command
+
+export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]
+export MASTER_PORT="$DLRUN_MASTER_PORT" # derived from the job id; free on rank 0's node [PyTorch documentation, torch.distributed]
+export WORLD_SIZE=4 # 1 node × 4 ranks [PyTorch documentation, torch.distributed]
+export RANK="$DLRUN_RANK" # from the launcher [PyTorch documentation, torch.distributed]
+export LOCAL_RANK="$DLRUN_LOCAL_RANK" # from the launcher [PyTorch documentation, torch.distributed]
+export LOCAL_WORLD_SIZE="$DLRUN_LOCAL_SIZE" # ranks on this node [PyTorch documentation, torch.distributed]
+export GROUP_RANK="$DLRUN_NODE_RANK" # node index; torchrun's name for it [PyTorch documentation, torch.distributed]
+dlrun_tell USR1 USR2 all ignore # when USR2 comes, the program gets USR1, once
+case $DLRUN_POINT in
+0) dlrun_run python train.py --lr 0.1 ;; # lr=0.1
+1) dlrun_run python train.py --lr 0.01 ;; # lr=0.01
+2) dlrun_run python train.py --lr 0.001 ;; # lr=0.001
+*) dlrun_no_such_point ;;
+esac

@@ -1,9 +1,0 @@
-dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
-export OMP_NUM_THREADS=48 # 48 cores / 1 rank [OpenMP 5.2, chapter 21]
-export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
-# 2 × agent, 1 on each node
-dlrun_launch dlrun_ssh "$DLRUN_HOSTS" 1 2 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" agent
-
-export GLOO_SOCKET_IFNAME=eth0 # Gloo uses the site's fabric instead of the interface of the host name [PyTorch documentation, torch.distributed]
-export DS_ACCELERATOR=cpu # there are no GPUs [DeepSpeed, accelerator/real_accelerator.py]
-dlrun_run python -m deepspeed.launcher.runner --hostfile "$(dlrun_hostfile 1 2)" --no_ssh --node_rank "$DLRUN_NODE_RANK" --master_addr "$DLRUN_MASTER_ADDR" --master_port "$DLRUN_MASTER_PORT" --no_local_rank examples/deepspeed/train.py --steps 60

@@ -1,0 +1,19 @@
+#SBATCH --job-name=published
+#SBATCH --output=logs/job.log
+#SBATCH --no-requeue
+#SBATCH --nodes=1
+#SBATCH --ntasks=4
+#SBATCH --ntasks-per-node=4
+#SBATCH --cpus-per-task=24
+#SBATCH --gpus-per-task=1
+#SBATCH --account=your-account
+#SBATCH --constraint=MI300
+#SBATCH --time=01:00:00
+#SBATCH --exclusive
+#SBATCH --threads-per-core=1
+export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST"
+export OMP_NUM_THREADS=24
+export PYTHONUNBUFFERED=1
+export NCCL_DEBUG=WARN
+export HSA_FORCE_FINE_GRAIN_PCIE=1
+dlrun_launch srun --nodes=1 --ntasks=4 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank

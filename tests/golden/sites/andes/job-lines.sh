@@ -1,0 +1,14 @@
+#SBATCH --job-name=published
+#SBATCH --output=logs/job.log
+#SBATCH --no-requeue
+#SBATCH --nodes=2
+#SBATCH --ntasks=8
+#SBATCH --ntasks-per-node=4
+#SBATCH --cpus-per-task=8
+#SBATCH -A XXXYYY
+#SBATCH --partition=batch
+#SBATCH --time=01:00:00
+export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST"
+export OMP_NUM_THREADS=8
+export PYTHONUNBUFFERED=1
+dlrun_launch srun --nodes=2 --ntasks=8 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank

@@ -1,0 +1,14 @@
+#SBATCH --job-name=published
+#SBATCH --output=logs/job.log
+#SBATCH --no-requeue
+#SBATCH --nodes=1
+#SBATCH --ntasks=2
+#SBATCH --ntasks-per-node=2
+#SBATCH --cpus-per-task=64
+#SBATCH --partition=normal
+#SBATCH --time=00:10:00
+#SBATCH --hint=nomultithread
+export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST"
+export OMP_NUM_THREADS=64
+export PYTHONUNBUFFERED=1
+dlrun_launch srun --nodes=1 --ntasks=2 --ntasks-per-node=2 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank

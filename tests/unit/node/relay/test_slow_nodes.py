@@ -1,0 +1,81 @@
+"""A node that receives slowly holds nobody up, whatever else happens then."""
+
+import os
+import signal
+
+import pytest
+
+from tests.unit.node.relay.test_chain import nodes, until  # noqa: F401 - a fixture
+from tests.unit.node.trees import data_size, snapshot, write
+
+SLOW = """
+import os, time
+from dlrun.node.network import wire
+from dlrun.node.transfer import worker
+worker.WINDOW = 4
+real = wire.fill
+def fill(peer, view):
+    if not os.path.exists({gate!r}):
+        time.sleep(0.05)
+    return real(peer, view)
+wire.fill = fill
+"""  # a stride takes a twentieth of a second before the gate is open
+NARROW = """
+from dlrun.node.transfer import worker
+worker.WINDOW = 4
+"""  # what is under way through a node is much less than the data
+
+
+@pytest.fixture
+def source(tmp_path):
+    write(os.fsencode(tmp_path / "source" / "large"), os.urandom(80 << 20))
+    for number in range(50):
+        write(os.fsencode(tmp_path / "source" / "small" / f"f{number}"), os.urandom(number * 100))
+    return tmp_path / "source"
+
+
+def begin(group, source, slow):
+    """Start all nodes, one of them slow."""
+    for node in range(group.count):
+        prelude = group.held(SLOW) if node == slow else NARROW
+        group.begin(node, source, "--workers", "1", "--dead-after", "10s", prelude=prelude)
+
+
+@pytest.mark.parametrize("slow", [1, 2, 3], ids=["second", "middle", "last"])
+def test_the_others_are_ready_before_a_node_that_is_slow(nodes, source, slow):  # noqa: F811
+    group = nodes(4)
+    begin(group, source, slow)
+    until(lambda: all(group.published(node) for node in range(4) if node != slow))
+    assert not group.published(slow)
+    group.gate.touch()
+    done = [group.end(node).done() for node in range(4)]
+    assert done[0]["slow"]["host"] == f"127.0.0.{slow + 1}"
+    assert [one["read"] for one in done] == [data_size(source), 0, 0, 0], "the source is read once"
+    for node in range(4):
+        assert snapshot(group.data(node)) == snapshot(source)
+
+
+@pytest.mark.parametrize(
+    "victim", [0, 1, 2, 4], ids=["head", "node before it", "slow node", "node that sends to it"]
+)
+def test_a_node_dies_after_a_slow_one_went_to_the_end(nodes, source, victim):  # noqa: F811
+    group = nodes(5)
+    begin(group, source, 2)
+    until(lambda: '"slow"' in (group.root / "out0").read_text())
+    os.killpg(group.programs[victim].pid, signal.SIGKILL)
+    group.programs[victim].wait()
+    group.gate.touch()
+    for node in set(range(5)) - {victim}:
+        group.end(node).done()
+        assert snapshot(group.data(node)) == snapshot(source)
+    again = group.stage(source)
+    assert all(snapshot(group.data(node)) == snapshot(source) for node in range(5))
+    assert sum(one.done()["copied"] for one in again) <= data_size(source), "what the victim had is kept"
+
+
+def test_a_chain_of_equal_nodes_stays_as_it_is(nodes, source):  # noqa: F811
+    group = nodes(4)
+    for node in range(4):
+        group.begin(node, source, "--workers", "1", "--rate", "40M", prelude=NARROW)
+    done = [group.end(node).done() for node in range(4)]
+    assert "rate" not in (done[0].get("slow") or {}), "no node went to the end"

@@ -1,0 +1,182 @@
+"""Sources that are URLs: files of a web server, and S3 by each client, from a server of the tests (moto) where there is one."""
+
+import contextlib
+import functools
+import http.server
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+from typing import ClassVar
+
+import pytest
+
+from tests.unit.node.programs import command, environment, run
+from tests.unit.node.relay.test_chain import nodes  # noqa: F401 - a fixture
+from tests.unit.node.trees import write
+
+CLIENTS = ("s5cmd", "rclone", "aws")
+
+
+class Handler(http.server.SimpleHTTPRequestHandler):
+    """Files of a directory; the first answers break off after so many bytes, and a request may ask for the rest."""
+
+    breaks = 0
+    asked: ClassVar = []
+
+    def do_GET(self):
+        path, start = self.translate_path(self.path), 0
+        if not os.path.isfile(path):
+            self.send_error(404)
+            return
+        type(self).asked.append(self.headers.get("Range"))
+        if self.headers.get("Range"):
+            start = int(self.headers["Range"].partition("=")[2].rstrip("-"))
+        with open(path, "rb") as file:
+            content = file.read()[start:]
+        self.send_response(206 if start else 200)
+        self.send_header("Content-Length", str(len(content)))
+        self.send_header("Last-Modified", self.date_time_string(os.stat(path).st_mtime))
+        self.end_headers()
+        if type(self).breaks:
+            type(self).breaks -= 1
+            content = content[: len(content) // 2]
+        self.wfile.write(content)
+
+    def log_message(self, *words):
+        """Nothing."""
+
+
+@pytest.fixture
+def web(tmp_path):
+    """A web server with a file; its URL."""
+    write(os.fsencode(tmp_path / "web" / "one file.tar"), os.urandom(3_000_000))
+    Handler.breaks, Handler.asked = 0, []
+    server = http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(Handler, directory=str(tmp_path / "web"))
+    )
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def stage(tmp_path, source, *more):
+    return run("stage", "--source", source, "--to", tmp_path / "to", "--name", "set", "--json", *more)
+
+
+def test_a_file_of_a_web_server_is_fetched_once_and_again_when_it_changes(tmp_path, web):
+    there, copy = tmp_path / "web" / "one file.tar", tmp_path / "to" / "set" / "data" / "one file.tar"
+    assert stage(tmp_path, web + "/one%20file.tar").done()["how"] == "copied"
+    assert copy.read_bytes() == there.read_bytes()
+    assert stage(tmp_path, web + "/one%20file.tar").done()["how"] == "warm"
+    assert len(Handler.asked) == 1
+    write(os.fsencode(there), os.urandom(2_000_000), mtime=10**18)
+    assert stage(tmp_path, web + "/one%20file.tar").done()["how"] == "copied"
+    assert copy.read_bytes() == there.read_bytes()
+    assert sorted(os.listdir(tmp_path / "to" / ".dlrun")) == ["lock.set", "used.set"], (
+        "what was fetched is gone"
+    )
+
+
+def test_a_connection_that_breaks_is_made_again_where_it_broke(tmp_path, web):
+    Handler.breaks = 2
+    stage(tmp_path, web + "/one%20file.tar").done()
+    assert (tmp_path / "to" / "set" / "data" / "one file.tar").read_bytes() == (
+        tmp_path / "web" / "one file.tar"
+    ).read_bytes()
+    assert Handler.asked == [None, "bytes=1500000-", "bytes=2250000-"]
+
+
+def test_the_first_node_fetches_for_all(tmp_path, web, nodes):  # noqa: F811 - a fixture
+    group = nodes(3)
+    for result in group.stage(web + "/one%20file.tar"):
+        result.done()
+    for node in range(3):
+        assert (group.data(node) / "one file.tar").read_bytes() == (
+            tmp_path / "web" / "one file.tar"
+        ).read_bytes()
+    assert len(Handler.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "more", "said"),
+    [
+        ("/none", (), "cannot be read from node"),
+        ("/", (), "does not name a file"),
+        ("/one%20file.tar", ("--strategy", "part"), "goes with strategy copy and pack"),
+    ],
+)
+def test_what_cannot_be_fetched_is_told(tmp_path, web, path, more, said):
+    told = stage(tmp_path, web + path, *more)
+    assert told.status
+    assert said in told.err
+    assert not (tmp_path / "to" / "set").exists()
+
+
+def test_a_node_without_a_client_and_another_scheme_are_told(tmp_path):
+    words = command("stage", "--source", "s3://bucket/set", "--to", tmp_path / "to", "--name", "set")
+    told = subprocess.run(
+        words, env={**environment(), "PATH": ""}, capture_output=True, text=True, check=False
+    )
+    assert told.returncode == 1
+    assert "has no client that reads `s3://bucket/set` (s5cmd, rclone, aws)" in told.stderr
+    assert "none of s3://, http://, https://" in stage(tmp_path, "gs://bucket/set").err
+
+
+@pytest.fixture(scope="module")
+def s3():
+    """The endpoint of a server that speaks S3."""
+    if not shutil.which("moto_server"):
+        pytest.skip("moto_server is not installed")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    server = subprocess.Popen(
+        ["moto_server", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    end = time.monotonic() + 60
+    while time.monotonic() < end:
+        with contextlib.suppress(OSError):
+            socket.create_connection(("127.0.0.1", port), 5).close()
+            break
+        time.sleep(0.1)
+    yield f"http://127.0.0.1:{port}"
+    server.kill()
+    server.wait()
+
+
+@pytest.mark.parametrize("client", CLIENTS)
+def test_objects_below_a_prefix_are_fetched_by_each_client(tmp_path, s3, client, monkeypatch):
+    found = shutil.which(client)
+    if not found or not shutil.which("s5cmd"):
+        pytest.skip(f"{client} is not installed")
+    for key, value in {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_ENDPOINT_URL": s3, "S3_ENDPOINT_URL": s3,
+                       "AWS_DEFAULT_REGION": "us-east-1", "AWS_REGION": "us-east-1"}.items():  # fmt: skip
+        monkeypatch.setenv(key, value)
+    for number in range(5):
+        write(
+            os.fsencode(tmp_path / "source" / f"d{number % 2}" / f"f {number}"), os.urandom(number * 10_000)
+        )
+    put = shutil.which("s5cmd")
+    subprocess.run([put, "mb", f"s3://{client}"], check=True, capture_output=True)
+    for where in ("set", "set-other"):  # one prefix is the beginning of another
+        subprocess.run(
+            [put, "cp", f"{tmp_path}/source/", f"s3://{client}/{where}/"], check=True, capture_output=True
+        )
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / client).symlink_to(found)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.path.dirname(sys.executable)}")
+    assert stage(tmp_path, f"s3://{client}/set").done()["how"] == "copied"
+    data = tmp_path / "to" / "set" / "data"
+    kept = {str(path.relative_to(data)): path.read_bytes() for path in data.rglob("*") if path.is_file()}
+    source = tmp_path / "source"
+    assert kept == {
+        str(path.relative_to(source)): path.read_bytes() for path in source.rglob("*") if path.is_file()
+    }
+    assert stage(tmp_path, f"s3://{client}/set").done()["how"] == "warm"
+    told = stage(tmp_path, f"s3://{client}/nothing")
+    assert told.status == 1
+    assert f"s3://{client}/nothing" in told.err

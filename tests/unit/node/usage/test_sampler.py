@@ -1,0 +1,166 @@
+"""The sampler beside real processes: what they use is what it writes, and nothing that happens to it ends a job."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from dlrun.node.usage import ranks
+from dlrun.node.usage.sampler import Recording
+
+SAMPLER = [sys.executable, "-c", "from dlrun.node.usage.sampler import main; main()"]
+BURN = "import time\nuntil = time.process_time() + {}\nwhile time.process_time() < until: pass\n"
+RANK = """\
+{sampler} $$ &
+sampler=$!
+export DLRUN_PROCESS="$DLRUN_RUN_ID rank 0"
+"$@" &
+until [[ -s $DLRUN_RUN_DIR/usage/here.jsonl ]]; do sleep 0.05; done
+wait $!
+kill $sampler
+wait $sampler
+"""
+"""As `rank.sh` does it: the program, the sampler beside it, and at the end a SIGTERM to that."""
+
+
+def records(place: Path) -> list[dict]:
+    return [json.loads(line) for line in (place / "usage" / "here.jsonl").read_text().splitlines()]
+
+
+def environment(place: Path) -> dict[str, str]:
+    run = {"DLRUN_RUN_DIR": str(place), "DLRUN_RUN_ID": f"{os.getpid()}.0", "DLRUN_HOST": "here"}
+    return {**os.environ, **run, "DLRUN_NODE_RANK": "0", "DLRUN_JOB_ID": str(os.getpid())}
+
+
+def run(place: Path, *program: str) -> tuple[list[dict], float]:
+    """What the sampler wrote of a rank, and the CPU time that the kernel counted of it."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    script = RANK.format(sampler=" ".join(f"'{word}'" for word in SAMPLER))
+    subprocess.run(["bash", "-c", script, "rank", *program], env=environment(place), check=True, timeout=120)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    found = records(place)
+    own = found[-1]["own"][0]
+    return found, after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime - own
+
+
+def row(record: dict, rank: str = "rank-0") -> dict:
+    return dict(zip(ranks.COLUMNS, record["ranks"][rank], strict=True))
+
+
+def test_the_cpu_time_of_a_rank_is_that_of_all_its_processes(tmp_path):
+    two = (
+        f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {BURN.format(2)!r}])\n"
+        + BURN.format(4)
+    )
+    found, counted = run(tmp_path, sys.executable, "-c", two)
+    assert [record["kind"] for record in found[:2]] == ["start", "rank"]
+    assert found[-1]["kind"] == "end"
+    last = row(found[-1])
+    assert last["cpu"] == pytest.approx(
+        counted, rel=0.05, abs=0.3
+    )  # bash, its sleeps and the sampler's start are small
+    assert last["cpu"] >= 6
+
+
+def test_what_ends_together_with_its_parent_counts_once(tmp_path):
+    """Loading processes that the program ends and waits for as it ends itself, between two samples."""
+    burn = f"import sys\n{BURN.format(3)}"
+    program = (
+        "import subprocess, sys\n"
+        f"children = [subprocess.Popen([sys.executable, '-c', {burn!r}]) for _ in range(2)]\n"
+        "for child in children: child.wait()\n"
+    )
+    found, counted = run(tmp_path, sys.executable, "-c", program)
+    assert row(found[-1])["cpu"] == pytest.approx(counted, rel=0.05, abs=0.3)
+
+
+def test_memory_is_what_is_resident_and_its_peak_stays(tmp_path):
+    program = "import time\nx = bytearray(100 << 20)\ntime.sleep(1.5)\ndel x\n" + BURN.format(3)
+    found, _ = run(tmp_path, sys.executable, "-c", program)
+    assert 100 << 20 < row(found[-1])["peak"] < 140 << 20
+    assert min(row(record)["rss"] for record in found if record.get("ranks", {}).get("rank-0")) < 60 << 20
+
+
+def test_a_process_that_detaches_itself_still_counts(tmp_path):
+    program = (
+        "import os, time\nif os.fork() == 0:\n os.setsid()\n if os.fork() == 0:\n"
+        + "".join(f"  {line}\n" for line in BURN.format(2).splitlines())
+        + "  os._exit(0)\n os._exit(0)\ntime.sleep(5)\n"
+    )
+    found, _ = run(tmp_path, sys.executable, "-c", program)
+    assert max(row(record)["cpu"] for record in found if record.get("ranks", {}).get("rank-0")) >= 1
+
+
+def test_it_ends_with_the_process_that_started_it(tmp_path):
+    script = " ".join(f"'{word}'" for word in SAMPLER) + " $$ & echo $!"
+    started = subprocess.run(
+        ["bash", "-c", script],
+        env=environment(tmp_path),
+        check=True,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    until = time.monotonic() + 60
+    while Path(f"/proc/{started.stdout.strip()}").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    assert time.monotonic() < until
+
+
+@pytest.mark.parametrize("name", [signal.SIGINT, signal.SIGHUP, signal.SIGUSR1])
+def test_signals_for_the_job_do_not_end_it(tmp_path, name):
+    with subprocess.Popen([*SAMPLER, str(os.getpid())], env=environment(tmp_path)) as sampler:
+        until = time.monotonic() + 60
+        while not (tmp_path / "usage" / "here.jsonl").exists() and time.monotonic() < until:
+            time.sleep(0.05)
+        before = len(records(tmp_path))
+        sampler.send_signal(name)
+        while len(records(tmp_path)) <= before and time.monotonic() < until:
+            time.sleep(0.05)
+        sampler.terminate()
+        assert sampler.wait(60) == 0
+    assert records(tmp_path)[-1]["kind"] == "end"
+
+
+def test_a_full_disk_ends_the_recording_and_nothing_else():
+    file = Recording("/dev/full")
+    assert file.open
+    file.write({"kind": "sample"})
+    assert not file.open
+    file.write({"kind": "sample"})
+
+
+def test_a_line_that_was_cut_does_not_spoil_the_next(tmp_path):
+    path = tmp_path / "usage" / "here.jsonl"
+    path.parent.mkdir()
+    path.write_text('{"kind":"sta')
+    file = Recording(str(path))
+    file.write({"kind": "start"})
+    assert path.read_text() == '{"kind":"sta\n{"kind":"start"}\n'
+
+
+def test_a_link_in_the_place_of_the_file_is_not_followed(tmp_path):
+    (tmp_path / "usage").mkdir()
+    (tmp_path / "usage" / "here.jsonl").symlink_to(tmp_path / "other")
+    assert not Recording(str(tmp_path / "usage" / "here.jsonl")).open
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_file_grows_by_less_than_a_megabyte_a_day(tmp_path):
+    file = Recording(str(tmp_path / "usage" / "here.jsonl"))
+    hour, written = {"kind": "sample", "ranks": "x" * 5000}, 0
+    for second in range(0, 3 * 86400, 5):
+        if file.has_room(second):
+            file.write(hour)
+        if second and second % 86400 == 0:
+            size = (tmp_path / "usage" / "here.jsonl").stat().st_size
+            assert size - written < 1_000_000
+            written = size
+    assert written > 1_000_000

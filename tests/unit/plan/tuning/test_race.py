@@ -1,0 +1,136 @@
+"""The race of `dlrun tune`: the best of an exhaustive search at a part of its cost, and nothing claimed of equals."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+
+import pytest
+
+from dlrun.plan.tuning.candidates import DEFAULT, Candidate, as_planned
+from dlrun.plan.tuning.race import Trial, everyone, most, upcoming, verdict
+
+KNOBS = {
+    "placement.threads": {"4": 1.0, "2": 1.18, "1": 0.7},
+    "placement.comm_cores": {"0": 1.0, "1": 1.06, "2": 0.93},
+    "workers": {"2": 1.0, "4": 1.25, "8": 1.1},
+}
+"""Three knobs whose effects multiply; the first value of each is the default."""
+
+
+def single_changes() -> tuple[Candidate, ...]:
+    found = [as_planned({})]
+    for key, effects in KNOBS.items():
+        found += [
+            Candidate(name=f"{key}={value}", sets={key: value}, parameters={}, because="test")
+            for value in list(effects)[1:]
+        ]
+    return tuple(found)
+
+
+def speed(candidate: Candidate) -> float:
+    result = 100.0
+    for key, effects in KNOBS.items():
+        result *= effects[candidate.sets.get(key, next(iter(effects)))]
+    return result
+
+
+def race(candidates, measure, repeat=3):
+    trials = []
+    while (coming := upcoming(candidates, trials, repeat=repeat)) is not None:
+        value = measure(coming.candidate)
+        trials.append(
+            Trial(
+                candidate=coming.candidate.name,
+                stage=coming.stage,
+                value=value,
+                unit="samples/s",
+                seconds=1.0,
+                directory=".",
+                failed=None if value is not None else "it failed",
+            )
+        )
+        assert len(trials) <= most(len(candidates), repeat)
+    return trials
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_it_finds_the_best_of_an_exhaustive_search_at_a_part_of_its_cost(seed):
+    chance = random.Random(seed)
+    candidates = single_changes()
+    trials = race(candidates, lambda one: speed(one) * chance.gauss(1, 0.01))
+    found = verdict(candidates, trials)
+    every = [dict(zip(KNOBS, values, strict=True)) for values in product(*KNOBS.values())]
+    best = max(speed(Candidate(name="", sets=sets, parameters={}, because="")) for sets in every)
+    assert found is not None
+    assert found.sure
+    assert speed(found.winner) > 0.97 * best
+    assert len(trials) <= len(every) * 3 / 3
+
+
+@pytest.mark.parametrize("seed", range(50))
+def test_nothing_is_claimed_where_all_are_equal(seed):
+    chance = random.Random(seed)
+    candidates = single_changes()
+    found = verdict(candidates, race(candidates, lambda _: 100 * chance.gauss(1, 0.03)))
+    assert found is None or not found.sure
+
+
+def test_a_candidate_that_fails_is_dropped_and_the_others_go_on():
+    candidates = single_changes()
+    trials = race(candidates, lambda one: None if one.sets.get("workers") == "4" else speed(one))
+    assert sum(one.candidate == "workers=4" for one in trials) == 1
+    found = verdict(candidates, trials)
+    assert found is not None
+    assert found.winner.sets == {"placement.threads": "2", "placement.comm_cores": "1", "workers": "8"}
+
+
+def test_it_ends_where_the_plan_as_it_is_fails():
+    candidates = single_changes()
+    assert [one.candidate for one in race(candidates, lambda _: None)] == [DEFAULT]
+
+
+def test_a_loser_runs_once():
+    candidates = single_changes()
+    trials = race(candidates, speed)
+    assert sum(one.candidate == "placement.threads=1" for one in trials) == 1
+
+
+def test_two_changes_of_one_key_are_not_combined():
+    candidates = single_changes()
+    combined = [one for one in everyone(candidates, race(candidates, speed)) if "+" in one.name]
+    assert [one.sets for one in combined] == [
+        {"workers": "4", "placement.threads": "2"},
+        {"workers": "4", "placement.threads": "2", "placement.comm_cores": "1"},
+    ]
+
+
+def test_a_combination_that_is_slower_is_left_and_the_next_is_tried():
+    """Two of three settings use the same cores: together they gain nothing, with the third they do."""
+    candidates = (
+        as_planned({}),
+        *(Candidate(name=name, sets={name: "1"}, parameters={}, because="") for name in ("a", "b", "c")),
+    )
+
+    def measure(one):
+        return (
+            100
+            * (1.5 if {"a", "b"} & one.keys else 1.0)
+            * (0.5 if {"a", "b"} <= one.keys else 1.0)
+            * (1.3 if "c" in one.keys else 1.0)
+        )
+
+    found = verdict(candidates, race(candidates, measure))
+    assert found is not None
+    assert found.winner.keys == {"a", "c"}
+
+
+def test_with_little_time_left_the_leader_is_confirmed():
+    candidates = single_changes()
+    trials = [
+        Trial(candidate=one.name, stage="alone", value=speed(one), unit="", seconds=1.0, directory=".")
+        for one in candidates
+    ]
+    coming = upcoming(candidates, trials, repeat=3, last=True)
+    assert coming is not None
+    assert coming.stage == "confirm"

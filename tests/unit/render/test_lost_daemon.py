@@ -1,0 +1,105 @@
+"""Slurm's daemon of a step, which starts ranks and the job's script: when it is killed they end, with a note of the cause."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.library import BASH, LIBRARY
+
+RANK = """\
+source {library}/rank.sh
+echo "$$" >{place}/shell
+dlrun_run sleep 600
+"""
+JOB = """\
+set -euo pipefail
+source {library}/job.sh
+_dlrun_started=0 _dlrun_zero=0
+_dlrun_arm
+scancel() {{ echo "$*" >{place}/cancelled; }}
+dlrun_launch bash -c 'echo begun >{place}/shell; exec sleep 600'
+dlrun_wait
+"""
+
+
+def daemon(place: Path, name: str, code: str) -> subprocess.Popen[str]:
+    """A program of a name that runs bash code in a shell below it, once that has begun."""
+    for directory in ("failures", "ended", "logs"):
+        (place / directory).mkdir()
+    (place / "lib").symlink_to(LIBRARY)
+    (place / "code.sh").write_text(code.format(library=LIBRARY, place=place))
+    shutil.copy(shutil.which(BASH) or BASH, place / name)
+    given = {
+        "DLRUN_JOB_DIR": place, "DLRUN_RUN_DIR": place, "DLRUN_HOSTS": place / "hosts", "DLRUN_JOB_ID": 7,
+        "DLRUN_RUN_ID": f"7-{place.name}.0", "DLRUN_RESTART": 0, "DLRUN_ROLE": "rank", "DLRUN_RANK": 1,
+        "DLRUN_LOCAL_RANK": 0, "DLRUN_WORLD_SIZE": 2, "DLRUN_HOST": "n2", "_dlrun_host": "n1",
+        "SLURM_JOB_ID": 7, "SLURM_STEP_ID": 0,
+    }  # fmt: skip
+    with (place / "said").open("w") as said:
+        running = subprocess.Popen(
+            [place / name, "-c", f"{BASH} {place}/code.sh & wait"],
+            env={"PATH": os.environ["PATH"], **{key: str(value) for key, value in given.items()}},
+            stdout=said, stderr=subprocess.STDOUT, text=True, start_new_session=True,
+        )  # fmt: skip
+    until(lambda: (place / "shell").exists() and (place / "shell").read_text())
+    return running
+
+
+def until(so):
+    deadline = time.monotonic() + 60
+    while not so():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def gone(session: int) -> bool:
+    return not subprocess.run(["pgrep", "-s", str(session)], capture_output=True, check=False).stdout
+
+
+def below(pid: str) -> list[str]:
+    done = subprocess.run(["ps", "--ppid", pid, "-o", "comm="], capture_output=True, text=True, check=False)
+    return done.stdout.split()
+
+
+def test_a_rank_whose_daemon_is_killed_ends_and_notes_it(tmp_path):
+    running = daemon(tmp_path, "slurmstepd", RANK)
+    note = tmp_path / "failures" / "rank-1"
+    running.kill()
+    running.wait()
+    until(lambda: gone(running.pid))
+    said = note.read_text().splitlines()[0].split(" ", 1)[1]
+    assert said == "rank 1 n2 1 node failed: slurmstepd on n2, which had started rank 1, is gone"
+
+
+def test_a_rank_that_slurm_did_not_start_is_not_watched(tmp_path):
+    running = daemon(tmp_path, "pbs_mom", RANK)
+    try:
+        shell = (tmp_path / "shell").read_text().strip()
+        until(lambda: below(shell) == ["sleep"])
+    finally:
+        os.killpg(running.pid, signal.SIGKILL)
+        running.wait()
+
+
+@pytest.mark.parametrize("requeued", [False, True])
+def test_a_job_whose_daemon_is_killed_ends_and_reports_it(tmp_path, requeued):
+    again = "dlrun_use endings\ndlrun_requeue 1 node_failed touch {place}/again\n" if requeued else ""
+    code = JOB.replace("dlrun_launch", f"{again}dlrun_launch", 1)
+    running = daemon(tmp_path, "slurmstepd", code)
+    running.kill()
+    running.wait()
+    until(lambda: gone(running.pid))
+    said = (tmp_path / "said").read_text()
+    assert "slurmstepd, which had started this script on n1, is gone" in said
+    record = (tmp_path / "state.json").read_text()
+    assert '"reason": "node failed"' in record
+    assert (tmp_path / "cancelled").exists() != requeued, said
+    assert (tmp_path / "again").exists() == requeued
+    assert f'"state": "{"requeued" if requeued else "ended"}"' in record

@@ -1,0 +1,169 @@
+"""Flux: its directives, its ids, sweeps as jobs, and what `flux jobs --json` printed."""
+
+from __future__ import annotations
+
+import pytest
+
+from dlrun.errors import OperationFailed
+from dlrun.model.job import UNMET, State
+from dlrun.model.plan import Dependency
+from dlrun.model.units import Bytes
+from dlrun.schedulers.flux import flux
+from tests.fakebin import CAPTURED
+from tests.unit.schedulers.making import faults, lines, request, site
+
+COMMON = ["--job-name=train", "--output=logs/job.log"]
+HERE = CAPTURED / "flux"
+
+
+@pytest.mark.parametrize(
+    ("asked", "at", "expected"),
+    [
+        ({}, {}, ["--nodes=2", "--nslots=4"]),
+        ({}, {"exclusive": True}, ["--nodes=2", "--exclusive"]),
+        ({"exclusive": True, "gpus_per_node": 4, "cpus_per_rank": 8}, {}, ["--nodes=2", "--exclusive"]),
+        ({"cpus_per_rank": 4, "gpus_per_node": 4}, {},
+         ["--nodes=2", "--nslots=4", "--cores-per-slot=4", "--gpus-per-slot=2"]),
+        ({"cpus_per_node": 9}, {}, ["--nodes=2", "--nslots=4", "--cores-per-slot=4"]),
+        ({"cpus_per_rank": 4}, {"cpus": "none"}, ["--nodes=2", "--nslots=4"]),
+        ({"partition": "pbatch", "account": "guests"}, {"exclusive": True},
+         ["--nodes=2", "--exclusive", "--queue=pbatch", "--bank=guests"]),
+        ({"constraint": "amd|intel", "hosts": ("tuo1", "tuo2"), "exclude": ("tuo4",)}, {"exclusive": True},
+         ["--nodes=2", "--exclusive", "--requires='amd|intel'", "--requires=host:tuo[1-2]", "--requires=-host:tuo4"]),
+        ({"hold": True, "requeue": True}, {"exclusive": True},
+         ["-o output.mode=append", "--nodes=2", "--exclusive", "--urgency=0"]),
+        ({"after": (Dependency(job_id="fA,fB", when="ok"), Dependency(job_id="12", when="not_ok"))}, {"exclusive": True},
+         ["--nodes=2", "--exclusive", "--dependency=afterok:fA", "--dependency=afterok:fB", "--dependency=afternotok:12"]),
+        ({"options": {"setattr": "a b", "-o": "fastload"}}, {"exclusive": True},
+         ["--nodes=2", "--exclusive", "--setattr='a b'", "-o fastload"]),
+    ],
+)  # fmt: skip
+def test_directives(asked, at, expected):
+    assert [x for x in lines(flux, request(**asked), site("flux", **at)) if x not in COMMON] == expected
+
+
+def test_points_of_a_sweep_get_their_logs_when_they_are_submitted():
+    found = lines(flux, request(array=3), site("flux", exclusive=True), "points/{index}/logs/job.log")
+    assert found == ["--job-name=train", "--nodes=2", "--exclusive"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"qos": "q"}, {"reservation": "r"}, {"gpu_type": "mi300a"}, {"node_local": Bytes(1)}, {"memory_per_node": Bytes(1)},
+     {"gpus_per_node": 3}, {"options": {"queue": "x"}}],
+)  # fmt: skip
+def test_refusals(given):
+    assert len(faults(flux, request(**given), site("flux"))) == 1
+
+
+def test_a_log_whose_name_flux_would_rewrite():
+    assert len(faults(flux, request(), site("flux"), "a{{id}}.log")) == 1
+
+
+@pytest.fixture(scope="module")
+def jobs():
+    """By what became of them, in the order of the file."""
+    names = ["waits", "held", "depends", "runs", "ok", "crashed", "cancelled", "failed", "limit"]
+    return dict(zip(names, flux.parse_queue((HERE / "jobs.txt").read_text("utf-8")), strict=True))
+
+
+@pytest.mark.parametrize(
+    ("job", "state", "code"),
+    [
+        ("ok", State.COMPLETED, 0),
+        ("failed", State.FAILED, 3),
+        ("crashed", State.FAILED, 139),
+        ("limit", State.TIMED_OUT, 129),
+        ("cancelled", State.CANCELLED, 143),
+        ("runs", State.RUNNING, None),
+        ("held", State.HELD, None),
+        ("waits", State.PENDING, None),
+        ("depends", State.PENDING, None),
+    ],
+)
+def test_states(jobs, job, state, code):
+    assert (jobs[job].state, jobs[job].exit_code) == (state, code)
+
+
+def test_what_a_job_waits_for(jobs):
+    assert jobs["waits"].reason == "expected to start at 2026-11-22T20:12:30"
+    assert jobs["depends"].reason == "waits for after-success=ƒAFgX1q1"
+    assert jobs["cancelled"].nodes == "tuo[1-2]"
+    assert jobs["runs"].started == "2026-11-22T20:02:30"
+    assert jobs["runs"].ended is None
+
+
+def test_a_dependency_that_can_never_be_met():
+    (status,) = flux.parse_queue((HERE / "dependency.txt").read_text("utf-8"))
+    assert (status.state, status.reason) == (State.CANCELLED, UNMET)
+
+
+def test_a_node_that_died():
+    row = "fA|INACTIVE|FAILED|35072|16|||tuo1|||exec|node failure on tuo1"
+    assert flux.parse_queue(row)[0].state is State.NODE_FAILED
+
+
+@pytest.mark.parametrize("text", ["", "null", "||||||", "0O|RUN" + "|" * 10, "-x|RUN" + "|" * 10])
+def test_other_answers_are_not_jobs(text):
+    assert list(flux.parse_queue(text)) == []
+
+
+@pytest.mark.parametrize(
+    "row", ["fA|GONE" + "|" * 10, "fA|INACTIVE|ODD|²|16|||||||", "fA|INACTIVE||99999999|||||||a|b|c"]
+)
+def test_damaged_rows_are_unknown(row):
+    (status,) = flux.parse_queue(row)
+    assert (status.state, status.exit_code) == (State.UNKNOWN, None)
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected"),
+    [
+        ("ƒyimXLB\n", "fyimXLB"),
+        ("Welcome!\nfyimXLB\n", "fyimXLB"),
+        ("37228642304", "37228642304"),
+        ("fA\nƒB\n", "fA,fB"),
+    ],
+)
+def test_ids(printed, expected):
+    assert flux.submitted(printed) == expected
+
+
+def test_no_id_is_a_failure():
+    with pytest.raises(OperationFailed):
+        flux.submitted("all is well\n")
+
+
+def test_points_are_asked_for_and_acted_on_one_by_one():
+    assert flux.queue(["fA,fB", "fC"])[-3:] == ("fA", "fB", "fC")
+    assert flux.cancel([flux.task_id("fA,fB", 1)]) == ("flux", "cancel", "fB")
+    assert flux.tasks("fA,fB") == ["fA", "fB"]
+    assert flux.hold(["fA,fB"])[-2:] == ("fA", "fB")
+
+
+def test_forgotten_and_ended_jobs_are_no_failure():
+    assert flux.knows_nothing("JobID f1 unknown\nJobID fABC unknown\n", 1)
+    assert flux.knows_nothing("flux-cancel: fA: job is inactive\n", 1)
+    assert not flux.knows_nothing("flux-jobs: ERROR: Unable to connect to Flux\n", 1)
+
+
+@pytest.mark.parametrize(
+    ("said", "word"),
+    [
+        ("flux-batch: ERROR: 'nope' is not a valid queue", "flux queue list"),
+        ("flux-batch: ERROR: dependency: afterok: job fh5dash failed or was canceled", "after"),
+        ("flux batch: error: unrecognized arguments: --badopt", "directive"),
+        (
+            "flux-batch: ERROR: requested duration (2h) exceeds policy limit of 1h for queue pdebug",
+            "walltime",
+        ),
+        ("flux-batch: ERROR: Unable to connect to Flux: No such file or directory", "login node"),
+    ],
+)
+def test_advice(said, word):
+    assert word in (flux.advice(said) or "")
+
+
+def test_the_cluster_is_known_by_its_hosts():
+    assert flux.identified("tuo[1-1152]\n") == "tuo"
+    assert flux.identified("") is None

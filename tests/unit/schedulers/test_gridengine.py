@@ -1,0 +1,177 @@
+"""Grid Engine: slots and complexes in `#$` lines, and what qstat and qacct printed."""
+
+from __future__ import annotations
+
+import pytest
+
+from dlrun.errors import OperationFailed
+from dlrun.model.job import State
+from dlrun.model.plan import Dependency
+from dlrun.model.site import Complexes
+from dlrun.model.units import Bytes
+from dlrun.schedulers.gridengine import gridengine
+from tests.fakebin import CAPTURED
+from tests.unit.schedulers.making import faults, lines, request, site
+
+COMMON = ["-N train", "-S /bin/bash", "-cwd", "-o logs/job.log", "-j y", "-r n", "-R y"]
+PE = {"parallel_environment": "mpi-{slots}"}
+ALL = Complexes(gpu="gpu", memory="h_vmem", exclusive="excl")
+HERE = CAPTURED / "gridengine"
+
+
+@pytest.mark.parametrize(
+    ("asked", "at", "expected"),
+    [
+        ({}, {}, ["-pe mpi-2 4"]),
+        ({"cpus_per_rank": 4}, {}, ["-pe mpi-8 16"]),
+        ({"cpus_per_rank": 4}, {"cpus": "none"}, ["-pe mpi-2 4"]),
+        ({"cpus_per_node": 12, "gpus_per_node": 12}, {}, ["-pe mpi-12 24", "-l gpu=1"]),
+        ({"cpus_per_node": 8, "memory_per_node": Bytes.parse("16GiB")}, {}, ["-pe mpi-8 16", "-l h_vmem=2048M"]),
+        ({"gpus_per_node": 3, "memory_per_node": Bytes.parse("1GiB")},
+         {"complexes": Complexes(gpu="gpu", memory="mem_free", gpus_counted="host", memory_counted="host")},
+         ["-pe mpi-2 4", "-l gpu=3", "-l mem_free=1024M"]),
+        ({"exclusive": True}, {}, ["-pe mpi-2 4", "-l excl=true"]),
+        ({"nodes": 1, "ranks": 1, "ranks_per_node": 1}, {"parallel_environment": None}, []),
+        ({"partition": "gpu.q", "account": "ai", "reservation": "7"}, {}, ["-pe mpi-2 4", "-q gpu.q", "-P ai", "-ar 7"]),
+        ({"hosts": ("n1", "n3"), "constraint": "avx512=1"}, {}, ["-pe mpi-2 4", "-l avx512=1", "-l hostname=n1|n3"]),
+        ({"exclude": ("n1", "n3")}, {}, ["-pe mpi-2 4", "-l hostname=!(n1|n3)"]),
+        ({"after": (Dependency(job_id="1", when="any"), Dependency(job_id="2", when="any")), "hold": True}, {},
+         ["-pe mpi-2 4", "-hold_jid 1,2", "-h"]),
+        ({"array": 3, "at_once": 2}, {}, ["-t 1-3 -tc 2", "-pe mpi-2 4"]),
+        ({"options": {"-m": "e", "tmpspace": "1G"}}, {}, ["-pe mpi-2 4", "-m e", "-l tmpspace=1G"]),
+    ],
+)  # fmt: skip
+def test_directives(asked, at, expected):
+    here = site("gridengine", **{**PE, "complexes": ALL, **at})
+    assert [x for x in lines(gridengine, request(**asked), here) if x not in COMMON] == expected
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"qos": "q"}, {"gpu_type": "a100"}, {"node_local": Bytes(1)}, {"memory_per_node": "all"}, {"gpus_per_node": 3},
+     {"after": (Dependency(job_id="1", when="ok"),)}, {"partition": "a b"}, {"options": {"pe": "x 4"}},
+     {"options": {"-notify": ""}}, {"options": {"s_rt": "60"}}],
+)  # fmt: skip
+def test_refusals(given):
+    assert len(faults(gridengine, request(**given), site("gridengine", **PE, complexes=ALL))) == 1
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"exclusive": True}, {"gpus_per_node": 2}, {"memory_per_node": Bytes(1)}]
+)
+def test_what_the_profile_must_name(given):
+    at = site("gridengine", **({} if not given else PE))
+    assert len(faults(gridengine, request(**given), at)) == 1
+
+
+@pytest.mark.parametrize("output", ["a b.log", "$HOME/x.log"])
+def test_logs_that_grid_engine_would_misread(output):
+    assert len(faults(gridengine, request(), site("gridengine", **PE), output)) == 1
+
+
+def test_points_write_their_logs_themselves():
+    assert "-o /dev/null" in lines(
+        gridengine, request(array=2), site("gridengine", **PE), "points/{index}/logs/job.log"
+    )
+    assert not gridengine.WRITES_IN_PLACE
+
+
+def by_job(statuses):
+    return {(int(status.job_id), status.task): status for status in statuses}
+
+
+@pytest.mark.parametrize(
+    ("job", "task", "state"),
+    [
+        (37, 0, State.RUNNING),
+        (37, 1, State.PENDING),
+        (37, 2, State.PENDING),
+        (34, None, State.RUNNING),
+        (39, None, State.ENDING),
+        (38, None, State.PENDING),
+        (36, None, State.HELD),
+        (33, None, State.HELD),
+        (35, None, State.PENDING),
+    ],
+)
+def test_states_in_the_queue(job, task, state):
+    assert by_job(gridengine.parse_queue((HERE / "qstat.xml").read_text()))[job, task].state is state
+
+
+def test_what_a_job_waits_for():
+    jobs = by_job(gridengine.parse_queue((HERE / "qstat.xml").read_text()))
+    assert jobs[35, None].reason == "waits for 34"
+    assert "qmod -cj" in (jobs[36, None].reason or "")
+    assert jobs[34, None].started.startswith("2026-11-22T")
+
+
+@pytest.mark.parametrize(
+    ("job", "task", "state", "code"),
+    [
+        (6, None, State.TIMED_OUT, None),
+        (7, None, State.FAILED, 3),
+        (28, None, State.FAILED, 7),
+        (29, 0, State.COMPLETED, 0),
+        (29, 1, State.COMPLETED, 0),
+        (31, None, State.FAILED, 124),
+        (32, None, State.CANCELLED, None),
+        (1, None, State.COMPLETED, 0),
+    ],
+)
+def test_ends(job, task, state, code):
+    status = by_job(gridengine.parse_history((HERE / "qacct.txt").read_text()))[job, task]
+    assert (status.state, status.exit_code) == (state, code)
+    assert status.ended.startswith("2026-11-22T20:")
+
+
+def test_memory_is_the_other_limit():
+    text = "====\njobnumber 5\nfailed 37  : qmaster enforced h_rt, h_cpu, or h_vmem limit\nru_wallclock 2s\ncategory -l h_rt=60\n"
+    assert gridengine.parse_history(text)[0].state is State.OUT_OF_MEMORY
+
+
+@pytest.mark.parametrize(
+    "text", ["", "<a", "<!DOCTYPE x [<!ENTITY a 'b'>]><x/>", "<?xml version='1.0' encoding='nope'?><x/>", "<x><job_list/></x>",
+             "<x><job_list><JB_job_number>²</JB_job_number></job_list></x>"]
+)  # fmt: skip
+def test_other_answers_are_not_jobs(text):
+    assert list(gridengine.parse_queue(text)) == []
+
+
+@pytest.mark.parametrize("text", ["", "=====\n", "=====\njobnumber x\n", "jobnumber\n"])
+def test_other_accounts_are_not_jobs(text):
+    assert list(gridengine.parse_history(text)) == []
+
+
+@pytest.mark.parametrize(
+    ("printed", "expected"),
+    [("31\n", "31"), ("31.1-3:1\n", "31"), ('Your job 31 ("a b") has been submitted', "31"),
+     ('Welcome\nYour job-array 31.1-3:1 ("x") has been submitted\n', "31")],
+)  # fmt: skip
+def test_ids(printed, expected):
+    assert gridengine.submitted(printed) == expected
+
+
+def test_no_id_is_a_failure():
+    with pytest.raises(OperationFailed):
+        gridengine.submitted("Unable to run job\n")
+
+
+def test_tasks_count_from_one():
+    assert gridengine.cancel([gridengine.task_id("31", 0)]) == ("qdel", "31.1")
+
+
+@pytest.mark.parametrize(
+    ("said", "word"),
+    [
+        ('Unable to run job: Job was rejected because job requests unknown queue "nope"', "qconf -sql"),
+        (
+            'Unable to run job: job rejected: the requested parallel environment "x" does not exist',
+            "qconf -spl",
+        ),
+        ('Unable to run job: Job 15 cannot run in PE "rr" because it only offers 6 slots', "less"),
+        ('Unable to run job: unknown resource "foo"', "qconf -sc"),
+        ('Unable to run job: job rejected: the requested project "x" does not exist', "account"),
+    ],
+)
+def test_advice(said, word):
+    assert word in (gridengine.advice(said) or "")
