@@ -68,8 +68,8 @@ def _seconds(_context: click.Context, parameter: click.Parameter, text: str | No
     is_flag=True,
     help="Write the confirmed settings into SPEC, with the evidence as comments.",
 )
-@click.option("--inside", is_flag=True, hidden=True)
-@click.option("--seconds", type=float, hidden=True)
+@click.option("--inside", is_flag=True, hidden=True, help="Run in the job that `tune` itself submitted.")
+@click.option("--seconds", type=float, hidden=True, help="Seconds that job has.")
 @json_option
 def command(spec: Path, site: str | None, sets: tuple[str, ...], **options: Any) -> int:
     """Find the settings that make the training of SPEC faster, by short runs of it on the real nodes.

@@ -11,6 +11,10 @@ UNMET = "a dependency can never be met"
 """The reason of a job that waits, or was cancelled, because a job under `after` ended otherwise."""
 
 
+BY_SIGNAL = "a signal ended it"
+"""The reason of a job that counts as cancelled, because its scheduler records no more than that of one that was deleted."""
+
+
 class State(StrEnum):
     """The states of a job; the last ten are final."""
 

@@ -20,13 +20,13 @@ def test_a_dry_run_prints_what_submit_writes(dlrun):
     assert not (dlrun.place / "here").exists()
     all_files = json.loads(dlrun("submit", spec, "--dry-run", "--json", "--job-dir", "here").stdout)["files"]
     dlrun("render", spec, "-o", "here")
-    rendered = {p.name: p.read_text() for p in (dlrun.place / "here").glob("*.*")}
+    rendered = {name: (dlrun.place / "here" / name).read_text() for name in all_files}
     (dlrun.place / "here").rename(dlrun.place / "rendered")
     dlrun("submit", spec, "--job-dir", "here", "--wait")
     written = {name: (dlrun.place / "here" / name).read_text() for name in all_files}
     assert written == all_files
     assert f"{written['job.sh']}\n--- rank.sh ---\n{written['rank.sh']}" == shown.stdout
-    assert {name: rendered[name] for name in written} == written
+    assert rendered == written
     assert (dlrun.place / "here" / "spec.yaml").read_text() == (dlrun.place / spec).read_text()
     assert (dlrun.place / "here" / "site.yaml").read_text().startswith("# One machine")
 

@@ -73,7 +73,10 @@ def other(request):
 @pytest.mark.parametrize("name", TEN_OF_OTHERS)
 def test_flux_and_grid_engine_name_the_cause(other, name):
     running, ground = other
-    outcome = force(running, ground, FAULTS[name])
+    fault = FAULTS[name]
+    if fault.never == ground.name:
+        fault = FAULTS[f"{name}, which looks like a deleted job"]
+    outcome = force(running, ground, fault)
     assert outcome.right, outcome
     assert outcome.left == 0, outcome
 

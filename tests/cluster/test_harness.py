@@ -35,7 +35,7 @@ pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=wh
 
 def of_others(mount: str) -> bool:
     """True for a mount of a cluster that another process of tests has up at the same time."""
-    owner = re.search(r"/srv/dlrun-\w+-(\d+)/", mount)
+    owner = re.search(r"/srv/dlrun-[\w-]+-(\d+)/", mount)
     return owner is not None and int(owner[1]) != os.getpid() and Path("/proc", owner[1]).exists()
 
 

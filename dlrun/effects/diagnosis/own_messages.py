@@ -82,6 +82,10 @@ NODE: Mapping[str, Own] = {
             "cannot move `{}` to its place: {}",
         ),
     ),
+    "node-storage-control": Own(
+        next="remove what has that name, or use another directory of node-local storage",
+        messages=("`{}` must be a directory, not a link or a file",),
+    ),
     "data-in-use": Own(
         next="wait until the other job ends, or give the data set another name under `data`",
         messages=(

@@ -33,7 +33,7 @@ from dlrun.effects.records.belief import read_json, run_state
 from dlrun.effects.records.jobs import Job
 from dlrun.effects.transport.protocol import TransportFailed
 from dlrun.model.cpuset import format_list
-from dlrun.model.job import UNMET, JobStatus, State
+from dlrun.model.job import BY_SIGNAL, UNMET, JobStatus, State
 from dlrun.model.units import Bytes
 from dlrun.node.checks import transport_lines
 
@@ -202,14 +202,14 @@ def _cause(
     if one.state is State.COMPLETED:
         return "none", "it ended well", "nothing is to be done", None
     first, found = findings.first, findings.evidence
-    for reason in (
-        first.reason if first else None,
-        str(record.get("reason")) if record.get("state") == "ended" else None,
-    ):
-        if (noted := _noted(reason)) is not None:
+    told = record.get("reason") if record.get("state") == "ended" else None
+    for reason in (first.reason if first else None, told):
+        if (noted := _noted(str(reason or ""))) is not None:
             return (*noted, stacks.evidence(run) if noted[0] == "hang" else None)
     if one.state in BY_STATE:
         cause, means, step = BY_STATE[one.state]
+        if one.reason == BY_SIGNAL and told is None:
+            means += ", or its job script was killed: the scheduler records the same of both"
         return cause, means, step, found if found and found.pattern.cause == cause else None
     if first and first.reason == "out of memory":
         return (*BY_STATE[State.OUT_OF_MEMORY], None)
@@ -243,7 +243,7 @@ def _left_early(first: First, findings: Failures) -> tuple[str, str, str] | None
 def _by_code(one: JobStatus, run: Path, first: First | None) -> tuple[str, str, str]:
     """The evidence where no log has the cause: the exit code, and the last line of the job's script."""
     code = first.code if first else one.exit_code
-    if code is None and one.signal is not None:  # the job's script itself
+    if one.signal is not None and code in (None, _TERMINATED):  # the script itself, and its ranks with it
         code = 128 + one.signal
     if code in SIGNALS:
         return SIGNALS[code]
@@ -278,9 +278,9 @@ def _who_is_missing(findings: Failures, means: str, step: str) -> tuple[str, str
     )
 
 
-def _noted(reason: str | None) -> tuple[str, str, str] | None:
+def _noted(reason: str) -> tuple[str, str, str] | None:
     """What a job's own check found, from its note `CAUSE: detail`."""
-    name, _, detail = (reason or "").partition(": ")
+    name, _, detail = reason.partition(": ")
     if name not in BY_NOTE:
         return None
     cause, means, step = BY_NOTE[name]

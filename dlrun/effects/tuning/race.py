@@ -30,16 +30,17 @@ def run(tuning: Tuning, say: Callable[[str], None], until: float | None = None) 
             mean = fmean([one.seconds for one in trials]) if trials else tuning.length
             last = left < mean * (2 * tuning.repeat + 1)
             coming = upcoming(tuning.candidates, trials, repeat=tuning.repeat, last=last)
-            if coming is None:
+            missing = upcoming(tuning.candidates, trials, repeat=tuning.repeat)
+            if missing is None:
                 break
-            if last and coming.stage == "confirm" and not any(one.stage == "confirm" for one in trials):
-                say("what is left of the budget goes to confirming the fastest so far")
-            if left < (mean if trials else _LEAST):
+            if coming is None or left < (mean if trials else _LEAST):
                 say(
                     f"the budget of {tuning.budget:.3g} node-hours is used up before all was measured: the same command "
                     "with a larger `--budget` goes on"
                 )
                 break
+            if last and coming.stage == "confirm" and not any(one.stage == "confirm" for one in trials):
+                say("what is left of the budget goes to confirming the fastest so far")
             done = _one(tuning, coming, plans, left)
             tuning.add(done)
             say(f"{len(trials) + 1}: {_words(coming)}: {_result(done.value, done.unit, done.failed)}")

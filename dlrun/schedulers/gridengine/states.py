@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from xml.etree import ElementTree as ET
 
-from dlrun.model.job import JobStatus, State
+from dlrun.model.job import BY_SIGNAL, JobStatus, State
 from dlrun.model.text import digits
 
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -113,7 +113,7 @@ def _end(failed: int | None, status: int | None, block: Mapping[str, str]) -> tu
             return State.TIMED_OUT, None
         return State.OUT_OF_MEMORY, None
     if failed == _SIGNALLED:
-        return State.CANCELLED, None
+        return State.CANCELLED, BY_SIGNAL
     if failed in _START_FAILURES:
         return State.FAILED, words
     return (State.COMPLETED if not failed and status == 0 else State.FAILED), None

@@ -47,7 +47,7 @@ def test_the_winner_is_written_into_a_spec(measure, tmp_path):
     done = measure("--write", spec)
     assert "* 2 communication cores" in done.stdout
     assert "is 9 % better than the computed answer" in done.stdout
-    assert spec.read_text() == "name: x\nplacement:\n  comm_cores: 2\n  smt: one  # mine\n"
+    assert spec.read_text() == "name: x\nplacement:\n  smt: one  # mine\n  comm_cores: 2\n"
 
 
 def test_the_winner_is_written_as_an_override_of_a_site(measure, tmp_path):

@@ -8,9 +8,9 @@ from dlrun.model.problem import InvalidFile, Problem
 from dlrun.model.spec import OnFailure
 
 
-def test_nine_states_are_final():
+def test_ten_states_are_final():
     assert [s.value for s in State if not s.final] == ["pending", "held", "running", "ending", "unknown"]
-    assert sum(s.final for s in State) == 9
+    assert sum(s.final for s in State) == 10
 
 
 def test_an_origin_is_a_place_or_a_name():
