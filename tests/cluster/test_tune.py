@@ -1,68 +1,99 @@
-"""`dlrun tune` in one allocation of a real Slurm: trials on two nodes, one after the other, and what they prove."""
+"""`dlrun tune` in one allocation of each real scheduler: trials on two nodes, one after the other, and what they prove."""
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
 
 import pytest
 
-from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, why_not
-from tests.cluster.jobs import User, bash
+from tests.cluster import (
+    Cluster,
+    ClusterSpec,
+    NodeType,
+    Partition,
+    why_no_flux,
+    why_no_gridengine,
+    why_no_pbs,
+    why_not,
+)
+from tests.cluster.jobs import PYTHON, User, bash
+from tests.cluster.test_flux import SITE as FLUX
+from tests.cluster.test_gridengine import SITE as GRIDENGINE
+from tests.cluster.test_pbs import SITE as PBS
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
-SITE = {
+NODE = {"n": {"topology": {"packages": 1, "cores": 4}}}
+SLURM = {
     "name": "test-slurm",
     "scheduler": {"type": "slurm", "version": "22.05", "memory": "none"},
     "launcher": {"name": "srun"},
-    "partitions": {"debug": {"default": True, "node_type": "n", "exclusive": True}},
-    "node_types": {"n": {"topology": {"packages": 1, "cores": 4}}},
+    "partitions": {"work": {"default": True, "node_type": "n", "exclusive": True}},
     "fabric": {"name": "ethernet", "interfaces": ["eth0"]},
 }
+SITES = {"slurm": SLURM, "pbs": PBS, "flux": FLUX, "gridengine": GRIDENGINE}
+LACKING = {"slurm": "", "pbs": why_no_pbs(), "flux": why_no_flux(), "gridengine": why_no_gridengine()}
 TRAIN = (
     "speed=100; [[ {{ workers }} == 2 ]] && speed=140; ((OMP_NUM_THREADS == 1)) && speed=$((speed + 60)); "
-    'while true; do echo "throughput: $((speed + RANDOM % 2)) samples/s"; sleep 0.2; done'
+    'for ((i = 0; i < 3; i++)); do echo "throughput: $((speed + i % 2)) samples/s"; done'
+)
+WORDS = (
+    *("tune", "toy.yaml", "--only", "--try", "workers=1,2", "--try", "placement.threads=1"),
+    *("--length", "2s", "--repeat", "2", "--budget", "0.4"),
 )
 
 
-@pytest.fixture(scope="module")
-def alice():
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=pytest.mark.skipif(bool(why), reason=why)) for name, why in LACKING.items()],
+)
+def alice(request):
     spec = ClusterSpec(
-        node_types=(NodeType(count=2),),
-        partitions=(Partition(name="debug", default=True, node_types=("n",), max_time="1-00:00:00"),),
+        scheduler=request.param,
+        node_types=(NodeType(count=2, sockets=1),),
+        partitions=(Partition(name="work", default=True, max_time="1-00:00:00"),),
+        sshd=request.param != "slurm",
     )
-    with Cluster(spec, name=f"tune-{os.getpid()}") as running:
-        yield User(running, SITE)
+    with Cluster(spec, name=f"tune-{request.param}-{os.getpid()}") as running:
+        user = User(running, {**SITES[request.param], "node_types": NODE})
+        resources = {"nodes": 2, "ranks_per_node": 1, "cpus_per_rank": 4, "walltime": "1h"}
+        user.write("toy.yaml", {"name": "toy", "command": bash(TRAIN), "resources": resources})
+        yield user
+
+
+def proved(alice: User, said: str) -> dict:
+    """What was measured, once it is seen that the best combination won, on both nodes."""
+    shown = json.loads(alice.dlrun("tune", "--show", "toy-tuning", "--json").stdout)["tune"]
+    assert shown["complete"], said
+    assert shown["verdict"]["sure"], said
+    assert shown["verdict"]["winner"]["sets"] == {"placement.threads": "1"}
+    assert shown["verdict"]["winner"]["parameters"] == {"workers": "2"}
+    trial = alice.directory / "toy-tuning" / shown["trials"][0]["directory"]
+    assert len(list((trial / "logs").glob("rank-*"))) == 2
+    return shown
 
 
 def test_trials_share_one_allocation_and_the_best_is_confirmed(alice):
-    spec = {
-        "name": "toy",
-        "command": bash(TRAIN),
-        "resources": {"nodes": 2, "ranks_per_node": 1, "walltime": "1h"},
-    }
-    alice.write("toy.yaml", spec)
-    words = (
-        "tune",
-        "toy.yaml",
-        "--only",
-        "--try",
-        "workers=1,2",
-        "--try",
-        "placement.threads=1",
-        "--length",
-        "2s",
-    )
-    done = alice.dlrun(*words, "--repeat", "2", "--budget", "0.4", timeout=400, code=None)
+    done = alice.dlrun(*WORDS, timeout=400, code=None)
     said = done.stdout + done.stderr
     assert done.returncode == 0, said + alice.dlrun("why", "toy-tuning/job-1", code=None).stdout
-    shown = json.loads(alice.dlrun("tune", "--show", "toy-tuning", "--json").stdout)["tune"]
-    assert shown["complete"], done.stdout + done.stderr
-    assert shown["verdict"]["sure"], done.stdout
-    assert shown["verdict"]["winner"]["sets"] == {"placement.threads": "1"}
-    assert shown["verdict"]["winner"]["parameters"] == {"workers": "2"}
+    proved(alice, said)
     (job,) = (alice.directory / "toy-tuning").glob("job-*")
-    assert "tune-toy" in alice.dlrun("status", str(job)).stdout
-    trial = alice.directory / "toy-tuning" / shown["trials"][0]["directory"]
-    assert len(list((trial / "logs").glob("rank-*"))) == 2  # both nodes
+    assert json.loads((job / "plan.json").read_text())["name"] == "tune-toy"
+    assert "completed" in alice.dlrun("status", str(job)).stdout
+
+
+def test_in_an_allocation_of_the_users_own_no_job_is_submitted(alice):
+    if alice.cluster.spec.scheduler != "slurm":
+        pytest.skip("salloc is Slurm's")
+    line = shlex.join([str(PYTHON / "dlrun"), *WORDS, "--here", "--out", "here"])
+    site = {"DLRUN_SITE": str(alice.directory / "site.yaml")}
+    done = alice.cluster.on(
+        "login", ["salloc", "-N2", "--exclusive", "-t", "10", "srun", "-N1", "-n1", "--overlap", "bash", "-c", line],
+        user="alice", env=site, cwd=str(alice.directory), timeout=400,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "in the confirming runs" in done.stdout
+    assert not list((alice.directory / "here").glob("job-*"))

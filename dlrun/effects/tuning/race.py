@@ -33,7 +33,7 @@ def run(tuning: Tuning, say: Callable[[str], None], until: float | None = None) 
             missing = upcoming(tuning.candidates, trials, repeat=tuning.repeat)
             if missing is None:
                 break
-            if coming is None or left < (mean if trials else _LEAST):
+            if coming is None or left < mean:
                 say(
                     f"the budget of {tuning.budget:.3g} node-hours is used up before all was measured: the same command "
                     "with a larger `--budget` goes on"

@@ -42,7 +42,8 @@ def run(tuning: Tuning, coming: Next, plan: Plan, limit: float) -> Trial:
     try:
         first = None
         while process.poll() is None:
-            time.sleep(_LOOK)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(_LOOK)
             now = time.monotonic()
             if first is None and _reading(plan, target) is not None:
                 first = now
