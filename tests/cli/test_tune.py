@@ -113,3 +113,25 @@ def test_a_changed_spec_is_not_mixed_with_the_trials_of_another(place):
     place(*WORDS, "--repeat", "1", "--try", "workers=1")
     place.spec(SPEC + "# changed\n")
     assert "the spec has changed" in place(*WORDS, code=2).stderr
+
+
+def test_the_trials_have_the_site_and_the_settings_of_the_shell_that_began_them(place):
+    """What the job itself runs (`--inside`) has neither DLRUN_SITE nor DLRUN_SET_*."""
+    spec = SPEC.replace("placement: {threads: 2}\n", "")
+    (place.place / "spec.yaml").write_text(spec)
+    (place.place / "mine.yaml").write_text("name: mine\nscheduler: {type: local}\nlauncher: {name: local}\n")
+    shell = {"DLRUN_SITE": "mine.yaml", "DLRUN_SET_PLACEMENT__THREADS": "2"}
+    running = place.start(*WORDS, env=shell)
+    wait_for((place.place / "toy-tuning/trials.jsonl").exists)
+    running.send_signal(signal.SIGKILL)
+    running.communicate()
+    place("tune", "toy-tuning", "--inside")
+    plans = list((place.place / "toy-tuning/trials").glob("*/plan.json"))
+    assert {json.loads(plan.read_text())["site"] for plan in plans} == {"mine"}
+    shown = json.loads(place("tune", "--show", "toy-tuning", "--json").stdout)["tune"]
+    assert {one["value"] for one in shown["trials"] if one["candidate"] == "as planned"} <= {
+        100.0,
+        100.5,
+        101.0,
+    }
+    assert shown["complete"]

@@ -47,7 +47,9 @@ WORDS = (
 
 @pytest.fixture(
     scope="module",
-    params=[pytest.param(name, marks=pytest.mark.skipif(bool(why), reason=why)) for name, why in LACKING.items()],
+    params=[
+        pytest.param(name, marks=pytest.mark.skipif(bool(why), reason=why)) for name, why in LACKING.items()
+    ],
 )
 def alice(request):
     spec = ClusterSpec(
@@ -77,7 +79,8 @@ def proved(alice: User, said: str) -> dict:
 
 def test_trials_share_one_allocation_and_the_best_is_confirmed(alice):
     done = alice.dlrun(*WORDS, timeout=400, code=None)
-    said = done.stdout + done.stderr
+    logs = [path.read_text() for path in sorted((alice.directory / "toy-tuning").glob("*/**/logs/*.log"))]
+    said = "\n".join([done.stdout, done.stderr, *logs])
     assert done.returncode == 0, said + alice.dlrun("why", "toy-tuning/job-1", code=None).stdout
     proved(alice, said)
     (job,) = (alice.directory / "toy-tuning").glob("job-*")

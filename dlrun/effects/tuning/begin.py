@@ -11,6 +11,7 @@ from pathlib import Path
 
 from dlrun import backends
 from dlrun.config.hints import keys
+from dlrun.config.layers import from_environment
 from dlrun.effects.inputs import spec as reading
 from dlrun.effects.inputs.spec import Inputs
 from dlrun.effects.jobs.prepare import prepare, read_inputs
@@ -71,6 +72,9 @@ def begin(
     asked, parameters = tried.asked_for(wanted, known)
     planned = tried.as_planned(parameters)
     inputs = inputs_of(spec, sets, site, parameters)
+    # A job has neither the variables of this shell nor always the clients by which a cluster is recognised.
+    site = site or str(inputs.loaded.path.absolute())
+    sets = (*_from_environment(os.environ), *sets)
     plan = plan_of(planned, spec, sets, site)
     own: list[Candidate] = []
     if not only:
@@ -120,6 +124,13 @@ def directives_of(plan: Plan, inputs: Inputs) -> tuple[Directive, ...]:
     """The directives of a plan whose name or array is not that of its spec any more."""
     scheduler = backends.scheduler(plan.scheduler)
     return tuple(scheduler.directives(granted(plan.request), inputs.site.scheduler, OUTPUT))
+
+
+def _from_environment(environment: Mapping[str, str]) -> Iterator[str]:
+    """The `DLRUN_SET_*` variables as arguments of `--set`."""
+    for name in sorted(environment):
+        found, _ = from_environment({name: environment[name]})
+        yield from (f"{'.'.join(one.path)}={environment[name]}" for one in found)
 
 
 def _sweep(parameters: Mapping[str, str]) -> list[str]:
