@@ -17,7 +17,7 @@ from dlrun.cli.options import json_option, say
 )
 @json_option
 def command(script: Path, site: str | None, output: Path | None, as_json: bool) -> int:
-    """Turn a batch script of Slurm or PBS into a training spec.
+    """Turn a batch script of Slurm, PBS, Flux or Grid Engine into a training spec.
 
     Directives, modules, environments, variables and the line that starts the training become keys of the spec. What dlrun
     does by itself, and what it cannot take over, is listed by line.

@@ -1,22 +1,28 @@
 """Somebody's batch script -> a training spec, as far as that can be read.
 
-`read` is the whole of it. `directives` turns options of sbatch and qsub into keys of the spec, `shell` splits the body into
-commands, `launch` takes launchers off the training command, `body` decides what each command becomes.
+`read` is the whole of it. `directives`, `flux` and `gridengine` turn options of a job into keys of the spec, `shell` splits
+the body into commands, `launch` takes launchers off the training command, `body` decides what each command becomes.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
-from dlrun.config.batch_script import body, directives, launch, shell
+from dlrun.config.batch_script import body, directives, flux, gridengine, launch, shell
 from dlrun.config.batch_script.draft import SpecDraft
 from dlrun.model.spec import Resources, Spec
 
-_DIRECTIVE = re.compile(r"\s*#(SBATCH|PBS)\s+(.*)")
+_DIRECTIVES: tuple[tuple[re.Pattern[str], Callable[[int, str, SpecDraft], None]], ...] = (
+    (re.compile(r"\s*#SBATCH\s+(.*)"), directives.slurm),
+    (re.compile(r"\s*#PBS\s+(.*)"), directives.pbs),
+    (gridengine.LINE, gridengine.directive),
+    (flux.LINE, flux.directive),
+)
+"""What directive lines look like, and what reads them."""
 
 
 def read_script(text: str, file: str, threads_per_core: int = 1) -> SpecDraft:
@@ -27,14 +33,20 @@ def read_script(text: str, file: str, threads_per_core: int = 1) -> SpecDraft:
     draft = SpecDraft()
     lines = list(enumerate(text.splitlines(), start=1))
     rest = []
+    used = set()
     for number, line in lines:
-        match = _DIRECTIVE.match(line)
-        if match:
-            (directives.slurm if match[1] == "SBATCH" else directives.pbs)(number, match[2], draft)
+        for pattern, read in _DIRECTIVES:
+            if match := pattern.match(line):
+                read(number, match[1], draft)
+                used.add(read)
+                break
         else:
             rest.append((number, line))
     body.take(list(shell.commands(rest)), draft)
     draft.put("name", PurePosixPath(file).stem or "training")
+    for module in (flux, gridengine):
+        if module.directive in used:
+            module.settle(draft)
     _resources(draft, threads_per_core)
     draft.left_out.sort(key=lambda left: left.line)
     return draft
@@ -55,13 +67,13 @@ def _resources(draft: SpecDraft, threads_per_core: int) -> None:
         ranks, per_node = (None, ranks // nodes) if ranks % nodes == 0 else (None, per_node)
     if ranks and ranks < nodes:
         ranks = None
+    if ranks and not per_node and ranks % nodes == 0:
+        per_node = ranks // nodes
     gpus = (
         counts.get("gpus_per_node")
         or -(-counts.get("gpus", 0) // nodes)
         or counts.get("gpus_per_rank", 0) * (per_node or 1)
     )
-    if ranks and not per_node and ranks % nodes == 0:
-        per_node = ranks // nodes
     put = draft.put
     put("resources.nodes", nodes)
     if per_node:

@@ -14,8 +14,8 @@ from dlrun.config.batch_script.launch import DECIDED, TOLD
 from dlrun.config.batch_script.shell import Command, names_used
 
 _PRINTS = {"echo", "printf", "date", "hostname", "pwd", "nvidia-smi", "rocm-smi", "env", "printenv", "lscpu", "which", "ls",
-           "scontrol", "cat", "squeue", "sacct", "free", "df"}  # fmt: skip
-_SUBMIT_DIRECTORY = re.compile(r"\"?\$\{?(?:SLURM_SUBMIT_DIR|PBS_O_WORKDIR)\}?\"?")
+           "scontrol", "cat", "squeue", "qstat", "flux", "sacct", "free", "df"}  # fmt: skip
+_SUBMIT_DIRECTORY = re.compile(r"\"?\$\{?(?:SLURM_SUBMIT_DIR|PBS_O_WORKDIR|SGE_O_WORKDIR)\}?\"?")
 _EXPORT = re.compile(r"export\s+([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _ASSIGN = re.compile(r"([A-Za-z_]\w*)(?:\[[^]]*\])?\+?=(.*)", re.DOTALL)
 _NOT_TAKEN = "dlrun runs nothing after the training"
@@ -283,7 +283,7 @@ def _framework(found: launch.Launch, draft: SpecDraft) -> tuple[str, str]:
         return named, "check this: the batch script names it; `mpi` for a program that uses MPI itself"
     python = any(re.search(r"\bpython[\d.]*\b", word) for word in (*found.command, found.text or ""))
     gpus = any(name.startswith("gpus") for name in draft.counts)
-    if python and (not found.launchers or (gpus and found.launchers == ("srun",))):
+    if python and (not found.launchers or (gpus and found.launchers in (("srun",), ("flux",)))):
         return "torch", "check this: `mpi` for a program that uses MPI itself"
     return (
         "mpi",

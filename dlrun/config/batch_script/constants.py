@@ -27,8 +27,8 @@ _OPERATIONS: Mapping[type, Callable[[int, int], int]] = {
 def known(commands: Iterable[Command], counts: Mapping[str, int]) -> dict[str, str]:
     """Name -> value of every variable that is assigned once, to a value that can be evaluated; `counts` of the directives."""
     nodes = str(counts.get("nodes", 1))
-    found = {"SLURM_NNODES": nodes, "SLURM_JOB_NUM_NODES": nodes}
-    for name, count in (("SLURM_NTASKS", "ranks"), ("SLURM_NTASKS_PER_NODE", "ranks_per_node"),
+    found = dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES", "NHOSTS"), nodes)
+    for name, count in (("NSLOTS", "slots"), ("SLURM_NTASKS", "ranks"), ("SLURM_NTASKS_PER_NODE", "ranks_per_node"),
                         ("SLURM_CPUS_PER_TASK", "cpus_per_rank"), ("SLURM_GPUS_ON_NODE", "gpus_per_node"),
                         ("SLURM_GPUS_PER_NODE", "gpus_per_node")):  # fmt: skip
         if count in counts:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 
 from dlrun.config.batch_script.draft import SpecDraft
 from dlrun.model.text import digits
@@ -21,9 +21,11 @@ _FLAGS = {
     "exclusive", "hold", "requeue", "no-requeue", "no-kill", "contiguous", "overcommit", "oversubscribe", "parsable",
     "spread-job", "verbose", "quiet", "wait", "get-user-env", "use-min-nodes",
 }  # fmt: skip
+JOB_LOGS = "dlrun writes the job's and each rank's log into the job directory: `dlrun logs`"
+"""Why no option for the output becomes a key."""
 _OWN = {
-    "output": "dlrun writes the job's and each rank's log into the job directory: `dlrun logs`",
-    "error": "dlrun writes the job's and each rank's log into the job directory: `dlrun logs`",
+    "output": JOB_LOGS,
+    "error": JOB_LOGS,
     "open-mode": "logs of a requeued job are appended to",
     "export": "variables are under `environment.variables`; the job sets up its own environment",
     "parsable": "it changes what sbatch prints, which dlrun reads by itself",
@@ -40,10 +42,10 @@ _OWN = {
     "wait": "use `dlrun submit --wait`",
     "dependency": "name the jobs under `after:`, as `after: [{job: 1234, when: ok}]`",
 }
-_PLACEHOLDER = re.compile(r"\s*[<\[{].*|")
+PLACEHOLDER = re.compile(r"\s*[<\[{].*|")
 """A value that a guide leaves to its reader, or none."""
 _OPTION = re.compile(r"[A-Za-z]\w*(?:-\w+)*", re.ASCII)
-_TIME = re.compile(r"[0-9:-]{1,30}")
+TIME = re.compile(r"[0-9:-]{1,30}")
 _KEYS = {
     "job-name": "name", "account": "resources.account", "partition": "resources.partition", "qos": "resources.qos",
     "constraint": "resources.constraint", "reservation": "resources.reservation", "chdir": "directory",
@@ -57,7 +59,7 @@ COUNTS = {
 
 def slurm(line: int, text: str, draft: SpecDraft) -> None:
     """One `#SBATCH` line (without the prefix)."""
-    for name, value in slurm_options(_words(text)):
+    for name, value in slurm_options(words_of(text)):
         taken = _slurm_option(name, value, draft)
         if isinstance(taken, str):
             draft.leave(line, f"--{name}{f'={value}' if value else ''}", taken)
@@ -65,23 +67,30 @@ def slurm(line: int, text: str, draft: SpecDraft) -> None:
 
 def slurm_options(words: list[str]) -> Iterator[tuple[str, str]]:
     """Long names and values of options of sbatch or srun."""
+    return long_options(words, _SHORT, _FLAGS)
+
+
+def long_options(
+    words: list[str], short: Mapping[str, str], flags: Collection[str]
+) -> Iterator[tuple[str, str]]:
+    """Long names and values of options; `short` has the long names of letters, `flags` those that take no value."""
     rest = list(words)
     while rest:
         word = rest.pop(0)
         if word.startswith("--"):
             name, equals, value = word[2:].partition("=")
         elif word.startswith("-") and len(word) > 1:
-            name, value, equals = _SHORT.get(word[1], word[1]), word[2:], word[2:]
+            name, value, equals = short.get(word[1], word[1]), word[2:], word[2:]
         else:
             continue
-        if not equals and name not in _FLAGS and rest and not rest[0].startswith("-"):
+        if not equals and name not in flags and rest and not rest[0].startswith("-"):
             value = rest.pop(0)
         yield name, value
 
 
 def _slurm_option(name: str, value: str, draft: SpecDraft) -> str | bool:
     """True if the option became a part of the spec, else why not."""
-    if name in _KEYS and _PLACEHOLDER.fullmatch(value):
+    if name in _KEYS and PLACEHOLDER.fullmatch(value):
         return f"a placeholder: write yours under `{_KEYS[name]}`"
     if name in COUNTS and (number := value.rpartition(":")[2].partition("-")[0]).isdigit():
         draft.count(COUNTS[name], number)
@@ -93,7 +102,7 @@ def _slurm_option(name: str, value: str, draft: SpecDraft) -> str | bool:
     if name in _KEYS:
         draft.put(_KEYS[name], value)
     elif name == "time":
-        if not _TIME.fullmatch(value):
+        if not TIME.fullmatch(value):
             return "not a time"
         draft.put("resources.walltime", walltime(value))
     elif name in {"mem", "mem-per-cpu", "mem-per-gpu"}:
@@ -170,7 +179,7 @@ def walltime(text: str) -> str:
 
 def pbs(line: int, text: str, draft: SpecDraft) -> None:
     """One `#PBS` line (without the prefix)."""
-    words = _words(text)
+    words = words_of(text)
     while words:
         option, value = words[0][:2], words.pop(0)[2:]
         if not value and words and not words[0].startswith("-"):
@@ -199,7 +208,7 @@ def _pbs_resource(part: str, draft: SpecDraft) -> bool:
         draft.count("nodes", chunks)
         return all(_chunk(detail, draft) for detail in details)
     if name == "walltime":
-        if not _TIME.fullmatch(value):
+        if not TIME.fullmatch(value):
             return False
         draft.put("resources.walltime", f"{value}s" if value.isdigit() else walltime(value))
     elif name == "place":
@@ -241,7 +250,7 @@ def _pbs_bytes(value: str) -> str:
 
 def _put(key: str) -> Callable[[str, SpecDraft], str | bool]:
     def put(value: str, draft: SpecDraft) -> str | bool:
-        if _PLACEHOLDER.fullmatch(value):
+        if PLACEHOLDER.fullmatch(value):
             return f"a placeholder: write yours under `{key}`"
         draft.put(key, value)
         return True
@@ -265,7 +274,7 @@ def _pbs_w(value: str, draft: SpecDraft) -> str | bool:
     return f"dlrun knows no key for `{name}`"
 
 
-_LOGS = _why("dlrun writes the job's and each rank's log into the job directory: `dlrun logs`")
+_LOGS = _why(JOB_LOGS)
 _MAIL = _why("mail: give `m` and `M` under `resources.options` if you want it")
 _PBS: dict[str, Callable[[str, SpecDraft], str | bool]] = {
     "-l": _pbs_list,
@@ -288,7 +297,8 @@ _PBS: dict[str, Callable[[str, SpecDraft], str | bool]] = {
 }
 
 
-def _words(text: str) -> list[str]:
+def words_of(text: str) -> list[str]:
+    """The words of a directive, as a shell splits them where it can."""
     try:
         return shlex.split(text, comments=True)
     except ValueError:

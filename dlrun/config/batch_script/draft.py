@@ -36,7 +36,7 @@ class SpecDraft:
         if comment:
             self.comments.setdefault(key, comment)
 
-    def add(self, key: str, *items: str) -> None:
+    def add(self, key: str, *items: Any) -> None:
         """Append to the list under a dotted key."""
         *path, last = key.split(".")
         place = self.values

@@ -1,17 +1,18 @@
 """The line that starts the training: launchers and agents are removed; they determine the framework and the number of ranks.
 
-Options: srun(1) of Slurm 25.05, mpirun(1) of Open MPI 4.1 and 5.0, mpiexec of MPICH 4 and Intel MPI 2021, torchrun of
-PyTorch 2.9, horovodrun of Horovod 0.28, `accelerate launch` of Accelerate 1.15, deepspeed 0.17.
+Options: srun(1) of Slurm 25.05, flux-run(1) of Flux 0.88, mpirun(1) of Open MPI 4.1 and 5.0, mpiexec of MPICH 4 and Intel
+MPI 2021, torchrun of PyTorch 2.9, horovodrun of Horovod 0.28, `accelerate launch` of Accelerate 1.15, deepspeed 0.17.
 """
 
 from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import PurePosixPath
 from typing import Any
 
+from dlrun.config.batch_script import flux
 from dlrun.config.batch_script.directives import COUNTS, slurm_options
 from dlrun.config.batch_script.draft import SpecDraft
 from dlrun.config.batch_script.shell import without_comment
@@ -120,6 +121,8 @@ def program(word: str) -> str:
 def is_launch(words: list[str]) -> bool:
     """Whether a command starts processes of a job: by a launcher, or a framework's own agent."""
     first = program(words[0])
+    if first == "flux":
+        return _flux_run(words) > 0
     return first in _LAUNCHERS or first in _AGENTS or _agent_module(words) is not None
 
 
@@ -137,7 +140,10 @@ def strip(words: list[str], source: str, draft: SpecDraft) -> Launch:
     while words:
         first = program(words[0])
         module = _agent_module(words)
-        if first in _LAUNCHERS:
+        if first == "flux":
+            launchers.append(first)
+            words = _flux(words[_flux_run(words) or 1 :], draft, left)
+        elif first in _LAUNCHERS:
             launchers.append(first)
             words = (
                 _srun(words[1:], draft, left, container)
@@ -197,18 +203,37 @@ def _agent_module(words: list[str]) -> str | None:
     return None
 
 
-def _srun(
-    words: list[str], draft: SpecDraft, left: list[tuple[str, str]], container: dict[str, Any]
-) -> list[str]:
+def _flux_run(words: list[str]) -> int:
+    """How many words `flux run`, `flux submit` or `flux mini run` are; 0 for any other command of Flux."""
+    names = words[1:3] if words[1:2] == ["mini"] else words[1:2]
+    return 1 + len(names) if names and names[-1] in {"run", "submit"} else 0
+
+
+def _options(words: list[str], flags: Collection[str]) -> list[str]:
+    """Take the options off the front of a command, each with its value unless it is one of `flags`."""
     options: list[str] = []
     while words and words[0].startswith("-") and words[0] != "-":
         word = words.pop(0)
         options.append(word)
         name = word.lstrip("-")
         attached = "=" in word or (not word.startswith("--") and len(word) > 2)
-        if not attached and name not in _SRUN_FLAGS and words:
+        if not attached and name not in flags and words:
             options.append(words.pop(0))
-    for name, value in slurm_options(options):
+    return options
+
+
+def _flux(words: list[str], draft: SpecDraft, left: list[tuple[str, str]]) -> list[str]:
+    for name, value in flux.run_options(_options(words, flux.RUN_FLAGS)):
+        count = flux.run_count(name)
+        if count is None or not draft.count(count, value):
+            left.append((f"--{name}{f'={value}' if value else ''}", _STARTS))
+    return words
+
+
+def _srun(
+    words: list[str], draft: SpecDraft, left: list[tuple[str, str]], container: dict[str, Any]
+) -> list[str]:
+    for name, value in slurm_options(_options(words, _SRUN_FLAGS)):
         shown = f"--{name}{f'={value}' if value else ''}" if len(name) > 1 else f"-{name}"
         if name == "container-image":
             container.update(image=value, runtime="enroot")
@@ -224,6 +249,7 @@ def _srun(
 
 
 def _mpirun(words: list[str], draft: SpecDraft, left: list[tuple[str, str]]) -> list[str]:
+    draft.counts["ranks of a slot"] = 1  # where no option sets the number
     while words and words[0].startswith("-"):
         name, equals, attached = words.pop(0).partition("=")
         arity = 0 if equals else _MPI_VALUES.get(name, 0)

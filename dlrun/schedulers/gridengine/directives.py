@@ -35,6 +35,10 @@ _SET_BY = {
 }
 _OWN = {option: instead for instead, options in _SET_BY.items() for option in options.split()}
 """Options that the rest of the spec speaks for, with what to use instead."""
+_OF_QSUB = frozenset(
+    ["ac", "binding", "ckpt", "clear", "dc", "dl", "js", "jsv", "masterq", "now", "sc", "shell"]
+)
+"""Options of qsub(1) with longer names; any other name is a complex."""
 _LACKS = {
     "qos": ("QOS", "leave out resources.qos"),
     "gpu_type": ("types of GPU", "leave out scheduler.gpu_type and select nodes by resources.constraint"),
@@ -210,10 +214,13 @@ def _plain(draft: DirectiveList, value: str, field: str) -> str:
 
 
 def _options(draft: DirectiveList) -> None:
+    """`-x value` of qsub's own options, which have one letter or are listed; `-l name=value` of any other name."""
     for name, value in draft.request.options.items():
         bare = name.lstrip("-")
         if bare in _OWN:
             draft.problem(f"the option `{name}` is set by dlrun", f"use {_OWN[bare]}", "options")
             continue
-        text = f"-{bare} {_plain(draft, value, 'options')}" if name.startswith("-") else f"-l {bare}={value}"
-        draft.add(text.strip(), "under resources.options", "options")
+        word = _plain(draft, value, "options")
+        of_qsub = len(bare) == 1 or bare in _OF_QSUB
+        text = f"-{bare} {word}".rstrip() if of_qsub else f"-l {bare}={word}"
+        draft.add(text, "under resources.options", "options")

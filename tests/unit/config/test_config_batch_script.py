@@ -1,4 +1,4 @@
-"""Batch scripts of Slurm and PBS -> training specs."""
+"""Batch scripts of Slurm, PBS, Flux and Grid Engine -> training specs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def left(text):
     return {(one.line, one.text): one.because for one in read_script(text, "job.sh").left_out}
 
 
-@pytest.mark.parametrize("name", ["torchrun.sbatch", "mpiexec.pbs"])
+@pytest.mark.parametrize("name", ["torchrun.sbatch", "mpiexec.pbs", "tasks.flux", "slots.sge"])
 def test_a_whole_script(name):
     source = HERE / name
     expected = source.with_suffix(".yaml").read_text("utf-8")
@@ -77,6 +77,30 @@ def test_a_whole_script(name):
         ("#PBS -l walltime=5400", "walltime", "1h30m"),
         ("#PBS -W group_list=abc", "account", "abc"),
         ("#PBS -P abc", "account", "abc"),
+        ("#SBATCH -N2 -n8 --gpus-per-task=1", "gpus_per_node", "4"),
+        ("# flux: -t 90", "walltime", "1h30m"),
+        ("#FLUX: -t 1.5h", "walltime", "1h30m"),
+        ("# flux: --time-limit=30m", "walltime", "30m"),
+        ("# flux: -N2 -n8 -c24 -g1", "ranks_per_node", "4"),
+        ("# flux: -N2 -n8 -c24 -g1", "cpus_per_rank", "24"),
+        ("# flux: -N2 -n8 -c24 -g1", "gpus_per_node", "4"),
+        ("# flux: -N2 -x", "exclusive", "True"),
+        ("# flux: --requires=gpu", "constraint", "gpu"),
+        ("# flux: -q pbatch", "partition", "pbatch"),
+        ("# flux: --bank abc", "account", "abc"),
+        ("# flux: --setattr=a=b", "options", "{'setattr': 'a=b'}"),
+        ("#$ -l h_rt=1:0:0", "walltime", "1h"),
+        ("#$ -l h_rt=5400", "walltime", "1h30m"),
+        ("#$ -pe mpi-8 32", "nodes", "4"),
+        ("#$ -pe smp 8", "cpus_per_rank", "8"),
+        ("#$ -pe smp 8 -l h_vmem=2G", "memory_per_node", "16GiB"),
+        ("#$ -l gpu=2", "gpus_per_node", "2"),
+        ("#$ -P abc -q all.q", "account", "abc"),
+        ("#$ -q all.q", "partition", "all.q"),
+        ("#$ -l exclusive", "exclusive", "True"),
+        ("#$ -l tmpfs=10G", "options", "{'tmpfs': '10G'}"),
+        ("#$ -p -5 -ac allow=L", "options", "{'p': '-5', 'ac': 'allow=L'}"),
+        ("#$ -ar 17", "reservation", "17"),
     ],
 )
 def test_a_directive(directive, key, value):
@@ -95,6 +119,9 @@ def test_a_directive(directive, key, value):
         ("mpirun -np 8 -x PATH --bind-to none ./solver in.dat", "mpi", ("./solver", "in.dat")),
         ("srun --mpi=pmix -n 8 ./solver", "mpi", ("./solver",)),
         ("ibrun ./solver", "mpi", ("./solver",)),
+        ("flux run -N2 -n8 -g1 -o mpibind=off --label-io ./solver a", "mpi", ("./solver", "a")),
+        ("flux mini run -x -N 2 -n 2 ./solver", "mpi", ("./solver",)),
+        ("flux resource list\nflux run -n8 -g1 python train.py", "torch", ("python", "train.py")),
         ("python train.py | tee log", "torch", ("python", "train.py")),
         ("DEBUG=1 python train.py &> log", "torch", ("python", "train.py")),
         ("srun bash -c 'python train.py --lr 1'", "mpi", ("python", "train.py", "--lr", "1")),
@@ -106,6 +133,50 @@ def test_a_directive(directive, key, value):
 def test_a_launch(launch, framework, command):
     spec = spec_of(f"#!/bin/bash\n{launch}\n")
     assert (spec.framework, spec.command) == (framework, command)
+
+
+@pytest.mark.parametrize(
+    ("directives", "launch", "expected"),
+    [
+        ("# flux: -N2 -x", "flux run -N2 -n8 -c24 -g1 python t.py", (2, 4, 24, 4)),
+        ("# flux: -N2 -n2 -c96 -g4", "flux run -n8 -g1 python t.py", (2, 4, "auto", 4)),
+        ("#$ -pe mpi-16 64", "mpirun -np $NSLOTS ./solver", (4, 16, 1, "auto")),
+        ("#$ -pe mpi-16 64", "mpirun ./solver", (4, 16, 1, "auto")),
+        ("#$ -pe mpi-16 64", "mpirun -np 8 ./solver", (4, 2, 8, "auto")),
+        ("#$ -pe smp 16", "torchrun --nproc_per_node=4 t.py", (1, 4, 4, "auto")),
+    ],
+)
+def test_slots_are_not_always_ranks(directives, launch, expected):
+    found = spec_of(f"#!/bin/bash\n{directives}\n{launch}\n").resources
+    assert (found.nodes, found.ranks_per_node, found.cpus_per_rank, found.gpus_per_node) == expected
+
+
+@pytest.mark.parametrize(
+    ("line", "because"),
+    [
+        ("#$ -pe mpi 8-16", "the number of slots is a range"),
+        ("#$ -l s_rt=300", "use `checkpoint:`"),
+        ("#$ -t 1-10", "under `sweep:`"),
+        ("#$ -N <name>", "a placeholder"),
+        ("# flux: --env=A=1", "`environment.variables`"),
+        ("# flux: -q <queue>", "a placeholder"),
+        ("# flux: -t 1y", "not a time"),
+    ],
+)
+def test_what_is_left_out_of_flux_and_grid_engine(line, because):
+    (reason,) = left(script(line)).values()
+    assert because in reason
+
+
+def test_dependencies_of_flux_and_grid_engine():
+    flux = spec_of(script("# flux: --dependency=afterok:f2Yx", "# flux: --dependency=afterany:17"))
+    assert [(one.job, one.when) for one in flux.after] == [("f2Yx", "ok"), ("17", "any")]
+    ge = spec_of(script("#$ -hold_jid 12,prep"))
+    assert [(one.job, one.when) for one in ge.after] == [("12", "any"), ("prep", "any")]
+
+
+def test_a_comment_is_no_directive_of_grid_engine():
+    assert "hold" not in read_script(script("  #$ -h", "#$5 -h", "# $ -h"), "job.sh").values
 
 
 def test_a_container_around_the_program():

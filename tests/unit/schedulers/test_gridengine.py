@@ -38,7 +38,8 @@ HERE = CAPTURED / "gridengine"
         ({"after": (Dependency(job_id="1", when="any"), Dependency(job_id="2", when="any")), "hold": True}, {},
          ["-pe mpi-2 4", "-hold_jid 1,2", "-h"]),
         ({"array": 3, "at_once": 2}, {}, ["-t 1-3 -tc 2", "-pe mpi-2 4"]),
-        ({"options": {"-m": "e", "tmpspace": "1G"}}, {}, ["-pe mpi-2 4", "-m e", "-l tmpspace=1G"]),
+        ({"options": {"m": "e", "ac": "allow=L", "tmpspace": "1G"}}, {},
+         ["-pe mpi-2 4", "-m e", "-ac allow=L", "-l tmpspace=1G"]),
     ],
 )  # fmt: skip
 def test_directives(asked, at, expected):

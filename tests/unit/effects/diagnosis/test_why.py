@@ -219,6 +219,27 @@ def test_a_job_that_is_asked_to_end_at_its_walltime(tmp_path, ended, cause):
     assert found.cause == cause
 
 
+@pytest.mark.parametrize(
+    ("code", "signal", "rank", "cause"),
+    [
+        (None, 9, None, "killed"),
+        (143, 9, 143, "killed"),
+        (None, 9, 143, "killed"),
+        (None, 9, 3, "unknown"),
+        (143, None, 143, "terminated"),
+        (None, 11, None, "segmentation-fault"),
+    ],
+)
+def test_a_script_that_a_signal_ended_is_named_by_it(tmp_path, code, signal, rank, cause):
+    """Its ranks are terminated because of that; a rank that failed in a way of its own is the cause itself."""
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "failures").mkdir()
+    if rank is not None:
+        (tmp_path / "failures" / "rank-0").write_text(f"1795230000000000000 rank 0 n1 {rank}\n")
+    status = JobStatus(job_id="812", state=State.FAILED, exit_code=code, signal=signal)
+    assert answer(job_of(tmp_path), status, tmp_path).cause == cause
+
+
 def test_a_rank_that_ended_well_too_early_is_named(tmp_path):
     """The others raise what their program makes of it, which no table knows."""
     run = tmp_path

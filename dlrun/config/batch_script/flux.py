@@ -1,0 +1,120 @@
+"""Directives of flux batch and options of flux run -> keys of the spec (flux-batch(1), flux-run(1), flux-core 0.88).
+
+A job asks for slots, and each `flux run` in it for tasks: only where none does, a slot is a rank.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping
+
+from dlrun.config.batch_script.directives import JOB_LOGS, PLACEHOLDER, long_options, words_of
+from dlrun.config.batch_script.draft import SpecDraft
+
+LINE = re.compile(r"#[^A-Za-z0-9]*(?:flux|FLUX):\s+(.*)")
+"""A directive; what is before the word is anything but letters and digits."""
+
+_SHORT = {
+    "B": "bank", "N": "nodes", "S": "setattr", "c": "cores", "g": "gpus", "l": "label-io", "n": "count", "o": "setopt",
+    "q": "queue", "t": "time-limit", "u": "unbuffered", "v": "verbose", "x": "exclusive",
+}  # fmt: skip
+_FLAGS = ("exclusive", "label-io", "unbuffered", "verbose", "dry-run", "wrap", "debug", "quiet")
+_COUNTS = {"nslots": "slots", "count": "slots", "cores-per-slot": "cores of a slot", "cores": "cores of a slot",
+           "gpus-per-slot": "gpus of a slot", "gpus": "gpus of a slot", "nodes": "nodes"}  # fmt: skip
+_RUN_COUNTS = {
+    "ntasks": "ranks", "count": "ranks", "cores-per-task": "cpus_per_rank", "cores": "cpus_per_rank", "nodes": "nodes",
+    "gpus-per-task": "gpus_per_rank", "gpus": "gpus_per_rank", "tasks-per-node": "ranks_per_node",
+}  # fmt: skip
+RUN_FLAGS = frozenset({*_FLAGS, "l", "u", "v", "x"})
+"""Options of flux run that take no value, as `-x` and `--exclusive`."""
+_KEYS = {"job-name": "name", "bank": "resources.account", "queue": "resources.partition", "cwd": "directory",
+         "requires": "resources.constraint"}  # fmt: skip
+_OWN = {
+    **dict.fromkeys(("output", "error", "label-io", "unbuffered"), JOB_LOGS),
+    **dict.fromkeys(
+        ("env", "env-remove", "env-file"), "variables are under `environment.variables`; the job sets up its own environment"
+    ),
+    "verbose": "it changes what flux batch prints",
+    "dependency": "name the jobs under `after:`, as `after: [{job: f1234, when: ok}]`",
+}  # fmt: skip
+_SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def directive(line: int, text: str, draft: SpecDraft) -> None:
+    """One `# flux:` line (without the prefix)."""
+    for name, value in long_options(words_of(text), _SHORT, _FLAGS):
+        taken = _option(name, value, draft)
+        if isinstance(taken, str):
+            draft.leave(line, f"--{name}{f'={value}' if value else ''}", taken)
+
+
+def _option(name: str, value: str, draft: SpecDraft) -> str | bool:
+    """True if the option became a part of the spec, else why not."""
+    if name in _KEYS and PLACEHOLDER.fullmatch(value):
+        return f"a placeholder: write yours under `{_KEYS[name]}`"
+    if name in _COUNTS and draft.count(_COUNTS[name], value):
+        return True
+    if name in _KEYS:
+        draft.put(_KEYS[name], value)
+    elif name == "time-limit":
+        if (limit := duration(value)) is None:
+            return "not a time"
+        draft.put("resources.walltime", limit)
+    elif name == "exclusive":
+        draft.put("resources.exclusive", value=True)
+    elif name == "urgency" and value == "0":
+        draft.put("hold", value=True)
+    elif name == "signal" and (match := re.fullmatch(r"(?:SIG)?([A-Z]+[12]?)?(?:@(\S+))?", value)):
+        draft.put(
+            "checkpoint",
+            {"signal": match[1] or "USR1", "before_end": duration(match[2] or "60s", bare="s") or "60s"},
+        )
+    elif name == "dependency" and (job := re.fullmatch(r"after(ok|any|notok):(\w+)", value)):
+        when = {"ok": "ok", "any": "any", "notok": "not_ok"}[job[1]]
+        draft.add("after", {"job": job[2], "when": when})
+    elif name in _OWN:
+        return _OWN[name]
+    elif not re.fullmatch(r"[A-Za-z]\w*(?:-\w+)*", name, re.ASCII):
+        return "not an option of flux batch"
+    elif name in (draft.get("resources.options") or {}):
+        return "a spec has each option once: `scheduler.directives` of the site profile may have this one"
+    else:
+        draft.put(f"resources.options.{'o' if name == 'setopt' else name}", value)
+    return True
+
+
+def duration(text: str, bare: str = "m") -> str | None:
+    """Flux's standard duration (`90`, `1.5h`, `30m`) for the spec; a number alone has the unit `bare`."""
+    match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?)([smhd]?)", text)
+    if match is None:
+        return None
+    unit = match[2] or bare
+    return f"{round(float(match[1]) * _SECONDS[unit])}s" if "." in match[1] else match[1] + unit
+
+
+def run_options(words: list[str]) -> Iterator[tuple[str, str]]:
+    """Long names and values of the options of flux run."""
+    return long_options(words, _SHORT, _FLAGS)
+
+
+def run_count(name: str) -> str | None:
+    """The count that an option of flux run sets; None for any other option."""
+    return _RUN_COUNTS.get(name)
+
+
+def settle(draft: SpecDraft) -> None:
+    """Slots, once the launch line has told how many ranks there are."""
+    counts: Mapping[str, int] = draft.counts
+    slots = counts.get("slots", 1)
+    if gpus := counts.get("gpus of a slot"):
+        draft.counts.setdefault("gpus", slots * gpus)
+    if _ranks_known(counts):
+        return
+    if "slots" in counts:
+        draft.counts["ranks"] = slots
+    if cores := counts.get("cores of a slot"):
+        draft.counts.setdefault("cpus_per_rank", cores)
+
+
+def _ranks_known(counts: Collection[str]) -> bool:
+    return any(name in counts for name in ("ranks", "ranks_per_node", "agent_ranks", "agent_per_node"))
