@@ -103,7 +103,7 @@ def run_count(name: str) -> str | None:
 
 
 def settle(draft: SpecDraft) -> None:
-    """Slots, once the launch line has told how many ranks there are."""
+    """Slots, once the launch line has set the number of ranks."""
     counts: Mapping[str, int] = draft.counts
     slots = counts.get("slots", 1)
     if gpus := counts.get("gpus of a slot"):

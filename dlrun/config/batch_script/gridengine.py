@@ -103,7 +103,7 @@ def _option(option: str, values: list[str], draft: SpecDraft) -> str | bool:
 
 
 def _slots(environment: str, slots: str, draft: SpecDraft) -> str | bool:
-    """`-pe mpi 64`: 64 ranks; on one node where the environment is called so, else on as many as its name tells."""
+    """`-pe mpi 64`: 64 ranks; on one node where the environment is called so, else on as many as the number in its name implies."""
     if not digits(slots) or not int(slots):
         return "set `resources.nodes` and `resources.ranks_per_node`: the number of slots is a range"
     if _OF_ONE_NODE.fullmatch(environment):
@@ -162,7 +162,7 @@ def _variables(text: str, draft: SpecDraft) -> str | bool:
 
 
 def settle(draft: SpecDraft) -> None:
-    """Slots, once the launch line has told how many ranks there are: without a number, each is a rank's core."""
+    """Slots, once the launch line has set the number of ranks; where it has not, a slot is a core."""
     counts = draft.counts
     slots, nodes = counts.get("slots", 1), counts.get("nodes", 1)
     each = max(1, slots // nodes)
