@@ -103,7 +103,7 @@ def _option(option: str, values: list[str], draft: SpecDraft) -> str | bool:
 
 
 def _slots(environment: str, slots: str, draft: SpecDraft) -> str | bool:
-    """`-pe mpi 64`: 64 ranks; on one node where the environment is called so, else on as many as the number in its name implies."""
+    """`-pe mpi 64`: 64 ranks; on one node where the name implies that, else on as many as the number in it gives."""
     if not digits(slots) or not int(slots):
         return "set `resources.nodes` and `resources.ranks_per_node`: the number of slots is a range"
     if _OF_ONE_NODE.fullmatch(environment):
