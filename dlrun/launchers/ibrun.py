@@ -1,8 +1,8 @@
 """TACC's `ibrun`, which starts ranks in the layout that `#SBATCH` lines ask for.
 
 As in TACC/TACC-Docs@1d94ecf (docs/hpc/stampede3.md, docs/hpc/frontera/ml.md): `-n` and `-o` take a part of
-that layout, so every role must have the ranks' own number a node. Its MPIs pin ranks by default; `rank.sh`
-takes that back.
+that layout, so every role must have the ranks' own number a node, or one: `TACC_TASKS_PER_NODE=1` (TACC/TACC-Docs,
+docs/hpc/vista.md, NVIDIA MPS). Its MPIs pin ranks by default; `rank.sh` takes that back.
 """
 
 from __future__ import annotations
@@ -33,8 +33,12 @@ command = no_command
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:
-    """`ibrun` with the number of ranks, from the first slot on."""
-    words = (site.program or "ibrun", "-n", str(step.count), "-o", "0", *site.arguments)
+    """`ibrun` with the number of ranks, from the first slot on; one process a node beside several ranks is told apart."""
+    one_each = step.nodes > 1 and step.per_node == 1 and (step.ranks_per_node or 1) > 1
+    words = (
+        *(("env", "TACC_TASKS_PER_NODE=1") if one_each else ()),
+        *(site.program or "ibrun", "-n", str(step.count), "-o", "0", *site.arguments),
+    )
     return tuple(map(Text.of, words))
 
 

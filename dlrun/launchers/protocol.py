@@ -13,7 +13,8 @@ from dlrun.model.text import Text
 
 @record(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One group of like processes to start: `per_node` on each of `nodes` nodes, `count` in all.
+    """One group of like processes to start: `per_node` on each of `nodes` nodes, `count` in all, in a job of
+    `ranks_per_node` ranks on each node (None: as many).
 
     `beside` is true if other steps run at the same time; `bound` if the launcher itself must bind,
     giving each process `cores` cores, which are `cpus` as the scheduler counts (None: not known). With `chosen`
@@ -26,6 +27,7 @@ class Step:
     per_node: int
     count: int
     scheduler: str
+    ranks_per_node: int | None = None
     beside: bool = False
     bound: bool = False
     cores: int | None = None
@@ -52,7 +54,7 @@ class Launcher(Protocol):
     CHOOSES_NODES: bool
     """True if it can start ranks on some of the granted nodes alone."""
     ONE_LAYOUT: bool
-    """True if it knows one layout, the ranks': fewer processes fill the first nodes."""
+    """True if it starts as many processes on each node as there are ranks, or one, and no other number."""
     ENROOT: bool
     """True if it starts containers of `runtime: enroot` (srun's plug-in pyxis)."""
     LIBRARIES: tuple[str, ...]

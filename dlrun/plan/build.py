@@ -107,7 +107,7 @@ def build(inputs: PlanInputs) -> Plan:
     role_plans = roles.plan_roles(
         shape, commands[0], site, layout, choice, binding, launch_arguments(container, inputs.directory),
         given={*spec.environment.variables, *site.environment.variables, *(v.name for v in of_fabric)})  # fmt: skip
-    roles.check(spec, role_plans, layout, choice, ledger, staged=stored.stages_data)
+    roles.check(spec, site, role_plans, layout, choice, ledger)
     reserved_names.check(spec, site, ledger)
     environment.check_dropped(spec, {v.name for role in role_plans for v in role.variables}, ledger)
     _stop(ledger, inputs)

@@ -17,6 +17,7 @@ from dlrun.model.site import LauncherSite, Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import Shell, Text
 from dlrun.plan.decisions import Ledger
+from dlrun.plan.launch_line import contradictions, settings_of, started
 from dlrun.plan.resources import Layout, counted_cpus
 
 T = TypeVar("T")
@@ -110,7 +111,7 @@ def launch_plan(choice: BackEnds, site: Site) -> LaunchPlan:
     return LaunchPlan(
         name=launcher.NAME,
         identity=launcher.IDENTITY,
-        variables=tuple(launcher.variables(site.launcher)),
+        variables=tuple(launcher.variables(settings_of(launcher, site))),
         # an MPI that starts its processes by srun reads Slurm's variables only in a job of Slurm
         unset=tuple(name for name in launcher.UNSET if name in of_steps or not name.startswith("SLURM_")),
     )
@@ -118,7 +119,7 @@ def launch_plan(choice: BackEnds, site: Site) -> LaunchPlan:
 
 def stage_launch(site: Site, layout: Layout, choice: BackEnds) -> tuple[Text, ...]:
     """The launch line of one process on each node, for what comes before the training."""
-    return tuple(choice.launcher.start(_one_each(site, layout), site.launcher))
+    return started(choice.launcher, _one_each(site, layout), settings_of(choice.launcher, site))
 
 
 def stage_keep(site: Site, layout: Layout, choice: BackEnds) -> tuple[Text, ...]:
@@ -131,48 +132,53 @@ def stage_keep(site: Site, layout: Layout, choice: BackEnds) -> tuple[Text, ...]
     if steps is None or not choice.launcher.STEPS:
         return ()
     own = steps == choice.launcher.NAME
-    settings = site.launcher if own else LauncherSite(name=steps, mpi="none")
-    return tuple(backends.launcher(steps).start(replace(_one_each(site, layout), wait=True), settings))
+    settings = settings_of(choice.launcher, site) if own else LauncherSite(name=steps, mpi="none")
+    return started(backends.launcher(steps), replace(_one_each(site, layout), wait=True), settings)
 
 
 def _one_each(site: Site, layout: Layout) -> Step:
     """A step of one process on each node."""
     return Step(
-        nodes=layout.nodes, first_only=False, per_node=1, count=layout.nodes, scheduler=site.scheduler.type,
-        chosen=layout.spare_nodes > 0,
+        nodes=layout.nodes, first_only=False, per_node=1, count=layout.nodes, ranks_per_node=layout.ranks_per_node,
+        scheduler=site.scheduler.type, chosen=layout.spare_nodes > 0,
     )  # fmt: skip
 
 
 def check(
-    spec: Spec,
-    plans: Sequence[RolePlan],
-    layout: Layout,
-    choice: BackEnds,
-    ledger: Ledger,
-    *,
-    staged: bool,
+    spec: Spec, site: Site, plans: Sequence[RolePlan], layout: Layout, choice: BackEnds, ledger: Ledger
 ) -> None:
     """Add a problem for each role that the launcher, or the agent that starts it, cannot start as it should."""
-    _check_layout(plans, layout, choice, ledger, staged=staged)
+    _check_arguments(site, layout, choice, ledger)
+    _check_layout(plans, layout, choice, ledger)
     _check_led(spec, plans, ledger)
 
 
-def _check_layout(
-    plans: Sequence[RolePlan], layout: Layout, choice: BackEnds, ledger: Ledger, *, staged: bool
-) -> None:
-    """Add a problem if a role has another number of processes per node than ranks and the launcher does not support that."""
+def _check_arguments(site: Site, layout: Layout, choice: BackEnds, ledger: Ledger) -> None:
+    """Warn of arguments of the site that contradict what dlrun itself tells the launcher."""
+    launcher = choice.launcher
+    for theirs, ours in contradictions(launcher, _one_each(site, layout), settings_of(launcher, site)):
+        ledger.problem(
+            "DLR028",
+            f"`{theirs}` of `launcher.arguments` contradicts `{ours}`, which dlrun writes: the launcher uses one of them",
+            "launcher.arguments",
+            "launcher",
+            help=f"remove `{theirs}` from the profile of site `{site.name}`, unless it must win",
+            warning=True,
+        )
+
+
+def _check_layout(plans: Sequence[RolePlan], layout: Layout, choice: BackEnds, ledger: Ledger) -> None:
+    """Add a problem if a role has a number of processes per node that the launcher does not support beside the ranks'."""
     name, ranks = choice.launcher.NAME, layout.ranks_per_node
     if not choice.launcher.ONE_LAYOUT or layout.nodes == 1:
         return
-    others = {
-        f"`{role.name}`": role.per_node for role in plans if role.nodes == "all" and role.per_node != ranks
-    }
-    if staged and ranks != 1:
-        others["staging"] = 1
-    for what, per_node in others.items():
+    for role in plans:
+        if role.nodes != "all" or role.per_node in (1, ranks):
+            continue
         ledger.problem(
             "DLR028",
-            f"launcher `{name}` starts {ranks} processes on each node, as there are ranks, and {what} wants {per_node}",
+            f"launcher `{name}` starts {ranks} processes on each node, as there are ranks, or one, "
+            f"and `{role.name}` needs {role.per_node}",
             "launcher",
             "framework",
             help="set another `launcher:`, such as `ssh`, or use equal numbers",
@@ -245,6 +251,7 @@ def _role(
         first_only=first,
         per_node=per_node,
         count=count,
+        ranks_per_node=shape.ranks_per_node,
         scheduler=site.scheduler.type,
         beside=beside,
         bound=binding.mode == "scheduler" and role.binds,
@@ -258,7 +265,9 @@ def _role(
         per_node=per_node,
         count=count,
         argv=role.argv,
-        launch=(*choice.launcher.start(step, site.launcher), *inside) if role.identity is None else (),
+        launch=(*started(choice.launcher, step, settings_of(choice.launcher, site)), *inside)
+        if role.identity is None
+        else (),
         variables=tuple(_variable(s, choice.framework.NAME) for s in role.variables),
         service=role.service,
         ready=role.ready,

@@ -16,6 +16,7 @@ from dlrun.model.text import Text
 from dlrun.model.units import Bytes
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.fabric import job_of
+from dlrun.plan.launch_line import settings_of, started
 from dlrun.plan.resources import Layout
 
 TRANSPORT_LINES = "transport_lines.py"
@@ -128,7 +129,7 @@ def node_checks(
     one = Step(nodes=1, first_only=True, per_node=1, count=1, scheduler=site.scheduler.type, beside=True)
     return NodeChecks(
         spare=layout.spare_nodes,
-        launch=tuple(launcher.start(one, site.launcher)),
+        launch=started(launcher, one, settings_of(launcher, site)),
         commands=site.node_checks,
         memory=int(layout.memory) if isinstance(layout.memory, Bytes) else None,
         directory=local.path if local is not None else "/tmp",  # noqa: S108 - only its free space is checked

@@ -37,11 +37,6 @@ class NodeStorage:
     scope: Literal["node", "job"]
     quota: Bytes | None
 
-    @property
-    def stages_data(self) -> bool:
-        """Whether any data set is copied to the nodes."""
-        return any(one.strategy != "in_place" for one in self.data)
-
 
 def decide(
     spec: Spec, site: Site, layout: Layout, choice: BackEnds, measured: Mapping[str, DataSize], ledger: Ledger

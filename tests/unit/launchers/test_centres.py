@@ -28,6 +28,13 @@ def test_ibrun_takes_ranks_from_the_first_slot_on():
     assert words("ibrun") == "ibrun -n 8 -o 0"
 
 
+def test_ibrun_starts_one_process_on_each_node_if_told_so():
+    """With ranks' slots alone, two agents would both be on the first node."""
+    assert words("ibrun", per_node=1, count=2, ranks_per_node=4) == "env TACC_TASKS_PER_NODE=1 ibrun -n 2 -o 0"
+    assert words("ibrun", per_node=1, count=2, ranks_per_node=1) == "ibrun -n 2 -o 0"
+    assert words("ibrun", per_node=1, count=1, nodes=1, first_only=True, ranks_per_node=4) == "ibrun -n 1 -o 0"
+
+
 @pytest.mark.parametrize("name", ["pals", "ibrun"])
 def test_mpi_programs_can_be_started(tmp_path, name):
     site = f"name: centre\nscheduler: {{type: openpbs}}\nlauncher: {{name: {name}}}\n"
@@ -41,14 +48,15 @@ def test_mpi_programs_can_be_started(tmp_path, name):
     [
         ("framework: torch\nresources: {nodes: 2, ranks_per_node: 4}", False),
         ("framework: mxnet\nresources: {nodes: 2, ranks_per_node: 1}", False),
-        ("framework: mxnet\nresources: {nodes: 2, ranks_per_node: 4}", True),
+        ("framework: mxnet\nresources: {nodes: 2, ranks_per_node: 4}", False),
+        ("framework: mxnet\nmxnet: {servers_per_node: 2}\nresources: {nodes: 2, ranks_per_node: 4}", True),
         ("framework: mxnet\nmxnet: {servers_per_node: 4}\nresources: {nodes: 2, ranks_per_node: 4}", False),
-        ("framework: torch\ntorch: {agent: true}\nresources: {nodes: 2, ranks_per_node: 4}", True),
+        ("framework: torch\ntorch: {agent: true}\nresources: {nodes: 2, ranks_per_node: 4}", False),
         ("framework: torch\ntorch: {agent: true}\nresources: {nodes: 1, ranks_per_node: 4}", False),
     ],
 )
 def test_ibrun_lays_out_nothing_but_the_ranks(spec, refused, tmp_path):
-    """Two servers beside four ranks a node would both be on the first node, and Ray's nodes would never meet."""
+    """It starts as many processes on each node as there are ranks, or one."""
     site = "name: tacc\nscheduler: {type: slurm}\nlauncher: {name: ibrun}\n"
     if not refused:
         assert plan_of(tmp_path, spec, site).roles
