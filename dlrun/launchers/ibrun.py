@@ -33,7 +33,7 @@ command = no_command
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:
-    """`ibrun` with the number of ranks, from the first slot on; one process a node beside several ranks is told apart."""
+    """`ibrun` with the number of ranks, from the first slot on; one process a node beside several ranks needs a variable."""
     one_each = step.nodes > 1 and step.per_node == 1 and (step.ranks_per_node or 1) > 1
     words = (
         *(("env", "TACC_TASKS_PER_NODE=1") if one_each else ()),

@@ -30,9 +30,13 @@ def test_ibrun_takes_ranks_from_the_first_slot_on():
 
 def test_ibrun_starts_one_process_on_each_node_if_told_so():
     """With ranks' slots alone, two agents would both be on the first node."""
-    assert words("ibrun", per_node=1, count=2, ranks_per_node=4) == "env TACC_TASKS_PER_NODE=1 ibrun -n 2 -o 0"
+    assert (
+        words("ibrun", per_node=1, count=2, ranks_per_node=4) == "env TACC_TASKS_PER_NODE=1 ibrun -n 2 -o 0"
+    )
     assert words("ibrun", per_node=1, count=2, ranks_per_node=1) == "ibrun -n 2 -o 0"
-    assert words("ibrun", per_node=1, count=1, nodes=1, first_only=True, ranks_per_node=4) == "ibrun -n 1 -o 0"
+    assert (
+        words("ibrun", per_node=1, count=1, nodes=1, first_only=True, ranks_per_node=4) == "ibrun -n 1 -o 0"
+    )
 
 
 @pytest.mark.parametrize("name", ["pals", "ibrun"])
