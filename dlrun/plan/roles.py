@@ -154,7 +154,7 @@ def check(
 
 
 def _check_arguments(site: Site, layout: Layout, choice: BackEnds, ledger: Ledger) -> None:
-    """Warn of arguments of the site that contradict what dlrun itself tells the launcher."""
+    """Warn of arguments of the site that contradict those that dlrun itself writes."""
     launcher = choice.launcher
     for theirs, ours in contradictions(launcher, _one_each(site, layout), settings_of(launcher, site)):
         ledger.problem(
