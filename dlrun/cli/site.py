@@ -188,8 +188,11 @@ def check(context: click.Context, sites: tuple[str, ...], strict: bool, as_json:
     metavar="TIME",
     help="Maximum queue time of a job; then it is cancelled.",
 )
+@click.option("--dry-run", is_flag=True, help="List the jobs and what they cost at most; submit none.")
 @json_option
-def test(site: str, partitions: tuple[str, ...], sets: tuple[str, ...], wait: str, as_json: bool) -> int:
+def test(
+    site: str, partitions: tuple[str, ...], sets: tuple[str, ...], wait: str, dry_run: bool, as_json: bool
+) -> int:
     """Submit small jobs that check a profile on the nodes: one job for each partition and node type.
 
     Prints the profile with the verdict on each value, and the corrected line below each that is wrong; exit 1 if any is.
@@ -197,7 +200,7 @@ def test(site: str, partitions: tuple[str, ...], sets: tuple[str, ...], wait: st
     compared with the scheduler's, which is also asked whether it would accept the largest jobs.
     """
     from dlrun.cli.site_verdicts import lines_of, plain
-    from dlrun.effects.site_test import run
+    from dlrun.effects.site_test import price, run
     from dlrun.errors import Invalid
     from dlrun.model.units import Duration
 
@@ -205,6 +208,10 @@ def test(site: str, partitions: tuple[str, ...], sets: tuple[str, ...], wait: st
         longest = Duration.parse(wait)
     except ValueError as error:
         raise Invalid(f"--wait: {error}") from None
+    if dry_run:
+        for line in price.lines_of(run.jobs_of(site, partitions=partitions, sets=sets)):
+            click.echo(line)
+        return 0
     tested = run.test_profile(site, partitions=partitions, sets=sets, wait=longest, say=say)
     wrong = [fact for fact in tested.facts if fact.verdict == "differs"]
     if as_json:

@@ -106,9 +106,14 @@ def test_a_profile_of_slurm_that_is_right_holds(slurm):
         "node_types.g.topology.gpus.count", "fabric.interfaces", "rendezvous.interface",
         "storage.node_local.path", "storage.shared", "environment.modules",
     }  # fmt: skip
-    text = user.dlrun("site", "test", "./site.yaml", "--partition", "gpu", timeout=300).stdout
-    assert "ok        max_walltime: " in text
-    assert "\nwrong" not in text
+    done = user.dlrun("site", "test", "./site.yaml", "--partition", "gpu", timeout=300)
+    assert "ok        max_walltime: " in done.stdout
+    assert "\nwrong" not in done.stdout
+    cost, _, submitted = done.stderr.partition("1 job, together at most 10 node-minutes\n")
+    assert (cost, "gpu (g): job " in submitted) == (
+        "gpu (g): 1 node for at most 10m, 10 node-minutes\n",
+        True,
+    ), done.stderr
 
 
 def test_one_wrong_fact_of_each_kind_is_found_on_slurm_with_its_right_line(slurm):

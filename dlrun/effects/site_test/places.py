@@ -11,6 +11,9 @@ from dlrun.model.units import Duration
 WALLTIME = Duration(600)
 """Walltime of a job: what starts soon, and more than it needs."""
 
+LARGEST = 8
+"""Nodes of the largest job that is submitted without being asked for: some partitions take only jobs of hundreds."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
@@ -38,6 +41,11 @@ def places(site: Site, wanted: tuple[str, ...] = ()) -> list[Place]:
     if not site.partitions:
         found.append(_place(site, None, Partition(), single))
     return found
+
+
+def is_run(place: Place, wanted: tuple[str, ...]) -> bool:
+    """Whether a job is submitted there: a large one only if its partition was named."""
+    return place.nodes <= LARGEST or place.partition in wanted
 
 
 def _place(site: Site, name: str | None, partition: Partition, kind: str | None) -> Place:

@@ -17,6 +17,7 @@ from dlrun.effects.site_test import limits, places
 from dlrun.effects.site_test.fact import Fact, merged
 from dlrun.effects.site_test.hardware import hardware
 from dlrun.effects.site_test.job import PlaceReport
+from dlrun.effects.site_test.price import Price, lines_of, prices
 from dlrun.effects.site_test.surroundings import surroundings
 from dlrun.effects.verify.report import gathered
 from dlrun.errors import DlrunError, Invalid
@@ -44,22 +45,19 @@ def test_profile(
     wait: Duration,
     say: Callable[[str], None],
 ) -> Verdicts:
-    """Run every job and compare. Raises InvalidFile for a profile that cannot be used, Invalid for an unknown partition."""
+    """Report what all jobs cost, run each and compare. Raises InvalidFile for a profile that cannot be used, Invalid for an
+    unknown partition."""
     here = Machine()
-    loaded = load_site(name, here=here)
-    for wanted in partitions:
-        if wanted not in loaded.site.partitions:
-            near = nearest(wanted, loaded.site.partitions)
-            listed = ", ".join(loaded.site.partitions) or "none"
-            raise Invalid(
-                f"site `{loaded.site.name}` has no partition `{wanted}`",
-                help=f"the nearest is `{near}`" if near else f"it has {listed}",
-            )
+    loaded = _loaded(name, partitions, here)
+    for line in lines_of(prices(loaded, partitions, sets)):
+        say(line)
     cluster = _cluster(here, say)
     chosen = places.places(loaded.site, partitions)
     path = str(loaded.path)
     unknown = _unknown(loaded, cluster)
-    runnable = [place for place in chosen if place.partition not in unknown]
+    runnable = [
+        place for place in chosen if place.partition not in unknown and places.is_run(place, partitions)
+    ]
 
     ask = site_job.Ask(site=path, sets=sets, wait=wait, say=say)
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
@@ -72,6 +70,24 @@ def test_profile(
     for report in reports:
         facts += _of_place(report, loaded, cluster)
     return Verdicts(loaded=loaded, facts=merged(facts), jobs=len(runnable))
+
+
+def jobs_of(name: str, *, partitions: tuple[str, ...], sets: Sequence[str]) -> list[Price]:
+    """The jobs that `test_profile` would submit, with what each costs; raises as it does."""
+    return prices(_loaded(name, partitions, Machine()), partitions, sets)
+
+
+def _loaded(name: str, partitions: tuple[str, ...], here: Machine) -> LoadedSite:
+    loaded = load_site(name, here=here)
+    for wanted in partitions:
+        if wanted not in loaded.site.partitions:
+            near = nearest(wanted, loaded.site.partitions)
+            listed = ", ".join(loaded.site.partitions) or "none"
+            raise Invalid(
+                f"site `{loaded.site.name}` has no partition `{wanted}`",
+                help=f"the nearest is `{near}`" if near else f"it has {listed}",
+            )
+    return loaded
 
 
 def _cluster(here: Machine, say: Callable[[str], None]) -> Cluster | None:

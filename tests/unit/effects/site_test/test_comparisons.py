@@ -189,3 +189,43 @@ def test_a_directory_is_looked_at_after_its_variables(tmp_path, monkeypatch):
     assert (found["path"], found["exists"], found["writable"]) == (str(tmp_path), True, True)
     assert found["size"] >= found["free"] > 0
     assert check_site.directory(str(Path(tmp_path) / "none"))["exists"] is False
+
+
+BILLED = """\
+name: crag
+scheduler: {type: slurm, exclusive: true}
+launcher: {name: srun}
+billing: {unit: SUs, factor: 3}
+partitions:
+  debug: {default: true, node_type: n, max_walltime: 6m}
+  huge: {node_type: n, min_nodes: 513}
+node_types:
+  n: {count: 1000, topology: {packages: 2, cores: 4}}
+"""
+
+
+def priced(path, *options):
+    from click.testing import CliRunner
+
+    from dlrun.cli.site import command
+
+    done = CliRunner().invoke(
+        command, ["test", str(path), "--dry-run", *options], standalone_mode=False, catch_exceptions=False
+    )
+    return done.output.splitlines()
+
+
+def test_what_the_jobs_cost_is_known_before_any_is_submitted(tmp_path):
+    path = tmp_path / "crag.yaml"
+    path.write_text(BILLED)
+    debug, huge, total = priced(path)
+    assert debug == "debug (n): 2 nodes for at most 6m, 12 node-minutes (0.6 SUs)"
+    assert huge.startswith("huge (n): 513 nodes for at most 10m, 5130 node-minutes (256 SUs): not submitted")
+    assert total == "1 job, together at most 12 node-minutes (0.6 SUs)"
+
+
+def test_a_large_job_is_submitted_only_where_its_partition_is_named(tmp_path, loaded):
+    path = tmp_path / "crag.yaml"
+    path.write_text(BILLED)
+    assert priced(path, "--partition", "huge")[-1] == "1 job, together at most 5130 node-minutes (256 SUs)"
+    assert [places.is_run(place, ()) for place in places.places(loaded.site)] == [True, True]

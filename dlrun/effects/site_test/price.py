@@ -1,0 +1,56 @@
+"""What the jobs of `dlrun site test` cost at most, before any of them is submitted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from dlrun.config.load import LoadedSite
+from dlrun.effects.site_test.job import inputs_of, plan_of
+from dlrun.effects.site_test.places import Place, is_run, places
+from dlrun.model.plan import Cost
+from dlrun.model.units import many
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Price:
+    """The job of one place and the most that it can use; not `run` where it is too large to be submitted unasked."""
+
+    place: Place
+    cost: Cost
+    run: bool = True
+
+    def __str__(self) -> str:
+        """`gpu (a100): 2 nodes for at most 10m, 20 node-minutes`."""
+        where, nodes = self.place, many(self.place.nodes, "node")
+        text = f"{where}: {nodes} for at most {where.walltime}, {_amounts([self.cost])}"
+        if self.run:
+            return text
+        return f"{text}: not submitted, since it is large (`--partition {where.partition}` submits it)"
+
+
+def prices(loaded: LoadedSite, partitions: tuple[str, ...], sets: Sequence[str]) -> list[Price]:
+    """The jobs in the profile's order. Raises InvalidFile for a profile or `sets` that no job can be made of."""
+    found = []
+    for place in places(loaded.site, partitions):
+        cost = plan_of(inputs_of(place, str(loaded.path), sets, cpus_per_rank=1)).cost
+        assert cost is not None  # noqa: S101 - each of these jobs has a walltime
+        found.append(Price(place=place, cost=cost, run=is_run(place, partitions)))
+    return found
+
+
+def lines_of(found: Sequence[Price]) -> Iterator[str]:
+    """A line for each job, and one for all that are submitted."""
+    yield from map(str, found)
+    costs = [price.cost for price in found if price.run]
+    yield f"{many(len(costs), 'job')}, together at most {_amounts(costs)}"
+
+
+def _amounts(costs: Sequence[Cost]) -> str:
+    """Node-minutes, and what they are in each of the units that the site bills."""
+    units: dict[str, float] = {}
+    for cost in costs:
+        units[cost.unit] = units.get(cost.unit, 0.0) + cost.units
+    billed = ", ".join(f"{value:.3g} {unit}" for unit, value in units.items() if unit != "node-hours")
+    minutes = sum(cost.node_hours for cost in costs) * 60
+    return f"{minutes:.0f} node-minutes{f' ({billed})' if billed else ''}"
