@@ -26,6 +26,7 @@ from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.plan.codes import CODES
 from docs.settings_page import settings_page, site_pages
+from docs.sources_page import sources_page
 
 ROOT = Path(__file__).resolve().parent.parent
 REFERENCE = "docs/reference"
@@ -296,6 +297,7 @@ GENERATED: dict[str, Callable[[], str]] = {
     f"{REFERENCE}/environment.md": environment_page,
     "docs/frameworks/published.md": published_page,
     f"{REFERENCE}/settings.md": lambda: settings_page(NOTE),
+    f"{REFERENCE}/site-sources.md": lambda: sources_page(NOTE),
     **site_pages(ROOT, NOTE),
     "docs/images/node.svg": node_picture,
     "README.md": lambda: readme((ROOT / "README.md").read_text(encoding="utf-8")),

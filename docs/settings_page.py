@@ -43,21 +43,19 @@ def settings_page(note: str) -> str:
     for cls, meaning in _CLASSES.items():
         text += f"\n## {cls.capitalize()}\n\n{meaning}\n\n"
         rows = [_row(rule) for rule in rules() if rule.cls == cls]
-        text += _table(("fabric", "library", "variable", "value", "when", "why", "source"), rows)
+        text += table(("fabric", "library", "variable", "value", "when", "why", "source"), rows)
     text += "\n## Variables of a placement\n\nWhat `dlrun tune-affinity` and `rank.sh` set besides binding a rank.\n\n"
     differ = {True: "yes", False: "no"}
-    text += _table(
+    text += table(
         ("variable", "read by", "may differ by rank", "why"),
         [(f"`{v.name}`", v.reader, differ[v.may_differ], v.because.replace("`", "")) for v in VARIABLES],
     )
     text += "\n## Variables\n\nWhat each of them sets.\n\n"
-    text += _table(
-        ("variable", "sets"), [(f"`{name}`", _plain(said)) for name, said in sorted(does().items())]
-    )
+    text += table(("variable", "sets"), [(f"`{name}`", plain(said)) for name, said in sorted(does().items())])
     text += "\n## Looked at and left out\n\n"
-    text += _table(("setting", "why"), [(_plain(setting), why) for setting, why in left_out()])
+    text += table(("setting", "why"), [(plain(setting), why) for setting, why in left_out()])
     text += "\n## Sources\n\n"
-    return text + "".join(f"- {code}: {_plain(address)}\n" for code, address in sources().items())
+    return text + "".join(f"- {code}: {plain(address)}\n" for code, address in sources().items())
 
 
 def _row(rule: Rule) -> tuple[str, ...]:
@@ -65,16 +63,17 @@ def _row(rule: Rule) -> tuple[str, ...]:
     conditions += [_ACTS[rule.act]] if rule.act in _ACTS else []
     conditions += [f"unit {rule.unit}"] if rule.unit else []
     why = rule.because + (f" Instead: {rule.instead}." if rule.instead else "")
-    return (", ".join(rule.fabrics), rule.library, f"`{rule.name}`", _plain(rule.value), ", ".join(conditions).replace("`", ""),
-            _plain(why), " ".join(rule.source))  # fmt: skip
+    return (", ".join(rule.fabrics), rule.library, f"`{rule.name}`", plain(rule.value), ", ".join(conditions).replace("`", ""),
+            plain(why), " ".join(rule.source))  # fmt: skip
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Text that Markdown takes as it stands."""
     return text.replace("`", "").replace("<", "&lt;").replace("*", "\\*").replace("_", "\\_")
 
 
-def _table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def table(header: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    """A Markdown table."""
     lines = [header, tuple("---" for _ in header), *rows]
     return "".join(
         "| " + " | ".join(cell.replace("|", "\\|").replace("\n", " ") for cell in row) + " |\n"
@@ -110,8 +109,11 @@ def _index(names: list[str], note: str) -> str:
         + note
         + "Profiles that come with dlrun, each value with its source. `dlrun site show NAME` prints one.\n\n"
     )
-    text += _table(("name", "system", "centre", "scheduler", "fabric", "status", "confidence"), rows)
-    text += "\nSystems that are known but not shipped: [not-shipped.md](not-shipped.md).\n"
+    text += table(("name", "system", "centre", "scheduler", "fabric", "status", "confidence"), rows)
+    text += (
+        "\nSystems that are known but not shipped: [not-shipped.md](not-shipped.md). What was checked against which source, "
+        "and when: [Sources of the shipped profiles](../reference/site-sources.md).\n"
+    )
     for title, kinds in (
         ("country", _country),
         ("scheduler", _scheduler),
@@ -122,7 +124,7 @@ def _index(names: list[str], note: str) -> str:
         for name, site in sites.items():
             for kind in kinds(site):
                 lists.setdefault(kind, []).append(f"[{name}]({name}.md)")
-        text += f"\n## By {title}\n\n" + _table(
+        text += f"\n## By {title}\n\n" + table(
             (title, "sites"), [(k, ", ".join(lists[k])) for k in sorted(lists)]
         )
     return text
@@ -170,8 +172,8 @@ def _site_page(name: str, root: Path, note: str) -> str:
         node = root_node.get(section) if root_node else None
         if isinstance(node, MapNode) and node.entries:
             text += f"\n## {section.replace('_', ' ').capitalize()}\n\n"
-            text += _table(
-                ("key", "value"), [(key, _plain(_flow(entry.value))) for key, entry in node.entries.items()]
+            text += table(
+                ("key", "value"), [(key, plain(_flow(entry.value))) for key, entry in node.entries.items()]
             )
     case = root / "tests" / "golden" / "sites" / name
     if case.is_dir():
@@ -182,7 +184,7 @@ def _site_page(name: str, root: Path, note: str) -> str:
         for source in site.sources:
             covers = ", ".join(source.covers) or "all of it"
             when = f", {source.date}" if source.date else ""
-            text += f"- {_plain(covers)}: {_plain(source.cite)}{when}{f' ({_plain(source.note)})' if source.note else ''}\n"
+            text += f"- {plain(covers)}: {plain(source.cite)}{when}{f' ({plain(source.note)})' if source.note else ''}\n"
     return text
 
 
@@ -207,7 +209,7 @@ def _partitions(site: Site) -> str:
                 one.note or "",
             )
         )
-    return "\n## Partitions\n\n" + _table(
+    return "\n## Partitions\n\n" + table(
         ("name in specs", "queue", "QOS", "node type", "nodes", "walltime", "note"), rows
     )
 
@@ -225,7 +227,7 @@ def _node_types(site: Site) -> str:
         )
         gpus = f"{shape.gpus.count or ''} {shape.gpus.name}".strip() if shape and shape.gpus else ""
         rows.append((name, str(kind.count or ""), cores, gpus, str(kind.memory or ""), kind.note or ""))
-    return "\n## Nodes\n\n" + _table(
+    return "\n## Nodes\n\n" + table(
         ("name", "how many", "packages × cores × threads", "GPUs", "memory for jobs", "note"), rows
     )
 

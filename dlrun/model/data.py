@@ -120,7 +120,7 @@ class NodeLocal:
     )
     request: str | None = key(
         "directive that requests it, as written after the prefix; `{gb}` becomes `resources.node_local` in GB (the total of "
-        "all nodes if they share it)",
+        "all nodes if they share it, or if `scheduler.arithmetic` is `whole_job`)",
         default=None,
         pattern=PLAIN,
     )

@@ -47,7 +47,8 @@ def decide(
     venv = place_environment(spec, site, data, ledger)
     results = place_results(spec, site, layout.walltime, ledger)
     sets = (*data, *filter(None, (venv,)))
-    asking, lines = _ask_for_storage(spec, local, layout.nodes, ledger)
+    together = site.scheduler.arithmetic == "whole_job" or (local is not None and local.scope == "job")
+    asking, lines = _ask_for_storage(spec, local, layout.nodes if together else 1, ledger)
     directory = stage_directory(site, sets, results)
     return NodeStorage(
         data=data,
@@ -66,7 +67,7 @@ def decide(
 def _ask_for_storage(
     spec: Spec, local: NodeLocal | None, nodes: int, ledger: Ledger
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The directives and the script's other lines by which a job asks for node-local storage."""
+    """The directives and the script's other lines by which a job asks for node-local storage, for so many nodes at once."""
     wanted = spec.resources.node_local
     if local is None or not (wanted or spec.data or spec.results or spec.environment.stage):
         return (), ()
@@ -81,7 +82,6 @@ def _ask_for_storage(
             help="set the size per node: `resources: {node_local: 200GB}`",
         )
         return (), ()
-    total = (wanted or 0) * (nodes if local.scope == "job" else 1)
-    gigabytes = str(-(-total // 10**9))
+    gigabytes = str(-(-(wanted or 0) * nodes // 10**9))
     directives, lines = (tuple(text.replace("{gb}", gigabytes) for text in kind) for kind in texts)
     return directives, lines

@@ -30,6 +30,19 @@ def test_nothing_is_asked_for_by_a_job_that_uses_none(tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("arithmetic", "asked"), [("per_node", "-l jobfs=200GB"), ("whole_job", "-l jobfs=800GB")]
+)
+def test_where_requests_are_totals_of_the_job_storage_is_one_too(tmp_path, arithmetic, asked):
+    """NCI's Gadi divides the `jobfs` of a job among its nodes."""
+    site = (
+        f"name: there\nscheduler: {{type: openpbs, arithmetic: {arithmetic}, cpus: none}}\nlauncher: {{name: ssh}}\n"
+        "storage:\n  node_local: {path: $PBS_JOBFS, request: '-l jobfs={gb}GB'}\n"
+    )
+    plan = plan_of(tmp_path, SPEC.format(more=", node_local: 200GB", what=DATA), site)
+    assert asked in [directive.text for directive in plan.directives]
+
+
+@pytest.mark.parametrize(
     ("scope", "line"), [("job", "#DW jobdw capacity=800GB"), ("node", "#DW jobdw capacity=200GB")]
 )
 def test_a_burst_buffer_is_as_large_as_the_nodes_need(tmp_path, scope, line):
