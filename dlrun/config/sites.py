@@ -175,7 +175,7 @@ def recognised(rule: Recognise, here: Surroundings) -> str | None:
     if rule.cluster_name and rule.cluster_name == here.cluster_name:
         return f"Slurm's ClusterName is `{here.cluster_name}`"
     server = (here.pbs_server or "").lower()
-    if rule.pbs_server and server and rule.pbs_server.lower() in {server, server.split(".")[0]}:
+    if server and any(name.lower() in {server, server.split(".")[0]} for name in rule.pbs_server):
         return f"the PBS server is `{here.pbs_server}`"
     host = (here.host or "").lower()
     for pattern in rule.hosts:

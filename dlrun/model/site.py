@@ -69,7 +69,7 @@ class Recognise:
     """How dlrun recognises that it runs on this cluster: any of these."""
 
     cluster_name: str | None = key("Slurm's ClusterName", default=None)
-    pbs_server: str | None = key("PBS server name", default=None)
+    pbs_server: tuple[str, ...] = key("PBS server, or several", default=(), lone="text")
     hosts: tuple[str, ...] = key(
         "patterns of login host names, such as `login*.frontier*`; each is compared with the short name and with the full one",
         default=(),
@@ -171,7 +171,7 @@ class Partition:
     """A partition or queue with its limits."""
 
     queue: str | None = key(
-        "name in the scheduler; default: this key; `-`: request no partition", default=None
+        "name in the scheduler, or NAME@SERVER (PBS); default: this key; `-`: request none", default=None
     )
     qos: str | None = key("QOS to request with it", default=None)
     default: bool = key("default partition of specs that name none", default=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 
 import pytest
 
@@ -54,3 +55,17 @@ def test_limits_are_held_against_the_live_queues(cluster):
     said = run(cluster, "dlrun site check wrong.yaml").stderr
     assert "`max_walltime` is 8h, and the scheduler allows 2h" in said
     run(cluster, "dlrun site check wrong.yaml --strict", code=2)
+
+
+def test_a_queue_may_name_its_server(cluster):
+    """As on a site with two PBS servers, where jobs go to the other one's queues as `NAME@SERVER`."""
+    run(cluster, "sed 's/^  debug:/  there:\\n    queue: debug@login/' crag.yaml >two.yaml")
+    assert "no partition" not in run(cluster, "dlrun site check two.yaml").stderr
+    spec = "name: j\nframework: torch\ncommand: ['true']\nresources: {nodes: 1, ranks_per_node: 1, walltime: 1m}\n"
+    run(cluster, f"printf %s {shlex.quote(spec)} >spec.yaml")
+    checked = run(cluster, "dlrun submit --check spec.yaml --site ./two.yaml")
+    assert "nothing speaks against queue `debug`" in checked.stdout + checked.stderr
+    assert (
+        "#PBS -q debug@login\n" in run(cluster, "dlrun submit spec.yaml --site ./two.yaml --dry-run").stdout
+    )
+    run(cluster, "dlrun submit spec.yaml --site ./two.yaml --wait")

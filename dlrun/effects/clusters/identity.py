@@ -76,26 +76,28 @@ def _way_out(job: Job, own: str, word: str) -> str:
     return f"run `dlrun {word} {job.directory.name}` on {control.of(job.scheduler).where(job, own)}"
 
 
-def _described(site: Site) -> str | None:
-    rule = site.recognise
-    named: str | None = getattr(rule, backends.scheduler(site.scheduler.type).CLUSTER_KEY)
-    return named
+def _described(site: Site) -> tuple[str, ...]:
+    """The names of the cluster by its profile: several where it has more than one PBS server."""
+    named: str | tuple[str, ...] | None = getattr(
+        site.recognise, backends.scheduler(site.scheduler.type).CLUSTER_KEY
+    )
+    return (named,) if isinstance(named, str) else named or ()
 
 
 def mismatch(site: Site, there: str | None) -> str | None:
     """A warning if a profile describes another cluster than the one that answers, else None."""
     own = _described(site)
-    if same(own, there):
+    if not own or any(same(name, there) for name in own):
         return None
     return (
-        f"site `{site.name}` describes cluster `{own}`, and `{there}` answers here: partitions, limits and fabric "
+        f"site `{site.name}` describes cluster `{'` or `'.join(own)}`, and `{there}` answers here: partitions, limits and fabric "
         "may differ; `dlrun site detect` names the profile of this cluster"
     )
 
 
 def expected(plan: Plan, site: Site | None) -> bool:
     """True if a cluster is expected before a submission: by the profile, or by a job to wait for."""
-    named = site is not None and _described(site) is not None
+    named = site is not None and bool(_described(site))
     return named or any(one.cluster is not None for one in plan.request.after)
 
 

@@ -65,3 +65,10 @@ class Cluster:
     qos: frozenset[str] | None = None
     asked: tuple[str, ...] = ()
     unseen: tuple[str, ...] = ()
+
+
+def compared(name: str, queue: str | None) -> str | None:
+    """The queue of a profile's partition to compare with the scheduler; None where it names none (`-`), or one of another
+    PBS server (`NAME@SERVER`), of which this scheduler reports nothing."""
+    queue = queue or name
+    return None if queue == "-" or "@" in queue else queue

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
-from dlrun.effects.site.facts import Cluster, Nodes, Queue
+from dlrun.effects.site.facts import Cluster, Nodes, Queue, compared
 from dlrun.effects.site.live import seconds_of
 from dlrun.effects.site_test.fact import Fact
 from dlrun.model.site import Partition, Site
@@ -49,8 +49,8 @@ def of_scheduler(site: Site, cluster: Cluster) -> Iterator[Fact]:
 def of_partition(name: str, partition: Partition, cluster: Cluster) -> Iterator[Fact]:
     """The limits that the scheduler lists of a partition."""
     base, where = f"partitions.{name}", "the scheduler"
-    queue = partition.queue or name
-    if queue == "-":
+    queue = compared(name, partition.queue)
+    if queue is None:
         return
     live = next((one for one in cluster.queues if one.name == queue), None)
     if live is None:

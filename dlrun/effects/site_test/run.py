@@ -10,7 +10,7 @@ from dlrun.config import sites
 from dlrun.config.load import LoadedSite
 from dlrun.effects.inputs.node_types import topology_for_site
 from dlrun.effects.inputs.profiles import Machine, load_site
-from dlrun.effects.site.facts import Cluster, Nodes
+from dlrun.effects.site.facts import Cluster, Nodes, compared
 from dlrun.effects.site.query import ask_cluster
 from dlrun.effects.site_test import job as site_job
 from dlrun.effects.site_test import limits, places
@@ -106,7 +106,7 @@ def _unknown(loaded: LoadedSite, cluster: Cluster | None) -> set[str | None]:
     return {
         name
         for name, one in loaded.site.partitions.items()
-        if (one.queue or name) not in live and one.queue != "-"
+        if (queue := compared(name, one.queue)) is not None and queue not in live
     }
 
 

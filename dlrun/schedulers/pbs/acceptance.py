@@ -24,8 +24,16 @@ UNSEEN = "hooks, projects and limits on the number of jobs show only when it is 
 
 
 def questions(request: Request) -> Sequence[Sequence[str]]:
-    """The clients to ask: server, queues, nodes, and the reservation if one is named."""
+    """The clients to ask: server, queues, nodes, and the reservation if one is named; another server than the default one
+    where the queue is `NAME@SERVER`."""
+    _, at, server = (request.partition or "").partition("@")
     asked = [("qstat", "-B", "-f"), ("qstat", "-Q", "-f"), ("pbsnodes", "-a")]
+    if at and not request.reservation:
+        asked = [
+            ("qstat", "-B", "-f", server),
+            ("qstat", "-Q", "-f", f"@{server}"),
+            ("pbsnodes", "-a", "-s", server),
+        ]
     if request.reservation:
         asked.append(("pbs_rstat", "-f", request.reservation))
     return asked
@@ -35,7 +43,8 @@ def judge(request: Request, answers: Sequence[str], user: str, groups: Sequence[
     """What the answers, in the order of `questions`, say about a job of `user`; a client that failed has answered nothing."""
     servers, queues, nodes = (stanzas(answer) for answer in answers[:3])
     server = next(iter(servers.values()), {})
-    name = request.reservation or request.partition or server.get("default_queue")
+    named = (request.partition or "").partition("@")[0]
+    name = request.reservation or named or server.get("default_queue")
     queue = queues.get((name or "").partition(".")[0], {})
     problems = [*_about_queue(request, name, queue, queues, user, groups)]
     if request.reservation and len(answers) > 3:

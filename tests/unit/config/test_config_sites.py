@@ -90,8 +90,9 @@ def test_a_missing_base_is_told_at_extends():
     [
         (Recognise(cluster_name="lumi"), Surroundings(cluster_name="lumi"), True),
         (Recognise(cluster_name="lumi"), Surroundings(cluster_name="lumi2"), False),
-        (Recognise(pbs_server="pbs1"), Surroundings(pbs_server="PBS1.example.org"), True),
-        (Recognise(pbs_server="pbs1"), Surroundings(pbs_server="pbs10"), False),
+        (Recognise(pbs_server=("pbs1",)), Surroundings(pbs_server="PBS1.example.org"), True),
+        (Recognise(pbs_server=("pbs1",)), Surroundings(pbs_server="pbs10"), False),
+        (Recognise(pbs_server=("pbs1", "pbs2")), Surroundings(pbs_server="pbs2"), True),
         (Recognise(hosts=("uan*", "ln[0-9]")), Surroundings(host="LN3"), True),
         (Recognise(hosts=("uan*",)), Surroundings(host="xuan1"), False),
         (Recognise(hosts=("login*",)), Surroundings(host="login3.example.org"), True),

@@ -126,3 +126,15 @@ def test_reservations():
     assert told == "the reservation `R7` is for bob@login"
     (told,) = judge(asked, more=[RESERVATION.replace("CONFIRMED", "UNCONFIRMED")]).problems
     assert told == "the reservation `R7` is not confirmed (RESV_UNCONFIRMED)"
+
+
+def test_a_queue_of_another_server_is_asked_for_there():
+    """`NAME@SERVER` under `queue:` of a partition: a site with two servers."""
+    asked = request(partition="debug@pbs2", walltime=Duration(3 * 3600))
+    assert acceptance.questions(asked) == [
+        ("qstat", "-B", "-f", "pbs2"),
+        ("qstat", "-Q", "-f", "@pbs2"),
+        ("pbsnodes", "-a", "-s", "pbs2"),
+    ]
+    (problem,) = judge(asked).problems
+    assert problem.startswith("queue `debug` allows walltime up to 02:00:00")

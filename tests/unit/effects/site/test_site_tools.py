@@ -105,7 +105,7 @@ def test_pbs_own_words_become_a_profile():
     assert (site.scheduler.type, site.scheduler.version, site.recognise.pbs_server) == (
         "openpbs",
         "23.06.06",
-        "login",
+        ("login",),
     )
     assert set(site.partitions) == {"workq", "debug", "entry"}
     debug = site.partitions["debug"]
