@@ -54,15 +54,22 @@ _dlrun_port_is_free() { # PORT: no socket of this node uses it
 }
 
 _dlrun_reserve_port() { # LOCK: true if it is ours now; the lock of a process that is gone does not count
-  local owner taken=0
+  local owner='' still='' made=''
   set -o noclobber # the file is made, or it was there
-  { echo "$$" >"$1"; } 2>/dev/null || taken=1
+  if { : >"$1"; } 2>/dev/null; then made=1; fi
   set +o noclobber
-  ((taken)) || return 0
-  { read -r owner <"$1"; } 2>/dev/null || return 1
-  if kill -0 "$owner" 2>/dev/null; then return 1; fi
-  echo "$$" >"$1"
-}
+  if [[ -z $made ]]; then
+    { read -r owner <"$1"; } 2>/dev/null || return 1 # it is being written, or given back
+    if kill -0 "$owner" 2>/dev/null; then return 1; fi
+    _dlrun_reserve_port "$1-$owner" || return 1 # of those who see that it is gone, one alone takes its place
+    { read -r still <"$1"; } 2>/dev/null || true
+    if [[ $still == "$owner" ]]; then echo "$$" >"$1" && made=1; fi
+    rm -f -- "$1-$owner"
+    [[ -n $made ]]
+  else
+    echo "$$" >"$1" || true # also without it, on a disk that is full, the name is ours
+  fi
+} 2>/dev/null
 
 _dlrun_release_ports() {
   if ((${#_dlrun_ports[@]})); then rm -f -- "${_dlrun_ports[@]}"; fi

@@ -7,11 +7,11 @@ _dlrun_builtins='. : [ break builtin cd command compgen continue declare disown 
   typeset ulimit umask unset wait'
 _dlrun_programs='awk base64 bash cat date env find getent grep head id ip mkdir mkfifo mktemp mv numactl prlimit python3 qstat
   qsub readlink rm rmdir scontrol sed sleep sort srun ssh stat tail taskset timeout touch tr wc'
-_dlrun_locals='after alive all at_once bad base cause code count daemon deadline earlier ended exit_code file
-  first found granted host how i id ids index last late left letter letters line list listed locks log lost
-  margin marks more name node note noted now off old owner part pid pids place places points port rank reason
-  rest role row rows running said script seed seen size some span stacks started starts stat status step table
-  taken text there tick tree tries try until waited what when where words'
+_dlrun_locals='after alive all at_once bad base cause code count daemon deadline earlier ended exit_code file first found
+  granted host how i id ids index last late left letter letters line list listed locks log lost made margin marks
+  more name node note noted now off old owner part pid pids place places points port rank reason rest role row
+  rows running said script seed seen size some span stacks started starts stat status step still table text there
+  tick tree tries try until waited what when where words'
 
 dlrun_own_shell() { # after the environment is set up: names, options, traps and word splitting are the library's again
   POSIXLY_CORRECT=1 # `unset` is bash's own then, whatever functions there are

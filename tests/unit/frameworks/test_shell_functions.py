@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -95,8 +96,37 @@ def test_a_port_that_another_job_holds_is_not_taken_until_that_is_gone(tmp_path)
     assert take_ports(tmp_path, first=port, last=port).returncode == 1
     gone = subprocess.run(["bash", "-c", "echo $$"], capture_output=True, text=True, check=True).stdout
     (locks / str(port)).write_text(gone)
+    (locks / f"{port}-{gone.strip()}").write_text("999999999\n")  # one that was killed while it took the place
     assert take_ports(tmp_path, first=port, last=port).stdout == f"took {port}\n"
     assert (locks / str(port)).read_text() != gone
+    assert len(list(locks.iterdir())) == 1
+
+
+def test_jobs_that_start_at_once_where_dead_ones_left_their_locks_take_different_ports(tmp_path):
+    first, jobs = 23456, 10
+    lines = f"""
+    XDG_RUNTIME_DIR={tmp_path} DLRUN_MASTER_ADDR=n1
+    dlrun_use ports
+    until [[ -e {tmp_path}/go ]]; do sleep 0.01; done
+    dlrun_take_ports {first} {first + jobs - 1} 1
+    echo "$DLRUN_MASTER_PORT" >>{tmp_path}/taken
+    until (($(wc -l <{tmp_path}/taken) == {jobs})); do sleep 0.05; done
+    _dlrun_release_ports
+    """
+    place = tmp_path / f"dlrun-ports-{os.getuid()}"
+    place.mkdir(mode=0o700)
+    for _ in range(4):
+        for port in range(first, first + jobs):
+            (place / str(port)).write_text("999999999\n")
+        with ThreadPoolExecutor(jobs) as pool:
+            started = [pool.submit(call, tmp_path, lines, timeout=60) for _ in range(jobs)]
+            (tmp_path / "go").touch()
+            for one in started:
+                one.result()
+        assert sorted(map(int, (tmp_path / "taken").read_text().split())) == [*range(first, first + jobs)]
+        assert not list(place.iterdir())
+        (tmp_path / "taken").unlink()
+        (tmp_path / "go").unlink()
 
 
 @pytest.mark.parametrize("where", ["spec", "site"])
