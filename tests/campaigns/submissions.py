@@ -13,7 +13,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from .runs import insist
+from .runs import Wrong, insist
 
 CLIENTS = {
     "sbatch": """printf '%s\\n' "$PWD" >>"$PLACE/queue"
@@ -166,13 +166,19 @@ class Submissions:
     def __init__(self, root: Path, seed: int, disk: Path) -> None:
         self.root, self.disk, self.random = root, disk, random.Random(seed)
         self.tally: Counter[str] = Counter()
+        self.wrong: list[str] = []
         self.took: dict[str, float] = {}
         self.numbers = itertools.count()
 
     def run(self, count: int, commands: tuple[str, ...] = COMMANDS) -> None:
-        """So many runs, of each command in turn."""
+        """So many runs, of each command in turn; what must never be is printed and kept in `wrong`."""
         for number in range(count):
-            self.one(commands[number % len(commands)], self.random.choice(HURTS))
+            try:
+                self.one(commands[number % len(commands)], self.random.choice(HURTS))
+            except Wrong as wrong:
+                self.wrong.append(str(wrong))
+                sys.stdout.write(f"run {number}: WRONG: {wrong}\n")
+                sys.stdout.flush()
 
     def one(self, command: str, hurt: str) -> None:
         """One run in a home of its own."""
