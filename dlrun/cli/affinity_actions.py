@@ -12,8 +12,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import click
-
+from dlrun.cli.escapes import echo
 from dlrun.cli.options import say
 from dlrun.cli.output.column import Rows
 from dlrun.effects.affinity.bind import library
@@ -304,7 +303,7 @@ def verify(task: PlacementQuestion) -> int:
         memory = "" if got.policy == UNKNOWN else f", memory {memory_text(got.policy, got.nodes)}"
         count = f"{len(got.threads)} thread{'s' * (len(got.threads) != 1)}"
         state = "; ".join(verdict.differences) or "as planned"
-        click.echo(f"rank {got.rank}: {count} on CPUs {cpus or '-'}{memory}: {state}")
+        echo(f"rank {got.rank}: {count} on CPUs {cpus or '-'}{memory}: {state}")
     wrong = sum(bool(verdict.differences) for verdict in verdicts)
     if wrong:
         say(f"error: {wrong} of {len(verdicts)} ranks differ from the plan")
@@ -336,7 +335,7 @@ def measure(task: PlacementQuestion) -> None:
     vary = not trained and not any(rank.gpus for rank in task.placement().ranks)
     found = candidates(task.start.topology, task.request, vary_ranks=vary)
     result = affinity_measure.measure(task.start.topology, found, task.job, trained, tell=say)
-    click.echo(headline(task.placement()))
+    echo(headline(task.placement()))
     titles = (("  placement", False), ("per second", True), ("ratio", True), ("spread", True))
     show_table(
         [Column(title=title, right=right) for title, right in titles],
@@ -350,8 +349,8 @@ def measure(task: PlacementQuestion) -> None:
             for score in result.scores
         ],
     )
-    click.echo(f"load: {result.load}; other work on the machine: {100 * result.busy:.0f} % of its CPUs")
-    click.echo(result.because)
+    echo(f"load: {result.load}; other work on the machine: {100 * result.busy:.0f} % of its CPUs")
+    echo(result.because)
     if task.options["write"] is not None:
         _write(task, result.keep.candidate.request)
 

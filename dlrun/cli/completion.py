@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from dlrun.cli.escapes import echo_data
+
 
 @click.command(epilog='Example: eval "$(dlrun completion bash)"')
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
@@ -15,4 +17,4 @@ def command(shell: str) -> None:
 
     kind = get_completion_class(shell)
     assert kind is not None  # noqa: S101 - the three are click's own
-    click.echo(kind(group, {}, "dlrun", "_DLRUN_COMPLETE").source())
+    echo_data(kind(group, {}, "dlrun", "_DLRUN_COMPLETE").source() + "\n")

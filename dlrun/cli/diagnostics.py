@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 
+from dlrun.cli.escapes import json_text
 from dlrun.config.source import LINE_BREAK
 from dlrun.model.problem import MAX_PROBLEMS, InvalidFile, Problem
+from dlrun.model.text import visible
 
 _WINDOW = 100
 """Characters of a long source line that are shown."""
@@ -29,7 +30,7 @@ def report_problems(
 ) -> str:
     """Problems as `text`, `concise` or `json`; `sources` has the text of each file, by its name in the origins."""
     if form == "json":
-        return "".join(json.dumps(as_json(p), ensure_ascii=False) + "\n" for p in problems)
+        return "".join(json_text(as_json(p)) + "\n" for p in problems)
     if form == "concise":
         return "".join(_concise(p) + "\n" for p in problems)
     paint = _Paint(colour)
@@ -101,7 +102,7 @@ def _cell(character: str) -> int:
 
 def _clean(text: str) -> str:
     """Text that can go to a terminal: no control characters, nothing that cannot be encoded."""
-    return "".join(c if c.isprintable() else " " if c == "\t" else repr(c)[1:-1] for c in text)
+    return visible(text.replace("\t", " "))
 
 
 def _concise(problem: Problem) -> str:

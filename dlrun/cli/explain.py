@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlrun.cli.escapes import LINES, visible
+from dlrun.cli.escapes import echo
 from dlrun.cli.options import json_option
 from dlrun.cli.topics import about_variable
 
@@ -66,7 +66,7 @@ def command(what: str, spec: str | None, sets: tuple[str, ...], site: str | None
                 lines.append(f"  {label + ':':<9} {text}")
         lines += [f"  overrode: {text}" for text in answer.overrode]
         for line in lines:
-            click.echo(visible(line, keep=LINES))
+            echo(line)
 
 
 def _code(code: str, as_json: bool) -> None:
@@ -83,7 +83,7 @@ def _code(code: str, as_json: bool) -> None:
 
         emit("code", {"code": code, "title": title, "text": text})
     else:
-        click.echo(f"{code}: {title}\n\n{click.wrap_text(text, 100)}")
+        echo(f"{code}: {title}\n\n{click.wrap_text(text, 100)}")
 
 
 def _verdict(what: str, as_json: bool) -> bool:
@@ -99,8 +99,8 @@ def _verdict(what: str, as_json: bool) -> bool:
 
         emit("verdict", to_plain(rule))
     else:
-        click.echo(f"{rule.name}\n  means:     {rule.means}")
-        click.echo(f"  threshold: {rule.threshold:g} {rule.unit}\n  source:    {rule.source}")
+        echo(f"{rule.name}\n  means:     {rule.means}")
+        echo(f"  threshold: {rule.threshold:g} {rule.unit}\n  source:    {rule.source}")
     return True
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import re
@@ -17,11 +16,12 @@ import click
 from dlrun import __version__
 from dlrun.cli.diagnostics import as_json
 from dlrun.cli.diagnostics import report as report_problems
-from dlrun.cli.escapes import LINES, visible
+from dlrun.cli.escapes import echo, echo_drawn, echo_json
 from dlrun.cli.output.colour import wanted
 from dlrun.errors import DlrunError, Interrupted
 from dlrun.model.nearest import nearest
 from dlrun.model.problem import InvalidFile, Problem
+from dlrun.model.text import LINES, visible
 
 BUG = 3
 _COMPILED = ("paramiko", "psutil")
@@ -32,17 +32,15 @@ def report(error: Exception, arguments: Sequence[str]) -> int:
     """Print an error on stderr and return the exit code; the traceback of an unexpected one goes to a log file."""
     if isinstance(error, InvalidFile):
         form = _option(arguments, "--error-format", "text")
-        click.echo(
-            report_problems(error, form=form, colour=_colour(arguments)), err=True, nl=False, color=True
-        )
+        echo_drawn(report_problems(error, form=form, colour=_colour(arguments)), err=True)
         return error.exit_code
     if isinstance(error, DlrunError):
         if isinstance(error, Interrupted):
-            click.echo(err=True)  # on a new line, after the `^C`
+            echo(err=True)  # on a new line, after the `^C`
         _tell(error.message, error.help, error.exit_code, arguments)
         return error.exit_code
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
-        click.echo(error.format_message(), err=True)
+        echo(error.format_message(), err=True)
         return error.exit_code
     if isinstance(error, click.ClickException):
         _tell(*_click_words(error), error.exit_code, arguments)
@@ -61,14 +59,14 @@ def _tell(message: str, help: str | None, code: int, arguments: Sequence[str]) -
         _say(message, help, _colour(arguments))
         return
     problem = Problem(message=message, help=help or "")
-    click.echo(json.dumps(as_json(problem) | {"exit_code": code}, ensure_ascii=False), err=True)
+    echo_json(as_json(problem) | {"exit_code": code}, err=True)
 
 
 def _say(message: str, help: str | None, colour: bool) -> None:
     label = click.style("error", fg="red", bold=True) if colour else "error"
-    click.echo(f"{label}: {visible(message, keep=LINES)}", err=True, color=colour)
+    echo_drawn(f"{label}: {visible(message, keep=LINES)}\n", err=True)
     if help:
-        click.echo(f"   = help: {visible(help, keep=LINES)}", err=True)
+        echo(f"   = help: {help}", err=True)
 
 
 def _bug(error: Exception, arguments: Sequence[str]) -> int:
@@ -84,7 +82,7 @@ def _bug(error: Exception, arguments: Sequence[str]) -> int:
         with os.fdopen(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as stream:
             stream.write(text)
     except OSError:
-        sys.stderr.write(text)
+        echo(text, err=True)
         log = Path("this terminal, above")
     _say(
         f"this is a bug in dlrun: {type(error).__name__}: {error}",

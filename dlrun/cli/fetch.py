@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from dlrun.cli.escapes import echo
 from dlrun.cli.options import complete_jobs, json_option, say
 
 
@@ -47,5 +48,5 @@ def command(job: str, names: tuple[str, ...], to: Path | None, as_json: bool) ->
         emit("fetched", data)
     else:
         say(f"{done.files} files copied ({Bytes(done.size)}), {done.already} unchanged")
-        click.echo(str(done.directory))
+        echo(str(done.directory))
     return 0

@@ -7,9 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
-from dlrun.cli.escapes import shown
+from dlrun.cli.escapes import echo_log
 from dlrun.cli.options import say
 from dlrun.cli.output.colour import drawn
 from dlrun.effects.logs import copies as log_copies
@@ -102,11 +100,8 @@ def _print(
             continue
         if line is not None and out.isatty():
             line.hide()
-        if marked:
-            out.write(mark(job, log))
-        out.write(shown(text))
+        echo_log(mark(job, log) + text if marked else text)
         out.flush()
-    click.echo(nl=False)
 
 
 def _say_used(job: Job, states: Sequence[JobStatus]) -> None:

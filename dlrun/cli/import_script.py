@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from dlrun.cli.escapes import echo_data
 from dlrun.cli.options import json_option, say
 
 
@@ -41,7 +42,7 @@ def command(script: Path, site: str | None, output: Path | None, as_json: bool) 
         left = [{"line": one.line, "text": one.text, "because": one.because} for one in draft.left_out]
         emit("import", {"spec": text, "values": draft.values, "left_out": left})
     elif output is None:
-        click.echo(text, nl=False)
+        echo_data(text)
     else:
         try:
             with output.open("x", encoding="utf-8") as file:

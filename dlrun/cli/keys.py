@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from dlrun.cli.escapes import echo
 from dlrun.cli.options import json_option
 
 
@@ -50,6 +51,4 @@ def command(path: str, profile: bool, as_json: bool) -> None:
     marked = {key.name for key in listed if nested_schema(key.hint)[0] is not None}
     show(columns, [(f"{name} …" if name in marked and place.schema else name, *rest) for name, *rest in rows])
     if not path and not profile:
-        click.echo(
-            f"Options of a framework: `dlrun keys NAME`, of {', '.join(backends.FRAMEWORKS)}.", err=True
-        )
+        echo(f"Options of a framework: `dlrun keys NAME`, of {', '.join(backends.FRAMEWORKS)}.", err=True)

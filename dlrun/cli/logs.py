@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from dlrun.cli.escapes import shown
+from dlrun.cli.escapes import echo, echo_log
 from dlrun.cli.options import complete_jobs, json_option, say
 
 if TYPE_CHECKING:
@@ -76,13 +75,13 @@ def command(
         _as_data(found, files)
     elif paths:
         for path in dict.fromkeys(log.path for log in files):
-            click.echo(str(path))
+            echo(str(path))
     elif follow:  # lines in the order in which they are written
         to_the_end(found, quiet=False, wanted=which, runs=runs)
     elif first_failure:
         for log in files:
             for line in log_files.lines(log):
-                sys.stdout.buffer.write(shown(line))
+                echo_log(line)
     elif merge:
         _merge(found, files)
     else:
@@ -141,6 +140,5 @@ def _merge(job: Job, files: Sequence[Log]) -> None:
     if bare:
         names = ", ".join(label(job, log) for log in bare[:8]) + (", …" if len(bare) > 8 else "")
         say(f"logs without timestamps are shown first: {names}")
-    out = sys.stdout.buffer
     for log, line in merged(files):
-        out.write(mark(job, log) + line)
+        echo_log(mark(job, log) + line)

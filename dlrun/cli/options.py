@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from dlrun.cli.escapes import LINES, visible
+from dlrun.cli.escapes import echo
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -83,7 +83,7 @@ def json_option(function: F) -> F:
 
 def say(text: str) -> None:
     """Print a message on stderr; stdout is for results only."""
-    click.echo(visible(text, keep=LINES), err=True)
+    echo(text, err=True)
 
 
 def for_people_only(render: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dlrun.cli.escapes import echo, echo_data
 from dlrun.cli.options import json_option, say, spec_options
 from dlrun.cli.spec_command import SpecCommand
 
@@ -46,7 +47,7 @@ def command(
     if cost:
         _print_cost(plan, as_json=as_json)
     elif as_json:
-        click.echo(plan_json(plan), nl=False)
+        echo_data(plan_json(plan))
     elif output is None:
         from dlrun.cli.output.summary import show
 
@@ -64,10 +65,9 @@ def _print_cost(plan: Plan, *, as_json: bool) -> None:
 
         emit("cost", to_plain(plan.cost))
         return
-    from dlrun.cli.escapes import visible
     from dlrun.cli.output.cost import at_most
     from dlrun.errors import Invalid
 
     if plan.cost is None:
         raise Invalid("the cost is unknown without a walltime", help="add `walltime:` under `resources:`")
-    click.echo(visible(at_most(plan.cost)))
+    echo(at_most(plan.cost))

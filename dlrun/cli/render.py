@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from dlrun.cli.escapes import page
+from dlrun.cli.escapes import echo_data
 from dlrun.cli.options import for_people_only, json_option, say, spec_options
 from dlrun.cli.spec_command import SpecCommand
 
@@ -59,7 +59,7 @@ def command(
         emit("files", {name: made[name] for name in ("job.sh", "rank.sh")})
     else:
         for_people_only(f"dlrun render {spec}")
-        click.echo(page(script), nl=False, color=True)
+        echo_data(script)
     return 0
 
 

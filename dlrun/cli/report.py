@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from dlrun.cli.escapes import echo
 from dlrun.cli.options import complete_jobs, say
 
 
@@ -40,4 +41,4 @@ def command(job: str, output: Path | None) -> None:
         target.write_text(page(report_of(found, states, cause)), encoding="utf-8")
     except OSError as error:
         raise OperationFailed(f"cannot write `{target}`: {error.strerror}") from None
-    click.echo(str(target))
+    echo(str(target))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dlrun.cli.escapes import echo_data
 from dlrun.cli.options import complete_jobs, json_option, say
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def command(job: str, sort: str | None, as_csv: bool, as_json: bool) -> None:
 
     header, rows = _table(results, plan.cost.unit if plan.cost else None, spent=_number if as_csv else amount)
     if as_csv:
-        click.echo(_csv(header, rows), nl=False)
+        echo_data(_csv(header, rows))
         return
     from dlrun.cli.output.column import Column
     from dlrun.cli.output.table import show

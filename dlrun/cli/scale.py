@@ -7,6 +7,7 @@ from typing import Any
 
 import click
 
+from dlrun.cli.escapes import echo
 from dlrun.cli.options import json_option, login_options, say, spec_options
 from dlrun.model.text import digits
 
@@ -278,7 +279,7 @@ def cancel(directory: Path) -> None:
         say("the study has no pending or running jobs")
         return
     for selection, said in control.cancel([Selection(job=job) for job in left.values()]):
-        click.echo(f"{selection}: {said}")
+        echo(f"{selection}: {said}")
 
 
 @command.command("compare", epilog="Example: dlrun scale compare without-binding with-binding")

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import click
-
+from dlrun.cli.escapes import echo, echo_data
 from dlrun.cli.options import say
 from dlrun.cli.output.column import Column
 from dlrun.cli.output.table import show
@@ -55,7 +54,7 @@ def print_study(study: Study, wanted: Wanted) -> int:
         if wanted.form == "text":
             _show(table, study)
         else:
-            click.echo(_text(table, study, wanted.form), nl=False)
+            echo_data(_text(table, study, wanted.form))
         if found is not None:
             _show_estimate(table, found)
     good = _notes(study, runs, table)
@@ -82,12 +81,12 @@ def _text(table: Table, study: Study, form: str) -> str:
 
 def _show(table: Table, study: Study) -> None:
     """Print the table for people."""
-    click.echo(_title(study) + (f", throughput in {table.unit}" if table.unit else ""))
+    echo(_title(study) + (f", throughput in {table.unit}" if table.unit else ""))
     drops = {"minimum": 2, "maximum": 2, "node-hours": 1, "runs": 3}
     columns = [Column(title=title.upper(), right=True, drop=drops.get(title, 0)) for title in texts.HEADER]
     show(columns, texts.cells(table))
     if sentence := texts.verdict(table):
-        click.echo(sentence)
+        echo(sentence)
 
 
 def _estimate(table: Table, study: Study, wanted: Wanted) -> tuple[Estimate | None, Invalid | None]:
@@ -119,13 +118,13 @@ def _show_estimate(table: Table, found: Estimate) -> None:
                 f"{100 * speedup * base.ranks / point.ranks:.1f}%",
             )
         )  # fmt: skip
-    click.echo(
+    echo(
         f"\nextrapolated, not measured ({found.algorithm} all-reduce fitted to {len(table.rows)} sizes; "
         f"error {100 * found.error:.1f} % at sizes left out of the fit):"
     )
     titles = ("NODES", "RANKS", "ESTIMATE", "RANGE", "SPEED-UP", "EFFICIENCY")
     show([Column(title=title) for title in titles], rows, indent="  ")
-    click.echo(
+    echo(
         f"  seconds per sample: compute {found.compute:.3g}, latency {found.latency:.3g}, volume {found.volume:.3g}"
     )
 
@@ -258,6 +257,6 @@ def print_ratios(ratios: Sequence[Ratio], first: str, second: str, unit: str, *,
         )
         for ratio in ratios
     ]  # fmt: skip
-    click.echo(f"{second} over {first}, medians in {unit}" if unit else f"{second} over {first}")
+    echo(f"{second} over {first}, medians in {unit}" if unit else f"{second} over {first}")
     titles = ("NODES", "RANKS", first.upper(), second.upper(), "RATIO", "SPREAD", "WHICH IS")
     show([Column(title=title, state=title == "WHICH IS") for title in titles], rows)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from dlrun.cli.escapes import echo_data
+
 
 @click.command(epilog="Example: dlrun schema spec > spec.schema.json")
 @click.argument("document", type=click.Choice(["spec", "site"]))
@@ -12,7 +14,7 @@ def command(document: str) -> None:
 
     Editors with YAML support check files that begin with `# yaml-language-server: $schema=spec.schema.json`.
     """
-    click.echo(text(document), nl=False)
+    echo_data(text(document))
 
 
 def text(document: str) -> str:

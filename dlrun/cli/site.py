@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dlrun.backends import FABRICS, LAUNCHERS, SCHEDULERS
-from dlrun.cli.escapes import visible
+from dlrun.cli.escapes import echo, echo_data, echo_drawn
 from dlrun.cli.options import json_option, say
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def show(site: str | None, as_json: bool) -> None:
     lines = list(_yaml(root, 0))
     width = min(60, max(len(text) for text, _ in lines))
     for text, place in lines:
-        click.echo(visible(f"{text:<{width}}  # {place}" if place else text))
+        echo(f"{text:<{width}}  # {place}" if place else text)
 
 
 def _yaml(node: Node, depth: int) -> Iterator[tuple[str, str]]:
@@ -150,7 +150,7 @@ def check(context: click.Context, sites: tuple[str, ...], strict: bool, as_json:
             continue
         form = options.get("error_format", "text")
         text = report_problems(found.problems, found.sources, form=form, colour=colour)
-        click.echo(text, err=True, nl=False, color=colour)
+        echo_drawn(text, err=True)
         if found.note is not None:
             say(f"note: {found.note}")
         count = len(found.problems)
@@ -220,7 +220,7 @@ def test(
         emit("site_test", {"site": tested.loaded.site.name, "facts": [plain(fact) for fact in tested.facts]})
         return 1 if wrong else 0
     for line in lines_of(tested):
-        click.echo(line)
+        echo(line)
     count = {
         verdict: sum(fact.verdict == verdict for fact in tested.facts) for verdict in ("holds", "not seen")
     }
@@ -239,7 +239,7 @@ def _hand_over(draft: ProfileDraft, head: list[str], output: str | None) -> None
 
     written = profile_yaml(draft, head)
     if output is None:
-        click.echo(written, nl=False)
+        echo_data(written)
     else:
         for name, content in {output: written, **_beside(draft, Path(output))}.items():
             _write_new(Path(name), content)

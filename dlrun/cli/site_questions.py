@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from dlrun.backends import FABRICS, LAUNCHERS, SCHEDULERS, scheduler
+from dlrun.cli.escapes import echo
 from dlrun.model.text import digits
 from dlrun.model.units import Duration
 
@@ -24,7 +25,7 @@ def ask_user(given: Mapping[str, Any]) -> dict[str, Any]:
                 question, default="", show_default=False, err=True, value_proc=lambda text: _read(text, read)
             )
 
-    click.echo("Press Enter to skip a question; values can be added to the file later.", err=True)
+    echo("Press Enter to skip a question; values can be added to the file later.", err=True)
     put("scheduler", f"Scheduler ({', '.join(SCHEDULERS)}) [slurm]", _one_of(SCHEDULERS))
     named = found["scheduler"]
     queues = named is None or not scheduler(named).ON_THIS_MACHINE

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dlrun.cli.escapes import echo, echo_json
 from dlrun.cli.options import say
 
 if TYPE_CHECKING:
@@ -166,9 +167,7 @@ def _check_destination(to: str) -> None:
 
 def _print(event: dict[str, Any]) -> None:
     """Print an event as a JSON line."""
-    import json
-
-    click.echo(json.dumps(event, sort_keys=True))
+    echo_json(event, sort_keys=True)
 
 
 def _here(planned: StagingJob, *, as_json: bool) -> int:
@@ -245,7 +244,7 @@ def _tell(found: dict[str, Any], as_json: bool) -> int:
 
         emit("stage", found, one_line=True)
     else:
-        click.echo("\n".join(found["sets"].values()))
+        echo("\n".join(found["sets"].values()))
     return 0
 
 
@@ -266,7 +265,7 @@ def _look_after(
         if evict or verify_set:
             raise click.UsageError(f"there are no data sets in `{directory}`")
         if as_json:
-            click.echo('{"free": null, "sets": [], "version": 1}')
+            echo_json({"free": None, "sets": [], "version": 1})
         else:
             say(f"there are no data sets in {directory}")
         return 0

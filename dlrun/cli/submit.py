@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlrun.cli.escapes import page
+from dlrun.cli.escapes import echo, echo_data
 from dlrun.cli.options import for_people_only, json_option, login_options, say, spec_options
 from dlrun.cli.spec_command import SpecCommand
 
@@ -90,7 +90,7 @@ def _accepted(start: str, as_json: bool) -> int:
         emit("check", {"accepted": True, "start": start})
         return 0
     say("the scheduler would accept the job (nothing was submitted); expected start:")
-    click.echo(start)
+    echo(start)
     return 0
 
 
@@ -101,11 +101,11 @@ def answer(job: Job, *, wait: bool, parsable: bool, as_json: bool) -> int:
 
         emit("job", described(job))
     elif parsable:
-        click.echo(job.job_id)
+        echo(job.job_id)
     else:
-        click.echo(f"submitted {job.name} to {job.site} as job {job.shown_id()}")
+        echo(f"submitted {job.name} to {job.site} as job {job.shown_id()}")
         there = f"{job.remote.host}:{job.remote.directory}" if job.remote else job.directory
-        click.echo(f"job directory: {there}")
+        echo(f"job directory: {there}")
     if not wait:
         return 0
     from dlrun.cli.follow import to_the_end
@@ -139,9 +139,9 @@ def _show(texts: dict[str, str], as_json: bool) -> int:
         emit("files", {name: texts[name] for name in ("job.sh", "rank.sh", "plan.json")})
     else:
         for_people_only("dlrun render SPEC")
-        click.echo(page(texts["job.sh"]), nl=False, color=True)
+        echo_data(texts["job.sh"])
         for name in ("rank.sh", "stage.sh", "bind.sh"):
             if name in texts:
-                click.echo(f"\n--- {name} ---\n{page(texts[name])}", nl=False, color=True)
+                echo_data(f"\n--- {name} ---\n{texts[name]}")
         say("nothing was submitted")
     return 0

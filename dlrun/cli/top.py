@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dlrun.cli.escapes import echo
 from dlrun.cli.options import complete_jobs, say
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ def _print(watch: Watch, every: float, *, once: bool) -> None:
             told = watch.trouble
             say(told)
         for line in lines(live):
-            click.echo(line)
+            echo(line)
         sys.stdout.flush()
         if once or live.status.state.final:
             return

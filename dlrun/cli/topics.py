@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import click
 
+from dlrun.cli.escapes import echo
+
 TOPICS = {
     "exit-codes": """\
   0  success
@@ -59,7 +61,7 @@ def about_variable(name: str) -> str | None:
 def command(ctx: click.Context, topic: str | None) -> None:
     """Explain TOPIC; without it, show the help of dlrun and the list of topics."""
     if topic is not None:
-        click.echo(TOPICS[topic])
+        echo(TOPICS[topic])
     elif ctx.parent is not None:
-        click.echo(ctx.parent.get_help())
-        click.echo(f"\nTopics: {', '.join(TOPICS)}")
+        echo(ctx.parent.get_help())
+        echo(f"\nTopics: {', '.join(TOPICS)}")

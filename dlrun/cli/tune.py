@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dlrun.cli.escapes import echo
 from dlrun.cli.options import json_option, say, spec_options
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def command(spec: Path, site: str | None, sets: tuple[str, ...], **options: Any)
     if options["inside"]:
         found = _found(spec)
         with tuning.alone(found):
-            race.run(found, click.echo, time.time() + options["seconds"] if options["seconds"] else None)
+            race.run(found, echo, time.time() + options["seconds"] if options["seconds"] else None)
         return 0
     if options["show"]:
         return _print(_found(spec), spec_file=None, **options)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dlrun.cli.escapes import echo_drawn
 from dlrun.cli.options import say
 
 if TYPE_CHECKING:
@@ -177,7 +178,7 @@ def _out(task: PlacementQuestion, text: str) -> None:
 
     path = task.options["output"]
     if path is None:
-        click.echo(text, nl=False, color=True)
+        echo_drawn(text)
         sys.stdout.flush()
     else:
         actions.save(text, path)

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-import click
-
+from dlrun.cli.escapes import echo
 from dlrun.cli.options import say
 from dlrun.cli.output.column import Column
 from dlrun.cli.output.table import show as show_table
@@ -40,7 +39,7 @@ def show(tuning: Tuning, *, as_json: bool, write: Path | None) -> int:
     else:
         _table(tuning, trials)
         for line in _conclusion(tuning, trials, found, over=over):
-            click.echo(line)
+            echo(line)
     if write is not None:
         _write(trials, found, write)
     return 0 if values(trials, DEFAULT) else 1

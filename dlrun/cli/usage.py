@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
-import sys
+import io
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from dlrun.cli.escapes import echo_data
 from dlrun.cli.options import complete_jobs, json_option, say
 
 if TYPE_CHECKING:
@@ -60,12 +61,14 @@ _COLUMNS = (
 
 def _write_csv(runs: list[RunUse]) -> None:
     """One line per rank: seconds, bytes, and shares of the time."""
-    writer = csv.writer(sys.stdout, lineterminator="\n")
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("point", *_COLUMNS))
     for run in runs:
         for rank in run.use.ranks:
             values = (getattr(rank, name) for name in _COLUMNS)
             writer.writerow(("" if run.point is None else run.point, *(_short(value) for value in values)))
+    echo_data(text.getvalue())
 
 
 def _short(value: object) -> object:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from dlrun.cli.escapes import echo
 from dlrun.cli.options import json_option, say, spec_options
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def command(spec: Path, site: str | None, sets: tuple[str, ...], here: bool, as_
     drops = {"MEMORY": 3, "LIBRARY": 1, "1 MIB TO RANK 0": 2}
     show([Column(title=title, state=title == "VERDICT", drop=drops.get(title, 0)) for title in header], rows)
     for who, difference in gathered(done.ranks):
-        click.echo(f"{who}: {difference.what}; likely: {difference.cause}")
+        echo(f"{who}: {difference.what}; likely: {difference.cause}")
     if done.network.unseen:
         say(f"the library's transport could not be compared: {done.network.unseen}")
     say(f"{len(done.ranks) - len(wrong)} of {len(done.ranks)} ranks are as planned")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlrun.cli.escapes import LINES, visible
+from dlrun.cli.escapes import echo
 from dlrun.cli.options import complete_jobs, json_option, say
 
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ def command(job: str, as_json: bool) -> None:
     if not answers:
         raise Invalid(f"`{found.directory.name}` was never submitted", help="`dlrun submit` submits a spec")
     shown = answers if chosen.tasks is not None else answers[:1]
-    click.echo(visible("\n\n".join("\n".join(lines(found, one)) for one in shown), keep=LINES))
+    echo("\n\n".join("\n".join(lines(found, one)) for one in shown))
     if more := [one.run for one in answers[len(shown) :] if one.run is not None]:
         points = f"point {more[0]} did not" if len(more) == 1 else f"{len(more)} more points did not"
         say(f"{points} end well either: `dlrun why {found.directory.name}:{format_list(more)}`")

@@ -95,3 +95,14 @@ def of_node(code: str) -> bool:
 def digits(text: str) -> bool:
     """True for a whole number that `int` takes: `isdigit` alone is true of `²` and of ten thousand nines."""
     return text.isascii() and text.isdigit() and len(text) < 19
+
+
+LINES = "\n\t"
+"""What `visible` keeps in text that may have several lines."""
+
+
+def visible(text: str, keep: str = "") -> str:
+    """Text that others wrote, for a terminal: its control characters as escapes, but for those in `keep`."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() or c in keep else repr(c)[1:-1] for c in text)

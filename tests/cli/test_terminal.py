@@ -11,6 +11,7 @@ import struct
 import subprocess
 import sys
 import termios
+from pathlib import Path
 
 import pytest
 
@@ -125,6 +126,62 @@ def test_no_command_passes_on_what_steers_the_terminal(on_terminal, tmp_path, ar
     drawn, _ = on_terminal(*arguments, width=200)
     assert not re.search(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]", STYLE.sub("", drawn)), drawn
     assert re.search(r"\\x1b\[2J|\\E\[2J|\\e\[2J|\\033\[2J", drawn), drawn
+
+
+STEERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+EVIL = "\x1b[2J\x1b]0;title\x07\x9b2J"
+
+
+@pytest.fixture
+def poisoned(on_terminal, tmp_path):
+    """A job that ran here, and in whose files every text that another program wrote steers a terminal."""
+    spec = SWEEP.replace("echo 'speed", "sleep 7; echo 'speed")  # its use is recorded by then
+    (tmp_path / "spec.yaml").write_text(spec)
+    on_terminal("submit", "spec.yaml", "--wait", width=200)
+    jobs = Path(os.environ["DLRUN_JOBS"])
+    (job,) = (path for path in jobs.iterdir() if path.is_dir() and not path.is_symlink())
+    for run in sorted(job.glob("points/*")):
+        for log in run.glob("logs/*.log"):
+            log.write_text(
+                f"speed: 7{EVIL}\nRuntimeError: CUDA out of memory{EVIL}\n" + log.read_text() + EVIL
+            )
+        for note in run.glob("failures/[!.]*"):
+            note.write_text(note.read_text().rstrip("\n") + EVIL + "\n")
+        for recording in run.glob("usage/*"):
+            lines = [json.loads(line) for line in recording.read_text().splitlines()]
+            for line in lines:
+                for key in set(line) & {"node", "host", "missing"}:
+                    line[key] = [EVIL] if isinstance(line[key], list) else f"n{EVIL}"
+            recording.write_text("".join(json.dumps(line) + "\n" for line in lines))
+        state = json.loads((run / "state.json").read_text())
+        (run / "state.json").write_text(json.dumps({**state, "host": f"n{EVIL}", "reason": f"killed{EVIL}"}))
+    return job
+
+
+def test_what_a_jobs_files_hold_does_not_steer_the_terminal(on_terminal, poisoned):
+    for words in (
+        ["list"], ["status", "latest"], ["results"], ["results", "--csv"], ["results", "--json"], ["usage", "latest"],
+        ["usage", "latest:1"], ["usage", "latest", "--csv"], ["usage", "latest", "--json"], ["top", "latest:1", "--once"],
+        ["why"],
+        ["why", "latest:1", "--json"], ["logs", "latest", "--rank", "all"], ["logs", "latest", "--merge"], ["logs", "latest:1"],
+        ["logs", "latest", "--first-failure"], ["logs", "latest", "-f"], ["report", "latest", "-o", "page.html"],
+        ["explain", "DLRUN_RANK", str(poisoned)], ["plan", str(poisoned)], ["cancel", "latest"], ["clean", "latest"],
+        ["resubmit", "latest", "--failed", "--dry-run"], ["fetch", "latest"],
+    ):  # fmt: skip
+        drawn, _ = on_terminal(*words, width=200)
+        own = r"\x1b\[(?:\?25[lh]|1A|2K)|\r"  # the status line's, as it comes and goes
+        assert not STEERS.search(re.sub(own, "", STYLE.sub("", drawn))), (words, drawn)
+        assert "this is a bug" not in drawn, (words, drawn)
+
+
+def test_what_ranks_report_to_verify_does_not_steer_the_terminal(on_terminal, tmp_path):
+    (tmp_path / "spec.yaml").write_text(
+        "name: v\ncommand: [x]\nsite: workstation\nresources: {ranks_per_node: 2, walltime: 5m}\nplacement: {threads: 1}\n"
+        'environment: {variables: {OMP_NUM_THREADS: "7\\e[2J"}}\n'
+    )
+    drawn, _ = on_terminal("verify", "spec.yaml", width=200)
+    assert "OMP_NUM_THREADS is" in drawn, drawn
+    assert not STEERS.search(STYLE.sub("", drawn)), drawn
 
 
 def test_the_progress_of_a_copy_is_a_bar_that_is_gone_at_the_end(on_terminal, tmp_path):

@@ -60,13 +60,14 @@ def bash_accepts(scripts: dict[str, str]) -> None:
 
 def specs(place: Path, chance: random.Random) -> None:
     """A spec, to the rendered script."""
-    text = mutate(GOOD, chance) if chance.random() < 0.7 else damage.text(GOOD, chance)
+    text = chance.choice((mutate, damage.text, damage.yaml, damage.yaml, damage.yaml))(GOOD, chance)
     bash_accepts(scripts_of(plan_of(place, text.encode("utf-8", "replace").decode(), SLURM)))
 
 
 def profiles(place: Path, chance: random.Random) -> None:
     """A site profile, to the rendered script of a plain spec."""
-    text = mutate(SITE, chance) if chance.random() < 0.5 else damage.text(chance.choice(_profiles()), chance)
+    good = chance.choice((SITE, SLURM, *_profiles()))
+    text = chance.choice((mutate, damage.text, damage.yaml, damage.yaml, damage.yaml))(good, chance)
     bash_accepts(
         scripts_of(
             plan_of(
@@ -112,6 +113,8 @@ def topologies(place: Path, chance: random.Random) -> None:
     good = chance.choice(_topologies())
     if good.lstrip().startswith("{") and chance.random() < 0.7:
         text = json.dumps(damage.value(json.loads(good), chance))
+    elif not good.lstrip().startswith("{") and chance.random() < 0.8:
+        text = damage.xml(good, chance)
     else:
         text = damage.text(good, chance)
     (place / "captured").write_bytes(text.encode("utf-8", "replace"))

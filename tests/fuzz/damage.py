@@ -5,7 +5,11 @@ from __future__ import annotations
 import json
 import random
 from copy import deepcopy
-from typing import Any
+from functools import cache
+from typing import Any, ClassVar
+from xml.etree import ElementTree as ET
+
+import yaml as parser
 
 ODD: tuple[Any, ...] = (
     None, True, -1, 0, 10**30, 1.5, float("nan"), float("inf"), "", "x", "²", "٣", "--user=victim", "\0", "\x1b[31m", "a\nb",
@@ -46,6 +50,66 @@ def value(good: Any, chance: random.Random, most: int = 3) -> Any:
     for _ in range(chance.randint(1, most)):
         found = _one(found, chance)
     return found
+
+
+def yaml(good: str, chance: random.Random) -> str:
+    """A YAML document that a parser takes, with a few of its values of another type, gone, or doubled."""
+    return parser.dump(_words(value(_loaded(good), chance, 2)), Dumper=_Plain, width=1000, sort_keys=False)
+
+
+class _Plain(parser.SafeDumper):
+    """Scalars without quotes wherever they may be: what they are is the reader's to find out."""
+
+    yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {}
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+
+def _words(node: Any) -> Any:
+    if isinstance(node, dict):
+        return {_words(key): _words(each) for key, each in node.items()}
+    if isinstance(node, list):
+        return [_words(each) for each in node]
+    return node if isinstance(node, str) else json.dumps(node)
+
+
+@cache
+def _loaded(good: str) -> Any:
+    return parser.load(good, Loader=parser.BaseLoader)  # noqa: TID251 - texts of our own; every scalar as it is written
+
+
+def xml(good: str, chance: random.Random) -> str:
+    """An XML document that a parser takes, with attributes changed, and elements gone, doubled or moved."""
+    root = deepcopy(_tree(good))
+    for _ in range(chance.randint(1, 4)):
+        parents = [node for node in root.iter() if len(node)]
+        nodes = [node for node in root.iter() if node.attrib]
+        kind = chance.randrange(5)
+        if kind < 3 and nodes:
+            node = chance.choice(nodes)
+            key = chance.choice(list(node.attrib))
+            if kind == 0:
+                del node.attrib[key]
+            else:
+                other = chance.choice(nodes)
+                odd = [one for one in ODD if isinstance(one, str) and one.isprintable()]
+                node.attrib[key] = chance.choice(
+                    (*odd, *other.attrib.values(), "0x0", "0xf...f", "0-3", "-1", "4294967296")
+                )
+        elif parents:
+            parent = chance.choice(parents)
+            child = chance.choice(list(parent))
+            if kind == 3:
+                parent.remove(child)
+            else:
+                chance.choice(parents).append(deepcopy(child))
+    return ET.tostring(root, encoding="unicode")
+
+
+@cache
+def _tree(good: str) -> ET.Element:
+    return ET.fromstring(good)
 
 
 def _one(node: Any, chance: random.Random) -> Any:

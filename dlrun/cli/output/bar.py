@@ -16,9 +16,9 @@ from rich.progress import (
     TextColumn,
     TimeRemainingColumn,
 )
-from rich.text import Text
 
-from dlrun.cli.output.terminal import console
+from dlrun.cli.output.terminal import Plain, console
+from dlrun.model.text import visible
 from dlrun.model.units import Bytes
 
 
@@ -37,7 +37,7 @@ class StagingBar:
         A `slow` event, and the node that has least in a `progress` event, name the slowest node beside the rate.
         """
         if event["event"] == "slow":
-            self._slow = f"{event['host']} is slow, {Bytes(event['rate'])}/s"
+            self._slow = visible(f"{event['host']} is slow, {Bytes(event['rate'])}/s")
         if event["event"] != "progress":
             return
         if self._progress is None:
@@ -50,7 +50,7 @@ class StagingBar:
             self._progress.start()
         name = event["name"]
         if name not in self._tasks:
-            self._tasks[name] = self._progress.add_task(name, files="", rate="", slowest="")
+            self._tasks[name] = self._progress.add_task(visible(name), files="", rate="", slowest="")
         self._progress.update(
             self._tasks[name], total=event["bytes"], completed=event["bytes_done"], rate=f"{Bytes(event['rate'])}/s",
             files=f"{event['files_done']:,}/{event['files']:,} files", slowest=self._slowest(event),
@@ -59,11 +59,11 @@ class StagingBar:
     def _slowest(self, event: Mapping[str, Any]) -> str:
         """The node that holds the others up, or the one that has the least, where there are several."""
         last = event.get("last")
-        return self._slow or (f"last: {last['host']}, {Bytes(last['bytes_done'])}" if last else "")
+        return self._slow or (visible(f"last: {last['host']}, {Bytes(last['bytes_done'])}") if last else "")
 
     def message(self, line: str) -> None:
         """Print a message above the bar."""
-        self._console.print(Text(line), soft_wrap=True)
+        self._console.print(Plain(line), soft_wrap=True)
 
     def close(self) -> None:
         """Remove the bar; what was copied is in the messages."""
@@ -92,12 +92,12 @@ class CountBar:
             if done >= total:
                 return
             self._progress.start()
-            self._task = self._progress.add_task(self._title, total=total)
+            self._task = self._progress.add_task(visible(self._title), total=total)
         self._progress.update(self._task, completed=done, total=total)
 
     def message(self, line: str) -> None:
         """Print a message above the bar."""
-        self._console.print(Text(line), soft_wrap=True)
+        self._console.print(Plain(line), soft_wrap=True)
 
     def close(self) -> None:
         """Remove the bar."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
-import click
+from dlrun.cli.escapes import echo_json
 
 VERSION = 1
 
@@ -15,5 +14,4 @@ def emit(kind: str, data: Any, *, one_line: bool = False) -> None:
 
     `one_line`: print it on one line, as the end of a stream of JSON lines.
     """
-    text = json.dumps({"version": VERSION, kind: data}, indent=None if one_line else 1, ensure_ascii=False)
-    click.echo(text)
+    echo_json({"version": VERSION, kind: data}, indent=None if one_line else 1)

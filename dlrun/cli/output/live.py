@@ -6,9 +6,8 @@ import sys
 from collections.abc import Callable
 
 from rich.live import Live
-from rich.text import Text
 
-from dlrun.cli.output.terminal import console
+from dlrun.cli.output.terminal import Plain, console
 
 _PER_SECOND = 2
 """Redraws a second: the line shows seconds that pass, and a login node is shared with others."""
@@ -25,9 +24,9 @@ class LiveLine:
             redirect_stdout=False, redirect_stderr=False,
         )  # fmt: skip
 
-    def __rich__(self) -> Text:
+    def __rich__(self) -> Plain:
         """What is drawn now, cut to the width of the terminal."""
-        return Text(self._text(), style="dim", no_wrap=True, overflow="ellipsis")
+        return Plain(self._text(), style="dim", no_wrap=True, overflow="ellipsis")
 
     def show(self) -> None:
         """Draw the line, unless it is shown already."""

@@ -14,10 +14,9 @@ from contextlib import contextmanager
 from rich.console import Group
 from rich.live import Live as Drawing
 from rich.table import Table
-from rich.text import Text
 
 from dlrun.cli.output.live_text import headline
-from dlrun.cli.output.terminal import console
+from dlrun.cli.output.terminal import Plain, console
 from dlrun.effects.usage.live import Live, LiveRank, Watch, last_line, tail
 from dlrun.effects.usage.words import bits, size
 
@@ -47,7 +46,7 @@ class Screen:
                     live = self._watch.look()
                     due = time.monotonic() + self._every
                 drawing.update(self._draw(live), refresh=True)
-        out.print(Text(headline(live)))
+        out.print(Plain(headline(live)))
 
     def _press(self, key: str, count: int) -> None:
         if key in _ORDER:
@@ -63,8 +62,8 @@ class Screen:
         height = os.get_terminal_size(sys.stdout.fileno()).lines
         ranks = sorted(live.ranks, key=self._key, reverse=self._by != "rank")
         self._at = min(self._at, max(0, len(ranks) - 1))
-        parts: list[Text | Table] = [
-            Text(f"{self._watch.job.directory.name}: {headline(live)}", style="bold")
+        parts: list[Plain | Table] = [
+            Plain(f"{self._watch.job.directory.name}: {headline(live)}", style="bold")
         ]
         for node in live.nodes[: max(1, height // 4)]:
             share = (node.memory or 0.0) / node.limit if node.limit else 0.0
@@ -72,12 +71,12 @@ class Screen:
             late = (
                 f"   no sample for {node.age:.0f} s" if node.age > 90 and not live.status.state.final else ""
             )
-            parts.append(Text(f"{text}   {node.interface or 'network'} {bits(node.network)}{late}"))
+            parts.append(Plain(f"{text}   {node.interface or 'network'} {bits(node.network)}{late}"))
         room = max(3, height - len(parts) - 4)
         parts.append(self._log_of(ranks[self._at], room) if self._log and ranks else self._table(ranks, room))
         if not ranks:
-            parts.append(Text("no samples yet: the ranks have not started, or `usage: false`"))
-        parts.append(Text(self._watch.trouble or _KEYS, style="dim"))
+            parts.append(Plain("no samples yet: the ranks have not started, or `usage: false`"))
+        parts.append(Plain(self._watch.trouble or _KEYS, style="dim"))
         return Group(*parts)
 
     def _key(self, rank: LiveRank) -> tuple[float, str, int]:
@@ -96,14 +95,14 @@ class Screen:
             cells = (
                 one.rank, one.node, f"{one.cores:.2f}", size(one.memory), size(one.peak), size(one.read), size(one.written), gpu,
             )  # fmt: skip
-            table.add_row(*map(Text, cells), Text(one.line), style="reverse" if place == self._at else "")
+            table.add_row(*map(Plain, cells), Plain(one.line), style="reverse" if place == self._at else "")
         return table
 
-    def _log_of(self, rank: LiveRank, room: int) -> Text:
+    def _log_of(self, rank: LiveRank, room: int) -> Plain:
         run = self._watch.run
         shown = tail(run / "logs" / f"{rank.rank}.log") or [last_line(run, rank.rank)]
-        plain = ["".join(c if c.isprintable() else " " for c in line) for line in shown[-room:]]
-        return Text("\n".join([f"{rank.rank} on {rank.node}", *plain]))
+        lines = [line.expandtabs() for line in shown[-room:]]
+        return Plain("\n".join([f"{rank.rank} on {rank.node}", *lines]))
 
 
 def _bar(share: float) -> str:

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import click
-
-from dlrun.cli.escapes import LINES, visible
+from dlrun.cli.escapes import echo
 from dlrun.cli.output import table
 from dlrun.cli.output.column import Column, Rows
 from dlrun.cli.output.cost import at_most
@@ -20,11 +18,11 @@ from dlrun.render.shell import join
 def show(plan: Plan) -> None:
     """Print layout, placement, variables, data and cost, each with its reason."""
     for line in _job(plan):
-        click.echo(visible(line, keep=LINES))
+        echo(line)
     for part in (_placement, _variables, _data):
         part(plan)
     if plan.cost is not None:
-        click.echo(f"\ncost at most {visible(at_most(plan.cost))}")
+        echo(f"\ncost at most {at_most(plan.cost)}")
 
 
 def _job(plan: Plan) -> Iterator[str]:
@@ -80,11 +78,9 @@ def _placement(plan: Plan) -> None:
     applied = any(role.binds for role in plan.roles) or binds_apart(plan)
     if binding.placement is not None and not applied:
         starters = " and ".join(role.name for role in plan.roles)
-        click.echo(
-            f"\nplacement (none): ranks are started by {starters}, whose processes dlrun does not bind"
-        )
+        echo(f"\nplacement (none): ranks are started by {starters}, whose processes dlrun does not bind")
         return
-    click.echo(f"\nplacement ({binding.mode}): {visible(binding.because)}")
+    echo(f"\nplacement ({binding.mode}): {binding.because}")
     if binding.placement is None:
         return
     rows = []
@@ -125,5 +121,5 @@ def _data(plan: Plan) -> None:
 
 def _section(titles: tuple[str, ...], rows: Rows) -> None:
     if rows:
-        click.echo()
+        echo()
         table.show([Column(title=title) for title in titles], rows, indent="  ")

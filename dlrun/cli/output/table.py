@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import click
-
-from dlrun.cli.escapes import visible
+from dlrun.cli.escapes import echo_drawn
 from dlrun.cli.output.column import Column, Rows
+from dlrun.model.text import visible
 
 
 def show(columns: Sequence[Column], rows: Rows, *, indent: str = "") -> None:
     """Print a table on stdout."""
-    click.echo(text(columns, rows, indent=indent), color=True)
+    echo_drawn(text(columns, rows, indent=indent) + "\n")
 
 
 def text(columns: Sequence[Column], rows: Rows, *, indent: str = "") -> str:

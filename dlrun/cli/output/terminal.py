@@ -6,14 +6,15 @@ import os
 import re
 import sys
 from collections.abc import Mapping, Sequence
-from typing import Literal, TextIO
+from typing import Any, Literal, TextIO
 
 from rich.console import Console
 from rich.table import Table
-from rich.text import Text
+from rich.text import Text  # noqa: TID251 - the one place
 
 from dlrun.cli.output.colour import coloured
 from dlrun.cli.output.column import Column, Rows
+from dlrun.model.text import LINES, visible
 
 _GAP = 2
 _PIPE = 1000
@@ -37,6 +38,13 @@ def console(stream: TextIO) -> Console:
     )  # fmt: skip
 
 
+class Plain(Text):
+    """Text of whatever origin for a console: `rich` itself leaves the escape character in."""
+
+    def __init__(self, text: str = "", style: str = "", **options: Any) -> None:
+        super().__init__(visible(text, keep=LINES), style, **options)
+
+
 def draw(columns: Sequence[Column], rows: Rows, indent: int) -> str:
     """A table within the width of stdout's terminal: columns are dropped first, then the widest one is wrapped."""
     out = console(sys.stdout)
@@ -53,7 +61,7 @@ def draw(columns: Sequence[Column], rows: Rows, indent: int) -> str:
             columns[i].title, justify=justify, no_wrap=width is None, max_width=width, overflow="fold"
         )
     for row in rows:
-        drawing.add_row(*(Text(row[i], style=_style(row[i]) if columns[i].state else "") for i in kept))
+        drawing.add_row(*(Plain(row[i], style=_style(row[i]) if columns[i].state else "") for i in kept))
     with out.capture() as captured:
         if indent:
             from rich.padding import Padding
@@ -63,7 +71,7 @@ def draw(columns: Sequence[Column], rows: Rows, indent: int) -> str:
             out.print(drawing)
         left_out = [column.title for i, column in enumerate(columns) if i not in kept]
         if left_out:
-            out.print(Text(f"{' ' * indent}not shown at this width: {', '.join(left_out)}", style="dim"))
+            out.print(Plain(f"{' ' * indent}not shown at this width: {', '.join(left_out)}", style="dim"))
     return captured.get().rstrip("\n")
 
 
@@ -99,7 +107,7 @@ _WAITING = ("yellow", "")
 def bar(name: str, counts: Mapping[str, int], told: str) -> None:
     """Draw the parts of a whole (state -> number) as a bar in the colours of the states, and a text about them."""
     whole = sum(counts.values())
-    drawing = Text(f"{name} ")
+    drawing = Plain(f"{name} ")
     drawn_columns = 0
     for place, (state, count) in enumerate(sorted(counts.items(), key=lambda part: _order(part[0])), start=1):
         last = place == len(counts)
@@ -108,7 +116,7 @@ def bar(name: str, counts: Mapping[str, int], told: str) -> None:
         drawn_columns += columns
     out = console(sys.stdout)
     out.print(drawing)
-    out.print(Text(told))
+    out.print(Plain(told))
 
 
 def _is_bad(state: str) -> bool:

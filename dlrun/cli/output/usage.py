@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import click
 
+from dlrun.cli.escapes import echo, echo_drawn
 from dlrun.cli.output.column import Column
 from dlrun.cli.output.table import show
 from dlrun.effects.usage.accounting import accounted
 from dlrun.effects.usage.verdicts import BRIEF, peak_of
 from dlrun.effects.usage.words import bits, clock, many, size, sparkline
+from dlrun.model.text import visible
 from dlrun.model.units import Bytes
 
 if TYPE_CHECKING:
@@ -28,24 +30,24 @@ _FEW = 16
 def show_run(job: Job, plan: Plan, run: RunUse, *, every_rank: bool) -> None:
     """Print everything about one run."""
     point = "" if run.point is None else f", point {run.point}"
-    click.echo(f"{job.directory.name}{point}: {run.status.state}; {times(run)}")
+    echo(f"{job.directory.name}{point}: {run.status.state}; {times(run)}")
     if not run.use.nodes:
         why = (
             "its spec has `usage: false`"
             if not plan.usage
             else "nothing was recorded in `usage/`: no rank ran, or no Python 3"
         )
-        click.echo(f"not measured: {why}")
+        echo(f"not measured: {why}")
         _verdicts(run)
         return
-    click.echo("")
+    echo("")
     for name, part, text in bars(plan, run):
         _bar(name, part, text)
-    click.echo("")
+    echo("")
     _ranks(run.use.ranks if every_rank else chosen(run.use.ranks))
     left = len(run.use.ranks) - (len(run.use.ranks) if every_rank else len(chosen(run.use.ranks)))
     if left:
-        click.echo(f"and {left} more between these; `--ranks` shows all")
+        echo(f"and {left} more between these; `--ranks` shows all")
     _gpus(run)
     _links(run)
     _verdicts(run)
@@ -114,11 +116,10 @@ def _bar(name: str, part: float | None, text: str) -> None:
     bar = " " * _BAR if part is None else "█" * full + "░" * (_BAR - full)
     share = "" if part is None else f"{part:4.0%} "
     if drawn() and part is not None:
-        click.echo(
-            f"{name:<11} {click.style(bar, fg='red' if part > 0.95 else 'cyan')} {share}{text}", color=True
-        )
+        painted = click.style(bar, fg="red" if part > 0.95 else "cyan")
+        echo_drawn(f"{visible(name):<11} {painted} {share}{visible(text)}\n")
     else:
-        click.echo(f"{name:<11} {bar} {share:<5}{text}".rstrip())
+        echo(f"{name:<11} {bar} {share:<5}{text}".rstrip())
 
 
 def chosen(ranks: Sequence[RankUse]) -> list[RankUse]:
@@ -167,7 +168,7 @@ def _gpus(run: RunUse) -> None:
         for one in run.use.gpus
     ]  # fmt: skip
     if rows:
-        click.echo("")
+        echo("")
         show(columns, rows)
 
 
@@ -176,24 +177,24 @@ def _links(run: RunUse) -> None:
     if busiest and len(run.use.nodes) > 1:
         link = max(busiest, key=lambda one: one.mean)
         limit = f" of {bits(link.limit)}" if link.limit else ""
-        click.echo(
+        echo(
             f"\nnetwork: `{link.name}` of {link.node} carried {bits(link.mean)}{limit} on average, {bits(link.most)} at most"
         )
 
 
 def _verdicts(run: RunUse) -> None:
-    click.echo("")
+    echo("")
     if run.use.nodes and not run.verdicts:
         brief = run.use.seconds < BRIEF
-        click.echo(
+        echo(
             f"too short to be judged: less than {BRIEF:.0f} s"
             if brief
             else "nothing held it up, as far as was measured"
         )
     for one in run.verdicts:
-        click.echo(f"{one.rule}: {one.evidence}")
+        echo(f"{one.rule}: {one.evidence}")
         if one.change:
-            click.echo(f"  change: {one.change}")
+            echo(f"  change: {one.change}")
 
 
 def _compared(job: Job, run: RunUse) -> None:
@@ -204,18 +205,18 @@ def _compared(job: Job, run: RunUse) -> None:
     if found is not None and found.cpu is not None:
         told = f"; {found.source} counted {clock(found.cpu)} of CPU time"
         told += f" and {size(found.memory)} of memory" if found.memory is not None else ""
-        click.echo(f"\nCPU time {clock(cpu)}, peak of a rank {size(memory)}{told}")
+        echo(f"\nCPU time {clock(cpu)}, peak of a rank {size(memory)}{told}")
     elif kernel and len(kernel) == len(run.use.nodes):
-        click.echo(f"\nCPU time {clock(cpu)}; the job's cgroups counted {clock(sum(kernel))}")
+        echo(f"\nCPU time {clock(cpu)}; the job's cgroups counted {clock(sum(kernel))}")
 
 
 def _missing(run: RunUse) -> None:
     for what in dict.fromkeys(text for node in run.use.nodes for text in node.missing):
         where = [node.node for node in run.use.nodes if what in node.missing]
-        click.echo(f"not measured on {many(len(where), 'node')}: {what}")
+        echo(f"not measured on {many(len(where), 'node')}: {what}")
     for node in run.use.nodes:
         if not node.complete and run.status.state.final:
-            click.echo(f"the recording of {node.node} breaks off after {clock(node.seconds)}")
+            echo(f"the recording of {node.node} breaks off after {clock(node.seconds)}")
 
 
 def show_runs(plan: Plan, runs: Sequence[RunUse]) -> None:

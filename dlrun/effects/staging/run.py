@@ -21,7 +21,7 @@ from dlrun.effects.records import jobs
 from dlrun.effects.staging.plan import StagingJob, expanded
 from dlrun.errors import Interrupted, OperationFailed
 from dlrun.model.plan import DataPlan
-from dlrun.model.text import Shell, Text
+from dlrun.model.text import LINES, Shell, Text, visible
 from dlrun.node import bundle
 from dlrun.node.__main__ import RESUME_HINTS
 from dlrun.plan.data.stage_arguments import stage_words
@@ -167,7 +167,7 @@ def _drawn(command: Sequence[str], environment: Mapping[str, str], events: Event
     finally:
         printer.join()
         bar.close()
-    sys.stdout.write(process.stdout.read())
+    sys.stdout.write(visible(process.stdout.read(), keep=LINES))
     return process.returncode
 
 
@@ -271,7 +271,7 @@ def _tell_in_place(data: DataPlan, as_json: bool) -> None:
         }
         sys.stdout.write(json.dumps(event, sort_keys=True) + "\n")
     else:
-        sys.stdout.write(data.source + "\n")
+        sys.stdout.write(visible(data.source) + "\n")
 
 
 def look_after(words: Sequence[str]) -> int:

@@ -22,6 +22,7 @@ from dlrun.effects.transport.child import Child
 from dlrun.effects.transport.protocol import PATIENCE, Stream, TransportFailed
 from dlrun.effects.transport.refusals import AGAIN, explain, last_line
 from dlrun.errors import DlrunError, OperationFailed
+from dlrun.model.text import visible
 
 PERSIST = "30m"
 """How long a shared connection outlives its last use."""
@@ -211,7 +212,7 @@ def _with_terminal(argv: Sequence[str], host: str) -> tuple[int, str]:
         with process.stderr as pipe:
             while data := os.read(pipe.fileno(), 4096):
                 said.append(data.decode(errors="replace"))
-                sys.stderr.write(said[-1])
+                sys.stderr.write(visible(said[-1], keep="\r\n\t"))
                 sys.stderr.flush()
 
     reader = threading.Thread(target=show, daemon=True)

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 import sys
+from pathlib import Path
 
 import pytest
 
-from dlrun.cli.escapes import LINES, shown, visible
+from dlrun.cli.escapes import echo, echo_drawn, echo_log, json_text
+from dlrun.model.text import LINES, visible
 
 
 @pytest.mark.parametrize(
@@ -18,12 +22,49 @@ from dlrun.cli.escapes import LINES, shown, visible
         (b"\x1bcx\n", b"cx\n"), (b"\xc2\x9b2Jx\n", b"2Jx\n"),
     ],
 )  # fmt: skip
-def test_what_steers_a_terminal_is_left_out(line, left, monkeypatch):
-    assert shown(line) == line
+def test_what_steers_a_terminal_is_left_out(line, left, monkeypatch, capfdbinary):
+    echo_log(line)
+    sys.stdout.flush()
+    assert capfdbinary.readouterr().out == line
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    assert shown(line) == left
+    echo_log(line)
+    sys.stdout.flush()
+    assert capfdbinary.readouterr().out == left
+    echo_drawn(line.decode())
+    assert capfdbinary.readouterr().out == left
 
 
 def test_text_of_a_users_is_shown_with_its_control_characters_as_escapes():
     assert visible("a\x1b[2J\n\u202eb é") == "a\\x1b[2J\\n\\u202eb é"
     assert visible("a\x9b2J\n\tb\r", keep=LINES) == "a\\x9b2J\n\tb\\r"
+
+
+@pytest.mark.parametrize("data", ["\x1b\x7f\x85\u202e\udc80\U000e0041", ["a", {"b\n": "\x9b"}], "plain é"])
+def test_json_is_the_same_with_every_control_character_as_an_escape_of_its_own(data):
+    for indent in (None, 1):
+        text = json_text(data, indent=indent)
+        assert json.loads(text) == data
+        assert text.replace("\n", "").isprintable()
+
+
+def test_lines_for_people_have_control_characters_as_escapes(capsys):
+    echo("a\x1b[31m\nb\r")
+    assert capsys.readouterr().out == "a\\x1b[31m\nb\\r\n"
+
+
+def test_every_other_way_to_the_terminal_is_known():
+    """`print`, `click.echo` and `rich`'s own texts are ruff's to find; here what writes to the streams themselves."""
+    root = Path(__file__).parents[3] / "dlrun"
+    found = {
+        str(path.relative_to(root))
+        for part in ("cli", "effects")
+        for path in (root / part).rglob("*.py")
+        if re.search(r"sys\.(stdout|stderr)(\.buffer)?\.write|csv\.writer\(sys|file=sys", path.read_text())
+    }
+    assert found == {
+        "cli/escapes.py",
+        "effects/affinity/load.py",  # numbers, to a pipe
+        "effects/affinity/report_load.py",
+        "effects/staging/run.py",
+        "effects/transport/openssh.py",
+    }

@@ -96,7 +96,9 @@ def test_a_port_that_another_job_holds_is_not_taken_until_that_is_gone(tmp_path)
     assert take_ports(tmp_path, first=port, last=port).returncode == 1
     gone = subprocess.run(["bash", "-c", "echo $$"], capture_output=True, text=True, check=True).stdout
     (locks / str(port)).write_text(gone)
-    (locks / f"{port}-{gone.strip()}").write_text("999999999\n")  # one that was killed while it took the place
+    (locks / f"{port}-{gone.strip()}").write_text(
+        "999999999\n"
+    )  # one that was killed while it took the place
     assert take_ports(tmp_path, first=port, last=port).stdout == f"took {port}\n"
     assert (locks / str(port)).read_text() != gone
     assert len(list(locks.iterdir())) == 1
