@@ -210,7 +210,7 @@ def test(
         raise Invalid(f"--wait: {error}") from None
     if dry_run:
         for line in price.lines_of(run.jobs_of(site, partitions=partitions, sets=sets)):
-            click.echo(line)
+            echo(line)
         return 0
     tested = run.test_profile(site, partitions=partitions, sets=sets, wait=longest, say=say)
     wrong = [fact for fact in tested.facts if fact.verdict == "differs"]

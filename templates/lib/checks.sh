@@ -84,17 +84,24 @@ _dlrun_check_gpus() { # PER_NODE PER_RANK: what its variable lets it see; withou
 }
 
 _dlrun_report_placement() { # the last process of a node that gets here prints the node's one line; false if this is another
-  local place=/dev/shm/dlrun-$UID-$DLRUN_RUN_ID board line said right=0 wrong=
-  board=$place/placement line="$DLRUN_LOCAL_RANK $fault"
+  local place=/dev/shm/dlrun-$UID-$DLRUN_RUN_ID board='' line said right=0 wrong='' handle=
+  line="$DLRUN_LOCAL_RANK $fault"
   mkdir -m 700 "$place" 2>/dev/null
-  if [[ -L $place || ! -O $place ]] || ! { printf '%s\n' "$line" >>"$board"; } 2>/dev/null; then
+  # The directory is opened, then looked at: whoever puts a link in its place afterwards changes nothing.
+  if { exec {handle}<"$place/."; } 2>/dev/null; then board=/proc/$BASHPID/fd/$handle; fi
+  if [[ ! -O $board || ! $board/.. -ef /dev/shm ]] || ! { printf '%s\n' "$line" >>"$board/placement"; } 2>/dev/null; then
     said=("$line") # nowhere to meet: each for itself
   else
-    { mapfile -t said <"$board"; } 2>/dev/null || return 1 # the last one has read and removed it
-    if ((${#said[@]} < DLRUN_LOCAL_SIZE)) || [[ ${said[${#said[@]} - 1]} != "$line" ]]; then return 1; fi
-    rm -f -- "$board"
-    rmdir -- "$place" 2>/dev/null
+    { mapfile -t said <"$board/placement"; } 2>/dev/null || said=() # the last one has read and removed it
+    if ((${#said[@]} < DLRUN_LOCAL_SIZE)) || [[ ${said[${#said[@]} - 1]} != "$line" ]]; then
+      said=()
+    else
+      rm -f -- "$board/placement"
+      rmdir -- "$place" 2>/dev/null
+    fi
   fi
+  if [[ -n $handle ]]; then exec {handle}<&-; fi
+  if ((${#said[@]} == 0)); then return 1; fi
   for line in "${said[@]}"; do
     if [[ -n ${line#* } ]]; then
       wrong+="; $DLRUN_ROLE $((DLRUN_RANK - DLRUN_LOCAL_RANK + ${line%% *})) ${line#* }"

@@ -40,7 +40,8 @@ dlrun_exported() { # print what sets the exported variables again, but for those
 
 dlrun_write_environment() { # for ranks that an agent starts: it would put all of it on command lines, for everyone to see
   (umask 077 && dlrun_exported >"$DLRUN_RUN_DIR/environment")
-  _dlrun_when gone _dlrun_remove_environment
 }
 
-_dlrun_remove_environment() { rm -f -- "$DLRUN_RUN_DIR/environment"; }
+_dlrun_remove_environment() { if [[ -e $DLRUN_RUN_DIR/environment ]]; then rm -f -- "$DLRUN_RUN_DIR/environment"; fi; }
+_dlrun_when start _dlrun_remove_environment # of a start before this one that was killed
+_dlrun_when gone _dlrun_remove_environment

@@ -7,6 +7,7 @@ import itertools
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -86,27 +87,29 @@ class Ground:
         (self.place / "bin" / name).chmod(0o755)
 
     def _serve(self) -> None:
-        ssh, port = self.place / "ssh", random.SystemRandom().randrange(20000, 60000)
+        ssh = self.place / "ssh"
         ssh.mkdir(mode=0o700)
         subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", ssh / "key"], check=True)
         key = " ".join((ssh / "key.pub").read_text().split()[:2])
         (ssh / "known").write_text(f"{ssh} {key}\n")
-        (ssh / "sshd").write_text(SSHD.format(port=port, ssh=ssh, home=self.place))
-        (ssh / "config").write_text(SSH.format(port=port, ssh=ssh))
         self._program("ssh", f'exec /usr/bin/ssh -F {ssh}/config "$@"\n')
         Path("/run/sshd").mkdir(exist_ok=True)
-        self.login = subprocess.Popen(
-            ["/usr/sbin/sshd", "-D", "-e", "-f", ssh / "sshd"], stderr=subprocess.DEVNULL
-        )
-        for _ in range(200):
-            if (
-                subprocess.run(
-                    [self.place / "bin/ssh", "login", "true"], env=self.env, capture_output=True, check=False
-                ).returncode
-                == 0
-            ):
-                return
-            time.sleep(0.05)
+        while (
+            self.login is None or self.login.poll() is not None
+        ):  # a port that another program took meanwhile
+            with socket.create_server(("127.0.0.1", 0)) as free:
+                port = free.getsockname()[1]
+            (ssh / "sshd").write_text(SSHD.format(port=port, ssh=ssh, home=self.place))
+            (ssh / "config").write_text(SSH.format(port=port, ssh=ssh))
+            words = ["/usr/sbin/sshd", "-D", "-e", "-f", ssh / "sshd"]
+            self.login = subprocess.Popen(words, stderr=subprocess.DEVNULL)
+            for _ in range(200):
+                words = [self.place / "bin/ssh", "login", "true"]
+                if subprocess.run(words, env=self.env, capture_output=True, check=False).returncode == 0:
+                    return
+                if self.login.poll() is not None:
+                    break
+                time.sleep(0.05)
         insist(False, "sshd does not answer")
 
     def close(self) -> None:

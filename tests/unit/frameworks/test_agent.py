@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from dlrun.frameworks import paddle
@@ -196,6 +198,28 @@ def test_horovodrun_sees_little_and_its_ranks_everything(tmp_path):
     for rank in (0, 1):
         line = (tmp_path / "logs" / f"rank-{rank}.log").read_text().splitlines()[-1]
         assert line.split() == [str(rank), "rank", line.split()[2], "a", '"b"', "$c"]
+
+
+def test_what_a_killed_job_left_of_its_environment_goes_with_the_next_start(tmp_path):
+    job = horovodrun_job(tmp_path, HOROVODRUN, "touch begun; sleep 60")
+    deadline = time.monotonic() + 120
+    while not (tmp_path / "begun").exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    script = psutil.Process(job.pid)
+    for process in [script, *script.children(recursive=True)]:
+        process.kill()
+    job.communicate(timeout=60)
+    assert (tmp_path / "environment").stat().st_mode & 0o777 == 0o600
+    page = tmp_path / "job.sh"
+    page.write_text(
+        re.sub(r"^dlrun_start .*", r"\g<0>\nexit 3", page.read_text(), flags=re.MULTILINE)
+    )  # a module is missing
+    environment = {"PATH": os.environ["PATH"], "XDG_RUNTIME_DIR": str(tmp_path)}
+    again = subprocess.run(
+        ["bash", "job.sh"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert again.returncode == 3, again.stdout + again.stderr
+    assert not (tmp_path / "environment").exists()
 
 
 def test_a_rank_of_horovodrun_that_fails_is_named(tmp_path):

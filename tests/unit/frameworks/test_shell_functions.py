@@ -341,3 +341,44 @@ def test_where_somebody_has_taken_the_name_of_the_locks_ports_go_on_without(tmp_
         f"{place} is not a directory of this user's: ports are taken without locks against other jobs\ntook {port}\n"
     )
     assert not list(tmp_path.glob("elsewhere/*"))
+
+
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="no /dev/shm")
+@pytest.mark.parametrize("squatted", ["nothing", "a link", "a directory of another's", "a pipe", "a file"])
+def test_the_notes_of_a_nodes_ranks_touch_nothing_that_somebody_else_has_put_there(tmp_path, squatted):
+    notes, mine = Path(f"/dev/shm/dlrun-{os.getuid()}-{tmp_path.name}"), tmp_path / "thesis"
+    mine.mkdir()
+    (mine / "placement").write_text("chapter 1\n")
+    if squatted == "a link":
+        notes.symlink_to(mine)
+    elif squatted == "a pipe":
+        os.mkfifo(notes)
+    elif squatted == "a file":
+        notes.touch()
+    elif squatted != "nothing":
+        if os.getuid():
+            pytest.skip("only root can make a directory of somebody else's")
+        notes.mkdir(mode=0o777)
+        os.chown(notes, 65534, 65534)
+    lines = f"""
+    DLRUN_RUN_ID={tmp_path.name} DLRUN_LOCAL_SIZE=2 DLRUN_HOST=here DLRUN_ROLE=rank fault=''
+    exec {{_dlrun_launcher}}>&1
+    dlrun_use checks
+    for DLRUN_LOCAL_RANK in 0 1; do
+      DLRUN_RANK=$DLRUN_LOCAL_RANK
+      _dlrun_report_placement || echo "rank $DLRUN_RANK leaves it to another"
+    done
+    ls /proc/$BASHPID/fd | wc -l
+    """
+    before = call(tmp_path, "exec {_dlrun_launcher}>&1; ls /proc/$BASHPID/fd | wc -l").stdout
+    try:
+        said = call(tmp_path, lines, timeout=60).stdout.splitlines()
+    finally:
+        left = os.path.lexists(notes)
+        if left:
+            notes.rmdir() if notes.is_dir() and not notes.is_symlink() else notes.unlink()
+    alone = ["dlrun: here: 1 of 1 as planned"] * 2
+    together = ["rank 0 leaves it to another", "dlrun: here: 2 of 2 as planned"]
+    assert said == [*(together if squatted == "nothing" else alone), before.strip()]
+    assert left == (squatted != "nothing")
+    assert (mine / "placement").read_text() == "chapter 1\n"
