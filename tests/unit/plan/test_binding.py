@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from dlrun.model.plan import Plan
+from dlrun.model.problem import InvalidFile
 from tests.making import LOCAL, decided, plan_of
 
 SITE = """\
@@ -123,3 +126,11 @@ def test_where_ranks_meet(tmp_path, rule, address, because):
     assert made.rendezvous.address.code == address
     assert because in made.rendezvous.because
     assert (made.rendezvous.first_port, made.rendezvous.last_port, made.rendezvous.ports) == (20000, 29999, 1)
+
+
+@pytest.mark.parametrize("variable", ["X; touch /tmp/x", "A B", "1A", "$(id)", "A=1", ""])
+def test_the_variable_of_visible_gpus_is_the_name_of_one(tmp_path, variable):
+    site = f"{UNKNOWN}gpu_binding: {{policy: visible, variable: {json.dumps(variable)}}}\n"
+    with pytest.raises(InvalidFile) as found:
+        plan_of(tmp_path, "name: a\ncommand: [x]\n", site)
+    assert "gpu_binding.variable" in str(found.value)

@@ -6,7 +6,7 @@ import paramiko
 import pytest
 
 from dlrun.effects.transport import paramiko_login as login
-from dlrun.errors import AuthenticationFailed
+from dlrun.errors import AuthenticationFailed, Invalid
 
 CONFIGURATION = """\
 Host far
@@ -37,6 +37,15 @@ def test_configuration_is_followed(monkeypatch, tmp_path):
 def test_what_the_user_writes_comes_first():
     hop = look_up("eve@far:24")
     assert (hop.user, hop.port, hop.host) == ("eve", 24, "far.example")
+
+
+@pytest.mark.parametrize("name", ["a:abc", "a:", "a:-1", "a:2²", "eve@far:" + "9" * 5000])
+def test_a_port_that_is_no_number_is_an_error_with_a_message(name):
+    if name == "a:":
+        assert look_up(name).port == 22
+        return
+    with pytest.raises(Invalid, match="is not a number"):
+        look_up(name)
 
 
 @pytest.fixture(scope="module")
