@@ -87,7 +87,7 @@ _dlrun_report_placement() { # the last process of a node that gets here prints t
   local place=/dev/shm/dlrun-$UID-$DLRUN_RUN_ID board='' line said right=0 wrong='' handle=
   line="$DLRUN_LOCAL_RANK $fault"
   mkdir -m 700 "$place" 2>/dev/null
-  # The directory is opened, then looked at: whoever puts a link in its place afterwards changes nothing.
+  # Checked once it is open: a link that is put in its place afterwards changes nothing.
   if { exec {handle}<"$place/."; } 2>/dev/null; then board=/proc/$BASHPID/fd/$handle; fi
   if [[ ! -O $board || ! $board/.. -ef /dev/shm ]] || ! { printf '%s\n' "$line" >>"$board/placement"; } 2>/dev/null; then
     said=("$line") # nowhere to meet: each for itself

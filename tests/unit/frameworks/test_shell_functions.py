@@ -105,10 +105,11 @@ def test_a_port_that_another_job_holds_is_not_taken_until_that_is_gone(tmp_path)
 
 
 def test_jobs_that_start_at_once_where_dead_ones_left_their_locks_take_different_ports(tmp_path):
-    first, jobs = 23456, 10
+    first, jobs = 23456, 8
     lines = f"""
     XDG_RUNTIME_DIR={tmp_path} DLRUN_MASTER_ADDR=n1
     dlrun_use ports
+    _dlrun_port_is_free() {{ :; }} # the locks alone decide, whatever else this machine does
     until [[ -e {tmp_path}/go ]]; do sleep 0.01; done
     dlrun_take_ports {first} {first + jobs - 1} 1
     echo "$DLRUN_MASTER_PORT" >>{tmp_path}/taken
@@ -117,11 +118,11 @@ def test_jobs_that_start_at_once_where_dead_ones_left_their_locks_take_different
     """
     place = tmp_path / f"dlrun-ports-{os.getuid()}"
     place.mkdir(mode=0o700)
-    for _ in range(4):
+    for _ in range(3):
         for port in range(first, first + jobs):
             (place / str(port)).write_text("999999999\n")
         with ThreadPoolExecutor(jobs) as pool:
-            started = [pool.submit(call, tmp_path, lines, timeout=60) for _ in range(jobs)]
+            started = [pool.submit(call, tmp_path, lines, timeout=300) for _ in range(jobs)]
             (tmp_path / "go").touch()
             for one in started:
                 one.result()
