@@ -173,8 +173,10 @@ def _hand_over(plan: Plan, target: Path, environment: dict[str, str]) -> tuple[s
         fault, doubtful = error, False
     except DlrunError as error:  # it did not answer, or not with an id
         fault, doubtful = error, True
+    # A client that failed may have submitted all the same. To assume that it has not would run the job twice.
     if doubtful and (found := _taken(plan, target, fault)):
         return found, scheduler.cluster(found)
+    # Certainly refused: a directory that is left would be listed as a job.
     shutil.rmtree(target, ignore_errors=True)
     jobs.forget(target)
     raise fault

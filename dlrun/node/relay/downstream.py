@@ -54,6 +54,7 @@ class Downstream(Neighbour):
                 known, end = True, time.monotonic() + self.state.dead_after
             except ConnectionRefusedError:
                 why = "its node program has exited" if known else "no node program listens there"
+                # Refused by a node that had answered: its program is gone. By one that never has: it may still be starting.
                 over = known
             except (OSError, Damaged) as fault:
                 why = str(fault)
@@ -106,6 +107,8 @@ class Downstream(Neighbour):
             link.close()
             return "it already receives data from another node"
         self._link, self._attached = link, False
+        # Sending may block on a full connection, so beats and receiving are tasks of their own: else a slow node
+        # would look dead.
         tasks = [asyncio.ensure_future(work(link)) for work in (self._tell, self._hear, self._beat)]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         why = "the connection ended"
@@ -133,6 +136,7 @@ class Downstream(Neighbour):
                 if announcement.message["do"] == "abort":
                     self.abort_sent = True
                     return
+            # Data connections come after the control connection and end with it, so a node is lost or found as a whole.
             if state.workers is not None and not self._attached and not state.staging.part:
                 self._attached = True
                 for worker in range(len(state.workers.channels)):

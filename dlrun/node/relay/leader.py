@@ -40,6 +40,8 @@ async def lead(state: RelayState) -> None:
     except SourceFault as fault:
         _abort(state, fault.message, fault.help or "")
         return
+    # All nodes compare the hash of all hashes with the leader's before they publish. A leader without a copy of its
+    # own has none, and of shards there is none that all have in common.
     if state.prepared is not None and state.prepared.build is not None and not state.staging.part:
         await state.until(lambda: state.digest is not None)
     state.announce(Announcement({"do": "final", "digest": state.digest if not state.staging.part else None}))
@@ -47,12 +49,14 @@ async def lead(state: RelayState) -> None:
 
 async def _begin(state: RelayState) -> None:
     staging, after = state.staging, state.downstream
+    # Only an attempt: where another job has the lock, the leader reads the source and keeps no copy of its own.
     staging.try_lock()
     try:
         manifest = await in_thread(lambda: staging.find(whole=True))
     except NodeError as fault:
         _abort(state, fault.message, fault.help or "")
         return
+    # The walk above took its time while nodes started; now the smallest room and the common hash functions of all are known.
     await state.until(lambda: all(n.settled >= JOINED for n in after.values()))
     room = state.status().room
     if room is not None:
@@ -117,6 +121,8 @@ async def read(state: RelayState) -> None:
         return
     state.dealt = True
     worker_count = len(workers.channels)
+    # A new leader first stops receiving, and waits until every worker has: a block that arrives later would be read twice, or
+    # counted as seen while half of it is missing.
     workers.send_all({"do": "alone"})
     await state.until(lambda: state.worker_events.count("alone") >= worker_count)
     board, blocks = prepared.task.board, len(prepared.task.blocks)

@@ -50,6 +50,7 @@ class Member:
 
     def __init__(self, staging: Staging) -> None:
         state = self.state = RelayState(staging)
+        # The shard follows from the node's place in the host list, so every node computes it alone and the same.
         staging.part = shard_of(staging.given, state.index, len(state.names))
         if staging.partial:
             state.room = staging.room()
@@ -75,6 +76,8 @@ class Member:
         self.staging.progress.event("lost", node=node, host=state.names[node], why=why)
         if state.workers:
             state.workers.send_all({"do": "drop", "node": node})
+        # A node that the lost one has reported is known to run: it is waited for as one that answers, not as one that
+        # may never start.
         for further in state.children(node):
             self._connect(further, joined=further in state.downstream[node].status.nodes)
         state.signal.notify()
@@ -85,6 +88,8 @@ class Member:
         await state.until(lambda: bool(state.session))
         wanted = state.children(state.index)
         for node in [n for n in state.downstream if n not in wanted and n not in state.lost]:
+            # In a chain the next node after this one stays the next one. In a tree this node began as one of a chain,
+            # since the shape is known only with the session, and some of its connections belong to other nodes now.
             if state.session["shape"] != "chain":
                 state.downstream.pop(node).dismiss()
         for node in wanted:
@@ -99,6 +104,7 @@ class Member:
             if state.workers:
                 state.workers.send_all({"do": "drop", "node": node})
             state.spawn(found.part())
+        # The node that was moved is still the next one (it was last before): only stop other nodes from waiting for it.
         if wanted in state.downstream and wanted == state.behind[-1] and state.workers:
             state.workers.send_all({"do": "apart", "node": wanted})
         elif wanted is not None:
@@ -123,6 +129,7 @@ class Member:
         """Everything, until the set is published here and on every node after this one, or until it cannot be."""
         state = self.state
         self.upstream.listen()
+        # Nodes meet as a chain whatever the shape will be: the leader decides that after all have reported.
         for node in shapes.children(state.index, len(state.names), "chain"):
             self._connect(node)
         state.spawn(self._arrange())
@@ -156,6 +163,8 @@ class Member:
         if whole is None:
             return
         manifest = await in_thread(lambda: staging.part_of(whole))
+        # Two jobs may stage the same set on the same nodes in opposite order. If each waited here for the other's lock, neither
+        # chain could go on; so this node gives up soon, only forwards blocks, and waits for the lock after the chain has ended.
         end = time.monotonic() + LOCK_TIME
         while not staging.try_lock() and time.monotonic() < end:
             await asyncio.sleep(LOCK_TIME / 10)
@@ -164,11 +173,13 @@ class Member:
             state.prepared = await in_thread(lambda: staging.prepare(manifest))
         except NodeError as fault:
             state.cannot, state.full = fault.message, isinstance(fault, NoSpace)
+        # Also after a failure to prepare: the leader sees it in the status, and ends the session everywhere at once.
         self._start_workers()
         state.phase = READY
         state.signal.notify()
         await state.until(lambda: state.announced("go") is not None and state.prepared is not None)
         state.began = time.monotonic()
+        # Shards differ from node to node, so nothing is relayed: every node reads its own.
         if staging.part and not state.leading:
             await leader.read(state)
         await self._blocks_here()
@@ -227,6 +238,7 @@ class Member:
         while missing:
             if state.leading:
                 self.staging.progress.update(totals, self._last)
+            # The board is memory shared with the workers: a look costs less than a message for each block would.
             missing = board.plane(HERE).count(0)
             await asyncio.sleep(TICK if missing > LAST else NEAR)
         if prepared.build is not None:
@@ -258,6 +270,7 @@ class Member:
             await in_thread(lambda: staging.publish(build))
         state.phase, state.ended = DONE, time.monotonic()
         state.signal.notify()
+        # This node is not done before all after it are: if it left earlier, they could not get a missing block from it.
         await state.until(lambda: all(node.settled == DONE for node in state.downstream.values()))
         await self.upstream.goodbye()
         self.staged = Staged(manifest, prepared, self._end())

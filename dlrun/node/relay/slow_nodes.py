@@ -86,6 +86,7 @@ class SlowNodes:
             return
         sent, received, held = ((n - b) / elapsed for n, b in zip(now[1:], samples[0][1:]))
         self._received = max(self._received, received)
+        # Both ends must wait: a sender alone may wait for a slow disk, a receiver alone for a slow source.
         report, accused = self._report(node), state.downstream[node].status.suspect
         waits = report is not None and report.starving > WAITS
         if (
@@ -100,6 +101,8 @@ class SlowNodes:
             if self._received > GAIN * sent:
                 self._found(node, sent, self._received)
             return
+        # The measurement takes a moment of the link itself, so it is made only after the waiting has lasted, and not
+        # again soon.
         passed = await self._without(following)
         self._tried[node] = time.monotonic() + PATIENCE
         if passed > GAIN * sent:

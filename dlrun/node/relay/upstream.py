@@ -66,6 +66,8 @@ class Upstream:
     def _refusal(self, node: int, session: Optional[str]) -> str:
         """Why a caller is not the node before this one; empty when it is."""
         state = self.state
+        # Once a node further up has connected here past the caller, the chain goes on without the caller; `bypassed` makes
+        # it read the rest by itself, so that no node gets the same blocks from two sides.
         place = state.order().index
         if state.leading or (self._link is not None and place(node) > place(self._node)):
             return "bypassed"
@@ -83,6 +85,7 @@ class Upstream:
         except (OSError, Damaged):
             link.close()
             return
+        # The previous node connects as soon as its own workers run; those of this node may not be forked yet.
         await state.until(lambda: state.workers is not None or state.outcome.done())
         current = self._link is not None and link.peer["node"] == self._node and not state.leading
         if current and state.workers is not None and link.peer["session"] == state.session["id"]:
@@ -136,11 +139,13 @@ class Upstream:
             message = status.pack()
             text = json.dumps(dict(message, reports=[]))
             blob = b""
+            # What is needed is sent once: blocks only ever become fewer, and a node that reads a few too many does no harm.
             if status.phase >= READY and not need_told and state.prepared is not None:
                 blob, need_told = deflate_need(state.need(), len(state.prepared.task.blocks)), True
             await link.send(message, blob)
             told = text
             end = time.monotonic() + state.beat
+            # The figures in `reports` change all the time and go with the next beat; anything else is reported at once.
             while time.monotonic() < end and json.dumps(dict(state.status().pack(), reports=[])) == told:
                 await state.signal.wait(max(0.01, end - time.monotonic()))
 
@@ -160,6 +165,8 @@ class Upstream:
         if settled() or state.leading or state.announced("abort"):
             return
         moved = state.index in state.behind  # then the last node calls
+        # Where the only node before this one is the leader, none other can call: do not wait as long as for nodes
+        # that first have to notice that one between is dead.
         patience = RECALL if len(state.upstream_path) == 1 and not moved else 3 * state.dead_after
         if not await state.until(settled, patience):
             state.staging.progress.log("the previous node is lost; this node reads the source")

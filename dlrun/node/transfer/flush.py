@@ -37,6 +37,7 @@ def _flush(directory: int, written: Callable[[], int], ended: threading.Event) -
     before = 0
     while not ended.wait(PERIOD):
         now = written()
+        # The call flushes the whole file system, so the data of other jobs, too.
         if now - before >= WORTH and waiting() <= OTHERS * (now - before):
             sync_file_system(directory)
             before = now

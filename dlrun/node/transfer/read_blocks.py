@@ -70,6 +70,8 @@ class BlockReaders:
                 now = self._spent()
                 elapsed, computed, waited, work, held = (n - b for n, b in zip(now, before))
                 if elapsed >= STEP:
+                    # Where threads wait for buffers, those after this node are the limit: their wait says nothing
+                    # about the width.
                     if held < HELD * elapsed:
                         self._concurrency.step(work, elapsed, computed, waited)
                     before = now
@@ -83,6 +85,7 @@ class BlockReaders:
         return time.perf_counter(), time.process_time(), waited_for_cores(), self._work, self._held
 
     def _widen(self) -> None:
+        # One buffer a thread, and two on their way to the next node: more would only fill memory.
         self._pool.allow(self._concurrency.target + 2)
         while len(self._threads) < self._concurrency.target and not self._empty:
             thread = threading.Thread(target=self._thread, args=(len(self._threads),), daemon=True)
@@ -129,6 +132,8 @@ class BlockReaders:
         self._held += time.perf_counter() - began
         view = buffer.view[: block.length + SLACK]
         try:
+            # From an earlier run: read from the own disk, not again from the shared file system, and pass it on to
+            # those that lack it.
             if here:
                 buffer.digests = own.read(block, view)
             else:
@@ -137,6 +142,7 @@ class BlockReaders:
                 self._count("read", block.length)
                 if task.write:
                     writer.write(block, view[: block.length])
+                    # After the write and never before: what is in the journal is believed by the next run.
                     self._journal.add(number, buffer.digests)
                     board.mark(number, DONE)
                     self._count("blocks", 1)

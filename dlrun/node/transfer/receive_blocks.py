@@ -88,6 +88,7 @@ class Receiver:
         outcome = _ENDED
         try:
             if wanted:
+                # Forwarded from its first segment on: a chain of N nodes then takes N strides to start, not N blocks.
                 self._arriving(buffer)
             outcome = self._payload(buffer)
         finally:
@@ -95,6 +96,7 @@ class Receiver:
                 board.mark(head.number, SEEN)
                 self._arrived(buffer)
             elif wanted:
+                # Those that it was forwarded to are told to drop their half as well; the block can then be claimed again.
                 buffer.fail()
                 board.mark(head.number, TAKEN, False)
             buffer.release()
@@ -123,6 +125,8 @@ class Receiver:
                 return _ENDED
             done += size
             if more:
+                # The head of the next segment was received with this one, into the buffer's slack: one system call
+                # less a segment.
                 size = int(wire.SEGMENT.unpack_from(buffer.view, done)[0])
         return _WHOLE
 

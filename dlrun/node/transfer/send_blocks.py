@@ -45,6 +45,8 @@ class Sender:
     def put(self, buffer: BlockBuffer) -> None:
         """Send a buffer after those before it; it is held until it is sent."""
         with self._lock:
+            # A buffer that waits here is one that the previous node cannot reuse: for a slow node note the number,
+            # read it again later.
             if self._apart and self._queue.qsize() >= AHEAD:
                 self._missed.append(buffer.number)
             elif self._open:

@@ -187,6 +187,8 @@ class Staging:
             return False
         if found.id() != manifest.id() or (manifest.ctimes and found.ctimes != manifest.ctimes):
             return False
+        # Cheap first: sizes and times of a sample. Reading back takes as long as copying, and happens only where they
+        # raise doubt.
         look = warm.look(self.area, self.name, found, self.layout_name, self.given.recheck)
         trusted = warm.is_trusted(self.area, self.name, found)
         self.changed = look.changed
@@ -263,6 +265,8 @@ class Staging:
             return False
         (size, count), (freed, files) = build.needs(), build.frees(old)
         left = space.free_files(build.tree)
+        # The old version is somebody's working data: it goes only if the new one is then certain to fit, in bytes and
+        # in inodes.
         if space.free(build.tree) + freed + eviction.evictable(self.area, self.name) < size:
             return False
         if left is not None and left + files < count:

@@ -107,6 +107,7 @@ class Worker:
 
     def pass_on(self, buffer: BlockBuffer) -> None:
         """Pass a buffer to every following node."""
+        # One lock with `send_to`: a node that connects now gets this block either as missed or as new, never both or neither.
         with self.lock:
             self.handled.append(buffer.number)
             for sender in self.senders.values():
@@ -160,6 +161,8 @@ class Worker:
 
     def claim(self, number: int) -> bool:
         """Whether a block is free for this worker to receive; then it is this worker's."""
+        # After a reconnection two workers may be sent the same block. A file lock, for the workers are processes, and
+        # it goes with the one that dies.
         board = self.task.board
         fcntl.flock(self.claims, fcntl.LOCK_EX)
         try:
@@ -211,6 +214,7 @@ class Worker:
     def again(self, number: int) -> BlockBuffer:
         """A block that was handled before, read from this node's copy, or from the source where it keeps none."""
         task = self.task
+        # Seen, but its writer has not finished: the copy here cannot be read before.
         while task.write and not task.board.has(number, DONE):
             time.sleep(0.005)
         source = Reader(task.source, task.manifest, task.hasher, task.follow)
@@ -268,6 +272,7 @@ def start(
     try:
         for other in [*others, mine]:
             other.close()
+        # Ctrl-C reaches the whole group: the parent ends the workers in order.
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         tokens.only_read()

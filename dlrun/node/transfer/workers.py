@@ -31,6 +31,7 @@ class Workers:
         for channel in self.channels:
             channel.close()
         for pid in self._pids:
+            # Nothing to clean up in a worker: what counts is in the journal, and the next run continues from there.
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
 

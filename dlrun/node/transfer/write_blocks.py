@@ -80,6 +80,8 @@ class BlockWriters:
         try:
             self._one(buffer, writer)
         except Damaged as fault:
+            # Forget it on this node, so that the previous one sends it again. It was forwarded already: each node
+            # checks for itself.
             self._task.board.mark(buffer.number, SEEN, False)
             self._task.board.mark(buffer.number, TAKEN, False)
             self._damaged(fault)

@@ -40,6 +40,8 @@ def find_homes(topology: Topology, cores: tuple[Core, ...], request: PlacementRe
     gpus = share_gpus(topology, request)
     workers = request.ranks_per_node
     if not any(gpus) or request.locality == "balance":
+        # `balance`: near cores may be few (all GPUs on one package); use every core, and keep each GPU's rank as near
+        # as that allows.
         slices, size = _divide(topology, cores, workers, request)
         because = f"{many(workers, 'rank')} over all {many(len(cores), 'core')}, {size} each"
         if any(gpus) and slices:
@@ -72,6 +74,7 @@ def share_gpus(topology: Topology, request: PlacementRequest) -> list[tuple[int,
                 else f"ask for {count or 'none'}: `--gpus-per-rank {count}`",
             )
         return [tuple(range(r * each, (r + 1) * each)) for r in range(workers)]
+    # Neighbouring ranks share a GPU, so that those that share also have neighbouring cores.
     if count and workers > count:
         return [(r * count // workers,) for r in range(workers)]
     return [tuple(range(r * count // workers, (r + 1) * count // workers)) for r in range(workers)]
@@ -79,6 +82,8 @@ def share_gpus(topology: Topology, request: PlacementRequest) -> list[tuple[int,
 
 def near(topology: Topology, cores: tuple[Core, ...], device: Gpu | Nic) -> tuple[Core, ...]:
     """The usable cores next to a device; none if its place is unknown or has no usable core."""
+    # A captured topology lists the local CPUs; by numbers only the NUMA node is known, and on some nodes its
+    # neighbours are as near.
     if device.cpus:
         local = set(device.cpus)
         return tuple(core for core in cores if local.intersection(core.pus))
@@ -118,6 +123,8 @@ def _divide_homes(
     sharers: dict[tuple[int, ...], list[int]] = {}
     for rank, cores in enumerate(wanted):
         sharers.setdefault(tuple(core.pus[0] for core in cores), []).append(rank)
+    # Partial overlap, such as a GPU known by its package and one by its NUMA node: cutting each home alone would hand
+    # out a core twice.
     if sum(map(len, sharers)) > len(set().union(*sharers)):
         return fill(wanted)
     slices: list[Slice] = [()] * len(wanted)

@@ -16,6 +16,7 @@ def common_size(root: Group, workers: int, rules: Rules) -> int:
     Synchronous training runs at the pace of the slowest rank, so this is what counts.
     """
     low, high = 0, len(root.cores) // workers
+    # Capacity only falls as the size grows, so bisect: a few evaluations of the tree, also with 256 cores.
     while low < high:
         middle = (low + high + 1) // 2
         if capacity(root, middle, rules) >= workers:
@@ -49,11 +50,13 @@ def split(group: Group, workers: int, size: int, rules: Rules) -> list[Slice]:
 
 def _parts(group: Group, workers: int, size: int, rules: Rules) -> tuple[Segment, ...]:
     children, count = group.children, len(group.children)
+    # Fewer ranks than children (NUMA nodes, caches): give each rank whole children in a row where they are large enough.
     if workers < count and group.level in rules.spans:
         runs = tuple(children[i * count // workers : (i + 1) * count // workers] for i in range(workers))
         if all(sum(len(child.cores) for child in run) >= size for run in runs):
             return tuple(Segment(children=run, room=1) for run in runs)
     alone = tuple(Segment(children=(child,), room=capacity(child, size, rules)) for child in children)
+    # Prefer slices that stay within one child; only if they do not suffice, join neighbours.
     if sum(part.room for part in alone) >= workers:
         return alone
     return segments(group, size, rules)
