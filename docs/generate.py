@@ -169,8 +169,8 @@ def published_page() -> str:
     """The launches of the literature as dlrun writes them, from the golden cases that hold them so."""
     text = "# Published launches\n\n" + NOTE
     text += (
-        "Launches of PRACE's Best Practice Guide: Deep Learning (2019), said as specs, and what dlrun makes of them. "
-        "What has changed since is in today's words. Each is a golden case in `tests/golden/frameworks/`.\n"
+        "Launches of PRACE's Best Practice Guide: Deep Learning (2019), as specs, and what dlrun generates from them. "
+        "Options that have changed since are given in their present form. Each is a golden case in `tests/golden/frameworks/`.\n"
     )
     for case in sorted((ROOT / "tests/golden/frameworks").glob("*/spec.yaml")):
         lines = case.read_text("utf-8").splitlines()
@@ -191,7 +191,7 @@ def published_page() -> str:
 
 
 def readme(text: str) -> str:
-    """The README with its generated parts made anew: each stands between `<!-- NAME -->` and `<!-- end -->`."""
+    """The README with its generated parts made again: each stands between `<!-- NAME -->` and `<!-- end -->`."""
     scripts = render_example(readme_spec(text))
     short = render_example(readme_spec(text, "In ten seconds"))
     speaks = (

@@ -16,11 +16,14 @@ WORDS = re.compile(
     r"\b(mend(s|ed)?|heed(s|ed)?|told|tells|hear|hears|heard|lanes?|crews?|parcels?|homeless|tilde|nobody|whoever|brought)\b"
     r"|\b(speaks no|own word|was asked for|goes well|what becomes of|it says|says (that|so|why|how|where|which|what|who))\b"
     r"|\bput right\b|\bhas it not\b|\bin the way of\b"
+    r"|\b(anew|in vain|now and then|held against|last words|lets? go of|goes on|hands? on|(do|does) not say|makes? way)\b"
+    r"|\b(kernel|scheduler|site|Slurm|PBS|Flux|Engine|manifest|profile|spec|plan|client) says\b"
     r"|\b(bring|brings)\b(?! up\b)"
     r"|(?<!there )\b(is|are) no (?!longer\b|more\b|need\b)",
     re.IGNORECASE,
 )
-"""Better: correct, use, set, report or log, worker, buffer, unbound, copy, unknown; `is not a` for `is no`."""
+"""Better: correct, use, set, report or log, worker, buffer, unbound, copy, unknown; `is not a` for `is no`; again, without
+result, from time to time, compared with, last lines, release, continue, pass on, be preempted."""
 
 PAGES = ["README.md", *(str(path.relative_to(ROOT)) for path in sorted((ROOT / "docs").glob("**/*.md")))]
 PAGES.remove("docs/reference/words.md")  # the glossary also lists words that are not used

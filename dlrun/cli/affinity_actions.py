@@ -140,7 +140,7 @@ def _chosen(options: Mapping[str, Any], framework: str | None) -> Preset:
 
 
 def _check_write(options: Mapping[str, Any]) -> None:
-    """`--write` is refused before anything is measured for it in vain."""
+    """`--write` is refused before anything is measured for it without result."""
     path: Path | None = options["write"]
     if path is None:
         return

@@ -15,9 +15,13 @@ if TYPE_CHECKING:
 @click.command(epilog="Example: dlrun clean --older-than 14d --yes")
 @click.argument("jobs", shell_complete=complete_jobs, nargs=-1, metavar="[JOB]...")
 @click.option(
-    "--older-than", default="30d", show_default=True, metavar="TIME", help="Only jobs that ended so long ago."
+    "--older-than",
+    default="30d",
+    show_default=True,
+    metavar="TIME",
+    help="Only jobs that ended at least this long ago.",
 )
-@click.option("--larger-than", default="0B", metavar="SIZE", help="Only directories that take so much room.")
+@click.option("--larger-than", default="0B", metavar="SIZE", help="Only directories of at least this size.")
 @click.option(
     "--all",
     "foreign",
@@ -29,9 +33,9 @@ if TYPE_CHECKING:
 def command(
     jobs: tuple[str, ...], older_than: str, larger_than: str, foreign: bool, yes: bool, as_json: bool
 ) -> None:
-    """List the directories of jobs that have ended, with the room that they take; with --yes, remove them.
+    """List the directories of jobs that have ended, with their disk usage; with --yes, remove them.
 
-    JOBs are looked at whatever their age. Directories with files of your own, such as checkpoints in `{{ run_dir }}`,
+    JOBs given by name are listed whatever their age. Directories with files of your own, such as checkpoints in `{{ run_dir }}`,
     stay unless --all is given.
     """
     from dlrun.effects.queue import status

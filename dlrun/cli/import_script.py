@@ -21,7 +21,7 @@ def command(script: Path, site: str | None, output: Path | None, as_json: bool) 
     """Turn a batch script of Slurm, PBS, Flux or Grid Engine into a training spec.
 
     Directives, modules, environments, variables and the line that starts the training become keys of the spec. What dlrun
-    does by itself, and what it cannot take over, is listed by line.
+    does by itself, and what it cannot translate, is listed by line.
     """
     from dlrun.config.batch_script import read_script
     from dlrun.config.batch_script.text import spec_text

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 def command(spec: Path, text: str | None, site: str | None, **given: str | int | None) -> int:
     """Write a first training spec with comments to SPEC (default: spec.yaml).
 
-    On a terminal, what no option gives is asked for: the command, nodes, GPUs, walltime, environment.
+    On a terminal it asks for what the options leave open: the command, nodes, GPUs, walltime, environment.
     """
     from dlrun.config.batch_script import read_script
     from dlrun.config.batch_script.text import spec_text

@@ -19,7 +19,7 @@ def command(job: str, output: Path | None) -> None:
     """Write a page about JOB (default: the latest) to send to a colleague or a help desk: one HTML file with the plan,
     a picture of the placement, the timeline, results and the ends of the logs.
 
-    It shows the command, paths and log lines: look at it before you send it.
+    It shows the command, paths and log lines: read it before you send it.
     """
     from dlrun.cli.why import lines
     from dlrun.effects.diagnosis.why import explain

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     multiple=True,
     metavar="KEY=VALUE",
     shell_complete=complete_settings,
-    help="Change a key of the job's spec, such as resources.memory_per_node, and plan it anew. Repeatable.",
+    help="Change a key of the job's spec, such as resources.memory_per_node, and plan again. Repeatable.",
 )
 @click.option("--wait", is_flag=True, help="Follow the job's log and exit with the job's exit code.")
 @json_option
 def command(job: str, failed: bool, sets: tuple[str, ...], wait: bool, as_json: bool) -> int:
-    """Submit the plan of JOB again, unchanged, as a new job with its own directory; `--set` changes what is to change.
+    """Submit the plan of JOB again, unchanged, as a new job with its own directory; `--set` changes single keys.
 
     For a sweep, POINTS (such as `latest:3,7-9`) or `--failed` select the points to run again, as one job array.
     `dlrun results JOB` then shows their new results.

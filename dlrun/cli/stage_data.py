@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 @click.option(
     "--recheck",
     type=click.Choice(["sample", "all", "none"]),
-    help="Files to look at to recognise a copy that is already there; default: the spec's, else a sample.",
+    help="Files to compare to recognise a copy that is already there; default: the spec's, else a sample.",
 )
 @click.option(
     "--quota",

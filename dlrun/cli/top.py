@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     default=2.0,
     show_default=True,
     metavar="SECONDS",
-    help="Time between two looks.",
+    help="Interval between updates.",
 )
-@click.option("--once", is_flag=True, help="Print one look and exit.")
+@click.option("--once", is_flag=True, help="Print the current values once and exit.")
 def command(job: str, every: float, once: bool) -> None:
     """Show JOB (default: the latest; `JOB:3` is a point of a sweep) while it runs: ranks, cores, memory, GPUs, network, metrics.
 
     Keys: `r` by rank, `c` by cores, `m` by memory, `g` by GPU; arrows choose a rank, Enter shows its log, `q` quits.
-    Where the output is not a terminal, a line per rank is printed at each look.
+    Where the output is not a terminal, a line per rank is printed at each update.
     """
     from dlrun.cli.output.colour import terminal
     from dlrun.effects.queue.selection import select

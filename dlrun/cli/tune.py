@@ -49,7 +49,7 @@ def _seconds(_context: click.Context, parameter: click.Parameter, text: str | No
     help="How long a trial prints throughput before it is ended.  [default: 60s]",
 )  # fmt: skip
 @click.option(
-    "--repeat", type=click.IntRange(1, 100), help="Runs of a setting that stays in the race.  [default: 3]"
+    "--repeat", type=click.IntRange(1, 100), help="Runs of each setting that is not dropped.  [default: 3]"
 )
 @click.option("--out", type=click.Path(path_type=Path), help="Directory of the trials; default: NAME-tuning.")
 @click.option(
@@ -73,12 +73,12 @@ def _seconds(_context: click.Context, parameter: click.Parameter, text: str | No
 @click.option("--seconds", type=float, hidden=True, help="Seconds that job has.")
 @json_option
 def command(spec: Path, site: str | None, sets: tuple[str, ...], **options: Any) -> int:
-    """Find the settings that make the training of SPEC faster, by short runs of it on the real nodes.
+    """Find settings that make the training of SPEC faster, by short runs on its nodes.
 
-    Threads, SMT, cores set aside for communication and data loading, ranks of a node and settings of the communication
-    libraries are tried, one change at a time, in one allocation; slow ones are dropped early, those that won are tried
-    together, and the winner must win again in fresh runs against the plan as it is. The throughput is read from the log, as
-    in `dlrun results`. Nothing changes what the training computes. The same command goes on after an interruption.
+    It varies threads, SMT, cores for communication and data loading, ranks per node and settings of the communication
+    libraries, one at a time, in one allocation. Slow settings are dropped early, fast ones are combined, and the best
+    combination is compared with the original plan in fresh runs. The throughput is read from the log, as in `dlrun
+    results`. What the training computes does not change. The same command resumes an interrupted run.
     """
     from dlrun.effects.tuning import race, tuning
 
@@ -93,7 +93,7 @@ def command(spec: Path, site: str | None, sets: tuple[str, ...], **options: Any)
     try:
         _carry_out(found, options)
     except KeyboardInterrupt:
-        say(f"\ninterrupted; the same command goes on with `{found.directory}`")
+        say(f"\ninterrupted; the same command resumes with `{found.directory}`")
         return 130
     return _print(found, spec_file=spec, **options)
 
@@ -110,7 +110,7 @@ def _found(directory: Path) -> Tuning:
 
 
 def _begun(spec: Path, site: str | None, sets: tuple[str, ...], options: dict[str, Any]) -> Tuning:
-    """The tuning to go on with, else a new one, its budget agreed with the user."""
+    """The tuning to continue with, else a new one, its budget agreed with the user."""
     from dataclasses import replace
 
     from dlrun.effects.jobs.prepare import read_inputs
@@ -174,7 +174,7 @@ def _budget(found: Tuning, given: float | None) -> float:
     about = f"about {found.budget:.2g} node-hours ({found.nodes} node{'s' if found.nodes > 1 else ''})"
     if not sys.stdin.isatty():
         raise Invalid(
-            f"the trials take {about}: say how many they may take", help=f"`--budget {found.budget:.2g}`"
+            f"the trials take {about}: state how many they may use", help=f"`--budget {found.budget:.2g}`"
         )
     return float(
         click.prompt(

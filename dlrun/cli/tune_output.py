@@ -95,7 +95,7 @@ def _state(trials: Sequence[Trial], name: str) -> str:
 def _conclusion(tuning: Tuning, trials: Sequence[Trial], found: Verdict | None, *, over: bool) -> list[str]:
     lines = [f"{len(trials)} trials, {tuning.used():.2g} node-hours"]
     if not over:
-        lines.append("not complete: the same command goes on")
+        lines.append("not complete: the same command resumes it")
     elif found is None:
         lines.append(
             f"no setting is faster than the plan as it is by more than the runs differ (at least {100 * QUIET:.0f} %)"

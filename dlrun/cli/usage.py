@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def command(job: str, ranks: bool, as_csv: bool, as_json: bool) -> None:
     """Show what JOB (default: the latest; `JOB:3` is a point of a sweep) used: cores, memory, GPUs, network, walltime.
 
-    Verdicts name what held it up or was requested and not used, with the line of the spec to change.
+    Verdicts name what slowed it down, or was requested but not used, with the line of the spec to change.
     `dlrun explain VERDICT` shows the threshold of a verdict and its source.
     """
     from dlrun.effects.queue.selection import select

@@ -128,7 +128,7 @@ def advice(site: Site, origins: Origins, stem: str) -> Iterator[Problem]:
 _USE = {
     "scheduler.version": "some options depend on it; without it dlrun writes what all versions understand",
     "node_types": "without the topology of a node dlrun cannot place ranks beforehand",
-    "partitions": "without limits dlrun cannot say before the scheduler that a request is too large",
+    "partitions": "without limits dlrun cannot reject a request that is too large before the scheduler does",
     "fabric": "without it no fabric settings are chosen",
     "recognise": "without it users must name the site",
 }

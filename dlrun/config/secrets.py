@@ -39,7 +39,7 @@ def faulty_secrets(root: Node) -> Iterator[Problem]:
             continue  # the decoder reports that a mapping is expected
         given = [k for k in ("env", "file", "command") if not _absent(entry.value.get(k))]
         if len(given) != 1:
-            said = f"names {' and '.join(given)}" if given else "does not say where its value comes from"
+            said = f"names {' and '.join(given)}" if given else "does not name the source of its value"
             yield Problem(
                 code="DLR002",
                 message=f"secret `{short(name)}` {said}",

@@ -86,7 +86,7 @@ def run(
             _kill(process)
             raise OperationFailed(
                 f"`{argv[0]}` did not answer within {timeout:g} s",
-                help="try again later; the cluster's own status page may say more",
+                help="try again later; see the cluster's status page",
             ) from None
         except BaseException:
             _kill(process)

@@ -96,7 +96,7 @@ def _facts(job: Job, plan: Plan, states: Sequence[JobStatus]) -> Iterator[tuple[
 
 
 def _timeline(job: Job, states: Sequence[JobStatus]) -> Iterator[Span]:
-    """Queue, preparation and training of each run, by the job's own record; a run that goes on lasts until now."""
+    """Queue, preparation and training of each run, by the job's own record; a run that continues lasts until now."""
     now = time.time()
     runs = list(zip(job.run_directories(), states, strict=False))
     for number, (run, status) in enumerate(runs[:40]):

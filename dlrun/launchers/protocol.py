@@ -62,7 +62,7 @@ class Launcher(Protocol):
     PROGRAMS: tuple[str, ...]
     """How its program may be called on a node that is probed; empty: it is not looked for."""
     VERSION: str
-    """Regular expression of what the version line of this program says."""
+    """Regular expression of what the version line of this program."""
 
     def start(self, step: Step, site: LauncherSite) -> Sequence[Text]:
         """The launcher's arguments, up to the program that it starts."""

@@ -64,7 +64,7 @@ class DataSet:
         default=False,
     )
     recheck: Literal["sample", "all", "none"] = key(
-        "what to look at to recognise a copy that is already there: a sample of the files (all of few), all, or none",
+        "files to compare to recognise a copy that is already there: a sample (all of few), all, or none",
         default="sample",
     )
 

@@ -284,7 +284,7 @@ Cause: TypeAlias = Literal["timed_out", "preempted", "node_failed", "out_of_memo
 
 @record(frozen=True, slots=True, kw_only=True)
 class FabricCheck:
-    """What the transport that libraries choose is held against, and what follows where it differs."""
+    """What the transport that libraries choose is compared with, and what follows where it differs."""
 
     action: Watch
     fabric: str

@@ -100,7 +100,7 @@ class Account:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Complexes:
-    """Names of what a Grid Engine cell counts, as `qconf -sc` lists them."""
+    """Complexes of a Grid Engine cell for GPUs, memory and whole nodes, by their names in `qconf -sc`."""
 
     gpu: str | None = key("GPUs", default=None, pattern=PLAIN)
     memory: str | None = key("memory, such as h_vmem", default=None, pattern=PLAIN)
@@ -118,7 +118,7 @@ class SchedulerSite:
     account: Account = key("how the account to charge is given", factory=Account)
     required: tuple[Option, ...] = key("options that every job must set", default=())
     forbidden: tuple[Option, ...] = key(
-        "options that no job may set, nor in the scheduler's words", default=()
+        "options that no job may set, in `resources` or as a scheduler option", default=()
     )
     forbidden_options: tuple[str, ...] = key(
         "other options that no job may set, by name", default=(), pattern=PLAIN
@@ -153,7 +153,7 @@ class SchedulerSite:
         default=None,
         pattern=PLAIN,
     )
-    complexes: Complexes = key("Grid Engine: names of what it counts", factory=Complexes)
+    complexes: Complexes = key("Grid Engine: complexes for GPUs, memory and whole nodes", factory=Complexes)
     start: Literal["submit_directory", "home"] = key("PBS: working directory of job scripts", default="home")
 
 
@@ -249,7 +249,7 @@ class NodeType:
 class LauncherSite:
     """How ranks are started."""
 
-    name: str = key("srun, openmpi, hydra, intelmpi, pals, ibrun, ssh or local", pattern=BACK_END)
+    name: str = key("srun, openmpi, hydra, intelmpi, pals, ibrun, flux, qrsh, ssh or local", pattern=BACK_END)
     program: str | None = key("program, if not the launcher's usual one", default=None)
     arguments: tuple[str, ...] = key("additional arguments of every launch", default=(), lone="never")
     mpi: str | None = key("value of `srun --mpi=`", default=None)

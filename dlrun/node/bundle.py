@@ -66,7 +66,7 @@ def archive(programs: Optional[Dict[str, bytes]] = None, package: str = PACKAGE)
 
 
 def _byte_code(source: bytes, name: str) -> bytes:
-    """The file's byte code, marked as not to be held against the source's time (PEP 552)."""
+    """The file's byte code, marked as not to be compared with the source's time (PEP 552)."""
     compiled = marshal.dumps(compile(source, name, "exec", dont_inherit=True, optimize=0))
     # Loaded and dumped once more: what objects this process happens to share does not show in the bytes.
     content = marshal.dumps(marshal.loads(compiled))  # noqa: S302 - our own

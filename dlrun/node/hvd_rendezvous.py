@@ -275,7 +275,7 @@ class Server(ThreadingMixIn, HTTPServer):
             self.shutdown_request(request)
 
     def shutdown_request(self, request: Any) -> None:
-        """Let go of a connection."""
+        """Release a connection."""
         with self._lock:
             self._open.pop(request, None)
         HTTPServer.shutdown_request(self, request)

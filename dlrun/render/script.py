@@ -118,7 +118,7 @@ def _of_staging(plan: Plan) -> Mapping[str, Any]:
         staged.append(plan.environment.staged)
     if parts.stages(plan) and plan.stage_directory is None:
         raise Invalid(
-            "the plan has data to stage and no `stage_directory`", help="make it anew with `dlrun plan -o`"
+            "the plan has data to stage and no `stage_directory`", help="create it again with `dlrun plan -o`"
         )
     staged.sort(key=lambda data: data.start is not None)  # the rest of that one comes while the training runs
     several = plan.request.nodes > 1 and plan.stage_scope == "node"

@@ -38,7 +38,7 @@ class DirectiveList:
     def add(self, text: str, because: str, field: str | None = None) -> None:
         """Add one directive; `field` is the request's field that it expresses.
 
-        What the site refuses is left out: where a user asked for it, the plan's checks have said so.
+        What the site refuses is left out: where a user asked for it, the plan's checks have reported it.
         """
         if self.refused(field):
             return

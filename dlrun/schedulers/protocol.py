@@ -30,7 +30,7 @@ class Allocation:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """What speaks against a job, as far as it can be known without submitting it, and what to report if nothing does."""
+    """Objections to a job, as far as it can be known without submitting it, and what to report if nothing does."""
 
     problems: Sequence[str]
     accepted: str

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 # Binds this process as a rank: cores, memory policy, GPUs. The same text in every job directory and in every script that
 # `dlrun tune-affinity --format wrapper` prints; every name begins with dlrun_, _dlrun_ or DLRUN_. Needs bash 4.2 and
-# util-linux (taskset); numactl where memory is bound. A fault never ends the rank: it is reported, and the rank goes on.
+# util-linux (taskset); numactl where memory is bound. A fault never ends the rank: it is reported, and the rank continues.
 
 _dlrun_planned=()    # the cores of the plan, and numactl's option for memory
 _dlrun_cpus=         # what this process is bound to; empty: nothing
@@ -85,7 +85,7 @@ _dlrun_taskset() {
 
 _dlrun_allowed_cpus() { # sets allowed to the hardware threads that this process may use
   local lines line range cpu
-  mapfile -t lines </proc/self/status # line by line, `read` would make the kernel write it anew each time
+  mapfile -t lines </proc/self/status # line by line, `read` would make the kernel write it again each time
   for line in "${lines[@]}"; do
     if [[ $line == Cpus_allowed_list:* ]]; then
       _dlrun_allowed_list=${_dlrun_granted:-${line##*[[:blank:]]}}

@@ -1,5 +1,5 @@
 # shellcheck shell=bash disable=SC2154 # variables of the page's own part
-# The end in time: ranks save their state, or are ended, before the walltime is over; and another run that goes on from there.
+# The end in time: ranks save their state, or are ended, before the walltime is over; and another run that continues from there.
 
 _dlrun_carrier=   # the signal by which the early warning travels to each rank.sh
 _dlrun_told=      # when the ranks were warned, in seconds since the start

@@ -14,7 +14,7 @@ _dlrun_carrier=    # the signal by which the early warning comes
 _dlrun_watch=      # what is started beside the program
 _dlrun_watching=() # process ids of that
 _dlrun_ignored=()  # signals that the program starts with ignored
-_dlrun_makes_way=  # set where the end may be one for a job that makes way: the program is to save its state
+_dlrun_makes_way=  # set where the end may be a preemption: the program is to save its state
 _dlrun_told=       # set when the program got its signal to save
 _dlrun_is_agent=   # set where the ranks are children of the program
 
@@ -205,7 +205,7 @@ _dlrun_watch_daemon() {
   kill -TERM "$$"
 }
 
-_dlrun_end() { # SIGTERM: the program is asked to end, or where nothing has failed and the job is to make way, to save its state
+_dlrun_end() { # SIGTERM: the program is asked to end, or where nothing has failed and the job is preempted, to save its state
   _dlrun_ending=1
   if [[ -n $_dlrun_makes_way && -z $_dlrun_told ]] && ! compgen -G "$DLRUN_RUN_DIR/failures/*" >/dev/null; then
     _dlrun_warn

@@ -4,13 +4,13 @@
 dlrun_unless_followed() { # end here if another job follows this one; else count the runs before
   local earlier
   if grep -qsxF -- "$DLRUN_JOB_ID" "$DLRUN_JOB_DIR/.followed"; then # a node died, and the scheduler has put it back all the same
-    echo "dlrun: job $DLRUN_JOB_ID has ended, and another has followed it: nothing is to be done"
+    echo "dlrun: job $DLRUN_JOB_ID has ended, and another has followed it: nothing needs to be done"
     exit
   fi
   if read -r earlier 2>/dev/null <"$DLRUN_JOB_DIR/.restarts"; then DLRUN_RESTART=$((DLRUN_RESTART + earlier)); fi
 }
 
-dlrun_resubmit() { # CLIENT...: the same script as a new job, which goes on counting
+dlrun_resubmit() { # CLIENT...: the same script as a new job, which continues the count
   local id
   if [[ -n ${DLRUN_POINT+set} ]]; then
     dlrun_say 'one point of an array cannot be submitted again by itself'

@@ -274,7 +274,7 @@ def test_a_job_is_checked_without_being_submitted(alice):
     """qsub has no trial run: queue, server and nodes are asked."""
     spec = {"name": "x", "framework": "torch", "command": ["true"]}
     for given, code, told in (
-        ({"nodes": 1}, 0, "nothing speaks against queue"),
+        ({"nodes": 1}, 0, "there is no objection from queue"),
         ({"nodes": 99}, 1, "what each node of the job needs, and it needs 99"),
         (
             {"nodes": 1, "walltime": "4000h"},

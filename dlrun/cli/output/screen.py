@@ -1,4 +1,4 @@
-"""`dlrun top` on a terminal: the whole screen, drawn anew at each look, and keys."""
+"""`dlrun top` on a terminal: the whole screen, redrawn at each look, and keys."""
 
 from __future__ import annotations
 

@@ -293,7 +293,7 @@ _PBS: dict[str, Callable[[str, SpecDraft], str | bool]] = {
     "-M": _MAIL,
     "-V": _why("the job sets up its own environment; variables are under `environment.variables`"),
     "-S": _why("the job is a bash script"),
-    "-r": _why("`on_failure` says when a job runs again"),
+    "-r": _why("`on_failure` sets when a job runs again"),
 }
 
 

@@ -60,7 +60,7 @@ def _block(first: str, rest: list[tuple[int, str]]) -> str:
 
 
 def _is_open(text: str) -> bool:
-    """Whether a quotation goes on in the next line."""
+    """Whether a quotation continues in the next line."""
     try:
         shlex.split(text)
     except ValueError:

@@ -18,7 +18,7 @@ BACKENDS: tuple[tuple[str, GpuKind], ...] = (
     (r"ze(\d+)", "ze"),
     (r"cuda(\d+)", "cuda"),
 )
-"""hwloc's names of GPUs, and the runtime that counts them; NVML counts by PCI address, as we tell CUDA to."""
+"""hwloc's names of GPUs, and the runtime that counts them; NVML counts by PCI address, as we configure CUDA to."""
 
 PCI_GPUS: tuple[tuple[str, GpuKind], ...] = (
     (r"030[02] \[10de:", "cuda"),

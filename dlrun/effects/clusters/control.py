@@ -27,7 +27,7 @@ class Control(Protocol):
     """Seconds between questions about a job that is waited for: they grow from the first to the second."""
 
     def name(self, scheduler: str, runner: Runner) -> str | None:
-        """The cluster that answers to clients that `runner` runs; None if it does not say. Raises OperationFailed."""
+        """The cluster that answers to clients that `runner` runs; None if it does not report it. Raises OperationFailed."""
         ...
 
     def cluster(self, job: Job) -> str | None:
@@ -35,7 +35,7 @@ class Control(Protocol):
         ...
 
     def answering(self, job: Job, runner: Runner | None = None) -> str | None:
-        """The cluster that answers where a job is asked about; None if it does not say. Raises OperationFailed."""
+        """The cluster that answers where a job is asked about; None if it does not report it. Raises OperationFailed."""
         ...
 
     def where(self, job: Job, own: str) -> str:

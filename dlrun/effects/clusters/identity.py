@@ -1,7 +1,7 @@
 """Which cluster a job belongs to, and which one answers: the same id means another job on each.
 
 Homes are shared between clusters, and profiles, `SLURM_CONF` and ssh aliases change; so a job's record has the name
-of its cluster, which is held against the one that answers before a job is asked about or acted on.
+of its cluster, which is compared with the one that answers before a job is asked about or acted on.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ def notes(run: Path, place: str = "failures") -> list[First]:
             note = First(
                 time=int(when) / 1e9, role=role, rank=int(rank), host=host, code=int(code), reason=words
             )
-            found.append((int(when), note))  # as nanoseconds, which a float cannot tell apart
+            found.append((int(when), note))  # as nanoseconds, which a float cannot distinguish
     return [note for _, note in sorted(found, key=lambda one: (one[0], one[1].role, one[1].rank))]
 
 

@@ -98,7 +98,7 @@ NODE: Mapping[str, Own] = {
         ),
     ),
     "data-damaged": Own(
-        next="submit again, which copies anew; if it comes back on one node, exclude it (`resources.exclude`) and tell the centre",
+        next="submit again, which copies it again; if it recurs on one node, exclude it (`resources.exclude`) and report it to the centre",
         messages=(
             "the copy from an earlier run differs from the source",
             "the copy differs from its manifest: {}",
@@ -164,7 +164,7 @@ NODE: Mapping[str, Own] = {
         messages=("out of memory", "a copying process was killed"),
     ),
     "secret": Own(
-        next="make the file anew, readable by you alone: `chmod 600`",
+        next="create the file again, readable only by you: `chmod 600`",
         messages=(
             "the secret file `{}` cannot be read: {}",
             "the secret file `{}` is not private",
@@ -181,7 +181,7 @@ NODE: Mapping[str, Own] = {
         general=True,
     ),
     "dlrun-fault": Own(
-        next="this is a fault of dlrun, or of a job directory that was changed by hand: render the job anew, and report it",
+        next="this is a fault of dlrun, or of a job directory that was changed by hand: render the job again, and report it",
         messages=(
             "this node has no xxHash",
             "unknown hash `{}`",
@@ -243,7 +243,7 @@ JOB: Mapping[str, Own] = {
         messages=("{}, line {}: `module {}` failed with exit code {}",),
     ),
     "job-directory": Own(
-        next="move what has that name out of the job directory, then `dlrun resubmit JOB`: each start makes it anew",
+        next="move what has that name out of the job directory, then `dlrun resubmit JOB`: each start creates it again",
         messages=("this job needs the name {}, which something that is not dlrun's has: move that",),
     ),
     "directory": Own(
@@ -255,7 +255,7 @@ JOB: Mapping[str, Own] = {
         messages=("rank {}: secret {} could not be read: {}",),
     ),
     "no-such-point": Own(
-        next="submit the sweep anew: the job array has more tasks than `sweep` has points",
+        next="submit the sweep again: the job array has more tasks than `sweep` has points",
         messages=("rank {}: the sweep has no point '{}'",),
     ),
     "container": Own(
@@ -305,7 +305,7 @@ PASSING = (
     "granted, but to be left out: {} of {} nodes",
     "interrupted",
     "job {} ended with exit code {}",
-    "job {} has ended, and another has followed it: nothing is to be done",
+    "job {} has ended, and another has followed it: nothing needs to be done",
     "job {} starts; rank 0 is on {}; each rank's output is in {}/logs",
     "no node has the interface {} that the profile names",
     "node {}: {}{}",
@@ -375,7 +375,7 @@ def about(message: str) -> Pattern | None:
 
 
 def reports_progress(message: str) -> bool:
-    """True for a message after which a job goes on, or ends for a reason that is noted elsewhere."""
+    """True for a message after which a job continues, or ends for a reason that is noted elsewhere."""
     return about(message) is None and any(_is(known, message) for known in PASSING)
 
 

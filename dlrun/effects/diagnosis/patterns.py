@@ -62,7 +62,7 @@ PATTERNS = (
         cause="gpu-broken",
         regex=r"(uncorrectable (?:NVLink|ECC) error|NVRM: Xid[^:]*: \d+|CUDA_ERROR_ECC_UNCORRECTABLE|fallen off the bus|HSA_STATUS_ERROR_HARDWARE)",
         means="a GPU reported a hardware fault: {1}",
-        next="exclude the node (`resources.exclude`), submit again, and tell the centre",
+        next="exclude the node (`resources.exclude`), submit again, and report it to the centre",
     ),
     Pattern(
         cause="no-gpu",
@@ -138,7 +138,7 @@ PATTERNS = (
         cause="file-system",
         regex=r"(Stale file handle|Transport endpoint is not connected|Input/output error|Cannot send after transport endpoint shutdown)",
         means="the shared file system failed: {1}",
-        next="submit again; if it comes back, exclude the node and tell the centre",
+        next="submit again; if it comes back, exclude the node and report it to the centre",
         passing=True,
     ),
     Pattern(

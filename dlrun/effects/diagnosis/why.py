@@ -200,7 +200,7 @@ def _cause(
         waiting = f": {one.reason}" if one.reason else ""
         return "open", f"it has not ended{waiting}", "`dlrun logs JOB -f` follows it", None
     if one.state is State.COMPLETED:
-        return "none", "it ended well", "nothing is to be done", None
+        return "none", "it ended well", "nothing needs to be done", None
     first, found = findings.first, findings.evidence
     told = record.get("reason") if record.get("state") == "ended" else None
     for reason in (first.reason if first else None, told):

@@ -58,7 +58,7 @@ def files(plan: Plan, inputs: Inputs | None, directory: Path) -> dict[str, str]:
 
 def _archive(which: str) -> str:
     """A file of node programs as text: bytes that are not UTF-8 are decoded as surrogates and encoded back unchanged."""
-    from dlrun.effects.jobs import node_archive  # noqa: PLC0415 - zipfile and its kin
+    from dlrun.effects.jobs import node_archive  # noqa: PLC0415 - zipfile and the like
 
     made: bytes = getattr(node_archive, which)()
     return made.decode("utf-8", errors="surrogateescape")
@@ -75,7 +75,7 @@ def _accepted_by_bash(scripts: Mapping[str, str]) -> None:
                 fault = checked.stderr.strip().partition("\n")[0]
                 raise Invalid(
                     f"the saved plan gives a `{name}` that bash cannot read: {fault}",
-                    help="correct its `shell` parts, or make it anew with `dlrun plan -o`",
+                    help="correct its `shell` parts, or create it again with `dlrun plan -o`",
                 )
 
 

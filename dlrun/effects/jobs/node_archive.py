@@ -12,7 +12,7 @@ from dlrun.node import bundle
 
 
 def content() -> bytes:
-    """The bytes of `node.pyz`; made anew if a source, dlrun or Python has changed since they were kept."""
+    """The bytes of `node.pyz`; made again if a source, dlrun or Python has changed since they were kept."""
     return _kept("", "node", bundle.PACKAGE)
 
 

@@ -12,7 +12,7 @@ from dlrun.schedulers.refusals import words
 
 
 def judged(trial: Trial, plan: Plan, runner: Runner) -> str:
-    """What to report of a job against which nothing speaks.
+    """What to report of a job against which there is no objection.
 
     Raises OperationFailed with all that does, or if the first client, the scheduler's own, does not answer.
     """

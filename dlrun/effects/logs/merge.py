@@ -30,7 +30,7 @@ def time_of(line: bytes, written: datetime) -> float | None:
     `written` is when its file last changed: it gives the year (glog) or the day (a clock alone), and the time zone.
     """
     if line.startswith(b"  | "):
-        return None  # the job script repeats the last words of a process
+        return None  # the job script repeats the last lines of a process
     head = line[:_SHOWN]
     if match := _ISO.search(head):
         return _seconds([int(part) for part in match.groups()[:6]], match[7], _zone(match[8], written))

@@ -1,4 +1,4 @@
-"""The plan of a job made anew from its own spec, with settings changed: `dlrun resubmit --set`."""
+"""The plan of a job made again from its own spec, with settings changed: `dlrun resubmit --set`."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def known(job: Job, *, prompt: bool = False) -> Job:
         return job  # unknown: it is left unchanged
     record = read_json(job.directory / jobs.SUBMISSION) or {}
     if record.get("submitting") != entry:
-        return job  # the same submission was begun anew meanwhile
+        return job  # the same submission was started again meanwhile
     if job_id is not None:
         record |= {"job_id": job_id, "submitted": record.get("submitted") or entry.get("since")}
     try:

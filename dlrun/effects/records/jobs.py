@@ -296,7 +296,7 @@ def _begun(directory: Path, scheduler: str) -> str | None:
 
 
 def _resubmitted(directory: Path) -> str | None:
-    """The id under which the job goes on, where it had to submit itself again."""
+    """The id under which the job continues, where it had to submit itself again."""
     try:
         return read_bytes(directory / _ID, 1 << 20).decode("ascii").split()[-1]
     except (FileNotFoundError, IndexError):

@@ -118,7 +118,7 @@ _REASONS = {
 
 
 def _says_only_finished(known: JobStatus | None, *, asked: bool) -> TypeGuard[JobStatus]:
-    """PBS says it of tasks of a running array, also of those that were deleted before they started.
+    """PBS reports it for tasks of a running array, also of those that were deleted before they started.
 
     Once the array has ended it adds that their exit code was 0; then it counts that dlrun was `asked` to cancel them.
     """

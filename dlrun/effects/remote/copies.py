@@ -167,7 +167,7 @@ def _pieces(session: Session, size: int) -> Iterator[bytes]:
 
 
 def _copy(place: Confined, name: str, offset: int, pieces: Iterator[bytes]) -> None:
-    """Write what came: a log goes on, another file is replaced."""
+    """Write what came: a log continues, another file is replaced."""
     if not name.endswith(".log"):
         new = str(PurePosixPath(name).with_name(f".{PurePosixPath(name).name}.new"))
         with place.open(new) as copy:

@@ -65,7 +65,7 @@ def fetch(
 
     `names` are files, directories or patterns in the directory that the job runs in; none: everything in
     the job directory but what was sent. Raises TransportFailed if the connection breaks: what has arrived
-    stays, and the same command goes on.
+    stays, and the same command continues.
     """
     remote = job.remote
     if remote is None:
@@ -256,7 +256,7 @@ def _fetch_together(
         session.end()
         refused = unpack(cast("BinaryIO", _Reader(session, arrived)), wanted, place)
         code, said = session.finish()
-    if code not in (0, 1):  # 1: a file grew while it was read; it will be fetched anew the next time
+    if code not in (0, 1):  # 1: a file grew while it was read; it will be fetched again the next time
         raise OperationFailed(f"`{transport.host}` did not send all files: {said}", help="fetch again")
     return refused
 

@@ -1,6 +1,6 @@
 """The record that this machine keeps of a job on a login node: made before anything is sent.
 
-So a submission that broke off anywhere is found again by the same command, and goes on.
+So a submission that broke off anywhere is found again by the same command, and continues.
 """
 
 from __future__ import annotations

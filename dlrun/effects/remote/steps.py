@@ -172,7 +172,7 @@ def settle(
 ) -> str | None:
     """The id of the job in the directory with this token; None if there is none, and no submission up to `number` makes one.
 
-    Raises OperationFailed if an attempt goes on, or the result is unknown.
+    Raises OperationFailed if an attempt continues, or the result is unknown.
     """
     text = script(
         scheduler.FINDER,

@@ -53,7 +53,7 @@ def preview(inputs: Inputs | None, to: Destination, *, say: Callable[[str], None
 
 
 def submit(inputs: Inputs | None, to: Destination, *, say: Callable[[str], None]) -> Job:
-    """Submit a spec on a login node, or go on with the same submission where it broke off.
+    """Submit a spec on a login node, or continue with the same submission where it broke off.
 
     Raises TransportFailed if the connection does (then nothing is lost, and nothing done twice),
     AuthenticationFailed, Invalid, or OperationFailed if the scheduler refuses.

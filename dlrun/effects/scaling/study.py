@@ -2,7 +2,7 @@
 
 `study.json` is written whole before anything is submitted, and `jobs/` has a job directory for every array of runs,
 under a name with its size. What has been run is read from those alone, so a study that was killed at any moment
-goes on where it stopped.
+continues where it stopped.
 """
 
 from __future__ import annotations
@@ -168,7 +168,7 @@ def find(word: Path) -> Study:
 def alone(study: Study) -> Iterator[None]:
     """Lock the study for this process; raises OperationFailed if another one has it.
 
-    The kernel lets go of the lock when its holder dies. Where locks do not work (some NFS), nothing is checked.
+    The kernel releases the lock when its holder dies. Where locks do not work (some NFS), nothing is checked.
     """
     descriptor = os.open(study.directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
@@ -218,7 +218,7 @@ def settle(study: Study) -> None:
     The scheduler is asked for a job whose submission broke off; if it does not answer, the job is left as it is. If
     the job is unknown, its directory is renamed: if it starts after all, it finds no program and ends at once. A
     submission to a login node is left unchanged: resuming it shows its state. Raises OperationFailed if a submission
-    goes on, or nothing can be learnt about it: another one of the same size may be one too many.
+    continues, or nothing can be learnt about it: another one of the same size may be one too many.
     """
     for _, one in jobs_of(study):
         job = one if one.remote is not None else _settled(one)

@@ -102,7 +102,7 @@ def _kernel(plan: Plan) -> dict[str, Any]:
 
 
 def _without_reasons(value: Any) -> Any:
-    """The same without the words that say why: another dlrun may have better ones for the same plan."""
+    """The same without the texts with the reasons: another dlrun may have better ones for the same plan."""
     if isinstance(value, list):
         return [_without_reasons(one) for one in value]
     if not isinstance(value, dict):

@@ -160,7 +160,7 @@ def _own_word(found: dict[str, Any], kind: Nodes, facts: NodeFacts, seen: Seen, 
     shown = (len(node.packages()), len(node.cores))
     if kind.packages and kind.cores and shown != (kind.packages, kind.packages * kind.cores):
         draft.unseen.append(
-            f"node_types.{kind.name}: the scheduler says {kind.packages} × {kind.cores} cores, {facts.host} shows "
+            f"node_types.{kind.name}: the scheduler reports {kind.packages} × {kind.cores} cores, {facts.host} shows "
             f"{shown[1]} cores in {shown[0]} packages; the node's numbers are used"
         )
     form = shorten(node, gpu_name=kind.gpu_type or site_node.gpu_name(facts))

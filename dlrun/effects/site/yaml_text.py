@@ -1,4 +1,4 @@
-"""A profile as text that an admin goes on editing: nested values, a comment above any key."""
+"""A profile as text that an admin continues editing: nested values, a comment above any key."""
 
 from __future__ import annotations
 

@@ -219,7 +219,7 @@ def in_allocation(
 
 
 def pass_on(events: Events, ended: Callable[[], bool], event: Callable[[dict[str, Any]], None]) -> None:
-    """Hand on events until the end."""
+    """Pass on events until the end."""
     while True:
         last = ended()
         for one in events.new():

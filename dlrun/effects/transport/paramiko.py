@@ -92,7 +92,7 @@ class _Channel:
         return code, said
 
     def close(self) -> None:
-        """Let go of it."""
+        """Release it."""
         self._channel.close()
 
     def _patiently(self, action: Callable[[], T]) -> T:

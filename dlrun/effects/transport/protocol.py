@@ -44,7 +44,7 @@ class Stream(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of it, whatever it is doing."""
+        """Release it, whatever it is doing."""
         ...
 
 

@@ -36,7 +36,7 @@ def run(tuning: Tuning, say: Callable[[str], None], until: float | None = None) 
             if coming is None or left < mean:
                 say(
                     f"the budget of {tuning.budget:.3g} node-hours is used up before all was measured: the same command "
-                    "with a larger `--budget` goes on"
+                    "with a larger `--budget` continues"
                 )
                 break
             if last and coming.stage == "confirm" and not any(one.stage == "confirm" for one in trials):

@@ -68,7 +68,7 @@ class Live:
 
 
 class Watch:
-    """Looks at one run of a job again and again, and asks its scheduler now and then."""
+    """Looks at one run of a job again and again, and asks its scheduler from time to time."""
 
     def __init__(self, job: Job, point: int | None) -> None:
         self.job, self.plan = job, job.plan()

@@ -153,7 +153,7 @@ def _rank(of: Recording, name: str) -> Iterable[RankUse]:
 
 
 _IDLE = 0.05
-"""Cores below which a rank counts as doing nothing: a process that waits still wakes up now and then."""
+"""Cores below which a rank counts as doing nothing: a process that waits still wakes up from time to time."""
 
 
 def _count(cores: str) -> int:

@@ -25,7 +25,7 @@ def compare_check(
     """Each rank's report beside the plan; `hosts` are the job's nodes in order.
 
     `interfaces` are those over which ranks were to reach one another (none: any), `fabric` is what a library's
-    transport is held against; with `libraries` every rank was to test one.
+    transport is compared with; with `libraries` every rank was to test one.
     """
     request, placement = plan.request, plan.binding.placement
     of_host: dict[str, list[Report]] = {}

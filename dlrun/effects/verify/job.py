@@ -33,7 +33,7 @@ LONGEST = Duration(600)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """What the libraries' transports were held against (None: the site names no known fabric), the interfaces over
+    """What the libraries' transports were compared with (None: the site names no known fabric), the interfaces over
     which ranks were to reach one another (none: any), and why a transport was not looked at or not compared."""
 
     fabric: FabricCheck | None
@@ -117,7 +117,7 @@ def ways_of(spec: Spec) -> tuple[str, ...]:
 def unseen_of(
     ranks: Sequence[Checked], ways: Sequence[str], fabric: FabricCheck | None, site: str
 ) -> str | None:
-    """Why the transport of the communication library was not looked at, or held against nothing."""
+    """Why the transport of the communication library was not looked at, or compared with nothing."""
     if not ways:
         return "a job on one node does not use the fabric"
     said = [one.report.get("library") or {} for one in ranks if one.report is not None]

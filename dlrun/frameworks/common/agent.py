@@ -18,7 +18,7 @@ from dlrun.model.text import Shell, Text
 
 def wanted(program: str, where: str = "one per node") -> Any:
     """The key that asks for an agent."""
-    return key(f"start ranks through `{program}`, {where}; dlrun needs none", default=False)
+    return key(f"start ranks through `{program}`, {where}; dlrun does not need it", default=False)
 
 
 def arguments(program: str) -> Any:

@@ -6,7 +6,7 @@ from typing import List
 DONE = 0  # the block is on this node's disk, its hash checked and noted in a journal
 SEEN = 1  # the block has come through this node in this session, for those after it
 TAKEN = 2  # a worker is receiving the block
-FAULTY = 3  # the source would not give the block as the manifest says
+FAULTY = 3  # the source would not give the block as the manifest states
 WANTED = 4  # this node, or one after it, has not got the block
 _FLAGS = 5
 

@@ -1,4 +1,4 @@
-"""Read blocks into a buffer, hash them, and notice a source that is not what the manifest says."""
+"""Read blocks into a buffer, hash them, and notice a source that is not what the manifest states."""
 
 import os
 from typing import List
@@ -41,7 +41,7 @@ class Reader:
         """Fill `view` with a block's bytes and return its hashes, one a file or one for the chunk.
 
         `view` must be at least one byte longer than the block. Raises SourceFault when a file is missing,
-        unreadable, longer, shorter or younger than the manifest says.
+        unreadable, longer, shorter or younger than the manifest states.
         """
         if is_chunk(block, self._manifest):
             return self._chunk(block, view)

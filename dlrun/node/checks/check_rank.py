@@ -27,7 +27,7 @@ MATTER = ("NCCL_", "RCCL_", "GLOO_", "UCX_", "FI_", "CCL_", "I_MPI_", "MPICH_", 
 
 
 def memory() -> Optional[str]:
-    """This process's memory policy, such as `strict:0,1`; None where the kernel does not say."""
+    """This process's memory policy, such as `strict:0,1`; None where the kernel does not report it."""
     policy, nodes = memory_policy()
     return None if policy == "unknown" else policy + ":" * bool(nodes) + ",".join(map(str, nodes))
 

@@ -2,7 +2,7 @@
 
     python3 describe.py
 
-The files of /sys and /proc that say where cores, NUMA nodes, caches, GPUs and adapters are, go out as they stand,
+The files of /sys and /proc that show where cores, NUMA nodes, caches, GPUs and adapters are, go out as they stand,
 for dlrun's readers; file systems and the programs that start ranks are looked at here.
 """
 

@@ -1,7 +1,7 @@
 """An all-reduce and a ring of messages over all ranks, by the communication library that the training would use.
 
 It runs in a child of `check-rank` (check_rank.py). The first way that is installed is taken: `torch` (NCCL or RCCL
-where it sees GPUs, else Gloo) or `mpi4py`. What the library says of its transport when it starts stands in the rank's
+where it sees GPUs, else Gloo) or `mpi4py`. What the library logs about its transport when it starts stands in the rank's
 log, for dlrun to read. Prints one line: `dlrun-library` and JSON.
 """
 

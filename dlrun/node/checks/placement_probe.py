@@ -1,7 +1,7 @@
-"""What the kernel says of a process's placement: the CPUs of its threads and its memory policy.
+"""What the kernel reports of a process's placement: the CPUs of its threads and its memory policy.
 
 `check_rank` asks for itself. As a program (`tune-affinity --verify` starts it as each rank) it first starts as many threads as
-its argument says: a team of OpenMP's through libgomp, as a training would, or plain threads where there is none.
+its argument asks for: a team of OpenMP's through libgomp, as a training would, or plain threads where there is none.
 """
 
 import ctypes
@@ -29,7 +29,7 @@ NODES = 1024
 
 
 def main() -> None:
-    """Print what the kernel says of all threads, as JSON."""
+    """Print what the kernel reports of all threads, as JSON."""
     count = int(sys.argv[1])
     team = _openmp_team(count)
     if not team:
@@ -60,7 +60,7 @@ def thread_masks(process: str) -> List[str]:
 
 
 def memory_policy() -> Tuple[str, List[int]]:
-    """Policy (`none`, `preferred`, `strict`, …) and NUMA nodes of this thread; `unknown` where the kernel does not say."""
+    """Policy (`none`, `preferred`, `strict`, …) and NUMA nodes of this thread; `unknown` where the kernel does not report it."""
     number = GET_MEMPOLICY.get(platform.machine())
     mode, mask = ctypes.c_int(-1), (ctypes.c_ulong * (NODES // 64))()
     if (

@@ -2,7 +2,7 @@
 
 A virtual environment finds itself by `pyvenv.cfg` beside its interpreter, so a copy of it works where it lies; only
 the scripts in `bin` name their interpreter by its full path. They are written next to the data set, which itself
-stays as its manifest says: DIR/NAME/bin is to come before DIR/NAME/data/bin on PATH.
+stays as its manifest states: DIR/NAME/bin is to come before DIR/NAME/data/bin on PATH.
 """
 
 import contextlib

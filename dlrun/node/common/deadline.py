@@ -11,7 +11,7 @@ async def within(patience: float, work: "Awaitable[Result]") -> Result:
     """The result of `work`; asyncio.TimeoutError when it takes more than `patience` seconds, and it is cancelled.
 
     Not asyncio.wait_for: before Python 3.12 that loses a cancellation that comes together with the result, and the
-    cancelled task then goes on for as long as the other node sends.
+    cancelled task then continues for as long as the other node sends.
     """
     task = asyncio.ensure_future(work)
     try:
@@ -26,7 +26,7 @@ async def within(patience: float, work: "Awaitable[Result]") -> Result:
 
 
 async def _end(task: "asyncio.Future[Any]") -> None:
-    """Cancel a task, and wait until it has let go of its connection, whose number may be given to another."""
+    """Cancel a task, and wait until it has released its connection, whose number may be given to another."""
     task.cancel()
     await asyncio.wait([task])
     if not task.cancelled():

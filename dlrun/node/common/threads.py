@@ -8,7 +8,7 @@ Result = TypeVar("Result")
 
 
 async def in_thread(work: Callable[[], Result]) -> Result:
-    """The result of `work`, or what it raised; the loop goes on meanwhile."""
+    """The result of `work`, or what it raised; the loop continues meanwhile."""
     loop = asyncio.get_event_loop()
     done = loop.create_future()
 

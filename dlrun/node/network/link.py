@@ -78,7 +78,7 @@ class Link:
         self.release()
 
     def release(self) -> None:
-        """Let go of the connection, which another process goes on with."""
+        """Release the connection, which another process continues with."""
         _drop(self.socket)
 
 

@@ -163,8 +163,8 @@ class Member:
         if whole is None:
             return
         manifest = await in_thread(lambda: staging.part_of(whole))
-        # Two jobs may stage the same set on the same nodes in opposite order. If each waited here for the other's lock, neither
-        # chain could go on; so this node gives up soon, only forwards blocks, and waits for the lock after the chain has ended.
+        # Two jobs may stage the same set on the same nodes in opposite order. If each waited here for the other's lock,
+        # neither chain could continue; so this node soon only forwards blocks, and waits for the lock after the chain.
         end = time.monotonic() + LOCK_TIME
         while not staging.try_lock() and time.monotonic() < end:
             await asyncio.sleep(LOCK_TIME / 10)

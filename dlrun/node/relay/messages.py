@@ -15,7 +15,7 @@ JOINED, READY, DONE = 1, 2, 3  # phases of a node and all after it: there, prepa
 
 
 class Signal:
-    """Wakes all tasks that wait for any change; each then looks whether it is the one it waits for."""
+    """Wakes all tasks that wait for any change; each then checks whether it is the one it waits for."""
 
     def __init__(self) -> None:
         self._waiting: List["asyncio.Future[None]"] = []

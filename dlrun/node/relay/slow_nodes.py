@@ -23,7 +23,7 @@ SPAN = 0.5  # seconds over which waiting is judged
 WAITS = 0.6  # part of the time for which the ends of a slow link wait for it
 GAIN = 1.5  # times as much must pass without a node for it to be called slow
 PROBE_TIME, PROBE_BYTES = 0.2, 4 << 30  # of one measurement
-PATIENCE = 5.0  # seconds until a node that was measured in vain is measured again
+PATIENCE = 5.0  # seconds until a node that was measured without result is measured again
 _PIECE = bytes(256 << 10)
 
 

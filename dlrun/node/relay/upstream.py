@@ -66,7 +66,7 @@ class Upstream:
     def _refusal(self, node: int, session: Optional[str]) -> str:
         """Why a caller is not the node before this one; empty when it is."""
         state = self.state
-        # Once a node further up has connected here past the caller, the chain goes on without the caller; `bypassed` makes
+        # Once a node further up has connected here past the caller, the chain continues without the caller; `bypassed` makes
         # it read the rest by itself, so that no node gets the same blocks from two sides.
         place = state.order().index
         if state.leading or (self._link is not None and place(node) > place(self._node)):
@@ -173,7 +173,7 @@ class Upstream:
             await self._lead()
 
     def part(self) -> None:
-        """Let go of the node before this one: another will call, now that this one is at the end of the chain."""
+        """Release the node before this one: another will call, now that this one is at the end of the chain."""
         state = self.state
         order = state.order()
         if self._node == order[order.index(state.index) - 1]:

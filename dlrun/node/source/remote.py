@@ -1,7 +1,7 @@
 """A source that is not on a file system: `s3://` by a client that the node has, `http(s)://` by Python itself.
 
 The first node lists it, and fetches it to its own storage unless a set with the same list is there; from then on it is
-a source like any other. A fetch that was killed goes on where it was.
+a source like any other. A fetch that was killed continues where it was.
 """
 
 import contextlib

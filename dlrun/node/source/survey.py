@@ -50,7 +50,7 @@ def survey(source: Source, options: Options) -> Tuple[Manifest, Findings]:
         raise SourceFault(message, "check the glob and the filter")
     made.info["source"] = source.describe()
     if file_system(os.stat(source.root).st_dev).startswith("fuse"):
-        made.ctimes = made.ctimes[:0]  # many make this time up, anew at every mount
+        made.ctimes = made.ctimes[:0]  # many make this time up, again at every mount
     return made, walk.findings
 
 

@@ -101,7 +101,7 @@ class Build:
     def _inherit(self) -> Dict[int, bytes]:
         """Link what is still good of the published version, which stays until this one is published; its blocks."""
         if not isinstance(self.layout, FileLayout) or self.manifest.xattrs:
-            return {}  # a tar file is written anew; attributes would be set on the published files
+            return {}  # a tar file is written again; attributes would be set on the published files
         published = self.place.published(self.name)
         if published is None:
             return {}

@@ -13,7 +13,7 @@ from .area import Area
 
 SPARE = 0.05  # part of the disk that is left to others
 SPARE_MEMORY = 0.5  # part of the free memory, where the storage is memory
-GROWTH = 0.1  # of a set of which a part is here: it is made anew once so much more fits
+GROWTH = 0.1  # of a set of which a part is here: it is made again once so much more fits
 
 
 class Room(NamedTuple):

@@ -118,7 +118,7 @@ def open_tar(root: int, name: bytes, flags: int) -> int:
 
 
 class _Tar:
-    """The tar file by its name, opened when it is first needed: it may be removed and made anew before."""
+    """The tar file by its name, opened when it is first needed: it may be removed and made again before."""
 
     _flags = os.O_RDONLY
 

@@ -1,4 +1,4 @@
-"""Start writing copied data to the disk while the copy goes on.
+"""Start writing copied data to the disk while the copy continues.
 
 By itself the kernel begins when a tenth of the memory waits to be written, or after half a minute: a set that is smaller
 than that is copied into memory first and then written, one after the other.

@@ -20,7 +20,7 @@ class DeadlineExceeded(NodeError):
 
 
 def copy(task: Task, worker_count: int, report: Callable[[], None], end: Optional[float] = None) -> None:
-    """Copy all blocks that are not done, until `end` on the monotonic clock; `report` is called now and then.
+    """Copy all blocks that are not done, until `end` on the monotonic clock; `report` is called from time to time.
 
     Raises DeadlineExceeded at the end of the time, SourceFault naming what the source did not give, NoSpace when the
     disk filled up, NodeError when it failed otherwise. What was copied stays, for the next run.
@@ -62,7 +62,7 @@ def disk_failed(message: str, full: bool) -> NodeError:
 
 
 def source_failed(faults: List[Fault]) -> SourceFault:
-    """The error for a source that is not what its manifest says, or that cannot be read."""
+    """The error for a source that is not what its manifest states, or that cannot be read."""
     broken = sorted(message for message, unreadable in faults if unreadable)
     listed = broken or sorted(message for message, _ in faults)
     more = " and {} more".format(len(listed) - 3) if len(listed) > 3 else ""

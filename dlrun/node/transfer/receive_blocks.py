@@ -81,7 +81,7 @@ class Receiver:
             raise Damaged("received a block without its hashes")
 
     def _block(self, head: wire.Head) -> bool:
-        """Receive one block; whether the connection goes on."""
+        """Receive one block; whether the connection continues."""
         board = self._task.board
         wanted = self._mine(head.number)
         buffer = BlockBuffer(self._pool, head.number, head.length, head.digests)
@@ -96,7 +96,7 @@ class Receiver:
                 board.mark(head.number, SEEN)
                 self._arrived(buffer)
             elif wanted:
-                # Those that it was forwarded to are told to drop their half as well; the block can then be claimed again.
+                # Those that it was forwarded to must drop their half as well; the block can then be claimed again.
                 buffer.fail()
                 board.mark(head.number, TAKEN, False)
             buffer.release()

@@ -21,7 +21,7 @@ class Sender:
 
     `missed` are blocks to send first, each made by `again`; `count` takes a counter's name and an amount;
     `broken` is called once if the connection fails before `close`. `apart`: a node that is slow; what it has not taken yet
-    is let go and made again later, so that no other node waits for it.
+    is released and made again later, so that no other node waits for it.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Sender:
                         buffer.release()
 
     def close(self) -> None:
-        """Give up the connection and let go of what was not sent."""
+        """Give up the connection and release what was not sent."""
         self._shut()
         with contextlib.suppress(OSError):  # it may be gone already
             self._peer.shutdown(socket.SHUT_RDWR)

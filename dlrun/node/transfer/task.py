@@ -75,7 +75,7 @@ class Tokens:
 
         stretch: bytes that a worker gets at a time, one block at least.
         """
-        # Runs may span blocks that are here already: the board, not the token, tells which to read.
+        # Runs may span blocks that are here already: the board, not the token, decides which to read.
         for number in numbers:
             task.board.mark(number, WANTED)
         runs = task.runs(numbers, stretch)

@@ -233,7 +233,7 @@ class Worker:
 
 
 def aside(work: Callable[..., None], *arguments: Any) -> None:
-    """Do something that may have to wait for another node, while the worker goes on listening."""
+    """Do something that may have to wait for another node, while the worker continues listening."""
     threading.Thread(target=work, args=arguments, daemon=True).start()
 
 

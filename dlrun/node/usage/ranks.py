@@ -108,7 +108,7 @@ def _seconds(nanoseconds: Optional[int]) -> Optional[float]:
 
 
 class Ranks:
-    """All ranks of a run on this node, found anew at each sample."""
+    """All ranks of a run on this node, found again at each sample."""
 
     def __init__(self, run: str, directory: str) -> None:
         self._directory = b"DLRUN_RUN_DIR=" + os.fsencode(

@@ -1,4 +1,4 @@
-"""A placement as it was planned beside what the kernel said: the one comparison of every check."""
+"""A placement as it was planned beside what the kernel reported: the one comparison of every check."""
 
 from __future__ import annotations
 

@@ -116,7 +116,7 @@ def _instead(name: str) -> str:
 
 
 def subset(plan: Plan, indexes: Sequence[int], because: str) -> Plan:
-    """The plan of some points of a sweep alone, numbered anew from 0, for the same scheduler."""
+    """The plan of some points of a sweep alone, renumbered from 0, for the same scheduler."""
     back_end = backends.scheduler(plan.scheduler)
     request = plan.request
     old = back_end.array(request.array or 1, request.at_once)

@@ -17,7 +17,7 @@ from dlrun.model.topology import Topology
 from dlrun.plan.tuning.knobs import SEVERAL_NODES, VALUES
 
 DEFAULT = "as planned"
-"""The name of the plan as it is, which all others are held against."""
+"""The name of the plan as it is, which all others are compared with."""
 
 
 @record(frozen=True, slots=True, kw_only=True)

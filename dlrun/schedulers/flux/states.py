@@ -71,7 +71,7 @@ def _open(row: Mapping[str, str]) -> tuple[State, str | None]:
     """A state and why the job waits: held by an urgency of 0, for other jobs, or for resources until an estimated time."""
     state = _OPEN.get(row["state"], State.UNKNOWN)
     if state is State.UNKNOWN:
-        return state, f"Flux says {row['state']}"
+        return state, f"Flux reports {row['state']}"
     if state is not State.PENDING:
         return state, None
     if row["urgency"] == "0":
@@ -85,7 +85,7 @@ def _ended(row: Mapping[str, str]) -> tuple[State, str | None]:
     """A final state and its reason. An exception of severity 0 has ended the job; its note is the reason."""
     state, note = _RESULTS.get(row["result"], State.UNKNOWN), row["note"] or None
     if state is State.UNKNOWN:
-        return state, f"Flux says {row['result']}"
+        return state, f"Flux reports {row['result']}"
     if row["exception"] == "dependency":
         return State.CANCELLED, UNMET
     if state is State.FAILED and "node failure" in f"{row['exception']} {row['note']}".replace("-", " "):

@@ -1,7 +1,7 @@
 """What a request looks like as `#$` lines, one option a line (qsub(1)); consumables are counted by slot.
 
 Grid Engine knows no nodes: a job asks a parallel environment for slots. On each node it gets as many as the environment's
-rule says, so the site's must have a fixed number (`allocation_rule 8`), which dlrun asks for by node.
+rule sets, so the site's must have a fixed number (`allocation_rule 8`), which dlrun asks for by node.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SET_BY = {
     "`dlrun logs` shows the output, which is in the job directory": "o e j",
 }
 _OWN = {option: instead for instead, options in _SET_BY.items() for option in options.split()}
-"""Options that the rest of the spec speaks for, with what to use instead."""
+"""Options that the rest of the spec sets, with what to use instead."""
 _OF_QSUB = frozenset(
     ["ac", "binding", "ckpt", "clear", "dc", "dl", "js", "jsv", "masterq", "now", "sc", "shell"]
 )

@@ -56,7 +56,7 @@ _REFUSALS = {
         "correct scheduler.parallel_environment in the site profile; `qconf -spl` lists them"
     ),
     r"cannot run in PE|only offers|no suitable queues": (
-        "no queue can ever run this job: ask for less, or for another queue; `qsub -w v job.sh` says more"
+        "no queue can ever run this job: ask for less, or for another queue; `qsub -w v job.sh` shows the reasons"
     ),
     r"unknown resource": "the site profile or the spec has a complex that does not exist; `qconf -sc` lists them",
     r"project .* does not exist|no access to project": "name a project that you may use under resources.account",
@@ -120,7 +120,7 @@ def identified(stdout: str) -> str | None:
 
 
 def estimate(output: str) -> str | None:
-    """None: Grid Engine does not say when a job would start."""
+    """None: Grid Engine does not report it when a job would start."""
     return None
 
 

@@ -63,7 +63,7 @@ def _state(word: str, waits_for: Sequence[str]) -> tuple[State, str | None]:
         return State.RUNNING, None
     if set(word) & set("sST"):
         return State.RUNNING, "suspended"
-    return State.UNKNOWN, f"Grid Engine says {word}"
+    return State.UNKNOWN, f"Grid Engine reports {word}"
 
 
 def parse_history(stdout: str) -> Sequence[JobStatus]:

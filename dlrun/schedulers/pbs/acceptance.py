@@ -61,7 +61,7 @@ def judge(request: Request, answers: Sequence[str], user: str, groups: Sequence[
     fits = f", {fitting} of {many(len(nodes), 'node')} fit" if nodes else ""
     return Judgement(
         problems=problems,
-        accepted=f"unknown, PBS does not predict it; nothing speaks against queue `{name}`{fits}{waits}; {UNSEEN}",
+        accepted=f"unknown, PBS does not predict it; there is no objection from queue `{name}`{fits}{waits}; {UNSEEN}",
     )
 
 

@@ -25,7 +25,7 @@ def from_json(stdout: str) -> Attributes:
 
 
 def from_text(stdout: str) -> Attributes:
-    """Jobs in the output of `qstat -f`, whose long lines go on after a tab (or spaces, in Torque's)."""
+    """Jobs in the output of `qstat -f`, whose long lines continue after a tab (or spaces, in Torque's)."""
     jobs: dict[str, dict[str, str]] = {}
     current: dict[str, str] = {}
     last = ""
@@ -72,7 +72,7 @@ def _flat(job: Mapping[str, Any]) -> dict[str, str]:
 def stanzas(text: str) -> dict[str, dict[str, str]]:
     """What `qstat -Bf`, `qstat -Qf`, `pbsnodes -a` and `pbs_rstat -f` print, as attributes by name.
 
-    A line at the margin names what the indented `key = value` lines below it are of; long lines go on after a tab.
+    A line at the margin names what the indented `key = value` lines below it are of; long lines continue after a tab.
     """
     found: dict[str, dict[str, str]] = {}
     current: dict[str, str] = {}

@@ -16,7 +16,7 @@ dlrun_measure # beside the program: what the ranks of this node use, for `dlrun 
 # --- torch: variables of each process, and the command
 
 if ((DLRUN_RANK == 0)) && [[ -z ${WANDB_RUN_ID-} ]]; then
-  export WANDB_RUN_ID=${DLRUN_JOB_DIR##*/}${DLRUN_POINT:+-$DLRUN_POINT} WANDB_RESUME=allow # every run of this job goes on in one W&B run
+  export WANDB_RUN_ID=${DLRUN_JOB_DIR##*/}${DLRUN_POINT:+-$DLRUN_POINT} WANDB_RESUME=allow # all runs of this job continue one W&B run
 fi
 export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]
 export MASTER_PORT="$DLRUN_MASTER_PORT" # derived from the job id; free on rank 0's node [PyTorch documentation, torch.distributed]

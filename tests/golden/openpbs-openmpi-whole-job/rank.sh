@@ -17,7 +17,7 @@ dlrun_measure # beside the program: what the ranks of this node use, for `dlrun 
 # --- mpi: the command
 
 if ((DLRUN_RANK == 0)) && [[ -z ${WANDB_RUN_ID-} ]]; then
-  export WANDB_RUN_ID=${DLRUN_JOB_DIR##*/}${DLRUN_POINT:+-$DLRUN_POINT} WANDB_RESUME=allow # every run of this job goes on in one W&B run
+  export WANDB_RUN_ID=${DLRUN_JOB_DIR##*/}${DLRUN_POINT:+-$DLRUN_POINT} WANDB_RESUME=allow # all runs of this job continue one W&B run
 fi
 dlrun_tell TERM USR1 all makes-way # when USR1 comes, the program gets TERM, once
 dlrun_run ./solver

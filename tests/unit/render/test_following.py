@@ -27,7 +27,7 @@ def test_a_job_that_another_has_followed_does_nothing(tmp_path):
     said = call(
         tmp_path, "DLRUN_JOB_ID=9.login; dlrun_use pbs resubmit; dlrun_unless_followed; mkdir logs"
     ).stdout
-    assert said == "dlrun: job 9.login has ended, and another has followed it: nothing is to be done\n"
+    assert said == "dlrun: job 9.login has ended, and another has followed it: nothing needs to be done\n"
     assert not (tmp_path / "logs").exists()
 
 

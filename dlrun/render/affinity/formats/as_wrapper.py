@@ -30,7 +30,7 @@ set -uo pipefail
 """
 IDENTIFY = """\
 
-# --- Which rank: as the innermost launcher counts, which hands on the variables of those around it unchanged ---
+# --- Which rank: as the innermost launcher counts, which passes on the variables of the outer ones unchanged ---
 
 _dlrun_found=
 for _dlrun_name in {names}; do

@@ -304,7 +304,7 @@ def test_what_scheduler_and_node_disagree_on_is_said():
     )
     assert draft.values["node_types"]["n"]["topology"] == {"packages": 1, "cores": 2, "smt": 2}
     assert any(
-        "the scheduler says 2 × 2 cores, n1 shows 2 cores in 1 packages" in line for line in draft.unseen
+        "the scheduler reports 2 × 2 cores, n1 shows 2 cores in 1 packages" in line for line in draft.unseen
     )
     assert draft.values["node_types"]["g"]["topology"]["gpus"] == {"count": 2}
     assert any("where its 2 GPUs are" in line for line in draft.unseen)
