@@ -23,9 +23,9 @@ shellcheck --external-sources --source-path=templates/lib scripts/*.sh .ci/run t
 workers=$((2 * $(nproc)))
 own=(tests --ignore tests/cluster --ignore tests/frameworks --ignore tests/oracles)
 if ! (($#)); then
-  echo "not in the quick tests: tests/cluster, tests/frameworks, tests/oracles, what is marked slow, three in four of"
+  echo "not in the quick tests: tests/cluster, tests/frameworks, tests/oracles, what is marked slow, nine in ten of"
   echo "Hypothesis's examples (scripts/test.sh --all runs them)"
-  DLRUN_EXAMPLES=0.25 exec pytest -q -n "$workers" "${own[@]}" -m 'not slow'
+  DLRUN_EXAMPLES=0.1 exec pytest -q -n "$workers" "${own[@]}" -m 'not slow'
 fi
 
 # What no registry of Python packages has: Slurm, the MPIs, and what builds against them. Without root or apt,

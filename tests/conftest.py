@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import os
 import signal
 from pathlib import Path
@@ -44,6 +45,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+HOMES = itertools.count()
 REAL = ("cluster", "frameworks")
 """Directories of tests that need the machine as it is."""
 
@@ -57,7 +59,9 @@ def own_place(request, tmp_path_factory, monkeypatch):
         monkeypatch.delenv(name)
     for name in [n for n in os.environ if n.startswith("DLRUN_")] + ["NO_COLOR", "FORCE_COLOR"]:
         monkeypatch.delenv(name, raising=False)
-    base = tmp_path_factory.mktemp("home")
+    # Not `mktemp`: it lists all directories that tests have made so far, thousands at the end.
+    base = tmp_path_factory.getbasetemp() / "homes" / str(next(HOMES))
+    base.mkdir(parents=True)
     monkeypatch.setenv("HOME", str(base))
     monkeypatch.setenv("DLRUN_JOBS", str(base / "jobs"))
     for name in ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR"):

@@ -1,4 +1,4 @@
-"""How many examples Hypothesis tries: a test's own number, times DLRUN_EXAMPLES (0.25 in the quick tests)."""
+"""How many examples Hypothesis tries: a test's own number, times DLRUN_EXAMPLES (0.1 in the quick tests)."""
 
 from __future__ import annotations
 

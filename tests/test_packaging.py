@@ -121,6 +121,7 @@ def alone(one_file: Path, *words: str, place: Path, **variables: str) -> subproc
     return subprocess.run(command, env=environment, cwd=place, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_one_file_does_what_the_package_does(one_file, tmp_path):
     """The same help, profiles, schema and jobs, from an interpreter that has neither dlrun nor what it imports."""
     assert one_file.stat().st_size <= 3_000_000

@@ -13,7 +13,12 @@ from .submissions import HERE, SSH_COMMANDS
 ROOT = Path(__file__).parents[2]
 
 
-@pytest.mark.parametrize(("shape", "count"), [("copy", 15), ("pack", 15), ("shard", 5), ("chain", 2)])
+def shapes(quick: tuple[str, int], *others: tuple[str, int]) -> list:
+    """Shapes with the number of runs: the quick tests have the first."""
+    return [quick, *(pytest.param(*other, marks=pytest.mark.slow) for other in others)]
+
+
+@pytest.mark.parametrize(("shape", "count"), shapes(("copy", 15), ("pack", 15), ("shard", 5), ("chain", 2)))
 def test_nothing_torn_is_published_wherever_a_copy_is_killed(shape, count):
     killed = 0
     for seed in range(10):  # on a busy machine a run may end before its kill
@@ -23,11 +28,12 @@ def test_nothing_torn_is_published_wherever_a_copy_is_killed(shape, count):
     pytest.fail(f"{killed} of {10 * count} runs were killed before they ended")
 
 
-@pytest.mark.parametrize(("shape", "count"), [("copy", 15), ("pack", 10), ("chain", 2)])
+@pytest.mark.parametrize(("shape", "count"), shapes(("pack", 10), ("copy", 15), ("chain", 2)))
 def test_whatever_the_system_refuses_the_next_run_is_right(shape, count):
     assert campaign("faults", shape, count, 20261122)["repaired"] == count + 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to mount and to stop a file system")
 def test_no_power_cut_harms_what_is_used_after_it():
     words = [sys.executable, "-m", "tests.campaigns", "power-cuts", "--count", "8", "--seed", "3"]
