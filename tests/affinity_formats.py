@@ -13,12 +13,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import fields
 from typing import Any, TypeAlias
 
+from dlrun.frameworks.common.threads import COUNTS
 from dlrun.model.cpuset import parse_list, parse_mask
 from dlrun.model.placement import MemoryBinding, MemoryPolicy, Placement, RankPlacement
 from dlrun.model.topology import Topology
 from dlrun.render.affinity.formats.as_openmpi import mapped
 from dlrun.render.affinity.formats.logical import logical_cores
-from dlrun.render.affinity.settings import THREADS
 
 RankView: TypeAlias = dict[str, Any]
 """Some fields of a `RankPlacement`, by name."""
@@ -71,7 +71,7 @@ def _view(variables: Mapping[str, str], rank: int, count: int, topology: Topolog
         variables.get("UCX_NET_DEVICES", "").removesuffix(":1") or None,
     } - {None}
     return {
-        "threads": int(_agreed("threads", {variables[name] for name in THREADS if name in variables}) or 0),
+        "threads": int(_agreed("threads", {variables[name] for name in COUNTS if name in variables}) or 0),
         "cores": tuple(cores),
         "mask": mask,
         "comm": _comm(variables, rank, count),

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from dlrun.frameworks import protocol
-from dlrun.frameworks.common import defaults
+from dlrun.frameworks.common import defaults, threads
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.model.keys import key
 from dlrun.model.observed import Installed
@@ -23,7 +23,7 @@ NAME = "mxnet"
 TITLE = "MXNet"
 LAUNCHERS: tuple[str, ...] = ()
 LIBRARIES = ("ps-lite", "mxnet")
-PRESETS = {"": Preset(because="ps-lite and Horovod's thread share the rank's cores")}
+PRESETS = {"": Preset(shares_cores=True, because="ps-lite and Horovod's thread share the rank's cores")}
 ports = defaults.one_port
 comm_cores = defaults.no_comm_cores
 _SOURCE = "MXNet documentation, Distributed training"
@@ -66,7 +66,12 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
     return (
         scheduler,
         server,
-        Role(name="worker", place="rank", argv=argv, variables=told_role("worker")),
+        Role(
+            name="worker",
+            place="rank",
+            argv=argv,
+            variables=(*told_role("worker"), *threads.settings(shape, PRESETS[""])),
+        ),
     )
 
 

@@ -282,10 +282,11 @@ CommLibrary: TypeAlias = Literal["none", "mlsl", "ccl", "horovod", "horovod-ccl"
 @record(frozen=True, slots=True, kw_only=True)
 class Preset:
     """Of one framework: its OpenMP runtime as usually installed, the library whose threads get cores of
-    their own, how many of those a rank has by default, and why."""
+    their own, how many of those a rank has by default, whether other threads need the cores of its OpenMP threads, and why."""
 
     openmp: OpenMP = "gomp"
     library: CommLibrary = "none"
     comm_cores: int = 0
     thread_pools: bool = False
+    shares_cores: bool = False
     because: str = ""

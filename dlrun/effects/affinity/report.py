@@ -14,11 +14,12 @@ from dlrun.effects.affinity import measure, report_load
 from dlrun.effects.affinity.bind import end_all, environment_of, start_all, start_process
 from dlrun.effects.paths import runnable
 from dlrun.errors import OperationFailed
+from dlrun.frameworks.common.threads import COUNTS
 from dlrun.model.placement import Placement
 from dlrun.model.topology import Topology
 from dlrun.model.units import many
 from dlrun.plan.affinity.binding_report import BindingReport, Way
-from dlrun.render.affinity.settings import THREADS, BindingContext
+from dlrun.render.affinity.settings import BindingContext
 from dlrun.render.affinity.table import headline
 
 SECONDS = 0.7
@@ -107,7 +108,7 @@ def _unbound(
     placement: Placement, _job: BindingContext, program: Sequence[str]
 ) -> list[subprocess.Popen[str]]:
     """As a loop in a shell would: every rank may use every CPU, and its libraries take as many threads."""
-    clean = {name: value for name, value in os.environ.items() if name not in THREADS}
+    clean = {name: value for name, value in os.environ.items() if name not in COUNTS}
     return [
         start_process(program, {**clean, **environment_of(placement, rank, 0)}, capture=True)
         for rank in placement.ranks
@@ -116,7 +117,7 @@ def _unbound(
 
 def _srun(placement: Placement, _job: BindingContext, program: Sequence[str]) -> list[subprocess.Popen[str]]:
     """One step on this node, bound as Slurm does by itself."""
-    clean = {name: value for name, value in os.environ.items() if name not in THREADS}
+    clean = {name: value for name, value in os.environ.items() if name not in COUNTS}
     count = str(len(placement.ranks))
     here = os.environ.get("SLURMD_NODENAME") or os.uname().nodename.partition(".")[0]
     words = ["srun", "--mpi=none", "--overlap", "-N1", f"-n{count}", f"--nodelist={here}", *program]

@@ -9,7 +9,9 @@ TORCH = Preset(because="PyTorch's wheels include libgomp; gloo and NCCL run on t
 TORCH_CCL = Preset(
     openmp="iomp", library="ccl", comm_cores=1, because="oneCCL's workers poll: one core of their own a rank"
 )
-TENSORFLOW = {"": Preset(thread_pools=True, because="TensorFlow has thread pools of its own")}
+TENSORFLOW = {
+    "": Preset(thread_pools=True, shares_cores=True, because="TensorFlow has thread pools of its own")
+}
 
 TORCH_LIBRARIES = ("torch", "gloo")
 MPI_LIBRARIES = ("mpi-program",)

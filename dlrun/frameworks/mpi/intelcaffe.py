@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from dlrun.frameworks.common import defaults
+from dlrun.frameworks.common import defaults, threads
 from dlrun.frameworks.protocol import Role, Setting, Shape
-from dlrun.model.cpuset import format_list
 from dlrun.model.keys import key
 from dlrun.model.observed import Installed
 from dlrun.model.placement import Preset, RankPlacement
@@ -125,24 +124,14 @@ def _mlsl(shape: Shape, options: Options) -> tuple[Setting, ...]:
 
 
 def _threads(shape: Shape) -> tuple[Setting, ...]:
-    """OpenMP's and Caffe's own threads."""
-    said: list[tuple[str, str | Shell | Text, str]] = [
-        ("KMP_HW_SUBSET", "1t", "one thread per core"),
-        ("GLOG_minloglevel", "0", "as the script starts it"),
-    ]
-    if len(shape.ranks) == 1:
-        cores = format_list(shape.ranks[0].cores)
-        affinity = f"proclist=[{cores}],granularity=thread,explicit"
-        said.append(("KMP_AFFINITY", affinity, "one rank a node: its compute cores by name"))
-    else:
-        why = "ranks share the node: threads in order on the rank's own cores"
-        said.append(("KMP_AFFINITY", "granularity=fine,compact,1,0", why))
+    """OpenMP's threads, bound one by one (Caffe starts no processes), and Caffe's own."""
+    said: list[tuple[str, str | Shell | Text, str]] = [("GLOG_minloglevel", "0", "as the script starts it")]
     if shape.ranks:
         pins = " ".join(_internal(rank) for rank in shape.ranks)
         own = Shell(f'$(set -- {pins}; shift "$DLRUN_LOCAL_RANK"; printf %s "$1")')
         why = "the last two hardware threads of the rank, of its own only"
         said.append(("INTERNAL_THREADS_PIN", own, why))
-    return defaults.settings(_SCRIPT, *said)
+    return (*threads.settings(shape, PRESETS[""], bind=True), *defaults.settings(_SCRIPT, *said))
 
 
 def _internal(rank: RankPlacement) -> str:

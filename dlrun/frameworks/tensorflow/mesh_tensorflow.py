@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlrun.frameworks.common import defaults, presets
+from dlrun.frameworks.common import defaults, presets, threads
 from dlrun.frameworks.protocol import Role, Shape
 from dlrun.frameworks.tensorflow import tensorflow
 from dlrun.model.text import Text
@@ -30,7 +30,7 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
         name="server",
         place="rank",
         argv=argv,
-        variables=tensorflow.config(cluster, "worker"),
+        variables=(*tensorflow.config(cluster, "worker"), *threads.settings(shape, PRESETS[""])),
         service=True,
     )
     chief = tensorflow.config(cluster, "chief")

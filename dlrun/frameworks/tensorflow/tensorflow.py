@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dlrun.frameworks import protocol
-from dlrun.frameworks.common import defaults, presets
+from dlrun.frameworks.common import defaults, presets, threads
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.model.keys import key
 from dlrun.model.observed import Installed
@@ -55,7 +55,13 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
             service=True,
             binds=False,
         ),
-        Role(name="worker", place="rank", argv=argv, variables=config(tasks, "worker"), service=True),
+        Role(
+            name="worker",
+            place="rank",
+            argv=argv,
+            variables=(*config(tasks, "worker"), *threads.settings(shape, PRESETS[""])),
+            service=True,
+        ),
         Role(
             name="chief",
             place="first",
@@ -103,8 +109,8 @@ def _no_gpus() -> tuple[Setting, ...]:
 
 
 def worker_config(shape: Shape) -> tuple[Setting, ...]:
-    """`TF_CONFIG` of a rank in a cluster of workers alone."""
-    return config(cluster(shape), "worker")
+    """`TF_CONFIG` of a rank in a cluster of workers alone, and its threads."""
+    return (*config(cluster(shape), "worker"), *threads.settings(shape, PRESETS[""]))
 
 
 def config(tasks: Mapping[str, Shell], task: str) -> tuple[Setting, ...]:

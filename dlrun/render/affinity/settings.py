@@ -9,17 +9,13 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
+from dlrun.frameworks.common import threads
 from dlrun.model.cpuset import format_list, join
 from dlrun.model.placement import Placement, Preset, RankPlacement
 from dlrun.model.topology import DEVICE_ORDER, VERBS_NIC, VISIBILITY
-from dlrun.model.units import many
 
 OPENMP_BINDING = ("OMP_PLACES", "OMP_PROC_BIND", "GOMP_CPU_AFFINITY", "KMP_AFFINITY", "KMP_HW_SUBSET")
 """Ways to bind OpenMP threads; a runtime that finds two obeys one and warns, or fails."""
-
-THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-"""Where libraries look for how many threads to compute with."""
-
 
 GpuPolicy: TypeAlias = Literal["visible", "all", "scheduler"]
 
@@ -54,7 +50,6 @@ def settings(placement: Placement, job: BindingContext) -> tuple[RankVariable, .
     found = list(_node(placement, job.preset))
     for rank in placement.ranks:
         found += [
-            *_threads(rank, job.preset),
             *_binding(rank, job.preset),
             *_gpus(placement, rank, job),
             *_adapter(placement, rank),
@@ -113,26 +108,11 @@ def _node(placement: Placement, preset: Preset) -> Iterable[RankVariable]:
         yield RankVariable(name=name, value=value, because=because)
 
 
-def _threads(rank: RankPlacement, preset: Preset) -> Iterable[RankVariable]:
-    count = str(rank.threads)
-    because = f"{many(rank.threads, 'compute thread')} on {many(len(rank.cores), 'core')}"
-    for name in THREADS:
-        yield RankVariable(name=name, value=count, because=because, rank=rank.rank)
-    if preset.thread_pools:
-        yield RankVariable(name="TF_NUM_INTRAOP_THREADS", value=count, because=because, rank=rank.rank)
-        pools = str(min(2, len(rank.numa)))
-        yield RankVariable(
-            name="TF_NUM_INTEROP_THREADS",
-            value=pools,
-            because="operations side by side: one a NUMA node, at most 2",
-            rank=rank.rank,
-        )
-
-
 def _binding(rank: RankPlacement, preset: Preset) -> Iterable[RankVariable]:
     def mine(name: str, value: str, because: str) -> RankVariable:
         return RankVariable(name=name, value=value, because=because, rank=rank.rank)
 
+    yield from (mine(rule.name, rule.value, rule.because) for rule in threads.counts(rank, preset))
     yield mine(
         "DLRUN_CPUS", format_list(rank.mask), "all hardware threads of the compute cores: the rank's mask"
     )
@@ -140,37 +120,7 @@ def _binding(rank: RankPlacement, preset: Preset) -> Iterable[RankVariable]:
         yield mine("DLRUN_COMM_CPUS", join(rank.comm), "bind communication threads to these")
     if rank.loader:
         yield mine("DLRUN_LOADER_CPUS", format_list(rank.loader), "bind data-loading workers to these")
-    every_thread = rank.threads > len(rank.cores)
-    if preset.thread_pools or preset.openmp == "none":
-        return
-    # Cores with fewer hardware threads than others: each core gets a thread before any gets its second.
-    uneven = every_thread and rank.threads < len(rank.mask)
-    seconds = [cpu for cpu in rank.mask if cpu not in rank.cores]
-    places = (
-        sorted((*rank.cores, *seconds)[: rank.threads])
-        if uneven
-        else rank.mask
-        if every_thread
-        else rank.cores
-    )
-    if preset.openmp == "gomp-old":
-        yield mine("GOMP_CPU_AFFINITY", join(places), "one thread on each")
-        return
-    if preset.openmp == "gomp":
-        yield mine("OMP_PLACES", ",".join(f"{{{cpu}}}" for cpu in places), "one thread on each")
-        yield mine("OMP_PROC_BIND", "close", "threads stay on their places")
-        return
-    if preset.openmp == "iomp-list" or uneven:
-        yield mine(
-            "KMP_AFFINITY", f"granularity=fine,proclist=[{join(places)}],explicit", "one thread on each"
-        )
-    else:
-        order = "compact" if every_thread else "compact,1,0"
-        yield mine("KMP_AFFINITY", f"granularity=fine,{order}", "one thread per place, within the mask")
-        if not every_thread and len(rank.mask) > len(rank.cores):
-            yield mine("KMP_HW_SUBSET", "1t", "one hardware thread of each core")
-    if rank.comm:
-        yield mine("KMP_BLOCKTIME", "1", "idle threads sleep after 1 ms")
+    yield from (mine(rule.name, rule.value, rule.because) for rule in threads.places(rank, preset))
 
 
 def visibility(placement: Placement, job: BindingContext) -> str | None:

@@ -41,7 +41,8 @@ def test_the_published_example_comes_out(smt, pins, tmp_path):
     assert told["MLSL_NUM_SERVERS"] == "2"
     assert told["OMP_NUM_THREADS"] == "22"
     assert told["KMP_AFFINITY"] == "granularity=fine,compact,1,0"
-    assert told["KMP_HW_SUBSET"] == "1t"
+    assert told.get("KMP_HW_SUBSET") == {1: None, 2: "1t"}[smt]
+    assert told["KMP_BLOCKTIME"] == "1"
     assert sorted(map(int, told["MLSL_SERVER_AFFINITY"].split(","))) == [22, 23, 46, 47]
     assert f"set -- {pins};" in told["INTERNAL_THREADS_PIN"]
     assert [rank.threads for rank in plan.binding.placement.ranks] == [22, 22]
@@ -60,11 +61,13 @@ def test_threads_are_the_cores_that_servers_leave(ppn, servers, threads, tmp_pat
     assert len([cpu for cpu in of_servers.split(",") if cpu]) == ppn * servers
 
 
-def test_one_rank_a_node_names_its_cores(tmp_path):
+def test_one_rank_a_node_has_its_threads_in_its_mask(tmp_path):
+    """The script names the cores; the rank's mask holds the same ones, in the same order."""
     text = "framework: intelcaffe\nresources: {nodes: 2, ranks_per_node: 1}"
     plan = plan_of(tmp_path, text, site())
     variables = {v.name: str(v.value) for v in plan.roles[0].variables}
-    assert variables["KMP_AFFINITY"] == "proclist=[0-45],granularity=thread,explicit"
+    assert variables["KMP_AFFINITY"] == "granularity=fine,compact,1,0"
+    assert plan.binding.placement.ranks[0].mask == tuple(range(46))
 
 
 def test_each_rank_has_its_own_internal_threads(tmp_path):

@@ -9,9 +9,9 @@ export MLSL_NUM_SERVERS=2 # one for each communication core of the rank [Intel M
 export MLSL_LOG_LEVEL=1 # errors and warnings [Intel MLSL, src/comm_ep.cpp]
 export MLSL_SERVER_AFFINITY=3,2,7,6 # the communication cores of all ranks of a node [Intel MLSL, src/comm_ep.cpp]
 export I_MPI_SPAWN=1 # servers are spawned, and Intel MPI from 2019 on allows that only if asked [Intel MLSL, src/comm_ep.cpp]
-export KMP_HW_SUBSET=1t # one thread per core [intel/caffe scripts/run_intelcaffe.sh]
+export KMP_AFFINITY=granularity=fine,compact,1,0 # one thread per place, within the mask
+export KMP_BLOCKTIME=1 # idle threads sleep after 1 ms [pytorch torch/backends/xeon/run_cpu.py]
 export GLOG_minloglevel=0 # as the script starts it [intel/caffe scripts/run_intelcaffe.sh]
-export KMP_AFFINITY=granularity=fine,compact,1,0 # ranks share the node: threads in order on the rank's own cores [intel/caffe scripts/run_intelcaffe.sh]
 export INTERNAL_THREADS_PIN
 INTERNAL_THREADS_PIN="$(set -- 0,1 4,5; shift "$DLRUN_LOCAL_RANK"; printf %s "$1")" # the last two hardware threads of the rank, of its own only [intel/caffe scripts/run_intelcaffe.sh]
 dlrun_run caffe train --solver solver.prototxt

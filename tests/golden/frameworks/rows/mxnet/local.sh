@@ -34,6 +34,7 @@ worker)
   export DMLC_NUM_WORKER=1 # one worker a rank [MXNet documentation, Distributed training]
   export DMLC_NODE_HOST="$DLRUN_OWN_ADDRESS" # this node, by the site's address rule [MXNet documentation, Distributed training]
   export DMLC_ROLE=worker # role of this process [MXNet documentation, Distributed training]
+  export KMP_BLOCKTIME=1 # idle threads of Intel's OpenMP sleep after 1 ms: other threads of the rank need its cores [pytorch torch/backends/xeon/run_cpu.py]
   dlrun_run python examples/mxnet/train.py --store dist_sync --steps 60
   ;;
 esac

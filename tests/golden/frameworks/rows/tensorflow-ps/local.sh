@@ -15,6 +15,9 @@ ps)
 worker)
   export TF_CONFIG
   TF_CONFIG='{"cluster": {"worker": ['"$(dlrun_endpoints 0 1 1 '"')"'], "ps": ['"$(dlrun_endpoints 1 1 1 '"')"'], "chief": ['"$(dlrun_endpoints 2 1 1 '"')"']}, "task": {"type": "worker", "index": '"$DLRUN_RANK"'}}' # all tasks in order of rank, and which one this is [TensorFlow guide, Distributed training]
+  export TF_NUM_INTRAOP_THREADS=8 # 8 compute threads on 8 cores [tensorflow core/common_runtime/process_util.cc]
+  export TF_NUM_INTEROP_THREADS=1 # operations side by side: one a NUMA node, at most 2 [tensorflow core/common_runtime/process_util.cc]
+  export KMP_BLOCKTIME=1 # idle threads of Intel's OpenMP sleep after 1 ms: other threads of the rank need its cores [pytorch torch/backends/xeon/run_cpu.py]
   dlrun_run python examples/tensorflow-ps/train.py --steps 60
   ;;
 chief)
