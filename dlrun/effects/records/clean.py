@@ -23,6 +23,10 @@ _OWN = re.compile(
 """What dlrun, its job script and its scheduler make in a job directory."""
 
 
+_OF_A_JOB = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$")
+"""The end of the name that a job's directory has unless `--job-dir` gives it another."""
+
+
 @record(frozen=True, slots=True, kw_only=True)
 class Removable:
     """The directory of an ended job: seconds since it ended (or was last changed), and what it holds.
@@ -59,11 +63,18 @@ def remove(one: Removable) -> None:
     jobs.forget(one.job.directory)
 
 
+def _is_ours(link: str, directory: str) -> bool:
+    """Whether `jobs.enter` gives a link to that directory this name."""
+    return _OF_A_JOB.search(directory) is not None or link.endswith(f"-{directory}")
+
+
 def forget_lost(base: Path) -> int:
-    """Remove links to job directories that are gone (scratch is purged); how many there were."""
-    lost = (
-        [path for path in base.glob("*") if path.is_symlink() and not path.exists()] if base.is_dir() else []
-    )
+    """Remove links to job directories that are gone (scratch is purged); how many there were.
+
+    Only those to a name that dlrun gave: `$DLRUN_JOBS` may be a directory that has links of the user's own.
+    """
+    links = [path for path in base.glob("*") if path.is_symlink()] if base.is_dir() else []
+    lost = [path for path in links if not path.exists() and _is_ours(path.name, path.readlink().name)]
     for path in lost:
         path.unlink(missing_ok=True)
     return len(lost)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dlrun.effects.records import jobs
+from dlrun.effects.records import clean, jobs
 from dlrun.effects.records.belief import read_json
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.render.script import plan_json
@@ -179,3 +179,11 @@ def test_a_record_is_never_half_written(tmp_path, monkeypatch):
     assert read_json(tmp_path / "record") == {"a": 1}
     (tmp_path / "record").write_text("[1]")
     assert read_json(tmp_path / "record") is None
+
+
+def test_of_links_that_lead_nowhere_only_those_to_jobs_are_removed(tmp_path):
+    made = jobs.new_directory(tmp_path / "scratch", "train")
+    for name, target in {"train": made, "thesis": tmp_path / "usb" / "thesis", "there": tmp_path}.items():
+        (tmp_path / name).symlink_to(target)
+    assert clean.forget_lost(tmp_path) == 1
+    assert {path.name for path in tmp_path.iterdir() if path.is_symlink()} == {"thesis", "there"}
