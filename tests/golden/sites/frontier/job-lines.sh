@@ -10,7 +10,7 @@
 #SBATCH --partition=batch
 #SBATCH --time=00:30:00
 #SBATCH --network=disable_rdzv_get
-module load PrgEnv-gnu rocm/7.1.1 rccl-net-plugin craype-accel-amd-gfx90a
+module load PrgEnv-gnu cpe/26.03 rocm/7.1.1 rccl-net-plugin craype-accel-amd-gfx90a
 DLRUN_MASTER_ADDR="$(hostname -i | cut -d ' ' -f 1)"
 export OMP_NUM_THREADS=7
 export PYTHONUNBUFFERED=1
