@@ -48,7 +48,7 @@ def together(found: Sequence[Candidate], parameters: Mapping[str, str]) -> Candi
         name=" + ".join(one.name for one in found),
         sets=sets,
         parameters={**parameters, **changed},
-        because="each was faster alone",
+        because="the changes together are faster than each alone",
     )
 
 

@@ -1,8 +1,9 @@
 """Which trial is next, and what the trials prove: candidates race, and those that have lost are dropped early.
 
 All are tried once, in turn with the plan as it is; those that are slower than the fastest by more than the trials of one
-setting differ among themselves are dropped; the others run again. Changes that each won alone are tried together. At the end the
-winner and the plan as it is take turns in fresh trials, and only what these show is claimed.
+setting differ among themselves are dropped; the others run again. Changes that each won alone are tried together, then those that
+lost alone beside the winners. At the end the winner and the plan as it is take turns in fresh trials, and only what these show is
+claimed.
 """
 
 from __future__ import annotations
@@ -120,24 +121,30 @@ def _winners(candidates: Sequence[Candidate], trials: Sequence[Trial]) -> list[C
 def combinations(
     candidates: Sequence[Candidate], trials: Sequence[Trial], repeat: int
 ) -> tuple[list[Candidate], Candidate | None]:
-    """The combinations so far, and the one that is to run now: to the fastest change, each other one that won is added in turn.
+    """The combinations so far, and the one that is to run now.
 
-    One that makes it faster stays; of those with a key in common, only the first.
+    To the fastest change, each other one that won is added in turn; then each that is left takes its turn in the combination, in
+    the place of those with a key in common: a setting that lost alone can win beside another. What makes it faster stays.
     """
     planned = next(one for one in candidates if one.name == DEFAULT)
-    parts, made = _winners(candidates, trials)[:1], []
+    winners = _winners(candidates, trials)
+    parts, made = winners[:1], []
     current = parts[0] if parts else planned
-    for one in _winners(candidates, trials)[1:]:
-        if any(_changed(one, planned) & _changed(part, planned) for part in parts):
+    others = [one for one in candidates if one.name != DEFAULT and values(trials, one.name)] if parts else []
+    for number, one in enumerate((*winners[1:], *others)):
+        kept = [part for part in parts if not _changed(one, planned) & _changed(part, planned)]
+        if not kept or one in parts or (number < len(winners) - 1 and kept != parts):
             continue
-        both = together([*parts, one], planned.parameters)
+        both = together([*kept, one], planned.parameters)
+        if any((both.sets, both.parameters) == (other.sets, other.parameters) for other in made):
+            continue
         made.append(both)
         ran = sum(t.candidate == both.name and t.stage == "together" for t in trials)
         if ran < repeat and not dropped(trials, both.name):
             return made, both
         found = values(trials, both.name)
         if found and median(found) > median(values(trials, current.name)):
-            parts, current = [*parts, one], both
+            parts, current = [*kept, one], both
     return made, None
 
 
@@ -221,10 +228,11 @@ def verdict(candidates: Sequence[Candidate], trials: Sequence[Trial]) -> Verdict
 
 
 def most(count: int, repeat: int) -> int:
-    """The most trials that a race of this many candidates can take: none dropped, all combined one by one, one confirmed."""
+    """The most trials that a race of this many candidates can take: none dropped, all combined, one confirmed."""
     return 2 * count * repeat + 2 * repeat
 
 
 def expected(count: int, repeat: int) -> int:
-    """About how many trials it takes: half of the candidates are dropped in each further round."""
-    return sum(max(2, count >> number) for number in range(repeat)) + 4 * repeat
+    """About how many trials it takes: half of the candidates are dropped in each further round,
+    each is tried in a combination, two combinations and the confirming runs go on to the end."""
+    return sum(max(2, count >> number) for number in range(repeat)) + count + 4 * repeat

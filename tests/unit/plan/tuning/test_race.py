@@ -99,10 +99,36 @@ def test_a_loser_runs_once():
 def test_two_changes_of_one_key_are_not_combined():
     candidates = single_changes()
     combined = [one for one in everyone(candidates, race(candidates, speed)) if "+" in one.name]
+    best = {"workers": "4", "placement.threads": "2", "placement.comm_cores": "1"}
     assert [one.sets for one in combined] == [
         {"workers": "4", "placement.threads": "2"},
-        {"workers": "4", "placement.threads": "2", "placement.comm_cores": "1"},
+        best,
+        *(
+            {**best, key: value}
+            for key, value in (("placement.threads", "1"), ("placement.comm_cores", "2"), ("workers", "8"))
+        ),
     ]
+
+
+def test_what_lost_alone_can_win_beside_another():
+    """Large chunks are slow with two threads and the fastest with one."""
+    candidates = (
+        as_planned({}),
+        *(
+            Candidate(name=f"{k}={v}", sets={k: v}, parameters={}, because="")
+            for k, v in (("chunk", "4096"), ("chunk", "256"))
+        ),
+        Candidate(name="threads=1", sets={"threads": "1"}, parameters={}, because=""),
+    )
+    alone = {None: 100.0, "256": 500.0, "4096": 50.0}
+    bound = {None: 200.0, "256": 510.0, "4096": 700.0}
+
+    def measure(one):
+        return (bound if "threads" in one.sets else alone)[one.sets.get("chunk")]
+
+    found = verdict(candidates, race(candidates, measure))
+    assert found is not None
+    assert found.winner.sets == {"threads": "1", "chunk": "4096"}
 
 
 def test_a_combination_that_is_slower_is_left_and_the_next_is_tried():

@@ -1,0 +1,156 @@
+"""`dlrun tune` against a search of all combinations, on three real trainings on this machine.
+
+    python benchmarks/tune.py [--workload loader,features,ddp] [--repeat N] [--fresh N]
+
+Both take the same settings and the same trials. The search runs every combination N times, taking turns, and its best is the
+one with the best median. Then the best, the setting that `tune` found and the plan as it is run again, `--fresh` times in turn:
+`found / best` is from these runs, `cost` is the ratio of the seconds of the trials. Budget: 3 % and a third.
+"""
+
+import argparse
+import itertools
+import json
+import sys
+import tempfile
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+
+from dlrun.effects.tuning import begin, race, trial
+from dlrun.plan.tuning.candidates import Candidate
+from dlrun.plan.tuning.race import Next, values, verdict
+
+PROGRAMS = Path(__file__).with_name("tune_workloads")
+SITE = "name: here\nscheduler: {type: local}\nlauncher: {name: local}\nrendezvous: {address: loopback}\n"
+WORKLOADS = {
+    "loader": ({"workers": "1 2 4 8", "prefetch": "1 2 4", "read": "1 2 4"}, {"ranks_per_node": 1}),
+    "features": (
+        {
+            "chunk": "32768 4096 256 16", "in_place": "0 1", "placement.threads": "1",
+            "environment.variables.GLIBC_TUNABLES": "glibc.malloc.hugetlb=1",
+        },
+        {"ranks_per_node": 1},
+    ),
+    "ddp": (
+        {
+            "bucket": "0.05 1 25", "view": "0 1", "environment.variables.MALLOC_ARENA_MAX": "1",
+            "environment.variables.OMP_WAIT_POLICY": "passive",
+        },
+        {"ranks_per_node": 2},
+    ),
+}  # fmt: skip
+"""Values of each setting: of a parameter the first is the plan's; of a key of the spec the plan has another."""
+
+
+def spec(place, name):
+    """The spec of a workload."""
+    settings, resources = WORKLOADS[name]
+    parameters = [f"{{{{ {one} }}}}" for one in settings if "." not in one]
+    command = [sys.executable, str(PROGRAMS / f"{name}.py"), *parameters]
+    (place / "site.yaml").write_text(SITE)
+    path = place / f"{name}.yaml"
+    framework = {"framework": "torch"} if name == "ddp" else {}
+    path.write_text(
+        json.dumps(
+            {"name": name, **framework, "command": command, "resources": resources, "site": "./site.yaml"}
+        )
+    )
+    return path
+
+
+def tuned(place, name, repeat):
+    """`dlrun tune` to its end: the tuning, its trials and its verdict."""
+    tries = [f"{one}={','.join(text.split())}" for one, text in WORKLOADS[name][0].items()]
+    found, notes = begin.begin(
+        spec(place, name), sets=(), site=None, tries=tries, only=True, directory=place / f"{name}-tuning",
+        length=60.0, repeat=repeat,
+    )  # fmt: skip
+    for note in notes:
+        raise SystemExit(note)
+    found = replace(found, budget=10.0)
+    found.save()
+    race.run(found, lambda text: print(f"  tune {text}", file=sys.stderr, flush=True))
+    return found, found.trials(), verdict(found.candidates, found.trials())
+
+
+def combinations(name, planned):
+    """Every combination of the settings, the plan as it is first."""
+    settings = WORKLOADS[name][0]
+    choices = [
+        [*([] if one in planned.parameters else [None]), *text.split()] for one, text in settings.items()
+    ]
+    for chosen in itertools.product(*choices):
+        given = {one: value for one, value in zip(settings, chosen, strict=True) if value is not None}
+        sets = {key: value for key, value in given.items() if key not in planned.parameters}
+        parameters = {key: value for key, value in given.items() if key in planned.parameters}
+        yield Candidate(
+            name=" ".join(f"{k}={v}" for k, v in given.items()), sets=sets, parameters=parameters, because=""
+        )
+
+
+def same(one, other):
+    """Whether two candidates set the same."""
+    return {**one.sets} == {**other.sets} and {**one.parameters} == {**other.parameters}
+
+
+def rounds(tuning, candidates, count, plans):
+    """Each candidate so often, taking turns; their throughputs, and the seconds of all."""
+    found, seconds = {one.name: [] for one in candidates}, 0.0
+    for number in range(count):
+        for one in candidates[:: -1 if number % 2 else 1]:
+            if one.name not in plans:
+                plans[one.name] = begin.plan_of(one, tuning.spec, tuning.sets, tuning.site)
+            done = trial.run(tuning, Next(candidate=one, stage="alone"), plans[one.name], 600.0)
+            if done.value is None:
+                raise SystemExit(f"{one.name}: {done.failed}")
+            found[one.name].append(done.value)
+            seconds += done.seconds
+    return found, seconds
+
+
+def compare(place, name, options):
+    """One line of the table."""
+    tuning, trials, claim = tuned(place, name, options.repeat)
+    cost = sum(one.seconds for one in trials)
+    everything = list(combinations(name, tuning.candidates[0]))
+    plans = {}
+    searched, all_cost = rounds(tuning, everything, options.repeat, plans)
+    best = max(everything, key=lambda one: median(searched[one.name]))
+    winner = claim.winner if claim else tuning.candidates[0]
+    mine = next(one for one in everything if same(one, winner))
+    planned = next(one for one in everything if same(one, tuning.candidates[0]))
+    shown = list({one.name: one for one in (best, mine, planned)}.values())
+    fresh, _ = rounds(tuning, shown, options.fresh, plans)
+    middle = {one: median(runs) for one, runs in fresh.items()}
+    print(
+        f"{name:9} {len(everything):5} {options.repeat * len(everything):6} {len(trials):6} {cost / all_cost:6.2f} "
+        f"{middle[mine.name] / middle[best.name]:12.3f} {median(searched[mine.name]) / median(searched[best.name]):9.3f} "
+        f"{middle[mine.name] / middle[planned.name] - 1:+8.1%}   {mine.name}   (search: {best.name})",
+        flush=True,
+    )
+    spread = max((max(runs) - min(runs)) / median(runs) for runs in fresh.values())
+    claimed = (
+        f"{claim.gain:+.1%}, {'claimed' if claim.sure else 'not claimed'}" if claim else "nothing faster"
+    )
+    print(f"{'':9} spread of the fresh runs {spread:.1%}; tune's own confirming runs: {claimed}", flush=True)
+    assert values(trials, tuning.candidates[0].name)
+
+
+def main():
+    """Print the table."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--workload", default=",".join(WORKLOADS))
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--fresh", type=int, default=5)
+    options = parser.parse_args()
+    print("workload  combi- search   tune   cost found / best in search  against   found")
+    print("          nations trials trials         fresh runs      itself      plan")
+    with tempfile.TemporaryDirectory() as place:
+        for name in options.workload.split(","):
+            compare(Path(place), name, options)
+
+
+if __name__ == "__main__":
+    main()
