@@ -11,7 +11,7 @@ import time
 
 import numpy as np
 
-ROWS, COLUMNS = 1 << 16, 64
+ROWS, COLUMNS = 1 << 17, 64
 
 
 def main(chunk, in_place):

@@ -137,7 +137,7 @@ def _begun(spec: Path, site: str | None, sets: tuple[str, ...], options: dict[st
         raise Invalid(f"`{directory}` exists and has no trials", help="choose another directory with `--out`")
     found, notes = begin.begin(
         spec, sets=sets, site=site, tries=options["tries"], only=options["only"], directory=directory,
-        length=options["length"] or _LENGTH, repeat=options["repeat"] or _REPEAT,
+        length=options["length"] or _LENGTH, repeat=options["repeat"] or _REPEAT, here=options["here"],
     )  # fmt: skip
     for note in notes:
         say(note)

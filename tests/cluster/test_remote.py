@@ -115,6 +115,29 @@ def test_login_host_needs_nothing_but_bash_and_clients(laptop, cluster):
     assert laptop.there("ls python-ran 2>/dev/null || echo none") == "none\n"
 
 
+def test_a_job_is_watched_from_here_and_tuned_only_there(laptop):
+    """`dlrun top` and `dlrun usage` read copies of the sampler's files; trials need dlrun on the cluster."""
+    job = laptop.submit(
+        laptop.spec("echo working; sleep 60", resources={"nodes": 2, "ranks_per_node": 1, "walltime": "5m"})
+    )
+
+    def seen():
+        return laptop.dlrun("top", job, "--once").stdout
+
+    await_true(lambda: "rank-1" in seen(), 60, "both ranks to be shown")
+    await_true(lambda: "working" in seen(), 60, "the last line of a log")
+    laptop.dlrun("cancel", job)
+    laptop.ended(job)
+    (use,) = json.loads(laptop.dlrun("usage", job, "--json").stdout)["usage"]
+    assert [rank["node"] for rank in use["use"]["ranks"]] == ["n1", "n2"]
+    site = laptop.run(f"cat .config/dlrun/sites/{laptop.site}.yaml") + "login: {host: login}\n"
+    laptop.write("work/reached.yaml", site)
+    spec = laptop.spec("true", site="./reached.yaml")
+    refused = laptop.dlrun("tune", spec, "--try", "placement.threads=1", "--budget", "1", code=2).stderr
+    assert "whose login node is `login`" in refused
+    assert "`ssh login`" in refused
+
+
 @TRANSPORTS
 def test_why_fetches_what_tells_the_cause(laptop, transport):
     """Rank 0 only loses rank 1; nothing of its log was here before, and little of it is fetched."""

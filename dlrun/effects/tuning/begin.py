@@ -6,6 +6,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from ctypes.util import find_library
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from dlrun.config.layers import from_environment
 from dlrun.effects.inputs import spec as reading
 from dlrun.effects.inputs.spec import Inputs
 from dlrun.effects.jobs.prepare import prepare, read_inputs
+from dlrun.effects.remote.destination import login_of
 from dlrun.effects.tuning.tuning import Tuning
 from dlrun.errors import DlrunError, Invalid
 from dlrun.model.plan import Directive, Plan
@@ -22,11 +24,13 @@ from dlrun.model.spec import Spec
 from dlrun.plan.build import OUTPUT
 from dlrun.plan.runtime_checks import granted
 from dlrun.plan.tuning import candidates as tried
-from dlrun.plan.tuning.candidates import Candidate
+from dlrun.plan.tuning.candidates import Candidate, Memory
+from dlrun.plan.tuning.knobs import ALLOCATORS
 from dlrun.plan.tuning.race import expected
 
 LENGTH, STARTUP = 60.0, 600.0
 """Seconds of a trial after its first throughput, and before it: imports and the first compilation can take minutes."""
+_HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _GUESS = 30.0
 """Seconds that a trial takes to start, for the budget that is proposed."""
 
@@ -62,16 +66,23 @@ def begin(
     directory: Path,
     length: float,
     repeat: int,
+    here: bool = False,
 ) -> tuple[Tuning, list[str]]:
     """A tuning that is not written down yet, its budget the expected one; and notes on what cannot be tried, and why.
 
-    Raises InvalidFile if the spec itself cannot be planned.
+    Raises InvalidFile if the spec itself cannot be planned, and Invalid if the job would go over ssh (unless it is `here`).
     """
     wanted = [tried.parse_try(text) for text in tries]
     known = frozenset({*keys(Spec), "framework_options"})
     asked, parameters = tried.asked_for(wanted, known)
     planned = tried.as_planned(parameters)
     inputs = inputs_of(spec, sets, site, parameters)
+    login = None if here else login_of(inputs)
+    if login is not None:
+        raise Invalid(
+            f"the trials need dlrun on site `{inputs.site.name}` itself, whose login node is `{login.host}`",
+            help=f"`ssh {login.host}` and run the same command there; only `dlrun submit` and `dlrun scale` work from here",
+        )
     # A job has neither the variables of this shell nor always the clients by which a cluster is recognised.
     site = site or str(inputs.loaded.path.absolute())
     sets = (*_from_environment(os.environ), *sets)
@@ -79,7 +90,7 @@ def begin(
     own: list[Candidate] = []
     if not only:
         topology = reading.topology_for_spec(inputs)
-        own = tried.of_the_rules(inputs.spec, inputs.site, plan, topology, parameters)
+        own = tried.of_the_rules(inputs.spec, inputs.site, plan, topology, parameters, _memory(plan))
     found, notes = [planned], []
     for one in (*asked, *own):
         try:
@@ -124,6 +135,21 @@ def directives_of(plan: Plan, inputs: Inputs) -> tuple[Directive, ...]:
     """The directives of a plan whose name or array is not that of its spec any more."""
     scheduler = backends.scheduler(plan.scheduler)
     return tuple(scheduler.directives(granted(plan.request), inputs.site.scheduler, OUTPUT))
+
+
+def _memory(plan: Plan) -> Memory:
+    """What can be tried with memory: the allocators of this machine, which a cluster's nodes mostly have, too.
+
+    Where one is missing, the loader says so and goes on without it (ld.so(8)), so that its trial wins nothing.
+    """
+    allocators = tuple(file for name in ALLOCATORS if (file := find_library(name)) is not None)
+    if not backends.scheduler(plan.scheduler).ON_THIS_MACHINE:
+        return Memory(allocators=allocators)
+    try:
+        mode = _HUGE_PAGES.read_text()
+    except OSError:
+        mode = ""
+    return Memory(allocators=allocators, huge_pages="[madvise]" in mode)
 
 
 def _from_environment(environment: Mapping[str, str]) -> Iterator[str]:

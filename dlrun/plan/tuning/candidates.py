@@ -14,7 +14,7 @@ from dlrun.model.record import record
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.model.topology import Topology
-from dlrun.plan.tuning.knobs import SEVERAL_NODES, VALUES
+from dlrun.plan.tuning.knobs import ALLOCATOR, HUGE_PAGES, SEVERAL_NODES, VALUES
 
 DEFAULT = "as planned"
 """The name of the plan as it is, which all others are compared with."""
@@ -78,10 +78,23 @@ def asked_for(
     return found, parameters
 
 
+@record(frozen=True, slots=True, kw_only=True)
+class Memory:
+    """What the machine can try with memory: files of `ALLOCATORS`, and whether programs may ask for huge pages."""
+
+    allocators: tuple[str, ...] = ()
+    huge_pages: bool = True
+
+
 def of_the_rules(
-    spec: Spec, site: Site, plan: Plan, topology: Topology | None, parameters: Mapping[str, str]
+    spec: Spec,
+    site: Site,
+    plan: Plan,
+    topology: Topology | None,
+    parameters: Mapping[str, str],
+    memory: Memory,
 ) -> list[Candidate]:
-    """What dlrun's own rules leave open: threads, SMT, cores set aside, ranks of a node, settings of the libraries.
+    """What dlrun's own rules leave open: threads, SMT, cores set aside, ranks of a node, settings of the libraries, memory.
 
     Nothing that changes what the training computes: ranks vary only where `batch_per_rank` keeps the global batch.
     """
@@ -96,7 +109,7 @@ def of_the_rules(
         add(f"placement.{key}", value, because)
     for ranks, batch, because in _ranks(plan, topology, spec):
         add("resources.ranks_per_node", ranks, because, batch_per_rank=batch)
-    for name, value, because in _variables(spec, site, plan):
+    for name, value, because in (*_variables(spec, site, plan), *_of_memory(spec, plan, memory)):
         add(f"environment.variables.{name}", value, because)
     return found
 
@@ -133,6 +146,20 @@ def _ranks(plan: Plan, topology: Topology | None, spec: Spec) -> Iterator[tuple[
     for count in sorted(counts - {now, 0}):
         if now * batch % count == 0 and count <= len(topology.cores):
             yield count, now * batch // count, "fewer ranks have more threads each; the global batch stays"
+
+
+def _of_memory(spec: Spec, plan: Plan, memory: Memory) -> Iterator[tuple[str, str, str]]:
+    """Huge pages, and other allocators than the C library's: for trainings on CPUs, whose tensors they hold."""
+    if plan.request.gpus_per_node:
+        return
+    given = {*spec.environment.variables, *spec.environment.drop, *(one.name for one in plan.variables)}
+    used = backends.framework(spec.framework).LIBRARIES
+    for name, value, library, because in HUGE_PAGES if memory.huge_pages else ():
+        if name not in given and (library is None or library in used):
+            yield name, value, because
+    if "LD_PRELOAD" not in given and spec.environment.container is None:
+        for file in memory.allocators:
+            yield "LD_PRELOAD", file, ALLOCATOR
 
 
 def _variables(spec: Spec, site: Site, plan: Plan) -> Iterator[tuple[str, str, str]]:

@@ -27,3 +27,26 @@ SEVERAL_NODES = frozenset(
     }
 )
 """Those that act between nodes only."""
+
+HUGE_PAGES = (
+    (
+        "GLIBC_TUNABLES",
+        "glibc.malloc.hugetlb=1",
+        None,
+        "malloc asks for transparent huge pages (glibc 2.35 and later; others ignore it) [GNU C Library manual, Memory Allocation "
+        "Tunables]",
+    ),
+    (
+        "THP_MEM_ALLOC_ENABLE",
+        "1",
+        "torch",
+        "PyTorch asks for transparent huge pages for tensors of 2 MB and more [PyTorch tutorials, Inference tuning on AWS Graviton; "
+        "pull request 107697]",
+    ),
+)
+"""Variables, their values, the library that each needs (None: any program), and why; for memory of trainings without GPUs."""
+
+ALLOCATORS = ("jemalloc", "tcmalloc_minimal", "tcmalloc")
+"""Libraries that replace malloc for a program that preloads them."""
+
+ALLOCATOR = "it replaces malloc, where many threads allocate [PyTorch performance tuning guide, Switch memory allocator]"

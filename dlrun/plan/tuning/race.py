@@ -123,17 +123,19 @@ def combinations(
 ) -> tuple[list[Candidate], Candidate | None]:
     """The combinations so far, and the one that is to run now.
 
-    To the fastest change, each other one that won is added in turn; then each that is left takes its turn in the combination, in
-    the place of those with a key in common: a setting that lost alone can win beside another. What makes it faster stays.
+    To the fastest change, each other one is added in turn, those that won first: a setting that lost alone can win beside another.
+    Then each takes the place of those with a key in common. What makes the combination faster stays.
     """
     planned = next(one for one in candidates if one.name == DEFAULT)
     winners = _winners(candidates, trials)
-    parts, made = winners[:1], []
+    parts = winners[:1]
+    made: list[Candidate] = []
     current = parts[0] if parts else planned
     others = [one for one in candidates if one.name != DEFAULT and values(trials, one.name)] if parts else []
-    for number, one in enumerate((*winners[1:], *others)):
+    added = [(one, False) for one in (*winners[1:], *others)]
+    for one, replaces in (*added, *((one, True) for one in others)):
         kept = [part for part in parts if not _changed(one, planned) & _changed(part, planned)]
-        if not kept or one in parts or (number < len(winners) - 1 and kept != parts):
+        if not kept or one in parts or replaces != (kept != parts):
             continue
         both = together([*kept, one], planned.parameters)
         if any((both.sets, both.parameters) == (other.sets, other.parameters) for other in made):

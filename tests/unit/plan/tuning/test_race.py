@@ -111,24 +111,28 @@ def test_two_changes_of_one_key_are_not_combined():
 
 
 def test_what_lost_alone_can_win_beside_another():
-    """Large chunks are slow with two threads and the fastest with one."""
+    """Large chunks are slow with two threads and the fastest with one; a buffer is reused with chunks only."""
     candidates = (
         as_planned({}),
         *(
             Candidate(name=f"{k}={v}", sets={k: v}, parameters={}, because="")
             for k, v in (("chunk", "4096"), ("chunk", "256"))
         ),
-        Candidate(name="threads=1", sets={"threads": "1"}, parameters={}, because=""),
+        *(
+            Candidate(name=f"{k}=1", sets={k: "1"}, parameters={}, because="")
+            for k in ("in_place", "threads")
+        ),
     )
     alone = {None: 100.0, "256": 500.0, "4096": 50.0}
     bound = {None: 200.0, "256": 510.0, "4096": 700.0}
 
     def measure(one):
-        return (bound if "threads" in one.sets else alone)[one.sets.get("chunk")]
+        speed = (bound if "threads" in one.sets else alone)[one.sets.get("chunk")]
+        return speed * (1.0 if "in_place" not in one.sets else 1.1 if "chunk" in one.sets else 0.7)
 
     found = verdict(candidates, race(candidates, measure))
     assert found is not None
-    assert found.winner.sets == {"threads": "1", "chunk": "4096"}
+    assert found.winner.sets == {"threads": "1", "chunk": "4096", "in_place": "1"}
 
 
 def test_a_combination_that_is_slower_is_left_and_the_next_is_tried():

@@ -1,0 +1,58 @@
+"""What a new tuning tries of a spec, on a machine with these allocators and this mode of huge pages."""
+
+from __future__ import annotations
+
+import pytest
+
+from dlrun.effects.tuning import begin
+
+SITE = "name: here\nscheduler: {type: local}\nlauncher: {name: local}\n"
+FILES = {"jemalloc": "libjemalloc.so.2", "tcmalloc": "libtcmalloc.so.4"}
+
+
+@pytest.fixture
+def names(tmp_path, monkeypatch):
+    """The candidates of a spec about memory."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(begin, "find_library", FILES.get)
+    (tmp_path / "site.yaml").write_text(SITE)
+
+    def of(framework="torch", mode="always [madvise] never", more=""):
+        mode_file = tmp_path / "enabled"
+        mode_file.write_text(mode)
+        monkeypatch.setattr(begin, "_HUGE_PAGES", mode_file)
+        spec = tmp_path / "spec.yaml"
+        spec.write_text(f"name: a\nframework: {framework}\ncommand: ['true']\nsite: ./site.yaml\n{more}")
+        found, _ = begin.begin(
+            spec,
+            sets=(),
+            site=None,
+            tries=["w=1,2"],
+            only=False,
+            directory=tmp_path / "out",
+            length=1.0,
+            repeat=2,
+        )
+        prefix = "environment.variables."
+        every = [one.name.removeprefix(prefix) for one in found.candidates if one.name.startswith(prefix)]
+        return {
+            name
+            for name in every
+            if name.partition("=")[0] in ("LD_PRELOAD", "GLIBC_TUNABLES", "THP_MEM_ALLOC_ENABLE")
+        }
+
+    return of
+
+
+PRELOADED = {"LD_PRELOAD=libjemalloc.so.2", "LD_PRELOAD=libtcmalloc.so.4"}
+HUGE = "GLIBC_TUNABLES=glibc.malloc.hugetlb=1"
+
+
+def test_allocators_that_are_here_and_huge_pages(names):
+    assert names() == {*PRELOADED, HUGE, "THP_MEM_ALLOC_ENABLE=1"}
+    assert names(framework="h2o") == {*PRELOADED, HUGE}
+
+
+def test_what_would_have_no_effect_or_is_the_users_is_not_tried(names):
+    assert names(mode="[always] madvise never") == PRELOADED
+    assert names(more="environment: {variables: {LD_PRELOAD: mine.so}}\n") == {HUGE, "THP_MEM_ALLOC_ENABLE=1"}
