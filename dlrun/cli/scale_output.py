@@ -12,6 +12,7 @@ from dlrun.cli.options import say
 from dlrun.cli.output.column import Column
 from dlrun.cli.output.table import show
 from dlrun.effects.scaling.study import MeasuredRun, Study, measured_runs
+from dlrun.effects.usage.summary import shares
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.json_codec import to_plain
 from dlrun.plan.scaling import estimate as estimating
@@ -143,6 +144,7 @@ def _notes(study: Study, runs: Sequence[MeasuredRun], table: Table) -> bool:
         say(f"throughput: median of the values of each run (from {by}); {left} skipped")
         of = f"for {study.samples:g} samples" if study.samples else "duration of a run"
         say(f"time to train: {of}; used {_used(runs)}")
+        _say_use(runs)
     bad = [
         run for run in runs if run.result.state.final and run.reading is None and _latest(run, runs, study)
     ]
@@ -163,6 +165,24 @@ def _notes(study: Study, runs: Sequence[MeasuredRun], table: Table) -> bool:
     if not table.rows and not bad and not open_:
         say("no measurements yet")
     return not bad
+
+
+def _say_use(runs: Sequence[MeasuredRun]) -> None:
+    """Print which part of cores and GPUs worked at each size, where the jobs measured themselves."""
+    found: dict[str, tuple[float | None, float | None]] = {}
+    for run in runs:
+        if run.reading is not None and run.size.words not in found:
+            found[run.size.words] = shares(
+                one.result.directory for one in runs if one.reading and one.size == run.size
+            )
+    for index, what in enumerate(("cores in use", "GPUs busy")):
+        parts = [
+            f"{100 * share:.0f} % with {size}"
+            for size, both in found.items()
+            if (share := both[index]) is not None
+        ]
+        if parts:
+            say(f"{what}: {', '.join(parts)}")
 
 
 def _used(runs: Sequence[MeasuredRun]) -> str:

@@ -11,8 +11,7 @@ from dlrun.cli.options import say
 from dlrun.cli.output.column import Column
 from dlrun.cli.output.table import show as show_table
 from dlrun.effects.tuning.tuning import Tuning
-from dlrun.effects.usage.samples import recordings
-from dlrun.effects.usage.summary import summarize
+from dlrun.effects.usage.summary import shares
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.json_codec import to_plain
 from dlrun.plan.tuning.candidates import DEFAULT
@@ -73,17 +72,11 @@ def _row(tuning: Tuning, trials: Sequence[Trial], name: str, base: Sequence[floa
     ratio = f"{100 * (middle / median(base) - 1):+.1f} %" if base and name != DEFAULT else ""
     spread = f"{100 * (max(found) - min(found)) / middle:.1f} %" if len(found) > 1 else ""
     throughput = f"{middle:.4g} {good[0].unit}".rstrip()
-    cores, gpus = _use([tuning.directory / one.directory for one in good])
+    cores, gpus = (
+        "" if share is None else f"{100 * share:.0f} %"
+        for share in shares(tuning.directory / one.directory for one in good)
+    )
     return (name, str(len(found)), throughput, spread, ratio, cores, gpus, _state(trials, name))
-
-
-def _use(runs: Sequence[Path]) -> tuple[str, str]:
-    """Of the cores of all ranks, the part that worked on average, and the same of the GPUs; empty where nothing was measured."""
-    found = [summarize(recordings(run)) for run in runs]
-    cores = sum(rank.cores for one in found for rank in one.ranks)
-    used = sum(rank.used for one in found for rank in one.ranks)
-    busy = [gpu.busy for one in found for gpu in one.gpus if gpu.busy is not None]
-    return f"{100 * used / cores:.0f} %" if cores else "", f"{sum(busy) / len(busy):.0f} %" if busy else ""
 
 
 def _state(trials: Sequence[Trial], name: str) -> str:

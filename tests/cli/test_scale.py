@@ -269,3 +269,13 @@ def test_in_a_queue_each_size_is_one_array_that_waits_for_the_one_before(place, 
     assert ["--dependency=afterany:4711" in script for script in scripts] == [False, True, True]
     assert all("#SBATCH --array=0-2%1\n" in script for script in scripts)
     assert "#SBATCH --nodes=8\n" in scripts[2]
+
+
+def test_the_cores_in_use_are_shown_for_each_size(place):
+    """The program prints its speed, then computes until it has been looked at a few times."""
+    (place.place / "train.sh").write_text(
+        (place.place / "train.sh").read_text()
+        + "\nend=$((SECONDS + 5)); while ((SECONDS < end)); do :; done\n"
+    )
+    done = place("scale", "spec.yaml", "--ranks-per-node", "1", "--repeat", "1")
+    assert re.search(r"cores in use: \d+ % with 1 node × 1 rank", done.stderr), done.stderr

@@ -39,6 +39,32 @@ def test_each_rank_is_recorded(dlrun):
     assert not dlrun.alive()
 
 
+KNOWN = """
+import json, subprocess, sys, time
+kept = bytearray(int(sys.argv[1]) << 20)
+kept[::4096] = b'x' * len(kept[::4096])
+child = subprocess.Popen([sys.executable, __file__, '60', 'child'], stdout=subprocess.PIPE) if len(sys.argv) == 2 else None
+until = time.process_time() + 2
+while time.process_time() < until: pass
+(high,) = [int(line.split()[1]) << 10 for line in open('/proc/self/status') if line.startswith('VmHWM')]
+mine = [time.process_time(), high]
+print(json.dumps([a + b for a, b in zip(mine, json.loads(child.stdout.readline()))] if child else mine), flush=True)
+time.sleep(4)
+"""
+"""Of known memory and CPU time: prints the kernel's numbers of itself and its child, then rests until it has been looked at."""
+
+
+def test_the_numbers_are_within_two_percent_of_the_kernels(dlrun):
+    (dlrun.place / "known.py").write_text(KNOWN)
+    job = dlrun.submit("command: [python3, known.py, '120']\nresources: {ranks_per_node: 1}\n", "--wait")
+    cpu, memory = json.loads((job / "logs/rank-0.log").read_text().splitlines()[-1])
+    assert memory > 180 << 20
+    (run,) = json.loads(dlrun("usage", job, "--json").stdout)["usage"]
+    (rank,) = run["use"]["ranks"]
+    assert rank["peak"] == pytest.approx(memory, rel=0.02)
+    assert rank["cpu"] == pytest.approx(cpu, rel=0.02)
+
+
 def test_it_can_be_turned_off(dlrun):
     job = dlrun.submit(spec(BURN.format(1), "usage: false\n"), "--wait")
     assert not (job / "usage").exists()

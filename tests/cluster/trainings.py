@@ -17,6 +17,7 @@ from contextlib import suppress
 from pathlib import Path
 
 RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+BEGUN = time.monotonic()
 ADDRESS = (os.environ["MASTER_ADDR"], int(os.environ["MASTER_PORT"]))
 
 
@@ -86,7 +87,8 @@ def step(behaviour: str, number: int, kept: list[bytearray], batches: multiproce
     elif behaviour == "slow":
         compute(0.4 if RANK == 1 else 0.1)
     elif behaviour == "memory":
-        kept.append(bytearray(b"x" * (1 << 20)))
+        while len(kept) < 4 * (time.monotonic() - BEGUN):  # by the clock: a busy machine makes fewer steps
+            kept.append(bytearray(b"x" * (1 << 20)))
         compute(0.1)
         time.sleep(0.1)
     elif behaviour == "loader":

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from dlrun.effects.usage.summary import RankUse
     from dlrun.model.plan import Plan
 
-_BAR = 24
+_BAR = 20
 _FEW = 16
 """Ranks that are all shown; of more, the first, and those that differ most."""
 
@@ -75,7 +75,7 @@ def bars(plan: Plan, run: RunUse) -> Iterator[tuple[str, float | None, str]]:
     limit = asked or max((node.job_limit or node.total or 0.0 for node in use.nodes), default=0.0)
     if limit:
         what = "requested" if asked else "available"
-        yield "memory", peak / limit, f"{size(peak)} of {size(limit)} {what}, the most on one node"
+        yield "memory", peak / limit, f"{size(peak)} of {size(limit)} {what} on the fullest node"
     busy = [gpu.busy for gpu in use.gpus if gpu.busy is not None]
     if busy:
         yield (
@@ -86,7 +86,7 @@ def bars(plan: Plan, run: RunUse) -> Iterator[tuple[str, float | None, str]]:
     held = [(gpu.memory, gpu.total) for gpu in use.gpus if gpu.memory is not None and gpu.total]
     if held:
         memory, total = max(held, key=lambda one: one[0] / one[1])
-        yield "GPU memory", memory / total, f"{size(memory)} of {size(total)}, the most on one GPU"
+        yield "GPU memory", memory / total, f"{size(memory)} of {size(total)} on the fullest GPU"
     if run.elapsed is not None:
         wall = request.walltime
         text = f"{clock(run.elapsed)} of {wall}" if wall else f"{clock(run.elapsed)}, without a limit"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 
-from dlrun.effects.usage.samples import Recording, Row, Sample
+from dlrun.effects.usage.samples import Recording, Row, Sample, recordings
 
 Curve = tuple[tuple[float, float], ...]
 """Seconds since the sampler began, and the value since the point before."""
@@ -118,6 +119,15 @@ def summarize(found: Sequence[Recording]) -> Use:
         ranks=tuple(sorted(ranks, key=lambda one: _order(one.rank))),
         gpus=tuple(_gpu(one, index) for one in found for index in range(len(one.gpus))),
     )
+
+
+def shares(runs: Iterable[Path]) -> tuple[float | None, float | None]:
+    """Of the cores of all ranks of these runs, the part that worked on average, and the same of the GPUs; None: not measured."""
+    found = [summarize(recordings(run)) for run in runs]
+    cores = sum(rank.cores for one in found for rank in one.ranks)
+    used = sum(rank.used for one in found for rank in one.ranks)
+    busy = [gpu.busy for one in found for gpu in one.gpus if gpu.busy is not None]
+    return used / cores if cores else None, sum(busy) / len(busy) / 100 if busy else None
 
 
 def _order(name: str) -> tuple[str, int]:

@@ -16,6 +16,7 @@ COLUMNS = (
     "disk_written",
     "disk_busy",  # seconds in which the busiest disk had work
 )
+_CXI = "/sys/class/cxi"
 _SECTOR = 512
 _BUSY = 0.9
 _WORD = 4  # bytes that one count of an InfiniBand or Omni-Path port's data counters is worth
@@ -108,7 +109,25 @@ class Machine:
                 rate = procfs.text(place + "rate").split()  # `100 Gb/sec (4X EDR)`
                 speed = int(float(rate[0]) * 1000) if rate else None
                 found["{}:{}".format(device, port)] = [received * _WORD, sent * _WORD, speed]
+        for device in procfs.names(_CXI):
+            found.update(self._slingshot(device))
         return found
+
+    def _slingshot(self, device: str) -> Dict[str, List[Optional[int]]]:
+        """Of a Cassini NIC, bytes on the wire; libfabric's traffic passes the Ethernet interface by."""
+        place = "{}/{}/device/".format(_CXI, device)
+        counts = []
+        for way in ("rx", "tx"):
+            text = procfs.text(
+                place + "telemetry/hni_sts_{}_ok_octets".format(way)
+            )  # `90049@1675489372.701036980`
+            counts.append(int(text.partition("@")[0]) if text.partition("@")[0].isdigit() else None)
+        if None in counts:
+            self.missing.add("network: {}'s counters cannot be read".format(device))
+            return {}
+        speeds = [procfs.number(place + "net/{}/speed".format(name)) for name in procfs.names(place + "net")]
+        speed = max((one for one in speeds if one is not None and one > 0), default=None)
+        return {device + ":1": [*counts, speed]}
 
     def file_systems(self) -> Dict[str, List[int]]:
         """Bytes read from and written to NFS and Lustre, by mount point or file system."""

@@ -33,15 +33,13 @@ HUGE_PAGES = (
         "GLIBC_TUNABLES",
         "glibc.malloc.hugetlb=1",
         None,
-        "malloc asks for transparent huge pages (glibc 2.35 and later; others ignore it) [GNU C Library manual, Memory Allocation "
-        "Tunables]",
+        "malloc asks for transparent huge pages (glibc 2.35 and later) [GNU C Library manual, Memory Allocation Tunables]",
     ),
     (
         "THP_MEM_ALLOC_ENABLE",
         "1",
         "torch",
-        "PyTorch asks for transparent huge pages for tensors of 2 MB and more [PyTorch tutorials, Inference tuning on AWS Graviton; "
-        "pull request 107697]",
+        "PyTorch asks for transparent huge pages for tensors of 2 MB and more [PyTorch, pull request 107697]",
     ),
 )
 """Variables, their values, the library that each needs (None: any program), and why; for memory of trainings without GPUs."""

@@ -123,8 +123,8 @@ def combinations(
 ) -> tuple[list[Candidate], Candidate | None]:
     """The combinations so far, and the one that is to run now.
 
-    To the fastest change, each other one is added in turn, those that won first: a setting that lost alone can win beside another.
-    Then each takes the place of those with a key in common. What makes the combination faster stays.
+    To the fastest change, each other one is added in turn, winners first: what lost alone can win beside another. Then each takes
+    the place of those with a key in common. What makes the combination faster stays.
     """
     planned = next(one for one in candidates if one.name == DEFAULT)
     winners = _winners(candidates, trials)

@@ -90,9 +90,9 @@ def test_memory_is_what_is_resident_and_its_peak_stays(tmp_path):
 
 def test_a_process_that_detaches_itself_still_counts(tmp_path):
     program = (
-        "import os, time\nif os.fork() == 0:\n os.setsid()\n if os.fork() == 0:\n"
+        "import os, time\nends = os.pipe()\nif os.fork() == 0:\n os.setsid()\n if os.fork() == 0:\n"
         + "".join(f"  {line}\n" for line in BURN.format(2).splitlines())
-        + "  os._exit(0)\n os._exit(0)\ntime.sleep(5)\n"
+        + "  time.sleep(3)\n  os._exit(0)\n os._exit(0)\nos.close(ends[1])\nos.read(ends[0], 1)\n"  # to the end of both
     )
     found, _ = run(tmp_path, sys.executable, "-c", program)
     assert max(row(record)["cpu"] for record in found if record.get("ranks", {}).get("rank-0")) >= 1
