@@ -140,7 +140,7 @@ def directives_of(plan: Plan, inputs: Inputs) -> tuple[Directive, ...]:
 def _memory(plan: Plan) -> Memory:
     """What can be tried with memory: the allocators of this machine, which a cluster's nodes mostly have, too.
 
-    Where one is missing, the loader prints a warning and runs the program without it (ld.so(8)): that trial is no faster.
+    Where one is missing, the loader warns and runs the program without it (ld.so(8)): that trial has the speed of the plan.
     """
     allocators = tuple(file for name in ALLOCATORS if (file := find_library(name)) is not None)
     if not backends.scheduler(plan.scheduler).ON_THIS_MACHINE:
