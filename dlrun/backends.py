@@ -61,6 +61,13 @@ FRAMEWORKS = {
     "mpi": "dlrun.frameworks.mpi.mpi",
 }
 
+_MEANT: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "scheduler": {"openpbs": ("pbs", "pbspro", "qsub"), "gridengine": ("sge", "uge", "ogs", "age"), "local": ("none", "shell")},
+    "launcher": {"openmpi": ("mpirun", "orterun", "prun"), "hydra": ("mpiexec", "mpich"), "intelmpi": ("impi",)},
+    "framework": {"torch": ("pytorch", "ddp", "fsdp", "torchrun"), "tensorflow": ("tf",), "mpi": ("none", "mpi4py")},
+}  # fmt: skip
+"""Kind -> back end -> other words for it, for the error about an unknown name."""
+
 FABRICS = ("infiniband", "omni-path", "slingshot", "roce", "efa", "ethernet")
 """Networks that `dlrun.fabrics` has settings for."""
 
@@ -97,7 +104,9 @@ def _load(kind: str, name: str, table: Mapping[str, str]) -> Any:
 
     for point in entry_points(group=f"dlrun.{kind}s", name=name):
         return _whole(kind, name, point.load())
-    near = nearest(name, table)
+    near = next((own for own, words in _MEANT[kind].items() if name.lower() in words), None) or nearest(
+        name, table
+    )
     known = ", ".join(f"`{n}`" for n in table)
     hint = f"the nearest is `{near}`; " if near else ""
     message = f"dlrun does not support the {kind} `{name}`"

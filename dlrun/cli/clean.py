@@ -41,7 +41,7 @@ def command(
     from dlrun.effects.queue import status
     from dlrun.effects.records import clean
     from dlrun.effects.records import jobs as store
-    from dlrun.model.units import Bytes
+    from dlrun.model.units import Bytes, many
 
     base = store.home()
     older, larger = _given(older_than, larger_than, named=bool(jobs))
@@ -69,13 +69,14 @@ def command(
         ]
     )
     room = Bytes(sum(one.size for one in going))
+    count = f"the director{'y' if len(going) == 1 else 'ies'} of {many(len(going), 'job')}"
     kept = len(found) - len(going)
     if kept:
         say(f"{kept} of them hold files that dlrun did not write; `--all` takes these, too")
     if yes:
-        say(f"removed {len(going)} job directories ({room})")
+        say(f"removed {count} ({room})")
     elif going:
-        say(f"`dlrun clean --yes` with the same options removes {len(going)} job directories ({room})")
+        say(f"`dlrun clean --yes` with the same options removes {count} ({room})")
     else:
         say("no job directory to remove")
 

@@ -9,6 +9,8 @@ from dlrun.cli.options import complete_jobs, json_option, say
 
 def _command(name: str, does: str, example: str) -> click.Command:
     def run(jobs: tuple[str, ...], as_json: bool) -> None:
+        from itertools import chain
+
         from dlrun.effects.queue import control
         from dlrun.effects.queue.selection import select
         from dlrun.effects.records import jobs as store
@@ -23,7 +25,10 @@ def _command(name: str, does: str, example: str) -> click.Command:
                     raise
                 done.append({"job": word, "result": control.cancel_id(word, scheduler)})
                 say(f"job {word} has no record here: {done[-1]['result']}")
-        for one, text in getattr(control, name)(chosen):
+        never = [one for one in chosen if one.job.job_id is None]
+        for one, text in chain(
+            getattr(control, name)(chosen), ((one, "was never submitted") for one in never)
+        ):
             done.append({"job": str(one), "result": text})
             say(f"{one}: {text}")
         if as_json:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from dlrun.cli.escapes import echo
-from dlrun.cli.options import complete_jobs, json_option, say
+from dlrun.cli.options import UserPath, complete_jobs, json_option, say
 
 
 @click.command(epilog="Example: dlrun fetch latest 'checkpoints/*.pt' --to .")
@@ -15,7 +15,7 @@ from dlrun.cli.options import complete_jobs, json_option, say
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option(
     "--to",
-    type=click.Path(path_type=Path, file_okay=False),
+    type=UserPath(file_okay=False),
     metavar="DIRECTORY",
     help="Destination; default: the local job directory.",
 )

@@ -7,15 +7,13 @@ from pathlib import Path
 import click
 
 from dlrun.cli.escapes import echo_data
-from dlrun.cli.options import json_option, say
+from dlrun.cli.options import UserPath, json_option, say
 
 
 @click.command(epilog="Example: dlrun import train.sbatch --site perlmutter -o train.yaml")
-@click.argument("script", type=click.Path(path_type=Path))
+@click.argument("script", type=UserPath())
 @click.option("--site", metavar="NAME|FILE", help="Site profile to name in the spec.")
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="Write the spec here instead of printing it."
-)
+@click.option("-o", "--output", type=UserPath(), help="Write the spec here instead of printing it.")
 @json_option
 def command(script: Path, site: str | None, output: Path | None, as_json: bool) -> int:
     """Turn a batch script of Slurm, PBS, Flux or Grid Engine into a training spec.
@@ -31,6 +29,11 @@ def command(script: Path, site: str | None, output: Path | None, as_json: bool) 
 
     draft = read_script(read_text(script, Layer.SPEC), script.name, _threads_per_core(site))
     if not (draft.get("command") or draft.get("run")):
+        if draft.loop is not None:
+            raise Invalid(
+                f"`{script}` starts the training in a loop or a condition, in line {draft.loop}",
+                help="write the line itself in its place, and what changes from run to run under `sweep:` of the spec",
+            )
         raise Invalid(
             f"`{script}` has no line that starts a training",
             help="dlrun looks for srun, mpirun, torchrun, similar launchers, or python; write the spec with `command:` by hand",

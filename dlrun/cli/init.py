@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlrun.cli.options import say
+from dlrun.cli.options import UserPath, json_option, say
 from dlrun.model.text import digits
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @click.command(
     epilog="Example: dlrun init --run 'python train.py --epochs 90' --nodes 2 --walltime 4h --partition gpu"
 )
-@click.argument("spec", type=click.Path(path_type=Path), default=Path("spec.yaml"), metavar="[SPEC]")
+@click.argument("spec", type=UserPath(), default=Path("spec.yaml"), metavar="[SPEC]")
 @click.option("--run", "text", metavar="TEXT", help="The line that starts the training, as typed in a shell.")
 @click.option("--nodes", type=click.IntRange(min=1), help="Number of nodes.")
 @click.option("--gpus-per-node", metavar="NUMBER|auto", help="GPUs on each node; auto: all of them.")
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 @click.option("--partition", metavar="NAME", help="Partition (Slurm) or queue (PBS).")
 @click.option("--account", metavar="NAME", help="Account (project) to charge.")
 @click.option("--site", metavar="NAME|FILE", help="Site profile to name in the spec.")
-def command(spec: Path, text: str | None, site: str | None, **given: str | int | None) -> int:
+@json_option
+def command(spec: Path, text: str | None, site: str | None, as_json: bool, **given: str | int | None) -> int:
     """Write a first training spec with comments to SPEC (default: spec.yaml).
 
     On a terminal it asks for what the options leave open: the command, nodes, GPUs, walltime, environment.
@@ -58,6 +59,11 @@ def command(spec: Path, text: str | None, site: str | None, **given: str | int |
             file.write(written)
     except OSError as error:
         raise Invalid(f"cannot write `{spec}`: {(error.strerror or str(error)).lower()}") from None
+    if as_json:
+        from dlrun.cli.output.json import emit
+
+        left = [{"text": one.text, "because": one.because} for one in draft.left_out]
+        emit("init", {"file": str(spec), "spec": written, "values": draft.values, "left_out": left})
     for one in draft.left_out:
         say(f"{one.text.splitlines()[0]}: {one.because}")
     say(f"wrote {spec}; `dlrun plan {spec}` shows the resulting plan, `dlrun submit {spec}` submits it")

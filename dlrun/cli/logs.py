@@ -61,18 +61,16 @@ def command(
     files = [log for run in runs for log in log_files.find(run, which)]
     if first_failure:
         files = _first_failure(found, runs)
-        if not files:
-            say(
-                f"no process of {found.directory.name} failed by itself; see `dlrun why {found.directory.name}`"
-            )
-            return 1
+    elif not follow:
+        files = [log for log in files if log.path.exists()]
+    if as_json:
+        _as_data(found, files)
     if not files and not follow:
-        say(f"job {found.directory.name} has no log of that rank yet; its logs are in {runs[0]}/logs")
-        return 1
+        return _report_none(found, which, first_failure=first_failure)
     if which not in ("first", "all", "job") and not follow:
         _name_absent(which, files)
     if as_json:
-        _as_data(found, files)
+        pass
     elif paths:
         for path in dict.fromkeys(log.path for log in files):
             echo(str(path))
@@ -87,6 +85,23 @@ def command(
     else:
         show(found, which, runs=runs)
     return 0
+
+
+def _report_none(job: Job, which: str, *, first_failure: bool) -> int:
+    """Report why there is no log; the exit code: 1 if one was requested by name."""
+    name = job.directory.name
+    if first_failure:
+        say(f"no process of {name} failed by itself; see `dlrun why {name}`")
+        return 1
+    if job.job_id is None:
+        say(f"{name} was never submitted, so it has no logs")
+    elif which in ("first", "all", "job"):
+        say(
+            f"{name} has no logs yet; `dlrun status {name}` shows its state, `dlrun logs -f {name}` waits for them"
+        )
+    else:
+        say(f"{name} has no log of that rank yet; its logs are in {job.run_directories()[0]}/logs")
+    return 0 if which in ("first", "all", "job") else 1
 
 
 def _as_data(job: Job, files: Sequence[Log]) -> None:

@@ -35,6 +35,26 @@ def complete_jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -
     return job_names(ctx, param, incomplete)
 
 
+class UserPath(click.Path):
+    """A path whose `~` is the home directory also where the shell leaves it, as in `--output=~/x`."""
+
+    def __init__(self, *, file_okay: bool = True) -> None:
+        super().__init__(file_okay=file_okay, path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The path, written out."""
+        return super().convert(at_home(str(value)), param, ctx)
+
+
+def at_home(name: str) -> str:
+    """A path of the command line with its `~` written out."""
+    if not name.startswith("~"):
+        return name
+    from dlrun.effects.paths import expanded
+
+    return str(expanded(name))
+
+
 def spec_options(function: F) -> F:
     """SPEC, `--site` and `--set`: the inputs of a plan."""
     for option in (
@@ -52,7 +72,7 @@ def spec_options(function: F) -> F:
             shell_complete=_sites,
             help="Site profile; default: the one in the spec, else the one of this cluster.",
         ),
-        click.argument("spec", type=click.Path(path_type=Path)),
+        click.argument("spec", type=UserPath()),
     ):
         function = option(function)
     return function

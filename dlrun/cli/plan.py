@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dlrun.cli.escapes import echo, echo_data
-from dlrun.cli.options import json_option, say, spec_options
+from dlrun.cli.options import UserPath, json_option, say, spec_options
 from dlrun.cli.spec_command import SpecCommand
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=UserPath(),
     help="Save the plan as JSON, for `dlrun submit FILE.json`.",
 )
 @click.option("--cost", is_flag=True, help="Show only the maximum cost, in the site's billing units.")

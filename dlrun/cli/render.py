@@ -7,19 +7,17 @@ from pathlib import Path
 import click
 
 from dlrun.cli.escapes import echo_data
-from dlrun.cli.options import for_people_only, json_option, say, spec_options
+from dlrun.cli.options import UserPath, for_people_only, json_option, say, spec_options
 from dlrun.cli.spec_command import SpecCommand
 
 
 @click.command(cls=SpecCommand, epilog="Example: dlrun render spec.yaml --site perlmutter -o jobs/first")
 @spec_options
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="Write the whole job directory to this path."
-)
+@click.option("-o", "--output", type=UserPath(), help="Write the whole job directory to this path.")
 @click.option("--rank", is_flag=True, help="Print rank.sh, which each rank runs, instead of job.sh.")
 @click.option(
     "--check",
-    type=click.Path(path_type=Path),
+    type=UserPath(),
     metavar="FILE",
     help="Compare FILE with the rendered script; exit 1 if they differ.",
 )

@@ -7,15 +7,14 @@ from pathlib import Path
 import click
 
 from dlrun.cli.escapes import echo
-from dlrun.cli.options import complete_jobs, say
+from dlrun.cli.options import UserPath, complete_jobs, json_option, say
 
 
 @click.command(epilog="Example: dlrun report latest -o report.html")
 @click.argument("job", default="latest", shell_complete=complete_jobs, metavar="[JOB]")
-@click.option(
-    "-o", "--output", type=click.Path(path_type=Path), help="File to write; default: JOB.html here."
-)
-def command(job: str, output: Path | None) -> None:
+@click.option("-o", "--output", type=UserPath(), help="File to write; default: JOB.html here.")
+@json_option
+def command(job: str, output: Path | None, as_json: bool) -> None:
     """Write a page about JOB (default: the latest) to send to a colleague or a help desk: one HTML file with the plan,
     a picture of the placement, the timeline, results and the ends of the logs.
 
@@ -41,4 +40,10 @@ def command(job: str, output: Path | None) -> None:
         target.write_text(page(report_of(found, states, cause)), encoding="utf-8")
     except OSError as error:
         raise OperationFailed(f"cannot write `{target}`: {error.strerror}") from None
-    echo(str(target))
+    if as_json:
+        from dlrun.cli.output.json import emit
+        from dlrun.cli.status import as_data
+
+        emit("report", {"file": str(target), "job": as_data(found, states), "cause": cause})
+    else:
+        echo(str(target))

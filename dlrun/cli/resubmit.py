@@ -47,6 +47,10 @@ def command(job: str, failed: bool, sets: tuple[str, ...], wait: bool, as_json: 
         points = tuple(n for n in bad if points is None or n in points)
         if not points:
             say(f"no run of {found.directory.name} has failed: nothing was submitted")
+            if as_json:
+                from dlrun.cli.output.json import emit
+
+                emit("job", None)
             return 0
     if found.array is not None and points is not None:
         new = rerun.run_again(found, points, say, sets)

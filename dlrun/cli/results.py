@@ -41,6 +41,9 @@ def command(job: str, sort: str | None, as_csv: bool, as_json: bool) -> None:
 
         emit("results", [_data(result) for result in results])
         return
+    if not results and not as_csv:
+        say(f"there are no runs: `{found.directory.name}` was never submitted")
+        return
     from dlrun.cli.output.cost import amount
 
     header, rows = _table(results, plan.cost.unit if plan.cost else None, spent=_number if as_csv else amount)

@@ -7,8 +7,7 @@ from typing import Any
 
 import click
 
-from dlrun.cli.escapes import echo
-from dlrun.cli.options import json_option, login_options, say, spec_options
+from dlrun.cli.options import UserPath, json_option, login_options, say, spec_options
 from dlrun.model.text import digits
 
 FORMATS = ("text", "markdown", "latex", "csv")
@@ -78,7 +77,7 @@ def _output_options(function: Any) -> Any:
         ),
         click.option(
             "--picture",
-            type=click.Path(path_type=Path),
+            type=UserPath(),
             help="Also plot it, as .svg or .png (needs matplotlib).",
         ),
         click.option(
@@ -126,7 +125,7 @@ def _output_options(function: Any) -> Any:
     "--samples", callback=_samples, metavar="N", help="Samples in a complete training, for the time to train."
 )
 @click.option("--bound", type=click.FloatRange(0, 1), help="Lowest acceptable efficiency.  [default: 0.8]")
-@click.option("--out", type=click.Path(path_type=Path), help="Directory of the study; default: NAME-scaling.")
+@click.option("--out", type=UserPath(), help="Directory of the study; default: NAME-scaling.")
 @login_options
 @click.option(
     "--at-once", is_flag=True, help="Let the sizes run at the same time instead of one after the other."
@@ -243,7 +242,7 @@ def _study(
 
 
 @command.command("show", epilog="Example: dlrun scale show resnet50-scaling --format latex")
-@click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
+@click.argument("directory", type=UserPath(), metavar="DIR")
 @click.option(
     "--samples", callback=_samples, metavar="N", help="Samples in a complete training, for the time to train."
 )
@@ -261,8 +260,9 @@ def show(directory: Path, samples: float | None, bound: float | None, **output: 
 
 
 @command.command("cancel", epilog="Example: dlrun scale cancel resnet50-scaling")
-@click.argument("directory", type=click.Path(path_type=Path), metavar="DIR")
-def cancel(directory: Path) -> None:
+@click.argument("directory", type=UserPath(), metavar="DIR")
+@json_option
+def cancel(directory: Path, as_json: bool) -> None:
     """Cancel the jobs of a study. Measurements are kept, and `dlrun scale SPEC` resumes the study."""
     from dlrun.effects.queue import control
     from dlrun.effects.queue.selection import Selection
@@ -277,14 +277,19 @@ def cancel(directory: Path) -> None:
             )
     if not left:
         say("the study has no pending or running jobs")
-        return
+    done = []
     for selection, said in control.cancel([Selection(job=job) for job in left.values()]):
-        echo(f"{selection}: {said}")
+        done.append({"job": str(selection), "result": said})
+        say(f"{selection}: {said}")
+    if as_json:
+        from dlrun.cli.output.json import emit
+
+        emit("cancel", done)
 
 
 @command.command("compare", epilog="Example: dlrun scale compare without-binding with-binding")
-@click.argument("first", type=click.Path(path_type=Path), metavar="A")
-@click.argument("second", type=click.Path(path_type=Path), metavar="B")
+@click.argument("first", type=UserPath(), metavar="A")
+@click.argument("second", type=UserPath(), metavar="B")
 @json_option
 def compare(first: Path, second: Path, as_json: bool) -> None:
     """Compare two studies: throughput of B relative to A at each common size, with the spread of all runs."""

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dlrun.backends import FABRICS, LAUNCHERS, SCHEDULERS
-from dlrun.cli.escapes import echo, echo_data, echo_drawn
-from dlrun.cli.options import json_option, say
+from dlrun.cli.escapes import echo, echo_drawn
+from dlrun.cli.options import at_home, json_option, say
+from dlrun.cli.site_draft import hand_over
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from dlrun.config.nodes import Node
     from dlrun.config.sites import Profile
-    from dlrun.effects.site.yaml_text import ProfileDraft
 
 
 @click.group()
@@ -231,46 +230,10 @@ def test(
     return 1 if wrong else 0
 
 
-def _hand_over(draft: ProfileDraft, head: list[str], output: str | None) -> None:
-    """Print the profile, or write it and the files that belong to it to new files."""
-    from pathlib import Path
-
-    from dlrun.effects.site.yaml_text import profile_yaml
-
-    written = profile_yaml(draft, head)
-    if output is None:
-        echo_data(written)
-    else:
-        for name, content in {output: written, **_beside(draft, Path(output))}.items():
-            _write_new(Path(name), content)
-        say(f"wrote {output}; `dlrun site check {output}` lists what is missing")
-        for path in _beside(draft, Path(output)):
-            say(f"wrote {path}: facts of the node")
-    for line in draft.unseen:
-        say(f"not detected: {line}")
-
-
-def _beside(draft: ProfileDraft, output: Path) -> dict[str, str]:
-    return {str(output.parent / name): content for name, content in draft.files.items()}
-
-
-def _write_new(path: Path, content: str) -> None:
-    from dlrun.errors import OperationFailed
-
-    try:
-        with path.open("x", encoding="utf-8") as file:
-            file.write(content)
-    except FileExistsError:
-        raise OperationFailed(
-            f"`{path}` already exists", help="choose another file with `--output`"
-        ) from None
-    except OSError as error:
-        raise OperationFailed(f"cannot write `{path}`: {error.strerror}") from None
-
-
 _OUTPUT = click.option(
-    "--output", "-o", metavar="FILE", help="Write the profile to a new file; default: stdout."
-)
+    "--output", "-o", metavar="FILE", callback=lambda _ctx, _param, name: name and at_home(name),
+    help="Write the profile to a new file; default: stdout.",
+)  # fmt: skip
 
 
 @command.command(
@@ -295,7 +258,8 @@ _OUTPUT = click.option(
 @click.option("--fabric", type=click.Choice(FABRICS), help="Network between the nodes.")
 @click.option("--interface", metavar="NAME", help="IP interface of that network on compute nodes.")
 @_OUTPUT
-def new(name: str, output: str | None, **given: Any) -> None:
+@json_option
+def new(name: str, output: str | None, as_json: bool, **given: Any) -> None:
     """Write a commented profile from options; on a terminal, ask for those not given."""
     from dlrun.effects.site import new as site_new
 
@@ -306,7 +270,7 @@ def new(name: str, output: str | None, **given: Any) -> None:
     chosen = {key: value for key, value in given.items() if value is not None}
     answers = site_new.ProfileAnswers(name=name, **chosen)
     head = [f"Profile of {name}. `dlrun site check` lists what is missing."]
-    _hand_over(site_new.draft(answers), head, output)
+    hand_over(site_new.draft(answers), head, output, as_json=as_json)
 
 
 @command.command("detect", epilog="Example: dlrun site detect --name crag --probe --output crag.yaml")
@@ -330,7 +294,10 @@ def new(name: str, output: str | None, **given: Any) -> None:
     help="Maximum queue time of a probe job.",
 )
 @_OUTPUT
-def detect(name: str | None, probe: bool, options: tuple[str, ...], wait: str, output: str | None) -> None:
+@json_option
+def detect(
+    name: str | None, probe: bool, options: tuple[str, ...], wait: str, output: str | None, as_json: bool
+) -> None:
     """Draft a profile of this cluster from its scheduler, and list what could not be detected.
 
     NUMA nodes, CPU numbering, GPUs, adapters, disks and MPI can be detected only on compute nodes: use `--probe`, or
@@ -367,7 +334,7 @@ def detect(name: str | None, probe: bool, options: tuple[str, ...], wait: str, o
     called = name or cluster.name or "mycluster"
     head = f"Drafted by `dlrun site detect` from the scheduler of {cluster.name or 'this cluster'}"
     nodes = f" and {len(seen.nodes)} compute node{'s' * (len(seen.nodes) > 1)}" if seen.nodes else ""
-    _hand_over(site_detect.detect(called, cluster, seen), [f"{head}{nodes}."], output)
+    hand_over(site_detect.detect(called, cluster, seen), [f"{head}{nodes}."], output, as_json=as_json)
 
 
 @command.command("import", epilog="Example: dlrun site import settings.py --system daint --output daint.yaml")
@@ -376,7 +343,8 @@ def detect(name: str | None, probe: bool, options: tuple[str, ...], wait: str, o
     "--system", metavar="NAME", help="System in the file, needed if there are several; else name of the site."
 )
 @_OUTPUT
-def import_(files: tuple[str, ...], system: str | None, output: str | None) -> None:
+@json_option
+def import_(files: tuple[str, ...], system: str | None, output: str | None, as_json: bool) -> None:
     """Draft a profile from files about a cluster; they are read, never executed, and what was left out is listed by line.
 
     FILE is a ReFrame configuration (JSON or Python), an institutional Nextflow configuration, or one or several outputs of
@@ -388,4 +356,5 @@ def import_(files: tuple[str, ...], system: str | None, output: str | None) -> N
 
     paths = [Path(name) for name in files]
     draft, what = import_files(paths, system)
-    _hand_over(draft, [f"Imported from {what}, {', '.join(path.name for path in paths)}."], output)
+    head = f"Imported from {what}, {', '.join(path.name for path in paths)}."
+    hand_over(draft, [head], output, as_json=as_json)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 
 from dlrun.cli.options import say
@@ -13,12 +15,26 @@ class SpecCommand(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments, keys of `resources` among them made values of `--set`."""
         known = {name for option in self.get_params(ctx) for name in option.opts}
-        if any(a.startswith("--") and a != "--" and a.partition("=")[0] not in known for a in args):
+        if any(a != "--" and a.startswith("-") and _name(a) not in known for a in args):
             args = _with_sets(args, known)
-        return super().parse_args(ctx, args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.UsageError as error:
+            setting = re.search(r"extra arguments? \(([a-z][\w.]*\+?=[^ )]*)", error.message)
+            if setting is None:
+                raise
+            raise click.UsageError(
+                f"`{setting[1]}` alone is not understood: write `--set {setting[1]}`", ctx
+            ) from None
+
+
+def _name(argument: str) -> str:
+    """The name of an option: `-N2` and `--nodes=2` without their values."""
+    return argument.partition("=")[0] if argument.startswith("--") else argument[:2]
 
 
 def _with_sets(args: list[str], known: set[str]) -> list[str]:
+    from dlrun.config.batch_script.directives import SHORT
     from dlrun.config.other_words import MEANT
     from dlrun.model.keys import names
     from dlrun.model.spec import Resources
@@ -29,10 +45,15 @@ def _with_sets(args: list[str], known: set[str]) -> list[str]:
     while rest:
         argument = rest.pop(0)
         option, equals, value = argument.partition("=")
-        name = option[2:].replace("-", "_")
         if argument == "--":
             return [*made, argument, *rest]
-        if not option.startswith("--") or option in known or name not in keys or not (equals or rest):
+        if re.match(r"-[A-Za-z]", argument):
+            option, equals, value = argument[:2], argument[2:], argument[2:]
+            name = SHORT.get(option[1], "")
+        else:
+            name = option[2:] if option.startswith("--") else ""
+        name = name.replace("-", "_")
+        if option in known or name not in keys or not (equals or rest):
             made.append(argument)
             continue
         value = value if equals else rest.pop(0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 @click.option(
     "--to",
     metavar="PATH",
+    callback=lambda _ctx, _param, path: (
+        path and re.sub(r"^~(?=/|$)", "$HOME", path)
+    ),  # it expands on the node
     help="Directory on each node, owned by you; default: the site's node-local storage.",
 )
 @click.option("--name", help="Name of the data set; default: the last component of the source.")

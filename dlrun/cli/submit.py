@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dlrun.cli.escapes import echo, echo_data
-from dlrun.cli.options import for_people_only, json_option, login_options, say, spec_options
+from dlrun.cli.options import UserPath, for_people_only, json_option, login_options, say, spec_options
 from dlrun.cli.spec_command import SpecCommand
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @login_options
 @click.option(
     "--job-dir",
-    type=click.Path(path_type=Path),
+    type=UserPath(),
     help="Job directory to create (on the login node for a remote submission); default: a new one in $DLRUN_JOBS.",
 )
 @click.option("--parsable", is_flag=True, help="Print only the job id.")

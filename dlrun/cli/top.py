@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     help="Interval between updates.",
 )
 @click.option("--once", is_flag=True, help="Print the current values once and exit.")
-def command(job: str, every: float, once: bool) -> None:
+@click.option("--json", "as_json", is_flag=True, help="Print each update as JSON, one document a line.")
+def command(job: str, every: float, once: bool, as_json: bool) -> None:
     """Show JOB (default: the latest; `JOB:3` is a point of a sweep) while it runs: ranks, cores, memory, GPUs, network, metrics.
 
     Keys: `r` by rank, `c` by cores, `m` by memory, `g` by GPU; arrows choose a rank, Enter shows its log, `q` quits.
@@ -48,17 +49,19 @@ def command(job: str, every: float, once: bool) -> None:
             help=f"name a point of the sweep, such as `{chosen.job.directory.name}:0`",
         )
     watch = Watch(chosen.job, chosen.tasks[0] if chosen.tasks else None)
-    if not once and terminal(sys.stdout, os.environ) and sys.stdin.isatty():
+    if not once and not as_json and terminal(sys.stdout, os.environ) and sys.stdin.isatty():
         from dlrun.cli.output.screen import Screen
 
         Screen(watch, every).run()
         return
-    _print(watch, every, once=once)
+    _print(watch, every, once=once, as_json=as_json)
 
 
-def _print(watch: Watch, every: float, *, once: bool) -> None:
-    """Plain lines until the job has ended."""
+def _print(watch: Watch, every: float, *, once: bool, as_json: bool) -> None:
+    """Plain lines, or JSON lines, until the job has ended."""
+    from dlrun.cli.output.json import emit
     from dlrun.cli.output.live_text import lines
+    from dlrun.model.json_codec import to_plain
 
     told: str | None = None
     while True:
@@ -66,8 +69,11 @@ def _print(watch: Watch, every: float, *, once: bool) -> None:
         if watch.trouble and watch.trouble != told:
             told = watch.trouble
             say(told)
-        for line in lines(live):
-            echo(line)
+        if as_json:
+            emit("top", to_plain(live), one_line=True)
+        else:
+            for line in lines(live):
+                echo(line)
         sys.stdout.flush()
         if once or live.status.state.final:
             return

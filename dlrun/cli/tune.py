@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dlrun.cli.escapes import echo
-from dlrun.cli.options import json_option, say, spec_options
+from dlrun.cli.options import UserPath, json_option, say, spec_options
 
 if TYPE_CHECKING:
     from dlrun.effects.records.jobs import Job
@@ -51,7 +51,7 @@ def _seconds(_context: click.Context, parameter: click.Parameter, text: str | No
 @click.option(
     "--repeat", type=click.IntRange(1, 100), help="Runs of each setting that is not dropped.  [default: 3]"
 )
-@click.option("--out", type=click.Path(path_type=Path), help="Directory of the trials; default: NAME-tuning.")
+@click.option("--out", type=UserPath(), help="Directory of the trials; default: NAME-tuning.")
 @click.option(
     "--here",
     is_flag=True,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from dlrun.cli.escapes import echo_drawn
-from dlrun.cli.options import say
+from dlrun.cli.options import UserPath, say
 
 if TYPE_CHECKING:
     from dlrun.cli.affinity_actions import PlacementQuestion
@@ -44,12 +44,12 @@ class TrailingCommand(click.Command):
     epilog="Examples: dlrun tune-affinity --ranks-per-node 2; "
     "dlrun tune-affinity --site lumi-g --format srun; dlrun tune-affinity --exec python train.py",
 )
-@click.argument("spec", required=False, type=click.Path(path_type=Path))
+@click.argument("spec", required=False, type=UserPath())
 @click.option("--site", metavar="NAME|FILE", help="Site profile with the node type.")
 @click.option("--node-type", metavar="NAME", help="Node type of the site.")
 @click.option(
     "--topology",
-    type=click.Path(path_type=Path),
+    type=UserPath(),
     metavar="FILE|DIR",
     help="Topology file: from --capture, `lstopo --of xml` or `lscpu -p`, a copy of /sys and /proc, or YAML with the keys of "
     "`topology:` in site profiles.",
@@ -118,10 +118,11 @@ class TrailingCommand(click.Command):
     "--oversubscribe", is_flag=True, default=None, help="Allow ranks to share cores if there are too few."
 )
 @click.option("--format", "form", type=click.Choice(FORMATS), default="table", help="Output format.")
+@click.option("--json", "as_json", is_flag=True, help="Print the placement as JSON, as `--format json` does.")
 @click.option(
     "-o",
     "--output",
-    type=click.Path(path_type=Path),
+    type=UserPath(),
     help="Output file; a name that ends in .svg gives a picture.",
 )
 @click.option("--explain", is_flag=True, help="Show the rules behind this placement.")
@@ -144,7 +145,7 @@ class TrailingCommand(click.Command):
 )
 @click.option(
     "--write",
-    type=click.Path(path_type=Path),
+    type=UserPath(),
     help="With --measure: write the best result into this spec or site override.",
 )
 @click.option(
@@ -155,6 +156,9 @@ def command(ctx: click.Context, /, **options: Any) -> None:
     """Bind ranks to cores, memory, GPUs and NICs of a node: of SPEC, a site, a topology file, or this machine."""
     from dlrun.cli import affinity_actions as actions
 
+    if options.pop("as_json"):
+        _is_placement(options)
+        options["form"] = "json"
     options["command"] = ctx.meta["command"]
     options["color"] = (ctx.obj or {}).get("color", "auto")
     task = actions.prepare(options)
@@ -170,6 +174,16 @@ def command(ctx: click.Context, /, **options: Any) -> None:
         actions.measure(task)
     else:
         _out(task, actions.show(task))
+
+
+def _is_placement(options: Mapping[str, Any]) -> None:
+    """Raise Invalid if something else than a placement, or a topology, is asked for: that is not JSON."""
+    from dlrun.errors import Invalid
+
+    for name in ("execute", "verify", "report", "measure", "explain"):
+        if options[name]:
+            option = {"execute": "exec"}.get(name, name)
+            raise Invalid("`--json` prints a placement", help=f"leave out --json or --{option}")
 
 
 def _out(task: PlacementQuestion, text: str) -> None:

@@ -45,6 +45,9 @@ def command(job: str, ranks: bool, as_csv: bool, as_json: bool) -> None:
 
         emit("usage", [_data(run) | {"accounted": to_plain(_accounted(chosen.job, run))} for run in runs])
         return
+    if not runs:
+        say(f"nothing was measured: `{chosen.job.directory.name}` was never submitted")
+        return
     from dlrun.cli.output import usage as output
 
     if len(runs) == 1:

@@ -357,6 +357,10 @@ class _Decoder:
             help_ = wording.mapping_form(path[-1], hint.schema)
         if str in hint.scalars and not isinstance(node, ScalarNode) and not help_:
             help_ = wording.one_text(node, path)
+        if isinstance(node, ListNode) and hint.scalars and not help_:
+            help_ = wording.without_brackets(node, path)
+        if hint.values is not None and not isinstance(node, MapNode) and not help_:
+            help_ = wording.names_and_values(node, path)
         place = node if isinstance(node, ScalarNode) or at is None else at
         self._fault(place, f"{where(path)} takes {fits}, not {wording.shown(node, path)}", help_)
         return _BAD

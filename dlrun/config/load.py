@@ -6,6 +6,7 @@ another one (a login node's) needs only `decoded` again: a site's defaults lie b
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from itertools import islice
@@ -194,6 +195,19 @@ def _add(known: list[Problem], problems: Iterable[Problem]) -> None:
     known += islice((p for p in problems if p.origin not in places), MAX_PROBLEMS)
 
 
+def _of_another_kind(path: Path, text: str) -> str | None:
+    """What makes a spec of a batch script or a program that was given in a spec's place; None for any other file."""
+    if re.search(r"^#(?:SBATCH|PBS)\s", text, re.MULTILINE):
+        return (
+            f"it is a batch script: `dlrun import {path} -o {path.with_suffix('.yaml')}` makes a spec of it"
+        )
+    if path.suffix == ".py" or re.match(r"#!.*python", text):
+        return f"it is a program: `dlrun init --run 'python {path}'` writes a spec that runs it"
+    if text.startswith("#!"):
+        return f"it is a script: `dlrun init --run 'bash {path}'` writes a spec that runs it"
+    return None
+
+
 class _Files:
     """Reads files and collects their problems, to report them together."""
 
@@ -214,6 +228,10 @@ class _Files:
         self.sources[str(path)] = text
         at = Origin(layer=layer, name=str(path))
         document = parse(text, at)
+        other = _of_another_kind(path, text) if layer is Layer.SPEC else None
+        if other is not None and not isinstance(document.root, MapNode):
+            self.problems.append(Problem(message=f"`{path}` is not a spec", origin=at, help=other))
+            return None
         self.problems += document.problems
         if document.root is not None:
             self.trees[str(path)] = document.root

@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Iterable, Iterator
 
 from dlrun.config.hints import keys
-from dlrun.config.nodes import ListNode, Node, ScalarNode, kind, short
+from dlrun.config.nodes import ListNode, MapNode, Node, ScalarNode, kind, short
 from dlrun.config.secret_names import conceals
 from dlrun.model.keys import BACK_END, OPTION_NAME, PLAIN, VARIABLE_NAME
 from dlrun.model.nearest import RELATED, SLIP, nearest
@@ -94,10 +94,29 @@ def one_text(node: Node, path: Path) -> str:
     """The way out where one text is wanted, and a list or a mapping was given."""
     if not isinstance(node, ListNode):
         return "quote a text that contains `: ` or begins with `{`"
+    return (
+        without_brackets(node, path) or "give one text; brackets that belong to a text need quotes round it"
+    )
+
+
+def without_brackets(node: ListNode, path: Path) -> str:
+    """The way out where a list of one was given for one value; empty for a longer one."""
     only = node.items[0] if len(node.items) == 1 else None
     if isinstance(only, ScalarNode) and path and isinstance(path[-1], str) and not conceals(path):
         return f"write `{path[-1]}: {yaml_text(only.text)}`, without brackets"
-    return "give one text; brackets that belong to a text need quotes round it"
+    return ""
+
+
+def names_and_values(node: Node, path: Path) -> str:
+    """The way out where names with values are wanted, and a list or a text was given; values may be confidential."""
+    given = node.items if isinstance(node, ListNode) else (node,)
+    written = [item.text for item in given if isinstance(item, ScalarNode)]
+    names = [
+        text.partition("=")[0] for text in written if re.fullmatch(rf"{VARIABLE_NAME}=.*", text, re.DOTALL)
+    ]
+    names += [name for item in given if isinstance(item, MapNode) for name in item.entries]
+    shown = ", ".join(f"{short(name)}: …" for name in names[:3]) if names else "NAME: …"
+    return f"write `{path[-1]}: {{{shown}}}`, each name with its value" if path else ""
 
 
 def names_rule(pattern: str) -> str:

@@ -55,8 +55,12 @@ Word: TypeAlias = str | Shell | Text
 _NODE_VARIABLE = re.compile(r"\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))")
 
 
+_TILDE = re.compile(r"^~(?=/|$)")
+
+
 def expanding(text: str) -> Text:
-    """Text in which `$NAME` and `${NAME}` expand on the node and nothing else does (site profiles' paths)."""
+    """Text in which `$NAME`, `${NAME}` and a `~` at its beginning expand on the node, nothing else (site profiles' paths)."""
+    text = _TILDE.sub("$HOME", text)
     pieces: list[str | Shell] = []
     end = 0
     for match in _NODE_VARIABLE.finditer(text):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dlrun.plan.data.codes import DATA_CODES
+from dlrun.plan.mistake_codes import MISTAKE_CODES
 
 # ruff: noqa: E501, ISC004 - a page of prose, one code an entry
 CODES: dict[str, tuple[str, str]] = {
@@ -103,8 +104,8 @@ CODES: dict[str, tuple[str, str]] = {
         "enroot containers are started by the pyxis plug-in of srun; apptainer works with every launcher.",
     ),
     "DLR032": (
-        "the script does not exist",
-        "The training script is not on the submitting host (relative paths start at the job's directory).",
+        "the script does not exist, or cannot be run",
+        "The training script is not on the submitting host (relative paths start at the job's directory), or is a file that cannot be run there.",
     ),
     "DLR033": (
         "no virtual environment there",
@@ -355,44 +356,11 @@ CODES: dict[str, tuple[str, str]] = {
         "`fabric_check` compares the transports that libraries log with those of the site's fabric. It needs a fabric that "
         "dlrun knows (or `fabric.expect` in the profile) and logging by the library, such as `NCCL_DEBUG=INFO`.",
     ),
-    "DLR100": (
-        "shell text where no shell reads it",
-        "`command` is a list of arguments that the program gets exactly as written; values of `environment.variables` are set so, too. "
-        "Write shell text under `run:`, and `{{ env.NAME }}` for a variable of the node. A path may begin with `~` or `$HOME`.",
-    ),
-    "DLR101": (
-        "a sweep parameter that nothing uses",
-        "Runs of a sweep differ only by what `{{ NAME }}` in the command becomes. Another parameter makes more runs, all equal.",
-    ),
-    "DLR102": (
-        "two Python environments",
-        "`environment.conda` is activated first, then `environment.venv`, whose Python is then first on `PATH`.",
-    ),
-    "DLR103": (
-        "unused GPUs",
-        "Whole nodes are charged with their GPUs, whether the job requests them or not.",
-    ),
-    "DLR104": (
-        "more or fewer cores requested than used",
-        "Where the plan binds ranks, topology and `placement` give their cores; `cpus_per_rank` only changes the request.",
-    ),
-    "DLR105": (
-        "another program's word",
-        "Options of sbatch, qsub and torchrun under `resources:`, with `--set` or as options of `submit`, `plan` and `render` are taken "
-        "for the keys that they mean, in the units of those programs: `time: 30` is 30 minutes, `mem: 64G` is 64GiB.",
-    ),
-    "DLR106": (
-        "more ranks than cores",
-        "Each rank computes on cores of its own; where there are fewer cores than ranks, ranks wait for one another.",
-    ),
-    "DLR107": (
-        "a decimal unit where the scheduler counts in units of 1,024",
-        "`200GB` (and `200G`) is 200 × 10⁹ bytes, 7 % less than `--mem=200G` of Slurm or `mem=200gb` of PBS, which is `200GiB` here.",
-    ),
     "DLR111": (
         "no interface is known",
         "NCCL and Gloo guess the interface of their sockets: on Ethernet all data may go over a management network.",
     ),
+    **MISTAKE_CODES,
     **DATA_CODES,
 }
 """Code -> title, explanation."""

@@ -18,6 +18,12 @@ _VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
 _OPERATORS = re.compile(r"\|\|?|&&?|;|[12]?>>?(?!=).*|&>.*|<(?!.*>).*|2>&1")
 """Words that a shell reads as pipes, lists and redirections: alone, or with a file at once (`>log`)."""
 
+_PLAIN_FORMS = {"\u201c": '"', "\u201d": '"', "\u2018": "'", "\u2019": "'", "\u2013": "--", "\u2014": "--"}
+_TYPOGRAPHIC = re.compile(
+    "(?:^|[\\s=])[\u201c\u201d\u2018\u2019]|[\u201c\u201d\u2018\u2019](?=\\s|$)|(?:^|\\s)[\u2013\u2014](?=\\w)"
+)
+"""Typographic quotes at the border of a word, and a long dash that begins one."""
+
 _GPU_PARTITION = re.compile(r"gpu|cuda|[vahb][12]00|dgx|mi[123]\d\d|gh200", re.IGNORECASE)
 """Names that partitions with GPUs have."""
 _AS_TEXT = "write it as shell text under `run:` instead of `command:`"
@@ -31,6 +37,7 @@ def check(
 ) -> None:
     """Warn of each likely mistake once, at its key."""
     _shell_text(spec, ledger)
+    _typography(spec, ledger)
     _unused_parameters(spec, points, ledger)
     _two_environments(spec, ledger)
     _idle_gpus(layout, ledger)
@@ -60,6 +67,23 @@ def _shell_text(spec: Spec, ledger: Ledger) -> None:
         if (what := next(_expansions(path), None)) not in (None, "`~`"):
             _unread(ledger, f"{what} in the path is not expanded: no shell reads it", place,
                     "write the path out; only `~` and `$HOME` at its beginning are replaced")  # fmt: skip
+
+
+def _typography(spec: Spec, ledger: Ledger) -> None:
+    """Quotes and dashes of a word processor in the command, as copied from a PDF file."""
+    places = (
+        {"run": spec.run}
+        if spec.run is not None
+        else {f"command.{index}": word for index, word in enumerate(spec.command)}
+    )
+    for place, text in places.items():
+        if (found := _TYPOGRAPHIC.search(text)) is not None:
+            plain = _PLAIN_FORMS[found[0].strip()]
+            ledger.problem(
+                "DLR112", f"`{found[0].strip()}` is a typographic character, which the program gets as it is",
+                place, "command", help=f"write `{plain}` in its place", warning=True,
+            )  # fmt: skip
+            return
 
 
 def _unread(ledger: Ledger, message: str, place: str, way_out: str) -> None:

@@ -9,7 +9,7 @@ from dlrun import backends
 from dlrun.model.nearest import nearest
 from dlrun.model.site import SchedulerSite, Site
 from dlrun.model.spec import Resources, Spec
-from dlrun.model.units import Bytes
+from dlrun.model.units import Bytes, many
 from dlrun.plan import capacity
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import Layout
@@ -110,9 +110,10 @@ def _node(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
     if layout.gpus_per_node > len(topology.gpus):
         ledger.problem(
             "DLR018",
-            f"{layout.gpus_per_node} GPUs per node, but `{layout.node_type_name or 'this machine'}` has {len(topology.gpus)}",
+            f"{many(layout.gpus_per_node, 'GPU')} per node, but "
+            f"{f'`{layout.node_type_name}`' if layout.node_type_name else 'this machine'} has {len(topology.gpus) or 'none'}",
             "resources.gpus_per_node",
-            help=f"request at most {len(topology.gpus)}, or {_with_gpus(spec, site, layout)}",
+            help=f"{_fewer(len(topology.gpus))}, or {_with_gpus(spec, site, layout)}",
         )
     cores, cpus = len(topology.cores), wanted.cpus_per_rank
     if cpus != "auto" and cpus * layout.ranks_per_node > cores:
@@ -125,10 +126,16 @@ def _node(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
         )
 
 
+def _fewer(gpus: int) -> str:
+    return f"request at most {gpus}" if gpus else "leave `gpus_per_node` out to train on CPUs"
+
+
 def _with_gpus(spec: Spec, site: Site, layout: Layout) -> str:
     """The partitions whose nodes have as many GPUs as the job requests."""
     fitting = [f"`{name}`" for name in capacity.accepting(site, layout, spec.resources.qos)]
-    return f"use partition {' or '.join(fitting)}" if fitting else "another node type or partition"
+    if fitting:
+        return f"use partition {' or '.join(fitting)}"
+    return "another node type or partition" if site.node_types else "submit to another site (`--site`)"
 
 
 def _share(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:

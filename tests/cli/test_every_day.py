@@ -57,7 +57,7 @@ def test_old_jobs_are_listed_first_and_removed_when_asked(dlrun):
     aged(old, 40)
     (found,) = listed(dlrun)
     assert (found["directory"], found["removed"], found["foreign"]) == (str(old), False, [])
-    assert "removes 1 job directories" in dlrun("clean").stderr
+    assert "removes the directory of 1 job" in dlrun("clean").stderr
     assert old.exists()
     dlrun("clean", "--yes")
     assert not old.exists()

@@ -49,6 +49,11 @@ def test_a_hang_ends_the_job_with_the_stacks_of_all_ranks(dlrun):
     (status,) = json.loads(dlrun("status", job, "--json").stdout)["jobs"]
     assert [run["state"] for run in status["runs"]] == ["hang"]
     assert "hang" in dlrun("list").stdout
+    last = max(path.stat().st_mtime for path in (job / "stacks").glob("*.txt"))
+    waited = json.loads((job / "state.json").read_text())["ended"] - last
+    assert waited < 20, (
+        "no wait for the dead: the ranks end once their stacks are written, and the job with them"
+    )
     assert answer["line"].startswith("rank 1 in reads_data (train.py:7); ranks 0,2 in wait (threading.py:")
     assert not dlrun.alive()
 

@@ -101,6 +101,137 @@ def test_a_mistake_is_put_right_from_its_message(place, mistake):
     assert mistake.says not in right.stderr
 
 
+OTHER_FILES = {
+    "job.sbatch": (
+        "#!/bin/bash\n#SBATCH -N 2\nsrun python train.py\n",
+        "`dlrun import job.sbatch -o job.yaml` makes a spec",
+    ),
+    "prog.py": (
+        "import torch\n\n\ndef main():\n    a = {1: 2}\n",
+        "`dlrun init --run 'python prog.py'` writes a spec",
+    ),
+    "go.sh": ("#!/bin/bash\npython train.py\n", "`dlrun init --run 'bash go.sh'` writes a spec"),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_FILES)
+def test_a_file_of_another_kind_in_a_specs_place(place, name):
+    text, says = OTHER_FILES[name]
+    (place.place / name).write_text(text)
+    told = place("submit", name, code=2).stderr
+    assert told.startswith(f"error: `{name}` is not a spec\n  --> {name}\n   = help: it is a ")
+    assert says in told
+    assert told.count("error") == 1
+
+
+SAYS = {
+    "no-such-spec": ("none.yaml", "", "help: `dlrun init` writes a first spec"),
+    "list-for-a-number": (
+        "spec.yaml",
+        RUN + "resources:\n  nodes: [2]\n",
+        "write `nodes: 2`, without brackets",
+    ),
+    "list-for-names": (
+        "spec.yaml",
+        RUN + "environment:\n  variables:\n  - A=1\n",
+        "write `variables: {A: …}`",
+    ),
+    "launcher-by-program": ("spec.yaml", RUN + "launcher: mpirun\n", "the nearest is `openmpi`"),
+    "framework-by-package": ("spec.yaml", RUN + "framework: ddp\n", "the nearest is `torch`"),
+    "no-gpus-here": (
+        "spec.yaml",
+        "name: x\nsite: workstation\ncommand: [python, train.py]\nresources: {gpus_per_node: 9}\n",
+        "leave `gpus_per_node` out to train on CPUs",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAYS)
+def test_the_way_out_is_in_the_message(place, name):
+    spec, text, says = SAYS[name]
+    if text:
+        (place.place / spec).write_text(text)
+    assert says in place("plan", spec, code=2).stderr
+
+
+SCRIPTS = {
+    "not-executable": ("#!/bin/bash\necho ran\n", 0o644, "`chmod +x ./go.sh`, or name what runs it"),
+    "windows-line-ends": ("#!/bin/bash\r\necho ran\r\n", 0o755, "`sed -i 's/\\r$//' ./go.sh`"),
+}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_a_script_that_cannot_be_run_is_named_before_it_waits_in_a_queue(place, name):
+    text, mode, says = SCRIPTS[name]
+    script = place.place / "go.sh"
+    script.write_bytes(text.encode())
+    script.chmod(mode)
+    spec = place.spec("command: [./go.sh]\nresources: {ranks_per_node: 1}\n")
+    assert says in place("plan", spec, code=2).stderr
+    script.write_text(text.replace("\r", ""))
+    script.chmod(0o755)
+    assert "ran" in place("submit", spec, "--wait").stdout
+
+
+def test_a_spec_with_line_ends_of_windows_and_a_byte_order_mark_is_read(place):
+    text = "\ufeff" + RUN.replace("./site.yaml", "workstation") + "run: |\n  cd .\n  echo ran\n"
+    text = text.replace("command: [python, train.py]\n", "").replace("\n", "\r\n")
+    (place.place / "spec.yaml").write_bytes(text.encode())
+    assert "ran\n" in place("submit", "spec.yaml", "--wait", "--set", "resources.ranks_per_node=1").stdout
+
+
+def test_a_script_beside_a_spec_that_is_elsewhere(place):
+    (place.place / "x" / "own.py").touch()
+    (place.place / "x" / "spec.yaml").write_text(
+        RUN.replace("train.py", "own.py").replace("./site", "../site")
+    )
+    assert "it is beside the spec" in place("plan", "x/spec.yaml", "--site", "./site.yaml", code=2).stderr
+    assert "job x" in place("plan", "x/spec.yaml", "--site", "./site.yaml", "--set", "directory=x").stdout
+    (place.place / "spec.yaml").write_text(RUN + "directory: C:\\Users\\me\n")
+    assert "which does not exist" in place("plan", "spec.yaml", code=2).stderr
+
+
+def test_characters_of_a_word_processor(place):
+    for wrong in (
+        "command: [\u201cpython\u201d, train.py]",
+        "run: python train.py \u2013lr 1",
+        "run: echo \u2018a b\u2019",
+    ):
+        (place.place / "spec.yaml").write_text(f"{BASE}{wrong}\n")
+        assert "is a typographic character" in place("plan", "spec.yaml").stderr
+    (place.place / "spec.yaml").write_text(f"{BASE}run: python train.py --note 'it\u2019s 1\u20132'\n")
+    assert "typographic" not in place("plan", "spec.yaml").stderr
+
+
+def test_a_setting_and_letters_of_sbatch_on_the_command_line(place):
+    (place.place / "spec.yaml").write_text(RUN)
+    assert "write `--set resources.nodes=2`" in place("plan", "spec.yaml", "resources.nodes=2", code=2).stderr
+    done = place("plan", "spec.yaml", "-N2", "-t", "30", "-p", "gpu")
+    assert "note: `-N` is taken as `--set resources.nodes=2`" in done.stderr
+    for part in ("nodes       2", "walltime    30m", "partition   gpu"):
+        assert part in done.stdout
+    assert "no such option `-Z`" in place("plan", "spec.yaml", "-Z", code=2).stderr
+
+
+def test_a_tilde_that_the_shell_leaves(place, tmp_path):
+    spec = place.spec("run: 'true'\nresources: {ranks_per_node: 1}\n")
+    home = {"HOME": str(tmp_path / "home")}
+    (tmp_path / "home").mkdir()
+    place("submit", spec, "--job-dir=~/job", "--wait", env=home)
+    place("render", spec, "--output=~/rendered", env=home)
+    place("plan", spec, "-o", "~/plan.json", env=home)
+    place("init", "~/first.yaml", "--run", "python train.py", env=home)
+    place("report", "latest", "--output=~/report.html", env=home)
+    place("site", "new", "crag", "--scheduler", "slurm", "--output=~/crag.yaml", env=home)
+    made = {"job", "rendered", "plan.json", "first.yaml", "report.html", "crag.yaml"}
+    assert made <= {path.name for path in (tmp_path / "home").iterdir()}
+    assert not (place.place / "~").exists()
+    assert (
+        f"no data sets in {tmp_path}/home/cache"
+        in place("stage-data", "--list", "--to=~/cache", env=home).stderr
+    )
+
+
 def test_what_was_a_mistake_once_is_understood(place):
     for text in ("command: python train.py --lr 0.1\n", "run: |\n  cd x && ls | wc -l\n"):
         (place.place / "spec.yaml").write_text(BASE + text)

@@ -204,7 +204,7 @@ def test_cancel_ends_what_runs_and_keeps_what_is_measured(place):
     _, said = driver.communicate(timeout=120)
     assert driver.returncode == 130
     assert "the same command resumes" in said
-    assert "1x1-1: cancelled" in place("scale", "cancel", "tiny-scaling").stdout
+    assert "1x1-1: cancelled" in place("scale", "cancel", "tiny-scaling").stderr
     assert "the study has no pending or running jobs" in place("scale", "cancel", "tiny-scaling").stderr
     (place.place / "wait").unlink()
     assert study(place)["rows"][0]["runs"] == 1

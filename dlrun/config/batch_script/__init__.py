@@ -14,7 +14,7 @@ from typing import Any
 
 from dlrun.config.batch_script import body, directives, flux, gridengine, launch, shell
 from dlrun.config.batch_script.draft import SpecDraft
-from dlrun.model.spec import Resources, Spec
+from dlrun.model.spec import Environment, Resources, Spec
 
 _DIRECTIVES: tuple[tuple[re.Pattern[str], Callable[[int, str, SpecDraft], None]], ...] = (
     (re.compile(r"\s*#SBATCH\s+(.*)"), directives.slurm),
@@ -90,7 +90,10 @@ def _resources(draft: SpecDraft, threads_per_core: int) -> None:
         if name in counts:
             put("resources.memory_per_node", f"{counts[name] * times // 1024}MiB")
     draft.values["resources"] = _in_order(draft.values["resources"], Resources)
-    draft.values = _in_order(draft.values, Spec)
+    if "environment" in draft.values:
+        draft.values["environment"] = _in_order(draft.values["environment"], Environment)
+    own = {name: values for name, values in draft.values.items() if name == draft.get("framework")}
+    draft.values = {**_in_order(draft.values, Spec), **own}
 
 
 def _agents(counts: Mapping[str, int], nodes: int) -> int | None:

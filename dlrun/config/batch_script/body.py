@@ -18,6 +18,9 @@ _PRINTS = {"echo", "printf", "date", "hostname", "pwd", "nvidia-smi", "rocm-smi"
 _SUBMIT_DIRECTORY = re.compile(r"\"?\$\{?(?:SLURM_SUBMIT_DIR|PBS_O_WORKDIR|SGE_O_WORKDIR)\}?\"?")
 _EXPORT = re.compile(r"export\s+([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _ASSIGN = re.compile(r"([A-Za-z_]\w*)(?:\[[^]]*\])?\+?=(.*)", re.DOTALL)
+_STARTS = re.compile(
+    r"\b(?:srun|mpirun|mpiexec|ibrun|torchrun|deepspeed|accelerate\s+launch|horovodrun|python[\d.]*)\s"
+)
 _NOT_TAKEN = "dlrun runs nothing after the training"
 
 
@@ -27,12 +30,13 @@ def take(found: list[Command], draft: SpecDraft) -> None:
     found = [c if c.block else _with_numbers(c, values) for c in found]
     chosen = _training(found)
     before = found if chosen is None else [c for c in found if c.line < chosen.line]
-    needed = set().union(*(names_used(c.text) for c in found)) if found else set()
-    body = _Preamble(draft, needed)
+    body = _Preamble(draft)
     for command in before:
         body.take(command)
-    body.finish(names_used(chosen.text) if chosen else set())
-    if chosen is None:
+    stripped = None if chosen is None else _stripped(chosen, draft)
+    body.finish(set() if stripped is None else _read_by(stripped))
+    if chosen is None or stripped is None:
+        draft.loop = next((c.line for c in found if c.block and _STARTS.search(c.text)), None)
         return
     for command in found:
         if command.line > chosen.line:
@@ -42,7 +46,7 @@ def take(found: list[Command], draft: SpecDraft) -> None:
             if not prints:
                 why = "a second launch: give it a spec of its own, with `after:`" if again else _NOT_TAKEN
                 draft.leave(command.line, command.text, why)
-    _launch(chosen, draft)
+    _launch(chosen, stripped, draft)
 
 
 def _with_numbers(command: Command, values: Mapping[str, str]) -> Command:
@@ -86,9 +90,8 @@ class _Preamble:
     """Commands before the training. Keys of the spec have an order of their own (modules, conda, venv, lines of set-up,
     variables); once a line does not fit into it, that line and what depends on order stays a line of set-up."""
 
-    def __init__(self, draft: SpecDraft, needed: set[str]) -> None:
+    def __init__(self, draft: SpecDraft) -> None:
         self.draft = draft
-        self.needed = needed
         self.lines: list[Command] = []
         self.exports: list[tuple[Command, str, str]] = []
 
@@ -216,22 +219,39 @@ def _literal(value: str) -> str | None:
     )
 
 
-def _launch(chosen: Command, draft: SpecDraft) -> None:
+def _stripped(chosen: Command, draft: SpecDraft) -> launch.Launch:
+    """The training without what launches it, whose numbers, and the variables before it, go to the draft."""
     split = launch.words_of(chosen.text)
     assert split is not None  # noqa: S101 - it was split to be chosen
-    words, behind = split
+    words = split[0]
     while words and (match := re.fullmatch(r"([A-Za-z_]\w*)=(.*)", words[0])):
         if match[1] not in TOLD | DECIDED:
             draft.put(f"environment.variables.{match[1]}", match[2])
         words = words[1:]
-    found = launch.strip(words, chosen.text, draft)
+    return launch.strip(words, chosen.text, draft)
+
+
+def _read_by(found: launch.Launch) -> set[str]:
+    """The variables that the training reads."""
+    texts = (
+        *found.command,
+        found.text or "",
+        *found.agent_arguments,
+        *map(str, (found.container or {}).values()),
+    )
+    return set().union(*map(names_used, texts))
+
+
+def _launch(chosen: Command, found: launch.Launch, draft: SpecDraft) -> None:
+    split = launch.words_of(chosen.text)
+    behind = split[1] if split is not None else []
     if found.container and "image" in found.container:
         draft.put("environment.container", dict(found.container))
     for option, why in found.left:
         draft.leave(chosen.line, option, why)
     if behind:
         after = "".join(chosen.text.partition(behind[0])[1:]) or " ".join(behind)
-        output = behind[0][0] in ">|" and behind[0] != "||"
+        output = behind[0] in {"|", "|&", "&>", "&>>", ">&"} or behind[0][0] in "12>"
         why = "each rank's output is in its own log: `dlrun logs`" if output else _NOT_TAKEN
         draft.leave(chosen.line, after, why)
     command = found.command
@@ -246,16 +266,21 @@ def _launch(chosen: Command, draft: SpecDraft) -> None:
     else:
         draft.put("command", list(command))
     draft.put("framework", *_framework(found, draft))
+    if found.framework and found.agent_arguments:
+        draft.put(f"{found.framework}.agent", True, "its launcher is given the options below")
+        draft.put(f"{found.framework}.agent_arguments", list(found.agent_arguments))
 
 
 def _shell(words: tuple[str, ...], source: str) -> str:
-    """Words as shell text in which variables expand, split where the script lets them be split."""
-    expanding = {
-        word: word if f'"{word}"' not in source and '"' not in word else f'"{word}"'
-        for word in words
-        if "$" in word
-    }
-    return " ".join(expanding.get(word, shlex.quote(word)) for word in words)
+    """Words as shell text in which variables expand where they do in the script, split where it lets them be split."""
+    return " ".join(_shell_word(word, source) for word in words)
+
+
+def _shell_word(word: str, source: str) -> str:
+    if "$" not in word or f"'{word}'" in source:
+        return shlex.quote(word)
+    whole = f'"{word}"' in source or re.search(r"[^\w$%+,./:=@{}^-]", word)
+    return '"' + re.sub(r'(["`])', r"\\\1", word) + '"' if whole else word
 
 
 _NAMED = {

@@ -12,11 +12,12 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from dlrun.config.batch_script.draft import SpecDraft
 from dlrun.model.text import digits
 
-_SHORT = {
+SHORT = {
     "A": "account", "C": "constraint", "D": "chdir", "G": "gpus", "H": "hold", "J": "job-name", "N": "nodes",
     "a": "array", "c": "cpus-per-task", "d": "dependency", "e": "error", "i": "input", "k": "no-kill", "m": "distribution",
     "n": "ntasks", "o": "output", "p": "partition", "q": "qos", "t": "time", "w": "nodelist", "x": "exclude",
 }  # fmt: skip
+"""Letters of sbatch's options -> their long names."""
 _FLAGS = {
     "exclusive", "hold", "requeue", "no-requeue", "no-kill", "contiguous", "overcommit", "oversubscribe", "parsable",
     "spread-job", "verbose", "quiet", "wait", "get-user-env", "use-min-nodes",
@@ -67,7 +68,7 @@ def slurm(line: int, text: str, draft: SpecDraft) -> None:
 
 def slurm_options(words: list[str]) -> Iterator[tuple[str, str]]:
     """Long names and values of options of sbatch or srun."""
-    return long_options(words, _SHORT, _FLAGS)
+    return long_options(words, SHORT, _FLAGS)
 
 
 def long_options(
@@ -190,6 +191,8 @@ def pbs(line: int, text: str, draft: SpecDraft) -> None:
 
 
 def _pbs_list(value: str, draft: SpecDraft) -> str | bool:
+    if value == "wd":
+        return "a job of dlrun starts in the directory of the submission"
     left = [part for part in value.split(",") if not _pbs_resource(part, draft)]
     return f"dlrun knows no key for `{','.join(left)}`" if left else True
 

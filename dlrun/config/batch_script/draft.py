@@ -25,6 +25,8 @@ class SpecDraft:
     comments: dict[str, str] = field(default_factory=dict)
     left_out: list[LeftOut] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
+    loop: int | None = None
+    """The line of a loop or condition in which the training starts, where no simple command starts it."""
 
     def put(self, key: str, value: Any, comment: str = "") -> None:
         """Set a dotted key, unless an earlier line did: directives come before the body."""

@@ -53,6 +53,11 @@ _AGENT_FLAGS = {
     "--use_deepspeed", "--use_fsdp", "--verbose", "--gloo", "--mpi", "--no-local-rank", "--debug", "-m", "--module",
     "--same_network", "--enable_elastic_training", "--no_local_rank",
 }  # fmt: skip
+_CHANGES_TRAINING = re.compile(
+    r"--(?:mixed|use_(?:deepspeed|fsdp|megatron|parallelism)|fsdp|deepspeed_(?!hostfile)|zero|offload|gradient|dynamo|config_file|fp8|"
+    r"megatron|parallelism|tp)[\w-]*"
+)
+"""Options of `accelerate launch` that say how to train, not what to start."""
 _PER_NODE = {"--nproc_per_node", "--nproc-per-node", "--num_gpus", "--gpus-per-node"}
 _NODES = {"--nnodes", "--num_nodes", "--num_machines"}
 _RANKS = {"--num_processes", "-np", "--num-proc"}
@@ -91,6 +96,8 @@ class Launch:
     text: str | None = None
     """Shell text that `bash -c` of the script runs in each rank, in place of a command."""
     container: Mapping[str, Any] | None = None
+    agent_arguments: tuple[str, ...] = ()
+    """Options of a framework's own launcher that change the training, such as its precision."""
     left: tuple[tuple[str, str], ...] = ()
     """Options that are left out, with the reason."""
 
@@ -137,6 +144,7 @@ def strip(words: list[str], source: str, draft: SpecDraft) -> Launch:
     framework = text = None
     container: dict[str, Any] = {}
     left: list[tuple[str, str]] = []
+    kept: list[str] = []
     while words:
         first = program(words[0])
         module = _agent_module(words)
@@ -154,7 +162,7 @@ def strip(words: list[str], source: str, draft: SpecDraft) -> Launch:
             framework = module or _AGENTS[first]
             launchers.append(first if module is None else f"python -m {words[2]}")
             skip = 3 if module else 2 if first == "accelerate" else 1
-            words = _agent(words[skip:], draft, left, one=framework == "torch")
+            words = _agent(words[skip:], draft, left, kept, one=framework == "torch")
         elif first in {"apptainer", "singularity"} and len(words) > 2 and words[1] in {"exec", "run"}:
             words = _container(words[2:], container, left)
         elif first in {"bash", "sh"} and len(words) == 3 and re.fullmatch(r"-[a-z]*c", words[1]):
@@ -178,6 +186,7 @@ def strip(words: list[str], source: str, draft: SpecDraft) -> Launch:
         launchers=tuple(launchers),
         text=text,
         container=container or None,
+        agent_arguments=tuple(kept) if framework == "accelerate" else (),
         left=tuple(left),
     )
 
@@ -274,10 +283,13 @@ def _variable(name: str, value: str, draft: SpecDraft, left: list[tuple[str, str
         draft.put(f"environment.variables.{name}", value)
 
 
-def _agent(words: list[str], draft: SpecDraft, left: list[tuple[str, str]], *, one: bool) -> list[str]:
+def _agent(
+    words: list[str], draft: SpecDraft, left: list[tuple[str, str]], kept: list[str], *, one: bool
+) -> list[str]:
     """An agent starts `one` rank on a node, or one for each GPU, where no option sets the number.
 
-    So does one whose number is a variable with an unknown value: mostly that of the GPUs.
+    So does one whose number is a variable with an unknown value: mostly that of the GPUs. Options that change the
+    training are `kept`.
     """
     module = False
     per_node = 1 if one else ALL_GPUS
@@ -285,7 +297,9 @@ def _agent(words: list[str], draft: SpecDraft, left: list[tuple[str, str]], *, o
         name, _, attached = words.pop(0).partition("=")
         if name in {"-m", "--module"}:
             module = True
+        changes = _CHANGES_TRAINING.fullmatch(name) is not None
         if name in _AGENT_FLAGS:
+            kept += [name] * changes
             continue
         value = attached or (words.pop(0) if words else "")
         kind = (
@@ -299,7 +313,9 @@ def _agent(words: list[str], draft: SpecDraft, left: list[tuple[str, str]], *, o
         )
         if kind == "agent_per_node":
             per_node = ALL_GPUS
-        if kind is None or not draft.count(kind, value):
+        if changes and "$" not in value:
+            kept += [name, value]
+        elif kind is None or not draft.count(kind, value):
             left.append((f"{name} {value}".strip(), _STARTS))
     if "agent_ranks" not in draft.counts:
         draft.counts.setdefault("agent_per_node", per_node)

@@ -259,6 +259,13 @@ PATTERNS = (
         passing=True,
     ),
     Pattern(
+        cause="interpreter-missing",
+        regex=r"(\S+): cannot execute: required file not found|(\S+): \S+\^M: bad interpreter|env: \W?(\w+)\\r\W?: No such file",
+        means="the program in the first line of a script (`{1}`) is not on the node; line ends of Windows make its name another one",
+        next="`sed -i 's/\\r$//' FILE` if `file FILE` shows CRLF; otherwise correct its first line (`#!/bin/bash`)",
+        passing=True,
+    ),
+    Pattern(
         cause="command-missing",
         regex=r"(\S+): (?:command not found|cannot execute)|execve\(\): (\S+): No such file or directory|can't open file '([^']+)'",
         means="`{1}` does not exist or cannot be run on the node",

@@ -6,13 +6,14 @@ well exist on the cluster.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from dlrun.effects.paths import expanded, fault
-from dlrun.model.origin import Origin
+from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import Problem
 from dlrun.model.spec import Spec
 from dlrun.plan.data.sets import is_fetched
@@ -56,7 +57,10 @@ def check(spec: Spec, directory: Path, origins: Mapping[str, Origin]) -> list[Pr
 def _script(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> Iterator[Problem]:
     """The script of `python SCRIPT …`: the first argument that is not an option."""
     program = Path(spec.command[0]).name.rstrip("0123456789.")
-    if spec.run is not None or program not in _VALUED or spec.environment.container is not None:
+    if spec.run is not None or spec.environment.container is not None:
+        return
+    if program not in _VALUED:
+        yield from _own_program(spec.command[0], base, origins)
         return
     before = ""
     for index, argument in enumerate(spec.command[1:], start=1):
@@ -71,10 +75,57 @@ def _script(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> Iterator[P
         if why is None:
             yield from _global_sampler(spec, path, origins)
         elif _visible(path):
-            near = _beside(path)
-            hint = f"in that directory: {', '.join(near)}" if near else f"relative paths start at `{base}`"
-            yield _missing("DLR032", f"script `{argument}` {why}", f"command.{index}", origins, hint)
+            yield _missing(
+                "DLR032",
+                f"script `{argument}` {why}",
+                f"command.{index}",
+                origins,
+                _where(path, argument, base, origins),
+            )
         return
+
+
+def _where(path: Path, argument: str, base: Path, origins: Mapping[str, Origin]) -> str:
+    """Where a script that is not there may be instead."""
+    place = origins.get("command") or origins.get("name")
+    folder = Path(place.name).parent if place is not None and place.layer is Layer.SPEC else Path()
+    if folder != Path() and fault(folder / argument, directory=False) is None:
+        return f"it is beside the spec, but a job starts where it is submitted: `cd {folder}`, or write `directory: {folder}`"
+    if (why := fault(base, directory=True)) is not None:
+        return f"relative paths start at `{base}`, which {why}"
+    near = _beside(path)
+    return f"in that directory: {', '.join(near)}" if near else f"relative paths start at `{base}`"
+
+
+def _own_program(name: str, base: Path, origins: Mapping[str, Origin]) -> Iterator[Problem]:
+    """A program that is named by its path and is there: it may be run, and its first line names what runs it."""
+    path = base / expanded(name)
+    if "/" not in name or "{{" in name or not _visible(path):
+        return
+    if fault(path, directory=False) is not None:
+        return  # the lines of `setup` may make it
+    if not os.access(path, os.X_OK):
+        hint = f"`chmod +x {name}`, or name what runs it: `command: [bash, {name}]`"
+        yield _missing("DLR032", f"program `{name}` may not be executed", "command.0", origins, hint)
+    elif _first_line(path).endswith(b"\r"):
+        hint = f"`sed -i 's/\\r$//' {name}` makes them those of Unix"
+        yield _missing(
+            "DLR032",
+            f"`{name}` has the line ends of Windows, so its first line names a program `bash\\r`",
+            "command.0",
+            origins,
+            hint,
+        )
+
+
+def _first_line(path: Path) -> bytes:
+    """The `#!` line of a script; empty for anything else."""
+    try:
+        with path.open("rb") as file:
+            line = file.readline(256)
+    except OSError:
+        return b""
+    return line.rstrip(b"\n") if line.startswith(b"#!") else b""
 
 
 def _global_sampler(spec: Spec, script: Path, origins: Mapping[str, Origin]) -> Iterator[Problem]:

@@ -14,6 +14,8 @@ from dlrun.model.nearest import nearest
 from dlrun.model.origin import Layer
 from dlrun.model.problem import InvalidFile, Problem
 
+_YAML = frozenset({".yaml", ".yml"})
+
 
 def read_text(path: Path, layer: Layer) -> str:
     """The text of a user's file; raises InvalidFile for anything that is not a readable text file."""
@@ -23,7 +25,7 @@ def read_text(path: Path, layer: Layer) -> str:
             data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:  # ValueError: a NUL in the name
         raise InvalidFile(
-            [Problem(message=f"cannot read `{short(name, 200)}`: {_why(error)}", help=_instead(path))]
+            [Problem(message=f"cannot read `{short(name, 200)}`: {_why(error)}", help=_instead(path, layer))]
         ) from None
     text, problem = decode_bytes(data, name, layer)
     if problem is not None:
@@ -41,19 +43,22 @@ def _why(error: OSError | ValueError) -> str:
     return (error.strerror or str(error)).lower()
 
 
-def _instead(path: Path) -> str:
+def _instead(path: Path, layer: Layer) -> str:
     """The file that was probably meant."""
     if os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises for a name with a NUL
         inside = yaml_files(path)
         return f"name a file in it, such as `{inside[0]}`" if inside else "name a file"
     files = {p.stem: p for p in yaml_files(path.parent)}
-    near = nearest(path.stem, files)
-    return f"the nearest is `{files[near]}`" if near else ""
+    if near := nearest(path.stem, files):
+        return f"the nearest is `{files[near]}`"
+    if layer is Layer.SPEC and path.suffix in _YAML:
+        return "`dlrun init` writes a first spec, `dlrun import SCRIPT` one from a batch script"
+    return ""
 
 
 def yaml_files(directory: Path) -> list[Path]:
     """The YAML files of a directory, sorted; none if it cannot be read."""
     try:
-        return sorted(p for p in resources.entries(directory) if p.suffix in {".yaml", ".yml"})
+        return sorted(p for p in resources.entries(directory) if p.suffix in _YAML)
     except OSError:
         return []

@@ -204,5 +204,7 @@ def _check_client(plan: Plan) -> None:
     if shutil.which(client) is None:
         message = f"`{client}` is not installed here, and site `{plan.site}` needs it to submit"
         raise Invalid(
-            message, help="submit on the cluster's login node; `dlrun render` and `--dry-run` work anywhere"
+            message,
+            help="submit on the cluster's login node, or from here over ssh with `--host LOGIN`; `dlrun render` and `--dry-run` "
+            "work anywhere",
         )

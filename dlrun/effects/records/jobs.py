@@ -369,6 +369,10 @@ def _find(word: str, base: Path) -> Job:
             return job
     except (OSError, ValueError):  # a name that none can have
         pass
+    if next(all_jobs(base), None) is None:
+        raise Invalid(
+            f"no job `{word}`: there are no jobs yet under `{base}`", help="`dlrun submit SPEC` submits one"
+        )
     raise Invalid(
         f"no job `{word}` under `{base}`", help="`dlrun list` shows the jobs; a job directory works too"
     )

@@ -332,3 +332,42 @@ def test_an_empty_word_behind_the_command_is_one_of_its_words():
 def test_any_text_is_read(lines):
     text = spec_text(read_script("\n".join(lines), "x.sh"), "x.sh")
     assert parse(text, Origin(layer=Layer.SPEC, name="x")).problems == ()
+
+
+WRAPPED = "srun ./select_gpu apptainer exec my.sif bash -c '$INIT; python -u train.py --lr 1'"
+
+
+def test_a_text_in_single_quotes_stays_one_word_that_the_first_shell_does_not_expand():
+    assert spec_of(f"#SBATCH -N 2\n{WRAPPED}\n").run == WRAPPED.removeprefix("srun ")
+    assert spec_of('srun python train.py --note="a $B c" --out $SCRATCH/x\n').run == (
+        'python train.py "--note=a $B c" --out $SCRATCH/x'
+    )
+
+
+def test_what_accelerate_is_told_about_the_training_is_kept():
+    text = (
+        "#SBATCH -N 2 --gpus-per-node=4\nip=$(srun hostname -i)\n"
+        "srun accelerate launch --num_machines 2 --machine_rank $SLURM_NODEID --main_process_ip $ip --use_fsdp "
+        "--mixed_precision=bf16 train.py\n"
+    )
+    draft = read_script(text, "job.sh")
+    assert draft.values["accelerate"] == {
+        "agent": True,
+        "agent_arguments": ["--use_fsdp", "--mixed_precision", "bf16"],
+    }
+    assert "setup" not in draft.values.get("environment", {}), "only what is left out reads the address"
+    spec_of(text)
+    assert "accelerate" not in read_script("accelerate launch train.py\n", "job.sh").values
+
+
+@pytest.mark.parametrize(
+    "redirection", ["&> train.log", "> log 2>&1", "| tee log", ">>log", "2> err", "|& tee log"]
+)
+def test_every_way_to_a_log_file_is_called_one(redirection):
+    (why,) = left(f"srun python train.py {redirection}\n").values()
+    assert "in its own log" in why
+
+
+def test_the_line_of_a_loop_that_starts_the_training():
+    assert read_script("#SBATCH -N 1\nfor i in 1 2; do\n  python train.py $i\ndone\n", "job.sh").loop == 2
+    assert read_script("#SBATCH -N 1\nfor i in 1 2; do\n  ls\ndone\n", "job.sh").loop is None

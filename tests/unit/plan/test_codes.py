@@ -101,8 +101,8 @@ FAULTS = [
          "request at most `30m`", CAPPED),
     Case("DLR015", "sweep: {x: ['1', '2', '3']}\nresources: {qos: debug}\ncommand: [a, '{{ x }}']", "{x",
          "the sweep has 3 runs, and QOS `debug` allows 2 jobs of a user at a time", "submit fewer runs", CAPPED),
-    Case("DLR018", "resources: {partition: cpu, gpus_per_node: 4}", "4}", "4 GPUs per node, but `c` has 0",
-         "request at most 0, or use partition `small`", CAPPED),
+    Case("DLR018", "resources: {partition: cpu, gpus_per_node: 4}", "4}", "4 GPUs per node, but `c` has none",
+         "leave `gpus_per_node` out to train on CPUs, or use partition `small`", CAPPED),
     Case("DLR021", "resources: {hosts: [n1]}", "[n1]", "does not allow jobs to set `hosts`", "remove it", TACC_LIKE),
     Case("DLR021", "resources: {gpus_per_node: 2}", "2}", "does not allow jobs to set `gpus_per_node`", "remove it", TACC_LIKE),
     Case("DLR021", "resources: {options: {gres: 'gpu:4'}}", "'gpu:4'", "does not allow jobs to set the option `gres` (`gpus",
@@ -228,6 +228,8 @@ FAULTS = [
 ]  # fmt: skip
 
 WARNINGS = [
+    Case("DLR112", "command: [python, train.py, \u2013lr, '1']\nresources: {nodes: 2}", "\u2013lr", "is a typographic character",
+         "write `--`"),
     Case("DLR068", "resources: {nodes: 2, ranks_per_node: 2}", "2}", "cores per rank are not set", "`cpus_per_rank`", BARE),
     Case("DLR016", "resources: {nodes: 2, ranks_per_node: 8}", None, "8 ranks share 4 GPUs on each node",
          "use `ranks_per_node: auto`"),
@@ -358,7 +360,7 @@ def test_a_portable_number_of_gpus_is_accepted_where_nodes_come_with_as_many(tmp
 
 
 def codes_in(directory: Path) -> set[str]:
-    texts = (p.read_text("utf-8") for p in directory.rglob("*.py") if p.name != "codes.py")
+    texts = (p.read_text("utf-8") for p in directory.rglob("*.py") if not p.name.endswith("codes.py"))
     return {code for text in texts for code in re.findall(r'"(DLR\d{3})"', text)}
 
 

@@ -1,0 +1,52 @@
+"""A drafted site profile on stdout, as JSON, or in new files."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dlrun.cli.escapes import echo_data
+from dlrun.cli.options import say
+
+if TYPE_CHECKING:
+    from dlrun.effects.site.yaml_text import ProfileDraft
+
+
+def hand_over(draft: ProfileDraft, head: list[str], output: str | None, *, as_json: bool) -> None:
+    """Print the profile, or write it and the files that belong to it to new files."""
+    from dlrun.effects.site.yaml_text import profile_yaml
+
+    written = profile_yaml(draft, head)
+    files = {} if output is None else {output: written, **_beside(draft, Path(output))}
+    for name, content in files.items():
+        _write_new(Path(name), content)
+    if as_json:
+        from dlrun.cli.output.json import emit
+
+        told = {"text": written, "profile": draft.values, "not_detected": draft.unseen, "files": list(files)}
+        emit("site", told)
+    elif output is None:
+        echo_data(written)
+    for name in files:
+        last = f"`dlrun site check {name}` lists what is missing" if name == output else "facts of the node"
+        say(f"wrote {name}: {last}")
+    for line in draft.unseen:
+        say(f"not detected: {line}")
+
+
+def _beside(draft: ProfileDraft, output: Path) -> dict[str, str]:
+    return {str(output.parent / name): content for name, content in draft.files.items()}
+
+
+def _write_new(path: Path, content: str) -> None:
+    from dlrun.errors import OperationFailed
+
+    try:
+        with path.open("x", encoding="utf-8") as file:
+            file.write(content)
+    except FileExistsError:
+        raise OperationFailed(
+            f"`{path}` already exists", help="choose another file with `--output`"
+        ) from None
+    except OSError as error:
+        raise OperationFailed(f"cannot write `{path}`: {error.strerror}") from None
