@@ -23,8 +23,22 @@ sleep 0.0$((RANDOM % 10)); grep -c . "$PLACE/queue"
     "squeue": """i=0
 while read -r place; do
   i=$((i + 1))
-  if grep -qx "$i" "$PLACE/cancelled"; then continue; fi
-  if [[ " $* " == *'%F|%Z'* ]]; then printf '%s|%s\\n' "$i" "$place"; fi
+  state=PENDING
+  if grep -qx "$i" "$PLACE/cancelled"; then state=CANCELLED; fi
+  if [[ " $* " == *--Format=* ]]; then
+    fields=$(printf '%s' "$*" | grep -o -- '--Format=[^ ]*')
+    fields=${fields#--Format=}
+    for field in ${fields//,/ }; do
+      case ${field%%:*} in
+        JobArrayID | JobID) printf '%s|' "$i" ;;
+        State) printf '%s|' "$state" ;;
+        *) printf '0|' ;;
+      esac
+    done
+    echo
+  elif [[ $state == PENDING && " $* " == *'%F|%Z'* ]]; then
+    printf '%s|%s\\n' "$i" "$place"
+  fi
 done <"$PLACE/queue"
 """,
     "scancel": """for word; do if [[ $word != -* ]]; then echo "$word" >>"$PLACE/cancelled"; fi; done
