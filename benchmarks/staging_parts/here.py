@@ -5,6 +5,7 @@ import json
 import os
 import random
 import shutil
+import struct
 import subprocess
 import sys
 import time
@@ -71,21 +72,14 @@ xargs -0 -P {SLOW_WIDTH} -n 32 cp --parents -t "$2"'
     )
     more = {"xargs cp": ["sh", "-c", wide, "sh", view, bench.target / "copy"]}
     for metadata, read in SLOW:
-        calls, counted = {}, bench.root / "calls"
+        mounted, calls = View(program, source, view, bench.root / "calls"), {}
 
-        def again(metadata=metadata, read=read, counted=counted):
-            counted.unlink(missing_ok=True)
+        def again(mounted=mounted, delays=(metadata, read)):
             bench.warm(source, count * 66_000)
-            os.environ["SLOW_CALLS"] = str(counted)
-            subprocess.run([program, source, str(metadata), str(read), view], check=True)
+            mounted.begin(*delays)
 
-        def seen(name, calls=calls, counted=counted):
-            subprocess.run(["fusermount3", "-u", view], check=True)
-            for _ in range(200):
-                if counted.exists() and counted.stat().st_size:
-                    break
-                time.sleep(0.05)
-            calls[name] = [int(number) for number in counted.read_text().split()]
+        def seen(name, mounted=mounted, calls=calls):
+            calls[name] = mounted.end()
 
         title = (
             f"slow: {count:,} files of 33 KB, {metadata / 1000} ms a metadata call, {read / 1000} ms a read"
@@ -93,10 +87,38 @@ xargs -0 -P {SLOW_WIDTH} -n 32 cp --parents -t "$2"'
         try:
             bench.turns(title, bench.ways(view, SLOW_WIDTH, more), again, seen)
         finally:
-            subprocess.run(["fusermount3", "-q", "-uz", view], check=False)
+            mounted.end()
         print("\ncalls for a file: lookups, opens, reads\n")
         for name, numbers in calls.items():
             print(f"- {name}: " + ", ".join(f"{number / count:.2f}" for number in numbers[:3]))
+
+
+class View:
+    """A source seen through slow.c, in processes of which the last one is ended with its mount."""
+
+    def __init__(self, program, source, path, counted):
+        self._program, self._source, self._path, self._counted = program, source, path, counted
+        self._process = None
+
+    def begin(self, metadata, read):
+        """Mount it with delays in microseconds; nothing is counted yet."""
+        words = [self._program, self._source, metadata, read, self._path]
+        environment = {**os.environ, "SLOW_CALLS": str(self._counted)}
+        self._process = subprocess.Popen([str(word) for word in words], env=environment)
+        while not os.path.ismount(self._path):
+            if self._process.poll() is not None:
+                raise SystemExit(f"slow.c ended with {self._process.returncode} before it was mounted")
+            time.sleep(0.01)
+
+    def end(self):
+        """Unmount it; how many lookups, opens, reads and lists there were."""
+        subprocess.run(["fusermount3", "-q", "-uz", self._path], check=False)
+        if self._process is None:
+            return []
+        self._process.kill()  # it would stay where another mount namespace has a copy of its mount
+        self._process.wait()
+        self._process = None
+        return struct.unpack("4l", self._counted.read_bytes())
 
 
 def warm(bench):

@@ -2,7 +2,9 @@
 
    slow ROOT METADATA_US READ_US MOUNTPOINT
    METADATA_US: what a lookup, an open and a directory's list take; READ_US: what a read takes.
-   At the end the number of calls goes to the file $SLOW_CALLS: lookups, opens, reads, lists. */
+   Runs until it is unmounted or killed. The file $SLOW_CALLS always has the number of calls so far, as four C longs:
+   lookups, opens, reads, lists. It is not written at the end, for the end may never come: as long as another mount
+   namespace that was made in the meantime has a copy of the mount, the kernel keeps the file system alive. */
 #define FUSE_USE_VERSION 312
 #define _GNU_SOURCE
 #include <dirent.h>
@@ -12,22 +14,23 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 static int root, metadata, reading;
-static atomic_long lookups, opens, reads, lists;
+static struct { atomic_long lookups, opens, reads, lists; } *count;
 
 static const char *relative(const char *path) { return path[1] ? path + 1 : "."; }
 
 static int status_of(const char *path, struct stat *into, struct fuse_file_info *file) {
     (void)file;
-    lookups++;
+    count->lookups++;
     usleep(metadata);
     return fstatat(root, relative(path), into, AT_SYMLINK_NOFOLLOW) ? -errno : 0;
 }
 
 static int open_file(const char *path, struct fuse_file_info *file) {
-    opens++;
+    count->opens++;
     usleep(metadata);
     int descriptor = openat(root, relative(path), O_RDONLY);
     file->fh = descriptor;
@@ -36,7 +39,7 @@ static int open_file(const char *path, struct fuse_file_info *file) {
 
 static int read_file(const char *path, char *into, size_t size, off_t offset, struct fuse_file_info *file) {
     (void)path;
-    reads++;
+    count->reads++;
     usleep(reading);
     ssize_t got = pread(file->fh, into, size, offset);
     return got < 0 ? -errno : got;
@@ -50,7 +53,7 @@ static int close_file(const char *path, struct fuse_file_info *file) {
 static int list(const char *path, void *into, fuse_fill_dir_t fill, off_t offset, struct fuse_file_info *file,
                 enum fuse_readdir_flags flags) {
     (void)offset, (void)file, (void)flags;
-    lists++;
+    count->lists++;
     usleep(metadata);
     int descriptor = openat(root, relative(path), O_RDONLY | O_DIRECTORY);
     DIR *directory = descriptor < 0 ? NULL : fdopendir(descriptor);
@@ -69,25 +72,22 @@ static void *begin(struct fuse_conn_info *connection, struct fuse_config *config
     return NULL;
 }
 
-static void end(void *unused) {
-    (void)unused;
-    FILE *file = getenv("SLOW_CALLS") ? fopen(getenv("SLOW_CALLS"), "w") : NULL;
-    if (file) fprintf(file, "%ld %ld %ld %ld\n", lookups, opens, reads, lists), fclose(file);
-}
-
 static const struct fuse_operations calls = {
-    .getattr = status_of, .open = open_file, .read = read_file, .release = close_file, .readdir = list, .init = begin,
-    .destroy = end};
+    .getattr = status_of, .open = open_file, .read = read_file, .release = close_file, .readdir = list, .init = begin};
 
-int main(int count, char **words) {
-    if (count != 5 || (root = open(words[1], O_PATH | O_DIRECTORY)) < 0) {
+int main(int number, char **words) {
+    if (number != 5 || (root = open(words[1], O_PATH | O_DIRECTORY)) < 0) {
         fprintf(stderr, "usage: slow ROOT METADATA_US READ_US MOUNTPOINT\n");
         return 2;
     }
     metadata = atoi(words[2]), reading = atoi(words[3]);
+    int file = open(getenv("SLOW_CALLS"), O_RDWR | O_CREAT | O_TRUNC, 0600);
+    if (file < 0 || ftruncate(file, sizeof *count)) return 1;
+    count = mmap(NULL, sizeof *count, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (count == MAP_FAILED) return 1;
     struct fuse_args arguments = FUSE_ARGS_INIT(1, words);
     struct fuse *files = fuse_new(&arguments, &calls, sizeof calls, NULL);
-    if (!files || fuse_mount(files, words[4]) || fuse_daemonize(0)) return 1;
+    if (!files || fuse_mount(files, words[4])) return 1;
     struct fuse_loop_config *loop = fuse_loop_cfg_create();
     fuse_loop_cfg_set_clone_fd(loop, 0);
     fuse_loop_cfg_set_max_threads(loop, 128);  // 10 of their own accord, which would hold every way back
