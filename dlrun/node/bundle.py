@@ -4,12 +4,11 @@ Beside each source stands its byte code for the Python that makes the file. Anot
 that it is not for it and takes the source; the same one starts in half of the time, for it compiles nothing.
 """
 
-import importlib.util
-import io
-import marshal
 import os
-import zipfile
-from typing import Dict, List, Optional, Tuple
+from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
+
+if TYPE_CHECKING:
+    import zipfile
 
 PACKAGE = "dlrun_node"
 SAMPLER = "usage"
@@ -55,6 +54,9 @@ def marks(part: str = "") -> List[Tuple[str, int, int]]:
 
 def archive(programs: Optional[Dict[str, bytes]] = None, package: str = PACKAGE) -> bytes:
     """The file's content, of these `sources` if they are read already, as a package of this name."""
+    import io  # this and its like are for an archive that is made, not for one that is kept
+    import zipfile
+
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as packed:
         _add(packed, "__main__.py", _START.format(package).encode("ascii"))
@@ -67,13 +69,18 @@ def archive(programs: Optional[Dict[str, bytes]] = None, package: str = PACKAGE)
 
 def _byte_code(source: bytes, name: str) -> bytes:
     """The file's byte code, marked as not to be compared with the source's time (PEP 552)."""
+    import importlib.util
+    import marshal
+
     compiled = marshal.dumps(compile(source, name, "exec", dont_inherit=True, optimize=0))
     # Loaded and dumped once more: what objects this process happens to share does not show in the bytes.
     content = marshal.dumps(marshal.loads(compiled))  # noqa: S302 - our own
     return importlib.util.MAGIC_NUMBER + _UNCHECKED + importlib.util.source_hash(source) + content
 
 
-def _add(packed: zipfile.ZipFile, name: str, content: bytes) -> None:
+def _add(packed: "zipfile.ZipFile", name: str, content: bytes) -> None:
+    import zipfile
+
     entry = zipfile.ZipInfo(name, _EPOCH)
     entry.compress_type = zipfile.ZIP_DEFLATED
     entry.external_attr = 0o644 << 16

@@ -15,7 +15,8 @@ from .submissions import COMMANDS, Submissions
 
 KINDS = {"kills": Kills, "faults": Faults, "power-cuts": PowerCuts}
 PARTS = {
-    "copy": 0.3, "pack": 0.25, "shard": 0.1, "slow": 0.05, "early": 0.1, "chain": 0.1, "chain-early": 0.05, "chain-pack": 0.05,
+    "copy": 0.2, "pack": 0.2, "shard": 0.05, "slow": 0.05, "early": 0.1, "part": 0.1, "web": 0.05, "s3": 0.05,
+    "chain": 0.1, "chain-early": 0.05, "chain-pack": 0.05, "chain-web": 0.05,
 }  # fmt: skip
 
 
@@ -24,12 +25,16 @@ def campaign(kind: str, shape: str, count: int, seed: int) -> "Counter[str]":
     with tempfile.TemporaryDirectory(prefix="dlrun-campaign-") as directory:
         root = Path(directory)
         disk = root / "disk" if kind == "power-cuts" else None
-        run = KINDS[kind](Ground(root, seed, shape, disk))
+        ground = Ground(root, seed, shape, disk)
         try:
-            run.run(count)
+            run = KINDS[kind](ground)
+            try:
+                run.run(count)
+            finally:
+                if isinstance(run, PowerCuts):
+                    run.close()
         finally:
-            if isinstance(run, PowerCuts):
-                run.close()
+            ground.close()
         return run.tally
 
 

@@ -12,6 +12,8 @@ import signal
 import socket
 import stat
 import struct
+import subprocess
+import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -22,7 +24,13 @@ COUNTED = (
     "open", "write", "pwrite", "pread", "readv", "read", "rename", "mkdir", "unlink", "rmdir", "utime", "chmod", "fchmod",
     "ftruncate", "link", "symlink", "listdir", "stat", "fstat", "lstat", "fsync", "fork",
 )  # fmt: skip
-SHAPES = ("copy", "pack", "shard", "slow", "early", "chain", "chain-early", "chain-pack")
+SHAPES = (
+    "copy", "pack", "shard", "slow", "early", "part", "web", "s3", "chain", "chain-early", "chain-pack", "chain-web",
+)  # fmt: skip
+ROOM = 300_000
+"""Bytes of what a part may take on a node: about half of the small files."""
+TICK = 0.01
+"""Seconds between points in time at which a node that waits for a server may be killed."""
 _NUMBER = struct.Struct("q")
 Content = dict[str, tuple[str, str, int]]
 
@@ -79,6 +87,7 @@ class Ground:
         self.root, self.shape, self.random = root, shape, random.Random(f"{seed} {shape}")
         self.source, self.disk = root / "source", disk or root
         self.nodes = 3 if shape.startswith("chain") else 1
+        self.url, self.server = "", None  # type: str, Optional[subprocess.Popen[str]]
         self.counters = mmap.mmap(-1, _NUMBER.size * self.nodes)
         self.version, self.expected = 0, []  # type: int, List[Content]
         self.more: list[str] = []
@@ -89,7 +98,35 @@ class Ground:
         (root / "hosts").write_text("".join(f"127.0.0.{k + 1}\n" for k in range(self.nodes)))
         (root / "secret").write_bytes(b"0123456789abcdef" * 2)
         (root / "secret").chmod(0o600)
+        if shape.endswith(("web", "s3")):
+            self._serve()
         self.change()
+
+    def _serve(self) -> None:
+        """The source is at a web server, or in a bucket for which this host has a client."""
+        program = Path(__file__).with_name("server.py")
+        words = [sys.executable, "-S", program, "serve", self.source]
+        self.server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        port = self.server.stdout.readline().strip()
+        self.url = "s3://bucket/source" if self.shape == "s3" else f"http://127.0.0.1:{port}/large"
+        client = self.root / "bin" / "s5cmd"
+        client.parent.mkdir()
+        client.write_text(f'#!/bin/sh\nexec {sys.executable} -S {program} "$@"\n')
+        client.chmod(0o755)
+        self.settings = {
+            "PATH": f"{client.parent}:{os.environ['PATH']}", "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+            "no_proxy": "127.0.0.1",
+        }  # fmt: skip
+
+    def breaks(self, answers: int) -> None:
+        """So many of the server's next answers break off half-way."""
+        Path(f"{self.source}.breaks").write_text(str(answers))
+
+    def close(self) -> None:
+        """End the server."""
+        if self.server is not None:
+            self.server.kill()
+            self.server.wait()
 
     def _write(self, name: str, data: bytes) -> None:
         path = self.source / name
@@ -100,6 +137,8 @@ class Ground:
         """A new version of the source: a file changed, one rewritten with its old time, one more, one fewer."""
         self.version += 1
         self._write("d0/changing", b"version %d" % self.version)
+        if self.shape.endswith("web"):
+            self._write("large", self.random.randbytes(5 << 20))
         self._write(f"d1/new{self.version}", self.random.randbytes(3000))
         if self.version > 2:
             (self.source / f"d1/new{self.version - 2}").unlink()
@@ -112,15 +151,28 @@ class Ground:
 
     def _expected(self) -> Content:
         found = tree(self.source)
-        if self.shape != "shard":
+        if self.shape.endswith("web"):
+            return {"large": found["large"]}
+        if self.shape == "s3":  # a bucket has files alone
+            return {path: entry for path, entry in found.items() if entry[0] != "link"}
+        if self.shape not in ("shard", "part"):
             return found
         reference = (
             self.root / "reference"
-        )  # which files are in a shard is not for this code to know; their content is
+        )  # which files are in a shard or part is not for this code to know; their content is
         shutil.rmtree(reference, ignore_errors=True)
         assert self.run([self.words(0, to=reference)])[0].status == 0
         mine = tree(reference / "set" / "data")
-        assert mine.items() <= found.items(), "a shard holds what the source does not"
+        if self.shape == "part":
+            links = {path: ("link", str(self.source / path), 0) for path in found}
+            away = {path for path, entry in mine.items() if entry == links[path]}
+            assert mine.keys() == found.keys(), "a part has other names than the source"
+            assert 5 < len(away) < len(mine) - 5, (
+                f"a part with {len(away)} of {len(mine)} names elsewhere proves little"
+            )
+            assert all(found[path][0] == "file" for path in away), "what is no file is elsewhere"
+            found = {path: links[path] if path in away else entry for path, entry in found.items()}
+        assert mine.items() <= found.items(), "a shard or part holds what the source does not"
         return mine
 
     def place(self, number: int) -> Path:
@@ -129,12 +181,14 @@ class Ground:
 
     def words(self, number: int, to: Path | None = None) -> list[str]:
         """The arguments of a node's program."""
-        words = ["stage", "--source", self.source, "--to", to or self.place(number), "--name", "set", "--workers", "2",
-                 "--recheck", "all", "--lock-timeout", "60s", *self.more]  # fmt: skip
+        words = ["stage", "--source", self.url or self.source, "--to", to or self.place(number), "--name", "set",
+                 "--workers", "2", "--recheck", "all", "--lock-timeout", "60s", *self.more]  # fmt: skip
         if self.shape in ("pack", "chain-pack"):
             words += ["--strategy", "pack"]
         if self.shape == "shard":
             words += ["--strategy", "shard", "--shard", "1/3"]
+        if self.shape == "part":
+            words += ["--strategy", "part", "--room", ROOM]
         if self.shape.endswith("early"):
             words += ["--job", "campaign", "--start", "30%"]
         if self.shape == "slow":
@@ -186,6 +240,12 @@ class Ground:
             os.dup2(0, 1)
             for name in COUNTED:
                 setattr(os, name, self._counting(getattr(os, name), number, hurt, point))
+            if self.url:
+                os.environ.update(self.settings)
+                readinto = socket.SocketIO.readinto
+                socket.SocketIO.readinto = self._counting(readinto, number, hurt, point)  # type: ignore[method-assign]
+                signal.signal(signal.SIGALRM, self._counting(tick, number, hurt, point))
+                signal.setitimer(signal.ITIMER_REAL, TICK, TICK)
             status = node.main(words)
         except BaseException:
             import traceback
@@ -236,8 +296,12 @@ class Ground:
         """What is half-done on any node."""
         return [
             name for number in range(self.nodes) for name in os.listdir(self.place(number) / ".dlrun")
-            if name.startswith(("part.", "trash."))
+            if name.startswith(("part.", "trash.", "fetch."))
         ]  # fmt: skip
+
+
+def tick(*_signal: object) -> None:
+    """A point in time, counted as calls are."""
 
 
 def kill() -> None:

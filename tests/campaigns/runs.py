@@ -13,7 +13,7 @@ from pathlib import Path
 from .ground import Ground, kill
 
 FAULTS = (errno.EIO, errno.ENOSPC, errno.EDQUOT, errno.ESTALE, errno.EROFS, errno.EACCES)
-UNHARMED = ("fork", "stat", "fstat", "lstat", "read")
+UNHARMED = ("fork", "stat", "fstat", "lstat", "read", "tick")
 """Calls that no disk refuses in this way, or that other parts of Python make as well."""
 
 _SHUTDOWN = 0x8004587D  # linux: FS_IOC_SHUTDOWN (ext4, xfs, f2fs)
@@ -117,7 +117,11 @@ class Faults(Campaign):
                 state["name"] = name
                 raise OSError(number, os.strerror(number))
 
+        if ground.url and self.random.random() < 0.4:  # the server's fault beside this node's
+            ground.breaks(self.random.choice((1, 3, 1000)))
         ended = ground.stage(hurt, point, victim)
+        if ground.url:
+            ground.breaks(0)
         when = f"{errno.errorcode[number]} at call {point} of node {victim}"
         for one, outcome in enumerate(ended):
             insist("Traceback" not in outcome.err, f"{when}: {outcome.err}")

@@ -18,7 +18,10 @@ def shapes(quick: tuple[str, int], *others: tuple[str, int]) -> list:
     return [quick, *(pytest.param(*other, marks=pytest.mark.slow) for other in others)]
 
 
-@pytest.mark.parametrize(("shape", "count"), shapes(("copy", 15), ("pack", 15), ("shard", 5), ("chain", 2)))
+@pytest.mark.parametrize(
+    ("shape", "count"),
+    shapes(("copy", 15), ("pack", 15), ("shard", 5), ("part", 5), ("web", 5), ("s3", 5), ("chain", 2)),
+)
 def test_nothing_torn_is_published_wherever_a_copy_is_killed(shape, count):
     killed = 0
     for seed in range(10):  # on a busy machine a run may end before its kill

@@ -7,7 +7,7 @@ import zlib
 from ..blocks.hashing import hasher
 from ..blocks.progress_board import SEEN
 from ..common import text
-from ..common.errors import NodeError, NoSpace, SourceFault
+from ..common.errors import NodeError, NoSpace
 from ..common.threads import in_thread
 from ..source.manifest import Manifest
 from ..transfer.local import source_failed
@@ -37,7 +37,7 @@ async def lead(state: RelayState) -> None:
     try:
         # Also where the leader before has announced the end: it may have died with blocks that it had not sent.
         await read(state)
-    except SourceFault as fault:
+    except NodeError as fault:
         _abort(state, fault.message, fault.help or "")
         return
     # All nodes compare the hash of all hashes with the leader's before they publish. A leader without a copy of its
@@ -115,7 +115,7 @@ def _abort(state: RelayState, why: str, help: str = "", full: bool = False) -> N
 
 
 async def read(state: RelayState) -> None:
-    """Read what is wanted and has not come through here yet; a source that has changed ends the session."""
+    """Read what is wanted and has not come through here yet; NodeError where the source cannot be read or has changed."""
     workers, prepared = state.workers, state.prepared
     if workers is None or prepared is None or state.dealt:
         return
@@ -127,7 +127,11 @@ async def read(state: RelayState) -> None:
     await state.until(lambda: state.worker_events.count("alone") >= worker_count)
     board, blocks = prepared.task.board, len(prepared.task.blocks)
     seen, wanted = board.plane(SEEN), state.need().to_bytes(blocks, "little")
-    state.tokens.deal(prepared.task, [n for n in range(blocks) if wanted[n] and not seen[n]])
+    left = [number for number in range(blocks) if wanted[number] and not seen[number]]
+    remote = state.staging.remote
+    if left and remote:
+        await in_thread(lambda: remote.fetch_again(prepared.task.manifest, state.staging.progress))
+    state.tokens.deal(prepared.task, left)
     workers.send_all({"do": "read"})
     await state.until(lambda: state.worker_events.count("read") >= worker_count)
     if state.faults:

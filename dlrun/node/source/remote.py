@@ -1,7 +1,7 @@
 """A source that is not on a file system: `s3://` by a client that the node has, `http(s)://` by Python itself.
 
 The first node lists it, and fetches it to its own storage unless a set with the same list is there; from then on it is
-a source like any other. A fetch that was killed continues where it was.
+a source like any other. Files get the modes 0644 and 0755, since neither web servers nor S3 have any.
 """
 
 import contextlib
@@ -26,31 +26,40 @@ TRIES = 5  # connections to a web server that break, for one file
 
 
 class Client(NamedTuple):
-    """A program that reads S3, with the arguments that list and copy; `size` is the column of the list with the bytes."""
+    """A program that reads S3, with the arguments that list and copy; `size` is the column of the list with the bytes.
+
+    resumes: whether a copy that was killed can be continued, for a file has its name, or its time, only once it is whole.
+    """
 
     name: str
     listing: List[str]
     copy: List[str]
     size: int
+    resumes: bool
 
 
 CLIENTS = (
-    Client("s5cmd", ["ls", "s3://{place}/*"], ["--log", "error", "sync", "s3://{place}/*", "{to}/"], 2),
-    Client("rclone", ["lsl", "dlrun:{place}"], ["copy", "--quiet", "dlrun:{place}", "{to}"], 0),
+    Client("s5cmd", ["ls", "s3://{place}/*"], ["--log", "error", "sync", "s3://{place}/*", "{to}/"], 2, False),
+    Client("rclone", ["lsl", "dlrun:{place}"], ["sync", "--quiet", "dlrun:{place}", "{to}"], 0, True),
     Client(
         "aws", ["s3", "ls", "--recursive", "s3://{place}/"],
-        ["s3", "sync", "--only-show-errors", "s3://{place}", "{to}"], 2,
+        ["s3", "sync", "--delete", "--only-show-errors", "s3://{place}", "{to}"], 2, True,
     ),
 )  # fmt: skip
-"""The clients, the fastest first: s5cmd(1), rclone.org/s3, and the AWS CLI's reference."""
+"""The clients, the fastest first: s5cmd(1), rclone.org/s3, and the AWS CLI's reference.
+
+s5cmd writes the parts of an object in any order under its last name (github.com/peak/s5cmd, issue 493): where it was killed there
+may be a file of the right size with holes. The others remove what an unfinished copy left under another name.
+"""
 
 
 class Listed(NamedTuple):
-    """What a source has now: a hash that changes with it, its bytes, and who reads it."""
+    """What a source has now: a hash that changes with it, its bytes, who reads it, and whether that can go on after a kill."""
 
     identity: str
     size: int
     reader: str
+    resumes: bool
 
 
 def look(url: str) -> Listed:
@@ -64,7 +73,7 @@ def look(url: str) -> Listed:
         raise SourceFault(message, "name a prefix, which is read as a directory")
     sizes = [words[client.size] for words in map(str.split, lines) if len(words) > client.size]
     identity = hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
-    return Listed(identity, sum(int(size) for size in sizes if size.isdigit()), client.name)
+    return Listed(identity, sum(int(size) for size in sizes if size.isdigit()), client.name, client.resumes)
 
 
 def fetch(url: str, to: str) -> None:
@@ -95,7 +104,7 @@ def _run(client: Client, words: List[str], url: str, place: str, to: str = "") -
     filled = [client.name] + [word.format(place=place, to=to) for word in words]
     done = subprocess.run(
         filled, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False,
-        env=_environment(client.name), preexec_fn=end_with_parent,
+        env=_environment(client.name), preexec_fn=_as_client,
     )  # fmt: skip
     if done.returncode:
         lines = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
@@ -106,6 +115,11 @@ def _run(client: Client, words: List[str], url: str, place: str, to: str = "") -
             message, "try the same on the node: {} {}".format(client.name, " ".join(filled[1:3]))
         )
     return done.stdout.decode("utf-8", "surrogateescape")
+
+
+def _as_client() -> None:
+    end_with_parent()
+    os.umask(0o022)  # this program's own is 0, for it copies modes
 
 
 def _environment(client: str) -> Dict[str, str]:
@@ -147,7 +161,7 @@ def _look_at_web(url: str) -> Listed:
         message = "`{}` has neither an ETag nor a time".format(url)
         raise SourceFault(message, "a change could not be found: fetch it to the shared file system instead")
     identity = hashlib.sha256("\n".join(found).encode("utf-8", "replace")).hexdigest()
-    return Listed(identity, int(found[2]) if found[2].isdigit() else 0, "Python")
+    return Listed(identity, int(found[2]) if found[2].isdigit() else 0, "Python", False)
 
 
 def _name(url: str) -> str:
@@ -165,6 +179,7 @@ def _fetch_from_web(url: str, to: str) -> None:
     path, done, state, whole = os.path.join(to, _name(url)), 0, "", -1
     for _ in range(TRIES):
         with open(path, "ab" if done else "wb") as file:
+            os.fchmod(file.fileno(), 0o644)
             whole, modified, state = _receive(url, file, done, state)
             done = file.tell()
         if whole < 0 or done == whole:

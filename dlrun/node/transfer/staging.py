@@ -313,8 +313,10 @@ class Staging:
         )
 
     def _source_root(self) -> int:
-        """A descriptor of the source, or -1 where this node does not see it (only a reader needs it)."""
+        """A descriptor of the source, or of what it is fetched to; -1 where this node does not see it: only readers need it."""
         try:
+            if self.remote:
+                self.remote.prepare()
             return os.open(self.source().root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except (SourceFault, OSError):
             return -1

@@ -72,6 +72,7 @@ def test_a_file_of_a_web_server_is_fetched_once_and_again_when_it_changes(tmp_pa
     there, copy = tmp_path / "web" / "one file.tar", tmp_path / "to" / "set" / "data" / "one file.tar"
     assert stage(tmp_path, web + "/one%20file.tar").done()["how"] == "copied"
     assert copy.read_bytes() == there.read_bytes()
+    assert copy.stat().st_mode & 0o777 == 0o644, "others may not write to it, also where they may read it"
     assert stage(tmp_path, web + "/one%20file.tar").done()["how"] == "warm"
     assert len(Handler.asked) == 1
     write(os.fsencode(there), os.urandom(2_000_000), mtime=10**18)
@@ -180,3 +181,56 @@ def test_objects_below_a_prefix_are_fetched_by_each_client(tmp_path, s3, client,
     told = stage(tmp_path, f"s3://{client}/nothing")
     assert told.status == 1
     assert f"s3://{client}/nothing" in told.err
+
+
+CLIENT = """#!{python}
+import os, sys
+if sys.argv[1] == "ls":
+    sys.stdout.write(open("{root}/list").read())
+else:
+    for line in open("{root}/list"):
+        size, key = line.split()[2:]
+        path = os.path.join(sys.argv[-1], key)
+        if os.path.exists(path) and os.path.getsize(path) == int(size):
+            continue
+        with open(path, "wb") as file:
+            file.truncate(int(size))  # its blocks come in any order
+            if os.path.exists("{root}/killed"):
+                os.kill(os.getppid(), 9)
+                os._exit(9)
+            file.write(b"x" * int(size))
+"""
+
+
+@pytest.fixture
+def bucket(tmp_path, monkeypatch):
+    """A client in the words of s5cmd; what it lists is in a file."""
+    client = tmp_path / "bin" / "s5cmd"
+    client.parent.mkdir()
+    client.write_text(CLIENT.format(python=sys.executable, root=tmp_path))
+    client.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{client.parent}:{os.environ['PATH']}")
+    return tmp_path / "list"
+
+
+@pytest.mark.parametrize("after", ["2026 1 70000 a\n2026 1 5 b\n", "2026 2 5 b\n"])
+def test_what_a_killed_client_has_left_is_not_taken_for_the_source(tmp_path, bucket, after):
+    """A file with holes, and one that the source has no more."""
+    bucket.write_text("2026 1 70000 a\n2026 1 5 b\n")
+    (tmp_path / "killed").touch()
+    assert stage(tmp_path, "s3://bucket/set").status == -9
+    (tmp_path / "killed").unlink()
+    bucket.write_text(after)
+    assert stage(tmp_path, "s3://bucket/set").done()["how"] == "copied"
+    kept = {path.name: path.read_bytes() for path in (tmp_path / "to" / "set" / "data").iterdir()}
+    assert kept == {key: b"x" * int(size) for _, _, size, key in map(str.split, after.splitlines())}
+
+
+def test_a_client_that_leaves_something_out_is_told(tmp_path, bucket):
+    bucket.write_text("2026 1 70000 a\n")
+    client = tmp_path / "bin" / "s5cmd"
+    client.write_text(client.read_text().replace("* int(size)", "* 5").replace("file.truncate", "str"))
+    told = stage(tmp_path, "s3://bucket/set")
+    assert told.status == 1
+    assert "s5cmd fetched 5 B of the 70.0 kB of `s3://bucket/set`" in told.err
+    assert not (tmp_path / "to" / "set").exists()
