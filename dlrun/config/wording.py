@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from dlrun.config.hints import keys
 from dlrun.config.nodes import ListNode, MapNode, Node, ScalarNode, kind, short
 from dlrun.config.secret_names import conceals
-from dlrun.model.keys import BACK_END, OPTION_NAME, PLAIN, VARIABLE_NAME
+from dlrun.model.keys import AMOUNT, BACK_END, OPTION_NAME, PLAIN, VARIABLE_NAME
 from dlrun.model.nearest import RELATED, SLIP, nearest
 from dlrun.model.site import OVERRIDES
 
@@ -132,6 +132,8 @@ def pattern_fault(pattern: str, text: str) -> str:
         return "is not the name of a variable"
     if pattern == BACK_END:
         return "is not a name of letters, digits, `.`, `_` and `-`"
+    if pattern == AMOUNT:
+        return "is not an amount such as `10%`, `8 files` or `20GB`"
     return f"does not match `{pattern}`"
 
 

@@ -107,7 +107,8 @@ class Ground:
         program = Path(__file__).with_name("server.py")
         words = [sys.executable, "-S", program, "serve", self.source]
         self.server = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
-        port = self.server.stdout.readline().strip()
+        with self.server.stdout as told:
+            port = told.readline().strip()
         self.url = "s3://bucket/source" if self.shape == "s3" else f"http://127.0.0.1:{port}/large"
         client = self.root / "bin" / "s5cmd"
         client.parent.mkdir()

@@ -9,8 +9,9 @@ import pytest
 
 from dlrun.config.decode import decode
 from dlrun.config.document import parse
+from dlrun.config.wording import pattern_fault
 from dlrun.model.data import DataSet
-from dlrun.model.keys import key
+from dlrun.model.keys import AMOUNT, key
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.spec import After, Spec
 from dlrun.model.units import Bytes, Duration
@@ -225,3 +226,7 @@ def test_origins_and_history_name_every_value():
         "data.a": (4, 11),
     }
     assert decoded.history == {}
+
+
+def test_an_amount_that_is_none_is_told_in_words():
+    assert pattern_fault(AMOUNT, "1O%") == "is not an amount such as `10%`, `8 files` or `20GB`"
