@@ -352,6 +352,8 @@ class Staging:
                 return Totals(missing, files, board.total("bytes"), board.total("files"))
 
             try:
+                if self.remote:  # a copy that is damaged has the list of its source, but needs its data again
+                    self.remote.fetch_again(manifest, self.progress)
                 local.copy(prepared.task, self.worker_count, lambda: self.progress.update(totals))
                 prepared.build.take_hashes()
             except NoSpace:

@@ -234,3 +234,11 @@ def test_a_client_that_leaves_something_out_is_told(tmp_path, bucket):
     assert told.status == 1
     assert "s5cmd fetched 5 B of the 70.0 kB of `s3://bucket/set`" in told.err
     assert not (tmp_path / "to" / "set").exists()
+
+
+def test_a_damaged_copy_is_fetched_again(tmp_path, web):
+    copy = tmp_path / "to" / "set" / "data" / "one file.tar"
+    stage(tmp_path, web + "/one%20file.tar").done()
+    copy.write_bytes(b"other")
+    assert stage(tmp_path, web + "/one%20file.tar").done()["how"] == "copied"
+    assert copy.read_bytes() == (tmp_path / "web" / "one file.tar").read_bytes()
