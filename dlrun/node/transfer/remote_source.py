@@ -30,8 +30,8 @@ def remote_source(area: Area, name: bytes, source: str) -> "Optional[RemoteSourc
 class RemoteSource:
     """What there is at a URL; `place` is the directory to which it is fetched, `here` whether this process has done so.
 
-    Beside `place` is a record of what is in it. A fetch that was killed goes on only since the same boot (files of a machine that
-    crashed may have their size and time, but not their content), with the same list of the source, and by a client that can.
+    Beside `place` is a record of what is in it. A fetch that was killed is continued only in the same boot (after a crash of the
+    node, files may have their size and time, but not their content), with the same list, and by a client that can do so.
     """
 
     def __init__(self, area: Area, name: bytes, url: str) -> None:
@@ -40,11 +40,12 @@ class RemoteSource:
         self.place, self._record = os.path.join(self._base, "data"), os.path.join(self._base, "record")
         self._listed: "Optional[Listed]" = None
 
-    def prepare(self) -> None:
-        """Make the directory."""
+    def prepare(self) -> bytes:
+        """The directory `place`, made where it is missing."""
         for path in (self._base, self.place):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(path, 0o700)
+        return os.fsencode(self.place)
 
     def look(self) -> Dict[str, Any]:
         """List it; the part of a manifest's `info` by which this state of the source is recognised."""

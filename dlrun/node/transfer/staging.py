@@ -70,9 +70,7 @@ class Staging:
         self.part: Optional[Tuple[int, int, str]] = None
         self.remote = remote_source(self.area, self.name, given.source)
         self._lock: Optional[Lock] = None
-        self.early: Optional[Early] = None
-        if given.start is not None:
-            self.early = Early(self.area, self.name, given.job, given.start)
+        self.early = None if given.start is None else Early(self.area, self.name, given.job, given.start)
 
     def source(self) -> Source:
         """The source as this node sees it; SourceFault when it does not."""
@@ -315,9 +313,8 @@ class Staging:
     def _source_root(self) -> int:
         """A descriptor of the source, or of what it is fetched to; -1 where this node does not see it: only readers need it."""
         try:
-            if self.remote:
-                self.remote.prepare()
-            return os.open(self.source().root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            place = self.remote.prepare() if self.remote else self.source().root
+            return os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         except (SourceFault, OSError):
             return -1
 
@@ -352,7 +349,7 @@ class Staging:
                 return Totals(missing, files, board.total("bytes"), board.total("files"))
 
             try:
-                if self.remote:  # a copy that is damaged has the list of its source, but needs its data again
+                if self.remote:  # for a damaged copy, whose list is current
                     self.remote.fetch_again(manifest, self.progress)
                 local.copy(prepared.task, self.worker_count, lambda: self.progress.update(totals))
                 prepared.build.take_hashes()
