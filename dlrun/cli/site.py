@@ -257,12 +257,20 @@ _OUTPUT = click.option(
 @click.option("--gpu-kind", type=click.Choice(["cuda", "rocm", "ze"]), help="GPU runtime.")
 @click.option("--fabric", type=click.Choice(FABRICS), help="Network between the nodes.")
 @click.option("--interface", metavar="NAME", help="IP interface of that network on compute nodes.")
+@click.option(
+    "--set",
+    "sets",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Set another key of the profile, such as scheduler.parallel_environment=mpi-{slots}. Repeatable.",
+)
 @_OUTPUT
 @json_option
-def new(name: str, output: str | None, as_json: bool, **given: Any) -> None:
+def new(name: str, output: str | None, sets: tuple[str, ...], as_json: bool, **given: Any) -> None:
     """Write a commented profile from options; on a terminal, ask for those not given."""
     from dlrun.effects.site import new as site_new
 
+    given["settings"] = site_new.settings(sets)
     if sys.stdin.isatty() and sys.stderr.isatty():
         from dlrun.cli.site_questions import ask_user
 

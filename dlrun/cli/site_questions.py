@@ -32,6 +32,13 @@ def ask_user(given: Mapping[str, Any]) -> dict[str, Any]:
     if queues:
         put("version", "Version, such as 23.11", str)
         put("cluster_name", "Slurm's ClusterName, or the PBS server", str)
+        settings = dict(found.get("settings") or {})
+        for key, question in scheduler(named or "slurm").QUESTIONS.items():
+            found["answer"] = settings.get(f"scheduler.{key}")
+            put("answer", question, str)
+            if (answer := found.pop("answer")) is not None:
+                settings[f"scheduler.{key}"] = answer
+        found["settings"] = settings
     put("launcher", f"Launcher ({', '.join(LAUNCHERS)}) [the scheduler's default]", _one_of(LAUNCHERS))
     if queues:
         put("partition", "Default partition or queue", str)

@@ -40,6 +40,7 @@ GPUS: Literal["ngpus"] = "ngpus"
 LISTED_GPUS: Literal["ngpus"] = "ngpus"
 ACCOUNT_OPTION = None
 HISTORY_DELAY = 0
+QUESTIONS: Mapping[str, str] = {}
 FEATURES = False
 WHOLE_MEMORY = False
 NETWORK = None

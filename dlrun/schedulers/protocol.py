@@ -122,6 +122,8 @@ class Scheduler(Protocol):
     """The option that its sites usually name an account with, where it is not the scheduler's first; for new profiles."""
     HISTORY_DELAY: int
     """Seconds after a job's end in which neither its queue nor its accounting may know it."""
+    QUESTIONS: Mapping[str, str]
+    """Keys of `scheduler` in the profile that only its sites have, with the question about each; for new profiles."""
     FEATURES: bool
     """True if jobs ask for nodes by the features that these have (`constraint`)."""
     WHOLE_MEMORY: bool

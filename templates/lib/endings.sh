@@ -27,7 +27,7 @@ dlrun_checkpoint() { # SIGNAL CARRIER SECONDS DUE FROM TO: the early signal; FRO
 }
 
 _dlrun_trap_warning() { trap _dlrun_warned "$_dlrun_carrier"; }
-_dlrun_pass_warning_on() { trap : "$_dlrun_carrier"; } # nothing here; ignored, it could not reach the ranks
+_dlrun_pass_warning_on() { [[ -n $(trap -p "$_dlrun_carrier") ]] || trap : "$_dlrun_carrier"; } # ignored, it could not reach the ranks
 
 _dlrun_warned() { # the scheduler has sent its signal
   if [[ -n $_dlrun_warn_at ]]; then return 0; fi

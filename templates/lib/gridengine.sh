@@ -34,7 +34,12 @@ _dlrun_ge_plain_end() { # to Grid Engine, 99 of a training would mean: run it ag
 _dlrun_when over _dlrun_ge_plain_end
 
 _dlrun_ge_signals() { # s_rt sends SIGUSR1, -notify SIGUSR2 a minute before qdel ends the job: this shell survives them
-  trap : USR1
+  trap 'dlrun_say "the soft limit of the walltime (s_rt) is reached"; _dlrun_soft_at=$SECONDS' USR1
   trap 'dlrun_say "asked to end"; _dlrun_asked=1; _dlrun_reason=cancelled; exit 143' USR2 # accounting will have only the 143
 }
 _dlrun_when arm _dlrun_ge_signals
+
+_dlrun_ge_soft_limit() { # it ends what qrsh has started: the program above that does not survive SIGUSR1
+  if [[ -z $_dlrun_reason && -n ${_dlrun_soft_at-} ]] && ((SECONDS - _dlrun_soft_at < 20)); then _dlrun_reason='timed out'; fi
+}
+_dlrun_when cause _dlrun_ge_soft_limit

@@ -124,7 +124,7 @@ dlrun_run() { # PROGRAM...: run it as this process, pass SIGTERM on, end all tha
   else
     "$@" &
   fi
-  _dlrun_child=$!
+  _dlrun_child=$!; if [[ -n $_dlrun_ending ]]; then _dlrun_end; fi # asked to end while it was started
   if [[ -n $_dlrun_carrier ]]; then trap _dlrun_warn "$_dlrun_carrier"; fi
   _dlrun_mind_daemon
   for _dlrun_what in $_dlrun_watch; do

@@ -148,6 +148,19 @@ def test_a_notice_of_the_end_is_heeded(alice):
     assert alice.ended(job)[0]["state"] == "cancelled"
 
 
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_the_soft_limit_of_a_cell_is_the_end(alice, nodes):
+    """At `s_rt` qrsh_starter, the parent of each rank, dies of the SIGUSR1 meant for the rank, and the job is killed."""
+    alice.write("soft.yaml", {**SITE, "scheduler": {**SITE["scheduler"], "directives": ["-l s_rt=10"]}})
+    handled = "trap 'echo warned' USR1; for i in {1..100}; do sleep 0.5; done"
+    job = alice.submit(
+        {"command": bash(handled), "resources": resources(nodes=nodes)}, "--site", "./soft.yaml"
+    )
+    (run,) = alice.ended(job)
+    assert run["state"] == "timed out", (run, alice.log(job), alice.log(job, "rank-0"))
+    assert alice.why(job)["cause"] == "walltime"
+
+
 def test_what_its_processes_exit_with_is_not_the_end_of_a_job(alice, cluster):
     """Accounting has the processes that qrsh started before the script, which is still running here."""
     script = "#!/bin/bash\nqrsh -inherit -nostdin $(hostname) true\nuntil [[ -e go ]]; do sleep 0.2; done\nexit 5\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 
 import pytest
 
@@ -85,6 +86,9 @@ def test_check_asks_the_scheduler_and_submits_nothing(alice, kind):
         {"name": "check", "framework": "torch", "command": bash("true"), "resources": resources()},
     )
     assert "would accept the job" in alice.dlrun("submit", str(path), "--check").stdout
+    if kind == "flux":
+        shown = alice.dlrun("submit", str(path), "--check", "--set", "resources.account=ai").stdout
+        assert "bank `ai` is checked only when the job is submitted" in shown
     for given in ("resources.nodes=9", "resources.walltime=2d"):
         done = alice.dlrun("submit", str(path), "--check", "--set", given, code=None)
         assert done.returncode == 1, (given, done.stdout, done.stderr)
@@ -232,6 +236,30 @@ def test_why_names_the_cause(alice, script, cause):
     assert alice.why(job)["cause"] == cause
 
 
+def test_what_a_job_used(alice, kind):
+    """Grid Engine accounts for the ranks as well, for qrsh starts them; Flux accounts for nothing."""
+    busy = "import time\nend = time.time() + 25\nwhile time.time() < end: pass"
+    job = alice.submit({"command": [str(PYTHON / "python"), "-c", busy], "resources": resources(nodes=2)})
+    assert alice.ended(job)[0]["state"] == "completed", alice.log(job)
+    assert "rank-1" in alice.dlrun("usage", job).stdout
+
+    def used():
+        (use,) = json.loads(alice.dlrun("usage", job, "--json").stdout)["usage"]
+        return use
+
+    cpu = sum(rank["cpu"] for rank in used()["use"]["ranks"])
+    assert cpu > 5
+    if kind == "flux":
+        assert used()["accounted"] is None
+        return
+    await_true(
+        lambda: (found := used()["accounted"]) is not None and found["cpu"] > cpu / 2, 60, "all of qacct"
+    )
+    found = used()["accounted"]
+    assert found["source"] == "qacct"
+    assert cpu == pytest.approx(found["cpu"], rel=0.1, abs=4)
+
+
 def test_a_bad_node_is_left_out(alice, kind):
     check = "[[ $(uname -n) != n2* ]] || { echo the fan is dead; false; }"
     site = {"name": f"test-{kind}", **SITES[kind], **COMMON, "node_checks": [check]}
@@ -301,6 +329,16 @@ def test_a_detected_profile_passes_its_check(cluster, kind):
 
 def test_a_new_profile_submits_a_job(cluster, kind):
     words = f"dlrun site new {kind}-new --scheduler {kind} --partition work --cores 4 --packages 2 --output new.yaml"
+    if kind == "gridengine":
+        words += " --set scheduler.parallel_environment='mpi-{slots}'"
     run(cluster, words)
     assert f"type: {kind}" in run(cluster, "cat new.yaml").stdout
     run(cluster, "dlrun site check new.yaml")
+    spec = {
+        "name": "new",
+        "framework": "torch",
+        "command": bash("echo new $RANK"),
+        "resources": resources(nodes=2),
+    }
+    run(cluster, f"echo {shlex.quote(json.dumps(spec))} >new-spec.yaml")
+    assert "new 0" in run(cluster, "dlrun submit new-spec.yaml --site ./new.yaml --wait").stdout

@@ -1,4 +1,7 @@
-"""Two Slurm clusters with one home: a job is asked about, cancelled and held on its own cluster alone."""
+"""Two clusters with one home: a job is asked about, cancelled and held on its own cluster alone.
+
+Two of Slurm; and one of Slurm with one of PBS, where each host lacks the other's clients or has ones that fail.
+"""
 
 from __future__ import annotations
 
@@ -8,9 +11,10 @@ import shutil
 
 import pytest
 
-from tests.cluster import Cluster, ClusterSpec, NodeType, why_not
+from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, why_no_pbs, why_not
 from tests.cluster.hosts import await_true
 from tests.cluster.jobs import User, bash
+from tests.cluster.test_pbs import SITE as PBS
 
 pytestmark = [
     pytest.mark.cluster,
@@ -113,6 +117,8 @@ def test_a_profile_of_another_cluster_is_warned_about(users):
 
 def test_hold_of_a_running_job_and_cancel_of_one_whose_directory_is_gone(users):
     user, _ = users
+    user.submit({"name": "before", "command": ["true"], "resources": ONE})
+    user.ended("before")  # so that the next id is not that of a job of the other cluster
     job = user.submit({**LONG, "name": "gone"})
     user.running("gone")
     assert "is running: hold has no effect" in user.dlrun("hold", "gone").stderr
@@ -148,3 +154,61 @@ def test_while_the_controller_is_down_the_jobs_own_files_tell(users):
     finally:
         login.on("login", [f"{login.system}/bin/slurmctld"], user="root", check=True)
     assert user.ended("orphan")[0]["state"] == "failed"
+
+
+@pytest.fixture(scope="module")
+def two_schedulers():
+    """Alice on a Slurm cluster, where her home is, and on a PBS cluster, each with a job that runs."""
+    if why_no_pbs():
+        pytest.skip(why_no_pbs())
+    name = f"kinds-{os.getpid()}"
+    node = (NodeType(count=1, gpus=2),)
+    queue = (Partition(name="work", default=True, max_time="1-00:00:00"),)
+    with (
+        Cluster(ClusterSpec(node_types=node, cluster_name="first"), name=f"{name}-a") as first,
+        Cluster(
+            ClusterSpec(scheduler="pbs", node_types=node, partitions=queue, sshd=True), name=f"{name}-b"
+        ) as second,
+    ):
+        home = str(first.home("alice"))
+        slurm, pbs = AtHome(first, home, SITE), AtHome(second, home, PBS)
+        pbs.submit({"name": "before", "command": ["true"], "resources": ONE})  # ids of PBS begin with 0
+        pbs.ended("before")
+        ids = [user.submit({**LONG, "name": job}) for user, job in ((slurm, "of-slurm"), (pbs, "of-pbs"))]
+        assert ids == ["1", "1.login"]
+        slurm.running("of-slurm")
+        pbs.running("of-pbs")
+        yield slurm, pbs
+        for user, job in ((slurm, "of-slurm"), (pbs, "of-pbs")):
+            user.dlrun("cancel", job)
+            user.ended(job)
+
+
+@pytest.mark.parametrize("absent", [False, True], ids=["clients that fail", "no clients"])
+def test_the_clients_of_another_scheduler_hide_no_job(two_schedulers, absent):
+    """The PBS host has a `squeue` without a controller, the Slurm host a `qdel` of Slurm's own, which ends 1 for `1.login`."""
+    slurm, pbs = two_schedulers
+    for user, here, there, clients in (
+        (slurm, "of-slurm", "of-pbs", ("qstat", "qdel")),
+        (pbs, "of-pbs", "of-slurm", ("squeue", "sacct", "scontrol", "scancel")),
+    ):
+        if absent:
+            hide = "; ".join(
+                f"[ ! -e /usr/bin/{one} ] || mount --bind /dev/null /usr/bin/{one}" for one in clients
+            )
+            user.cluster.on("login", hide, user="root", check=True)
+        for words in (("list",), ("status",), ("status", here), ("status", there)):
+            done = user.dlrun(*words)
+            shown = done.stdout.splitlines()
+            if there not in words:
+                assert any(here in line and "running" in line for line in shown), done
+            if here not in words:
+                assert any(there in line for line in shown), done
+            assert len(done.stderr.splitlines()) <= 1, done.stderr
+        assert user.why(here)["cause"] == user.why(there)["cause"] == "open"
+        refused = user.dlrun("cancel", there, code=1)
+        assert "error:" in refused.stderr
+        assert "Traceback" not in refused.stderr
+    assert [user.state(job)[0]["state"] for user, job in ((slurm, "of-slurm"), (pbs, "of-pbs"))] == [
+        "running"
+    ] * 2

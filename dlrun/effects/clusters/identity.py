@@ -57,15 +57,18 @@ def elsewhere(job: Job, answering: str | None) -> str | None:
 def require(jobs: Iterable[Job], word: str) -> None:
     """Raise OperationFailed, before anything is done, if one of the jobs belongs to another cluster than answers.
 
+    Where ids name their cluster, one that reports no name is another: Slurm has a `qdel` that ends its job 5 for `5.server`.
     `word` is the command that acts on them, for the way out.
     """
     for job in jobs:
         if job.job_id is None or of(job) is None:
             continue
         there = answering(job)
-        if (own := elsewhere(job, there)) is not None:
+        nameless = there is None and backends.scheduler(job.scheduler).IDS_NAME_CLUSTER
+        if (own := of(job) if nameless else elsewhere(job, there)) is not None:
+            here = f"`{there}` answers" if there else f"no {job.scheduler} server answers"
             raise OperationFailed(
-                f"`{job.directory.name}` is a job of cluster `{own}`, and `{there}` answers here; nothing was done",
+                f"`{job.directory.name}` is a job of cluster `{own}`, and {here} here; nothing was done",
                 help=_way_out(job, own, word),
             )
 

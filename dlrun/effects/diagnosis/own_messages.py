@@ -325,6 +325,7 @@ PASSING = (
     "the job could not be started again",
     "the results stay on the nodes, in {}: the job did not end well",
     "the walltime ends in about {} s: SIG{} to {}",
+    "the soft limit of the walltime (s_rt) is reached",
     "the walltime is over: ending the ranks",
     "the walltime is over",
     "there is no newer checkpoint than when this run began: no other follows",

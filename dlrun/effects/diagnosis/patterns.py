@@ -362,7 +362,14 @@ BY_NOTE = {
 }  # fmt: skip
 """Causes that a job finds by itself and notes with a detail, in place of which stands `{1}`."""
 
+_EARLY = (
+    "user-signal",
+    "it got a user signal (SIGUSR1 or SIGUSR2), which it does not handle",
+    "clusters send these before a limit is reached, and so does `checkpoint`: handle the signal in the program, or look in the options of the job and the site for who sends it",
+)
 SIGNALS = {
+    138: _EARLY,
+    140: _EARLY,
     137: ("killed", "it was killed (SIGKILL), and neither memory nor the walltime is known to be why", "look for what else runs on the node, and at the node's system log"),
     139: ("segmentation-fault", "it crashed (SIGSEGV), in compiled code", "update or rebuild the library at the top of the stack; `environment.variables: {PYTHONFAULTHANDLER: 1}` shows it"),
     143: ("terminated", "it was asked to end (SIGTERM), but not by the job", "look for what else ends processes: a launcher within the command, a time limit of its own, another user"),

@@ -31,7 +31,8 @@ def judged(trial: Trial, plan: Plan, runner: Runner) -> str:
 def _must(runner: Runner, argv: Sequence[str]) -> str:
     done = runner(argv)
     if done.returncode:
-        raise OperationFailed(f"`{' '.join(argv)}` failed: {words(done.stderr or done.stdout)}")
+        said = words(done.stderr or done.stdout) or f"exit code {done.returncode}"
+        raise OperationFailed(f"`{' '.join(argv)}` failed: {said}")
     return done.stdout
 
 

@@ -53,7 +53,8 @@ def of(
         if one.error is not None and unasked is None:
             raise one.error
         if one.error is not None and unasked is not None:
-            unasked(f"{one.where} could not be asked about {_count(one.jobs)}: {one.error}")
+            first, *_ = str(one.error).splitlines()  # some clients print all of their options
+            unasked(f"{one.where} could not be asked about {_count(one.jobs)}: {first}")
         for job in one.jobs:
             found[job.directory] = _statuses(job, one.known.get(job.directory, one.silence))
     return found

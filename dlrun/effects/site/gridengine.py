@@ -118,12 +118,18 @@ def _values(host: ET.Element) -> Mapping[str, str]:
 
 
 def _queue(queue: Mapping[str, str], kinds: Sequence[Nodes]) -> Queue:
-    longest = queue.get("h_rt", "").split(",")[0]
     return Queue(
         name=queue["qname"],
-        max_walltime=longest if re.fullmatch(r"\d+:\d+:\d+", longest) else None,
+        max_walltime=_longest(queue),
         kinds=tuple(kind.name for kind in kinds if queue["qname"] in kind.queues),
     )
+
+
+def _longest(queue: Mapping[str, str]) -> str | None:
+    """The lower one of a queue's limits of time: at the soft one, ranks that qrsh has started end with their parents."""
+    limits = [queue.get(name, "").split(",")[0] for name in ("h_rt", "s_rt")]
+    known = [text for text in limits if re.fullmatch(r"\d+:\d+:\d+", text)]
+    return min(known, key=lambda text: [int(part) for part in text.split(":")], default=None)
 
 
 def _environment(pes: Sequence[Mapping[str, str]]) -> str | None:

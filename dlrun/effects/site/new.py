@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from dlrun import backends
@@ -30,12 +31,15 @@ class ProfileAnswers:
     gpu_kind: str = "cuda"
     fabric: str | None = None
     interface: str | None = None
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Other keys of the profile, dotted, with their values."""
 
 
 _COMMENTS = {
     "recognise": "How dlrun recognises this cluster: Slurm's ClusterName, the PBS server, or login host names.",
     "scheduler": "required, forbidden, mandatory and account: the options that jobs must set or must not set.",
     "scheduler.gpus": "How GPUs are requested: gpus_per_node, gres, gpus_per_task, ngpus; none: with the node.",
+    "scheduler.complexes": "Counted per slot, unless gpus_counted or memory_counted is `host` (`qconf -sc`, column consumable).",
     "launcher": "How ranks are started; they start unbound, and dlrun binds them by the topology of the node type.",
     "partitions": "One is the default; with the limits dlrun reports requests that the scheduler would reject.",
     "node_types": "The hardware of one node; `dlrun tune-affinity` shows the placement that follows from it.",
@@ -74,14 +78,48 @@ def draft(answers: ProfileAnswers) -> ProfileDraft:
         names = {"interfaces": [answers.interface]} if answers.interface else {}
         values["fabric"] = {"name": answers.fabric, **names}
     values["rendezvous"] = {"address": "loopback" if back_end.MOST_NODES == 1 else "hostname"}
+    for key, value in answers.settings.items():
+        _put(values, key, value)
     unseen = [
         key for key in ("recognise", "partitions", "node_types", "fabric", "sources") if key not in values
+    ]
+    open_keys = [
+        f"scheduler.{key}: {text}" for key, text in back_end.QUESTIONS.items() if _get(scheduler, key) is None
     ]
     return ProfileDraft(
         values=values,
         comments=_COMMENTS,
-        unseen=[f"{key}: {_COMMENTS[key]}" for key in unseen],
+        unseen=[*open_keys, *(f"{key}: {_COMMENTS[key]}" for key in unseen)],
     )
+
+
+def settings(sets: Iterable[str]) -> dict[str, str]:
+    """Keys and values of `KEY=VALUE` texts; raises Invalid for other ones."""
+    for text in sets:
+        if not text.partition("=")[0] or "=" not in text:
+            raise Invalid(f"`--set {text}` is not KEY=VALUE", help="`dlrun schema site` lists the keys")
+    return dict(text.split("=", 1) for text in sets)
+
+
+def _get(values: Mapping[str, Any], key: str) -> Any:
+    """The value under a dotted key, or None."""
+    place: Any = values
+    for name in key.split("."):
+        place = place.get(name) if isinstance(place, dict) else None
+    return place
+
+
+def _put(values: dict[str, Any], key: str, value: str) -> None:
+    """Set a dotted key; raises Invalid for one that is below a value."""
+    *path, last = key.split(".")
+    place = values
+    for name in path:
+        place = place.setdefault(name, {})
+        if not isinstance(place, dict):
+            raise Invalid(
+                f"`{key}` cannot be set: `{name}` is a value", help="`dlrun schema site` lists the keys"
+            )
+    place[last] = value
 
 
 def _check(answers: ProfileAnswers) -> None:

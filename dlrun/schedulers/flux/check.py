@@ -1,7 +1,8 @@
 """Whether Flux would take a job, without submitting it: what its ingest does with a job, by the same programs.
 
 `flux batch --dry-run` parses the directives alone. The frobnicator then knows the queues, the validator asks the scheduler
-whether nodes could ever satisfy the request, and the limits of the queue are compared here (flux-config-ingest(5)).
+whether nodes could ever satisfy the request, and the limits of the queue are compared here (flux-config-ingest(5)). Banks
+are known to a plugin of flux-accounting alone, which looks at jobs that are submitted.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ flux queue list --no-header --format='{queuem}|{limits.timelimit}|{limits.max.nn
     $3 ~ /^[0-9]+$/ && nodes + 0 > $3 + 0 {
       bad = 1; print "requested nnodes (" nodes ") exceeds policy limit of " $3 " for queue " $1
     }
-    END {exit bad}' >&2
+    END {exit bad}' >&2 || exit
+bank=$(of bank)
+if [ -n "$bank" ]; then echo "bank not checked: $bank"; fi
 """
 """A program for bash; its argument is the script, and it fails with the reason on standard error."""

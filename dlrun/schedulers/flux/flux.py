@@ -7,7 +7,7 @@ A job is a Flux instance of its own: the script runs on its first node and start
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from dlrun.errors import OperationFailed
@@ -47,6 +47,7 @@ GPUS: Literal["gpus_per_node"] = "gpus_per_node"
 LISTED_GPUS: Literal["gpus_per_node"] = "gpus_per_node"
 ACCOUNT_OPTION = "--bank"
 HISTORY_DELAY = 0
+QUESTIONS: Mapping[str, str] = {}
 FEATURES = True
 WHOLE_MEMORY = False
 NETWORK = None
@@ -126,8 +127,9 @@ def identified(stdout: str) -> str | None:
 
 
 def estimate(output: str) -> str | None:
-    """None: a check does not ask when. A job that waits shows its estimate in `dlrun status`."""
-    return None
+    """What a check leaves open; it does not ask when. A job that waits shows its estimate in `dlrun status`."""
+    match = re.search(r"^bank not checked: (.+)$", output, re.MULTILINE)
+    return f"unknown; bank `{match[1]}` is checked only when the job is submitted" if match else None
 
 
 def queue(job_ids: Sequence[str]) -> Sequence[str]:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from dlrun.errors import OperationFailed
 from dlrun.model.text import Shell
+from dlrun.schedulers.gridengine import accounting
 from dlrun.schedulers.gridengine.directives import PREFIX, array, directives
 from dlrun.schedulers.gridengine.states import parse_history, parse_queue
 from dlrun.schedulers.protocol import Allocation, Probe
 from dlrun.schedulers.refusals import advice_for, says_only
 
-__all__ = ["PREFIX", "array", "directives", "parse_history", "parse_queue"]
+__all__ = ["PREFIX", "accounting", "array", "directives", "parse_history", "parse_queue"]
 
 NAME = "gridengine"
 CLIENT = "qsub"
@@ -41,6 +42,12 @@ GPUS: Literal["gpus_per_node"] = "gpus_per_node"
 LISTED_GPUS: Literal["gpus_per_node"] = "gpus_per_node"
 ACCOUNT_OPTION = "-P"
 HISTORY_DELAY = 20  # accounting_flush_time is 15 s by default, sge_conf(5)
+QUESTIONS: Mapping[str, str] = {
+    "parallel_environment": "Parallel environment with a fixed number of slots per node, such as mpi-{slots} (qconf -spl)",
+    "complexes.gpu": "Complex that counts GPUs, such as gpu (qconf -sc)",
+    "complexes.memory": "Complex that counts memory, such as h_vmem",
+    "complexes.exclusive": "Complex for whole nodes, such as exclusive",
+}
 FEATURES = False
 WHOLE_MEMORY = False
 NETWORK = None

@@ -104,14 +104,17 @@ def _ended(number: str, task: int | None, block: Mapping[str, str]) -> JobStatus
 
 
 def _end(failed: int | None, status: int | None, block: Mapping[str, str]) -> tuple[State, str | None]:
-    """The final state. `failed` 37 stands for time and memory alike; a deleted job was ended by a signal."""
+    """The final state. `failed` 37 stands for time and memory alike; a deleted job was ended by a signal.
+
+    At `s_rt` Grid Engine warns by SIGUSR1. Its own parent of what qrsh started does not survive that, and the job is killed.
+    """
     words = block.get("failed", "").partition(":")[2].strip() or None
+    category, ran = block.get("category", ""), _number(block.get("ru_wallclock", "").removesuffix("s")) or 0
+    soft, hard = (re.search(rf"\b{name}=(\d+)", category) for name in ("s_rt", "h_rt"))
+    if failed in (_LIMIT, _SIGNALLED) and soft and ran >= int(soft[1]):
+        return State.TIMED_OUT, None
     if failed == _LIMIT:
-        limit = re.search(r"h_rt=(\d+)", block.get("category", ""))
-        ran = _number(block.get("ru_wallclock", "").removesuffix("s"))
-        if limit and ran is not None and ran >= int(limit[1]):
-            return State.TIMED_OUT, None
-        return State.OUT_OF_MEMORY, None
+        return (State.TIMED_OUT if hard and ran >= int(hard[1]) else State.OUT_OF_MEMORY), None
     if failed == _SIGNALLED:
         return State.CANCELLED, BY_SIGNAL
     if failed in _START_FAILURES:

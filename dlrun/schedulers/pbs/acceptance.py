@@ -1,7 +1,7 @@
 """Whether PBS would take a job, as far as that can be known beforehand: qsub has no trial run, but server, queues, nodes and
 reservations can be asked for what they allow. Hooks, projects and limits on the number of jobs are seen at submission only.
 
-Sources: qstat(1B), pbsnodes(8), pbs_rstat(1B) and pbs_queue_attributes(7B) of OpenPBS 23.06.
+Sources: qstat(1B), pbsnodes(8), pbs_rstat(1B) and pbs_queue_attributes(7B) of OpenPBS 23.06; pbsnodes(8) of Torque 6.
 """
 
 from __future__ import annotations
@@ -46,22 +46,23 @@ def judge(request: Request, answers: Sequence[str], user: str, groups: Sequence[
     named = (request.partition or "").partition("@")[0]
     name = request.reservation or named or server.get("default_queue")
     queue = queues.get((name or "").partition(".")[0], {})
-    problems = [*_about_queue(request, name, queue, queues, user, groups)]
+    problems = [*_about_queue(request, name, queue, queues, user, groups)] if name or server else []
+    place = f"queue `{name}`" if name else "its default queue"
     if request.reservation and len(answers) > 3:
         problems += _about_reservation(request.reservation, answers[3], user)
-    for place, limits in ((f"queue `{name}`", queue), ("the server", server)):
-        problems += _over(request, place, limits)
+    for what, limits in ((place, queue), ("the server", server)):
+        problems += _over(request, what, limits)
     fitting, up = _fitting(request, nodes, name)
     if nodes and fitting < request.nodes:
         problems.append(
             f"{fitting} of {many(len(nodes), 'node')} have what each node of the job needs, and it needs {request.nodes}"
         )
     waits = f"; it waits, for {up} of those are up" if nodes and up < request.nodes else ""
-    waits += "" if queue.get("started", "True") == "True" else f"; it waits, for queue `{name}` is stopped"
+    waits += "" if queue.get("started", "True") == "True" else f"; it waits, for {place} is stopped"
     fits = f", {fitting} of {many(len(nodes), 'node')} fit" if nodes else ""
     return Judgement(
         problems=problems,
-        accepted=f"unknown, PBS does not predict it; there is no objection from queue `{name}`{fits}{waits}; {UNSEEN}",
+        accepted=f"unknown, PBS does not predict it; there is no objection from {place}{fits}{waits}; {UNSEEN}",
     )
 
 
@@ -142,14 +143,28 @@ def _fitting(request: Request, nodes: Mapping[str, Stanza], queue: str | None) -
         node
         for node in nodes.values()
         if node.get("queue", queue) == queue
-        and all(
-            _amount(node.get(f"resources_available.{name}", "0"), 0) >= amount
-            for name, amount in needs.items()
-            if amount
-        )
+        and all(_amount(_has(node, name), 0) >= amount for name, amount in needs.items() if amount)
+        and _named_so(node, request.constraint)
     ]
     up = [node for node in fit if not any(word in node.get("state", "") for word in _GONE)]
     return len(fit), len(up)
+
+
+def _has(node: Stanza, resource: str) -> str:
+    """What a node has of a resource, in the words of OpenPBS, or else of Torque: `np`, `gpus`, and `status`, a list."""
+    if "np" not in node:
+        return node.get(f"resources_available.{resource}", "0")
+    if resource == "mem":
+        known = re.search(r"(?:^|,)physmem=(\w+)", node.get("status", ""))
+        return known[1] if known else "1024pb"  # a node that is down has reported nothing
+    return node.get({"ncpus": "np", "ngpus": "gpus"}[resource], "0")
+
+
+def _named_so(node: Stanza, constraint: str | None) -> bool:
+    """True if a node of Torque has the properties of a constraint, `fast:gpu`; elsewhere these are resources of any kind."""
+    if "np" not in node or not constraint:
+        return True
+    return set(constraint.split(":")) <= set(re.split(r"[,\s]+", node.get("properties", "")))
 
 
 def _amount(text: str, otherwise: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -72,6 +72,7 @@ GPUS: Literal["ngpus"] = "ngpus"
 LISTED_GPUS: Literal["ngpus"] = "ngpus"
 ACCOUNT_OPTION = "-A"
 HISTORY_DELAY = 0
+QUESTIONS: Mapping[str, str] = {}
 FEATURES = False
 WHOLE_MEMORY = False
 NETWORK = None

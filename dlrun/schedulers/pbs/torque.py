@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from dlrun.model.job import JobStatus, State
@@ -73,6 +73,7 @@ GPUS: Literal["ngpus"] = "ngpus"
 LISTED_GPUS: Literal["ngpus"] = "ngpus"
 ACCOUNT_OPTION = "-A"
 HISTORY_DELAY = 0
+QUESTIONS: Mapping[str, str] = {}
 FEATURES = False
 WHOLE_MEMORY = False
 NETWORK = None

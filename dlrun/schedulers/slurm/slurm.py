@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from dlrun.errors import OperationFailed
@@ -45,6 +45,7 @@ GPUS: Literal["gpus_per_node"] = "gpus_per_node"
 LISTED_GPUS: Literal["gres"] = "gres"
 ACCOUNT_OPTION = None
 HISTORY_DELAY = 0
+QUESTIONS: Mapping[str, str] = {}
 FEATURES = True
 WHOLE_MEMORY = True
 NETWORK = "--network="

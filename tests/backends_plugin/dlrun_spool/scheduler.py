@@ -38,6 +38,7 @@ GPUS = "ngpus"
 LISTED_GPUS = "ngpus"
 ACCOUNT_OPTION = None
 HISTORY_DELAY = 0
+QUESTIONS: dict[str, str] = {}
 FEATURES = False
 WHOLE_MEMORY = False
 NETWORK = None

@@ -167,3 +167,8 @@ def test_advice(said, word):
 def test_the_cluster_is_known_by_its_hosts():
     assert flux.identified("tuo[1-1152]\n") == "tuo"
     assert flux.identified("") is None
+
+
+def test_a_check_names_the_bank_that_it_cannot_check():
+    assert flux.estimate("") is None
+    assert "bank `ai` is checked only when" in (flux.estimate("bank not checked: ai\n") or "")

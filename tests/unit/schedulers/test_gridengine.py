@@ -131,6 +131,26 @@ def test_memory_is_the_other_limit():
 
 
 @pytest.mark.parametrize(
+    ("failed", "category", "ran", "state"),
+    [
+        (
+            "37  : qmaster enforced h_rt, h_cpu, or h_vmem limit",
+            "-l h_rt=300,s_rt=8 -pe mpi-1 2",
+            9,
+            State.TIMED_OUT,
+        ),
+        ("100 : assumedly after job", "-l h_rt=300,s_rt=8 -pe mpi-1 1", 8, State.TIMED_OUT),
+        ("100 : assumedly after job", "-l h_rt=300,s_rt=8 -pe mpi-1 1", 5, State.CANCELLED),
+        ("100 : assumedly after job", "-l h_rt=300 -pe mpi-1 1", 9, State.CANCELLED),
+    ],
+)
+def test_a_soft_limit(failed, category, ran, state):
+    """As qacct of 8.1.9 has jobs whose ranks qrsh has started; with two hosts the master one is killed by the limit."""
+    text = f"====\njobnumber 5\nfailed {failed}\nexit_status 137\nru_wallclock {ran}s\ncategory {category}\n"
+    assert gridengine.parse_history(text)[0].state is state
+
+
+@pytest.mark.parametrize(
     "text", ["", "<a", "<!DOCTYPE x [<!ENTITY a 'b'>]><x/>", "<?xml version='1.0' encoding='nope'?><x/>", "<x><job_list/></x>",
              "<x><job_list><JB_job_number>²</JB_job_number></job_list></x>"]
 )  # fmt: skip

@@ -138,3 +138,70 @@ def test_a_queue_of_another_server_is_asked_for_there():
     ]
     (problem,) = judge(asked).problems
     assert problem.startswith("queue `debug` allows walltime up to 02:00:00")
+
+
+TORQUE_SERVER = "Server: torque01\n    server_state = Active\n    default_queue = batch\n"
+TORQUE_QUEUES = """\
+Queue: batch
+    queue_type = Execution
+    resources_max.nodect = 4
+    resources_max.walltime = 24:00:00
+    enabled = True
+    started = True
+"""
+TORQUE_NODES = """\
+n01
+     state = free
+     power_state = Running
+     np = 8
+     properties = fast,gpu
+     ntype = cluster
+     status = rectime=1328810402,state=free,ncpus=8,physmem=8193724kb,availmem=13922548kb,totmem=16581304kb,opsys=linux
+     mom_service_port = 15002
+     mom_manager_port = 15003
+     gpus = 2
+
+n02
+     state = down
+     np = 4
+     properties = slow
+     ntype = cluster
+     mom_service_port = 15002
+     mom_manager_port = 15003
+"""
+
+
+@pytest.mark.parametrize(
+    ("asked", "problems"),
+    [
+        ({"cpus_per_rank": 4}, []),
+        ({"cpus_per_rank": 4, "memory_per_node": Bytes(7 << 30), "gpus_per_node": 2}, []),
+        ({"cpus_per_rank": 4, "constraint": "fast:gpu"}, []),
+        ({"cpus_per_rank": 2, "constraint": "slow"}, []),
+        ({"cpus_per_rank": 4, "constraint": "slow"}, ["0 of 2 nodes"]),
+        ({"cpus_per_rank": 5}, ["0 of 2 nodes"]),
+        ({"gpus_per_node": 3}, ["0 of 2 nodes"]),
+        ({"memory_per_node": Bytes(9 << 30), "cpus_per_rank": 4}, ["0 of 2 nodes"]),
+        ({"walltime": Duration(25 * 3600)}, ["queue `batch` allows walltime"]),
+    ],
+)
+def test_nodes_of_torque_are_known_by_other_names(asked, problems):
+    """Written after pbsnodes(8) of Torque 6: `np`, `gpus`, `properties`, and the memory in `status`."""
+    wanted = request(**{"nodes": 1, "ranks": 2, **asked})
+    found = judge(wanted, server=TORQUE_SERVER, queues=TORQUE_QUEUES, nodes=TORQUE_NODES).problems
+    assert [one.startswith(start) for one, start in zip(found, problems, strict=True)] == [True] * len(
+        problems
+    ), found
+
+
+def test_a_node_of_torque_that_is_down_may_come_back():
+    wanted = request(nodes=1, ranks=2, cpus_per_rank=2, constraint="slow")
+    found = judge(wanted, server=TORQUE_SERVER, queues=TORQUE_QUEUES, nodes=TORQUE_NODES)
+    assert "it waits, for 0 of those are up" in found.accepted
+
+
+def test_clients_of_slurm_that_are_named_like_those_of_torque_leave_it_open():
+    """Its `qstat -B -f` is a table of jobs: nothing is known of a default queue then."""
+    found = judge(request(), server="Job id  Name\n------  ----\n1       a.sh\n", queues="", nodes="")
+    assert found.problems == []
+    assert "its default queue" in found.accepted

@@ -151,3 +151,8 @@ def test_no_client_at_all():
 
     with pytest.raises(Invalid, match="no scheduler"):
         ask_cluster(Bare(environment={}), runner({}))
+
+
+def test_a_soft_limit_of_time_is_the_limit():
+    queues = (CELL / "queues.txt").read_text().replace("INFINITY", "20:00:00", 1)
+    assert [gridengine._longest(queue) for queue in gridengine.blocks(queues)] == ["20:00:00", "00:10:00"]

@@ -304,7 +304,7 @@ def test_a_new_profile_holds_what_was_said(tmp_path, capsys):
         )
 
 
-@pytest.mark.parametrize("scheduler", ["slurm", "openpbs", "torque", "local"])
+@pytest.mark.parametrize("scheduler", ["slurm", "openpbs", "torque", "flux", "gridengine", "local"])
 @pytest.mark.parametrize("fabric", [None, "slingshot", "omni-path"])
 def test_every_new_profile_passes_its_check(tmp_path, scheduler, fabric):
     flags = [
@@ -339,6 +339,8 @@ def test_every_new_profile_passes_its_check(tmp_path, scheduler, fabric):
         (["--smt", "2"], "add `--cores N`"),
         (["--interface", "ib0"], "add `--fabric NAME`"),
         (["--launcher", "mpirun"], "`mpirun` is not one of"),
+        (["--set", "scheduler.complexes"], "is not KEY=VALUE"),
+        (["--set", "name.short=c"], "`name` is a value"),
     ],
 )
 def test_flags_that_make_no_profile_are_refused(flags, said, capsys):
@@ -382,6 +384,30 @@ def test_a_terminal_is_asked_until_the_answers_fit(tmp_path):
     written = (tmp_path / "crag.yaml").read_text()
     assert "packages: 2\n      cores: 32\n      smt: 2" in written
     assert "interfaces: [ib0]" in written
+
+
+def test_names_that_grid_engine_leaves_to_its_site(tmp_path):
+    """By option or by answer; what stays open is listed with what it is."""
+    target = tmp_path / "crag.yaml"
+    said = ["gridengine", "", "", "gpus", "h_vmem", "", *[""] * 10]
+    master, slave = os.openpty()
+    with os.fdopen(slave):
+        given = ["--set", "scheduler.parallel_environment=mpi-{slots}", "--gpus", "4", "-o", str(target)]
+        command = [sys.executable, "-c", MAIN, "site", "new", "crag", *given]
+        process = subprocess.Popen(command, stdin=slave, stdout=slave, stderr=slave)
+        os.write(master, "".join(f"{line}\n" for line in said).encode())
+        assert process.wait(60) == 0
+    with os.fdopen(master, "rb", buffering=0) as terminal:
+        shown = terminal.read(65536).decode()
+    assert "Parallel environment" not in shown, "an option answers its question"
+    assert "not detected: scheduler.complexes.exclusive: Complex for whole nodes" in shown
+    scheduler = load_site(str(target)).site.scheduler
+    assert scheduler.parallel_environment == "mpi-{slots}"
+    assert (scheduler.complexes.gpu, scheduler.complexes.memory, scheduler.complexes.exclusive) == (
+        "gpus",
+        "h_vmem",
+        None,
+    )
 
 
 REFRAME = {
