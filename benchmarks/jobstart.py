@@ -1,13 +1,14 @@
 """What dlrun's job adds between the scheduler's start of `job.sh` and the training program's first instruction.
 
-    python benchmarks/jobstart.py [--rounds N] [--slurm]
+    python benchmarks/jobstart.py [--rounds N] [--slurm] [--other DLRUN]
 
 Beside each job stands the shortest script that starts the same program: with a launcher that only starts it,
 here, and with `--slurm` through the real `srun` of a two-node cluster of the tests (needs root). The goal: less than
 100 ms more, also where ranks are bound and each looks whether it is (`verify`). Time is from the moment when the script
 is started until the program runs, as the program itself says; CPU time is that of everything, waited for to the end.
 Processes are those that strace sees started before the program. The ways take turns, so that a busy machine disturbs
-all alike; the table has the least and the median.
+all alike; the table has the least and the median. `--other` names the `dlrun` command of another version, such as the one
+before a change: its jobs take turns with these, and what this version adds is printed.
 """
 
 import argparse
@@ -68,6 +69,8 @@ WAYS = {
     "dlrun, bound, verified": ("placement: {bind: plan}\nverify: warn\n", NODES),
 }
 """What is added to spec and site for each of dlrun's jobs."""
+OTHER = "other"
+"""What the label of another version's job begins with, in place of `dlrun`."""
 
 
 @dataclass
@@ -83,19 +86,21 @@ class Way:
     processes: int | None = None
 
 
-def make_ways(place, launcher, ranks):
-    """The shortest script and dlrun's two."""
+def make_ways(place, launcher, ranks, other=None):
+    """The shortest script, dlrun's two, and those of another version's dlrun."""
     bare = place / f"bare-{launcher}"
     bare.mkdir()
     (bare / "job.sh").write_text(BARE[launcher].replace("{ranks}", str(ranks)))
     ways = [Way("the shortest script", bare, "job.sh", ranks)]
-    for number, (label, (of_spec, of_site)) in enumerate(WAYS.items()):
+    ours = [(label, Path(sys.executable).with_name("dlrun"), *added) for label, added in WAYS.items()]
+    if other:
+        ours += [(f"{OTHER}{label[5:]}", other, *added) for label, added in WAYS.items()]
+    for number, (label, dlrun, of_spec, of_site) in enumerate(ours):
         spec = place / f"spec-{launcher}-{number}"
         spec.mkdir()
         (spec / "spec.yaml").write_text(SPEC.replace("NODES", str(ranks)) + of_spec)
         (spec / "site.yaml").write_text(SITES[launcher] + of_site.replace("CORES", str(os.cpu_count())))
         job = place / f"dlrun-{launcher}-{number}"
-        dlrun = Path(sys.executable).with_name("dlrun")
         command = [dlrun, "render", "spec.yaml", "--set", f"directory={place}", "-o", job]
         done = subprocess.run(command, cwd=spec, capture_output=True, text=True, check=False)
         if done.returncode:
@@ -190,9 +195,16 @@ def report(title, ways):
         ratio = f", {min(way.cpu) / min(bare.cpu):.1f} × the CPU time" if way.cpu else ""
         times = min(way.wall) / min(bare.wall)
         print(f"{way.label} adds {more:.0f} ms (goal {BUDGET}: {verdict}), {times:.1f} × the time{ratio}")
+    of_label = {way.label: way for way in ours}
+    for label in WAYS:
+        if before := of_label.get(f"{OTHER}{label[5:]}"):
+            later = of_label[label]
+            least = min(later.wall) - min(before.wall)
+            middle = statistics.median(later.wall) - statistics.median(before.wall)
+            print(f"{label}: {least:+.1f} ms (median {middle:+.1f}) beside the other version")
 
 
-def on_this_machine(rounds):
+def on_this_machine(rounds, other):
     """Launchers that only start the program."""
     with tempfile.TemporaryDirectory() as name:
         place = Path(name)
@@ -204,7 +216,7 @@ def on_this_machine(rounds):
             ("local", "one rank, no launcher"),
             ("srun", "one rank, an srun that only starts it"),
         ):
-            ways = make_ways(place, launcher, 1)
+            ways = make_ways(place, launcher, 1, other)
             for way in ways:
                 run_here(place, way)
                 if shutil.which("strace"):
@@ -216,7 +228,7 @@ def on_this_machine(rounds):
             report(title, ways)
 
 
-def on_slurm(rounds):
+def on_slurm(rounds, other):
     """The real srun, on the tests' cluster."""
     sys.path.insert(0, str(ROOT))
     from tests.cluster import Cluster, ClusterSpec, NodeType  # noqa: PLC0415 - for this option alone
@@ -225,7 +237,7 @@ def on_slurm(rounds):
     with Cluster(spec, f"jobstart-{os.getpid()}") as cluster:
         place = cluster.home("alice") / "jobstart"
         place.mkdir()
-        ways = make_ways(place, "srun", 2)
+        ways = make_ways(place, "srun", 2, other)
         subprocess.run(["chown", "-R", f"--reference={place.parent}", str(place)], check=True)
         for turn in range(rounds + 1):
             for way in ways:
@@ -239,10 +251,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=15, help="timed runs of each script")
     parser.add_argument("--slurm", action="store_true", help="also on a Slurm cluster of the tests (root)")
+    parser.add_argument(
+        "--other", type=Path, metavar="DLRUN", help="another version's dlrun command, to compare with"
+    )
     options = parser.parse_args()
-    on_this_machine(options.rounds)
+    on_this_machine(options.rounds, options.other)
     if options.slurm:
-        on_slurm(options.rounds)
+        on_slurm(options.rounds, options.other)
 
 
 if __name__ == "__main__":

@@ -2,18 +2,43 @@
 
 Beside each source stands its byte code for the Python that makes the file. Another Python sees by its first bytes
 that it is not for it and takes the source; the same one starts in half of the time, for it compiles nothing.
+
+`usage.pyz` is one module with all its sources as text (`alone`): every node of every job reads it, and Python opens a
+file on the shared file system once or twice for each module that it imports from it.
 """
 
 import os
-from typing import TYPE_CHECKING, Dict, List, Optional, Tuple
-
-if TYPE_CHECKING:
-    import zipfile
+from typing import Dict, List, Optional, Tuple
 
 PACKAGE = "dlrun_node"
 SAMPLER = "usage"
 """The package that travels by itself, as `usage.pyz`: every job has it, few need the other programs."""
 _START = "import sys\nfrom {}.__main__ import main\nsys.exit(main())\n"
+_START_ALONE = """\
+import sys
+from importlib.machinery import ModuleSpec
+
+PACKAGE = {package!r}
+SOURCES = {sources!r}
+
+
+class Sources:
+    def find_spec(self, name, path=None, target=None):
+        if name in SOURCES:
+            return ModuleSpec(name, self, is_package=name == PACKAGE)
+
+    def create_module(self, spec):
+        return None
+
+    def exec_module(self, module):
+        exec(compile(SOURCES[module.__name__], module.__name__, "exec"), module.__dict__)
+
+
+sys.meta_path.insert(0, Sources())
+from {package}.__main__ import main
+
+sys.exit(main())
+"""
 _UNCHECKED = (1).to_bytes(4, "little")
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the same bytes from the same sources
 
@@ -54,17 +79,20 @@ def marks(part: str = "") -> List[Tuple[str, int, int]]:
 
 def archive(programs: Optional[Dict[str, bytes]] = None, package: str = PACKAGE) -> bytes:
     """The file's content, of these `sources` if they are read already, as a package of this name."""
-    import io  # this and its like are for an archive that is made, not for one that is kept
-    import zipfile
+    files = {"__main__.py": _START.format(package).encode("ascii")}
+    for name, source in (sources() if programs is None else programs).items():
+        inside = "{}/{}".format(package, name)
+        files.update({inside: source, inside + "c": _byte_code(source, inside)})
+    return _packed(files)
 
-    whole = io.BytesIO()
-    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as packed:
-        _add(packed, "__main__.py", _START.format(package).encode("ascii"))
-        for name, source in (sources() if programs is None else programs).items():
-            inside = "{}/{}".format(package, name)
-            _add(packed, inside, source)
-            _add(packed, inside + "c", _byte_code(source, inside))
-    return b"#!/usr/bin/env python3\n" + whole.getvalue()
+
+def alone(programs: Dict[str, bytes], package: str) -> bytes:
+    """A file like `archive`, in which all these sources of one package without packages below it are one module."""
+    named = {}
+    for name, source in programs.items():
+        module = os.path.splitext(name)[0]
+        named[package if module == "__init__" else "{}.{}".format(package, module)] = source.decode("utf-8")
+    return _packed({"__main__.py": _START_ALONE.format(package=package, sources=named).encode("utf-8")})
 
 
 def _byte_code(source: bytes, name: str) -> bytes:
@@ -78,13 +106,19 @@ def _byte_code(source: bytes, name: str) -> bytes:
     return importlib.util.MAGIC_NUMBER + _UNCHECKED + importlib.util.source_hash(source) + content
 
 
-def _add(packed: "zipfile.ZipFile", name: str, content: bytes) -> None:
+def _packed(files: Dict[str, bytes]) -> bytes:
+    """These files as an archive that Python runs."""
+    import io  # this and its like are for an archive that is made, not for one that is kept
     import zipfile
 
-    entry = zipfile.ZipInfo(name, _EPOCH)
-    entry.compress_type = zipfile.ZIP_DEFLATED
-    entry.external_attr = 0o644 << 16
-    packed.writestr(entry, content)
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, content in files.items():
+            entry = zipfile.ZipInfo(name, _EPOCH)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = 0o644 << 16
+            packed.writestr(entry, content)
+    return b"#!/usr/bin/env python3\n" + whole.getvalue()
 
 
 def write(path: str, content: Optional[bytes] = None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
 
@@ -13,21 +14,21 @@ from dlrun.node import bundle
 
 def content() -> bytes:
     """The bytes of `node.pyz`; made again if a source, dlrun or Python has changed since they were kept."""
-    return _kept("", "node", bundle.PACKAGE)
+    return _kept("", "node", lambda programs: bundle.archive(programs, bundle.PACKAGE))
 
 
 def sampler() -> bytes:
     """The bytes of `usage.pyz`, likewise."""
-    return _kept(bundle.SAMPLER, "usage", "dlrun_usage")
+    return _kept(bundle.SAMPLER, "usage", lambda programs: bundle.alone(programs, "dlrun_usage"))
 
 
-def _kept(part: str, name: str, package: str) -> bytes:
+def _kept(part: str, name: str, make: Callable[[dict[str, bytes]], bytes]) -> bytes:
     origin = sha256(repr(_marks(part)).encode()).digest()  # to read all takes three times as many calls
     path = cache.place(name, (__version__, sys.version))
     kept = cache.read(path) or b""
     if kept.startswith(origin):
         return kept[len(origin) :]
-    made = bundle.archive(_sources(part), package)
+    made = make(_sources(part))
     cache.write(path, origin + made)
     return made
 

@@ -3,6 +3,7 @@
 Whatever fails here costs numbers and never the job: the process ends without a word, and its file stays as it is.
 """
 
+import contextlib
 import json
 import os
 import resource
@@ -32,7 +33,8 @@ class Recording:
         self._descriptor = -1
         self._written = 0
         try:
-            os.makedirs(os.path.dirname(path), 0o700, exist_ok=True)
+            with contextlib.suppress(FileExistsError):
+                os.mkdir(os.path.dirname(path), 0o700)
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             self._descriptor = os.open(path, flags, 0o600)
             status = os.fstat(self._descriptor)

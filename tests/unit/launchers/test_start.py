@@ -5,9 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
+from dlrun.effects.jobs import node_archive
+from dlrun.plan.runtime_checks import SAMPLER
 from tests.making import LOCAL, plan_of, write_job
 
 TOOLS = "bash date grep mkdir mv rm sleep taskset"
@@ -42,31 +46,53 @@ def test_a_job_starts_no_more_than_it_must(tmp_path):
     assert not list((tmp_path / f"dlrun-ports-{os.getuid()}").iterdir())
 
 
-@pytest.mark.skipif(
+COUNTED = pytest.mark.skipif(
     shutil.which("strace") is None, reason="strace counts what a rank asks the file system for"
 )
+
+
+def calls_of_a_rank(tmp_path, more: str, command: str) -> list[str]:
+    """The calls with a file of the job directory of the first rank of a node, and of all that it starts."""
+    spec = f"framework: torch\ncommand: {command}\nresources: {{ranks_per_node: 1, walltime: 1h}}\n{more}"
+    job = tmp_path / "job"
+    job.mkdir()
+    write_job(plan_of(tmp_path, spec, LOCAL, directory="/"), job)
+    (job / SAMPLER).write_bytes(node_archive.sampler())
+    for name in ("logs", "failures", "idle", "ended"):
+        (job / name).mkdir(exist_ok=True)
+    told = {"JOB_DIR": job, "RUN_DIR": job, "RUN_ID": f"{os.getpid()}.0", "RANK": 0, "LOCAL_RANK": 0, "NODES": 1,
+            "MASTER_ADDR": "here", "MASTER_PORT": 20000, "HOSTS": job / "hosts"}  # fmt: skip
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        **{f"DLRUN_{name}": str(value) for name, value in told.items()},
+    }
+    words = ["strace", "-f", "-e", "trace=%file", "-o", tmp_path / "calls", "bash", job / "rank.sh", "rank"]
+    subprocess.run(words, cwd="/", env=environment, check=True, timeout=60)
+    lines = [line.split(None, 1)[1] for line in (tmp_path / "calls").read_text().splitlines()]
+    return [line for line in lines if f'"{job}/' in line or line.startswith('execve("/bin/')]
+
+
+@COUNTED
 @pytest.mark.parametrize(
     "more", ["", "checkpoint: {signal: USR1}\nhang: 10m\nverify: warn\non_failure: {requeue: 1}\n"]
 )
 def test_a_rank_asks_the_shared_file_system_for_four_things_at_most(tmp_path, more):
     """On a parallel file system each costs the one metadata server as much for every rank of the job."""
-    spec = f"framework: torch\ncommand: [/bin/true]\nresources: {{ranks_per_node: 1, walltime: 1h}}\n{more}"
-    job = tmp_path / "job"
-    job.mkdir()
-    write_job(plan_of(tmp_path, spec, LOCAL, directory="/"), job)
-    for name in ("logs", "failures", "idle"):
-        (job / name).mkdir()
-    told = {"JOB_DIR": job, "RUN_DIR": job, "RUN_ID": f"{os.getpid()}.0", "RANK": 0, "LOCAL_RANK": 0, "NODES": 1,
-            "MASTER_ADDR": "here", "MASTER_PORT": 20000, "HOSTS": job / "hosts"}  # fmt: skip
-    environment = {
-        "PATH": os.environ["PATH"],
-        **{f"DLRUN_{name}": str(value) for name, value in told.items()},
-    }
-    command = ["strace", "-f", "-e", "trace=%file", "-o", tmp_path / "calls", "bash", job / "rank.sh", "rank"]
-    subprocess.run(command, cwd="/", env=environment, check=True, timeout=60)
-    before, _, _ = (tmp_path / "calls").read_text().partition('execve("/bin/true"')
-    calls = [line.split(None, 1)[1] for line in before.splitlines() if f'"{job}/' in line]
-    assert len(calls) <= 4, calls
+    calls = calls_of_a_rank(tmp_path, f"usage: false\n{more}", "[/bin/true]")
+    (began,) = [number for number, call in enumerate(calls) if call.startswith('execve("/bin/true"')]
+    before = [call for call in calls[:began] if not call.startswith("execve")]
+    assert len(before) <= 4, before
     assert [
-        name for name in ("lib/rank.sh", "logs/rank-0.log") if any(f'/{name}"' in call for call in calls)
+        name for name in ("lib/rank.sh", "logs/rank-0.log") if any(f'/{name}"' in call for call in before)
     ] != []
+
+
+@COUNTED
+def test_the_sampler_asks_it_for_six_more_on_each_node(tmp_path):
+    """Its one file, which Python opens three times, a directory, and what it writes: nothing for each sample."""
+    until_it_writes = (
+        "[bash, -c, 'cd $DLRUN_RUN_DIR; until [[ -n $(cat usage/* 2>/dev/null) ]]; do sleep 0.2; done']"
+    )
+    calls = calls_of_a_rank(tmp_path, "", until_it_writes)
+    of_sampler = [call for call in calls if "/usage" in call and not call.startswith("execve")]
+    assert 5 <= len(of_sampler) <= 6, of_sampler

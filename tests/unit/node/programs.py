@@ -2,6 +2,8 @@
 
 import json
 import os
+import pwd
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -99,3 +101,18 @@ def start(*arguments, prelude=None):
         env=environment(),
         start_new_session=True,
     )
+
+
+def pythons():
+    """Every Python of this machine from 3.6 on, by its path."""
+    found = {}
+    places = [
+        *os.environ.get("PATH", "").split(":"),
+        *map(str, (Path(pwd.getpwuid(os.getuid()).pw_dir) / ".pyenv" / "versions").glob("*/bin")),
+    ]
+    for place in [p for p in places if "shims" not in p]:
+        for minor in range(6, 15):
+            path = shutil.which(f"python3.{minor}", path=place)
+            if path:
+                found.setdefault(minor, path)
+    return found

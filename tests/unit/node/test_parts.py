@@ -4,9 +4,7 @@ import ast
 import errno
 import json
 import os
-import pwd
 import queue
-import shutil
 import subprocess
 import sys
 import time
@@ -27,7 +25,7 @@ from dlrun.node.source.selection import Chooser
 from dlrun.node.store.area import Area
 from dlrun.node.transfer import rate_limit, read_blocks, task, write_blocks
 
-from .programs import ROOT
+from .programs import ROOT, pythons
 from .trees import odd, snapshot, write
 
 NODE = Path(dlrun.node.__file__).parent
@@ -340,21 +338,6 @@ def test_a_lock_is_one_processs_and_ends_with_it(tmp_path):
     assert area.try_lock(b"other") is not None
     lock.close()
     assert area.try_lock(b"set") is not None
-
-
-def pythons():
-    """Every Python of this machine from 3.6 on, by its path."""
-    found = {}
-    places = [
-        *os.environ.get("PATH", "").split(":"),
-        *map(str, (Path(pwd.getpwuid(os.getuid()).pw_dir) / ".pyenv" / "versions").glob("*/bin")),
-    ]
-    for place in [p for p in places if "shims" not in p]:
-        for minor in range(6, 15):
-            path = shutil.which(f"python3.{minor}", path=place)
-            if path:
-                found.setdefault(minor, path)
-    return found
 
 
 @pytest.mark.parametrize("minor", [6, 7, 8, 9, 12, 13, 14])

@@ -91,11 +91,13 @@ def test_the_directory_is_the_users_alone(made, tmp_path):
     assert (tmp_path / "cache" / "dlrun").stat().st_mode & 0o777 == 0o700
 
 
-def test_the_sampler_travels_by_itself(monkeypatch, tmp_path):
+def test_the_sampler_travels_by_itself_in_one_module(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    inside = zipfile.ZipFile(io.BytesIO(node_archive.sampler())).namelist()
+    whole = zipfile.ZipFile(io.BytesIO(node_archive.sampler()))
     programs = bundle.sources(bundle.SAMPLER)
     assert sorted(programs) == [name for name, _, _ in bundle.marks(bundle.SAMPLER)]
-    assert {f"dlrun_usage/{name}" for name in programs} <= set(inside)
+    assert whole.namelist() == ["__main__.py"]
+    text = whole.read("__main__.py").decode()
+    assert all(repr(source.decode())[1:-1] in text for source in programs.values())
     assert "sampler.py" in programs
     assert not [name for name in bundle.sources() if name.startswith(bundle.SAMPLER)]

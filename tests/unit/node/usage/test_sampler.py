@@ -12,8 +12,11 @@ import time
 from pathlib import Path
 
 import pytest
+from dlrun.node import bundle
 from dlrun.node.usage import ranks
 from dlrun.node.usage.sampler import Recording
+
+from tests.unit.node.programs import pythons
 
 SAMPLER = [sys.executable, "-c", "from dlrun.node.usage.sampler import main; main()"]
 BURN = "import time\nuntil = time.process_time() + {}\nwhile time.process_time() < until: pass\n"
@@ -67,6 +70,19 @@ def test_the_cpu_time_of_a_rank_is_that_of_all_its_processes(tmp_path):
         counted, rel=0.05, abs=0.3
     )  # bash, its sleeps and the sampler's start are small
     assert last["cpu"] >= 6
+
+
+@pytest.mark.parametrize("minor", [6, 7, 8, 9, 12, 13, 14])
+def test_its_one_file_runs_on_every_python(tmp_path, monkeypatch, minor):
+    python = pythons().get(minor)
+    if python is None:
+        pytest.skip(f"there is no Python 3.{minor} here")
+    packed = tmp_path / "usage.pyz"
+    packed.write_bytes(bundle.alone(bundle.sources(bundle.SAMPLER), "dlrun_usage"))
+    monkeypatch.setitem(globals(), "SAMPLER", [python, "-I", "-S", "-W", "error", str(packed)])
+    found, _ = run(tmp_path, sys.executable, "-c", BURN.format(1))
+    assert [record["kind"] for record in (*found[:1], *found[-1:])] == ["start", "end"]
+    assert row(found[-1])["cpu"] >= 1
 
 
 def test_what_ends_together_with_its_parent_counts_once(tmp_path):
