@@ -28,9 +28,9 @@ if ! (($#)); then
   DLRUN_EXAMPLES=0.1 exec pytest -q -n "$workers" "${own[@]}" -m 'not slow'
 fi
 
-# What no registry of Python packages has: Slurm, the MPIs, and what builds against them. Without root or apt,
+# What no registry of Python packages has: Slurm, the MPIs, what builds against them, and a browser for the pictures. Without root or apt,
 # the tests that need them are skipped by name.
-packages=(openmpi-bin libopenmpi-dev mpich g++ cmake util-linux numactl openssh-client bubblewrap)
+packages=(openmpi-bin libopenmpi-dev mpich g++ cmake util-linux numactl openssh-client bubblewrap chromium)
 if ((EUID == 0)) && command -v apt-get >/dev/null; then
   if ! dpkg -s "${packages[@]}" >/dev/null 2>&1; then
     apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends "${packages[@]}"
