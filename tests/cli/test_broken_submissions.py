@@ -55,8 +55,11 @@ class Login:
         }  # fmt: skip
 
     def start(self, *words: str) -> subprocess.Popen[str]:
+        # Tests that nohup started ignore SIGHUP, and what they start would, too.
+        begin = "import signal; signal.signal(signal.SIGHUP, signal.SIG_DFL)"
+        code = f"{begin}\nfrom dlrun.cli.main import main; main()"
         return subprocess.Popen(
-            [sys.executable, "-c", "from dlrun.cli.main import main; main()", *words], cwd=self.place,
+            [sys.executable, "-c", code, *words], cwd=self.place,
             env=self.env, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
         )  # fmt: skip
 

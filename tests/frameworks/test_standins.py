@@ -78,10 +78,12 @@ def test_a_dead_caffe_ends_the_job(big_hosts, venv):
     assert nothing_left(big_hosts) == []
 
 
-def test_a_wrong_thread_count_fails_the_stand_in(big_hosts, venv):
+def test_a_wrong_binding_fails_the_stand_in(big_hosts, venv):
     """The stand-in itself: it must not pass whatever it is told."""
     job = job_of(ON_BIG_HOSTS[0], big_hosts, venv, more=BIG)
     script = job.directory / "rank.sh"
-    script.write_text(script.read_text().replace("KMP_HW_SUBSET=1t", "KMP_HW_SUBSET=2t"))
+    script.write_text(
+        script.read_text().replace("KMP_AFFINITY=granularity=fine,", "KMP_AFFINITY=granularity=core,")
+    )
     assert job.start().wait(240) != 0
-    assert "KMP_HW_SUBSET is '2t', and must be '1t'" in "".join(job.logs()), job.said()
+    assert "KMP_AFFINITY is 'granularity=core," in "".join(job.logs()), job.said()

@@ -134,9 +134,15 @@ class Ranks:
     def glance(self) -> None:
         """Only the CPU time of the programs, so that little is missing of a rank that ends before the next sample."""
         for rank in self.ranks.values():
-            for pid in (rank.shell, rank.main):
-                if pid in rank.processes:
-                    rank.processes[pid].look()
+            ended = False
+            for process in [rank.processes[pid] for pid in (rank.shell, rank.main) if pid in rank.processes]:
+                waited = process.total - process.own
+                ended |= not process.look() or process.total - process.own > waited
+            if ended:  # what has ended counts in its parent's time now, and must not count twice
+                before_it = frozenset(rank.processes)
+                for process in list(rank.processes.values()):
+                    if not process.look():
+                        self._forget(rank, process, before_it)
             self._add(rank)
 
     def _find(self) -> None:
@@ -191,8 +197,9 @@ class Ranks:
         for rank in self.ranks.values():
             rank.full = 0
             blocked, before_it = False, frozenset(rank.processes)
-            for pid, process in list(rank.processes.items()):
-                before, seen = process.own + process.waiting, process.seen
+            # Parents first: a child that ends meanwhile is missing until the next look, where else it would count twice.
+            for process in sorted(rank.processes.values(), key=lambda one: int(one.start)):
+                pid, before, seen = process.pid, process.own + process.waiting, process.seen
                 if not process.look():
                     self._forget(rank, process, before_it)
                     continue

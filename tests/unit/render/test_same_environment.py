@@ -19,7 +19,7 @@ def expected(tmp_path, setup: str) -> list[str]:
 
 
 def test_what_set_up_lines_add_is_expected_of_each_node(tmp_path):
-    lib = LIBRARY  # a directory that is there, and of no node alone
+    lib = Path("/usr/share")  # a directory that is there, and of no node alone (as `/tmp`)
     directories, python, _ = expected(
         tmp_path, f"PATH={lib}:/not/there:relative:$PATH; LD_LIBRARY_PATH={lib.parent}:/tmp/own:{lib}"
     )
