@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -207,7 +208,8 @@ def test_what_a_killed_job_left_of_its_environment_goes_with_the_next_start(tmp_
         time.sleep(0.05)
     script = psutil.Process(job.pid)
     for process in [script, *script.children(recursive=True)]:
-        process.kill()
+        with suppress(psutil.NoSuchProcess):  # it has ended with the one before it
+            process.kill()
     job.communicate(timeout=60)
     assert (tmp_path / "environment").stat().st_mode & 0o777 == 0o600
     page = tmp_path / "job.sh"
