@@ -7,12 +7,11 @@ continues where it stopped.
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -21,7 +20,7 @@ from dlrun.effects.clusters import control
 from dlrun.effects.queue import results
 from dlrun.effects.queue.recover import known
 from dlrun.effects.queue.results import Result
-from dlrun.effects.records import jobs
+from dlrun.effects.records import jobs, lock
 from dlrun.effects.records.belief import read_json, run_state
 from dlrun.effects.records.jobs import Job, write_json
 from dlrun.errors import DlrunError, Invalid, OperationFailed
@@ -164,26 +163,14 @@ def find(word: Path) -> Study:
     return study
 
 
-@contextmanager
-def alone(study: Study) -> Iterator[None]:
-    """Lock the study for this process; raises OperationFailed if another one has it.
-
-    The kernel releases the lock when its holder dies. Where locks do not work (some NFS), nothing is checked.
-    """
-    descriptor = os.open(study.directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise OperationFailed(
-                f"another dlrun process is working on the study `{study.directory}`",
-                help=f"`dlrun scale show {study.directory}`",
-            ) from None
-        except OSError:
-            pass
-        yield
-    finally:
-        os.close(descriptor)
+def alone(study: Study) -> AbstractContextManager[None]:
+    """Lock the study for this process; raises OperationFailed if another one has it."""
+    directory = study.directory
+    return lock.alone(
+        directory,
+        f"another dlrun process is working on the study `{directory}`",
+        help=f"`dlrun scale show {directory}`",
+    )
 
 
 def job_directory(study: Study, size: Size) -> Path:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+from dlrun.effects.records import lock
 from dlrun.effects.records.belief import read_json
 from dlrun.effects.records.jobs import write_json
 from dlrun.errors import Invalid, OperationFailed
@@ -134,20 +133,11 @@ def load(directory: Path) -> Tuning | None:
         ) from None
 
 
-@contextmanager
-def alone(tuning: Tuning) -> Iterator[None]:
+def alone(tuning: Tuning) -> AbstractContextManager[None]:
     """Lock the trials for this process; raises OperationFailed if another one runs them."""
-    descriptor = os.open(tuning.directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            raise OperationFailed(
-                f"another process runs the trials of `{tuning.directory}`",
-                help=f"`dlrun tune --show {tuning.directory}` prints what it has measured",
-            ) from None
-        except OSError:  # no locks on this file system
-            pass
-        yield
-    finally:
-        os.close(descriptor)
+    directory = tuning.directory
+    return lock.alone(
+        directory,
+        f"another process runs the trials of `{directory}`",
+        help=f"`dlrun tune --show {directory}` prints what it has measured",
+    )
