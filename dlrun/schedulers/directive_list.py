@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from dlrun.model.origin import Origin
 from dlrun.model.plan import Directive, Request
@@ -68,6 +68,21 @@ class DirectiveList:
         problem = Problem(message=message, help=help, origin=self._origins.get(field or ""))
         if problem not in self._problems:
             self._problems.append(problem)
+
+    def lacks(self, scheduler: str, fields: Mapping[str, tuple[str, str]]) -> None:
+        """Report each of these fields that is asked for, with what the scheduler lacks for it and the way out."""
+        for field, (what, way_out) in fields.items():
+            if getattr(self.request, field):
+                self.problem(f"{scheduler} does not know {what}", way_out, field)
+
+    def user_options(self, own: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+        """The user's options, names without dashes; one that dlrun writes itself is reported with what `own` has for it."""
+        for name, value in self.request.options.items():
+            bare = name.lstrip("-")
+            if bare in own:
+                self.problem(f"the option `{name}` is set by dlrun", f"use {own[bare]}", "options")
+            else:
+                yield bare, value
 
     def merge(
         self, option: str, value: Callable[[str], str | None], join: Callable[[list[str]], str]

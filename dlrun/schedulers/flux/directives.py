@@ -46,9 +46,7 @@ def directives(
 ) -> Sequence[Directive]:
     """The `# flux:` lines of a request; raises InvalidFile for what Flux or the site cannot do."""
     draft = DirectiveList(PREFIX, request, site, origins or {})
-    for field, (what, way_out) in _LACKS.items():
-        if getattr(request, field):
-            draft.problem(f"Flux does not know {what}", way_out, field)
+    draft.lacks("Flux", _LACKS)
     draft.add(f"--job-name={shlex.quote(request.name)}", "name of the spec", "name")
     _output(draft, output)
     _layout(draft)
@@ -145,10 +143,6 @@ def _when(draft: DirectiveList) -> None:
 
 
 def _options(draft: DirectiveList) -> None:
-    for name, value in draft.request.options.items():
-        bare = name.lstrip("-")
-        if bare in _OWN:
-            draft.problem(f"the option `{name}` is set by dlrun", f"use {_OWN[bare]}", "options")
-            continue
+    for bare, value in draft.user_options(_OWN):
         text = f"-{bare}" if len(bare) == 1 else f"--{bare}"
         draft.add(spell(text, shlex.quote(value)) if value else text, "under resources.options", "options")

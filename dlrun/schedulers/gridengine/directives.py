@@ -51,9 +51,7 @@ def directives(
 ) -> Sequence[Directive]:
     """The `#$` lines of a request; raises InvalidFile for what Grid Engine or the site cannot do."""
     draft = DirectiveList(PREFIX, request, site, origins or {})
-    for field, (what, way_out) in _LACKS.items():
-        if getattr(request, field):
-            draft.problem(f"Grid Engine does not know {what}", way_out, field)
+    draft.lacks("Grid Engine", _LACKS)
     _name(draft)
     draft.add("-S /bin/bash", "the script is bash, whatever the login shell is")
     draft.add("-cwd", "it runs where it is submitted")
@@ -215,11 +213,7 @@ def _plain(draft: DirectiveList, value: str, field: str) -> str:
 
 def _options(draft: DirectiveList) -> None:
     """`-x value` of qsub's own options, which have one letter or are listed; `-l name=value` of any other name."""
-    for name, value in draft.request.options.items():
-        bare = name.lstrip("-")
-        if bare in _OWN:
-            draft.problem(f"the option `{name}` is set by dlrun", f"use {_OWN[bare]}", "options")
-            continue
+    for bare, value in draft.user_options(_OWN):
         word = _plain(draft, value, "options")
         of_qsub = len(bare) == 1 or bare in _OF_QSUB
         text = f"-{bare} {word}".rstrip() if of_qsub else f"-l {bare}={word}"

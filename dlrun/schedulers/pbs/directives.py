@@ -91,11 +91,8 @@ def add_options(draft: DirectiveList) -> None:
     """The site's directives, the user's options (`-l name=value`, or `-x value`) and directives."""
     _check_raw(draft, draft.site.directives, "scheduler.directives")
     draft.add_raw(draft.site.directives, "set for every job of this site", "scheduler.directives")
-    for name, value in draft.request.options.items():
-        bare = name.lstrip("-")
-        if bare in _OWN:
-            draft.problem(f"the option `{name}` is set by dlrun", f"use {_OWN[bare]}", "options")
-        elif len(bare) == 1:
+    for bare, value in draft.user_options(_OWN):
+        if len(bare) == 1:
             draft.add(
                 f"-{bare} {quote(value)}" if value else f"-{bare}", "under resources.options", "options"
             )

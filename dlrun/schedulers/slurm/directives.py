@@ -228,11 +228,7 @@ def _when(draft: DirectiveList) -> None:
 
 
 def _options(draft: DirectiveList) -> None:
-    for name, value in draft.request.options.items():
-        bare = name.lstrip("-")
-        if bare in _OWN:
-            draft.problem(f"the option `{name}` is set by dlrun", f"use {_OWN[bare]}", "options")
-            continue
+    for bare, value in draft.user_options(_OWN):
         text = f"-{bare}" if len(bare) == 1 else f"--{bare}"
         draft.add(spell(text, quote(value)) if value else text, "under resources.options", "options")
 
