@@ -29,10 +29,11 @@ def run(tuning: Tuning, say: Callable[[str], None], until: float | None = None) 
             left = _left(tuning, until)
             mean = fmean([one.seconds for one in trials]) if trials else tuning.length
             last = left < mean * (2 * tuning.repeat + 1)
-            coming = upcoming(tuning.candidates, trials, repeat=tuning.repeat, last=last)
-            missing = upcoming(tuning.candidates, trials, repeat=tuning.repeat)
-            if missing is None:
+            coming = upcoming(tuning.candidates, trials, repeat=tuning.repeat)
+            if coming is None:
                 break
+            if last:
+                coming = upcoming(tuning.candidates, trials, repeat=tuning.repeat, last=True)
             if coming is None or left < mean:
                 say(
                     f"the budget of {tuning.budget:.3g} node-hours is used up before all was measured: the same command "
