@@ -1,6 +1,6 @@
 """How long a metadata server keeps the ranks of a large job from starting: dlrun's pages beside a plain `srun python`.
 
-    python benchmarks/start_at_scale.py [RANKS] [PER_NODE]
+    python benchmarks/start_at_scale.py [RANKS] [NODES]
 
 What one rank asks the shared file system for is counted with strace where that is installed (a rank of a rendered job, and
 `python3 -c pass`); what an import asks for is published. Then each rank's operations are put, one after the other, to
@@ -28,12 +28,13 @@ LATENCY = {"open": 12 / 13_800, "stat": 12 / 34_000}
 SPEC = """\
 name: x
 framework: torch
-command: [/bin/true]
+command: [bash, -c, "until [[ -z ${SAMPLED-} || -s $SAMPLED ]]; do sleep 0.1; done"]
 resources: {ranks_per_node: 1001}
 placement: {bind: none}
 site: workstation
 """
-"""Of more than 1,000 ranks: those of small jobs also leave a note when they end well."""
+"""Of more than 1,000 ranks: those of small jobs also leave a note when they end well. The program of a rank that starts a
+sampler waits for its first line."""
 
 
 def simulate(ranks: int, operations: list[str]) -> float:
@@ -60,35 +61,38 @@ def bound(ranks: int, opens: int) -> float:
     return max(ranks * opens / RATE["open"], opens * LATENCY["open"])
 
 
-def of_a_rank() -> list[str]:
-    """What a rank of a rendered job does in its job directory, in order, as strace sees it."""
+def of_a_rank(local_rank: int) -> list[str]:
+    """What a rank of a rendered job does in its job directory, in order, as strace sees it.
+
+    The first rank of a node, 0, also starts the sampler, which is counted with it.
+    """
     with tempfile.TemporaryDirectory() as name:
         place = Path(name).resolve()
         (place / "spec.yaml").write_text(SPEC)
         dlrun, job = Path(sys.executable).with_name("dlrun"), place / "job"
         subprocess.run([dlrun, "render", "spec.yaml", "-o", job], cwd=place, check=True, capture_output=True)
-        for needed in ("failures", "ended", "logs/0"):
+        for needed in ("failures", "ended", "logs/0", "usage"):  # job.sh makes them
             (job / needed).mkdir(parents=True)
-        told = {"JOB_DIR": job, "RUN_DIR": job, "RUN_ID": "7.0", "RANK": 1, "LOCAL_RANK": 1, "NODES": 1,
-                "MASTER_ADDR": "here", "MASTER_PORT": 20000, "HOSTS": job / "hosts"}  # fmt: skip
-        environment = {
-            "PATH": "/usr/bin:/bin",
-            **{f"DLRUN_{name}": str(value) for name, value in told.items()},
-        }
-        command = [
-            "strace",
-            "-f",
-            "-e",
-            "trace=%file",
-            "-o",
-            place / "calls",
-            "bash",
-            job / "rank.sh",
-            "rank",
-        ]
-        subprocess.run(command, cwd="/", env=environment, check=True, capture_output=True)
+        known = {"JOB_DIR": job, "RUN_DIR": job, "RUN_ID": "7.0", "RANK": 1, "LOCAL_RANK": local_rank, "NODES": 1,
+                 "MASTER_ADDR": "here", "MASTER_PORT": 20000, "HOSTS": job / "hosts"}  # fmt: skip
+        environment = {"PATH": f"{Path(sys.executable).parent}:/usr/bin:/bin"}
+        environment |= {f"DLRUN_{name}": str(value) for name, value in known.items()}
+        if local_rank == 0:
+            host = Path("/proc/sys/kernel/hostname").read_text().strip().partition(".")[0]
+            environment["SAMPLED"] = (
+                f"{place}/seen/{host}.jsonl"  # the same file by another name, which is not counted
+            )
+            (place / "seen").symlink_to(job / "usage")
+        strace = ["strace", "-f", "-e", "trace=%file", "-o", place / "calls"]
+        subprocess.run(
+            [*strace, "bash", job / "rank.sh", "rank"],
+            cwd="/",
+            env=environment,
+            check=True,
+            capture_output=True,
+        )
         calls = re.findall(rf'(\w+)\([^"]*"{job}/[^"]*"', (place / "calls").read_text())
-        return ["open" if "open" in call else "stat" for call in calls]
+        return ["open" if "open" in call else "stat" for call in calls if call != "execve"]
 
 
 def of_python() -> int:
@@ -103,13 +107,17 @@ def of_python() -> int:
 
 
 def main() -> None:
-    ranks = int(sys.argv[1]) if len(sys.argv) > 1 else 80_000
+    given = [int(word) for word in sys.argv[1:]]
+    ranks, nodes = (*given, *(80_000, 10_000)[len(given) :])
     if shutil.which("strace") is None:
         raise SystemExit("strace counts what a rank does: install it first")
-    pages, python = of_a_rank(), of_python()
+    pages, first, python = of_a_rank(1), of_a_rank(0), of_python()
     print(f"{ranks} ranks at once, one metadata server, nothing cached on the nodes\n")
     print(f"{'':42}{'operations a rank':>18}{'seconds':>10}")
     print(f"{'dlrun: rank.sh, lib/rank.sh, its own log':42}{len(pages):>18}{simulate(ranks, pages):>10.1f}")
+    print(
+        f"{f'... {nodes} nodes of one rank, and a sampler':42}{len(first):>18}{simulate(nodes, first):>10.1f}"
+    )
     print(f"{'a plain `srun python -c pass`':42}{python:>18}{bound(ranks, python):>10.1f}")
     print(f"{'... which imports scipy':42}{python + 4000:>18}{bound(ranks, python + 4000):>10.0f}")
 

@@ -1,10 +1,13 @@
 """`dlrun tune` against a search of all combinations, on three real trainings on this machine.
 
-    python benchmarks/tune.py [--workload loader,features,ddp] [--repeat N] [--fresh N]
+    python benchmarks/tune.py [--workload loader,features,ddp] [--repeat N] [--fresh N] [--keep DIRECTORY --within SECONDS]
 
 Both take the same settings and the same trials. The search runs every combination N times, taking turns, and its best is the
 one with the best median. Then the best, the setting that `tune` found and the plan as it is run again, `--fresh` times in turn:
 `found / best` is from these runs, `cost` is the ratio of the seconds of the trials. Budget: 3 % and a third.
+
+All three take about half an hour. With `--keep`, what has been measured stays in that directory, and `--within` ends the program
+after so many seconds; the same command goes on from there until the table is complete (exit code 3: it is not yet).
 """
 
 import argparse
@@ -12,11 +15,12 @@ import itertools
 import json
 import sys
 import tempfile
+import time
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
 
-from dlrun.effects.tuning import begin, race, trial
+from dlrun.effects.tuning import begin, race, trial, tuning
 from dlrun.plan.tuning.candidates import Candidate
 from dlrun.plan.tuning.race import Next, values, verdict
 
@@ -33,7 +37,7 @@ WORKLOADS = {
     ),
     "ddp": (
         {
-            "bucket": "0.05 1 25", "view": "0 1", "environment.variables.MALLOC_ARENA_MAX": "1",
+            "bucket": "0.05 1 25", "view": "0 1", "static": "0 1", "environment.variables.MALLOC_ARENA_MAX": "1",
             "environment.variables.OMP_WAIT_POLICY": "passive",
         },
         {"ranks_per_node": 2},
@@ -58,18 +62,43 @@ def spec(place, name):
     return path
 
 
-def tuned(place, name, repeat):
+class NotYetComplete(Exception):
+    """The time of this call is over; all trials so far are kept."""
+
+
+class Time:
+    """When this call has to end."""
+
+    def __init__(self, within):
+        self._end = time.monotonic() + within if within else None
+        self._longest = 0.0
+
+    def check(self, seconds=0.0):
+        """After a trial of so many seconds: raises NotYetComplete if another one may not end in time."""
+        self._longest = max(self._longest, seconds)
+        if self._end is not None and time.monotonic() + 1.5 * self._longest > self._end:
+            raise NotYetComplete
+
+
+def tuned(place, name, repeat, left):
     """`dlrun tune` to its end: the tuning, its trials and its verdict."""
     tries = [f"{one}={','.join(text.split())}" for one, text in WORKLOADS[name][0].items()]
-    found, notes = begin.begin(
-        spec(place, name), sets=(), site=None, tries=tries, only=True, directory=place / f"{name}-tuning",
-        length=60.0, repeat=repeat,
-    )  # fmt: skip
-    for note in notes:
-        raise SystemExit(note)
-    found = replace(found, budget=10.0)
-    found.save()
-    race.run(found, lambda text: print(f"  tune {text}", file=sys.stderr, flush=True))
+    found = tuning.load(place / f"{name}-tuning")
+    if found is None:
+        found, notes = begin.begin(
+            spec(place, name), sets=(), site=None, tries=tries, only=True, directory=place / f"{name}-tuning",
+            length=60.0, repeat=repeat,
+        )  # fmt: skip
+        for note in notes:
+            raise SystemExit(note)
+        found = replace(found, budget=10.0)
+        found.save()
+
+    def notice(text):
+        print(f"  tune {text}", file=sys.stderr, flush=True)
+        left.check(max(one.seconds for one in found.trials()))
+
+    race.run(found, notice)
     return found, found.trials(), verdict(found.candidates, found.trials())
 
 
@@ -93,34 +122,51 @@ def same(one, other):
     return {**one.sets} == {**other.sets} and {**one.parameters} == {**other.parameters}
 
 
-def rounds(tuning, candidates, count, plans):
+def rounds(of, stage, candidates, count, plans, left):
     """Each candidate so often, taking turns; their throughputs, and the seconds of all."""
+    record = of.directory / f"{stage}.jsonl"
+    kept = [json.loads(line) for line in record.read_text().splitlines()] if record.exists() else []
     found, seconds = {one.name: [] for one in candidates}, 0.0
     for number in range(count):
         for one in candidates[:: -1 if number % 2 else 1]:
-            if one.name not in plans:
-                plans[one.name] = begin.plan_of(one, tuning.spec, tuning.sets, tuning.site)
-            done = trial.run(tuning, Next(candidate=one, stage="alone"), plans[one.name], 600.0)
-            if done.value is None:
-                raise SystemExit(f"{one.name}: {done.failed}")
-            found[one.name].append(done.value)
-            seconds += done.seconds
+            done = next((row for row in kept if row["number"] == number and row["name"] == one.name), None)
+            if done is None:
+                left.check()
+                done = {"number": number, "name": one.name, **measured(of, one, plans)}
+                with record.open("a") as file:
+                    file.write(json.dumps(done) + "\n")
+                left.check(done["seconds"])
+            found[one.name].append(done["value"])
+            seconds += done["seconds"]
     return found, seconds
 
 
-def compare(place, name, options):
+def measured(of, one, plans):
+    """The throughput of a trial, and its seconds."""
+    if one.name not in plans:
+        plans[one.name] = begin.plan_of(one, of.spec, of.sets, of.site)
+    done = trial.run(of, Next(candidate=one, stage="alone"), plans[one.name], 600.0)
+    if done.value is None:
+        raise SystemExit(f"{one.name}: {done.failed}")
+    print(
+        f"  {one.name or 'as planned'}: {done.value:.4g}, {done.seconds:.1f} s", file=sys.stderr, flush=True
+    )
+    return {"value": done.value, "seconds": done.seconds}
+
+
+def compare(place, name, options, left):
     """One line of the table."""
-    tuning, trials, claim = tuned(place, name, options.repeat)
+    found, trials, claim = tuned(place, name, options.repeat, left)
     cost = sum(one.seconds for one in trials)
-    everything = list(combinations(name, tuning.candidates[0]))
+    everything = list(combinations(name, found.candidates[0]))
     plans = {}
-    searched, all_cost = rounds(tuning, everything, options.repeat, plans)
+    searched, all_cost = rounds(found, "search", everything, options.repeat, plans, left)
     best = max(everything, key=lambda one: median(searched[one.name]))
-    winner = claim.winner if claim else tuning.candidates[0]
+    winner = claim.winner if claim else found.candidates[0]
     mine = next(one for one in everything if same(one, winner))
-    planned = next(one for one in everything if same(one, tuning.candidates[0]))
+    planned = next(one for one in everything if same(one, found.candidates[0]))
     shown = list({one.name: one for one in (best, mine, planned)}.values())
-    fresh, _ = rounds(tuning, shown, options.fresh, plans)
+    fresh, _ = rounds(found, "fresh", shown, options.fresh, plans, left)
     middle = {one: median(runs) for one, runs in fresh.items()}
     print(
         f"{name:9} {len(everything):5} {options.repeat * len(everything):6} {len(trials):6} {cost / all_cost:6.2f} "
@@ -133,7 +179,7 @@ def compare(place, name, options):
         f"{claim.gain:+.1%}, {'claimed' if claim.sure else 'not claimed'}" if claim else "nothing faster"
     )
     print(f"{'':9} spread of the fresh runs {spread:.1%}; tune's own confirming runs: {claimed}", flush=True)
-    assert values(trials, tuning.candidates[0].name)
+    assert values(trials, found.candidates[0].name)
 
 
 def main():
@@ -144,12 +190,20 @@ def main():
     parser.add_argument("--workload", default=",".join(WORKLOADS))
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--fresh", type=int, default=5)
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--within", type=float, metavar="SECONDS")
     options = parser.parse_args()
+    left = Time(options.within)
     print("workload  combi- search   tune   cost found / best in search  against   found")
-    print("          nations trials trials         fresh runs      itself      plan")
-    with tempfile.TemporaryDirectory() as place:
-        for name in options.workload.split(","):
-            compare(Path(place), name, options)
+    print("          nations trials trials         fresh runs      itself      plan", flush=True)
+    with tempfile.TemporaryDirectory() as temporary:
+        place = options.keep.absolute() if options.keep else Path(temporary)
+        place.mkdir(parents=True, exist_ok=True)
+        try:
+            for name in options.workload.split(","):
+                compare(place, name, options, left)
+        except NotYetComplete:
+            raise SystemExit(3) from None
 
 
 if __name__ == "__main__":

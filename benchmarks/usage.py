@@ -1,9 +1,14 @@
-"""What measuring a job costs: the same CPU-bound work with `usage: true` and `usage: false`, taking turns.
+"""What measuring a job costs: the same training with `usage: true` and `usage: false`, taking turns.
 
-    python benchmarks/usage.py [--rounds N] [--seconds S]
+    python benchmarks/usage.py [--workload burn,digits,ddp] [--rounds N] [--size N] [--keep DIRECTORY --within SECONDS]
 
-Each round runs both jobs, on the `local` scheduler's script. The table has the CPU time of everything (waited for to the end),
-the wall time, and the sampler's own CPU time and memory, as it records them itself. Budget: 0.2 % of a core, 30 MB.
+`burn` is one rank that computes, `digits` the example, `ddp` PyTorch's DistributedDataParallel with two ranks that compute;
+`--size` makes them longer. Each round runs both jobs, on the `local` scheduler's script. The table has the CPU time of everything
+(waited for to the end) and the wall time, the median of the rounds' differences with its standard error, and the sampler's own
+CPU time and memory, as it records them itself. Budget: 0.5 %, or less than the noise; 0.2 % of a core, 30 MB.
+
+With `--keep`, the rounds stay in that directory, and `--within` ends the program after so many seconds; the same command goes on
+from there (exit code 3: not all rounds are there yet).
 """
 
 import argparse
@@ -16,20 +21,25 @@ import tempfile
 import time
 from pathlib import Path
 
+HERE = Path(__file__).resolve().parent
 WORK = "import time\nuntil = time.process_time() + {}\nwhile time.process_time() < until: sum(range(1000))"
 SITE = "name: here\nscheduler: {type: local}\nlauncher: {name: local}\nrendezvous: {address: loopback}\n"
+WORKLOADS = {
+    "burn": lambda size: (1, ["-c", WORK.format(size)]),
+    "digits": lambda size: (2, [str(HERE.parent / "examples/digits/train.py"), "--epochs", str(10 * size)]),
+    "ddp": lambda size: (2, [str(HERE / "tune_workloads/ddp.py"), "25", "1", "0", str(6 * size)]),
+}
+"""Ranks and arguments of Python, for a size of about so many seconds."""
 
 
-def render(place, seconds, usage):
-    """The directory of a job that computes for so long."""
-    spec = {
-        "name": "work",
-        "command": ["python3", "-c", WORK.format(seconds)],
-        "site": "./site.yaml",
-        "usage": usage,
-    }
+def render(place, name, size, usage):
+    """The directory of a job."""
+    ranks, words = WORKLOADS[name](size)
+    spec = {"name": name, "command": [sys.executable, *words], "site": "./site.yaml", "usage": usage}
+    if ranks > 1:
+        spec["framework"] = "torch"
     (place / "site.yaml").write_text(SITE)
-    (place / "spec.yaml").write_text(json.dumps({**spec, "resources": {"ranks_per_node": 1}}))
+    (place / "spec.yaml").write_text(json.dumps({**spec, "resources": {"ranks_per_node": ranks}}))
     job = place / f"usage-{usage}"
     dlrun = Path(sys.executable).with_name("dlrun")
     subprocess.run([dlrun, "render", "spec.yaml", "-o", job], cwd=place, check=True, capture_output=True)
@@ -38,14 +48,64 @@ def render(place, seconds, usage):
 
 
 def run(job):
-    """CPU and wall time in seconds."""
+    """CPU and wall time in seconds; the sampler's CPU time, seconds and memory, where it ran."""
     began = time.monotonic()
     with subprocess.Popen(["bash", "job.sh"], cwd=job, stdout=subprocess.DEVNULL) as process:
         _, status, used = os.wait4(process.pid, 0)
         process.returncode = os.waitstatus_to_exitcode(status)
+    wall = time.monotonic() - began
     if process.returncode:
         raise SystemExit(f"{job} failed")
-    return used.ru_utime + used.ru_stime, time.monotonic() - began
+    ends = [
+        json.loads(line)
+        for path in job.glob("usage/*.jsonl")
+        for line in path.read_text().splitlines()
+        if '"kind":"end"' in line
+    ]
+    own = [ends[-1]["own"][0], ends[-1]["t"], ends[-1]["own"][1]] if ends else None
+    return {"cpu": used.ru_utime + used.ru_stime, "wall": wall, "own": own}
+
+
+def measure(name, options, until):
+    """The rounds of a workload, each with both runs; None if the time is over."""
+    rows, longest = [], 0.0
+    record = options.keep / f"{name}-{options.size}.jsonl" if options.keep else None
+    if record is not None and record.exists():
+        rows = [json.loads(line) for line in record.read_text().splitlines()]
+    with tempfile.TemporaryDirectory() as place:
+        jobs = {usage: render(Path(place), name, options.size, usage) for usage in (False, True)}
+        while len(rows) < options.rounds:
+            began = time.monotonic()
+            if began + longest > until:
+                return None
+            done = {str(usage): run(jobs[usage]) for usage in sorted(jobs, reverse=bool(len(rows) % 2))}
+            rows.append(done)
+            if record is not None:
+                record.parent.mkdir(parents=True, exist_ok=True)
+                with record.open("a") as file:
+                    file.write(json.dumps(done) + "\n")
+            longest = max(longest, 1.2 * (time.monotonic() - began))
+    return rows
+
+
+def show(name, rows):
+    """The lines of a workload."""
+    for what in ("cpu", "wall"):
+        plain, measured = ([row[usage][what] for row in rows] for usage in ("False", "True"))
+        each = [b / a - 1 for a, b in zip(plain, measured, strict=True)]
+        error = statistics.stdev(each) / len(each) ** 0.5 if len(each) > 1 else 0.0
+        spread = (max(plain) - min(plain)) / statistics.median(plain)
+        print(
+            f"{name:8} {what:5} {statistics.median(plain):10.3f} {statistics.median(measured):10.3f} "
+            f"{statistics.median(each):+9.2%} ± {error:.2%} {spread:8.1%}"
+        )
+    own = [row["True"]["own"] for row in rows]
+    used, length = statistics.median(one[0] for one in own), statistics.median(one[1] for one in own)
+    print(
+        f"{name:8} the sampler: {used:.3f} s in {length:.0f} s ({used / length:.2%} of a core), "
+        f"{max(one[2] for one in own) / 1e6:.1f} MB",
+        flush=True,
+    )
 
 
 def main():
@@ -53,38 +113,19 @@ def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    parser.add_argument("--workload", default=",".join(WORKLOADS))
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--size", type=int, default=20)
+    parser.add_argument("--keep", type=Path)
+    parser.add_argument("--within", type=float, default=float("inf"), metavar="SECONDS")
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
-        jobs = {usage: render(Path(name), options.seconds, usage) for usage in (False, True)}
-        found = {usage: [] for usage in jobs}
-        for number in range(options.rounds):
-            for usage in sorted(jobs, reverse=bool(number % 2)):
-                found[usage].append(run(jobs[usage]))
-        ends = [
-            json.loads(line)
-            for path in (jobs[True] / "usage").iterdir()
-            for line in path.read_text().splitlines()
-            if '"kind":"end"' in line
-        ]
-    print(f"{'':14} {'CPU s median':>13} {'spread':>7} {'wall s median':>14} {'spread':>7}")
-    for usage, rows in found.items():
-        cpu, wall = ([row[i] for row in rows] for i in (0, 1))
-        label = "measured" if usage else "not measured"
-        print(
-            f"{label:14} {statistics.median(cpu):13.3f} {max(cpu) - min(cpu):7.3f} {statistics.median(wall):14.3f} "
-            f"{max(wall) - min(wall):7.3f}"
-        )
-    more = (
-        statistics.median(row[0] for row in found[True]) / statistics.median(row[0] for row in found[False])
-        - 1
-    )
-    own, memory = statistics.median(end["own"][0] for end in ends), max(end["own"][1] for end in ends)
-    length = statistics.median(end["t"] for end in ends)
-    print(
-        f"CPU time {more:+.2%}; the sampler: {own:.3f} s in {length:.0f} s ({own / length:.2%} of a core), {memory / 1e6:.1f} MB"
-    )
+    until = time.monotonic() + options.within
+    print("         time   without s     with s  difference (median of the rounds)  spread without")
+    for name in options.workload.split(","):
+        rows = measure(name, options, until)
+        if rows is None:
+            raise SystemExit(3)
+        show(name, rows)
 
 
 if __name__ == "__main__":

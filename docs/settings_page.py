@@ -10,7 +10,7 @@ from dlrun import backends
 from dlrun.config.nodes import ListNode, MapNode, Node, ScalarNode
 from dlrun.effects.inputs.profiles import Machine, load_site
 from dlrun.effects.inputs.spec import load_spec, topology_for_spec
-from dlrun.fabrics.rules import say
+from dlrun.fabrics.rules import condition_text
 from dlrun.fabrics.table import Rule, does, left_out, rules, sources
 from dlrun.model.site import Site
 from dlrun.plan.build import PlanInputs, build
@@ -59,7 +59,10 @@ def settings_page(note: str) -> str:
 
 
 def _row(rule: Rule) -> tuple[str, ...]:
-    conditions = [*([f"{rule.library} {rule.versions}"] if rule.versions else []), *map(say, rule.when)]
+    conditions = [
+        *([f"{rule.library} {rule.versions}"] if rule.versions else []),
+        *map(condition_text, rule.when),
+    ]
     conditions += [_ACTS[rule.act]] if rule.act in _ACTS else []
     conditions += [f"unit {rule.unit}"] if rule.unit else []
     why = rule.because + (f" Instead: {rule.instead}." if rule.instead else "")

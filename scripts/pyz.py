@@ -34,6 +34,7 @@ RARE = (
     *(f"{NODE}{name}/" for name in ("blocks", "commands", "common", "network", "relay", "source", "store", "transfer", "usage")),
     "click/testing", "click/_termui_impl", "click/shell_completion", "jinja2/ext", "jinja2/debug", "jinja2/nativetypes",
     "dlrun/effects/affinity/", "dlrun/effects/scaling/", "dlrun/render/affinity/", "dlrun/render/scaling/",
+    "dlrun/effects/tuning/", "dlrun/plan/tuning/", "dlrun/effects/site_test/", "dlrun/effects/site/imports/",
     "jinja2/sandbox", "jinja2/meta", "jinja2/async_utils",
 )  # fmt: skip
 """Modules that only nodes or few commands import: without byte code."""

@@ -4,12 +4,23 @@ A module that is looked for on disk costs several questions to the file system, 
 modules of the standard library are opened where they lie, without a search.
 """
 
+import _signal  # built in, unlike `signal`
 import marshal
 import os
 import sys
 import zlib
 from importlib.machinery import ModuleSpec, SourceFileLoader
 from importlib.util import MAGIC_NUMBER, cache_from_source, spec_from_file_location
+
+
+def interrupted(number, _frame):
+    """Ctrl-C before dlrun's own handlers are there."""
+    os.write(2, b"interrupted\n")
+    os._exit(128 + number)
+
+
+if __name__ == "__main__" and _signal.getsignal(_signal.SIGINT) is not _signal.SIG_IGN:
+    _signal.signal(_signal.SIGINT, interrupted)
 
 
 class Files:

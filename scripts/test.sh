@@ -10,23 +10,60 @@ cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 scripts/setup.sh dev
 # shellcheck disable=SC1091
 source .venv/bin/activate
+unset PYTHONDONTWRITEBYTECODE # else each of the hundreds of programs that tests start compiles all its modules
 if (($#)) && [[ $* != --all ]]; then exec pytest "$@"; fi
 
 shopt -s globstar nullglob
 ruff format --check --quiet .
 ruff check --quiet .
-mypy
 lint-imports
 shellcheck --external-sources --source-path=templates/lib scripts/*.sh .ci/run templates/lib/*.sh
+
+# What runs beside the rest shows its report when it has ended.
+reports=$(mktemp -d)
+suites=()
+failed=0
+# shellcheck disable=SC2329  # a trap calls it
+finish() {
+  local entry
+  for entry in "${suites[@]}"; do kill "${entry##* }" 2>/dev/null || true; done
+  rm -rf -- "$reports"
+}
+trap finish EXIT
+trap 'exit 143' TERM HUP
+trap 'exit 130' INT
+beside() { # NAME COMMAND...
+  local name=$1
+  shift
+  DLRUN_SUITES=$$ "$@" >"$reports/$name" 2>&1 &
+  suites+=("$name $!")
+}
+suite() { beside "$1" pytest -q -r aR "${@:2}"; }
+reported() { # wait for what runs, and show what each found
+  local entry name pid
+  for entry in "${suites[@]}"; do
+    read -r name pid <<<"$entry"
+    wait "$pid" || failed=1
+    echo "--- $name, after $SECONDS s"
+    cat -- "$reports/$name"
+  done
+  suites=()
+}
 
 # More processes than cores: many tests wait for what they started.
 workers=$((2 * $(nproc)))
 own=(tests --ignore tests/cluster --ignore tests/frameworks --ignore tests/oracles)
 if ! (($#)); then
   echo "not in the quick tests: tests/cluster, tests/frameworks, tests/oracles, what is marked slow, nine in ten of"
-  echo "Hypothesis's examples (scripts/test.sh --all runs them)"
-  DLRUN_EXAMPLES=0.1 exec pytest -q -n "$workers" "${own[@]}" -m 'not slow'
+  echo "Hypothesis's examples, most cases of large matrices (scripts/test.sh --all runs them)"
+  beside types mypy
+  DLRUN_EXAMPLES=0.1 pytest -q -n "$workers" "${own[@]}" -m 'not slow' || failed=1
+  reported
+  exit "$failed"
 fi
+
+# The formats of examples/loaders; without a registry of packages, their tests are skipped by name.
+scripts/setup.sh dev loaders || echo "the packages of the group loaders are not there: their tests are skipped"
 
 # What no registry of Python packages has: Slurm, the MPIs, what builds against them, and a browser for the pictures. Without root or apt,
 # the tests that need them are skipped by name.
@@ -39,35 +76,8 @@ if ((EUID == 0)) && command -v apt-get >/dev/null; then
 fi
 
 # Two suites at a time, for those of clusters mostly wait for a scheduler: all four at once keep two cores so busy that
-# trainings miss their deadlines. Each shows its report when it has ended.
-reports=$(mktemp -d)
-suites=()
-# shellcheck disable=SC2329  # a trap calls it
-finish() {
-  local entry
-  for entry in "${suites[@]}"; do kill "${entry##* }" 2>/dev/null || true; done
-  rm -rf -- "$reports"
-}
-trap finish EXIT
-trap 'exit 143' TERM HUP
-trap 'exit 130' INT
-suite() {
-  local name=$1
-  shift
-  DLRUN_SUITES=$$ pytest -q -r aR "$@" >"$reports/$name" 2>&1 &
-  suites+=("$name $!")
-}
-failed=0
-reported() { # wait for the suites that run, and show what each found
-  local entry name pid
-  for entry in "${suites[@]}"; do
-    read -r name pid <<<"$entry"
-    wait "$pid" || failed=1
-    echo "--- $name, after $SECONDS s"
-    cat -- "$reports/$name"
-  done
-  suites=()
-}
+# trainings miss their deadlines.
+beside types mypy
 suite cluster -n 4 --dist loadfile tests/cluster
 suite oracles tests/oracles
 reported

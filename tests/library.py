@@ -43,7 +43,7 @@ def call(
     )  # fmt: skip
 
 
-RANKS = ("rank", "bind", "checks", "agent", "container", "stage")
+RANKS = ("rank", "warning", "bind", "checks", "agent", "container", "stage")
 """Parts that run in a shell of their own."""
 
 

@@ -73,6 +73,38 @@ def test_messages_and_help():
     assert found == []
 
 
+IDENTIFIERS = re.compile(
+    r"(?:^|_)(say|says|said|saying|told|tell|tells|telling|lanes?|crews?|parcels?|mends?|mended|homeless|tethers?|tildes?"
+    r"|again|anew|gather(s|ed)?|hears?|heard|heeds?|strides?|talkative|nobody|whoever|brings?|brought|paces?)(?=_|$)",
+    re.IGNORECASE,
+)
+"""Better: `notice` for a function that prints for people, `report`, `output`, `message`, `reason`, `status`, what it holds."""
+
+
+def identifiers(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """The names that a module gives to things, and those of its imports and keywords."""
+    for node in ast.walk(tree):
+        for field in ("id", "attr", "arg", "name", "asname"):
+            name = getattr(node, field, None)
+            # A file's own method.
+            if isinstance(name, str) and not (field == "attr" and name == "tell"):
+                yield getattr(node, "lineno", 0), re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name)
+
+
+def test_identifiers():
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {name}"
+        for path in sorted((ROOT / "dlrun").rglob("*.py"))
+        for line, name in [
+            (0, path.stem),
+            *((0, folder) for folder in path.relative_to(ROOT).parts[:-1]),
+            *identifiers(ast.parse(path.read_text("utf-8"))),
+        ]
+        if IDENTIFIERS.search(name)
+    ]
+    assert found == []
+
+
 def test_docstrings_and_comments():
     found = [
         f"{path.relative_to(ROOT)}:{line}: {text}"

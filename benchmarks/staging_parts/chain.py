@@ -38,7 +38,7 @@ class Cast:
         if victim is not None:
             time.sleep(wire / 2)
             os.killpg(running[victim].pid, signal.SIGKILL)
-        done, self.cpu = {}, 0.0
+        done, self.cpu, whole = {}, 0.0, 0.0
         for k, process in enumerate(running):
             out = process.stdout.read()
             _, status, usage = os.wait4(process.pid, 0)
@@ -46,12 +46,15 @@ class Cast:
                 if status:
                     raise SystemExit(process.stderr.read())
                 done[k] = json.loads(out.splitlines()[-1])
+            whole += usage.ru_utime + usage.ru_stime
             if k == 1:
                 self.cpu = usage.ru_utime + usage.ru_stime
         self.bytes = done[0]["bytes"]
         # The copying itself, without the start of a program on every host of one small machine.
         times = {one[0]: one[3] for one in done[0]["reports"]}
         self.taken = max(taken for node, taken in times.items() if node not in (victim, slow))
+        # All hosts share this machine: near 1 its cores are the limit, and not the links. With the programs' start.
+        self.busy = whole / self.taken / (os.cpu_count() or 1)
         self.slow = times.get(slow, 0.0)
         self.named = (done[0].get("slow") or {}).get("host")
         self.read = sum(one["read"] for one in done.values()) / self.bytes
@@ -71,13 +74,15 @@ def chain(bench):
     print(
         f"\nchain: {size / 1e6:.0f} MB over links of {given.link} Mbit/s; S/B, the wire alone, is {wire:.2f} s\n"
     )
-    print("| way | nodes | seconds | times S/B | source read |\n|---|---|---|---|---|")
+    print(
+        "| way | nodes | seconds | times S/B | source read | CPU of all, of the cores' |\n|---|---|---|---|---|---|"
+    )
     for count in given.nodes:
         with Hosts(count, given.link) as hosts:
             for kind, (label, source) in kinds.items():
                 if kind in given.kinds:
                     cast = Cast(bench, hosts, source)
-                    row(label, count, cast.taken, wire, f"{cast.read:.3f} times")
+                    row(label, count, cast.taken, wire, f"{cast.read:.3f} times", f"{cast.busy:.2f}")
                     if kind == "one":
                         bench.measured.append((count, cast.taken / wire, wire))
             if count > 2 and "killed" in given.kinds:
@@ -110,9 +115,9 @@ def slow_node(bench, count, slow, source, wire):
     row(f"{label}: itself", count, cast.slow, wire, "")
 
 
-def row(label, count, taken, wire, read):
+def row(label, count, taken, wire, read, busy=""):
     """One row of the table."""
-    print(f"| {label} | {count} | {taken:.2f} | {taken / wire:.2f} | {read} |", flush=True)
+    print(f"| {label} | {count} | {taken:.2f} | {taken / wire:.2f} | {read} | {busy} |", flush=True)
 
 
 def pulls(bench, hosts, source):

@@ -1,4 +1,4 @@
-"""What `dlrun tune-affinity` does, one function for each thing that it can be asked for."""
+"""The actions of `dlrun tune-affinity`, one function each."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from dlrun.cli.escapes import echo
-from dlrun.cli.options import say
+from dlrun.cli.options import notice
 from dlrun.cli.output.column import Rows
 from dlrun.effects.affinity.bind import library
 from dlrun.effects.affinity.inputs import Start, as_a_rank, on_this_machine, start
@@ -54,11 +54,11 @@ def prepare(options: Mapping[str, Any]) -> PlacementQuestion:
     Raises Invalid for options that contradict one another or the place where this runs.
     """
     found = start(options["spec"], options["site"], options["node_type"], options["topology"])
-    here = [name for name in ("verify", "measure") if options[name]] + (
-        ["exec"] if options["execute"] else []
-    )
-    if len(here) > 1:
-        raise Invalid(f"--{here[0]} and --{here[1]} cannot be combined", help="give one of them")
+    actions = [name for name in ("capture", "explain", "verify", "measure", "execute") if options[name]]
+    actions = ["exec" if name == "execute" else name for name in actions]
+    if len(actions) > 1:
+        raise Invalid(f"--{actions[0]} and --{actions[1]} cannot be combined", help="give one of them")
+    here = [name for name in actions if name in ("verify", "measure", "exec")]
     if here and not found.live:
         found = on_this_machine(found, f"--{here[0]}", described=options["topology"] is not None)
     if here and options["topology"] is None and local_rank(os.environ) is not None:
@@ -72,11 +72,7 @@ def prepare(options: Mapping[str, Any]) -> PlacementQuestion:
         )
     if options["execute"] and not options["command"]:
         raise Invalid("--exec needs a command", help="as in `dlrun tune-affinity --exec python train.py`")
-    if options["output"] is not None and options["output"].suffix.lower() == ".png":
-        raise Invalid(
-            f"cannot write `{options['output']}`: pictures are SVG",
-            help="name a file that ends in .svg; every browser opens it, and `rsvg-convert` makes a PNG of it",
-        )
+    _check_output(options)
     chosen = _chosen(options, found.framework)
     _check_write(options)
     return PlacementQuestion(
@@ -139,6 +135,22 @@ def _chosen(options: Mapping[str, Any], framework: str | None) -> Preset:
     return chosen
 
 
+def _check_output(options: Mapping[str, Any]) -> None:
+    """A name that ends as a picture's is refused for what is none."""
+    path: Path | None = options["output"]
+    suffix = path.suffix.lower() if path is not None else ""
+    if suffix == ".png":
+        raise Invalid(
+            f"cannot write `{path}`: pictures are SVG",
+            help="name a file that ends in .svg; every browser opens it, and `rsvg-convert` makes a PNG of it",
+        )
+    if suffix == ".svg" and options["form"] not in ("table", "svg"):
+        raise Invalid(
+            f"`{path}` is the name of a picture, and `--format {options['form']}` is text",
+            help="leave out --format, or name another file",
+        )
+
+
 def _check_write(options: Mapping[str, Any]) -> None:
     """`--write` is refused before anything is measured for it without result."""
     path: Path | None = options["write"]
@@ -167,10 +179,13 @@ def _text(path: Path) -> str:
 
 
 def _given(found: Start) -> dict[str, str]:
-    """Variables that are set already, without those that this very command sets for its ranks."""
+    """Variables set in the environment, without those that this command sets for its ranks."""
     given = {name: value for name, value in found.given.items() if not name.startswith("DLRUN_")}
-    if "TORCHELASTIC_RUN_ID" in given and given.get("OMP_NUM_THREADS") == "1":
-        del given["OMP_NUM_THREADS"]  # torchrun's own default, which would leave the rank's other cores idle
+    # Defaults, not the user's: torchrun's leaves the rank's other cores idle, and PBS's is the job's cores on the node.
+    torchruns = "1" if "TORCHELASTIC_RUN_ID" in given else None
+    of_pbs = given.get("NCPUS") if "PBS_JOBID" in given else None
+    if given.get("OMP_NUM_THREADS", "") in (torchruns, of_pbs):
+        given.pop("OMP_NUM_THREADS", None)
     return given
 
 
@@ -181,7 +196,7 @@ def show(task: PlacementQuestion) -> str:
         form = "svg"
     if form != "json":
         jobs = {"env": task.job, "wrapper": at_run_time(placement, task.job)}
-        tell(placement, jobs.get(form))
+        print_notices(placement, jobs.get(form))
     if task.options["explain"]:
         return explanation(task, placement)
     if form == "table":
@@ -197,16 +212,16 @@ def show(task: PlacementQuestion) -> str:
         placement, topology, replace(task.job, library=library()) if form == "wrapper" else task.job
     )
     if chosen.NOTE:
-        say(f"note: {chosen.NOTE}")
+        notice(f"note: {chosen.NOTE}")
     return text
 
 
-def tell(placement: Placement, job: BindingContext | None) -> None:
-    """Warnings, and what was left as the user set it."""
+def print_notices(placement: Placement, job: BindingContext | None) -> None:
+    """Print warnings and the user's own settings that were kept."""
     for warning in placement.warnings:
-        say(f"warning: {warning}")
+        notice(f"warning: {warning}")
     for line in kept(placement, job) if job else ():
-        say(f"note: {line}")
+        notice(f"note: {line}")
 
 
 def _table(task: PlacementQuestion, placement: Placement) -> str:
@@ -277,12 +292,12 @@ def execute(task: PlacementQuestion) -> int:
         rank = affinity_bind.rank_of(placement, number)
         granted = task.start.topology.allowed or ()
         affinity_bind.become(placement, rank, task.job, task.options["command"], granted)
-    tell(placement, task.job)
+    print_notices(placement, task.job)
     return affinity_bind.run_all(placement, task.job, task.options["command"])
 
 
 def verify(task: PlacementQuestion) -> int:
-    """Print what was seen of each rank; 1 if any differs from the placement."""
+    """Print the observed binding of each rank; returns 1 if any differs from the placement."""
     from dlrun.effects.affinity import bind as affinity_bind
     from dlrun.effects.affinity import verify as seen
     from dlrun.plan.affinity.observed import UNKNOWN
@@ -306,7 +321,7 @@ def verify(task: PlacementQuestion) -> int:
         echo(f"rank {got.rank}: {count} on CPUs {cpus or '-'}{memory}: {state}")
     wrong = sum(bool(verdict.differences) for verdict in verdicts)
     if wrong:
-        say(f"error: {wrong} of {len(verdicts)} ranks differ from the plan")
+        notice(f"error: {wrong} of {len(verdicts)} ranks differ from the plan")
     return 1 if wrong else 0
 
 
@@ -315,7 +330,7 @@ def report(task: PlacementQuestion) -> str:
     from dlrun.effects.affinity import report as measured
     from dlrun.render.affinity import report as shown
 
-    found = measured.report(task.start.topology, task.placement(), task.job, tell=say)
+    found = measured.report(task.start.topology, task.placement(), task.job, notice=notice)
     output: Path | None = task.options["output"]
     if output is not None and output.suffix == ".svg":
         return shown.svg(found)
@@ -324,7 +339,7 @@ def report(task: PlacementQuestion) -> str:
 
 
 def measure(task: PlacementQuestion) -> None:
-    """Measure, print the scores, and write the winner down if asked to."""
+    """Measure, print the scores, and save the winner with `--write`."""
     from dlrun.cli.output.column import Column
     from dlrun.cli.output.table import show as show_table
     from dlrun.effects.affinity import measure as affinity_measure
@@ -334,7 +349,7 @@ def measure(task: PlacementQuestion) -> None:
     trained = task.options["command"]
     vary = not trained and not any(rank.gpus for rank in task.placement().ranks)
     found = candidates(task.start.topology, task.request, vary_ranks=vary)
-    result = affinity_measure.measure(task.start.topology, found, task.job, trained, tell=say)
+    result = affinity_measure.measure(task.start.topology, found, task.job, trained, notice=notice)
     echo(headline(task.placement()))
     titles = (("  placement", False), ("per second", True), ("ratio", True), ("spread", True))
     show_table(
@@ -362,7 +377,7 @@ def _write(task: PlacementQuestion, winner: PlacementRequest) -> None:
     path: Path = task.options["write"]
     wanted = changes(task.request, winner)
     if not wanted:
-        say(f"`{path}` is unchanged")
+        notice(f"`{path}` is unchanged")
         return
     if path.exists():
         sets = {f"{section}.{name}": value for section, of in wanted.items() for name, value in of.items()}
@@ -379,6 +394,6 @@ def _write(task: PlacementQuestion, winner: PlacementRequest) -> None:
         cite = f"dlrun tune-affinity --measure on {os.uname().nodename}"
         today = date.today().isoformat()  # noqa: DTZ011 - the admin's own day
         save(site_override(path.stem, extends, wanted, cite=cite, date=today), path)
-        say(f"written to {path}; `--site {path}` uses it")
+        notice(f"written to {path}; `--site {path}` uses it")
         return
-    say(f"written to {path}")
+    notice(f"written to {path}")

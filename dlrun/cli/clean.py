@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlrun.cli.options import complete_jobs, json_option, say
+from dlrun.cli.options import complete_jobs, json_option, notice
 
 if TYPE_CHECKING:
     from dlrun.model.units import Bytes, Duration
@@ -46,7 +46,7 @@ def command(
     base = store.home()
     older, larger = _given(older_than, larger_than, named=bool(jobs))
     chosen = [store.find(word, base) for word in jobs] or list(store.all_jobs(base))
-    states = status.of(chosen, prompt=bool(jobs), unasked=say)
+    states = status.of(chosen, prompt=bool(jobs), unasked=notice)
     found = list(clean.removable(chosen, states, older=older, larger=larger))
     going = [one for one in found if foreign or not one.foreign]
     if yes:
@@ -72,13 +72,13 @@ def command(
     count = f"the director{'y' if len(going) == 1 else 'ies'} of {many(len(going), 'job')}"
     kept = len(found) - len(going)
     if kept:
-        say(f"{kept} of them hold files that dlrun did not write; `--all` takes these, too")
+        notice(f"{kept} of them hold files that dlrun did not write; `--all` takes these, too")
     if yes:
-        say(f"removed {count} ({room})")
+        notice(f"removed {count} ({room})")
     elif going:
-        say(f"`dlrun clean --yes` with the same options removes {count} ({room})")
+        notice(f"`dlrun clean --yes` with the same options removes {count} ({room})")
     else:
-        say("no job directory to remove")
+        notice("no job directory to remove")
 
 
 def _given(older: str, larger: str, *, named: bool) -> tuple[Duration, Bytes]:

@@ -1,4 +1,4 @@
-"""What the shell completes besides commands and options: jobs, sites, keys after `--set`, problem codes."""
+"""Shell completion of jobs, sites, spec keys after `--set`, and problem codes."""
 
 from __future__ import annotations
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from dlrun.cli.options import complete_jobs, json_option, say
+from dlrun.cli.options import complete_jobs, json_option, notice
 
 
 def _command(name: str, does: str, example: str) -> click.Command:
@@ -24,13 +24,13 @@ def _command(name: str, does: str, example: str) -> click.Command:
                 if name != "cancel" or (scheduler := control.scheduler_of(word)) is None:
                     raise
                 done.append({"job": word, "result": control.cancel_id(word, scheduler)})
-                say(f"job {word} has no record here: {done[-1]['result']}")
+                notice(f"job {word} has no record here: {done[-1]['result']}")
         never = [one for one in chosen if one.job.job_id is None]
         for one, text in chain(
             getattr(control, name)(chosen), ((one, "was never submitted") for one in never)
         ):
             done.append({"job": str(one), "result": text})
-            say(f"{one}: {text}")
+            notice(f"{one}: {text}")
         if as_json:
             from dlrun.cli.output.json import emit
 

@@ -81,12 +81,12 @@ def _excerpt(line: str, column: int, width: int) -> tuple[str, int, int]:
     first = max(0, column - _WINDOW // 2) if len(line) > _WINDOW else 0
     part = line[first : first + _WINDOW]
     start = column - 1 - first
-    lead = "…" if first else ""
+    head = "…" if first else ""
     tail = "…" if first + _WINDOW < len(line) else ""
     if width == 1 and (token := _TOKEN.match(part, start)):
         width = len(token[0])
     under = _columns(part[start : start + width])
-    return lead + _clean(part) + tail, len(lead) + _columns(part[:start]), max(1, under)
+    return head + _clean(part) + tail, len(head) + _columns(part[:start]), max(1, under)
 
 
 def _columns(text: str) -> int:

@@ -1,4 +1,4 @@
-"""The way to the user's terminal: whatever a file, a log or a host has in it, it is text there and steers nothing.
+"""Print to the user's terminal: control characters from files, logs and hosts are shown as text.
 
 Every command prints with these functions; ruff refuses `click.echo` elsewhere.
 """
@@ -6,19 +6,19 @@ Every command prints with these functions; ruff refuses `click.echo` elsewhere.
 from __future__ import annotations
 
 import json
-import re
 import sys
 
 import click
 
-from dlrun.model.text import LINES, visible
+from dlrun.model.text import LINES, late_pattern, visible
 
-_STEERING = re.compile(
+_SEQUENCES = (
     r"\x1b\[[0-9;:?<=>]*[ -/]*[@-ln-~]"  # every sequence but colours (`m`)
     r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles, clipboard, answers that come as if typed
     r"|\x1b(?!\[[0-9;:]*m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f\x80-\x9f]"
 )
-_STEERING_BYTES = re.compile(_STEERING.pattern.replace(r"\x80-\x9f]", r"]|\xc2[\x80-\x9f]").encode())
+_STEERING = late_pattern(_SEQUENCES)
+_STEERING_BYTES = late_pattern(_SEQUENCES.replace(r"\x80-\x9f]", r"]|\xc2[\x80-\x9f]").encode())
 
 
 def echo(text: object = "", *, err: bool = False) -> None:
@@ -27,13 +27,27 @@ def echo(text: object = "", *, err: bool = False) -> None:
 
 
 def echo_drawn(text: str, *, err: bool = False) -> None:
-    """Print what dlrun has drawn, with its colours and line ends; other sequences are left out."""
+    """Print dlrun's own drawing with its colours and line ends; other escape sequences are removed."""
     click.echo(_STEERING.sub("", text), err=err, nl=False, color=True)
 
 
 def echo_data(text: str) -> None:
     """Print a script or comma-separated values: as it is into a file or pipe, with escapes on a terminal."""
-    click.echo(visible(text, keep=LINES) if sys.stdout.isatty() else text, nl=False, color=True)
+    if sys.stdout.isatty():
+        click.echo(visible(text, keep=LINES), nl=False, color=True)
+        return
+    try:
+        text.encode("utf-8")
+        click.echo(text, nl=False, color=True)
+    except UnicodeEncodeError:  # bytes of a path that are not UTF-8, or half of a character from a record
+        click.echo(_bytes(text), nl=False)
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "backslashreplace")
 
 
 def echo_json(data: object, *, indent: int | None = None, sort_keys: bool = False, err: bool = False) -> None:
@@ -42,7 +56,7 @@ def echo_json(data: object, *, indent: int | None = None, sort_keys: bool = Fals
 
 
 def json_text(data: object, *, indent: int | None = None, sort_keys: bool = False) -> str:
-    """A JSON document in which every character that does not print is an escape of JSON's own."""
+    """A JSON document with every unprintable character as a JSON escape."""
     text = json.dumps(data, indent=indent, sort_keys=sort_keys, ensure_ascii=False)
     if text.isprintable():
         return text
@@ -50,5 +64,5 @@ def json_text(data: object, *, indent: int | None = None, sort_keys: bool = Fals
 
 
 def echo_log(line: bytes) -> None:
-    """Print a line of a log: as it is into a file or pipe; on a terminal it keeps its colours and nothing that steers."""
+    """Print a line of a log: unchanged into a file or pipe; on a terminal without control sequences except colours."""
     sys.stdout.buffer.write(_STEERING_BYTES.sub(b"", line) if sys.stdout.isatty() else line)

@@ -36,7 +36,9 @@ def command(what: str, spec: str | None, sets: tuple[str, ...], site: str | None
 
     With a SPEC or JOB, the origin of its value and the reason for it are shown.
     """
-    if what.upper().startswith("DLR") and what[3:].isdigit():
+    from dlrun.model.text import digits
+
+    if what.upper().startswith("DLR") and digits(what[3:]):
         _code(what.upper(), as_json)
         return
     if spec is None and _verdict(what, as_json):

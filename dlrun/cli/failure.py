@@ -37,32 +37,32 @@ def report(error: Exception, arguments: Sequence[str]) -> int:
     if isinstance(error, DlrunError):
         if isinstance(error, Interrupted):
             echo(err=True)  # on a new line, after the `^C`
-        _tell(error.message, error.help, error.exit_code, arguments)
+        _print_error(error.message, error.help, error.exit_code, arguments)
         return error.exit_code
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
         echo(error.format_message(), err=True)
         return error.exit_code
     if isinstance(error, click.ClickException):
-        _tell(*_click_words(error), error.exit_code, arguments)
+        _print_error(*_click_words(error), error.exit_code, arguments)
         return error.exit_code
     if isinstance(error, ModuleNotFoundError) and error.name in _COMPILED:
         message = f"this needs the Python package `{error.name}`, which `{sys.executable}` does not have"
         help_ = f"`{sys.executable} -m pip install {error.name}`; `dlrun.pyz` carries no compiled packages"
-        _tell(message, help_, 2, arguments)
+        _print_error(message, help_, 2, arguments)
         return 2
     return _bug(error, arguments)
 
 
-def _tell(message: str, help: str | None, code: int, arguments: Sequence[str]) -> None:
+def _print_error(message: str, help: str | None, code: int, arguments: Sequence[str]) -> None:
     """An error in the format of `--error-format`; JSON has a problem's keys, as for those in files."""
     if _option(arguments, "--error-format", "text") != "json":
-        _say(message, help, _colour(arguments))
+        _print_message(message, help, _colour(arguments))
         return
     problem = Problem(message=message, help=help or "")
     echo_json(as_json(problem) | {"exit_code": code}, err=True)
 
 
-def _say(message: str, help: str | None, colour: bool) -> None:
+def _print_message(message: str, help: str | None, colour: bool) -> None:
     label = click.style("error", fg="red", bold=True) if colour else "error"
     echo_drawn(f"{label}: {visible(message, keep=LINES)}\n", err=True)
     if help:
@@ -84,7 +84,7 @@ def _bug(error: Exception, arguments: Sequence[str]) -> int:
     except OSError:
         echo(text, err=True)
         log = Path("this terminal, above")
-    _say(
+    _print_message(
         f"this is a bug in dlrun: {type(error).__name__}: {error}",
         f"please report it with the log: {log}",
         _colour(arguments),
@@ -116,5 +116,7 @@ def _click_words(error: click.ClickException) -> tuple[str, str | None]:
         way_out = "; ".join(filter(None, [near and f"the nearest is `{near}`", listed]))
         return f"no such option `{error.option_name}`", way_out or None
     message = re.sub(r"'([^']*)'", r"`\1`", error.format_message().rstrip("."))
+    message = re.sub(r"is not a valid integer( range)?$", "is not a whole number", message)
+    message = re.sub(r"is not a valid float( range)?$", "is not a number", message)
     first, _, rest = message.partition(" ")
     return f"{first.lower() if first.istitle() else first} {rest}".strip(), listed

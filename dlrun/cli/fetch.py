@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from dlrun.cli.escapes import echo
-from dlrun.cli.options import UserPath, complete_jobs, json_option, say
+from dlrun.cli.options import UserPath, complete_jobs, json_option, notice
 
 
 @click.command(epilog="Example: dlrun fetch latest 'checkpoints/*.pt' --to .")
@@ -35,7 +35,7 @@ def command(job: str, names: tuple[str, ...], to: Path | None, as_json: bool) ->
     with progress(found.directory.name, quiet=as_json, size=True) as work:
         done = fetch(found, names, to, work.step)
     for name in done.refused:
-        say(f"skipped {name}: it is, or is below, a symbolic link out of the job directory")
+        notice(f"skipped {name}: it is, or is below, a symbolic link out of the job directory")
     if as_json:
         from dlrun.cli.output.json import emit
 
@@ -47,6 +47,6 @@ def command(job: str, names: tuple[str, ...], to: Path | None, as_json: bool) ->
         }
         emit("fetched", data)
     else:
-        say(f"{done.files} files copied ({Bytes(done.size)}), {done.already} unchanged")
+        notice(f"{done.files} files copied ({Bytes(done.size)}), {done.already} unchanged")
         echo(str(done.directory))
     return 0

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlrun.cli.escapes import echo_log
-from dlrun.cli.options import say
+from dlrun.cli.options import notice
 from dlrun.cli.output.colour import drawn
 from dlrun.effects.logs import copies as log_copies
 from dlrun.effects.logs import files as log_files
@@ -24,21 +24,23 @@ def to_the_end(job: Job, *, quiet: bool, wanted: str = "first", runs: Sequence[P
     """Print log lines (of these runs, else of all) until the job ends; its exit code, 1 if it ended without one."""
     live = drawn(sys.stderr)
     watcher = watch.Watcher(
-        job, (lambda _: None) if live else lambda why: say(f"job {job.shown_id()} is {why}")
+        job, (lambda _: None) if live else lambda why: notice(f"job {job.shown_id()} is {why}")
     )
     line = _live_line(f"job {job.shown_id()}", watcher) if live else None
     try:
         show(job, wanted, runs=runs, ended=watcher.ended, logged=watcher.logged, quiet=quiet, line=line)
     except KeyboardInterrupt:
         name = job.directory.name
-        say(f"\nthe job is not cancelled; `dlrun logs -f {name}` follows it, `dlrun cancel {name}` ends it")
+        notice(
+            f"\nthe job is not cancelled; `dlrun logs -f {name}` follows it, `dlrun cancel {name}` ends it"
+        )
         return 130
     final = watcher.final()
-    _say_used(job, watcher.states)
+    _print_use(job, watcher.states)
     if final.state != "completed" and not quiet:
-        _say_why(job)
+        _print_cause(job)
     if final.exit_code is None or (final.exit_code == 0 and final.state != "completed"):
-        say(f"job {job.shown_id()}: {final.state}")
+        notice(f"job {job.shown_id()}: {final.state}")
         return 1
     return final.exit_code
 
@@ -104,23 +106,23 @@ def _print(
         out.flush()
 
 
-def _say_used(job: Job, states: Sequence[JobStatus]) -> None:
+def _print_use(job: Job, states: Sequence[JobStatus]) -> None:
     from dlrun.cli.output.cost import used
     from dlrun.effects.queue.results import usage
 
     found = usage(job, states)
     if found is not None:
-        say(f"job {job.shown_id()} {used(found)}")
+        notice(f"job {job.shown_id()} {used(found)}")
 
 
-def _say_why(job: Job) -> None:
+def _print_cause(job: Job) -> None:
     """The cause of a failure, as `dlrun why` shows it."""
     from dlrun.cli.why import lines
     from dlrun.effects.diagnosis.why import explain
 
     for answer in explain(job, None, unasked=lambda _: None)[:1]:
         for line in lines(job, answer):
-            say(line)
+            notice(line)
 
 
 def mark(job: Job, log: log_files.Log) -> bytes:

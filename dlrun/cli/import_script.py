@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from dlrun.cli.escapes import echo_data
-from dlrun.cli.options import UserPath, json_option, say
+from dlrun.cli.options import UserPath, json_option, notice
 
 
 @click.command(epilog="Example: dlrun import train.sbatch --site perlmutter -o train.yaml")
@@ -58,8 +58,8 @@ def command(script: Path, site: str | None, output: Path | None, as_json: bool) 
             raise Invalid(f"cannot write `{output}`: {(error.strerror or str(error)).lower()}") from None
     if output is not None:
         for one in draft.left_out:
-            say(f"line {one.line}: {one.text.splitlines()[0]}: {one.because}")
-        say(f"wrote {output}; `dlrun plan {output}` shows the resulting plan")
+            notice(f"line {one.line}: {one.text.splitlines()[0]}: {one.because}")
+        notice(f"wrote {output}; `dlrun plan {output}` shows the resulting plan")
     return 0
 
 

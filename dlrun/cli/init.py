@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlrun.cli.options import UserPath, json_option, say
+from dlrun.cli.options import UserPath, json_option, notice
 from dlrun.model.text import digits
 
 if TYPE_CHECKING:
@@ -65,8 +65,8 @@ def command(spec: Path, text: str | None, site: str | None, as_json: bool, **giv
         left = [{"text": one.text, "because": one.because} for one in draft.left_out]
         emit("init", {"file": str(spec), "spec": written, "values": draft.values, "left_out": left})
     for one in draft.left_out:
-        say(f"{one.text.splitlines()[0]}: {one.because}")
-    say(f"wrote {spec}; `dlrun plan {spec}` shows the resulting plan, `dlrun submit {spec}` submits it")
+        notice(f"{one.text.splitlines()[0]}: {one.because}")
+    notice(f"wrote {spec}; `dlrun plan {spec}` shows the resulting plan, `dlrun submit {spec}` submits it")
     return 0
 
 

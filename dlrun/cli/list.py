@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from dlrun.cli.options import json_option, say
+from dlrun.cli.options import json_option, notice
 
 
 @click.command(epilog="Example: dlrun list --limit 5")
@@ -28,7 +28,7 @@ def command(limit: int, site: str | None, as_json: bool) -> None:
 
     found = (job for job in jobs.all_jobs(jobs.home()) if site in (None, job.site))
     chosen = [known(job) for job in islice(found, limit)]
-    states = status.of(chosen, prompt=False, unasked=say)
+    states = status.of(chosen, prompt=False, unasked=notice)
     if as_json:
         from dlrun.cli.output.json import emit
 
@@ -36,7 +36,7 @@ def command(limit: int, site: str | None, as_json: bool) -> None:
         return
     show_jobs([row_of(job, states[job.directory]) for job in chosen])
     if not chosen:
-        say(
+        notice(
             f"no job of site `{site}`; `dlrun list` shows all"
             if site
             else "no jobs yet; `dlrun submit SPEC` submits one"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dlrun.cli.escapes import echo, echo_log
-from dlrun.cli.options import complete_jobs, json_option, say
+from dlrun.cli.options import complete_jobs, json_option, notice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,16 +91,16 @@ def _report_none(job: Job, which: str, *, first_failure: bool) -> int:
     """Report why there is no log; the exit code: 1 if one was requested by name."""
     name = job.directory.name
     if first_failure:
-        say(f"no process of {name} failed by itself; see `dlrun why {name}`")
+        notice(f"no process of {name} failed by itself; see `dlrun why {name}`")
         return 1
     if job.job_id is None:
-        say(f"{name} was never submitted, so it has no logs")
+        notice(f"{name} was never submitted, so it has no logs")
     elif which in ("first", "all", "job"):
-        say(
+        notice(
             f"{name} has no logs yet; `dlrun status {name}` shows its state, `dlrun logs -f {name}` waits for them"
         )
     else:
-        say(f"{name} has no log of that rank yet; its logs are in {job.run_directories()[0]}/logs")
+        notice(f"{name} has no log of that rank yet; its logs are in {job.run_directories()[0]}/logs")
     return 0 if which in ("first", "all", "job") else 1
 
 
@@ -129,7 +129,7 @@ def _first_failure(job: Job, runs: Sequence[Path]) -> list[Log]:
         first = why.first_failure(job, run)
         if first is None:
             continue
-        say(
+        notice(
             f"{first.role} {first.rank} on {first.host} failed first, at {why.clock(first.time)}, exit code {first.code}"
         )
         with log_copies.of(job, str(first.rank)) as refresh:
@@ -144,7 +144,7 @@ def _name_absent(which: str, files: Sequence[Log]) -> None:
     from dlrun.model.cpuset import format_list
 
     if absent := parse_ranks(which) - {log.rank for log in files}:
-        say(f"no log of rank {format_list(absent)}")
+        notice(f"no log of rank {format_list(absent)}")
 
 
 def _merge(job: Job, files: Sequence[Log]) -> None:
@@ -154,6 +154,6 @@ def _merge(job: Job, files: Sequence[Log]) -> None:
     bare = without_times(files)
     if bare:
         names = ", ".join(label(job, log) for log in bare[:8]) + (", …" if len(bare) > 8 else "")
-        say(f"logs without timestamps are shown first: {names}")
+        notice(f"logs without timestamps are shown first: {names}")
     for log, line in merged(files):
         echo_log(mark(job, log) + line)

@@ -101,7 +101,7 @@ def json_option(function: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
 
 
-def say(text: str) -> None:
+def notice(text: str) -> None:
     """Print a message on stderr; stdout is for results only."""
     echo(text, err=True)
 

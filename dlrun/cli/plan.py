@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dlrun.cli.escapes import echo, echo_data
-from dlrun.cli.options import UserPath, json_option, say, spec_options
+from dlrun.cli.options import UserPath, json_option, notice, spec_options
 from dlrun.cli.spec_command import SpecCommand
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def command(
             output.write_text(plan_json(plan), encoding="utf-8")
         except OSError as error:
             raise OperationFailed(f"cannot write `{output}`: {error.strerror}") from None
-        say(f"saved; `dlrun submit {output}` submits this plan")
+        notice(f"saved; `dlrun submit {output}` submits this plan")
     if cost:
         _print_cost(plan, as_json=as_json)
     elif as_json:
@@ -53,8 +53,8 @@ def command(
 
         show(plan)
         for warning in plan.warnings:
-            say(f"warning: {warning}")
-        say("nothing was submitted")
+            notice(f"warning: {warning}")
+        notice("nothing was submitted")
 
 
 def _print_cost(plan: Plan, *, as_json: bool) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from dlrun.cli.escapes import echo_data
-from dlrun.cli.options import UserPath, for_people_only, json_option, say, spec_options
+from dlrun.cli.options import UserPath, for_people_only, json_option, notice, spec_options
 from dlrun.cli.spec_command import SpecCommand
 
 
@@ -43,13 +43,13 @@ def command(
     script = made["rank.sh" if rank else "job.sh"]
     if output is not None:
         jobs.create(directory, made, len(prepared.plan.points) or None, option="`-o`")
-        say(f"wrote {directory}; submit job.sh from there")
+        notice(f"wrote {directory}; submit job.sh from there")
     elif check is not None:
         try:
             same = check.read_text(encoding="utf-8") == script
         except (OSError, UnicodeDecodeError) as error:
             raise Invalid(f"cannot read `{check}`: {error}") from None
-        say(f"{check} {'is up to date' if same else 'differs from the rendered script'}")
+        notice(f"{check} {'is up to date' if same else 'differs from the rendered script'}")
         return 0 if same else 1
     elif as_json:
         from dlrun.cli.output.json import emit

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from dlrun.cli.escapes import echo
-from dlrun.cli.options import UserPath, complete_jobs, json_option, say
+from dlrun.cli.options import UserPath, complete_jobs, json_option, notice
 
 
 @click.command(epilog="Example: dlrun report latest -o report.html")
@@ -32,12 +32,12 @@ def command(job: str, output: Path | None, as_json: bool) -> None:
     found = jobs.find(job, jobs.home())
     with copies.of(found, "first") as refresh:
         refresh(True)
-    states = status.of([found], unasked=say)[found.directory]
+    states = status.of([found], unasked=notice)[found.directory]
     bad = any(one.state.final and one.state != "completed" for one in states)
-    cause = list(lines(found, explain(found, None, unasked=say)[0])) if bad else []
+    cause = list(lines(found, explain(found, None, unasked=notice)[0])) if bad else []
     target = output or Path(f"{found.directory.name}.html")
     try:
-        target.write_text(page(report_of(found, states, cause)), encoding="utf-8")
+        target.write_text(page(report_of(found, states, cause)), encoding="utf-8", errors="backslashreplace")
     except OSError as error:
         raise OperationFailed(f"cannot write `{target}`: {error.strerror}") from None
     if as_json:

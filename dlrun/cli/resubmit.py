@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlrun.cli.options import complete_jobs, complete_settings, json_option, say
+from dlrun.cli.options import complete_jobs, complete_settings, json_option, notice
 
 if TYPE_CHECKING:
     from dlrun.effects.records.jobs import Job
@@ -46,22 +46,22 @@ def command(job: str, failed: bool, sets: tuple[str, ...], wait: bool, as_json: 
         bad = attempts.failed(found)
         points = tuple(n for n in bad if points is None or n in points)
         if not points:
-            say(f"no run of {found.directory.name} has failed: nothing was submitted")
+            notice(f"no run of {found.directory.name} has failed: nothing was submitted")
             if as_json:
                 from dlrun.cli.output.json import emit
 
                 emit("job", None)
             return 0
     if found.array is not None and points is not None:
-        new = rerun.run_again(found, points, say, sets)
+        new = rerun.submit_points(found, points, notice, sets)
     elif sets:
         new = _changed(found, sets)
     elif found.remote is not None:
         from dlrun.effects.remote import submit as remote
 
-        new = remote.resubmit(found, say)
+        new = remote.resubmit(found, notice)
     else:
-        new = submit(_without_bad_nodes(found, found.plan()), None, keep=found.directory, say=say).job
+        new = submit(_without_bad_nodes(found, found.plan()), None, keep=found.directory, notice=notice).job
     return answer(new, wait=wait, parsable=False, as_json=as_json)
 
 
@@ -74,13 +74,13 @@ def _changed(job: Job, sets: tuple[str, ...]) -> Job:
         from dlrun.effects.remote.destination import Destination
 
         to = Destination(host=job.remote.host, transport=job.remote.transport)
-        return remote.submit(changed.read(job, sets), to, say=say)
+        return remote.submit(changed.read(job, sets), to, notice=notice)
     from dlrun.effects.jobs.submit import submit
 
     prepared = changed.planned(job, sets)
     for warning in prepared.plan.warnings:
-        say(f"warning: {warning}")
-    return submit(_without_bad_nodes(job, prepared.plan), prepared.inputs, say=say).job
+        notice(f"warning: {warning}")
+    return submit(_without_bad_nodes(job, prepared.plan), prepared.inputs, notice=notice).job
 
 
 def _without_bad_nodes(job: Job, plan: Plan) -> Plan:
@@ -89,7 +89,7 @@ def _without_bad_nodes(job: Job, plan: Plan) -> Plan:
 
     unfit = bad_nodes.read(job.directory)
     if unfit:
-        say(
+        notice(
             f"nodes excluded because they failed the checks of this job: {', '.join(unfit)}{bad_nodes.how(plan)}"
         )
     return bad_nodes.leave_out(plan, unfit)

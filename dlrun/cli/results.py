@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dlrun.cli.escapes import echo_data
-from dlrun.cli.options import complete_jobs, json_option, say
+from dlrun.cli.options import complete_jobs, json_option, notice
 
 if TYPE_CHECKING:
     from dlrun.effects.queue.results import Result
@@ -42,7 +42,7 @@ def command(job: str, sort: str | None, as_csv: bool, as_json: bool) -> None:
         emit("results", [_data(result) for result in results])
         return
     if not results and not as_csv:
-        say(f"there are no runs: `{found.directory.name}` was never submitted")
+        notice(f"there are no runs: `{found.directory.name}` was never submitted")
         return
     from dlrun.cli.output.cost import amount
 
@@ -57,7 +57,7 @@ def command(job: str, sort: str | None, as_csv: bool, as_json: bool) -> None:
     columns = [Column(title=title, state=title == "STATE", drop=drops.get(title, 0)) for title in header]
     show(columns, [[cell or "-" for cell in row] for row in rows])
     for line in _notes(results, plan.cost.unit if plan.cost else None, earlier(found)):
-        say(line)
+        notice(line)
 
 
 def _names(results: Sequence[Result]) -> list[str]:
@@ -123,8 +123,8 @@ def _notes(results: Sequence[Result], unit: str | None, earlier: float) -> list[
     used = sum(r.node_hours or 0 for r in results)
     units = sum(r.units or 0 for r in results)
     billed = f" = {amount(units)} {unit}" if unit is not None and unit != "node-hours" else ""
-    again = f", and {amount(earlier)} node-hours in runs that ran again" if earlier else ""
-    notes.append(f"used {amount(used)} node-hours{billed}{again}")
+    repeated = f", and {amount(earlier)} node-hours in runs that ran again" if earlier else ""
+    notes.append(f"used {amount(used)} node-hours{billed}{repeated}")
     return notes
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from dlrun.cli.options import UserPath, json_option, login_options, say, spec_options
+from dlrun.cli.options import UserPath, json_option, login_options, notice, spec_options
 from dlrun.model.text import digits
 
 FORMATS = ("text", "markdown", "latex", "csv")
@@ -173,16 +173,16 @@ def run(
     study = _study(spec, site, sets, out, nodes, ranks_per_node, given)
     study, place = scaling_submit.checked(study)
     if warning := scaling_submit.uneven_threads(study, place):
-        say(f"warning: {warning}")
+        notice(f"warning: {warning}")
     study.save()
     try:
         with studies.alone(study), progress(study.name) as work:
             studies.settle(study)
             scaling_submit.carry_out(
-                study, place, at_once=at_once, wait=not no_wait, say=work.say, step=work.step
+                study, place, at_once=at_once, wait=not no_wait, notice=work.notice, step=work.step
             )
     except KeyboardInterrupt:
-        say(
+        notice(
             f"\nsubmitted jobs keep running; the same command resumes, `dlrun scale cancel {study.directory}` ends them"
         )
         return 130
@@ -272,15 +272,15 @@ def cancel(directory: Path, as_json: bool) -> None:
     left = {run.job.directory: run.job for run in studies.measured_runs(study) if not run.result.state.final}
     for _, job in studies.jobs_of(study):
         if job.job_id is None and job.remote is not None:
-            say(
+            notice(
                 f"{job.directory.name}: its submission was interrupted; complete it with `dlrun scale SPEC`, then cancel it"
             )
     if not left:
-        say("the study has no pending or running jobs")
+        notice("the study has no pending or running jobs")
     done = []
-    for selection, said in control.cancel([Selection(job=job) for job in left.values()]):
-        done.append({"job": str(selection), "result": said})
-        say(f"{selection}: {said}")
+    for selection, result in control.cancel([Selection(job=job) for job in left.values()]):
+        done.append({"job": str(selection), "result": result})
+        notice(f"{selection}: {result}")
     if as_json:
         from dlrun.cli.output.json import emit
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from dlrun.cli.escapes import echo, echo_data
-from dlrun.cli.options import say
+from dlrun.cli.options import notice
 from dlrun.cli.output.column import Column
 from dlrun.cli.output.table import show
 from dlrun.effects.scaling.study import MeasuredRun, Study, measured_runs
@@ -64,7 +64,7 @@ def print_study(study: Study, wanted: Wanted) -> int:
             _write(study, table, found, runs)
         if wanted.picture is not None:
             _save(wanted.picture, _picture(wanted.picture.suffix[1:], study, table, found))
-            say(f"wrote {wanted.picture}")
+            notice(f"wrote {wanted.picture}")
     if no_estimate is not None:  # after the measurements were shown and saved
         raise no_estimate
     return 0 if good else 1
@@ -141,33 +141,33 @@ def _notes(study: Study, runs: Sequence[MeasuredRun], table: Table) -> bool:
             if skipped[-1]
             else "no values"
         )
-        say(f"throughput: median of the values of each run (from {by}); {left} skipped")
+        notice(f"throughput: median of the values of each run (from {by}); {left} skipped")
         of = f"for {study.samples:g} samples" if study.samples else "duration of a run"
-        say(f"time to train: {of}; used {_used(runs)}")
-        _say_use(runs)
+        notice(f"time to train: {of}; used {_used(runs)}")
+        _print_use(runs)
     bad = [
         run for run in runs if run.result.state.final and run.reading is None and _latest(run, runs, study)
     ]
     for run in bad[:5]:
-        said = "no throughput in its log" if run.result.state == "completed" else str(run.result.state)
-        say(f"{run.size.words}: {said}: {run.result.directory}")
+        problem = "no throughput in its log" if run.result.state == "completed" else str(run.result.state)
+        notice(f"{run.size.words}: {problem}: {run.result.directory}")
     if any(run.result.state == "completed" for run in bad):
-        say(
+        notice(
             "   = help: describe how the program prints it: `metrics: {throughput: '([0-9.]+) images/s'}` in the spec"
         )
     if bad:
-        say(
+        notice(
             f"{len(bad)} run{'s' if len(bad) > 1 else ''} without a result; the same command repeats failed runs"
         )
     open_ = sum(not run.result.state.final for run in runs)
     if open_:
-        say(f"{open_} run{'s have' if open_ > 1 else ' has'} not ended")
+        notice(f"{open_} run{'s have' if open_ > 1 else ' has'} not ended")
     if not table.rows and not bad and not open_:
-        say("no measurements yet")
+        notice("no measurements yet")
     return not bad
 
 
-def _say_use(runs: Sequence[MeasuredRun]) -> None:
+def _print_use(runs: Sequence[MeasuredRun]) -> None:
     """Print which part of cores and GPUs worked at each size, where the jobs measured themselves."""
     found: dict[str, tuple[float | None, float | None]] = {}
     for run in runs:
@@ -182,7 +182,7 @@ def _say_use(runs: Sequence[MeasuredRun]) -> None:
             if (share := both[index]) is not None
         ]
         if parts:
-            say(f"{what}: {', '.join(parts)}")
+            notice(f"{what}: {', '.join(parts)}")
 
 
 def _used(runs: Sequence[MeasuredRun]) -> str:
@@ -211,10 +211,10 @@ def _write(study: Study, table: Table, found: Estimate | None, runs: Sequence[Me
         for kind in KINDS:
             made[f"scaling.{kind}"] = _picture(kind, study, table, found)
     except Invalid as error:
-        say(f"no plot: {error.message}\n   = help: {error.help}")
+        notice(f"no plot: {error.message}\n   = help: {error.help}")
     for name, content in made.items():
         _save(study.directory / name, content)
-    say(f"wrote {', '.join(made)} in {study.directory}")
+    notice(f"wrote {', '.join(made)} in {study.directory}")
 
 
 def _picture(kind: str, study: Study, table: Table, found: Estimate | None) -> bytes:

@@ -10,7 +10,7 @@ import click
 
 from dlrun.backends import FABRICS, LAUNCHERS, SCHEDULERS
 from dlrun.cli.escapes import echo, echo_drawn
-from dlrun.cli.options import at_home, json_option, say
+from dlrun.cli.options import at_home, json_option, notice
 from dlrun.cli.site_draft import hand_over
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def list_sites(as_json: bool) -> None:
     show([Column(title=c.upper(), drop=drop) for c, drop in drops.items()], cells)
     for row in rows:
         if row["problems"]:
-            say(f"warning: `{row['name']}` has problems; `dlrun site check {row['name']}` lists them")
+            notice(f"warning: `{row['name']}` has problems; `dlrun site check {row['name']}` lists them")
 
 
 def _row(name: str, path: str, profile: Profile | None) -> dict[str, Any]:
@@ -101,7 +101,7 @@ def show(site: str | None, as_json: bool) -> None:
         emit("site", {"path": str(loaded.path), "profile": to_plain(loaded.site), "origins": origins})
         return
     if because is not None:
-        say(f"site of this machine: {because}")
+        notice(f"site of this machine: {because}")
     assert root is not None  # noqa: S101 - a profile that loads has a tree
     lines = list(_yaml(root, 0))
     width = min(60, max(len(text) for text, _ in lines))
@@ -151,9 +151,9 @@ def check(context: click.Context, sites: tuple[str, ...], strict: bool, as_json:
         text = report_problems(found.problems, found.sources, form=form, colour=colour)
         echo_drawn(text, err=True)
         if found.note is not None:
-            say(f"note: {found.note}")
+            notice(f"note: {found.note}")
         count = len(found.problems)
-        say(f"{name}: {count or 'no'} finding{'s' * (count != 1)}")
+        notice(f"{name}: {count or 'no'} finding{'s' * (count != 1)}")
     if as_json:
         from dlrun.cli.diagnostics import as_json as plain
         from dlrun.cli.output.json import emit
@@ -211,7 +211,7 @@ def test(
         for line in price.lines_of(run.jobs_of(site, partitions=partitions, sets=sets)):
             echo(line)
         return 0
-    tested = run.test_profile(site, partitions=partitions, sets=sets, wait=longest, say=say)
+    tested = run.test_profile(site, partitions=partitions, sets=sets, wait=longest, notice=notice)
     wrong = [fact for fact in tested.facts if fact.verdict == "differs"]
     if as_json:
         from dlrun.cli.output.json import emit
@@ -223,7 +223,7 @@ def test(
     count = {
         verdict: sum(fact.verdict == verdict for fact in tested.facts) for verdict in ("holds", "not seen")
     }
-    say(
+    notice(
         f"{tested.loaded.site.name}: {count['holds']} values hold, {len(wrong)} differ, {count['not seen']} were not seen "
         f"({tested.jobs} job{'s' * (tested.jobs != 1)})"
     )
@@ -330,7 +330,7 @@ def detect(
     cluster = site_query.ask_cluster(here)
     own = site_detect.kind_here(cluster, here)
     machine = site_probe.this_node()
-    asked = site_probe.Ask(options=options, wait=max(1, seconds), tell=say)
+    asked = site_probe.Ask(options=options, wait=max(1, seconds), notice=notice)
     probed = site_probe.probe(cluster, here, asked) if probe else site_probe.Probed(facts={}, failed={})
     seen = site_detect.Seen(
         nodes={**({own: machine} if own else {}), **probed.facts},

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from dlrun.cli.escapes import echo_data
-from dlrun.cli.options import say
+from dlrun.cli.options import notice
 
 if TYPE_CHECKING:
     from dlrun.effects.site.yaml_text import ProfileDraft
@@ -23,15 +23,15 @@ def hand_over(draft: ProfileDraft, head: list[str], output: str | None, *, as_js
     if as_json:
         from dlrun.cli.output.json import emit
 
-        told = {"text": written, "profile": draft.values, "not_detected": draft.unseen, "files": list(files)}
-        emit("site", told)
+        data = {"text": written, "profile": draft.values, "not_detected": draft.unseen, "files": list(files)}
+        emit("site", data)
     elif output is None:
         echo_data(written)
     for name in files:
         last = f"`dlrun site check {name}` lists what is missing" if name == output else "facts of the node"
-        say(f"wrote {name}: {last}")
+        notice(f"wrote {name}: {last}")
     for line in draft.unseen:
-        say(f"not detected: {line}")
+        notice(f"not detected: {line}")
 
 
 def _beside(draft: ProfileDraft, output: Path) -> dict[str, str]:

@@ -6,7 +6,7 @@ import re
 
 import click
 
-from dlrun.cli.options import say
+from dlrun.cli.options import notice
 
 
 class SpecCommand(click.Command):
@@ -58,6 +58,6 @@ def _with_sets(args: list[str], known: set[str]) -> list[str]:
             continue
         value = value if equals else rest.pop(0)
         setting = f"resources.{name}={value}"
-        say(f"note: `{option}` is taken as `--set {setting}`")
+        notice(f"note: `{option}` is taken as `--set {setting}`")
         made += ["--set", setting]
     return made

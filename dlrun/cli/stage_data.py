@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dlrun.cli.escapes import echo, echo_json
-from dlrun.cli.options import say
+from dlrun.cli.options import notice
 
 if TYPE_CHECKING:
     from dlrun.effects.records.jobs import Job
@@ -153,9 +153,9 @@ def command(
     if granted is not None:
         planned = staging(asked, nodes=granted)
         events = staging_run.in_allocation(
-            planned, say=say, event=_print if as_json else None, bar=_bar(as_json)
+            planned, notice=notice, event=_print if as_json else None, bar=_bar(as_json)
         )
-        return _tell(staging_run.summary(planned, granted, events.all()), as_json)
+        return _print_paths(staging_run.summary(planned, granted, events.all()), as_json)
     return _here(staging(asked, nodes=1), as_json=as_json)
 
 
@@ -183,10 +183,10 @@ def _here(planned: StagingJob, *, as_json: bool) -> int:
     with tempfile.TemporaryDirectory(prefix="dlrun-stage-") as scratch:
         events = Path(scratch) / staging_run.EVENTS
         status = staging_run.on_this_machine(
-            planned, as_json=as_json, say=say, events=events, bar=_bar(as_json)
+            planned, as_json=as_json, notice=notice, events=events, bar=_bar(as_json)
         )
         if status == 0 and as_json:
-            _tell(staging_run.summary(planned, 1, staging_run.Events(events).all()), as_json)
+            _print_paths(staging_run.summary(planned, 1, staging_run.Events(events).all()), as_json)
     return status
 
 
@@ -206,15 +206,15 @@ def _submit(planned: StagingJob, *, wait: bool, as_json: bool) -> int:
     from dlrun.effects.jobs.submit import submit
 
     for data in planned.plan.data:
-        say(f"{data.name}: {data.strategy.replace('_', ' ')}: {data.because}")
+        notice(f"{data.name}: {data.strategy.replace('_', ' ')}: {data.because}")
     if all(data.strategy == "in_place" for data in planned.plan.data):
-        say("nothing to copy: no job was submitted")
+        notice("nothing to copy: no job was submitted")
         if as_json:
             from dlrun.effects.staging.run import summary
 
-            _tell(summary(planned, planned.plan.request.nodes, iter(())), as_json)
+            _print_paths(summary(planned, planned.plan.request.nodes, iter(())), as_json)
         return 0
-    job = submit(planned.plan, planned.inputs, say=say).job
+    job = submit(planned.plan, planned.inputs, notice=notice).job
     if wait and as_json:
         return _wait(planned, job)
     return answer(job, wait=wait, parsable=False, as_json=as_json)
@@ -237,11 +237,11 @@ def _wait(planned: StagingJob, job: Job) -> int:
     ended.set()
     printer.join()
     if status == 0:
-        _tell(staging_run.summary(planned, planned.plan.request.nodes, events.all()), as_json=True)
+        _print_paths(staging_run.summary(planned, planned.plan.request.nodes, events.all()), as_json=True)
     return status
 
 
-def _tell(found: dict[str, Any], as_json: bool) -> int:
+def _print_paths(found: dict[str, Any], as_json: bool) -> int:
     """Print the path of each data set, once all nodes have it."""
     if as_json:
         from dlrun.cli.output.json import emit
@@ -271,7 +271,7 @@ def _look_after(
         if as_json:
             echo_json({"free": None, "sets": [], "version": 1})
         else:
-            say(f"there are no data sets in {directory}")
+            notice(f"there are no data sets in {directory}")
         return 0
     status = 0
     for one in evict:

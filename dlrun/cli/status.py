@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dlrun.cli.options import complete_jobs, json_option, say
+from dlrun.cli.options import complete_jobs, json_option, notice
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,7 +43,7 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
     chosen = list({one.job.directory: one.job for one in wanted}.values())
     if not jobs:
         chosen = [*map(known, store.all_jobs(base))]
-    states = status.of(chosen, prompt=bool(jobs), unasked=say)
+    states = status.of(chosen, prompt=bool(jobs), unasked=notice)
     states = {place: _of_points(wanted, place, runs) for place, runs in states.items()}
     if not jobs:
         chosen = [job for job in chosen if any(not s.state.final for s in states[job.directory])]
@@ -57,7 +57,7 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
         return
     show_jobs([row for job in chosen for row in rows_of(job, states[job.directory])])
     if not chosen:
-        say("the study has no jobs yet" if jobs else "no pending or running jobs; `dlrun list` shows all")
+        notice("the study has no jobs yet" if jobs else "no pending or running jobs; `dlrun list` shows all")
     studies = status_studies.studies_of(chosen) if not jobs or of_studies else []
     for study in studies:
         counts = status_studies.counted(study, {place.resolve(): runs for place, runs in states.items()})
@@ -71,7 +71,7 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
             from dlrun.effects.queue.results import usage
 
             if (found := usage(job, states[job.directory])) is not None:
-                say(f"{job.directory.name} {used(found)}")
+                notice(f"{job.directory.name} {used(found)}")
 
 
 def _of_points(wanted: list[Selection], place: Path, runs: list[JobStatus]) -> list[JobStatus]:
@@ -95,13 +95,13 @@ def _show_parts(name: str, counts: Counter[str], parts: str) -> None:
     from dlrun.model.job import State
 
     over = sum(count for state, count in counts.items() if state in set(State) and State(state).final)
-    told = f"{over} of {counts.total()} {parts} have ended: {', '.join(f'{n} {s}' for s, n in counts.most_common())}"
+    text = f"{over} of {counts.total()} {parts} have ended: {', '.join(f'{n} {s}' for s, n in counts.most_common())}"
     if drawn():
         from dlrun.cli.output.terminal import bar
 
-        bar(name, counts, told)
+        bar(name, counts, text)
     else:
-        say(f"{name}: {told}")
+        notice(f"{name}: {text}")
 
 
 def show_jobs(rows: list[tuple[str, ...]]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dlrun.cli.escapes import echo, echo_data
-from dlrun.cli.options import UserPath, for_people_only, json_option, login_options, say, spec_options
+from dlrun.cli.options import UserPath, for_people_only, json_option, login_options, notice, spec_options
 from dlrun.cli.spec_command import SpecCommand
 
 if TYPE_CHECKING:
@@ -60,17 +60,17 @@ def command(
         from dlrun.effects.remote import submit as remote
 
         if check:
-            return _accepted(remote.check_with_scheduler(inputs, to, say=say), as_json)
-        job = remote.submit(inputs, to, say=say)
+            return _accepted(remote.check_with_scheduler(inputs, to, notice=notice), as_json)
+        job = remote.submit(inputs, to, notice=notice)
         return answer(job, wait=wait, parsable=parsable, as_json=as_json)
     prepared = prepare(spec, sets=sets, site=site, inputs=inputs)
     for warning in prepared.plan.warnings:
-        say(f"warning: {warning}")
+        notice(f"warning: {warning}")
     if dry_run:
         from dlrun.effects.jobs.files import files
-        from dlrun.effects.records import jobs
+        from dlrun.effects.paths import jobs_home
 
-        directory = (job_dir or jobs.home() / prepared.plan.name).absolute()
+        directory = (job_dir or jobs_home() / prepared.plan.name).absolute()
         return _show(files(prepared.plan, prepared.inputs, directory), as_json)
     if check:
         from dlrun.effects.jobs.submit import check_with_scheduler
@@ -78,7 +78,7 @@ def command(
         return _accepted(check_with_scheduler(prepared.plan, prepared.inputs), as_json)
     from dlrun.effects.jobs.submit import submit
 
-    job = submit(prepared.plan, prepared.inputs, directory=job_dir, say=say).job
+    job = submit(prepared.plan, prepared.inputs, directory=job_dir, notice=notice).job
     return answer(job, wait=wait, parsable=parsable, as_json=as_json)
 
 
@@ -89,7 +89,7 @@ def _accepted(start: str, as_json: bool) -> int:
 
         emit("check", {"accepted": True, "start": start})
         return 0
-    say("the scheduler would accept the job (nothing was submitted); expected start:")
+    notice("the scheduler would accept the job (nothing was submitted); expected start:")
     echo(start)
     return 0
 
@@ -123,11 +123,11 @@ def described(job: Job) -> dict[str, str | None]:
 def _preview(inputs: Inputs | None, to: Destination, as_json: bool) -> int:
     from dlrun.effects.remote import submit as remote
 
-    load = remote.preview(inputs, to, say=say)
+    load = remote.preview(inputs, to, notice=notice)
     for warning in load.plan.warnings:
-        say(f"warning: {warning}")
+        notice(f"warning: {warning}")
     for one in load.sent:
-        say(f"would copy {one.name} to the login node")
+        notice(f"would copy {one.name} to the login node")
     return _show(load.texts, as_json)
 
 
@@ -143,5 +143,5 @@ def _show(texts: dict[str, str], as_json: bool) -> int:
         for name in ("rank.sh", "stage.sh", "bind.sh"):
             if name in texts:
                 echo_data(f"\n--- {name} ---\n{texts[name]}")
-        say("nothing was submitted")
+        notice("nothing was submitted")
     return 0

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dlrun.cli.escapes import echo
-from dlrun.cli.options import complete_jobs, say
+from dlrun.cli.options import complete_jobs, notice
 
 if TYPE_CHECKING:
     from dlrun.effects.usage.live import Live, Watch
@@ -63,12 +63,12 @@ def _print(watch: Watch, every: float, *, once: bool, as_json: bool) -> None:
     from dlrun.cli.output.live_text import lines
     from dlrun.model.json_codec import to_plain
 
-    told: str | None = None
+    reported: str | None = None
     while True:
         live = watch.look()
-        if watch.trouble and watch.trouble != told:
-            told = watch.trouble
-            say(told)
+        if watch.trouble and watch.trouble != reported:
+            reported = watch.trouble
+            notice(reported)
         if as_json:
             emit("top", to_plain(live), one_line=True)
         else:

@@ -33,7 +33,7 @@ DLRUN_ENVIRONMENT, DLRUN_PYTHON, DLRUN_PYTHON3   venv, conda environment and Pyt
 DLRUN_DIRECTORIES, DLRUN_IMAGE  what modules and set-up lines add to PATH and LD_LIBRARY_PATH, and the image: likewise
 DLRUN_ROLE, DLRUN_RANK, DLRUN_LOCAL_RANK, DLRUN_NODE_RANK, DLRUN_HOST   role, indexes and host of this process
 DLRUN_WORLD_SIZE, DLRUN_LOCAL_SIZE, DLRUN_NODES, DLRUN_THREADS          number of ranks, local ranks, nodes, threads per rank
-DLRUN_ALLOWED                   with `verify`: CPUs of the rank before it was bound
+DLRUN_ALLOWED, DLRUN_GPUS       with `verify`: CPUs of the rank before it was bound, and the variable that shows it its GPUs
 DLRUN_COMM_CPUS, DLRUN_LOADER_CPUS   CPUs reserved for communication and for data loading
 DLRUN_HOSTS                     file with the host names of the nodes, in order of node index
 DLRUN_MASTER_ADDR, DLRUN_MASTER_IP, DLRUN_MASTER_PORT                   rendezvous address and port

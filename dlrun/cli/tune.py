@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dlrun.cli.escapes import echo
-from dlrun.cli.options import UserPath, json_option, say, spec_options
+from dlrun.cli.options import UserPath, json_option, notice, spec_options
 
 if TYPE_CHECKING:
     from dlrun.effects.records.jobs import Job
@@ -93,7 +93,7 @@ def command(spec: Path, site: str | None, sets: tuple[str, ...], **options: Any)
     try:
         _carry_out(found, options)
     except KeyboardInterrupt:
-        say(f"\ninterrupted; the same command resumes with `{found.directory}`")
+        notice(f"\ninterrupted; the same command resumes with `{found.directory}`")
         return 130
     return _print(found, spec_file=spec, **options)
 
@@ -140,11 +140,11 @@ def _begun(spec: Path, site: str | None, sets: tuple[str, ...], options: dict[st
         length=options["length"] or _LENGTH, repeat=options["repeat"] or _REPEAT, here=options["here"],
     )  # fmt: skip
     for note in notes:
-        say(note)
+        notice(note)
     others = len(found.candidates) - 1
-    say(f"{others} setting{'s' if others != 1 else ''} to try against the plan as it is:")
+    notice(f"{others} setting{'s' if others != 1 else ''} to try against the plan as it is:")
     for one in found.candidates[1:]:
-        say(f"  {one.name}: {one.because}")
+        notice(f"  {one.name}: {one.because}")
     found = replace(found, budget=_budget(found, options["budget"]))
     found.save()
     return found
@@ -192,7 +192,7 @@ def _carry_out(found: Tuning, options: dict[str, Any]) -> None:
 
     if options["here"] or allocation.here(found):
         with tuning.alone(found):
-            race.run(found, say)
+            race.run(found, notice)
         return
     from dlrun.plan.tuning.race import upcoming
 
@@ -201,14 +201,14 @@ def _carry_out(found: Tuning, options: dict[str, Any]) -> None:
     from dlrun.effects.queue import watch
 
     def watched(job: Job) -> watch.Watcher:
-        return watch.Watcher(job, lambda why: say(f"job {job.job_id} is {why}"))
+        return watch.Watcher(job, lambda why: notice(f"job {job.job_id} is {why}"))
 
     job = allocation.last(found)
     watcher = watched(job) if job is not None else None
     if job is None or watcher is None or watcher.ended():
-        job = allocation.submit_job(found, say)
+        job = allocation.submit_job(found, notice)
         watcher = watched(job)
-        say(f"job {job.job_id} runs the trials, at most {found.budget:.3g} node-hours in all")
+        notice(f"job {job.job_id} runs the trials, at most {found.budget:.3g} node-hours in all")
     if options["no_wait"]:
         return
     seen = len(found.trials())
@@ -217,7 +217,7 @@ def _carry_out(found: Tuning, options: dict[str, Any]) -> None:
         seen = _news(found, seen)
     _news(found, seen)
     if upcoming(found.candidates, found.trials(), repeat=found.repeat) is not None:
-        say(f"job {job.job_id} ended before all was measured; `dlrun why {job.directory}` shows the cause")
+        notice(f"job {job.job_id} ended before all was measured; `dlrun why {job.directory}` shows the cause")
 
 
 def _news(found: Tuning, seen: int) -> int:
@@ -225,7 +225,7 @@ def _news(found: Tuning, seen: int) -> int:
     trials = found.trials()
     for number, one in enumerate(trials[seen:], seen + 1):
         result = f"{one.value:.4g} {one.unit}" if one.value is not None else f"failed: {one.failed}"
-        say(f"{number}: {one.candidate}{' (to confirm)' if one.stage == 'confirm' else ''}: {result}")
+        notice(f"{number}: {one.candidate}{' (to confirm)' if one.stage == 'confirm' else ''}: {result}")
     return len(trials)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dlrun.cli.escapes import echo_drawn
-from dlrun.cli.options import UserPath, say
+from dlrun.cli.options import UserPath, notice
 
 if TYPE_CHECKING:
     from dlrun.cli.affinity_actions import PlacementQuestion
@@ -184,6 +184,10 @@ def _is_placement(options: Mapping[str, Any]) -> None:
         if options[name]:
             option = {"execute": "exec"}.get(name, name)
             raise Invalid("`--json` prints a placement", help=f"leave out --json or --{option}")
+    if options["form"] not in ("table", "json"):
+        raise Invalid(
+            f"`--json` and `--format {options['form']}` cannot be combined", help="give one of them"
+        )
 
 
 def _out(task: PlacementQuestion, text: str) -> None:
@@ -196,4 +200,4 @@ def _out(task: PlacementQuestion, text: str) -> None:
         sys.stdout.flush()
     else:
         actions.save(text, path)
-        say(f"wrote {path}")
+        notice(f"wrote {path}")

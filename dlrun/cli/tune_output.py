@@ -1,4 +1,4 @@
-"""What `dlrun tune` prints: the table of settings, what the confirming runs show, and the lines for the spec."""
+"""Output of `dlrun tune`: the table of settings, the result of the confirming runs, and the lines for the spec."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from statistics import median
 
 from dlrun.cli.escapes import echo
-from dlrun.cli.options import say
+from dlrun.cli.options import notice
 from dlrun.cli.output.column import Column
 from dlrun.cli.output.table import show as show_table
 from dlrun.effects.tuning.tuning import Tuning
@@ -113,12 +113,12 @@ def _conclusion(tuning: Tuning, trials: Sequence[Trial], found: Verdict | None, 
 
 
 def _write(trials: Sequence[Trial], found: Verdict | None, spec: Path) -> None:
-    """Change the spec; only what was confirmed."""
+    """Write the confirmed settings into the spec."""
     if found is None or not found.sure:
-        say(f"`{spec}` is unchanged: no gain was confirmed")
+        notice(f"`{spec}` is unchanged: no gain was confirmed")
         return
     if not found.winner.sets:
-        say(f"`{spec}` is unchanged: parameters of the command are yours to set")
+        notice(f"`{spec}` is unchanged: parameters of the command are yours to set")
         return
     confirmed = [one for one in trials if one.stage == "confirm"]
     evidence = (
@@ -132,4 +132,4 @@ def _write(trials: Sequence[Trial], found: Verdict | None, spec: Path) -> None:
         raise OperationFailed(f"cannot write `{spec}`: {error.strerror}") from None
     except ValueError as error:
         raise Invalid(f"`{spec}` is not changed: {error}", help="set the keys above by hand") from None
-    say(f"written to {spec}")
+    notice(f"written to {spec}")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dlrun.cli.escapes import echo_data
-from dlrun.cli.options import complete_jobs, json_option, say
+from dlrun.cli.options import complete_jobs, json_option, notice
 
 if TYPE_CHECKING:
     from dlrun.effects.records.jobs import Job
@@ -33,8 +33,8 @@ def command(job: str, ranks: bool, as_csv: bool, as_json: bool) -> None:
     from dlrun.effects.usage import job as of
 
     chosen = select(job, store.home())
-    of.bring(chosen.job)
-    plan, runs = of.of_job(chosen.job, unasked=say)
+    of.copy_records(chosen.job)
+    plan, runs = of.of_job(chosen.job, unasked=notice)
     runs = [run for run in runs if chosen.tasks is None or run.point in chosen.tasks]
     if as_csv:
         _write_csv(runs)
@@ -46,7 +46,7 @@ def command(job: str, ranks: bool, as_csv: bool, as_json: bool) -> None:
         emit("usage", [_data(run) | {"accounted": to_plain(_accounted(chosen.job, run))} for run in runs])
         return
     if not runs:
-        say(f"nothing was measured: `{chosen.job.directory.name}` was never submitted")
+        notice(f"nothing was measured: `{chosen.job.directory.name}` was never submitted")
         return
     from dlrun.cli.output import usage as output
 
@@ -58,7 +58,7 @@ def command(job: str, ranks: bool, as_csv: bool, as_json: bool) -> None:
 
 _COLUMNS = (
     "rank", "node", "cores", "used", "cpu", "main", "seconds", "peak", "processes", "full", "idle", "blocked", "waited", "moved",
-    "read", "written",
+    "read", "written", "near",
 )  # fmt: skip
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dlrun.cli.escapes import echo
-from dlrun.cli.options import json_option, say, spec_options
+from dlrun.cli.options import json_option, notice, spec_options
 
 if TYPE_CHECKING:
     from dlrun.effects.verify.report import Checked
@@ -31,7 +31,7 @@ def command(spec: Path, site: str | None, sets: tuple[str, ...], here: bool, as_
     """
     from dlrun.effects.verify import job as verify_job
 
-    done = verify_job.run(spec, sets=sets, site=site, here=here, say=say)
+    done = verify_job.run(spec, sets=sets, site=site, here=here, notice=notice)
     wrong = [one for one in done.ranks if one.differences]
     if as_json:
         from dlrun.cli.output.json import emit
@@ -42,16 +42,16 @@ def command(spec: Path, site: str | None, sets: tuple[str, ...], here: bool, as_
         return 1 if wrong else 0
     from dlrun.cli.output.column import Column
     from dlrun.cli.output.table import show
-    from dlrun.effects.verify.report import gathered
+    from dlrun.effects.verify.report import grouped
 
     header, rows = table_of(done.ranks)
     drops = {"MEMORY": 3, "LIBRARY": 1, "1 MIB TO RANK 0": 2}
     show([Column(title=title, state=title == "VERDICT", drop=drops.get(title, 0)) for title in header], rows)
-    for who, difference in gathered(done.ranks):
+    for who, difference in grouped(done.ranks):
         echo(f"{who}: {difference.what}; likely: {difference.cause}")
     if done.network.unseen:
-        say(f"the library's transport could not be compared: {done.network.unseen}")
-    say(f"{len(done.ranks) - len(wrong)} of {len(done.ranks)} ranks are as planned")
+        notice(f"the library's transport could not be compared: {done.network.unseen}")
+    notice(f"{len(done.ranks) - len(wrong)} of {len(done.ranks)} ranks are as planned")
     return 1 if wrong else 0
 
 
@@ -106,9 +106,9 @@ def _library(report: Mapping[str, Any]) -> str:
     """`NCCL: InfiniBand verbs`, or what is known of it."""
     from dlrun.node.checks.transport_lines import NAMES
 
-    said, chosen = report.get("library") or {}, report.get("transport")
-    if "failed" in said:
+    library, chosen = report.get("library") or {}, report.get("transport")
+    if "failed" in library:
         return "fails"
     if chosen is None:
-        return str(said.get("by", "-"))
+        return str(library.get("by", "-"))
     return f"{chosen['library']}: {NAMES.get(chosen['transport'], chosen['transport'])}"

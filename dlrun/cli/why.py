@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from dlrun.cli.escapes import echo
-from dlrun.cli.options import complete_jobs, json_option, say
+from dlrun.cli.options import complete_jobs, json_option, notice
 
 if TYPE_CHECKING:
     from dlrun.effects.diagnosis.evidence import First
@@ -37,7 +37,7 @@ def command(job: str, as_json: bool) -> None:
 
     chosen = select(job, store.home())
     found = chosen.job
-    answers = explain(found, chosen.tasks, unasked=say)
+    answers = explain(found, chosen.tasks, unasked=notice)
     if as_json:
         from dlrun.cli.output.json import emit
         from dlrun.model.json_codec import to_plain
@@ -45,12 +45,15 @@ def command(job: str, as_json: bool) -> None:
         emit("why", to_plain(answers))
         return
     if not answers:
-        raise Invalid(f"`{found.directory.name}` was never submitted", help="`dlrun submit` submits a spec")
+        raise Invalid(
+            f"`{found.directory.name}` was never submitted, or was submitted by hand and has not started",
+            help="`dlrun submit` submits a spec; the scheduler's own command shows what was submitted by hand",
+        )
     shown = answers if chosen.tasks is not None else answers[:1]
     echo("\n\n".join("\n".join(lines(found, one)) for one in shown))
     if more := [one.run for one in answers[len(shown) :] if one.run is not None]:
         points = f"point {more[0]} did not" if len(more) == 1 else f"{len(more)} more points did not"
-        say(f"{points} end well either: `dlrun why {found.directory.name}:{format_list(more)}`")
+        notice(f"{points} end well either: `dlrun why {found.directory.name}:{format_list(more)}`")
 
 
 def lines(job: Job, answer: Cause) -> Iterator[str]:
@@ -59,8 +62,8 @@ def lines(job: Job, answer: Cause) -> Iterator[str]:
 
     run = f"[{answer.run}]" if answer.run is not None else ""
     code = f" with exit code {answer.exit_code}" if answer.exit_code else ""
-    again = f", run {answer.restarts + 1}" if answer.restarts else ""
-    yield f"{job.directory.name}{run} ({job.site} {job.shown_id()}{again}): {answer.state}{code}"
+    attempt = f", run {answer.restarts + 1}" if answer.restarts else ""
+    yield f"{job.directory.name}{run} ({job.site} {job.shown_id()}{attempt}): {answer.state}{code}"
     yield f"why:   {answer.means}"
     if first := answer.first:
         how = _code(first.code)
@@ -89,8 +92,8 @@ def _others(later: Sequence[First]) -> str:
     groups: dict[tuple[str, int], list[int]] = {}
     for one in later:
         groups.setdefault((one.role, one.code), []).append(one.rank)
-    said = [
+    endings = [
         f"{role} {format_list(sorted(ranks))} with {_code(code)}" for (role, code), ranks in groups.items()
     ]
-    more = ", …" if len(said) > _GROUPS else ""
-    return f"; then {', '.join(said[:_GROUPS])}{more}" if said else ""
+    more = ", …" if len(endings) > _GROUPS else ""
+    return f"; then {', '.join(endings[:_GROUPS])}{more}" if endings else ""

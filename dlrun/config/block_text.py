@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from dlrun.config.wording import yaml_text
+from dlrun.model.text import visible
 
 _WIDTH = 110
 
@@ -13,14 +14,14 @@ _WIDTH = 110
 def block(
     values: Mapping[str, Any], comments: Mapping[str, str], path: tuple[str, ...] = ()
 ) -> Iterator[str]:
-    """Lines of a mapping; `comments` are by dotted path. Mappings and lists at the top have a blank line before them."""
+    """Lines of a mapping; `comments`: dotted path -> comment. Top-level mappings and lists are preceded by a blank line."""
     pad = "  " * len(path)
     for key, value in values.items():
         here = (*path, key)
         if not path and isinstance(value, dict | list) and value:
             yield ""
         if comment := comments.get(".".join(here)):
-            yield from (f"{pad}# {line}" for line in comment.splitlines())
+            yield from (f"{pad}# {visible(line)}" for line in comment.splitlines())
         if isinstance(value, Mapping) and value:
             yield f"{pad}{yaml_text(key)}:"
             yield from block(value, comments, here)
@@ -35,7 +36,7 @@ def block(
 
 
 def _is_long(items: Sequence[Any], before: int) -> bool:
-    """Whether a list is better read with an item a line."""
+    """True if a list is written with one item per line."""
     return bool(items) and (
         isinstance(items[0], Mapping)
         or any(isinstance(item, str) and "\n" in item for item in items)
@@ -51,7 +52,7 @@ def _item(item: Any, pad: str) -> Iterator[str]:
 
 
 def _is_literal(text: str) -> bool:
-    """Whether a text of several lines stands as it is in a literal block of YAML."""
+    """True if a text of several lines can be a literal block of YAML without escapes."""
     lines = text.removesuffix("\n").split("\n")
     return (
         "\n" in text

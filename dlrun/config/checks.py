@@ -1,4 +1,4 @@
-"""Contradictions between values of a site profile, and values that are missing."""
+"""Contradictory and missing values of a site profile."""
 
 from __future__ import annotations
 

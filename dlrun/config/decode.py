@@ -1,4 +1,4 @@
-"""Node tree + dataclass type hints -> values, with every fault's place. Nothing is guessed or converted.
+"""Node tree + dataclass type hints -> values, with the place of every problem. Types are not guessed or converted.
 
 A text field gets the characters typed (`no`, `0123`, `3.10`, `1e-4`); numbers, booleans, sizes and times
 are read strictly, each with a message that names what is valid.
@@ -28,13 +28,13 @@ T = TypeVar("T")
 
 
 def no_options(framework: str) -> type | None:  # noqa: ARG001 - the signature is what callers pass
-    """For callers that decode no framework's options."""
+    """The `options` of `decode` for documents without framework options."""
     return None
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class Given:
-    """A value as written in a source: its text, with secrets hidden, and its place."""
+    """A value as written: its text, with secrets masked, and its place."""
 
     text: str
     origin: Origin
@@ -42,7 +42,7 @@ class Given:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Decoded(Generic[T]):
-    """A decoded file: the value (None if there are problems), and where each part was written.
+    """A decoded file: the value (None if there are problems), and the place of each part.
 
     `origins` has the place of every value given, by dotted path (`resources.nodes`, `command.2`), and that of a mapping's
     key with a colon (`resources:`);
@@ -65,9 +65,8 @@ def decode(
 ) -> Decoded[T]:
     """Read a tree as a dataclass, collecting every problem.
 
-    `options` gives the dataclass of a framework's options by the framework's name (Spec only); `document`
-    is what `dlrun schema` calls the file; a `partial` one (settings, site defaults) may leave out required
-    keys at its top, and then has no value.
+    `options`: framework -> dataclass of its options (Spec only); `document` is the file's name for `dlrun schema`; a
+    `partial` document (settings, site defaults) may omit required keys at its top, and has no value.
     """
     decoder = _Decoder(schema, options, document, partial=partial)
     value: object = None
@@ -86,7 +85,7 @@ class _Enough(Exception):
 
 
 class _Bad:
-    """The value of what could not be decoded."""
+    """Placeholder for values that could not be decoded."""
 
 
 _BAD = _Bad()
@@ -104,8 +103,8 @@ class _Decoder:
         self.origins: dict[str, Origin] = {}
         self.history: dict[str, tuple[Given, ...]] = {}
 
-    # Each method takes the node, what it may be, its path, its key (bounds), and the key's own node `at`
-    # for faults that have no better place.
+    # Each method takes the node, its type hint, its path, its key (bounds), and the key's node `at` as the place of
+    # problems without a better one.
 
     def value(self, node: Node, hint: Hint, path: Path, key: Key, at: ScalarNode | None) -> Any:
         """Decode one value of any form."""
@@ -170,7 +169,7 @@ class _Decoder:
     def _apart(
         self, node: MapNode, known: Mapping[str, Key], path: Path, others: str | None
     ) -> tuple[MapNode, MapNode | None]:
-        """A mapping without the names that belong to its key `others`, and those (None: there are none)."""
+        """A mapping split into its own keys and the names that belong to its key `others` (None: there are none)."""
         names = [name for name in node.entries if name not in known] if others is not None else []
         if not names or others is None:
             return node, None
@@ -199,7 +198,7 @@ class _Decoder:
         self._add(Problem(message=message, origin=origin, help=help_, width=at.width if at else 1))
 
     def _own_options(self, node: MapNode) -> Mapping[str, Any]:
-        """All options of the spec's framework, those not given with their defaults."""
+        """All options of the spec's framework, with defaults for those not given."""
         framework = framework_of(node)
         schema = self.options(framework)
         if schema is None or self.partial:
@@ -215,7 +214,7 @@ class _Decoder:
         return {f.name: getattr(value, f.name) for f in dataclasses.fields(schema)}
 
     def _foreign_options(self, name: str, at: ScalarNode, value: Node, node: MapNode) -> bool:
-        """Whether the key is the name of a framework; adds a problem if it is not the one in use.
+        """True if the key is the name of a framework; adds a problem if it is not the spec's framework.
 
         Settings and site defaults may hold options of every framework.
         """
@@ -277,8 +276,8 @@ class _Decoder:
             return self._short_form(node, hint.schema, path)
         if hint.items and not hint.fixed:
             return self._lone(node, hint.items[0], path, key)
-        if unfit and unfit.says:
-            self._fault(node, f"{where(path)} {unfit.says}: {wording.shown(node, path)}", unfit.help)
+        if unfit and unfit.message:
+            self._fault(node, f"{where(path)} {unfit.message}: {wording.shown(node, path)}", unfit.help)
             return _BAD
         return self._unfit(node, hint, path, key, None, unfit.help if unfit else "")
 
@@ -310,7 +309,7 @@ class _Decoder:
         return value
 
     def _lone(self, node: ScalarNode, element: Hint, path: Path, key: Key) -> Any:
-        """One text where a list is wanted: a list of one, if it cannot be meant as several."""
+        """A text in place of a list: a list of one item, unless it could mean several."""
         if key.lone == "never" or (key.lone == "word" and re.search(r"\s", node.text)):
             secret = conceals(path) or masked(node.text) != node.text
             items = "[…, …]" if secret else wording.flow_list(node.text)
@@ -320,7 +319,7 @@ class _Decoder:
         return _BAD if value is _BAD else (value,)
 
     def _means_text(self, node: ScalarNode, hint: Hint) -> bool:
-        """`null` and `~` are texts where a text is required."""
+        """True if `null` or `~` is to be read as text, because the key requires a text."""
         return node.text in hint.words or (str in hint.scalars and not hint.nothing and node.text != "")
 
     def _nothing(self, node: ScalarNode, hint: Hint, path: Path, key: Key, at: ScalarNode | None) -> Any:
@@ -391,7 +390,7 @@ def framework_of(node: MapNode) -> str:
 
 
 def _preview(node: Node, path: Path) -> str:
-    """A value on one line, to show what was overridden."""
+    """A value on one line, for the list of overridden values."""
     if isinstance(node, ScalarNode):
         return "…" if hides(path) else short(node.text)
     if isinstance(node, ListNode):

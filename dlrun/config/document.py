@@ -17,9 +17,10 @@ from dlrun.config.syntax import explain
 from dlrun.model.origin import Origin
 from dlrun.model.problem import MAX_PROBLEMS, Problem
 
+# Far more than any key of a spec needs; later recursive walks of the tree stay within Python's recursion limit.
 MAX_DEPTH = 64
 MAX_NODES = 100_000
-"""How many values a file may have with its aliases written out; a site profile has about 500."""
+"""Maximum number of values of a file with aliases expanded; a site profile has about 500."""
 
 PURE_LOADER = yaml.SafeLoader
 LOADER: Any = getattr(yaml, "CSafeLoader", PURE_LOADER)
@@ -27,7 +28,7 @@ LOADER: Any = getattr(yaml, "CSafeLoader", PURE_LOADER)
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A file's tree (None if it is empty or broken beyond use) and what is wrong with it."""
+    """A file's tree (None if it is empty or cannot be parsed) and its problems."""
 
     root: Node | None
     problems: tuple[Problem, ...] = ()
@@ -47,7 +48,7 @@ class _Open:
     items: list[Node] = field(default_factory=list)
     entries: dict[str, Entry] = field(default_factory=dict)
     key: ScalarNode | None = None
-    drops: str | None = None  # the key that was refused, whose value is the next
+    drops: str | None = None  # the rejected key whose value comes next
     dropped: list[tuple[str, Node]] = field(default_factory=list)
     size: int = 1
 
@@ -59,8 +60,8 @@ class _Open:
 def parse(text: str, at: Origin, *, lines: bool = True, loader: Any = LOADER) -> Document:
     """The tree of a YAML text; `at` is its file and layer.
 
-    Without `lines` (the text is a flag's or a variable's value) every node has the place `at` itself.
-    Never raises for what is in the text: everything wrong is in `problems`.
+    Without `lines` (for values of flags and variables) every node has the place `at`.
+    Does not raise for invalid text: all problems are in `problems`.
     """
     if len(text) > MAX_BYTES:
         return Document(None, (Problem(message="the text is longer than 1 MiB", origin=at),))
@@ -78,7 +79,7 @@ def parse(text: str, at: Origin, *, lines: bool = True, loader: Any = LOADER) ->
 
 
 class _Builder:
-    """Builds the tree from parser events; nesting is a list, so that deep input cannot exhaust the interpreter's stack."""
+    """Builds the tree from parser events, with an explicit stack: deep input must not exhaust the interpreter's."""
 
     def __init__(self, text: str, at: Origin, *, lines: bool) -> None:
         self.text = text
@@ -138,6 +139,7 @@ class _Builder:
                 stop=True,
             )
         if event.anchor:
+            # Marks the anchor as open: an alias to it within its own value would be a cycle.
             self._anchors[event.anchor] = None
         origin, _ = self._place(event)
         self._stack.append(_Open(event, origin, 1))
@@ -172,6 +174,7 @@ class _Builder:
             self._add(target[0], target[1], event)
             return
         origin, width = self._place(event)
+        # A placeholder keeps keys and values in pairs, so that further problems of the file are found.
         span = tuple(mark.index for mark in _marks(event))
         self._add(
             ScalarNode(text=f"*{name}", origin=origin, width=width, plain=False, span=(span[0], span[1])),
@@ -180,6 +183,7 @@ class _Builder:
         )
 
     def _add(self, node: Node, size: int, event: yaml.NodeEvent) -> None:
+        # Aliases of aliases grow exponentially. The tree shares their nodes, but later stages visit every occurrence.
         self._total += size if isinstance(event, yaml.AliasEvent) else 1
         if self._total > MAX_NODES:
             self._fault(
@@ -208,7 +212,7 @@ class _Builder:
             top.key = None
 
     def _key(self, node: Node, top: _Open, event: yaml.NodeEvent) -> ScalarNode | None:
-        """The node as a key of `top`; None, with a problem, if it cannot be one."""
+        """The node as a key of `top`; None, with a problem added, if it is not a valid key."""
         if not isinstance(node, ScalarNode):
             if self._is_template(top, event):
                 self._fault("`{{ }}` without quotes is YAML's own syntax", top.event, 'write `"{{ … }}"`')
@@ -264,5 +268,5 @@ class _Builder:
 
 
 def _marks(event: yaml.Event) -> tuple[yaml.Mark, yaml.Mark]:
-    """Where an event begins and ends; PyYAML's types allow for None, its parsers never give it."""
+    """Begin and end of an event; PyYAML's types allow None, which its parsers never return."""
     return cast("tuple[yaml.Mark, yaml.Mark]", (event.start_mark, event.end_mark))

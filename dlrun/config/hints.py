@@ -18,7 +18,7 @@ SCALARS: tuple[type, ...] = (str, int, float, bool, Bytes, Duration)
 
 @record(frozen=True, slots=True, kw_only=True)
 class Hint:
-    """What a value may be: nothing, one of some words, and one or more other forms.
+    """The allowed forms of a value: nothing (None), fixed words, and other forms.
 
     `scalars` are types of texts, `items` the element hints of a list (`fixed`: exactly these, else any
     number of the first), `values` the hint of a mapping's values, `schema` a nested dataclass.
@@ -81,6 +81,7 @@ def read(hint: Any) -> Hint:
         return Hint(schema=hint)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin is Literal:
+        # Values are compared as typed in the file, before any conversion.
         return Hint(words=tuple(str(a) for a in arguments))
     if origin is tuple:
         if arguments[-1] is Ellipsis:
@@ -109,7 +110,7 @@ def _union(members: list[Hint], *, nothing: bool) -> Hint:
 
 
 def describe(hint: Hint, key: Key | None = None) -> str:
-    """The allowed values in words: `a whole number from 1 up, or `auto``."""
+    """The allowed values as text: `a whole number from 1 up, or `auto``."""
     if key is not None and key.expected:
         return key.expected
     forms = [_scalar_words(s, key) for s in hint.scalars]

@@ -1,4 +1,4 @@
-"""The keys of specs and profiles by dotted path, and how each is described to a reader."""
+"""Keys of specs and profiles by dotted path, and their descriptions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dlrun.model.units import Bytes, Duration
 
 @record(frozen=True, slots=True, kw_only=True)
 class KeyPath:
-    """What a path leads to: a key (None at the top), and the mapping that it holds (None if it holds none)."""
+    """The target of a path: a key (None at the top) and the dataclass of its mapping (None if it is not a mapping)."""
 
     path: str
     key: Key | None
@@ -21,7 +21,7 @@ class KeyPath:
 
 
 def nested_schema(hint: Hint) -> tuple[type | None, str]:
-    """The dataclass that a key's value, or each of its values, is decoded to; and how that is written."""
+    """The dataclass of a key's value or of its items, and the suffix for it in a path (`.NAME`, `[]` or empty)."""
     if hint.schema is not None:
         return hint.schema, ""
     if hint.values is not None:
@@ -32,7 +32,7 @@ def nested_schema(hint: Hint) -> tuple[type | None, str]:
 
 
 def accepted(key: Key) -> str:
-    """What fits, in words."""
+    """The allowed values of a key, as text."""
     hint = key.hint
     if hint.anything or (hint.values is not None and hint.values.anything):
         return "anything" if hint.anything else "a mapping"
@@ -42,7 +42,7 @@ def accepted(key: Key) -> str:
 
 
 def default(key: Key) -> str:
-    """The default as YAML; `required` where there is none, nothing where it is nothing."""
+    """The default as YAML; `required` for required keys, empty for an empty default."""
     value = key.default
     if key.required:
         return "required"
@@ -56,9 +56,9 @@ def default(key: Key) -> str:
 
 
 def find_key(schema: type, path: str, others: Mapping[str, type]) -> KeyPath | Problem:
-    """What a dotted path leads to; `others` are further mappings at the top (the frameworks' options).
+    """The target of a dotted path, or a problem; `others` are further mappings at the top (the frameworks' options).
 
-    A name that the user chooses may be in the path or be left out: `data.imagenet.source`, `data.source`.
+    Names chosen by the user may be omitted: `data.imagenet.source`, `data.source`.
     """
     place, named = KeyPath(path="", key=None, schema=schema), False
     for name in filter(None, path.split(".")):

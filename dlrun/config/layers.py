@@ -1,4 +1,4 @@
-"""Merge the trees of several sources; each value keeps its origin and the values that it overrode.
+"""Merge of the trees of several sources; each value keeps its origin and the overridden values.
 
 Weakest first: built-in defaults (the dataclasses' own) < site defaults < user settings < spec <
 `DLRUN_SET_*` variables < `--set`. Mappings merge key by key; anything else replaces.
@@ -17,18 +17,19 @@ from dlrun.config.secret_names import conceals, masked
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import Problem
 from dlrun.model.spec import Spec
+from dlrun.model.text import late_pattern
 
 VARIABLE_PREFIX = "DLRUN_SET_"
 
 _WHOLE = {"secrets"}
-"""Top-level mappings whose entries replace one another whole: two sources of one secret do not add up."""
+"""Top-level mappings whose entries are replaced as a whole: a secret has exactly one source."""
 
-_ASSIGNMENT = re.compile(r"(?P<path>[^=+]+?)(?P<append>\+?)=(?P<value>.*)", re.DOTALL)
+_ASSIGNMENT = late_pattern(r"(?P<path>[^=+]+?)(?P<append>\+?)=(?P<value>.*)", re.DOTALL)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Assignment:
-    """One `a.b=c` or `a.b+=c` of a flag, or the same from a variable."""
+    """One assignment `a.b=c` or `a.b+=c` from a flag or variable."""
 
     path: tuple[str, ...]
     value: Node
@@ -47,12 +48,12 @@ def merge(weaker: Node, stronger: Node, path: tuple[str, ...] = ()) -> Node:
         entries[name] = Entry(key=entry.key, value=value)
     place = (
         stronger.origin if stronger.origin.line else weaker.origin
-    )  # flags add to a mapping that is a file's
+    )  # a flag has no line: the mapping keeps its place in the file
     return dataclasses.replace(stronger, entries=entries, origin=place)
 
 
 def merge_all(layers: Iterable[MapNode | None]) -> MapNode:
-    """Several trees, weakest first; the result has the place of the strongest that is a file."""
+    """Merge of several trees, weakest first; the result has the place of the strongest file."""
     merged: Node = MapNode(origin=Origin(layer=Layer.BUILT_IN, name="dlrun's default"))
     for layer in layers:
         if layer is not None:
@@ -72,6 +73,7 @@ def parse_set(text: str) -> tuple[Assignment | None, tuple[Problem, ...]]:
     spelled = f"{'.'.join(path)}{match['append']}="
     value = match["value"]
     secret = conceals(path) or masked(value) != value
+    # This name appears in messages, in `explain` and in the plan.
     shown = "…" if secret or len(value) > 40 or not value.isprintable() else value
     at = Origin(layer=Layer.FLAG, name=f"--set {spelled}{shown}")
     document = parse(value, at, lines=False)
@@ -82,10 +84,11 @@ def parse_set(text: str) -> tuple[Assignment | None, tuple[Problem, ...]]:
 def from_environment(environment: Mapping[str, str]) -> tuple[list[Assignment], list[Problem]]:
     """The assignments of `DLRUN_SET_*` variables: `DLRUN_SET_RESOURCES__NODES=8` sets `resources.nodes`.
 
-    Two underscores separate keys. Names that the user chooses (variables, data sets) keep their case, all
-    others are lower case. Variables are read in the order of their names.
+    Two underscores separate keys. Names chosen by the user (variables, data sets) keep their case, all others become lower
+    case. Variables are applied in the order of their names.
     """
     found, problems = [], []
+    # The order of an environment is arbitrary, and one variable may set a key within another one's value.
     for name in sorted(environment):
         if not name.startswith(VARIABLE_PREFIX):
             continue
@@ -102,7 +105,7 @@ def from_environment(environment: Mapping[str, str]) -> tuple[list[Assignment], 
 
 
 def _spelled(parts: Sequence[str]) -> tuple[str, ...]:
-    """Keys in lower case, except where a mapping's names are the user's own."""
+    """The path with keys in lower case, except names chosen by the user."""
     path: list[str] = []
     hint: Hint | None = Hint(schema=Spec)
     for part in parts:
@@ -145,7 +148,7 @@ def _items(node: Node | None) -> tuple[Node, ...]:
 
 
 def _last(node: Node, weaker: Node) -> Node:
-    """What `node` hides: `weaker`, below anything that it hides already."""
+    """The chain of values overridden by `node`, with `weaker` appended."""
     if node.overrode is None:
         return weaker
     return dataclasses.replace(node.overrode, overrode=_last(node.overrode, weaker))

@@ -1,7 +1,7 @@
-"""A spec with its layers and its site, from texts to values; the caller reads the files and finds the site.
+"""Loading of a spec with its layers and site; the caller provides the function that reads files, and the site.
 
-`layers_of` reads and parses each file once; `decoded` decodes once the site is known. A site that turns out to be
-another one (a login node's) needs only `decoded` again: a site's defaults lie below the spec.
+`layers_of` reads and parses each file once; `decoded` decodes once the site is known. A site that is only known
+later (from a login node) needs only `decoded` again, because a site's defaults are the weakest layer.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 
 Read = Callable[[Path, Layer], str]
-"""Gives the text of a file; raises InvalidFile."""
+"""(path, layer) -> text of the file; raises InvalidFile."""
 Options = Callable[[str], type | None]
-"""Gives the dataclass of a framework's options by its name, None if there is no such framework."""
+"""Framework name -> dataclass of its options; None if there is no such framework."""
 Unknown = Callable[[str], Problem | None]
-"""Gives what is wrong with the name of a framework, None if there is such a framework."""
+"""Framework name -> problem with the name; None if there is such a framework."""
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class LoadedSite:
-    """A site profile: its value, merged tree and texts, its file, and why it was chosen."""
+    """A site profile: value, merged tree and texts, file, and the reason why it was selected."""
 
     site: Site
     profile: Profile
@@ -48,7 +48,7 @@ class LoadedSite:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """The site of a spec (None if its profile is unusable), what is wrong with the profile, and its texts."""
+    """The site of a spec (None if its profile is invalid), the profile's problems, and its texts."""
 
     loaded: LoadedSite | None
     problems: tuple[Problem, ...] = ()
@@ -57,7 +57,7 @@ class Chosen:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Layers:
-    """A spec as it was written, before its site is known: the tree of each layer, and what is wrong so far."""
+    """A spec before its site is known: the tree of each layer, and the problems so far."""
 
     path: Path
     spec: MapNode | None
@@ -70,11 +70,11 @@ class Layers:
 
     @property
     def site(self) -> Node | None:
-        """Where the site is named, by the strongest layer."""
+        """The value of `site` in the strongest layer."""
         return _over(layers.merge_all([self.settings, self.spec]), self.assignments, []).get("site")
 
     def of_site(self, name: str) -> Layers:
-        """The same for another site, as if `--site` had named it."""
+        """These layers with another site, as for `--site NAME`."""
         return replace(self, assignments=(*self.assignments, _flag(name)))
 
 
@@ -82,11 +82,9 @@ class Layers:
 class Inputs:
     """A spec and its site, decoded.
 
-    `origins` is where each value of the spec was written, by dotted path (`resources.nodes`,
-    `torch.agent`); a value that is not there is dlrun's default. `history` has what each value
-    overrode, strongest first. `sources` has the text of every file read, by its name in the origins;
-    `directory` is the spec's. `loaded` is the site with its own origins, file and why it was chosen; `notes` are about
-    other programs' words that were understood.
+    `origins`: dotted path (`resources.nodes`, `torch.agent`) -> place of the value; absent for dlrun's defaults. `history`:
+    dotted path -> overridden values, strongest first. `sources`: file name in the origins -> text. `directory` is the
+    spec's. `notes` are warnings about accepted options of other programs (`other_words`).
     """
 
     spec: Spec
@@ -110,9 +108,9 @@ def layers_of(
     site: str | None,
     read: Read,
 ) -> Layers:
-    """Read a spec and the files of settings, the weakest first, with what variables and flags set.
+    """Read a spec, the settings files (weakest first), and the assignments of variables and flags.
 
-    Raises InvalidFile if there is no such spec; other problems come with the result.
+    Raises InvalidFile if the spec does not exist; other problems are in the result.
     """
     files = _Files(read)
     spec = files.tree(path, Layer.SPEC)
@@ -190,13 +188,14 @@ def _over(root: MapNode, assignments: Iterable[Assignment], problems: list[Probl
 
 
 def _add(known: list[Problem], problems: Iterable[Problem]) -> None:
-    """Add problems, but no second one about what could not be read."""
+    """Add problems, except at places that already have one."""
+    # A value that cannot be read would be reported a second time, as missing or of the wrong type.
     places = {p.origin for p in known if p.origin is not None and p.origin.line}
     known += islice((p for p in problems if p.origin not in places), MAX_PROBLEMS)
 
 
 def _of_another_kind(path: Path, text: str) -> str | None:
-    """What makes a spec of a batch script or a program that was given in a spec's place; None for any other file."""
+    """Help for a batch script or program given in place of a spec; None for any other file."""
     if re.search(r"^#(?:SBATCH|PBS)\s", text, re.MULTILINE):
         return (
             f"it is a batch script: `dlrun import {path} -o {path.with_suffix('.yaml')}` makes a spec of it"
@@ -218,7 +217,7 @@ class _Files:
         self.trees: dict[str, Node] = {}
 
     def tree(self, path: Path, layer: Layer) -> MapNode | None:
-        """The tree of a file; None if it is unusable, which is then among the problems."""
+        """The tree of a file; None, with a problem added, if it cannot be used."""
         try:
             text = self._read(path, layer)
         except InvalidFile as error:

@@ -15,7 +15,7 @@ NULLS = frozenset({"", "~", "null", "Null", "NULL"})
 
 @record(frozen=True, slots=True, kw_only=True)
 class ScalarNode:
-    """A text as typed. `plain`: it was not quoted; `span`: where it lies in the source, in characters."""
+    """A text as typed. `plain`: not quoted; `span`: (begin, end) in the source, in characters; `width`: in the line."""
 
     text: str
     origin: Origin
@@ -26,7 +26,7 @@ class ScalarNode:
 
     @property
     def is_null(self) -> bool:
-        """Nothing was given, or `null` was."""
+        """True for an empty value or `null`."""
         return self.plain and self.text in NULLS
 
 
@@ -50,7 +50,7 @@ class Entry:
 
 @record(frozen=True, slots=True, kw_only=True)
 class MapNode:
-    """A mapping, in the order written. `dropped` are the values of keys that it cannot have, with those keys' names."""
+    """A mapping, in the order written. `dropped` are (key, value) of invalid keys, kept so that their secrets can be masked."""
 
     entries: dict[str, Entry] = field(default_factory=dict)
     origin: Origin
@@ -72,14 +72,14 @@ Node: TypeAlias = ScalarNode | ListNode | MapNode
 
 
 def kind(node: Node) -> str:
-    """What a node is, for messages."""
+    """The kind of a node, for messages."""
     if isinstance(node, ScalarNode):
         return "nothing" if node.is_null else "text"
     return "a list" if isinstance(node, ListNode) else "a mapping"
 
 
 def short(text: str, limit: int = 60) -> str:
-    """One line of at most `limit` characters, control characters as escapes, and no secret that is given to a name."""
+    """One line of at most `limit` characters, with control characters escaped and secrets masked."""
     text = masked(text)
     line = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text[: limit + 1])
     return line if len(line) <= limit else line[: limit - 1] + "…"

@@ -1,4 +1,4 @@
-"""Words of sbatch, qsub and other launchers under `resources:`, taken for the keys that they mean, each with a note."""
+"""Options of sbatch, qsub and other launchers under `resources:`, accepted as the corresponding keys with a warning."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dlrun.config.layers import Assignment
 from dlrun.config.nodes import Entry, MapNode, Node, ScalarNode
 from dlrun.model.problem import Problem
+from dlrun.model.text import late_pattern
 
 MEANT: Mapping[str, str] = {
     "queue": "partition", "project": "account", "time": "walltime", "mem": "memory_per_node", "ntasks": "ranks",
     "ntasks_per_node": "ranks_per_node", "tasks_per_node": "ranks_per_node", "nproc_per_node": "ranks_per_node",
     "ppn": "ranks_per_node", "cpus_per_task": "cpus_per_rank", "nodelist": "hosts", "gres": "gpus_per_node",
 }  # fmt: skip
-"""Option of sbatch, qsub or torchrun, with `_` -> the key of `resources` that it means."""
+"""Option of sbatch, qsub or torchrun, with `_` for `-` -> the corresponding key of `resources`."""
 
-_GPUS = re.compile(r"(?:gpu:)?(?:([A-Za-z][\w.-]*):)?([0-9]+)")
-_MEMORY = re.compile(r"([0-9]+)([KMGT]?)", re.IGNORECASE)
+_GPUS = late_pattern(r"(?:gpu:)?(?:([A-Za-z][\w.-]*):)?([0-9]+)")
+_MEMORY = late_pattern(r"([0-9]+)([KMGT]?)", re.IGNORECASE)
 
 
 def understood(root: MapNode) -> tuple[MapNode, tuple[Problem, ...]]:
-    """A spec's tree with other programs' words under `resources` as dlrun's keys, and a note for each."""
+    """A spec's tree with options of other programs under `resources` replaced by dlrun's keys, and a warning for each."""
     resources = root.get("resources")
     if not isinstance(resources, MapNode):
         return root, ()
@@ -45,7 +46,7 @@ def understood(root: MapNode) -> tuple[MapNode, tuple[Problem, ...]]:
 
 
 def understood_flags(flags: Sequence[Assignment]) -> tuple[tuple[Assignment, ...], tuple[Problem, ...]]:
-    """The same for values of `--set` and variables."""
+    """`understood` for the assignments of `--set` and variables."""
     made: list[Assignment] = []
     notes: list[Problem] = []
     for one in flags:
@@ -65,14 +66,15 @@ def understood_flags(flags: Sequence[Assignment]) -> tuple[tuple[Assignment, ...
 
 
 def _meant(name: str, known: Mapping[str, object]) -> str:
-    """The key for a name; the name itself where it is a key, or the key is there as well."""
+    """The key for an option; the name itself if it is a key, or if the key is also given."""
     key = MEANT.get(name.replace("-", "_"), name)
     same = [one for one in known if MEANT.get(one.replace("-", "_"), one) == key]
+    # If the key is given as well, the option stays and is reported as unknown: neither value may win silently.
     return key if len(same) == 1 else name
 
 
 def _memory(text: str) -> str:
-    """sbatch counts in units of 1,024, in MiB where none is given."""
+    """A size of sbatch in the spec's syntax; sbatch's units are powers of 1024, MiB by default."""
     match = _MEMORY.fullmatch(text)
     return f"{match[1]}{(match[2] or 'M').upper()}iB" if match else text
 

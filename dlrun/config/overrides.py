@@ -1,7 +1,7 @@
-"""Overrides of partitions and node types: the profile that applies to the nodes of one job.
+"""Overrides of partitions and node types: the profile for the nodes of one job.
 
-The site's own facts are the weakest, then those under `node_types.NAME.overrides`, then `partitions.NAME.overrides`.
-Each value keeps the place where it was written, so every reason that cites it names the right line.
+From weakest to strongest: the site's values, `node_types.NAME.overrides`, `partitions.NAME.overrides`.
+Each value keeps its place in the file.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from dlrun.model.problem import Problem
 from dlrun.model.site import OVERRIDES
 
 _KIND = {"fabric": "name", "launcher": "name"}
-"""Parts whose other keys mean something for one kind only: an override that names another kind replaces the part."""
+"""Parts of which most keys are specific to one kind: an override with another kind replaces the whole part."""
 
 
 def overridden(root: MapNode, partition: str | None, node_type: str | None) -> MapNode:
-    """The profile's tree for jobs of this partition on nodes of this type; `root` itself if nothing differs there."""
+    """The profile's tree for jobs of a partition on nodes of a type; `root` itself without overrides."""
     for path in (("node_types", node_type), ("partitions", partition)):
         over = root.get(path[0], path[1], "overrides") if path[1] else None
         if isinstance(over, MapNode):
@@ -35,6 +35,7 @@ def places(root: MapNode) -> Iterator[tuple[str | None, str | None]]:
             yield None, name
     for name, entry in _entries(root.get("partitions")):
         if isinstance(entry, MapNode) and entry.get("overrides") is not None:
+            # A job on a partition gets the overrides of both, the partition and its node type.
             kind = entry.get("node_type")
             yield name, kind.text if isinstance(kind, ScalarNode) else None
 
@@ -58,7 +59,7 @@ def faults(root: MapNode) -> Iterator[Problem]:
                     yield Problem(
                         message=f"`{path}.{name}.overrides` names another scheduler",
                         origin=found.origin,
-                        help="write a profile of its own for nodes of another scheduler, with `extends:`",
+                        help="write a separate profile for nodes of another scheduler, with `extends:`",
                     )
 
 

@@ -7,22 +7,24 @@ import re
 from typing import Any
 
 from dlrun.config.nodes import ScalarNode
+from dlrun.model.text import late_pattern
 from dlrun.model.units import Bytes, Duration
 
+# 18 digits fit into 64 bits; `int` of a text of unlimited length takes quadratic time.
 _INT = re.compile(r"[+-]?(0|[1-9][0-9]{0,17})")
-_FLOAT = re.compile(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
-_BARE = re.compile(r"[0-9]+(\.[0-9]+)?")
+_FLOAT = late_pattern(r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?")
+_BARE = late_pattern(r"[0-9]+(\.[0-9]+)?")
 _TRUE = frozenset({"yes", "on", "y", "1", "true"})
 _FALSE = frozenset({"no", "off", "n", "0", "false"})
 
 
 class UnfitError(ValueError):
-    """A text that a type does not accept: `says` replaces the usual message, `help` is the way out."""
+    """A text that a type does not accept: `message` replaces the default message, `help` is the correction."""
 
-    def __init__(self, *, help: str = "", says: str = "") -> None:
+    def __init__(self, *, help: str = "", message: str = "") -> None:
         super().__init__(help)
         self.help = help
-        self.says = says
+        self.message = message
 
 
 def read(scalar: type, node: ScalarNode) -> Any:
@@ -56,6 +58,7 @@ def _float(text: str) -> float:
 def _bool(text: str) -> bool:
     if text in {"true", "false"}:
         return text == "true"
+    # `yes` is a boolean in YAML 1.1 and a text in YAML 1.2, so neither is assumed.
     if text.lower() in _TRUE | _FALSE:
         raise UnfitError(help=f"write `{'true' if text.lower() in _TRUE else 'false'}`")
     raise UnfitError
@@ -71,10 +74,11 @@ def _quantity(scalar: type[Bytes | Duration], text: str) -> Bytes | Duration:
             hint = f"write `{text}m` for minutes, `{text}h` for hours or `{text}s` for seconds"
         else:
             hint = f"write `{text}GB`, `{text}GiB` or `{text}MiB`"
-        raise UnfitError(says="has no unit", help=hint)
+        raise UnfitError(message="has no unit", help=hint)
     if scalar is Duration and re.fullmatch(r"[0-9]{1,3}:[0-9]{2}", text):
         first, second = text.split(":")
         raise UnfitError(
-            says="could be minutes or hours", help=f"write `{first}:{second}:00` or `00:{first:>02}:{second}`"
+            message="could be minutes or hours",
+            help=f"write `{first}:{second}:00` or `00:{first:>02}:{second}`",
         )
     raise UnfitError

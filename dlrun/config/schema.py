@@ -1,7 +1,7 @@
 """JSON Schema (draft 2020-12) of a spec and a site profile, from the dataclasses that decode them.
 
-Made for editors, which read YAML 1.2: a text such as `3.10` or `true` reaches them as a number or a
-boolean, so where dlrun takes a text the schema takes those too.
+Intended for editors, which read YAML 1.2 with typed values: `3.10` is a number and `true` a boolean to them, so the schema
+also accepts those types for texts.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dlrun.model.units import Bytes, Duration
 
 _PARTIAL = (SchedulerSite, LauncherSite, FabricSite)
 _INHERITED = {"scheduler": "type", "launcher": "name", "fabric": "name"}
-"""A profile that extends another may leave to it what these must have."""
+"""Part of a profile -> its required key, which a profile with `extends:` may inherit."""
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -61,7 +61,7 @@ def _document(title: str, top: dict[str, Any], schemas: _Schemas) -> dict[str, A
 
 
 def _only_with(name: str, default: str) -> dict[str, Any]:
-    """A framework's options need that framework."""
+    """The condition that a framework's options are only valid with that framework."""
     needs: dict[str, Any] = {"properties": {"framework": {"const": name}}}
     if name != default:
         needs["required"] = ["framework"]
@@ -69,7 +69,7 @@ def _only_with(name: str, default: str) -> dict[str, Any]:
 
 
 class _Schemas:
-    """Schemas of hints; nested dataclasses gather in `definitions`, each once."""
+    """Schemas of hints; nested dataclasses are collected in `definitions`, once each."""
 
     def __init__(self) -> None:
         self.definitions: dict[str, Any] = {}
@@ -112,7 +112,7 @@ class _Schemas:
         return schema
 
     def hint(self, hint: Hint, key: Key) -> dict[str, Any]:
-        """Everything that a value may be."""
+        """The schema of a value."""
         if hint.anything:
             return {}
         forms: list[dict[str, Any]] = [_scalar(scalar, key) for scalar in hint.scalars]
@@ -141,7 +141,7 @@ class _Schemas:
         """A nested dataclass, defined on first use."""
         name = f"{dataclass.__module__.rpartition('.')[2]}.{dataclass.__name__}"
         if name not in self.definitions:
-            self.definitions[name] = {}  # a dataclass may hold itself
+            self.definitions[name] = {}  # a dataclass may contain itself
             self.definitions[name] = self.mapping(dataclass)
         return {"$ref": f"#/$defs/{name}"}
 
@@ -162,7 +162,7 @@ class _Schemas:
         return forms
 
     def _others(self, key: Key) -> dict[str, Any]:
-        """Names beside a mapping's own keys, which belong to this one of them."""
+        """The schema of names that are not keys of a mapping and belong to its key `others`."""
         named = self._named(key.hint.values or Hint(anything=True), key)
         return {
             "additionalProperties": named["additionalProperties"],

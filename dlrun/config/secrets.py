@@ -1,8 +1,7 @@
-"""Detect names that look like secrets, and hide their values in messages and source lines."""
+"""Plain values under names that look like secrets, and masking of secrets in messages and source lines."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 
 from dlrun.config.document import parse
@@ -10,6 +9,7 @@ from dlrun.config.nodes import ListNode, MapNode, Node, ScalarNode, short
 from dlrun.config.secret_names import KeyParts, conceals, looks_secret, masked, stars
 from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import Problem
+from dlrun.model.text import late_pattern
 
 
 def plain_secrets(root: Node, *, site: bool = False) -> Iterator[Problem]:
@@ -39,10 +39,10 @@ def faulty_secrets(root: Node) -> Iterator[Problem]:
             continue  # the decoder reports that a mapping is expected
         given = [k for k in ("env", "file", "command") if not _absent(entry.value.get(k))]
         if len(given) != 1:
-            said = f"names {' and '.join(given)}" if given else "does not name the source of its value"
+            fault = f"names {' and '.join(given)}" if given else "does not name the source of its value"
             yield Problem(
                 code="DLR002",
-                message=f"secret `{short(name)}` {said}",
+                message=f"secret `{short(name)}` {fault}",
                 origin=entry.key.origin,
                 width=entry.key.width,
                 help=f"give exactly one of `env`, `file` and `command`, such as `{name}: {{env: {name}}}`",
@@ -54,11 +54,12 @@ def _absent(node: Node | None) -> bool:
 
 
 def _harmless(value: str) -> bool:
+    # Switches such as `USE_TOKEN: true` have the name of a secret, but not the value of one.
     return value.strip() in {"", "true", "false", "0", "1"}
 
 
 def hide(sources: Mapping[str, str], trees: Mapping[str, Node]) -> dict[str, str]:
-    """Sources to show, with secret values hidden: by their tree, or by the look of the text if it has none."""
+    """Sources for display with secrets masked: by their trees, or by patterns if there is no tree."""
     return {name: _hidden(text, trees.get(name)) for name, text in sources.items()}
 
 
@@ -68,7 +69,7 @@ def _hidden(text: str, tree: Node | None) -> str:
         return mask(text)
     pieces, end = [], 0
     for first, last, whole in sorted(set(_places(root, ()))):
-        if first >= end:  # an alias has the place of its anchor, so places can repeat
+        if first >= end:  # an alias has the span of its anchor, so spans can repeat
             pieces += [
                 _by_look(text[end:first]),
                 stars(text[first:last]) if whole else _by_look(text[first:last]),
@@ -82,7 +83,7 @@ def _by_look(text: str) -> str:
 
 
 def _places(node: Node, path: KeyParts) -> Iterator[tuple[int, int, bool]]:
-    """Where each text of a tree lies, and whether nothing of it may be shown."""
+    """(begin, end, secret) of each text of a tree."""
     if isinstance(node, ScalarNode):
         yield (*node.span, conceals(path))
     elif isinstance(node, ListNode):
@@ -91,26 +92,26 @@ def _places(node: Node, path: KeyParts) -> Iterator[tuple[int, int, bool]]:
     else:
         for name, entry in node.entries.items():
             first, last = entry.key.span
-            told = last - len(name.partition("=")[2])  # `NAME=value` as a key
-            yield (first, told, False)
-            yield (told, last, True)
+            boundary = last - len(name.partition("=")[2])  # `NAME=value` as a key
+            yield (first, boundary, False)
+            yield (boundary, last, True)
             yield from _places(entry.value, (*path, name))
         for name, dropped in node.dropped:
             yield from _places(dropped, (*path, name))
 
 
-_OPENS = re.compile(r"([ \t-]*)[\"']?([A-Za-z_][A-Za-z0-9_-]*)[\"']?[ \t]*[:=]")
-_ENTRY = re.compile(r"[ \t-]*[\"']?[A-Za-z_][A-Za-z0-9_]*[\"']?[ \t]*[:=]|[ \t-]*")
+_OPENS = late_pattern(r"([ \t-]*)[\"']?([A-Za-z_][A-Za-z0-9_-]*)[\"']?[ \t]*[:=]")
+_ENTRY = late_pattern(r"[ \t-]*[\"']?[A-Za-z_][A-Za-z0-9_]*[\"']?[ \t]*[:=]|[ \t-]*")
 
 
 def mask(text: str) -> str:
-    """A source with everything hidden that looks like a secret value, for files that cannot be parsed.
+    """A source with everything masked that looks like a secret, for files that cannot be parsed.
 
-    What is further in than `variables:`, `secrets:` or a secret's name belongs to it.
+    Lines indented more than `variables:`, `secrets:` or a secret's name belong to it.
     """
     shown: list[str] = []
-    inside = -1  # how far in the key is
-    entries: int | None = -1  # and the names below it (None: the next line is the first)
+    inside = -1  # indentation of the key
+    entries: int | None = -1  # indentation of the names below it (None: not known yet)
     for line in text.splitlines(keepends=True):
         opens, indentation = _OPENS.match(line), len(line) - len(line.lstrip())
         if line.strip() and indentation <= inside:

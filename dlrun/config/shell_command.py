@@ -1,4 +1,4 @@
-"""`run:`: a training command as shell text. The rest of dlrun sees the command that it comes to, a bash that reads the text."""
+"""`run:`, a training command as shell text, which is converted to a `command:` that runs bash."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dlrun.model.spec import SHELL
 
 
 def with_command(root: MapNode) -> tuple[MapNode, Problem | None]:
-    """The spec's tree with the command that `run:` comes to; a `command:` that is one text is such a text, too."""
+    """The spec's tree with `run:` converted to `command:`; a `command:` that is one text is treated as `run:`."""
     run, command = root.get("run"), root.get("command")
     if isinstance(run, ScalarNode) and not run.is_null:
         if command is not None:

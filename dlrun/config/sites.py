@@ -19,6 +19,7 @@ from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import Problem
 from dlrun.model.record import record
 from dlrun.model.site import Recognise, Site
+from dlrun.model.text import late_pattern
 
 _OWN_KEYS = (
     "title", "centre", "status", "confidence", "note", "sources", "recognise", "login", "extends",
@@ -28,7 +29,7 @@ _OWN_KEYS = (
 
 @record(frozen=True, slots=True, kw_only=True)
 class ProfileText:
-    """A profile as read: the name to show, its text."""
+    """A profile as read: its name for messages, and its text."""
 
     name: str
     text: str
@@ -36,7 +37,7 @@ class ProfileText:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Profile:
-    """A merged profile: its tree, value (None if there are problems), texts and the place of each value."""
+    """A merged profile: tree, value (None if there are problems), texts and the place of each value."""
 
     root: MapNode | None
     site: Site | None
@@ -47,13 +48,13 @@ class Profile:
 
     @property
     def defaults(self) -> MapNode | None:
-        """The spec keys for which the site has defaults, as a layer."""
+        """The site's `defaults:` for specs, as a layer."""
         node = self.root.get("defaults") if self.root else None
         return node if isinstance(node, MapNode) else None
 
 
 def load(first: ProfileText, find: Callable[[str, ProfileText], ProfileText | Problem]) -> Profile:
-    """Merge a profile with those it extends. `find(name, by)` reads the one that `by` names."""
+    """Merge a profile with those it extends. `find(name, by)` reads the profile `name` that `by` extends."""
     chain: list[MapNode] = []
     sources: dict[str, str] = {}
     problems: list[Problem] = []
@@ -89,12 +90,13 @@ def load(first: ProfileText, find: Callable[[str, ProfileText], ProfileText | Pr
     profile = _profile(merged, decoded, problems, sources)
     if problems:
         return profile
+    # Every combination with overrides is decoded here: its problems must not first show in the job of a user.
     more = [fault for place in overrides.places(merged) for fault in at(profile, *place).problems]
     return dataclasses.replace(profile, site=None, problems=tuple(dict.fromkeys(more))) if more else profile
 
 
 def at(profile: Profile, partition: str | None, node_type: str | None) -> Profile:
-    """The profile as it holds for jobs of this partition on nodes of this type (`overrides:` of both)."""
+    """The profile for jobs of a partition on nodes of a type, with the `overrides:` of both."""
     if profile.root is None:
         return profile
     root = overrides.overridden(profile.root, partition, node_type)
@@ -133,7 +135,7 @@ def _tree(profile: ProfileText) -> tuple[MapNode | None, list[Problem]]:
 
 
 def _inherit(chain: list[MapNode]) -> MapNode:
-    """The profiles of a chain, the last one weakest, merged; a profile's own keys stay with its name."""
+    """The merged profiles of a chain, the last one weakest; `_OWN_KEYS` are only inherited from a profile of the same name."""
     merged = chain[-1]
     for root in reversed(chain[:-1]):
         drop = {"name", "extends"} if _text(root, "name") == _text(merged, "name") else {"name", *_OWN_KEYS}
@@ -158,11 +160,11 @@ class Surroundings:
     environment: Mapping[str, str] = field(default_factory=dict)
 
 
-_RECOGNISE = re.compile(r"^recognise:.*(?:\n(?:[ \t#].*)?(?=\n|\Z))*", re.MULTILINE)
+_RECOGNISE = late_pattern(r"^recognise:.*(?:\n(?:[ \t#].*)?(?=\n|\Z))*", re.MULTILINE)
 
 
 def recognise_block(text: str) -> Recognise | None:
-    """The `recognise` mapping of a profile's text alone: reading twenty whole profiles would cost too much."""
+    """The `recognise` mapping of a profile; only this part of the text is parsed, because parsing all profiles takes too long."""
     if not (match := _RECOGNISE.search(text)):
         return None
     root = parse(match[0], Origin(layer=Layer.SITE, name="")).root
@@ -171,7 +173,7 @@ def recognise_block(text: str) -> Recognise | None:
 
 
 def recognised(rule: Recognise, here: Surroundings) -> str | None:
-    """Why a profile is the one of this machine; None if it is not."""
+    """Reason why a profile matches this machine; None if it does not."""
     if rule.cluster_name and rule.cluster_name == here.cluster_name:
         return f"Slurm's ClusterName is `{here.cluster_name}`"
     server = (here.pbs_server or "").lower()

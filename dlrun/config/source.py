@@ -1,4 +1,4 @@
-"""Bytes to text; a file that is not text or too long is rejected before it is parsed."""
+"""Bytes to text; binary and too long files are rejected before parsing."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from dlrun.model.origin import Layer, Origin
 from dlrun.model.problem import Problem
 
 MAX_BYTES = 2**20
-"""The longest file read. The longest site profile known is under 20 KiB."""
+"""Maximum size of a file in bytes; the longest known site profile is under 20 KiB."""
 
 LINE_BREAK = re.compile("\r\n|[\n\r\x85\u2028\u2029]")
-"""What YAML counts as the end of a line."""
+"""Line ends of YAML 1.1."""
 
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]")
-"""What YAML calls no character, range by range: its complement takes `re` 20 ms to compile."""
+"""Characters not allowed in YAML, listed as ranges: the complement of the allowed ones takes `re` 20 ms to compile."""
 
 
 def place(text: str, index: int, name: str, layer: Layer) -> Origin:
@@ -26,7 +26,7 @@ def place(text: str, index: int, name: str, layer: Layer) -> Origin:
 
 
 def decode_bytes(data: bytes, name: str, layer: Layer) -> tuple[str, Problem | None]:
-    """The text of a file, or what keeps it from being one."""
+    """The text of a file, and the problem if it is not valid text."""
     file = Origin(layer=layer, name=name)
     if len(data) > MAX_BYTES:
         return "", Problem(
@@ -53,7 +53,7 @@ def decode_bytes(data: bytes, name: str, layer: Layer) -> tuple[str, Problem | N
 
 
 def unprintable(text: str, name: str, layer: Layer) -> Problem | None:
-    """The first character that YAML does not allow, such as a control character."""
+    """The problem of the first character not allowed in YAML; None if there is none."""
     match = _UNPRINTABLE.search(text)
     if match is None:
         return None

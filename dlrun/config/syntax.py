@@ -1,4 +1,4 @@
-"""PyYAML's errors as messages with the way out."""
+"""Messages and help for errors of PyYAML."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class _Rule:
     pattern: str
     message: str
     help: str = ""
-    context: bool = False  # the useful place is where the construct began
+    context: bool = False  # report the place where the construct began
 
 
 _AFTER_VALUE = _Rule(
@@ -101,10 +101,10 @@ _RULES = (
 def explain(
     error: yaml.YAMLError | ValueError | OverflowError, text: str, at: Origin, *, lines: bool = True
 ) -> Problem:
-    """The problem behind a parser's exception; `at` names the file, `lines`: it is not empty."""
-    said = str(getattr(error, "problem", None) or getattr(error, "reason", None) or error)
+    """The problem for a parser's exception in the file `at`; `lines`: the text has line numbers (not a flag's value)."""
+    reason = str(getattr(error, "problem", None) or getattr(error, "reason", None) or error)
     context = getattr(error, "context", None) or ""
-    rule = next((r for r in _RULES if re.search(r.pattern, said)), None) or next(
+    rule = next((r for r in _RULES if re.search(r.pattern, reason)), None) or next(
         (r for r in _RULES if context and re.search(r.pattern, context)), None
     )
     mark = getattr(error, "problem_mark", None)
@@ -115,7 +115,7 @@ def explain(
     if mark is not None and lines:
         origin = Origin(layer=at.layer, name=at.name, line=mark.line + 1, column=mark.column + 1)
     if rule is None:
-        return Problem(message=f"not valid YAML: {said}", origin=origin)
+        return Problem(message=f"not valid YAML: {reason}", origin=origin)
     line = _line(text, mark.line) if mark is not None else text
     indentation = line[: len(line) - len(line.lstrip())]
     if "\t" in indentation:

@@ -1,4 +1,4 @@
-"""Wording of config problems: paths, values and ways out."""
+"""Texts of configuration problems: paths, values and help."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dlrun.config.secret_names import conceals
 from dlrun.model.keys import AMOUNT, BACK_END, OPTION_NAME, PLAIN, VARIABLE_NAME
 from dlrun.model.nearest import RELATED, SLIP, nearest
 from dlrun.model.site import OVERRIDES
+from dlrun.model.text import late_pattern
 
 Path = tuple[str | int, ...]
 """Keys and list indexes from the top of a file to a value."""
@@ -32,13 +33,13 @@ _OTHER_WORDS = {
     "chdir": "directory", "nodelist": "hosts", "virtualenv": "venv", "torchrun": "agent", "horovodrun": "agent",
     "launch": "agent",
 }  # fmt: skip
-"""What schedulers and other launchers call dlrun's keys."""
+"""Names in schedulers and other launchers -> dlrun's keys."""
 
 _WORDS_OF_NODES = {
     "sockets": "packages", "threads": "smt", "threads_per_core": "smt", "hyperthreads": "smt", "cores_per_socket": "cores",
     "cores_per_package": "cores", "numa": "numa_per_package", "numa_nodes": "numa_per_package",
 }  # fmt: skip
-"""What Slurm, lscpu and hwloc call the keys of a node's topology."""
+"""Names in Slurm, lscpu and hwloc -> keys of a node's topology."""
 
 
 def dotted(path: Path) -> str:
@@ -54,13 +55,13 @@ def where(path: Path) -> str:
 
 
 def named(name: str) -> str:
-    """A key for a message; what follows a `=` in it is a value, which may be a secret."""
+    """A key for a message, without any text after a `=`, which may be a secret value."""
     before, equals, _ = name.partition("=")
     return short(before) + (f"{equals}…" if equals else "")
 
 
 def shown(node: Node, path: Path) -> str:
-    """A value for a message: its text in backticks, shortened, never a secret; else its kind."""
+    """A value for a message: its shortened text in backticks, or its kind for lists, mappings and secrets."""
     if not isinstance(node, ScalarNode) or node.is_null:
         return kind(node)
     if conceals(path):
@@ -68,13 +69,13 @@ def shown(node: Node, path: Path) -> str:
     return f"`{short(node.text)}`" if node.text else "an empty text"
 
 
-_BARE = re.compile(
+_BARE = late_pattern(
     r"(?!(?:[-?:~]|true|false|null|yes|no)$)[A-Za-z0-9_./+=^$~-][A-Za-z0-9_./+=@^$~%-]*", re.IGNORECASE
 )
 
 
 def yaml_text(text: str) -> str:
-    """A text as YAML: bare where that is safe, else in double quotes."""
+    """A text as YAML: unquoted where that is safe, else in double quotes."""
     if _BARE.fullmatch(text) and "---" not in text[:3]:
         return text
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
@@ -82,16 +83,16 @@ def yaml_text(text: str) -> str:
 
 
 def flow_list(text: str) -> str:
-    """A command line as the YAML list that it means."""
+    """A command line as a YAML list of its words."""
     try:
         words = shlex.split(text)
-    except ValueError:  # quotes that do not match
+    except ValueError:  # unbalanced quotes
         words = text.split()
     return f"[{', '.join(map(yaml_text, words))}]"
 
 
 def one_text(node: Node, path: Path) -> str:
-    """The way out where one text is wanted, and a list or a mapping was given."""
+    """Help for a list or mapping in place of a text."""
     if not isinstance(node, ListNode):
         return "quote a text that contains `: ` or begins with `{`"
     return (
@@ -100,7 +101,7 @@ def one_text(node: Node, path: Path) -> str:
 
 
 def without_brackets(node: ListNode, path: Path) -> str:
-    """The way out where a list of one was given for one value; empty for a longer one."""
+    """Help for a list of one item in place of a value; empty for a longer list."""
     only = node.items[0] if len(node.items) == 1 else None
     if isinstance(only, ScalarNode) and path and isinstance(path[-1], str) and not conceals(path):
         return f"write `{path[-1]}: {yaml_text(only.text)}`, without brackets"
@@ -108,7 +109,7 @@ def without_brackets(node: ListNode, path: Path) -> str:
 
 
 def names_and_values(node: Node, path: Path) -> str:
-    """The way out where names with values are wanted, and a list or a text was given; values may be confidential."""
+    """Help for a list or text in place of a mapping; without values, which may be confidential."""
     given = node.items if isinstance(node, ListNode) else (node,)
     written = [item.text for item in given if isinstance(item, ScalarNode)]
     names = [
@@ -120,12 +121,12 @@ def names_and_values(node: Node, path: Path) -> str:
 
 
 def names_rule(pattern: str) -> str:
-    """How a name that matches `pattern` looks, in words."""
+    """Description of names that match `pattern`."""
     return _NAME_RULES.get(pattern, f"a name here matches `{pattern}`")
 
 
 def pattern_fault(pattern: str, text: str) -> str:
-    """Why a text does not match, in words, for the commonest patterns."""
+    """Description of a mismatch, for the most common patterns."""
     if pattern == PLAIN:
         return "is empty" if not text else "holds a control character, such as a line break"
     if pattern == VARIABLE_NAME:
@@ -133,17 +134,27 @@ def pattern_fault(pattern: str, text: str) -> str:
     if pattern == BACK_END:
         return "is not a name of letters, digits, `.`, `_` and `-`"
     if pattern == AMOUNT:
-        return "is not an amount such as `10%`, `8 files` or `20GB`"
+        return _amount_fault(text)
     return f"does not match `{pattern}`"
 
 
+def _amount_fault(text: str) -> str:
+    """Why a text is not an amount of data: out of its bounds, or not one at all."""
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*(%|files?|[KMGTP]?I?B)\s*", text, re.IGNORECASE)
+    if found and not float(found[1]):
+        return f"is `{short(text)}`; it must be more than zero"
+    if found and found[2] == "%" and float(found[1]) > 100:
+        return f"is `{short(text)}`; the maximum is 100%"
+    return "is not an amount such as `10%`, `8 files` or `20GB`"
+
+
 def meant(name: str, known: Iterable[str]) -> str | None:
-    """The known key that an unknown one is probably a typing error of."""
+    """The known key of which an unknown one is probably a typing error; None if there is none."""
     return nearest(name, known, cutoff=SLIP)
 
 
 def unknown_key(name: str, known: Iterable[str], root: type, path: Path, document: str) -> str:
-    """The way out for a key that does not exist at `path`."""
+    """Help for a key that does not exist at `path`."""
     listed = f"`dlrun schema {document}` lists the keys"
     here = set(known)
     if near := meant(name, here):
@@ -168,7 +179,7 @@ def unknown_key(name: str, known: Iterable[str], root: type, path: Path, documen
 
 
 def _overridden(name: str, here: set[str], root: type, path: Path) -> str | None:
-    """How a part of the whole is written where only some nodes have it; None where that cannot be."""
+    """The form of a site-wide key under `overrides:`; None if it cannot be overridden."""
     if "overrides" not in here or len(path) != 2:
         return None
     for other in _places(root):
@@ -178,7 +189,7 @@ def _overridden(name: str, here: set[str], root: type, path: Path) -> str | None
 
 
 def _places(schema: type, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
-    """The paths of all keys with a fixed place, outermost first."""
+    """The paths of all keys, breadth first."""
     nested = []
     for key in keys(schema).values():
         here = (*path, key.name)
@@ -196,7 +207,7 @@ def _places(schema: type, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...
 
 
 def mapping_form(name: str | int, schema: type) -> str:
-    """How the smallest mapping of a dataclass is written."""
+    """Help with the smallest valid mapping of a dataclass."""
     known = keys(schema)
     wanted = [key.name for key in known.values() if key.required] or list(known)[:1]
     return f"write `{name}: {{{', '.join(f'{key}: …' for key in wanted)}}}`"

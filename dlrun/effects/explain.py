@@ -1,4 +1,4 @@
-"""Find out where a value comes from: from the spec's layers, the plan's decisions, its variables and directives."""
+"""Find the origin of a value: in the spec's layers, the plan's decisions, variables and directives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dlrun.config.hints import keys
 from dlrun.effects.jobs.prepare import Prepared
 from dlrun.errors import Invalid
 from dlrun.fabrics import table
-from dlrun.fabrics.rules import say
+from dlrun.fabrics.rules import condition_text
 from dlrun.model.nearest import nearest
 from dlrun.model.plan import Plan, Variable
 from dlrun.model.spec import Spec
@@ -20,7 +20,7 @@ UNSET = ("unset", "left out")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """One answer: the key and value, why, what the variable does, and the layers below it that were overridden."""
+    """One answer: key, value, reason, effect of the variable, rule, origin, source, and overridden layers."""
 
     key: str
     value: str
@@ -33,7 +33,7 @@ class Explanation:
 
 
 def explain(what: str, prepared: Prepared) -> list[Explanation]:
-    """Every answer about a key, a variable or a directive; raises Invalid, naming the nearest, if there is none."""
+    """All answers about a key, a variable or a directive; raises Invalid, with the nearest name, if there is none."""
     known = _known_names(prepared)
     full = [name for name in known if name.rpartition(".")[2] == what]  # `walltime` for `resources.walltime`
     if what not in known and len(full) == 1:
@@ -60,7 +60,7 @@ def explain(what: str, prepared: Prepared) -> list[Explanation]:
 
 
 def _known_names(prepared: Prepared) -> set[str]:
-    """Keys that were written or decided, and variables."""
+    """The names of set or decided keys, variables and secrets."""
     plan = prepared.plan
     names = {"rendezvous", *(d.key for d in plan.decisions), *(v.name for _, v in _all_variables(plan))}
     names.update(secret.name for secret in plan.secrets)
@@ -70,7 +70,7 @@ def _known_names(prepared: Prepared) -> set[str]:
 
 
 def _unwritten(what: str) -> Explanation | None:
-    """A key that the spec does not set: what it is for, and its default."""
+    """The description and the default of a key that the spec does not set; None for unknown keys."""
     schema: type | None = Spec
     parts = what.split(".")
     for i, part in enumerate(parts):
@@ -86,25 +86,28 @@ def _unwritten(what: str) -> Explanation | None:
 
 
 def knowledge(name: str) -> list[Explanation]:
-    """What the tables of fabric settings know of a variable, whether or not anybody sets it: first what it does."""
+    """The fabric settings' entries about a variable, set or not: first its effect, then its rules; may be empty."""
     about = table.about(name)
     if not about:
         return []
     does = table.does().get(name) or table.does()[about[0].name]
-    said: dict[Explanation, list[str]] = {}  # a rule that several libraries share is printed once
+    libraries: dict[Explanation, list[str]] = {}  # a rule that several libraries share is printed once
     for rule in about:
-        said.setdefault(_known(rule, "{}"), []).append(rule.library)
-    known = [replace(one, rule=one.rule.replace("{}", " and ".join(of))) for one, of in said.items()]
+        libraries.setdefault(_known(rule, "{}"), []).append(rule.library)
+    known = [replace(one, rule=one.rule.replace("{}", " and ".join(of))) for one, of in libraries.items()]
     return [Explanation(key=name, value="", because="", does=does), *known]
 
 
 def nearest_variable(name: str) -> str | None:
-    """The variable of the tables that was meant, if one has a similar name."""
+    """A variable of the fabric settings with a similar name, or None."""
     return nearest(name, table.does(), cutoff=0.8)
 
 
 def _known(rule: table.Rule, library: str) -> Explanation:
-    conditions = [*map(say, rule.when), *([f"{rule.library} {rule.versions}"] if rule.versions else [])]
+    conditions = [
+        *map(condition_text, rule.when),
+        *([f"{rule.library} {rule.versions}"] if rule.versions else []),
+    ]
     instead = f" Instead: {rule.instead}." if rule.instead else ""
     where = "any fabric" if "any" in rule.fabrics else " or ".join(rule.fabrics)
     return Explanation(
@@ -117,7 +120,7 @@ def _known(rule: table.Rule, library: str) -> Explanation:
 
 
 def _site(what: str, prepared: Prepared) -> Iterator[Explanation]:
-    """Which site it is, however it was chosen."""
+    """The site, and how it was selected."""
     if what == "site" and prepared.inputs is not None:
         loaded = prepared.inputs.loaded
         yield Explanation(

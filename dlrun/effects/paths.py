@@ -1,10 +1,11 @@
-"""Look at paths that a user or a record names: whatever they are, an answer and no exception comes, and at once."""
+"""Check and read paths given by a user or a record: without exceptions for odd paths, and without blocking on pipes."""
 
 from __future__ import annotations
 
 import io
 import os
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -13,14 +14,22 @@ from dlrun.model.keys import from_home
 
 
 def expanded(name: str) -> Path:
-    """A path with `~` and `$HOME` as the shell expands them; an unknown user's stays (Path.expanduser raises RuntimeError)."""
+    """Expand `~` and `$HOME`; `~NAME` of an unknown user stays as it is (Path.expanduser would raise RuntimeError)."""
     return Path(os.path.expanduser(from_home(name)))  # noqa: PTH111
 
 
-def fault(path: Path, *, directory: bool | None = None) -> str | None:
-    """What keeps a path from being used (`does not exist`, `cannot be read: …`), None if nothing does.
+def jobs_home(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where job directories are made: `$DLRUN_JOBS`, else `$XDG_STATE_HOME/dlrun/jobs`."""
+    if given := environment.get("DLRUN_JOBS"):
+        return Path(given).expanduser()
+    state = environment.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
+    return Path(state) / "dlrun" / "jobs"
 
-    With `directory`, also what is not one (True), or is not a regular file (False).
+
+def fault(path: Path, *, directory: bool | None = None) -> str | None:
+    """The reason why a path cannot be used (`does not exist`, `cannot be read: …`), or None.
+
+    directory: also require a directory (True) or a regular file (False).
     """
     try:
         mode = path.stat().st_mode
@@ -36,15 +45,16 @@ def fault(path: Path, *, directory: bool | None = None) -> str | None:
 
 
 def open_regular(path: Path) -> BinaryIO:
-    """Open a regular file for reading; OSError at once for anything else.
+    """Open a regular file for reading; raises OSError for anything else, without waiting.
 
-    What the shell itself hands over, as in `dlrun plan <(generate)`, is read all the same.
+    Paths in /dev and /proc are opened in any case, for the shell's `dlrun plan <(generate)`.
     """
     inside = resources.packed(path)
     if inside is not None:
         return io.BytesIO(inside)
     if str(path).startswith(("/dev/", "/proc/")):
         return path.open("rb")
+    # Without O_NONBLOCK, opening a named pipe waits for a writer.
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     if stat.S_ISREG(os.fstat(descriptor).st_mode):
         return os.fdopen(descriptor, "rb")
@@ -55,7 +65,7 @@ def open_regular(path: Path) -> BinaryIO:
 
 
 def read_bytes(path: Path, most: int) -> bytes:
-    """A regular file's content; OSError also if it is larger than `most` bytes."""
+    """A regular file's content; raises OSError, also if it has more than `most` bytes."""
     with open_regular(path) as file:
         data = file.read(most + 1)
     if len(data) > most:
@@ -64,9 +74,9 @@ def read_bytes(path: Path, most: int) -> bytes:
 
 
 def runnable(program: Path) -> Path:
-    """A file that another interpreter can run: the program itself; of one inside `dlrun.pyz`, a copy in the user's cache.
+    """The path of a program for another interpreter: itself, or for one inside `dlrun.pyz` a copy in the user's cache.
 
-    Raises OSError if none can be written.
+    Raises OSError if the copy cannot be written.
     """
     inside = resources.packed(program)
     if inside is None:
@@ -82,6 +92,7 @@ def runnable(program: Path) -> Path:
     except OSError:
         own = False
     if not own:
+        # Renamed into place: another dlrun may run the copy at the same time.
         part = copy.with_name(f".{copy.name}.{os.getpid()}")
         part.write_bytes(inside)
         part.rename(copy)

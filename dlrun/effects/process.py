@@ -1,4 +1,4 @@
-"""Runs one client program: no shell, no terminal, a time limit, its output captured."""
+"""Run one client program: without shell and terminal, with a time limit, its output captured."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.record import record
 
 PATIENCE = 120.0
-"""Seconds that a client may take: a busy controller can need a minute (Slurm's MessageTimeout is 10 s, tried again)."""
+"""Time limit of a client in seconds: a busy controller can need a minute (Slurm's MessageTimeout is 10 s, with retries)."""
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class Completed:
-    """The output of a client and how it ended; a negative return code is the signal that ended it."""
+    """Output and return code of a client; a negative code is the signal that ended it."""
 
     returncode: int
     stdout: str
@@ -27,7 +27,7 @@ class Completed:
 
 
 class Runner(Protocol):
-    """Anything that runs arguments like `run`, here or on a login node."""
+    """A function like `run`, for this host or a login node."""
 
     def __call__(self, argv: Sequence[str], /) -> Completed:
         """Run to the end."""
@@ -35,7 +35,7 @@ class Runner(Protocol):
 
 
 class NotInstalled(Invalid):
-    """The program is not here."""
+    """The program is not installed or not on PATH."""
 
 
 def run(
@@ -49,10 +49,9 @@ def run(
 ) -> Completed:
     """Run a program to its end, with `text` on its standard input.
 
-    What it prints goes over the content of the file `answer`, if given: it is there whatever becomes of this process.
-
-    Raises NotInstalled if there is no such program, OperationFailed if it cannot be started or is still
-    running after `timeout` seconds; then it is killed with all its children.
+    answer: an existing file for standard output, so that a job id is on disk even if this process is killed.
+    Raises NotInstalled without the program, OperationFailed if it cannot be started or runs longer than `timeout` seconds;
+    then it is killed with all its children.
     """
     file = None if answer is None else answer.open("r+b")
     try:
@@ -63,6 +62,7 @@ def run(
             stderr=subprocess.PIPE,
             env=None if environment is None else dict(environment),
             cwd=directory,
+            # For `_kill`, and so that Ctrl-C in the terminal does not end a submission halfway.
             start_new_session=True,
             encoding="utf-8",
             errors="surrogateescape",
@@ -97,6 +97,6 @@ def run(
 
 
 def _kill(process: subprocess.Popen[str]) -> None:
-    """Kill the program and what it started: its session is its own."""
+    """Kill the program with its children: its process group."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)

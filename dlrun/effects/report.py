@@ -1,4 +1,4 @@
-"""What a job's page shows, from its directory: plan, placement, timeline, results, ends of logs."""
+"""The HTML report of a job, from its directory: plan, placement, timeline, results, ends of logs."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dlrun import __version__
 from dlrun.config.secret_names import looks_secret, masked, stars
 from dlrun.effects.inputs.spec import load_spec, topology_for_spec
 from dlrun.effects.logs import files as log_files
+from dlrun.effects.paths import open_regular
 from dlrun.effects.queue.results import results_of
 from dlrun.effects.records.belief import run_state
 from dlrun.effects.records.jobs import Job
@@ -27,13 +28,13 @@ from dlrun.render.shell import join
 _TAIL = 6000
 """Bytes of each log that are shown."""
 _RANKS = 64
-"""Ranks of each run whose use is shown."""
+"""Maximum ranks per run in the usage table."""
 _LOGS = 8
-"""Logs that are shown: the job's, and of its ranks the first."""
+"""Maximum number of logs: the job's and those of its first ranks."""
 
 
 def report_of(job: Job, states: Sequence[JobStatus], cause: Sequence[str]) -> JobReport:
-    """The page of a job; `cause` are the lines of `dlrun why`. Raises OperationFailed if its plan cannot be read."""
+    """The report of a job; cause: lines of `dlrun why`. Raises OperationFailed if its plan cannot be read."""
     plan = job.plan()
     final = [one for one in states if one.state.final]
     failed = [one for one in states if one.state.final and one.state is not State.COMPLETED]
@@ -96,7 +97,7 @@ def _facts(job: Job, plan: Plan, states: Sequence[JobStatus]) -> Iterator[tuple[
 
 
 def _timeline(job: Job, states: Sequence[JobStatus]) -> Iterator[Span]:
-    """Queue, preparation and training of each run, by the job's own record; a run that continues lasts until now."""
+    """Spans of queue, preparation and training of each run, from the job's state.json; a running one ends now."""
     now = time.time()
     runs = list(zip(job.run_directories(), states, strict=False))
     for number, (run, status) in enumerate(runs[:40]):
@@ -118,7 +119,7 @@ def _timeline(job: Job, states: Sequence[JobStatus]) -> Iterator[Span]:
 
 
 def _picture(job: Job, plan: Plan) -> str | None:
-    """A node with its ranks, where the job's own copies of spec and site still say what a node looks like."""
+    """The placement of a node as SVG, from the job's copies of spec and site; None if they do not describe nodes."""
     placement = plan.binding.placement
     if placement is None:
         return None
@@ -153,7 +154,7 @@ def _results(job: Job, plan: Plan) -> Section:
 
 
 def _usage(job: Job, plan: Plan, states: Sequence[JobStatus]) -> Iterator[Section]:
-    """What each rank used, and what `dlrun usage` has to say about the runs."""
+    """The usage of each rank, and the verdicts of `dlrun usage`."""
     runs = zip(job.run_directories(), states, strict=False)
     found = [of_run(job, plan, run, one, number) for number, (run, one) in enumerate(runs)]
     several = len(found) > 1
@@ -187,7 +188,7 @@ def _logs(job: Job) -> Iterator[LogEnd]:
 def _tail(path: Path) -> tuple[str, int]:
     """The end of a log as text without control characters, and the bytes before it."""
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             size = stream.seek(0, 2)
             start = stream.seek(max(0, size - _TAIL))
             data = stream.read()
@@ -201,5 +202,5 @@ def _tail(path: Path) -> tuple[str, int]:
 
 
 def _without_secrets(text: str) -> str:
-    """A text without what stands after names such as `HF_TOKEN=`: a page is made to be sent on."""
+    """Mask the values of names such as `HF_TOKEN=`: a report is made to be sent to others."""
     return "\n".join(map(masked, text.split("\n")))

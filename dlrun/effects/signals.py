@@ -1,4 +1,4 @@
-"""Signals that would end dlrun, kept back while something must not be left half done."""
+"""Delay signals that would end dlrun during an operation that must complete."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Kept:
-    """What came meanwhile: `signal` is the first one."""
+    """`signal` is the first signal received in the block, or None."""
 
     def __init__(self) -> None:
         self.signal: int | None = None
@@ -21,9 +21,9 @@ class Kept:
 
 @contextmanager
 def kept_back(word: str) -> Iterator[Kept]:
-    """Until the end of the block, the first of these signals is only noted, and `word` is printed.
+    """Within the block, the first of these signals is only recorded, and `word` is printed on stderr.
 
-    A second one ends the block by KeyboardInterrupt. Outside of the main thread nothing is kept back.
+    A second one raises KeyboardInterrupt. Outside of the main thread it has no effect.
     """
     kept = Kept()
     if threading.current_thread() is not threading.main_thread():

@@ -1,11 +1,11 @@
-"""Which communication libraries are in play: it follows from framework, launcher, GPUs and fabric."""
+"""The communication libraries of a job, from its framework, launcher, GPUs and fabric."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 _OF_GPUS = {"cuda": ("nccl",), "rocm": ("nccl", "rccl"), "ze": ("oneccl",)}
-"""The collective library of each kind of GPU; RCCL reads NCCL's names."""
+"""Kind of GPU -> collective libraries; `rocm` has both because RCCL reads NCCL's variables."""
 
 _OF_FABRIC = {
     "slingshot": ("libfabric", "libfabric-cxi"),
@@ -24,20 +24,20 @@ TRANSPORTS = {
     "efa": ("efa",),
     "ethernet": ("tcp", "roce", "psm3"),
 }
-"""What a library can choose on each fabric without falling back, in the words of `dlrun/node/checks/transport_lines.py`.
+"""Fabric -> transports that are not a fallback on it, named as in `dlrun/node/checks/transport_lines.py`.
 
-Omni-Path's verbs are what NCCL uses without a plugin for psm2 (Cornelis, Omni-Path Fabric Performance Tuning Guide).
+`ib` on Omni-Path: NCCL without a psm2 plugin uses verbs (Cornelis, Omni-Path Fabric Performance Tuning Guide).
 """
 
 
 def in_play(
     *, used: Iterable[str], gpus: str | None, fabric: str, present: Iterable[str] = ()
 ) -> frozenset[str]:
-    """Names of libraries; `used` are the framework's and the launcher's, `gpus` is the kind of the job's GPUs.
+    """Names of the libraries; `used` are those of framework and launcher, `gpus` is the kind of GPU (None: no GPUs).
 
-    `present` is what the site has.
+    `present` are libraries listed in the site profile.
 
-    `mpi-program` stands for a program that may pass anything to MPI, also what is in a GPU's memory.
+    `mpi-program` in `used` is a program that may pass any buffer to MPI, including GPU memory.
     """
     found = {
         *used,

@@ -1,4 +1,4 @@
-"""The one rule engine: which settings hold for a job, and what is known against one that somebody set."""
+"""The rule engine for fabric settings: selection of a job's settings, and known problems of settings by site or user."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from dlrun.model.record import record
 
 @record(frozen=True, slots=True, kw_only=True)
 class JobTraits:
-    """What rules may ask of a job. `flags` are words among its scheduler and launcher options;
-    `fabric` is None where it is not in the profile."""
+    """Properties of a job that rules depend on. `flags` are words among its scheduler and launcher options;
+    `fabric` is None where the site profile has none."""
 
     fabric: str | None
     libraries: frozenset[str]
@@ -27,7 +27,7 @@ class JobTraits:
 
 @record(frozen=True, slots=True, kw_only=True)
 class ChosenSetting:
-    """One variable to set, and its rule; None for what only the site knows."""
+    """One variable to set, and its rule; `rule` is None for a site's setting that is not in the tables."""
 
     name: str
     value: str
@@ -37,8 +37,8 @@ class ChosenSetting:
 
 @record(frozen=True, slots=True, kw_only=True)
 class ChosenSettings:
-    """What to set, what a site or user asked for and may not have here (name -> why), and units that lack
-    what they need (unit -> the condition)."""
+    """Settings of a job (`choices`), rejected settings of site or user (name -> reason), and units with an unmet flag
+    (unit -> the flag)."""
 
     choices: tuple[ChosenSetting, ...]
     withheld: Mapping[str, str]
@@ -48,9 +48,9 @@ class ChosenSettings:
 def select(
     job: JobTraits, site: Mapping[str, str], drop: Collection[str], user: Mapping[str, str]
 ) -> ChosenSettings:
-    """The settings of a job: the safe ones by default, the site's, and the units that either asks for.
+    """The settings of a job: safe defaults, the site's, and the units requested by site or user.
 
-    `drop` names settings that the site does not want: a unit that loses one loses all.
+    `drop` are names that the site excludes; a unit with an excluded name is left out as a whole.
     """
     asked = {name: value for name, value in {**site, **user}.items() if name not in drop}
     chosen = _safe(job, drop)
@@ -60,6 +60,7 @@ def select(
             continue
         if why := _why_not(job, name, value):
             withheld[name] = why
+        # A tunable setting of a unit is set only with its whole unit, below.
         elif not any(rule.unit and rule.cls == "tunable" and matches(rule, value) for rule in about(name)):
             chosen[name] = ChosenSetting(
                 name=name, value=value, rule=_about_site(job, name, value), by_site=True
@@ -80,12 +81,12 @@ def select(
                 rule.name: ChosenSetting(name=rule.name, value=rule.value, rule=rule) for rule in members
             }
         if missing:
-            withheld |= {r.name: f"it needs {say(missing[0])}" for r in members if r.name in site}
+            withheld |= {r.name: f"it needs {condition_text(missing[0])}" for r in members if r.name in site}
     return ChosenSettings(choices=tuple(chosen.values()), withheld=withheld, lacking=lacking)
 
 
 def faults(job: JobTraits, name: str, value: str) -> list[Rule]:
-    """Harmful and deprecated settings that this is. Where the fabric is unknown, those of any fabric count."""
+    """Rules by which a setting is harmful or deprecated; with an unknown fabric the rules of all fabrics apply."""
     return [
         rule
         for rule in about(name)
@@ -98,17 +99,17 @@ def faults(job: JobTraits, name: str, value: str) -> list[Rule]:
 
 
 def matches(rule: Rule, value: str) -> bool:
-    """Whether a value is one that the rule is about."""
+    """True if the rule applies to a value."""
     return not rule.pattern or re.fullmatch(rule.pattern, value) is not None
 
 
 def unit(name: str) -> tuple[Rule, ...]:
-    """The settings of a unit."""
+    """The rules of a unit, whose settings are set together or not at all."""
     return tuple(rule for rule in rules() if rule.unit == name)
 
 
 def holds(job: JobTraits, rule: Rule) -> bool:
-    """Whether fabric, library, version and every condition of a rule hold."""
+    """True if fabric, library, version and every condition of a rule match the job."""
     return (
         _on(rule, job)
         and rule.library in job.libraries
@@ -144,8 +145,8 @@ def _condition(job: JobTraits, condition: str, rule: Rule) -> bool:
             raise ValueError(f"`{condition}` is not a condition of a rule")
 
 
-def say(condition: str) -> str:
-    """A condition in words."""
+def condition_text(condition: str) -> str:
+    """A condition as text."""
     word, _, argument = condition.partition(":")
     listed = " or ".join(f"`{name}`" for name in argument.split("|"))
     return {
@@ -161,11 +162,12 @@ def say(condition: str) -> str:
 
 
 def _safe(job: JobTraits, drop: Collection[str]) -> dict[str, ChosenSetting]:
-    """What is set by default; of several rules for one name the one of this fabric alone comes first."""
+    """The default settings; among several rules for a name one for this fabric outranks one for any fabric."""
     found: dict[str, Rule] = {}
     for rule in rules():
         if rule.act != "set" or not holds(job, rule):
             continue
+        # The more specific rule wins whatever the order of the tables.
         if rule.name not in found or "any" in found[rule.name].fabrics:
             found[rule.name] = rule
     broken = {rule.unit for rule in found.values() if rule.unit and rule.name in drop}
@@ -178,7 +180,7 @@ def _safe(job: JobTraits, drop: Collection[str]) -> dict[str, ChosenSetting]:
 
 
 def _asked_units(job: JobTraits, asked: Mapping[str, str]) -> dict[str, list[Rule]]:
-    """Units for which somebody set the value that asks."""
+    """Units requested by a site's or user's value, with their rules."""
     names = {
         rule.unit
         for name, value in asked.items()
@@ -189,9 +191,9 @@ def _asked_units(job: JobTraits, asked: Mapping[str, str]) -> dict[str, list[Rul
 
 
 def _why_not(job: JobTraits, name: str, value: str) -> str:
-    """Why a site's setting does not go into this job; empty if it does.
+    """Reason why a site's setting is left out of this job; empty if it is set.
 
-    A site gives a value once; the tables define the jobs in which it applies.
+    A site profile has one value per name; the tables determine the jobs to which it applies.
     """
     known = [rule for rule in about(name) if rule.cls in ("safe", "tunable")]
     if known and not any(rule.library in job.libraries for rule in known):
@@ -206,11 +208,11 @@ def _why_not(job: JobTraits, name: str, value: str) -> str:
         and not rule.unit
     ]
     missing = [c for rule in meant for c in rule.when if not _condition(job, c, rule)]
-    return f"it needs {say(missing[0])}" if missing else ""
+    return f"it needs {condition_text(missing[0])}" if missing else ""
 
 
 def _about_site(job: JobTraits, name: str, value: str) -> Rule | None:
-    """The rule that best matches a site's value: on this fabric, of a library in play, the value itself."""
+    """The best rule for a site's value, on this fabric and of the job's libraries; a rule for the value itself comes first."""
     known = [
         r for r in about(name) if r.cls in ("safe", "tunable") and _on(r, job) and r.library in job.libraries
     ]

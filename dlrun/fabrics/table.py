@@ -1,7 +1,6 @@
-"""The tables of fabric settings, as reviewed: one line a setting, in `data/*.csv` beside this module.
+"""The tables of fabric settings, `data/*.csv` beside this module, with one setting per line.
 
-They are part of the program, as its modules are, and read once. CSV, because a plan can afford the
-millisecond that it costs, and because a setting is one line of a review. `names.csv` describes each variable.
+They are read once, in about 1 ms. CSV makes a setting one line of a diff. `names.csv` describes each variable.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ _DATA = Path(__file__).parent / "data"
 class Rule:
     """One setting of one library on some fabrics.
 
-    `name` may be a pattern (`RDMAV_*`). `value` is what is set (`{interfaces}` is the site's), or for
-    people to read. `act`: `set` it by default, leave it as the library's own `default`, `dlrun` sets it
-    elsewhere, a value that `asks` for its whole `unit`, `warn` or `refuse`. `versions` bounds the library
-    (`>=2.17 <2.24`); `when` lists further conditions; settings of a `unit` are set all or none.
-    `pattern` is a regular expression of the values meant, empty for all; `instead` what to use now.
+    `name` may be a pattern (`RDMAV_*`). `value` is the value to set (`{interfaces}` stands for the site's) or a
+    description. `act`: `set` by default, leave the library's `default`, set by `dlrun` elsewhere, `asks`: the value
+    requests its whole `unit`, `warn` or `refuse`. `versions` bounds the library
+    (`>=2.17 <2.24`); `when` lists further conditions; settings of a `unit` are set together.
+    `pattern` is a regular expression of the values concerned (empty: all); `instead` is the replacement.
     """
 
     fabrics: tuple[str, ...]
@@ -49,29 +48,29 @@ class Rule:
     source: tuple[str, ...]
 
     def named(self, name: str) -> bool:
-        """Whether the rule is about this variable."""
+        """True if the rule applies to a variable of this name."""
         return self.name == name or ("*" in self.name and fnmatchcase(name, self.name))
 
     @property
     def cited(self) -> str:
-        """Its sources, as addresses."""
+        """The addresses of its sources, joined by `; `."""
         return "; ".join(sources()[code] for code in self.source)
 
 
 @cache
 def rules() -> tuple[Rule, ...]:
-    """Every setting, in the order of the tables."""
+    """All rules, in the order of the tables."""
     return tuple(rule for table in TABLES for rule in _rules(table))
 
 
 def about(name: str) -> tuple[Rule, ...]:
-    """What is known of a variable."""
+    """The rules for a variable."""
     return tuple(rule for rule in rules() if rule.named(name))
 
 
 @cache
 def does() -> dict[str, str]:
-    """Variable, or pattern of names -> what it sets, in a few words; every name of the rules has them."""
+    """Variable or pattern -> short description; complete for all names of the rules."""
     return {row["name"]: row["does"] for row in _rows("names")}
 
 
@@ -83,7 +82,7 @@ def sources() -> dict[str, str]:
 
 @cache
 def left_out() -> tuple[tuple[str, str], ...]:
-    """Settings that were looked at and are not in the tables, with the reason."""
+    """(setting, reason) of settings that were reviewed and left out of the tables."""
     return tuple((row["setting"], row["why"]) for row in _rows("left-out"))
 
 

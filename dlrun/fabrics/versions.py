@@ -1,4 +1,4 @@
-"""Versions of libraries, and the bounds that rules put on them."""
+"""Library versions and their bounds in rules."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _COMPARE = {">=": operator.ge, "<=": operator.le, ">": operator.gt, "<": operato
 
 
 def parse(text: str) -> tuple[int, ...]:
-    """`2.27.7-1` -> (2, 27, 7); raises ValueError where no number begins it."""
+    """`2.27.7-1` -> (2, 27, 7); raises ValueError for text that does not begin with a number."""
     match = re.match(r"v?(\d+(?:\.\d+)*)", text.strip())
     if match is None:
         raise ValueError(f"`{text}` is not a version")
@@ -17,7 +17,7 @@ def parse(text: str) -> tuple[int, ...]:
 
 
 def within(version: str | None, bounds: str) -> bool:
-    """Whether a version is inside `>=2.17 <2.24`; an unknown or invalid one counts as the newest."""
+    """True if a version satisfies bounds such as `>=2.17 <2.24`; an unknown or invalid version counts as the newest."""
     try:
         here = parse(version) if version is not None else None
     except ValueError:
@@ -30,5 +30,6 @@ def _holds(here: tuple[int, ...] | None, bound: str) -> bool:
     if here is None:
         return sign.startswith(">")
     length = max(len(here), len(limit))
+    # `2.17` and `2.17.0` are the same version; as tuples they are not equal.
     padded = [part + (0,) * (length - len(part)) for part in (here, limit)]
     return bool(_COMPARE[sign](*padded))

@@ -1,6 +1,6 @@
-"""Caffe2: one process a node, which meet in a directory that all of them see.
+"""Caffe2: one process per node, with a rendezvous in a directory on the shared file system.
 
-The flags are those of its `caffe2/python/examples/resnet50_trainer.py`, added to the command.
+The flags added to the command are those of `caffe2/python/examples/resnet50_trainer.py`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ problems = defaults.no_problems
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
-    """One shard a node, with all of its GPUs."""
+    """One process (shard) per node, with all GPUs of the node."""
     flags = [
         Text.of("--num_shards"),
         Text.of(str(shape.nodes)),

@@ -1,6 +1,6 @@
-"""H2O: one Java node of its cloud on every granted node, then the command, which connects to `$H2O_URL`, on the first.
+"""H2O: one Java process of its cloud on every node, and the command on the first node, which connects to `$H2O_URL`.
 
-As in the H2O documentation, "Starting H2O" (flatfile).
+Source: H2O documentation, "Starting H2O" (flatfile).
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Options:
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
-    """The cloud, and the driver."""
+    """The cloud's processes, a service, and the driver."""
     heap = (f"-Xmx{max(1, options.memory // 2**20)}m",) if options.memory is not None else ()
-    # Every node writes its own copy of the list of all, so that none reads a half-written one.
+    # Every node writes its own copy of the node list, so that none reads a partly written file.
     listing = '"$DLRUN_RUN_DIR/flatfile-$DLRUN_RANK"'
     endpoints = protocol.endpoints(0, 1, shape.nodes).code
     flatfile = Shell(f"$({endpoints[2:-1]} | tr , '\\n' >{listing}; printf %s {listing})")
@@ -59,6 +59,7 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
         protocol.MASTER_PORT,
         "-nthreads",
         protocol.CORES,
+        # Nodes of two jobs of one user on a machine must not share this directory.
         "-ice_root",
         Shell("${TMPDIR:-/tmp}/h2o-$UID-$DLRUN_MASTER_PORT"),
     )
@@ -78,5 +79,5 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
 
 
 def ports(shape: Shape, options: Options) -> int:
-    """One for requests, and the next one for the nodes among themselves."""
+    """2: the REST port, and the next one, which H2O uses between its processes."""
     return 2

@@ -1,8 +1,8 @@
-"""JAX: ranks meet at a coordinator that runs inside rank 0.
+"""JAX: rendezvous through a coordinator in rank 0.
 
-`jax.distributed.initialize` reads the coordinator's address from `JAX_COORDINATOR_ADDRESS`; how many processes there
-are and which one this is it reads only from Slurm and Open MPI, so the program passes them on (`{{ world_size }}` and
-`{{ rank }}` in the command). As in JAX 0.10, `jax/_src/distributed.py`.
+`jax.distributed.initialize` reads the coordinator's address from `JAX_COORDINATOR_ADDRESS`, but the number of processes and
+the process id only from Slurm and Open MPI; elsewhere the program has to pass them (`{{ world_size }}` and `{{ rank }}`
+in the command). As in JAX 0.10, `jax/_src/distributed.py`.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ LAUNCHERS: tuple[str, ...] = ()
 LIBRARIES: tuple[str, ...] = ()  # sockets of its own, which no variable controls
 PRESETS = presets.NONE
 _READ = ("$SLURM_PROCID", "$OMPI_COMM_WORLD_RANK")
-"""Ranks that JAX reads by itself (jax/_src/clusters: slurm_cluster.py, ompi_cluster.py)."""
+"""Variables from which JAX reads its process id (jax/_src/clusters: slurm_cluster.py, ompi_cluster.py)."""
 ports = defaults.one_port
 comm_cores = defaults.no_comm_cores
 _SOURCE = "JAX 0.10, jax/_src/distributed.py"
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
-    """One process a rank."""
+    """One process per rank."""
     return (Role(name="rank", place="rank", argv=tuple(command), variables=coordinator(shape)),)
 
 
@@ -41,9 +41,9 @@ def problems(
     variables: Mapping[str, str],
     installed: Installed,
 ) -> Sequence[Problem]:
-    """A command that cannot know its process id, where JAX does not get it from the scheduler."""
-    tells = shape.rank.code in _READ or protocol.RANK in (p for w in command for p in w.parts)
-    if tells or shape.world_size == 1:
+    """A warning if neither JAX (from the launcher) nor the command (by `{{ rank }}`) gets the process id."""
+    reads_rank = shape.rank.code in _READ or protocol.RANK in (p for w in command for p in w.parts)
+    if reads_rank or shape.world_size == 1:
         return ()
     problem = Problem(
         code="DLR038",
@@ -55,11 +55,11 @@ def problems(
 
 
 def coordinator(shape: Shape) -> tuple[Setting, ...]:
-    """The rendezvous, and on CPUs the library for collectives."""
+    """The coordinator's address, and without GPUs the library for collectives."""
     address = Text.of(protocol.MASTER_ADDR, ":", protocol.MASTER_PORT)
-    said: list[tuple[str, str | Text, str]] = [
+    rows: list[tuple[str, str | Text, str]] = [
         ("JAX_COORDINATOR_ADDRESS", address, "rank 0's node, by the site's address rule")
     ]
     if not shape.gpus_per_node:
-        said.append(("JAX_CPU_COLLECTIVES_IMPLEMENTATION", "gloo", "collectives between hosts without GPUs"))
-    return defaults.settings(_SOURCE, *said)
+        rows.append(("JAX_CPU_COLLECTIVES_IMPLEMENTATION", "gloo", "collectives between hosts without GPUs"))
+    return defaults.settings(_SOURCE, *rows)

@@ -1,7 +1,7 @@
-"""Keras: what its back end wants: TensorFlow's `TF_CONFIG`, torch's `env://` or JAX's coordinator.
+"""Keras: the rendezvous of its back end (TensorFlow's `TF_CONFIG`, torch's `env://` or JAX's coordinator).
 
 `model.fit` of Keras 3 fails under TensorFlow's MultiWorkerMirroredStrategy (seen with 3.15), so with TensorFlow
-the legacy Keras is asked for, which the package `tf_keras` holds.
+the legacy Keras is selected, which is the package `tf_keras`.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ class Options:
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
-    """One process a rank."""
-    return (Role(name="rank", place="rank", argv=tuple(command), variables=_told(shape, options)),)
+    """One process per rank."""
+    return (Role(name="rank", place="rank", argv=tuple(command), variables=_variables(shape, options)),)
 
 
 def ports(shape: Shape, options: Options) -> int:
-    """One for each rank of a node with TensorFlow, else one."""
+    """One per rank of a node with TensorFlow, else one."""
     return shape.ranks_per_node if options.backend == "tensorflow" else 1
 
 
@@ -52,7 +52,7 @@ def problems(
     variables: Mapping[str, str],
     installed: Installed,
 ) -> Sequence[Problem]:
-    """Legacy Keras that is not there, and what the back end has against the job."""
+    """Problems of the back end, and a missing `tf_keras`."""
     if options.backend == "torch":
         return env_ranks.gloo_problems(shape, variables)
     if options.backend == "jax":
@@ -67,7 +67,7 @@ def problems(
     return (problem,)
 
 
-def _told(shape: Shape, options: Options) -> tuple[Setting, ...]:
+def _variables(shape: Shape, options: Options) -> tuple[Setting, ...]:
     if options.backend == "torch":
         return (*_backend("torch"), *env_ranks.environment(shape))
     if options.backend == "jax":

@@ -1,7 +1,7 @@
-"""MXNet over ps-lite: a scheduler, servers that keep the parameters, and the workers; all run the same command.
+"""MXNet with ps-lite: a scheduler, parameter servers and workers, all with the same command.
 
-Whether training is synchronous is the program's choice (`mx.kv.create("dist_sync")`). In scheduler and servers
-`import mxnet` itself blocks, and ends when the workers are done. Variables as in the MXNet documentation,
+The program selects synchronous training (`mx.kv.create("dist_sync")`). In scheduler and servers `import mxnet` blocks
+until the workers are done. Variables as in the MXNet documentation,
 "Distributed training in MXNet", and ps-lite `src/van.cc`.
 """
 
@@ -37,31 +37,33 @@ class Options:
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
-    """The scheduler on the first node, servers on every node, one worker a rank."""
+    """The scheduler on the first node, servers on every node, one worker per rank."""
     argv = tuple(command)
     common = _common(shape, options)
 
-    def told_role(name: str) -> tuple[Setting, ...]:
+    def role_variables(name: str) -> tuple[Setting, ...]:
         return (*common, *defaults.settings(_SOURCE, ("DMLC_ROLE", name, "role of this process")))
 
     scheduler = Role(
         name="scheduler",
         place="first",
         argv=argv,
-        variables=told_role("scheduler"),
+        variables=role_variables("scheduler"),
         service=True,
         binds=False,
         ends=True,
+        shares="it only connects servers and workers with each other",
     )
     server = Role(
         name="server",
         place="node",
         per_node=options.servers_per_node,
         argv=argv,
-        variables=told_role("server"),
+        variables=role_variables("server"),
         service=True,
         binds=False,
         ends=True,
+        shares=defaults.TURNS,
     )
     return (
         scheduler,
@@ -70,7 +72,7 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
             name="worker",
             place="rank",
             argv=argv,
-            variables=(*told_role("worker"), *threads.settings(shape, PRESETS[""])),
+            variables=(*role_variables("worker"), *threads.settings(shape, PRESETS[""])),
         ),
     )
 
@@ -82,7 +84,7 @@ def problems(
     variables: Mapping[str, str],
     installed: Installed,
 ) -> Sequence[Problem]:
-    """NumPy without `np.bool`, and an address that other hosts cannot reach."""
+    """Problems: NumPy without `np.bool`, and a loopback address on several nodes."""
     found = []
     if installed.has("mxnet") and installed.version("numpy") >= (1, 24) and installed.version("mxnet") < (2,):
         found.append(
@@ -105,7 +107,7 @@ def problems(
 
 
 def _common(shape: Shape, options: Options) -> tuple[Setting, ...]:
-    """The variables of all roles."""
+    """The variables common to all roles."""
     own: tuple[tuple[str, str | Text, str], ...] = (
         (
             "DMLC_NODE_HOST",
@@ -114,6 +116,7 @@ def _common(shape: Shape, options: Options) -> tuple[Setting, ...]:
         ),
     )
     if shape.interface is not None and shape.nodes > 1:
+        # ps-lite takes the address of this interface; DMLC_NODE_HOST would outrank it.
         own = (("DMLC_INTERFACE", shape.interface, "the site's fabric"),)
     return defaults.settings(
         _SOURCE,

@@ -1,7 +1,7 @@
-"""PaddlePaddle: collective training by environment or through its own agent, or its parameter server.
+"""PaddlePaddle: collective training by variables or through its own launcher, or with parameter servers.
 
 Variables as read by Paddle 3.3, `paddle/distributed/parallel.py` and `fleet/base/role_maker.py`;
-`paddle.distributed.launch` is not needed, and started where the spec asks for it.
+`paddle.distributed.launch` is only started with `agent: true`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Options:
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
-    """One trainer a rank, and parameter servers on every node if wanted."""
+    """One trainer per rank; in mode `parameter_server` also servers on every node."""
     argv = tuple(command)
     if options.agent:
         return _agents(shape, command, options)
@@ -61,13 +61,14 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
         service=True,
         binds=False,
         ends=True,
+        shares=defaults.TURNS,
     )
     workers = (*trainers, *_service(shape, options, "TRAINER"))
     return (servers, Role(name="trainer", place="rank", argv=argv, variables=workers))
 
 
 def ports(shape: Shape, options: Options) -> int:
-    """One to meet at, one for each trainer and server of a node."""
+    """The rendezvous port, and one per trainer and server of a node."""
     return 1 + shape.ranks_per_node + (options.servers_per_node if options.mode == "parameter_server" else 0)
 
 
@@ -78,7 +79,7 @@ def problems(
     variables: Mapping[str, str],
     installed: Installed,
 ) -> Sequence[Problem]:
-    """What its agent cannot do, and a wheel that was built without the parameter server."""
+    """Problems: parameter servers with the agent, and with a wheel, which is built without them."""
     found = own_agent.problems(shape, options, program=_AGENT, even=True)
     if options.agent and options.mode == "parameter_server":
         found.append(
@@ -101,9 +102,9 @@ def problems(
 
 
 def _agents(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
-    """One agent a node, which starts its trainers; they write below the job's logs, the first one to the agent too.
+    """One agent per node, which starts its trainers; their logs are below the job's, the first trainer's also in the agent's.
 
-    The agent that serves the others is the one whose own address is the master's, letter by letter: both are numbers.
+    The agent with the master's address, compared as a string, runs the rendezvous; both addresses are therefore numeric.
     """
     python, program = own_agent.split_python(command)
     start = (python or Text.of("python3"), Text.of("-m"), Text.of(_AGENT))
@@ -130,7 +131,7 @@ def _agents(shape: Shape, command: Sequence[Text], options: Options) -> Sequence
 
 def _trainers(shape: Shape, *, server: bool = False) -> tuple[Setting, ...]:
     everyone = protocol.endpoints(1, shape.ranks_per_node, shape.world_size)
-    said: list[tuple[str, str | Shell | Text, str]] = [
+    rows: list[tuple[str, str | Shell | Text, str]] = [
         (
             "PADDLE_TRAINERS_NUM",
             str(shape.world_size),
@@ -140,27 +141,27 @@ def _trainers(shape: Shape, *, server: bool = False) -> tuple[Setting, ...]:
     ]
     if not server:
         own = _one_of(everyone, "DLRUN_RANK")
-        said += [
+        rows += [
             ("PADDLE_TRAINER_ID", protocol.RANK, "from the launcher"),
             ("PADDLE_CURRENT_ENDPOINT", own, "this trainer's own among them"),
         ]
-    return defaults.settings(_PARALLEL, *said)
+    return defaults.settings(_PARALLEL, *rows)
 
 
 def _meeting(shape: Shape) -> tuple[Setting, ...]:
     """The rendezvous of trainers, and on CPUs the library for collectives."""
     address = Text.of(protocol.MASTER_ADDR, ":", protocol.MASTER_PORT)
-    said: list[tuple[str, str | Text, str]] = [
+    rows: list[tuple[str, str | Text, str]] = [
         ("PADDLE_MASTER", address, "rank 0's node, by the site's address rule"),
         ("PADDLE_RANK_IN_NODE", Text.of(protocol.LOCAL_RANK), "from the launcher"),
     ]
     if not shape.gpus_per_node:
-        said.append(("PADDLE_DISTRI_BACKEND", "gloo", "there are no GPUs"))
-    return defaults.settings(_PARALLEL, *said)
+        rows.append(("PADDLE_DISTRI_BACKEND", "gloo", "there are no GPUs"))
+    return defaults.settings(_PARALLEL, *rows)
 
 
 def _service(shape: Shape, options: Options, role: str) -> tuple[Setting, ...]:
-    """What the role maker of the parameter server insists on; trainers need a port too."""
+    """Variables required by the role maker of the parameter server; trainers also need a port."""
     count, first = options.servers_per_node, 1 + shape.ranks_per_node
     servers = protocol.endpoints(first, count, count * shape.nodes)
     node = _one_of(protocol.endpoints(0, 1, shape.nodes), "DLRUN_NODE_RANK")
@@ -177,5 +178,5 @@ def _service(shape: Shape, options: Options, role: str) -> tuple[Setting, ...]:
 
 
 def _one_of(endpoints: Shell, index: str) -> Shell:
-    """The endpoint of one process, spelled as in the list of all."""
+    """The endpoint of one process, cut from the list of all, because Paddle compares them as strings."""
     return Shell(f"{endpoints.code.removesuffix(')')} | cut -d , -f $(({index} + 1)))")

@@ -1,7 +1,7 @@
 """The interface of a framework: a module that defines the processes of a job and the variables of each.
 
-A framework imports no training library. It sees the job's shape and answers with roles; the plan adds
-how each role is launched, bound and ended.
+A framework imports no training library. From the job's shape it derives roles; the plan adds launch, binding and end of each
+role.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dlrun.model.record import record
 from dlrun.model.text import Shell, Text
 
 ANY_MPI = "any MPI's"
-"""In `LAUNCHERS`: every launcher under which MPI_Init finds the other ranks."""
+"""In `LAUNCHERS`: all launchers under which MPI_Init works."""
 
 RANK = Shell("$DLRUN_RANK")
 LOCAL_RANK = Shell("$DLRUN_LOCAL_RANK")
@@ -31,24 +31,24 @@ HOSTS_FILE = Shell("$DLRUN_HOSTS")
 JOB_DIR = Shell("$DLRUN_JOB_DIR")
 RUN_DIR = Shell("$DLRUN_RUN_DIR")
 RUN_ID = Shell("$DLRUN_RUN_ID")
-"""What `rank.sh` knows in every process, of every role; a rank counts within its role."""
+"""Expansions that `rank.sh` defines in every process of every role; ranks are numbered within a role."""
 
 CORES = Shell("$(env -u OMP_NUM_THREADS nproc)")
-"""How many hardware threads the process may use (`nproc` would rather believe OMP_NUM_THREADS)."""
+"""Expansion for the number of hardware threads of the process's mask; `nproc` would return OMP_NUM_THREADS where that is set."""
 
 OWN_ADDRESS = Shell("$DLRUN_OWN_ADDRESS")
-"""The address of this node under which the other nodes' processes reach it."""
+"""The address of this node for connections from other nodes."""
 
 
 def port(offset: int) -> Shell:
-    """The port `offset` places after the first of the job's block."""
+    """Expansion for port number `offset` (from 0) of the job's block of ports."""
     return Shell(f"$((DLRUN_MASTER_PORT + {offset}))") if offset else MASTER_PORT
 
 
 def endpoints(offset: int, per_node: int, count: int, *, quoted: bool = False) -> Shell:
-    """`HOST:PORT` for each of `count` processes in order of rank, with commas between; `quoted` for JSON.
+    """Expansion for `HOST:PORT` of `count` processes in order of rank, separated by commas; `quoted` for JSON.
 
-    Process i of a node has the port `offset` + i places after the first of the job's block.
+    Process i of a node has port number `offset` + i of the job's block.
     """
     quote = " '\"'" if quoted else ""
     return Shell(f"$(dlrun_endpoints {offset} {per_node} {count}{quote})")
@@ -56,11 +56,11 @@ def endpoints(offset: int, per_node: int, count: int, *, quoted: bool = False) -
 
 @record(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What a framework may know of the job: numbers, names, no addresses (those are shell expansions).
+    """The job as seen by a framework: numbers and names; addresses are shell expansions.
 
-    `ranks` is the placement of one node's ranks, empty where the plan does not bind them. `mpi` and `rank` are the
-    launcher's: whether MPI_Init works under it (None: if that MPI was built for it), and where it puts a process's rank.
-    `binder` are the words that bind a rank which an agent starts, before its command; empty where nothing can.
+    `ranks` is the placement of one node's ranks, empty where the plan does not bind them. `mpi` and `rank` are the launcher's
+    `MPI` and `IDENTITY.rank`. `binder` are the words before the command of a rank that an agent starts, which bind it; empty
+    where that is not possible.
     """
 
     nodes: int
@@ -91,7 +91,7 @@ class Setting:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Role:
-    """One kind of process: where it runs, how many, its command and variables, how it ends.
+    """One kind of process: place, number, command, variables and end.
 
     `place`: `rank` one for each training rank, `node` `per_node` on every node, `first` `per_node` on the
     first node. Process 0 runs `lead` instead of `argv` where that is given. A `service` is taken down when
@@ -99,6 +99,8 @@ class Role:
     first node that succeeds once the role is up: what comes after it waits. `binds`: uses the placement
     table. `files` of `dlrun.node` travel with the job. A role with an `identity` is started by another role's
     process, as `bash $DLRUN_JOB_DIR/rank.sh NAME`, and learns from these expansions which process it is.
+    `shares`: it runs beside bound ranks, on their communication cores; where they have none, this is why it may share
+    their cores.
     """
 
     name: str
@@ -113,6 +115,7 @@ class Role:
     lead: tuple[Text, ...] = ()
     files: tuple[str, ...] = ()
     identity: Identity | None = None
+    shares: str = ""
 
 
 class Framework(Protocol):
@@ -122,22 +125,22 @@ class Framework(Protocol):
     TITLE: str
     Options: type
     LAUNCHERS: tuple[str, ...]
-    """Launchers that can start it; empty: all; `ANY_MPI`: those under which MPI_Init works."""
+    """Launchers that can start it; empty: all of them; `ANY_MPI`: those under which MPI_Init works."""
     LIBRARIES: tuple[str, ...]
-    """What it communicates through (`dlrun/fabrics/data`), besides its GPUs' library and its launcher's MPI."""
+    """Communication libraries (names of `dlrun/fabrics/data`), without the GPUs' library and the launcher's MPI."""
     PRESETS: Mapping[str, Preset]
-    """What it needs of a placement: the usual way under an empty name, others by what `--framework NAME-` adds."""
+    """Placement needs: variant -> preset; the default has an empty name, others are selected by `--framework NAME-VARIANT`."""
 
     def roles(self, shape: Shape, command: Sequence[Text], options: Any) -> Sequence[Role]:
-        """Every kind of process of the job; the one that is not a service is the training itself."""
+        """All roles of the job; the one that is not a service is the training."""
         ...
 
     def ports(self, shape: Shape, options: Any) -> int:
-        """How many free ports the job needs, in one block, from the rendezvous port on."""
+        """Number of free ports, in one block that begins with the rendezvous port."""
         ...
 
     def comm_cores(self, options: Any) -> int:
-        """Communication cores that each rank needs for itself."""
+        """Default number of communication cores per rank."""
         ...
 
     def problems(
@@ -148,5 +151,5 @@ class Framework(Protocol):
         variables: Mapping[str, str],
         installed: Installed,
     ) -> Sequence[Problem]:
-        """What is known not to work, as problems with codes (warnings where it may)."""
+        """Known problems, with codes; warnings where the job may work nevertheless."""
         ...

@@ -1,7 +1,7 @@
-"""Ray: its nodes are started on every granted node, then the command, which drives them, on the first.
+"""Ray: a Ray node on every node, and the command (the driver) on the first node.
 
-As in the Ray documentation, "Launching an on-premise cluster". Ray Train and Tune tell their workers about one
-another by themselves; `{{ world_size }}` is how many workers the job was laid out for.
+As in the Ray documentation, "Launching an on-premise cluster". Ray Train and Tune set up the
+rendezvous of their workers; `{{ world_size }}` is the number of workers that the job has resources for.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _SOURCE = "Ray documentation, Launching an on-premise cluster"
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
-    """A Ray node on every node, the first of them the head, and the driver beside it."""
+    """A Ray node on every node, of which the first is the head, and the driver on the first node."""
     address = Text.of(protocol.MASTER_IP, ":", protocol.MASTER_PORT)
-    # Unix sockets below it have names of 107 bytes at most, and other users' jobs may use /tmp/ray.
+    # Paths of Unix sockets in it are limited to 107 bytes, and /tmp/ray may belong to another user's job.
     directory = Text.of("--temp-dir=/tmp/ray-", Shell("$UID-$DLRUN_MASTER_PORT"))
     own = (
         Text.of("--node-ip-address=", protocol.OWN_ADDRESS),

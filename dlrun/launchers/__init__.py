@@ -1,4 +1,4 @@
-"""Launchers: how ranks start and how each learns which one it is.
+"""Launchers: the commands that start ranks, and the variables from which each rank reads its number.
 
-Begin with `protocol`; every other module is one launcher, and `hydra` has what Intel MPI's shares with MPICH's.
+Begin with `protocol`; every other module is one launcher; `hydra` holds the arguments common to MPICH and Intel MPI.
 """

@@ -1,8 +1,8 @@
-"""Flux's own launcher, in the instance that each batch job is (flux-run(1); run with 0.88).
+"""`flux run` inside the Flux instance of a batch job (flux-run(1); run with 0.88).
 
-Every run asks again for resources of the instance. Flux would bind each task to its slot and hide the other GPUs from
-it, so affinity is off and `rank.sh` binds; LLNL's plug-in mpibind likewise (`mpibind=off`; others ignore that option).
-Without `exit-on-error` the other tasks of a run whose first has failed get 30 s.
+Every run requests resources of the instance again. By default Flux binds each task to its slot and hides the other GPUs from
+it; affinity is off because `rank.sh` binds. So is LLNL's plug-in mpibind (`mpibind=off`, ignored where it is not installed).
+Without `exit-on-error` the tasks of a run continue for 30 s (`exit-timeout`) after the first failure.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _UNBOUND = ("-o", "cpu-affinity=off", "-o", "gpu-affinity=off", "-o", "mpibind=o
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:
-    """`dlrun_flux` of lib/flux-run.sh with the layout; a core for each process, so that processes that start later find one."""
+    """`dlrun_flux` (lib/flux-run.sh) with the layout of the step; cores per task only where the launcher binds."""
     words = [
         "dlrun_flux",
         site.program or "flux",
@@ -45,6 +45,7 @@ def start(step: Step, site: LauncherSite) -> Sequence[Text]:
         *("-o", "exit-on-error"),
         *(("-o", f"pmi={site.mpi}") if site.mpi else ()),
     ]
+    # Without a host, Flux takes any free node of the instance: not necessarily rank 0's, where the rendezvous is.
     placed = [Text.of("--requires=host:", Shell("$DLRUN_FIRST_HOST"))] if step.first_only else []
     if step.chosen and not step.first_only:
         placed = [Text.of("--requires=host:", Shell("$DLRUN_CHOSEN_HOSTS"))]
@@ -52,11 +53,11 @@ def start(step: Step, site: LauncherSite) -> Sequence[Text]:
 
 
 def command(started: Sequence[Text]) -> Sequence[Text]:
-    """A run of one core on the host that follows: nodes of Flux need no ssh between them."""
+    """`flux run` of one task on the host that is appended; it needs no ssh between the nodes."""
     text = 'exec "$0" run --nodes=1 --ntasks=1 --requires=host:"$1" "${@:2}"'
     return (*map(Text.of, ("bash", "-c", text)), *started[1:2])
 
 
 def variables(site: LauncherSite) -> Sequence[Variable]:
-    """Nothing: flux run carries the whole environment to every task."""
+    """None: `flux run` copies the whole environment to every task."""
     return ()

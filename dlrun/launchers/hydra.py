@@ -1,4 +1,4 @@
-"""MPICH's process manager, mpiexec.hydra; it carries the environment to every rank by itself."""
+"""MPICH's process manager, mpiexec.hydra; it copies the environment to every rank."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from dlrun.model.text import Shell, Text
 
 NAME = "hydra"
 IDENTITY = Identity(rank=Shell("$PMI_RANK"), local_rank=Shell("$MPI_LOCALRANKID"))
+# Under Slurm, srun starts the daemons; with this variable it would export only the names listed in it.
 UNSET: tuple[str, ...] = ("SLURM_EXPORT_ENV",)
 LIBRARY: tuple[str, ...] = ()
 PLACE: Literal["allocation"] = "allocation"
@@ -33,12 +34,12 @@ def start(step: Step, site: LauncherSite) -> Sequence[Text]:
 
 
 def variables(site: LauncherSite) -> Sequence[Variable]:
-    """Nothing."""
+    """None."""
     return ()
 
 
 def arguments(step: Step, site: LauncherSite, bind: Sequence[str]) -> Sequence[Text]:
-    """What MPICH's and Intel's hydra have in common."""
+    """The arguments common to MPICH's and Intel MPI's mpiexec.hydra; `bind` are the binding options."""
     return (
         Text.of(site.program or "mpiexec.hydra"),
         Text.of("-f"),

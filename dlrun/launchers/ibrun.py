@@ -1,8 +1,8 @@
 """TACC's `ibrun`, which starts ranks in the layout that `#SBATCH` lines ask for.
 
 As in TACC/TACC-Docs@1d94ecf (docs/hpc/stampede3.md, docs/hpc/frontera/ml.md): `-n` and `-o` take a part of
-that layout, so every role must have the ranks' own number a node, or one: `TACC_TASKS_PER_NODE=1` (TACC/TACC-Docs,
-docs/hpc/vista.md, NVIDIA MPS). Its MPIs pin ranks by default; `rank.sh` takes that back.
+that layout, so every role needs either the ranks' number of processes per node or one: `TACC_TASKS_PER_NODE=1` (TACC/TACC-Docs,
+docs/hpc/vista.md, NVIDIA MPS). The MPIs under it pin ranks by default; `rank.sh` binds them again by the plan.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ command = no_command
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:
-    """`ibrun` with the number of ranks, from the first slot on; one process a node beside several ranks needs a variable."""
+    """`ibrun -n COUNT -o 0`; one process per node in a job of several ranks per node also sets TACC_TASKS_PER_NODE."""
     one_each = step.nodes > 1 and step.per_node == 1 and (step.ranks_per_node or 1) > 1
     words = (
         *(("env", "TACC_TASKS_PER_NODE=1") if one_each else ()),
@@ -43,5 +43,5 @@ def start(step: Step, site: LauncherSite) -> Sequence[Text]:
 
 
 def variables(site: LauncherSite) -> Sequence[Variable]:
-    """Intel MPI's own pinning is off, as under its own launcher."""
+    """Intel MPI's pinning off, as under mpiexec.hydra."""
     return (intelmpi.UNPINNED,)

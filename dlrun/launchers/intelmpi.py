@@ -1,7 +1,7 @@
 """Intel MPI's mpiexec.hydra, with its own binding switched off so that `rank.sh` decides.
 
-`I_MPI_PIN=0` also removes `I_MPI_PIN_INFO`, so oneCCL's worker affinity must always be given (it comes
-from the placement). Under Slurm, `-ppn` is ignored unless
+`I_MPI_PIN=0` also removes `I_MPI_PIN_INFO`, from which oneCCL derives the affinity of its workers; dlrun therefore always
+sets it from the placement. Under Slurm, `-ppn` is ignored unless
 `I_MPI_JOB_RESPECT_PROCESS_PLACEMENT=0` (Intel MPI Developer Reference, Hydra environment variables).
 """
 
@@ -39,16 +39,17 @@ UNPINNED = Variable(
     because="ranks start unbound; rank.sh binds them",
     source=_REFERENCE,
 )
-"""Intel MPI's own binding off, whichever launcher starts its ranks."""
+"""Intel MPI's own binding off; also used by other launchers that start its ranks."""
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:
-    """`mpiexec.hydra` over the job's host list; its own pinning is back only where the launcher is to bind."""
+    """`mpiexec.hydra` over the job's host list; Intel MPI's pinning is on only where the launcher binds (`bind: scheduler`)."""
+    # `-genv` overrides I_MPI_PIN=0 of `variables`, which holds for every other step of the job.
     return hydra.arguments(step, site, ("-genv", "I_MPI_PIN", "1") if step.bound else ())
 
 
 def variables(site: LauncherSite) -> Sequence[Variable]:
-    """Binding off, and the layout of the command line obeyed under every scheduler."""
+    """Pinning off, and `-ppn` of the command line in force under every scheduler."""
     return (
         UNPINNED,
         Variable(

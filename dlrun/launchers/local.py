@@ -1,4 +1,4 @@
-"""Ranks as child processes of the job script: one machine, no other program needed."""
+"""Ranks as child processes of the job script, on one machine; needs no launcher program."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ command = no_command
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:
-    """`dlrun_local` of lib/local.sh: how many processes."""
+    """`dlrun_local COUNT` (lib/local.sh)."""
     return (Text.of("dlrun_local"), Text.of(str(step.count)))
 
 
 def variables(site: LauncherSite) -> Sequence[Variable]:
-    """Nothing: children inherit the environment."""
+    """None: child processes inherit the environment."""
     return ()

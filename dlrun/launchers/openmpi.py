@@ -16,6 +16,7 @@ from dlrun.model.text import Shell, Text
 
 NAME = "openmpi"
 IDENTITY = Identity(rank=Shell("$OMPI_COMM_WORLD_RANK"), local_rank=Shell("$OMPI_COMM_WORLD_LOCAL_RANK"))
+# Under Slurm, srun starts the daemons; with this variable it would export only the names listed in it.
 UNSET: tuple[str, ...] = ("SLURM_EXPORT_ENV",)
 LIBRARY: tuple[str, ...] = ("openmpi",)
 PLACE: Literal["allocation"] = "allocation"
@@ -49,5 +50,5 @@ def start(step: Step, site: LauncherSite) -> Sequence[Text]:
 
 
 def variables(site: LauncherSite) -> Sequence[Variable]:
-    """Nothing of its own: names are forwarded by `dlrun_openmpi`."""
+    """None: `dlrun_openmpi` forwards the variables of the job."""
     return ()

@@ -1,7 +1,7 @@
 """HPE's Parallel Application Launch Service: `mpiexec` on Cray systems under PBS, such as Polaris and Aurora.
 
 Options and variables as in argonne-lcf/user-guides@7d04a3f9 (docs/polaris/running-jobs, docs/aurora/running-jobs-aurora.md).
-It carries the environment to every rank by itself.
+It copies the environment to every rank.
 """
 
 from __future__ import annotations
@@ -46,5 +46,5 @@ def start(step: Step, site: LauncherSite) -> Sequence[Text]:
 
 
 def variables(site: LauncherSite) -> Sequence[Variable]:
-    """Nothing."""
+    """None."""
     return ()

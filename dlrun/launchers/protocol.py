@@ -1,4 +1,4 @@
-"""The interface of a launcher: a module with these names. Mostly data; code only where data cannot express it."""
+"""The interface of a launcher: a module with these names, mostly data."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from dlrun.model.text import Text
 
 @record(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One group of like processes to start: `per_node` on each of `nodes` nodes, `count` in all, in a job of
-    `ranks_per_node` ranks on each node (None: as many).
+    """One group of processes with the same command: `per_node` on each of `nodes` nodes, `count` in total, in a job of
+    `ranks_per_node` ranks per node (None: the same as `per_node`).
 
-    `beside` is true if other steps run at the same time; `bound` if the launcher itself must bind,
-    giving each process `cores` cores, which are `cpus` as the scheduler counts (None: not known). With `chosen`
-    more nodes were granted than are to be used. Processes that `wait` are there for the job's end: they take no
-    memory from those beside them.
+    `first_only`: on the first node only. `beside`: other steps run at the same time. `bound`: the launcher itself binds,
+    `cores` cores to each process, which are `cpus` CPUs in the scheduler's unit (cores or hardware threads; None: unknown).
+    `chosen`: the job uses only some of the granted nodes. `wait`: the processes idle until the end of the job, so they
+    request no memory from the steps beside them.
     """
 
     nodes: int
@@ -42,41 +42,41 @@ class Launcher(Protocol):
     NAME: str
     IDENTITY: Identity
     UNSET: tuple[str, ...]
-    """Variables inherited from the batch job that would change what the launcher does."""
+    """Variables of the batch job that the launcher would read as its own options; unset before it starts."""
     LIBRARY: tuple[str, ...]
-    """Parts of the bash library (`templates/lib`) that the line uses which starts the ranks."""
+    """Parts of the bash library (`templates/lib`) needed by the launch line."""
     PLACE: Literal["allocation", "machine"]
-    """Where it can start ranks: on every granted node, or on this machine alone."""
+    """Where it can start ranks: on every granted node, or only on this machine."""
     MPI: bool | None
-    """True if MPI_Init finds the other ranks; None: if that MPI was built for it; False: it does not."""
+    """True: MPI_Init finds the other ranks; False: each rank is a singleton; None: depends on how the MPI was built."""
     STEPS: bool
     """True if its processes, or the agents that start them, are steps of the scheduler."""
     CHOOSES_NODES: bool
-    """True if it can start ranks on some of the granted nodes alone."""
+    """True if it can start ranks on a subset of the granted nodes."""
     ONE_LAYOUT: bool
-    """True if it starts as many processes on each node as there are ranks, or one, and no other number."""
+    """True if the only numbers of processes per node that it can start are the ranks' and one."""
     ENROOT: bool
     """True if it starts containers of `runtime: enroot` (srun's plug-in pyxis)."""
     LIBRARIES: tuple[str, ...]
-    """The MPI that it belongs to, and what that communicates through (`dlrun/fabrics/data`)."""
+    """The MPI that it belongs to and the communication libraries below it (names of `dlrun/fabrics/data`)."""
     PROGRAMS: tuple[str, ...]
-    """How its program may be called on a node that is probed; empty: it is not looked for."""
+    """Names of its program, in order, for the probe of a node; empty: no probe."""
     VERSION: str
-    """Regular expression of what the version line of this program."""
+    """Regular expression found in the output of the program's `--version`."""
 
     def start(self, step: Step, site: LauncherSite) -> Sequence[Text]:
         """The launcher's arguments, up to the program that it starts."""
         ...
 
     def variables(self, site: LauncherSite) -> Sequence[Variable]:
-        """What the launcher needs in its own environment."""
+        """Variables for the environment of the launcher itself."""
         ...
 
     def command(self, started: Sequence[Text]) -> Sequence[Text]:
-        """The command by which it runs something on a node, in what `start` gave; none if it has no such command."""
+        """The command that runs a program on one host, to which HOST COMMAND are appended; empty if it has none."""
         ...
 
 
 def no_command(started: Sequence[Text]) -> Sequence[Text]:
-    """None: it starts ranks in another way."""
+    """Empty: the launcher has no command for a single host."""
     return ()

@@ -1,7 +1,6 @@
-"""Grid Engine's `qrsh -inherit`: ranks are tasks of the job, which the scheduler counts, limits and ends.
+"""Grid Engine's `qrsh -inherit`: ranks are tasks of the job under the scheduler's accounting, limits and cleanup.
 
-The parallel environment must allow them (`control_slaves TRUE`). As under ssh, the environment and signals travel on
-standard input.
+The parallel environment needs `control_slaves TRUE`. As with ssh, environment and signals are sent on standard input.
 """
 
 from __future__ import annotations
@@ -31,8 +30,10 @@ VERSION = ""
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:
-    """`dlrun_ssh` of lib/ssh.sh, with `dlrun_qrsh` of lib/qrsh.sh in the place of ssh: it reports a host that is lost."""
+    """`dlrun_ssh` (lib/ssh.sh) with `dlrun_qrsh` (lib/qrsh.sh) instead of ssh."""
     words = list(ssh.start(step, site))
+    # `qrsh` itself ends with code 0 when its host dies (seen with 8.1.9); `dlrun_qrsh` turns the message on standard
+    # error into a failure.
     program = (site.program or "qrsh", *site.arguments)
     return (
         *words[:4],
@@ -48,5 +49,5 @@ def command(started: Sequence[Text]) -> Sequence[Text]:
 
 
 def variables(site: LauncherSite) -> Sequence[Variable]:
-    """Nothing."""
+    """None."""
     return ()

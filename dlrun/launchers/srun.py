@@ -1,9 +1,9 @@
-"""Slurm's own launcher.
+"""srun.
 
 Ranks start unbound with every core that the job has on the node, and `rank.sh` binds them. So no
 `--cpus-per-task` is given to the step: it would imply `--exact` (Slurm 22.05 and later) and hand out
-cores of Slurm's choice. With `bind: scheduler` the step has all options itself, because srun ignored
-the batch job's value from 22.05 to before 23.11 (Slurm RELEASE_NOTES).
+cores of Slurm's choice. With `bind: scheduler` every option is given to the step, because srun from 22.05
+to before 23.11 ignored the batch job's `--cpus-per-task` (Slurm RELEASE_NOTES).
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from dlrun.model.text import Shell, Text
 
 NAME = "srun"
 IDENTITY = Identity(rank=Shell("$SLURM_PROCID"), local_rank=Shell("$SLURM_LOCALID"))
+# srun reads these as its own options: values of the batch job would change its layout, binding or environment.
 UNSET = (
     "SLURM_CPUS_PER_TASK",
     "SRUN_CPUS_PER_TASK",
@@ -39,7 +40,7 @@ command = no_command
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:
-    """`srun` with the complete layout, so that nothing is taken from the environment."""
+    """`srun` with the complete layout; no option is left to the environment."""
     words = [
         site.program or "srun",
         f"--nodes={step.nodes}",
@@ -54,15 +55,17 @@ def start(step: Step, site: LauncherSite) -> Sequence[Text]:
     words.append(f"--cpu-bind={'cores' if step.bound else 'none'}")
     if site.mpi:
         words.append(f"--mpi={site.mpi}")
+    # Since Slurm 20.11 a step has its CPUs to itself unless all steps that share them have this option.
     if step.beside:
         words.append("--overlap")
     placed = [Text.of("--nodelist=", Shell("$DLRUN_FIRST_HOST"))] if step.first_only else []
     if step.chosen and not step.first_only:
         placed = [Text.of("--nodelist=", Shell("$DLRUN_CHOSEN_HOSTS"))]
+    # A step without `--mem` takes all memory of the job on its node, and the training steps would wait for it.
     waiting = ("--overlap", "--mem=0") if step.wait else ()
     return (*map(Text.of, words), *placed, *map(Text.of, (*site.arguments, *waiting)))
 
 
 def variables(site: LauncherSite) -> Sequence[Variable]:
-    """Nothing: srun carries the whole environment to every rank."""
+    """None: `--export=ALL` copies the whole environment to every rank."""
     return ()

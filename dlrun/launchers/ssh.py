@@ -1,6 +1,6 @@
-"""Plain ssh: for sites whose scheduler starts nothing on the other nodes.
+"""ssh, for sites whose scheduler starts no processes on the other nodes.
 
-The environment travels on ssh's standard input, never on a command line.
+The environment is sent on ssh's standard input: command lines are visible to all users of a node.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ VERSION = ""
 
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:
-    """`dlrun_ssh` of lib/ssh.sh: host file, processes a node, processes in all, the ssh command."""
+    """`dlrun_ssh` (lib/ssh.sh): host file, processes per node, total processes, word count of the ssh command, the command."""
     hosts = Text.of(Shell("$DLRUN_HOSTS"), "-first" if step.first_only else "")
     command = (site.program or "ssh", *site.arguments)
     return (
@@ -43,7 +43,7 @@ def start(step: Step, site: LauncherSite) -> Sequence[Text]:
 
 
 def command(started: Sequence[Text]) -> Sequence[Text]:
-    """The ssh command in what `start` gave."""
+    """The ssh command in the arguments of `start`."""
     if not started:
         return ()
     _, _, _, _, words, *rest = started
@@ -51,5 +51,5 @@ def command(started: Sequence[Text]) -> Sequence[Text]:
 
 
 def variables(site: LauncherSite) -> Sequence[Variable]:
-    """Nothing."""
+    """None."""
     return ()

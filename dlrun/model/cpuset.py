@@ -1,7 +1,7 @@
 """CPU lists (`0-3,8`) and masks (`0xff`) as Linux, Slurm, hwloc and the MPIs write them.
 
-Sets of CPUs are tuples of operating-system ids: ascending where only membership counts, in the order
-written where a position means something (`MLSL_SERVER_AFFINITY`).
+Sets of CPUs are tuples of operating-system ids: in ascending order, or in the order written where positions matter
+(`MLSL_SERVER_AFFINITY`).
 """
 
 from __future__ import annotations
@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?")
-_HEX = re.compile(r"(?:0x)?([0-9a-f]+)", re.IGNORECASE)
+from dlrun.model.text import late_pattern
+
+_RANGE = late_pattern(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?")
+_HEX = late_pattern(r"(?:0x)?([0-9a-f]+)", re.IGNORECASE)
 _LIMIT = 65536
-"""Highest CPU id believed; Linux allows 8192 (`CONFIG_NR_CPUS`)."""
+"""Bound of CPU ids and of the length of a list; Linux allows 8192 CPUs (`CONFIG_NR_CPUS`)."""
 
 
 def parse_list(text: str) -> tuple[int, ...]:
@@ -29,6 +31,7 @@ def parse_list(text: str) -> tuple[int, ...]:
         if last < first or last >= _LIMIT or match[3] == "0":
             raise ValueError(f"`{part}` is not a range of CPUs")
         cpus += range(first, last + 1, int(match[3] or 1))
+        # Checked within the loop: a list of many long ranges must not fill the memory first.
         if len(cpus) > _LIMIT:
             raise ValueError(f"`{text[:40]}…` names more than {_LIMIT} CPUs")
     return tuple(cpus)

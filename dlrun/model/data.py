@@ -25,10 +25,10 @@ class DataSet:
         default="auto",
     )
     size: Bytes | None = key(
-        "expected size; a source that differs by more than 10 % is rejected", default=None
+        "expected size; a source that differs by more than 10 % is rejected", default=None, minimum=1
     )
     reads: int | None = key(
-        "how often the training reads the whole data set (epochs); for a single read, one node does not copy it",
+        "number of times the training reads the whole data set (epochs); a job on one node does not copy data that is read once",
         default=None,
         minimum=1,
     )
@@ -47,7 +47,8 @@ class DataSet:
         default="files",
     )
     readers: int = key(
-        "number of nodes that read from the source, each one part; the other nodes receive the data from them",
+        "number of nodes that read from the source (at most all), each one part; the other nodes receive the data from "
+        "them",
         default=1,
         minimum=1,
     )
@@ -107,11 +108,12 @@ class NodeLocal:
     """Node-local storage, or storage that the nodes of a job share while it runs."""
 
     path: str = key("path; `$NAME` expands on the node", pattern=PLAIN)
-    size: Bytes | None = key("space available to a job", default=None)
+    size: Bytes | None = key("space available to a job", default=None, minimum=1)
     kind: Literal["ssd", "disk", "memory"] = key("kind of storage", default="ssd")
     quota: Bytes | None = key(
         "limit for all data sets of a user on a node, including cached ones; the least recently used is evicted first",
         default=None,
+        minimum=1,
     )
     scope: Literal["node", "job"] = key(
         "node: each node has its own; job: one file system, such as BeeOND or a burst buffer, that is created for a job and "

@@ -6,26 +6,30 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import product
 
-_RANGE = re.compile(r"([0-9]{1,18})(?:-([0-9]{1,18}))?(?:/([0-9]{1,18}))?")
-_NUMBERED = re.compile(r"(.*?)(\d+)(\D*)")
+from dlrun.model.text import late_pattern
+
+_RANGE = late_pattern(r"([0-9]{1,18})(?:-([0-9]{1,18}))?(?:/([0-9]{1,18}))?")
+_NUMBERED = late_pattern(r"(.*?)(\d+)(\D*)")
 _LIMIT = 1_000_000
 
 
 def expand(text: str) -> tuple[str, ...]:
-    """The hosts of a folded list, in order; several brackets, zero padding and `/step` are understood.
+    """The hosts of a folded list, in order; supports several brackets, zero padding and `/step`.
 
-    Raises ValueError if the brackets do not match or a range is not one.
+    Raises ValueError for unbalanced brackets and invalid ranges.
     """
     hosts: list[str] = []
     for word in _split(text):
         pieces = re.split(r"\[([^\[\]]*)\]", word)
         if any("[" in piece or "]" in piece for piece in pieces[::2]):
             raise ValueError(f"unbalanced brackets in host list `{text}`")
-        choices = [(piece,) if i % 2 == 0 else _numbers(piece) for i, piece in enumerate(pieces)]
-        for combination in product(*choices):
-            hosts.append("".join(combination))
-            if len(hosts) > _LIMIT:
+        count, choices = 1, []
+        for i, piece in enumerate(pieces):
+            choices.append((piece,) if i % 2 == 0 else _numbers(piece))
+            count *= len(choices[-1])
+            if len(hosts) + count > _LIMIT:  # before anything is held that is larger than that
                 raise ValueError(f"host list `{text[:40]}` names more than {_LIMIT} hosts")
+        hosts += map("".join, product(*choices))
     return tuple(hosts)
 
 
@@ -65,14 +69,15 @@ def _numbers(text: str) -> tuple[str, ...]:
             raise ValueError(f"`{part}` is not a range of numbers in a host list")
         first, last, step = match.groups()
         stop = int(last or first)
-        if stop < int(first) or stop - int(first) > _LIMIT or step == "0":
-            raise ValueError(f"`{part}` is not a range of numbers in a host list")
+        more = (stop - int(first)) // max(1, int(step or 1)) + 1
+        if stop < int(first) or len(numbers) + more > _LIMIT or not int(step or 1):
+            raise ValueError(f"`{part[:40]}` is not a range of numbers in a host list")
         numbers += [str(n).zfill(len(first)) for n in range(int(first), stop + 1, int(step or 1))]
     return tuple(numbers)
 
 
 def _ranges(numbers: Sequence[str]) -> str:
-    """`01,02,03,7` -> `01-03,7`; a run keeps one width (or grows from an unpadded one)."""
+    """`01,02,03,7` -> `01-03,7`; the numbers of a range have the same width unless they are unpadded (`9,10`)."""
     runs: list[list[str]] = []
     for number in numbers:
         if runs:

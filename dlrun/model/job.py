@@ -1,4 +1,4 @@
-"""What has become of a job, in one vocabulary for all schedulers."""
+"""Job states, common to all schedulers."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Literal, TypeAlias
 from dlrun.model.record import record
 
 UNMET = "a dependency can never be met"
-"""The reason of a job that waits, or was cancelled, because a job under `after` ended otherwise."""
+"""Reason of a pending or cancelled job whose dependency (`after`) can no longer be met."""
 
 
 BY_SIGNAL = "a signal ended it"
-"""The reason of a job that counts as cancelled, because its scheduler records no more than that of one that was deleted."""
+"""Reason of a cancelled job at schedulers that record deleted jobs only as ended by a signal."""
 
 
 class State(StrEnum):
@@ -36,7 +36,7 @@ class State(StrEnum):
 
     @property
     def final(self) -> bool:
-        """True if nothing more will happen."""
+        """True if the state cannot change any more."""
         return self not in _OPEN
 
 
@@ -47,8 +47,8 @@ _OPEN = frozenset({State.PENDING, State.HELD, State.RUNNING, State.ENDING, State
 class JobStatus:
     """One job (or array task) as its scheduler reports it; None means not reported.
 
-    Times are ISO 8601 local to the cluster, as the scheduler prints them. `task` is the array index, `expected` when a
-    pending job is expected to start.
+    Times are ISO 8601 local to the cluster, as the scheduler prints them. `task` is the array index, `expected` the
+    estimated start of a pending job.
     """
 
     job_id: str
@@ -65,12 +65,12 @@ class JobStatus:
 
 
 Action: TypeAlias = Literal["cancel", "hold", "release"]
-"""What can be asked of jobs."""
+"""Actions on jobs."""
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class Accounted:
-    """What a scheduler counted of a job: seconds of CPU time and bytes of memory, None if it does not know; `source` has it."""
+    """Usage of a job by the scheduler's accounting (`source`): CPU time in seconds and memory in bytes; None: unknown."""
 
     source: str
     cpu: float | None

@@ -38,7 +38,7 @@ def to_plain(value: Any) -> Any:
 
 
 def from_plain(kind: type[T], data: Any) -> T:
-    """Rebuild a value of `kind`; raises ValueError naming the key if the data has another shape."""
+    """Rebuild a value of `kind`; raises ValueError with the key for data of another shape."""
     return typing.cast("T", _build(kind, data, ""))
 
 
@@ -71,6 +71,7 @@ def _leaf(kind: Any, data: Any, path: str) -> Any:
     if kind is type(None):
         _expect(type(None), data, path)
         return None
+    # `bool` comes first, because it is a subclass of `int`.
     base = next(b for b in (bool, int, float, str) if issubclass(kind, b))
     if base is float and isinstance(data, int) and not isinstance(data, bool):
         return float(data)
@@ -83,7 +84,7 @@ def _leaf(kind: Any, data: Any, path: str) -> Any:
 def _object(kind: Any, data: Any, path: str) -> Any:
     _expect(dict, data, path)
     hints = _hints(kind)
-    # A key without a value may be one that an earlier version wrote and this one no longer has.
+    # Null values of unknown keys are allowed: an earlier version may have written keys that were removed since.
     unknown = {name for name, value in data.items() if value is not None} - set(hints)
     if unknown:
         raise ValueError(f"{path}: unknown key `{min(unknown)}`")
@@ -143,7 +144,7 @@ def _expect(kind: type, data: Any, path: str) -> None:
 
 
 def _text(data: Any, path: str) -> Any:
-    """Text that a file and a program's arguments can hold."""
+    """Check that a text is valid in files and program arguments; raises ValueError."""
     if "\0" in data:
         raise ValueError(f"{path}: a NUL byte cannot be passed to a program")
     if not data.isascii():
@@ -155,7 +156,7 @@ def _text(data: Any, path: str) -> Any:
 
 
 def _fits(value: Any, metadata: Mapping[str, Any], path: str) -> None:
-    """Hold a field against the bounds and the pattern that it is declared with (see `dlrun.model.keys`)."""
+    """Check a field against its declared bounds and pattern (`dlrun.model.keys`); raises ValueError."""
     if pattern := metadata.get("pattern"):
         texts = (
             value.values() if isinstance(value, Mapping) else value if isinstance(value, tuple) else (value,)

@@ -1,4 +1,4 @@
-"""How a dataclass field describes the YAML key that it is: documentation and bounds, in one place.
+"""Metadata of dataclass fields that are YAML keys: documentation and bounds.
 
 The decoder, the JSON Schema, the reference pages and the error messages all read the same metadata. A schema class may
 also have `REMOVED: ClassVar[Mapping[str, str]]`: keys of earlier versions, each with what to do instead.
@@ -7,21 +7,26 @@ also have `REMOVED: ClassVar[Mapping[str, str]]`: keys of earlier versions, each
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import MISSING, field
 from typing import Any, Literal, TypeVar
 
+from dlrun.model.text import late_pattern
+
 T = TypeVar("T")
 
 MOST = 1_000_000
-"""The maximum of a number if its key has no other: what is counted is made, one by one."""
+"""Default maximum of numbers: for most of them dlrun creates that many files, lines or processes."""
 
 PLAIN = r"[^\x00-\x1f\x7f]+"
 """Text that is valid in a directive or a file name: no control characters, not empty."""
 
-AMOUNT = r"\s*(?:\d{1,3}(?:\.\d+)?\s*%|\d{1,9}\s*files?|\d{1,15}(?:\.\d+)?\s*[KMGTPkmgtp]?[Bb])\s*"
-"""An amount of data: a part, a number of files, or a size in powers of ten."""
+AMOUNT = (
+    r"(?=[^1-9]*[1-9])\s*"
+    r"(?:(?:100(?:\.0+)?|[0-9]{1,2}(?:\.[0-9]+)?)\s*%|[0-9]{1,9}\s*files?|[0-9]{1,15}\s*[Bb]"
+    r"|[0-9]{1,15}(?:\.[0-9]{1,3})?\s*[KMGTPkmgtp][Ii]?[Bb])\s*"
+)
+"""An amount of data: a part of at most 100 %, a number of files, or a size, and none of them zero."""
 
 FILE_NAME = r"(?!\.{1,2}\Z)[^/\x00-\x1f\x7f]+"
 """A name in a directory, without a path."""
@@ -58,8 +63,8 @@ def key(
 
     `minimum` bounds an int, a size, a time or how many items a list of texts has, `maximum` an int (default: MOST);
     `pattern` (a full match) a str, or each str of a list or mapping; `names` (a full match) the names of a mapping.
-    `expected` is how to describe what fits, for messages. `lone` is when one text is accepted as a list of one: if
-    it is one word, any text, or never. A `path` may begin with `~` or `$HOME`.
+    `expected` describes valid values, for messages. `lone` is when a single text is accepted as a list of one item: a
+    single word, any text, or never. A `path` may begin with `~` or `$HOME`.
     """
     metadata = {
         "doc": doc,
@@ -79,7 +84,7 @@ def key(
 def saved(
     *, default: Any = MISSING, pattern: str | None = None, minimum: int | None = None, maximum: int = MOST
 ) -> Any:
-    """A field of a plan that goes into a script as it is: what a plan read back from its file may have there."""
+    """A field of a plan that is copied into scripts unquoted, with the pattern and bounds for plans read from files."""
     return field(default=default, metadata={"pattern": pattern, "minimum": minimum, "maximum": maximum})
 
 
@@ -88,7 +93,7 @@ def names(schema: type) -> tuple[str, ...]:
     return tuple(f.name for f in dataclasses.fields(schema))
 
 
-_HOME = re.compile(r"\$(?:HOME|\{HOME\})(?=/|$)")
+_HOME = late_pattern(r"\$(?:HOME|\{HOME\})(?=/|$)")
 
 
 def from_home(path: str) -> str:

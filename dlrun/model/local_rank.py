@@ -1,4 +1,4 @@
-"""Where launchers write the local rank of a process: one table for Python and for rendered shell."""
+"""Variables with the local rank of a process, by launcher: one table for Python and rendered shell."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ LOCAL_RANK = (
 """Variables with a process's rank on its node, the innermost launcher's first.
 
 torchrun (and DeepSpeed's and Accelerate's launchers), Open MPI, MVAPICH 2 and 3, MPICH's and Intel MPI's Hydra, dlrun,
-PALS (two names), Flux, Slurm. A launcher that a batch script or a step starts hands the outer launcher's variables on to
-its ranks unchanged: under `mpirun` in a Slurm job `SLURM_LOCALID` is 0 in every rank. torchrun is started by MPI's launchers,
+PALS (two names), Flux, Slurm. A launcher started by a batch script or step passes the outer launcher's variables to its ranks
+unchanged: under `mpirun` in a Slurm job `SLURM_LOCALID` is 0 in every rank. torchrun is started by MPI's launchers,
 never the other way round, and both are started by those of schedulers.
 """
 

@@ -1,24 +1,24 @@
-"""The name that a user may have meant."""
+"""The known name nearest to a misspelled one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
 SLIP = 0.8
-"""How like a name is that is but a slip of the finger away: a letter too many, too few, wrong or moved."""
+"""Similarity (difflib ratio) of a name with one typing error: a letter inserted, missing, wrong or transposed."""
 
 RELATED = 0.75
-"""How like a name counts that has a word in common; with a higher threshold only typing errors match."""
+"""Similarity assigned to names with a common word; with a higher `cutoff` only typing errors match."""
 
 _SHORT = 3  # letters that a word must have to be compared
 _INSIDE = 4  # letters that a part of a word must have
 
 
 def nearest(name: str, known: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """The known name that is most like this one, if any is; `cutoff` is how like, from 0 to 1.
+    """The most similar known name with a similarity of at least `cutoff` (0 to 1); None if there is none.
 
-    First what is but a slip away, then what has its words (`threads`: `threads_per_core`) or begins as it does
-    (`mem`: `memory`), then what merely has many letters in common. `-` and `_`, small and large letters are the same.
+    First names with one typing error, then those with the same words (`threads`: `threads_per_core`) or beginning
+    (`mem`: `memory`), then those with many common letters. Case and the difference of `-` and `_` are ignored.
     """
     from difflib import get_close_matches  # noqa: PLC0415 - only where somebody has mistyped
 
@@ -36,7 +36,7 @@ def _plain(name: str) -> str:
 
 
 def _related(name: str, others: Mapping[str, str]) -> str | None:
-    """The other name that has most in common with this one by its words; of several the one of about its length."""
+    """The name with most words in common; of several the one with the most similar length."""
     found = [
         (strength, -abs(len(other) - len(name)), other)
         for other in others
@@ -46,7 +46,7 @@ def _related(name: str, others: Mapping[str, str]) -> str | None:
 
 
 def _in_common(one: str, other: str) -> int:
-    """Above 2 how many words, if all of the one are in the other; 2 if it begins like that, 1 if it is in it, else 0."""
+    """Score: 2 + number of words if the longer name has all words of the shorter; 2 for a prefix, 1 for a substring."""
     short, long = sorted((one, other), key=len)
     if len(short) < _SHORT:
         return 0

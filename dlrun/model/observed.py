@@ -1,4 +1,4 @@
-"""What the submitting host could see before the plan was made: the job's environment, the sizes of data sets."""
+"""Observations on the submitting host before the plan is made: the job's environment, sizes of data sets."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from dlrun.model.units import Bytes
 class Installed:
     """Python packages with their versions (names in lower case, `-` for `_`), and locks left by dead compilers.
 
-    `packages` is None where the environment could not be looked into: modules, containers, conda by name.
+    `packages` is None if the environment cannot be inspected (modules, containers, conda by name).
     """
 
     packages: Mapping[str, str] | None = None
     locks: tuple[str, ...] = ()
 
     def has(self, package: str) -> bool | None:
-        """Whether a package is installed; None if that is not known."""
+        """True if a package is installed; None if unknown."""
         return None if self.packages is None else package in self.packages
 
     def version(self, package: str) -> tuple[int, ...]:
@@ -35,7 +35,7 @@ class Installed:
 
 @record(frozen=True, slots=True, kw_only=True)
 class DataSize:
-    """Bytes and regular files of a source; `whole` is false where the walk was stopped early and there are more."""
+    """Bytes and number of regular files of a source; `whole` is False if the scan was stopped early."""
 
     size: Bytes
     files: int

@@ -1,4 +1,4 @@
-"""Where a value came from: every value that dlrun uses can be traced to a line, a flag or a rule."""
+"""Origins of values: every value can be traced to a line, a flag or a rule."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Layer(StrEnum):
 
 @record(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """One place a value was written: a file with line and column (from 1), a variable or a flag."""
+    """The place of a value: a file with line and column (from 1), a variable or a flag."""
 
     layer: Layer
     name: str
@@ -39,7 +39,7 @@ BUILT_IN = Origin(layer=Layer.BUILT_IN, name="dlrun's default")
 
 @record(frozen=True, slots=True, kw_only=True)
 class Decision:
-    """A derived value: what was decided, by which rule, why, and where the inputs were written."""
+    """A derived value, with its rule, its reason, and the place of its input."""
 
     key: str
     value: Any

@@ -1,4 +1,4 @@
-"""Which cores, memory, GPUs and NIC each local rank of a node gets, and the request."""
+"""The placement of a node's ranks (cores, memory, GPUs, NIC), and the request for it."""
 
 from __future__ import annotations
 
@@ -75,8 +75,8 @@ class PlacementOptions:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Reserve:
-    """Cores that no rank may use: those of the PUs `cpus`, the first `per_l3` of each L3 group, and the
-    first `per_node` of the node (taken in turn from each package)."""
+    """Cores reserved from ranks: those of the PUs `cpus`, the first `per_l3` of each L3 group, and the first `per_node` of the
+    node (alternating between packages)."""
 
     cpus: tuple[int, ...] = ()
     per_l3: int = 0
@@ -103,7 +103,7 @@ class Reserve:
             raise ValueError(message) from None
 
     def pus(self, topology: Topology) -> tuple[int, ...]:
-        """The PUs that this takes from a node, ascending: always whole cores."""
+        """The reserved PUs of a node, ascending; always whole cores."""
         l3s, packages = Counter[int](), Counter[int]()
         in_turn: list[tuple[int, int, Core]] = []
         taken = list(topology.cores_of(self.cpus))
@@ -120,9 +120,9 @@ class Reserve:
 
 @record(frozen=True, slots=True, kw_only=True)
 class PlacementRequest:
-    """What the job needs of a node.
+    """The placement request for a node.
 
-    `comm_cores` and `loader_cores` are per rank. `gpus_per_rank`: None shares all GPUs of the node out,
+    `comm_cores` and `loader_cores` are per rank. `gpus_per_rank`: None divides all GPUs of the node,
     0 is a CPU job. `locality`: `strict` keeps a GPU rank on the cores next to its GPUs even if others
     stay idle. `l3_borders`: `free` lets a rank straddle two caches where that gives every rank a further
     core, `strict` never where whole caches (or whole shares of one) can be given out.
@@ -151,17 +151,18 @@ class MemoryBinding:
     nodes: tuple[int, ...] = ()
 
     def numactl(self) -> str:
-        """numactl's option for it, empty for the kernel's default."""
+        """The numactl option for this policy; empty for the kernel's default."""
         if self.policy == "none" or not self.nodes:
             return ""
         if self.policy == "strict":
             return f"--membind={format_list(self.nodes)}"
+        # `--preferred` takes a single node; `--preferred-many` needs numactl 2.0.15 and Linux 5.15.
         return f"--preferred{'-many' if len(self.nodes) > 1 else ''}={format_list(self.nodes)}"
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class RankPlacement:
-    """What one local rank gets; every number is an operating-system id.
+    """The placement of one local rank; all numbers are operating-system ids.
 
     `cores`: first PU of each compute core, ascending. `mask`: all PUs of those cores, ascending. `comm`: first PU of
     each communication core (its other PUs in `comm_siblings`, one tuple a core), `loader` likewise for
@@ -182,8 +183,8 @@ class RankPlacement:
     spare: tuple[int, ...] = ()
 
     def background_cpu(self, *, shared: bool) -> int:
-        """Where one thread that communicates in the background goes: the first communication core, or (`shared`:
-        a library's worker has that) another hardware thread of it. Raises IndexError if there is no such core."""
+        """The PU of a background communication thread: the first communication core, or with `shared` (a library's worker uses
+        it) another hardware thread of that core. Raises IndexError without a communication core."""
         siblings = self.comm_siblings[0] if self.comm_siblings else ()
         return siblings[0] if shared and siblings else self.comm[0]
 
@@ -274,15 +275,15 @@ def _rank_from_json(data: Mapping[str, Any]) -> RankPlacement:
 
 
 OpenMP: TypeAlias = Literal["gomp", "gomp-old", "iomp", "iomp-list", "none"]
-"""Whose threads are bound one by one, and by which variable: GNU's; GNU's before it knew `OMP_PLACES` (GCC 4.8
-and older); LLVM's or Intel's by its own order of the cores in the mask; the same by a list of CPUs; or none."""
+"""OpenMP runtime and method of binding single threads: libgomp; libgomp without `OMP_PLACES` (GCC 4.8 and older); libiomp5 in
+its own order of the cores; libiomp5 by a list of CPUs; or none."""
 CommLibrary: TypeAlias = Literal["none", "mlsl", "ccl", "horovod", "horovod-ccl"]
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class Preset:
-    """Of one framework: its OpenMP runtime as usually installed, the library whose threads get cores of
-    their own, how many of those a rank has by default, whether other threads need the cores of its OpenMP threads, and why."""
+    """Placement needs of a framework: usual OpenMP runtime, communication library with reserved cores and their default number
+    per rank, whether its own thread pools replace OpenMP or share its cores, and the reason."""
 
     openmp: OpenMP = "gomp"
     library: CommLibrary = "none"

@@ -1,4 +1,4 @@
-"""The plan: everything decided about one job, each value with its reason. Rendering adds nothing to it."""
+"""The plan: all decisions about one job, with reasons. Rendering adds no decisions."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ VERSION = 1
 
 @record(frozen=True, slots=True, kw_only=True)
 class Variable:
-    """One environment variable: its value, the rule that set it, why, and the source of the rule."""
+    """One environment variable: value, rule, reason, and source of the rule."""
 
     name: str = saved(pattern=VARIABLE_NAME)
     value: Text
@@ -45,7 +45,7 @@ class Directive:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Dependency:
-    """A scheduler job that must end first; `cluster` is where its id is valid, if that is known."""
+    """A job that must end first; `cluster` is the cluster of its id (None: unknown)."""
 
     job_id: str
     when: Literal["ok", "any", "not_ok"]
@@ -54,7 +54,7 @@ class Dependency:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Request:
-    """What is asked of the scheduler, in no scheduler's words. None means: do not ask."""
+    """The request to the scheduler, independent of its type. None: not requested."""
 
     name: str
     nodes: int = saved(minimum=1)
@@ -90,14 +90,15 @@ class Request:
 
 @record(frozen=True, slots=True, kw_only=True)
 class RolePlan:
-    """One kind of process of the job and how it starts.
+    """One kind of process of the job and its start.
 
     `nodes` is where (`all` or the `first` node alone), `per_node` how many there; `launch` the launcher's
     arguments before the rank script; `argv` the program itself. A `service` runs in the background and is
     taken down when the others are done; `ready` is a shell command that succeeds once it is up. `ends`: a
     service that may end by itself once the training has. `lead` is what process 0 runs instead of `argv`,
     if not the same. A role that `binds` uses the placement table. `files` of the node program travel with
-    the job. A role with an `identity` is started by another role's process, and `launch` is empty.
+    the job. A role with an `identity` is started by another role's process, and `launch` is empty. `cpus` are those of
+    every process of a role beside bound ranks; empty: it is not bound.
     """
 
     name: str = saved(pattern=WORD)
@@ -114,11 +115,12 @@ class RolePlan:
     lead: tuple[Text, ...] = ()
     files: tuple[str, ...] = saved(default=(), pattern=WORD)
     identity: Identity | None = None
+    cpus: tuple[int, ...] = ()
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class Identity:
-    """Shell expansions by which a process started by the launcher learns who it is.
+    """Shell expansions for the rank and local rank of a process, set by its launcher.
 
     Ranks fill nodes in order (block distribution), so the node rank follows from the rank.
     """
@@ -129,9 +131,9 @@ class Identity:
 
 @record(frozen=True, slots=True, kw_only=True)
 class LaunchPlan:
-    """How ranks start: the launcher, the variables with each rank's number, and the launcher's own environment.
+    """The start of ranks: launcher, expansions for rank numbers, and the launcher's environment.
 
-    `unset` names variables of the batch job that would change what the launcher does.
+    `unset` are variables of the batch job that the launcher would read as its own options.
     """
 
     name: str
@@ -142,9 +144,9 @@ class LaunchPlan:
 
 @record(frozen=True, slots=True, kw_only=True)
 class RendezvousPlan:
-    """Where ranks meet: a shell expansion for the address, a block of `ports` from a range.
+    """The rendezvous: a shell expansion for the address, and a block of `ports` ports from a range.
 
-    `own` is what each node calls itself by the same rule, `suffix` what a host's name needs after it.
+    `own` is each node's address by the same rule, `suffix` is appended to host names.
     """
 
     address: Shell
@@ -159,7 +161,7 @@ class RendezvousPlan:
 
 @record(frozen=True, slots=True, kw_only=True)
 class ContainerPlan:
-    """The image that ranks run in: what is mounted (host:inside), the runtime's GPU flag, further arguments."""
+    """The container image of the ranks, its mounts (host:inside), the runtime's GPU flag, further arguments."""
 
     runtime: Literal["apptainer", "enroot"]
     image: str
@@ -170,9 +172,9 @@ class ContainerPlan:
 
 @record(frozen=True, slots=True, kw_only=True)
 class EnvironmentPlan:
-    """What is set up before launch: shell lines of the site and the user, modules, venv, conda, container.
+    """The set-up before the launch: shell lines of site and user, modules, venv, conda, container.
 
-    `staged` is the venv as a data set that each node gets, where it does.
+    `staged` is the venv as a data set, with `environment.stage`.
     """
 
     site_setup: tuple[str, ...] = ()
@@ -187,11 +189,11 @@ class EnvironmentPlan:
 
 @record(frozen=True, slots=True, kw_only=True)
 class DataPlan:
-    """One data set: where it lies, how nodes get it, and the path that the program sees.
+    """One data set: source, staging strategy, and the path for the program.
 
-    `variable` is the name by which the program finds that path. With `fallback` the set is read in place where
-    it turns out not to fit when the job starts. `room`: bytes that strategy part may take on a node (default: what is
-    free). `start`: how much of it must be there when training starts.
+    `variable` is the environment variable with that path. With `fallback` the set is read in place if it does not fit when
+    the job starts. `room`: maximum bytes per node for strategy `part` (default: free space). `start`: amount that must be
+    staged before the training starts.
     """
 
     name: str = saved(pattern=WORD)
@@ -218,7 +220,7 @@ class DataPlan:
 
 @record(frozen=True, slots=True, kw_only=True)
 class ResultsPlan:
-    """Where results go, when, and how long before the walltime's end the ranks make room for that."""
+    """Copy of results: target, condition, and the time before the end of the walltime at which ranks are stopped for it."""
 
     to: str
     when: Literal["always", "ok"]
@@ -237,9 +239,9 @@ class SecretPlan:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Binding:
-    """Who binds ranks, and the table if the plan does; `gpu_variable` shows each rank only its own GPUs.
+    """The binding mode, and the table for mode `plan`; `gpu_variable` limits each rank to its own GPUs.
 
-    `cores` is what each rank asked for on a node that it shares with other jobs.
+    `cores` is the number of cores requested per rank on shared nodes.
     """
 
     mode: BindingMode
@@ -251,7 +253,7 @@ class Binding:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Point:
-    """One point of a sweep: the values of its parameters and the command that they make."""
+    """One point of a sweep: the values of its parameters and the resulting command."""
 
     index: int
     parameters: Mapping[str, str]
@@ -260,13 +262,12 @@ class Point:
 
 @record(frozen=True, slots=True, kw_only=True)
 class CheckpointPlan:
-    """The early signal: which, how long before the end, to whom.
+    """The early signal: signal, time before the end, receivers.
 
-    `carrier` is the signal by which the warning travels from the scheduler to each rank's script: a launcher
-    may hand it to every process of a rank, so all but the script ignore it, and the script alone sends
-    `signal`, once, to the program. `ignored` are the signals that the program starts with ignored, so that
-    none ends it before it has its handler. In the roles that are `agents` the ranks are the program's children.
-    `path` is where checkpoints appear.
+    `carrier` is the signal from the scheduler to each rank's script: launchers may send it to every process of a rank, so
+    all processes but the script ignore it, and the script sends `signal` to the program once. `ignored` are signals
+    ignored at the program's start, so that they cannot end it before it installs its handler. In the roles of `agents` the
+    ranks are children of the program. `path` is the path of the checkpoints.
     """
 
     signal: str = saved(pattern=SIGNAL)
@@ -279,12 +280,12 @@ class CheckpointPlan:
 
 
 Cause: TypeAlias = Literal["timed_out", "preempted", "node_failed", "out_of_memory", "hang", "user_error"]
-"""Why a run ended other than well."""
+"""Causes of the failure of a run."""
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class FabricCheck:
-    """What the transport that libraries choose is compared with, and what follows where it differs."""
+    """The expected transports of communication libraries, and the action on a mismatch."""
 
     action: Watch
     fabric: str
@@ -294,11 +295,10 @@ class FabricCheck:
 
 @record(frozen=True, slots=True, kw_only=True)
 class NodeChecks:
-    """What is looked at on each granted node before the best are used; `launch` starts one process on one node.
+    """Checks of each granted node, of which the best are used; `launch` starts one process on one node.
 
-    `memory` and `space` (in `directory`) are bytes that a good node has free, `keep_out` the seconds for which a bad
-    one is remembered, `suffix` what a host's name needs after it. `leave_out` are hosts that are not to be used and that
-    the scheduler has no option for.
+    `memory` and `space` (in `directory`) are minimum free bytes, `keep_out` the seconds for which a failed node is excluded,
+    `suffix` is appended to host names. `leave_out` are excluded hosts, at schedulers without an option for that.
     """
 
     spare: int
@@ -316,7 +316,7 @@ class NodeChecks:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """The most that the job can use, and in `an_hour` what an hour of one run costs in the site's units."""
+    """Maximum cost of the job, and the cost of one run per hour in the site's units (`an_hour`)."""
 
     node_hours: float
     units: float
@@ -326,7 +326,7 @@ class Cost:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """One job, decided. Pure data: it goes to JSON and back without loss."""
+    """The plan of one job: pure data, with a lossless JSON form."""
 
     version: int
     name: str

@@ -1,4 +1,4 @@
-"""One fault in a user's file, with its place and the way out."""
+"""One problem in a user's file, with its place and help."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from dlrun.model.record import record
 
 @record(frozen=True, slots=True, kw_only=True)
 class Problem:
-    """What is wrong, where, and how to correct it.
+    """Message, place and help of a problem.
 
-    `code` (`DLR012`) names problems that `dlrun explain` documents; `width` is how many characters the
-    caret underlines; a `warning` does not stop a submission.
+    `code` (`DLR012`) is set for problems documented by `dlrun explain`; `width` is the number of underlined characters; a
+    `warning` does not prevent submission.
     """
 
     message: str
@@ -32,7 +32,7 @@ MAX_PROBLEMS = 100
 
 
 class InvalidFile(Invalid):
-    """One or more problems in what the user wrote; carries all of them, sorted by place."""
+    """One or more problems in a user's file, all of them, sorted by place."""
 
     def __init__(self, problems: Sequence[Problem], sources: dict[str, str] | None = None) -> None:
         self.problems = tuple(sorted(_once(problems), key=by_place))
@@ -41,7 +41,7 @@ class InvalidFile(Invalid):
 
 
 def _once(problems: Sequence[Problem]) -> list[Problem]:
-    """Each problem once, with how often it came: every point of a sweep has the same command."""
+    """Each problem once, with the number of occurrences: all points of a sweep have the same command."""
     counts = Counter(problems)
     return [
         one if count == 1 else replace(one, message=f"{one.message} ({count:,} times)")

@@ -1,8 +1,8 @@
 """Frozen dataclasses that are quick to define.
 
 `dataclasses.dataclass` compiles six functions for every class, some 0.8 ms each time dlrun starts; for the
-sixty classes of the model that is a quarter of a dry run. The records here share one set of functions. They
-are dataclasses in all else (`fields`, `replace`, `asdict`), and type checkers take them for such.
+sixty classes of the model that is a quarter of a dry run. The records here share one set of functions. Otherwise
+they are dataclasses (`fields`, `replace`, `asdict`), also to type checkers.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _init(self: Any, **values: Any) -> None:
 
 
 def _complaint(missing: list[str], unexpected: list[str]) -> str:
-    """What is wrong with the arguments, in Python's own words."""
+    """The message for invalid arguments, as Python's own."""
     if unexpected:
         return f"got an unexpected keyword argument '{unexpected[0]}'"
     names = [f"'{name}'" for name in missing]
@@ -101,6 +101,7 @@ def _delattr(self: Any, name: str) -> None:  # noqa: ARG001
     raise FrozenInstanceError(f"cannot delete field '{name}'")
 
 
+# The default pickling of classes with slots assigns attributes, which `_setattr` forbids.
 def _getstate(self: Any) -> tuple[Any, ...]:
     return _values(self)
 

@@ -1,4 +1,4 @@
-"""The site profile: how one cluster is built, as its admins describe it."""
+"""The site profile: the description of one cluster by its admins."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ OVERRIDES = (
 
 
 GpuRequest: TypeAlias = Literal["gpus_per_node", "gres", "gpus_per_task", "ngpus", "none"]
-"""How a scheduler is asked for GPUs."""
+"""Forms of a GPU request in the schedulers."""
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -188,9 +188,7 @@ class Partition:
     min_cores: int | None = key("minimum number of cores of a job", default=None, minimum=1)
     max_cores: int | None = key("maximum number of cores of a job", default=None, minimum=1)
     max_memory: Bytes | None = key("maximum memory request on each node", default=None)
-    max_jobs: int | None = key(
-        "jobs of a user in the queue, runs of a sweep counted", default=None, minimum=1
-    )
+    max_jobs: int | None = key("jobs of a user in the queue, with runs of sweeps", default=None, minimum=1)
     exclusive: bool | None = key(
         "jobs are allocated whole nodes; default: `scheduler.exclusive`", default=None
     )
@@ -220,9 +218,7 @@ class Qos:
     min_cores: int | None = key("minimum number of cores of a job", default=None, minimum=1)
     max_cores: int | None = key("maximum number of cores of a job", default=None, minimum=1)
     max_memory: Bytes | None = key("maximum memory request on each node", default=None)
-    max_jobs: int | None = key(
-        "jobs of a user in the queue, runs of a sweep counted", default=None, minimum=1
-    )
+    max_jobs: int | None = key("jobs of a user in the queue, with runs of sweeps", default=None, minimum=1)
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -232,6 +228,9 @@ class NodeType:
     count: int | None = key("number of nodes", default=None, minimum=1)
     memory: Bytes | None = key("memory available to jobs", default=None)
     topology: ShortTopology | None = key("packages, cores, GPUs and NICs in numbers", default=None)
+    gpus: int | None = key(
+        "GPUs of a node whose cores are not known (no `topology`)", default=None, minimum=1
+    )
     capture: str | None = key(
         "file next to the profile with the node's topology: written by `tune-affinity --capture` or `site detect --probe`, "
         "`lstopo` XML, `lscpu -p`, or a copy of /sys and /proc",
@@ -372,7 +371,7 @@ class Site:
     scheduler: SchedulerSite = key("the scheduler and its configuration")
     launcher: LauncherSite = key("how ranks are started")
     partitions: Mapping[str, Partition] = key("partitions, by their name in specs", factory=dict)
-    qos: Mapping[str, Qos] = key("QOS with limits of their own, by name", factory=dict)
+    qos: Mapping[str, Qos] = key("QOS with their limits, by name", factory=dict)
     node_types: Mapping[str, NodeType] = key("node types, by name", factory=dict)
     fabric: FabricSite | None = key("the network between nodes", default=None)
     rendezvous: Rendezvous = key("rendezvous address and ports of the ranks", factory=Rendezvous)

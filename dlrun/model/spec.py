@@ -69,7 +69,7 @@ class Resources:
         default=(),
         pattern=PLAIN,
     )
-    node_local: Bytes | None = key("node-local storage to request on each node", default=None)
+    node_local: Bytes | None = key("node-local storage to request on each node", default=None, minimum=1)
     options: Mapping[str, str] = key(
         "other scheduler options by name, such as `filesystems` where a site requires it",
         factory=dict,

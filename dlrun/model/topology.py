@@ -1,39 +1,40 @@
-"""What a compute node is made of, in hwloc's words: packages, NUMA nodes, L3 groups, cores, PUs, GPUs, NICs.
+"""Topology of a compute node in hwloc's terms: packages, NUMA nodes, L3 groups, cores, PUs, GPUs, NICs.
 
-Pure data, read from somewhere else (`dlrun.config.topology`). PU ids are the operating system's.
+Pure data; the readers are in `dlrun.config.topology`. PU ids are the operating system's.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, Literal, TypeAlias, get_args
 
 from dlrun.model.record import record
+from dlrun.model.text import late_pattern
 
 MemoryKind: TypeAlias = Literal["dram", "hbm", "cxl", "gpu"]
 GpuKind: TypeAlias = Literal["cuda", "rocm", "ze"]
 
 VISIBILITY: Mapping[str, str] = {
     "cuda": "CUDA_VISIBLE_DEVICES",
+    # HIP_VISIBLE_DEVICES would hide GPUs from HIP only, not from other users of the ROCm runtime.
     "rocm": "ROCR_VISIBLE_DEVICES",
     "ze": "ZE_AFFINITY_MASK",
 }
-"""The variable by which each kind's runtime shows a process some of the GPUs: CUDA C++ Programming Guide, ROCm
+"""Kind of GPU -> the variable that limits the GPUs visible to a process: CUDA C++ Programming Guide, ROCm
 documentation, Level Zero specification."""
 
-VERBS_NIC = re.compile(r"(mlx|bnxt_re|irdma|rocep|ionic|qedr)\w*")
+VERBS_NIC = late_pattern(r"(mlx|bnxt_re|irdma|rocep|ionic|qedr)\w*")
 """RDMA devices, by name, whose first port UCX and NCCL name as `device:1`."""
 
 PROFILE = "site profile"
-"""The `source` of a topology that is described in numbers, with the devices that its author chose to name."""
+"""The `source` of a topology in short form, which may list only some of the devices."""
 
 DEVICE_ORDER: Mapping[str, tuple[str, str, str]] = {
     "cuda": ("CUDA_DEVICE_ORDER", "PCI_BUS_ID", "GPUs are numbered as in the plan"),
     "ze": ("ZE_FLAT_DEVICE_HIERARCHY", "FLAT", "tiles were counted, not whole GPUs"),
 }
-"""The variable by which a runtime numbers GPUs as a topology does, its value, and why: the same sources."""
+"""Kind of GPU -> variable, value and reason for numbering GPUs as the topology does; the same sources."""
 
 VERSION = 1
 """Version of the topology's JSON."""
@@ -99,10 +100,9 @@ class Nic:
 class Topology:
     """One node type.
 
-    `gpus` are in device-index order, `nics` in their own. `allowed` is None where everything may be used,
-    else what the cgroup grants; `reserved` are PUs that the site keeps for the system, `isolated` those
-    that the kernel does not schedule on, `offline` those switched off, `efficient` those of the slower cores of a hybrid
-    processor. `source` is where it was read.
+    `gpus` are in device-index order, `nics` sorted by name. `allowed` are the PUs granted by the cgroup (None: all);
+    `reserved` are PUs that the site reserves for the system, `isolated` those excluded from the kernel's scheduler,
+    `offline` those switched off, `efficient` those of efficiency cores of a hybrid processor. `source` is the reader.
     """
 
     cores: tuple[Core, ...]
@@ -167,7 +167,7 @@ class Topology:
 
 
 def validated(topology: Topology) -> Topology:
-    """The topology itself, if it makes sense.
+    """The topology itself, after a check.
 
     Raises ValueError if there is no core, a PU is in two cores, or a core's NUMA node is not listed.
     """
@@ -183,9 +183,9 @@ def validated(topology: Topology) -> Topology:
 
 
 def check_devices(topology: Topology) -> Topology:
-    """The topology itself, if its devices and memory lie where it has a NUMA node and CPUs.
+    """The topology itself, after a check of the locations of devices and memory.
 
-    Raises ValueError naming the first that does not.
+    Raises ValueError for the first device on an unknown NUMA node or CPU.
     """
     known, pus = {node.id for node in topology.numa_nodes}, {*topology.pus(), *topology.offline}
     places = [(f"GPU {gpu.index}", gpu.numa, gpu.cpus) for gpu in topology.gpus]

@@ -1,6 +1,6 @@
 """A node topology in a few numbers, as written in site profiles.
 
-`dlrun.config.topology.short.build` makes a full topology of it.
+`dlrun.config.topology.short.build` expands it to a full topology.
 """
 
 from __future__ import annotations

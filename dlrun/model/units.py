@@ -1,7 +1,6 @@
 """Quantities with their unit in the type: `Bytes` and `Duration`.
 
-A bare number has no unit, so neither type accepts one: Slurm reads `30` as minutes, PBS as seconds,
-and people mean hours.
+Bare numbers are rejected because they are ambiguous: `30` is minutes to Slurm, seconds to PBS, and hours to many users.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ class Bytes(int):
         return cls(round(float(number) * (1024 if binary else 1000) ** _SIZE_POWERS[prefix.upper()]))
 
     def __str__(self) -> str:
-        """The shortest exact spelling, decimal or binary; else rounded to one decimal."""
+        """The shortest exact form, decimal or binary; otherwise rounded to one decimal."""
         for power, prefix in ((5, "P"), (4, "T"), (3, "G"), (2, "M"), (1, "K")):
             for base, infix in ((1024, "i"), (1000, "")):
                 if self and self % base**power == 0:
@@ -54,7 +53,7 @@ class Duration(int):
     def parse(cls, text: str) -> Duration:
         """Read `90m`, `1h30m`, `10:00:00` (h:mm:ss), `1-12:00:00`; raises ValueError for anything else.
 
-        `30:00` is refused: it is half an hour to Slurm and thirty hours to a reader.
+        `30:00` is rejected as ambiguous: half an hour to Slurm, thirty hours to a reader.
         """
         stripped = text.strip()
         if clock := _CLOCK.fullmatch(stripped):
@@ -75,7 +74,7 @@ class Duration(int):
         return text or "0s"
 
     def clock(self) -> str:
-        """`HH:MM:SS` with as many hours as it takes: read alike by Slurm and every PBS."""
+        """`HH:MM:SS` with an unlimited number of hours, which Slurm and all PBS versions read alike."""
         return f"{self // 3600:02d}:{self // 60 % 60:02d}:{self % 60:02d}"
 
 

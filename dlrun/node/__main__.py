@@ -33,7 +33,7 @@ COMMANDS = {
 }
 OLD_NAMES = {"out": "stage-out", "mend": "fix-venv"}  # accepted for one version
 RESUME_HINTS = {"stage": "what was copied and checked so far stays; the same command resumes from there"}
-"""What an interrupted command leaves, and how it is resumed."""
+"""Command -> help line after an interrupt: the state it leaves, and how to resume."""
 
 
 def usage() -> str:
@@ -43,13 +43,14 @@ def usage() -> str:
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """Run one command; its exit status."""
+    """Run one command and return its exit status: 0, 1 (failed), 2 (invalid arguments) or 130 (interrupted)."""
     words = list(sys.argv[1:] if argv is None else argv)
     words[:1] = [OLD_NAMES.get(word, word) for word in words[:1]]
     if not words or words[0] not in COMMANDS:
         wants_help = bool(words) and words[0] in ("-h", "--help", "help")
         (sys.stdout if wants_help else sys.stderr).write(usage())
         return 0 if wants_help else 2
+    # Only now: the list of commands and `--help` need none of the package.
     from .common.errors import NodeError, UserInterrupt, from_system
 
     gc.set_threshold(*GARBAGE)

@@ -1,10 +1,10 @@
 """Make `node.pyz`: all node programs in one file that any Python from 3.6 on runs, without dlrun installed.
 
-Beside each source stands its byte code for the Python that makes the file. Another Python sees by its first bytes
-that it is not for it and takes the source; the same one starts in half of the time, for it compiles nothing.
+Next to each source lies its byte code for the Python that makes the file. Another Python version rejects it by its
+magic number and compiles the source; the same version starts in half the time, since it compiles nothing.
 
-`usage.pyz` is one module with all its sources as text (`alone`): every node of every job reads it, and Python opens a
-file on the shared file system once or twice for each module that it imports from it.
+`usage.py` is one module with all its sources as text (`alone`), which Python reads from its standard input: every node
+of every job reads it, and Python opens a script or archive that it is given by path several times.
 """
 
 import os
@@ -12,15 +12,16 @@ from typing import Dict, List, Optional, Tuple
 
 PACKAGE = "dlrun_node"
 SAMPLER = "usage"
-"""The package that travels by itself, as `usage.pyz`: every job has it, few need the other programs."""
+"""The package with a file of its own, `usage.py`: every job needs it, few need the other programs."""
 _START = "import sys\nfrom {}.__main__ import main\nsys.exit(main())\n"
 _START_ALONE = """\
+# The sampler, one process of each node, started by lib/usage.sh: what `dlrun usage` shows. Its modules, then their start.
 import sys
 from importlib.machinery import ModuleSpec
 
 PACKAGE = {package!r}
-SOURCES = {sources!r}
-
+SOURCES = {{}}
+{sources}
 
 class Sources:
     def find_spec(self, name, path=None, target=None):
@@ -87,22 +88,24 @@ def archive(programs: Optional[Dict[str, bytes]] = None, package: str = PACKAGE)
 
 
 def alone(programs: Dict[str, bytes], package: str) -> bytes:
-    """A file like `archive`, in which all these sources of one package without packages below it are one module."""
-    named = {}
+    """A program in one file of plain text, of all these sources of one package without packages below it."""
+    parts = []
     for name, source in programs.items():
         module = os.path.splitext(name)[0]
-        named[package if module == "__init__" else "{}.{}".format(package, module)] = source.decode("utf-8")
-    return _packed({"__main__.py": _START_ALONE.format(package=package, sources=named).encode("utf-8")})
+        module = package if module == "__init__" else "{}.{}".format(package, module)
+        parts.append("\nSOURCES[{!r}] = r'''{}'''\n".format(module, source.decode("utf-8")))
+    return _START_ALONE.format(package=package, sources="".join(parts)).encode("utf-8")
 
 
 def _byte_code(source: bytes, name: str) -> bytes:
-    """The file's byte code, marked as not to be compared with the source's time (PEP 552)."""
+    """The byte code of a source as a hash-based, unchecked .pyc file (PEP 552)."""
     import importlib.util
     import marshal
 
     compiled = marshal.dumps(compile(source, name, "exec", dont_inherit=True, optimize=0))
     # Loaded and dumped once more: what objects this process happens to share does not show in the bytes.
     content = marshal.dumps(marshal.loads(compiled))  # noqa: S302 - our own
+    # Unchecked: the source in the archive never changes, so a comparison at each import would only cost time.
     return importlib.util.MAGIC_NUMBER + _UNCHECKED + importlib.util.source_hash(source) + content
 
 

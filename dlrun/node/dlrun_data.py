@@ -1,7 +1,8 @@
 """Wait for files of a data set that is still being copied to this node: `dlrun_data.wait(path)`, `dlrun_data.files(directory)`.
 
-With `start` in a data set, training begins before all of it is there. Each file appears under its name once it is whole.
-In a shell: `python3 -m dlrun_data PATH...` prints each path when it is there, and fails if it will never be.
+With the key `start` of a data set, training begins before the copy is complete. Each file appears under its final name
+once it is complete. In a shell: `python3 -m dlrun_data PATH...` prints each path once it exists, and fails if the path
+is not part of the set or the copy has failed.
 """
 
 import errno
@@ -12,18 +13,19 @@ import sys
 import time
 from typing import Any, Dict, Iterable, List, Optional, Tuple
 
-POLL = 0.05  # seconds between two looks
+POLL = 0.05  # seconds between two checks for a file
 _lists: Dict[str, Tuple[float, List[str]]] = {}
 
 
 class NeverComes(OSError):
-    """A file that is not part of the data set, or whose copying failed."""
+    """The file is not part of the data set, or the copy failed before it."""
 
 
 def wait(path: Any, timeout: Optional[float] = None) -> str:
-    """The path, once its file is there; of a directory, once all files below it are.
+    """Wait for a file, or for all files below a directory, and return its absolute path.
 
-    Raises NeverComes when it will never be there, TimeoutError after `timeout` seconds (default: no limit).
+    Raises NeverComes if the path is not part of the data set or the copy has failed, TimeoutError after `timeout`
+    seconds (default: no limit).
     """
     place = str(os.path.abspath(os.fspath(path)))
     end = None if timeout is None else time.monotonic() + timeout
@@ -39,9 +41,9 @@ def wait(path: Any, timeout: Optional[float] = None) -> str:
 
 
 def files(directory: Any, pattern: str = "*") -> List[str]:
-    """The paths of all files below a directory that are there or will be, in the order in which they are copied.
+    """The paths of all files below a directory, copied or not yet, in the order of the copy.
 
-    `pattern`: of the file's name.
+    `pattern`: a glob for the last component of the path.
     """
     place = str(os.path.abspath(os.fspath(directory)))
     home = _home(place)
@@ -54,7 +56,7 @@ def files(directory: Any, pattern: str = "*") -> List[str]:
 
 
 def _home(place: str) -> Optional[str]:
-    """The directory that has `data`, in which the place is, and what is known of the copying; None where there is none."""
+    """The directory of `data` and `state` (see early.py) above a path; None outside a set that is being copied."""
     above = place
     while above != os.path.dirname(above):
         above, leaf = os.path.split(above)
@@ -64,7 +66,7 @@ def _home(place: str) -> Optional[str]:
 
 
 def _below(home: str, relative: str) -> List[str]:
-    """The files of the set that are `relative`, or below it."""
+    """The files of the set at or below a path relative to it; NeverComes if there is none."""
     names = _list(home)
     if relative in (".", ""):
         return names
@@ -81,6 +83,7 @@ def _list(home: str) -> List[str]:
             raise NeverComes(errno.EIO, "the copying has ended: {}".format(_state(home)), path)
         time.sleep(POLL)
     known = _lists.get(home)
+    # A restarted job stages the set again, maybe with another list, under the same path.
     made = os.stat(path).st_mtime
     if known is None or known[0] != made:
         with open(path, "rb") as file:
@@ -92,6 +95,7 @@ def _list(home: str) -> List[str]:
 def _one(home: str, path: str, end: Optional[float]) -> None:
     while not os.path.lexists(path):
         alive, state = _alive(home), _state(home)
+        # Checked again after the state: the file may have been linked, and the copy ended, between the two.
         if not os.path.lexists(path) and not (alive and state == "copying"):
             raise NeverComes(errno.EIO, "it will not come, the copying has ended ({})".format(state), path)
         if end is not None and time.monotonic() > end:
@@ -105,7 +109,7 @@ def _state(home: str) -> str:
 
 
 def _alive(home: str) -> bool:
-    """Whether the process that copies still runs: it holds a lock."""
+    """Whether the copying process still runs: it holds an exclusive lock for its lifetime, which a kill releases."""
     with open(os.path.join(home, "lock"), "rb") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -115,7 +119,7 @@ def _alive(home: str) -> bool:
 
 
 def main(paths: Iterable[str]) -> int:
-    """Print each path when it is there; 1 if one will never be."""
+    """Print each path once it exists; exit status 1 at the first that will not."""
     try:
         for path in paths:
             sys.stdout.write(wait(path) + "\n")

@@ -2,10 +2,10 @@
 
     python3 hvd_rendezvous.py PORT WORLD_SIZE RANKS_PER_NODE
 
-GET, PUT and DELETE of `/SCOPE/KEY`, as Horovod 0.28's `horovod/runner/http/http_server.py` answers them. The
-scopes `global`, `local_nodeN` and `cross_LOCAL_RANK` have known sizes: a rank that is done with one sends DELETE,
-and once all its ranks have, it is emptied, so that `hvd.init()` works again. Any other scope (process sets have
-their own) loses the key at once.
+GET, PUT and DELETE of `/SCOPE/KEY` behave as in Horovod 0.28 (`horovod/runner/http/http_server.py`). The scopes
+`global`, `local_nodeN` and `cross_LOCAL_RANK` have known sizes: each rank sends DELETE when it has finished with a
+scope, and after the last one the scope is emptied, so that `hvd.init()` can run again. In any other scope (such as
+those of process sets) DELETE removes the key at once.
 
 Horovod's client does not authenticate, so the server listens only on the rendezvous address (DLRUN_MASTER_ADDR), accepts only
 the job's hosts (DLRUN_HOSTS), and keeps no more than ranks may need.
@@ -28,7 +28,7 @@ from typing import Any, Dict, Iterable, List, Optional, Set, Tuple
 MOST_NAME = 1024  # bytes of a request's path
 MOST_VALUE = 16 << 20  # bytes of a value: Gloo's is about 140 bytes for each rank
 SILENCE = 10.0  # seconds in which a request must come
-AGAIN = 5.0  # seconds before names that had no address are looked up again
+LOOKUP_INTERVAL = 5.0  # seconds before names that had no address are looked up again
 SIOCGIFADDR, SIOCGIFNETMASK = 0x8915, 0x891B  # linux/sockios.h
 
 
@@ -37,7 +37,7 @@ class Full(Exception):
 
 
 class Store:
-    """Keys by scope, and which ranks are done with each."""
+    """The keys of each scope, and the ranks that have finished with the scope; bounded in keys and bytes."""
 
     def __init__(self, world: int, per_node: int) -> None:
         self.world, self.per_node = world, per_node
@@ -52,7 +52,7 @@ class Store:
         self.lock = threading.Lock()
 
     def size(self, scope: str) -> int:
-        """How many ranks share a scope, 0 if that is not known; the last node may have fewer than the others."""
+        """The number of ranks of a scope, 0 if unknown; the last node may have fewer ranks than the others."""
         known = re.match("(global|local_node|cross_)([0-9]*)$", scope)
         if known is None:
             return 0
@@ -69,7 +69,7 @@ class Store:
             return self.scopes.get(scope, {}).get(key)
 
     def put(self, scope: str, key: str, value: bytes) -> None:
-        """Keep a key's value; raises Full if there are too many."""
+        """Store a key's value; raises Full beyond the bound of keys or bytes."""
         with self.lock:
             old = self.scopes.get(scope, {}).get(key)
             self._take(int(old is None), len(value) - len(old or b""))
@@ -86,7 +86,7 @@ class Store:
             self._take(-1, -len(value))
 
     def leave(self, scope: str, key: str) -> None:
-        """Rank `key` of a scope is done with it."""
+        """Rank `key` has finished with a scope."""
         size = self.size(scope)
         with self.lock:
             if not size:
@@ -116,7 +116,7 @@ class Handler(BaseHTTPRequestHandler):
             self.send_error(400)
 
     def parse_request(self) -> bool:
-        """Whether the request is one that is answered; names are short."""
+        """Parse the request line and headers; False, with an error sent, for an invalid request or an overlong path."""
         parsed = BaseHTTPRequestHandler.parse_request(self)
         if parsed and len(self.path) > MOST_NAME:
             self.send_error(414)
@@ -144,7 +144,7 @@ class Handler(BaseHTTPRequestHandler):
             self.answer(200)
 
     def do_DELETE(self) -> None:
-        """A rank is done."""
+        """A rank has finished with a scope."""
         self.server.store.leave(*self.place())
         self.answer(200)
 
@@ -161,17 +161,20 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def log_message(self, *_: object) -> None:
-        """Requests are not logged: every rank polls."""
+        """Log nothing: every rank polls."""
 
 
 class Hosts:
-    """The addresses of the job's hosts. `own` is the one that the server listens on, `suffix` what names end with there."""
+    """The IPv4 addresses of the job's hosts: `in` is the access check of the server.
+
+    own: the address that the server listens on; suffix: the ending of host names in that network, such as `-ib0`.
+    """
 
     def __init__(self, names: List[str], suffix: str, own: str) -> None:
         self._own, self._lock, self._looked = own, threading.Lock(), 0.0
         self._names = {name + end for name in names for end in ("", suffix)}
         self._addresses: Set[str] = set()
-        self._told: Set[str] = set()
+        self._reported: Set[str] = set()
         self._look()
 
     def _look(self) -> None:
@@ -184,14 +187,18 @@ class Hosts:
                 self._names.discard(name)
 
     def __contains__(self, address: str) -> bool:
-        """Whether a rank may call from this address."""
+        """Whether connections from this address are accepted."""
         with self._lock:
-            if address not in self._addresses and self._names and time.monotonic() > self._looked + AGAIN:
+            if (
+                address not in self._addresses
+                and self._names
+                and time.monotonic() > self._looked + LOOKUP_INTERVAL
+            ):
                 self._look()
             return address in self._addresses or self._beside(address)
 
     def _beside(self, address: str) -> bool:
-        """In the network that the server listens on, where that is not the one that the hosts' names are of."""
+        """Whether an address is in the server's network, and none of the hosts' names resolves to that network."""
         network = network_of(self._own)
         others = self._addresses - {self._own}
         return (
@@ -199,17 +206,17 @@ class Hosts:
         )
 
     def refuse(self, address: str) -> None:
-        """Report, once each, the first addresses that are refused."""
+        """Log a refused address, each once and at most 8: a port scan must not fill the log."""
         with self._lock:
-            if address in self._told or len(self._told) >= 8:
+            if address in self._reported or len(self._reported) >= 8:
                 return
-            self._told.add(address)
+            self._reported.add(address)
         sys.stderr.write("refused a connection from {}: it is not one of the job's hosts\n".format(address))
         sys.stderr.flush()
 
 
 def network_of(own: str) -> Optional[Tuple[int, int]]:
-    """Network and mask of the interface with an address; None if none has it, or it is that of the node alone."""
+    """Network and mask of the interface that has an IPv4 address; None for loopback and for unknown addresses."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as asking:
         for _, name in socket.if_nameindex():
             request = struct.pack("256s", name.encode()[:15])
@@ -224,12 +231,12 @@ def network_of(own: str) -> Optional[Tuple[int, int]]:
 
 
 def within(address: str, network: Tuple[int, int]) -> bool:
-    """Whether an IPv4 address is of a network."""
+    """Whether an IPv4 address is in a network (address, mask)."""
     return bool(struct.unpack("!I", socket.inet_aton(address))[0] & network[1] == network[0])
 
 
 class Server(ThreadingMixIn, HTTPServer):
-    """A thread for each request; a thousand ranks may connect at once. A full server closes the longest idle one."""
+    """One thread per connection, at most `most` connections; beyond that the oldest connection is closed."""
 
     daemon_threads = True
     request_queue_size = 1024
@@ -243,7 +250,7 @@ class Server(ThreadingMixIn, HTTPServer):
         HTTPServer.__init__(self, where, handler)
 
     def get_request(self) -> Tuple[socket.socket, Any]:
-        """The next connection; where the kernel has no descriptor for one just now, the caller asks again."""
+        """Accept a connection. After an OSError the serve loop tries again; the pause keeps it from spinning."""
         try:
             return HTTPServer.get_request(self)
         except OSError:
@@ -251,7 +258,7 @@ class Server(ThreadingMixIn, HTTPServer):
             raise
 
     def verify_request(self, request: Any, client_address: Any) -> bool:
-        """Whether it comes from a host of the job: from this one, if both ends have the same address."""
+        """Whether the caller is a host of the job; equal addresses at both ends mean this node."""
         try:
             known = request.getsockname()[0] == client_address[0] or client_address[0] in self.hosts
         except OSError:
@@ -261,7 +268,7 @@ class Server(ThreadingMixIn, HTTPServer):
         return known
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Begin to answer."""
+        """Answer in a thread of its own."""
         with self._lock:
             if len(self._open) >= self._most:
                 oldest = next(iter(self._open))
@@ -281,18 +288,20 @@ class Server(ThreadingMixIn, HTTPServer):
         HTTPServer.shutdown_request(self, request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Ignore a broken connection: the caller handles it."""
+        """Ignore a broken connection: the rank tries again."""
 
 
 def server(port: int, world: int, per_node: int) -> Server:
-    """The server of a job, which listens."""
+    """The server of a job, bound and listening; its names and addresses are in the job's environment."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # The usual soft limit, 1,024 descriptors, is less than the connections that the ranks of a large job open.
     with contextlib.suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         soft = hard
     with open(os.environ["DLRUN_HOSTS"], encoding="utf-8") as file:
         names = file.read().split()
     meet = os.environ["DLRUN_MASTER_ADDR"]
+    # The hosts file may have short names where the rendezvous address has a domain or interface suffix.
     suffix = next((meet[len(name) :] for name in names[:1] if meet.startswith(name)), "")
     most = max(16, min(64 + 4 * world, soft - 32 if soft > 0 else 1 << 20))
     made = _bound(_address(meet, alone=len(names) == 1), port, most)
@@ -302,7 +311,10 @@ def server(port: int, world: int, per_node: int) -> Server:
 
 
 def _address(name: str, *, alone: bool) -> str:
-    """Where to listen: the rendezvous address, unless no other node reaches what its name means on this one."""
+    """The address to listen on: that of the rendezvous name, or all (`""`) where it resolves to loopback here.
+
+    Debian-like nodes have their own name as 127.0.1.1 in /etc/hosts, which no other node can reach.
+    """
     try:
         found = socket.gethostbyname(name)
     except OSError:

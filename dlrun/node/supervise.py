@@ -2,9 +2,9 @@
 
     python3 supervise.py JOB_DIR SCRIPT WALLTIME_SECONDS POINTS
 
-It becomes the reaper of every process below it, so that also those that detach themselves are found.
-SIGTERM cancels: SIGTERM to the whole tree, after a grace SIGKILL. A sweep's points (POINTS > 0) run one
-after the other. Where the script could not write `state.json` itself, it is written here.
+It is the subreaper of all its descendants, so that daemonized processes are found, too.
+SIGTERM cancels the job: SIGTERM to the whole process tree, SIGKILL after 15 s. The runs of a sweep (POINTS > 0) are
+serial. If the script could not write `state.json`, the supervisor writes it.
 """
 
 import contextlib
@@ -23,23 +23,24 @@ cancelled = False
 
 
 def set_process(option: int, value: int) -> None:
-    """Change how the kernel treats this process (prctl(2)); nothing where it does not know how."""
+    """Set an option of this process with prctl(2), if the C library and the kernel have it."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
 def end_with_supervisor() -> None:
-    """In the script's process: request SIGTERM if the supervisor is killed."""
+    """Run in the script's process: it gets SIGTERM if the supervisor is killed."""
     set_process(PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def children(pid: int) -> List[int]:
-    """Every process below `pid`, deepest last; a process that ends meanwhile is left out."""
+    """The ids of all living descendants of a process, the deepest last; zombies are left out."""
     parents: Dict[int, List[int]] = {}
     for name in os.listdir("/proc"):
         if name.isdigit():
             try:
                 with open("/proc/{}/stat".format(name)) as stat:
+                    # The second field, the program's name in parentheses, may itself contain blanks and parentheses.
                     fields = stat.read().rpartition(")")[2].split()
             except OSError:
                 continue
@@ -54,7 +55,7 @@ def children(pid: int) -> List[int]:
 
 
 def identity() -> str:
-    """This job's id: the process id with its start time (field 22 of /proc/PID/stat), so that it never comes again."""
+    """This job's id: process id and start time (field 22 of /proc/PID/stat), since pids are reused."""
     with open("/proc/self/stat") as stat:
         return "{}.{}".format(os.getpid(), stat.read().rpartition(")")[2].split()[19])
 
@@ -67,7 +68,7 @@ def send(pids: List[int], number: int) -> None:
 
 
 def sweep_away(script: int) -> None:
-    """End all below this process: the script first, so that it can end its ranks in order."""
+    """End all descendants: the script first, so that it can end its ranks in order; SIGKILL after `GRACE` seconds."""
     send([script], signal.SIGTERM)
     asked_all = False
     deadline = time.time() + GRACE
@@ -77,6 +78,7 @@ def sweep_away(script: int) -> None:
         if not asked_all and script not in children(os.getpid()):
             send(children(os.getpid()), signal.SIGTERM)
             asked_all = True
+    # Until none is left: a process can fork between the look at /proc and the signal.
     while children(os.getpid()):
         send(children(os.getpid()), signal.SIGKILL)
         time.sleep(0.02)
@@ -84,7 +86,7 @@ def sweep_away(script: int) -> None:
 
 
 def write_state(run_dir: str, state: Dict[str, Any]) -> None:
-    """Write state.json, whole or not at all."""
+    """Write state.json atomically."""
     temporary = os.path.join(run_dir, ".state.supervisor")
     with open(temporary, "w") as stream:
         json.dump(state, stream)
@@ -101,37 +103,38 @@ def read_state(run_dir: str) -> Dict[str, Any]:
         return {}
 
 
-def told_to_end(run_dir: str) -> bool:
-    """True if the job was cancelled, or this point of its sweep."""
+def end_requested(run_dir: str) -> bool:
+    """True if the job, or this run of its sweep, was cancelled."""
     return cancelled or os.path.exists(os.path.join(run_dir, ".cancel"))
 
 
 def run(job_dir: str, script: str, walltime: float, index: str) -> int:
-    """Run the script, again as often as it asks for that; returns its last exit code."""
+    """Run the script, and rerun it as often as it requests; returns the last exit code."""
     run_dir = os.path.join(job_dir, "points", index) if index else job_dir
     restarts = 0
     while True:
-        if told_to_end(run_dir):
+        if end_requested(run_dir):
             end = {"version": 1, "state": "ended", "ended": int(time.time()), "reason": "cancelled"}
             write_state(run_dir, end)
             return 0
         code = run_once(job_dir, run_dir, script, walltime, {"INDEX": index, "RESTART": str(restarts)})
         try:
+            # The script requests a rerun (requeue, continuation) with this file: there is no scheduler to do it.
             os.unlink(os.path.join(run_dir, ".again"))
         except OSError:
             return code
-        if told_to_end(run_dir):
+        if end_requested(run_dir):
             return code
         restarts += 1
 
 
-def run_once(job_dir: str, run_dir: str, script: str, walltime: float, told: Dict[str, str]) -> int:
+def run_once(job_dir: str, run_dir: str, script: str, walltime: float, variables: Dict[str, str]) -> int:
     """Run the script to its end and return its exit code (128 + signal where a signal ended it)."""
     logs = os.path.join(run_dir, "logs")
     if not os.path.isdir(logs):
         os.makedirs(logs)
     environment = dict(os.environ, DLRUN_LOCAL_JOB=identity())
-    environment.update(("DLRUN_LOCAL_" + name, value) for name, value in told.items())
+    environment.update(("DLRUN_LOCAL_" + name, value) for name, value in variables.items())
     begun = time.time()
     with open(os.path.join(logs, "job.log"), "ab") as log, open(os.devnull, "rb") as nothing:
         process = subprocess.Popen(
@@ -146,13 +149,15 @@ def run_once(job_dir: str, run_dir: str, script: str, walltime: float, told: Dic
         timed_out = stopped = False
         while not has_ended(process.pid):
             time.sleep(0.05)
+            # Polling, not a blocking wait: cancellation of one run of a sweep is a file, which raises no signal.
             timed_out = bool(walltime) and time.time() - begun > walltime
-            stopped = told_to_end(run_dir)
+            stopped = end_requested(run_dir)
             if stopped or timed_out:
                 if timed_out:
                     log.write(b"dlrun: the walltime is over\n")
                     log.flush()
                 sweep_away(process.pid)
+        # What the script has left in the background ends with the job.
         sweep_away(process.pid)
         code = process.wait()
     code = 128 - code if code < 0 else code
@@ -169,7 +174,7 @@ def run_once(job_dir: str, run_dir: str, script: str, walltime: float, told: Dic
 
 
 def has_ended(script: int) -> bool:
-    """True once the script has ended; its exit code stays to be collected, adopted orphans' are thrown away."""
+    """True once the script has ended. Its status stays for `Popen.wait`; zombies of orphans are reaped."""
     while True:
         ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
         if ended is None:
@@ -180,7 +185,7 @@ def has_ended(script: int) -> bool:
 
 
 def main(arguments: List[str]) -> int:
-    """Run every point; the exit code is the first that is not 0."""
+    """Run the script, or every run of the sweep; returns the first exit code that is not 0."""
     job_dir, script, walltime, points = arguments[0], arguments[1], float(arguments[2]), int(arguments[3])
 
     def cancel(number: int, frame: object) -> None:  # noqa: ARG001 - what a signal handler is given

@@ -1,11 +1,16 @@
-"""The binding of ranks to cores: mode and table."""
+"""The binding of ranks to cores, mode and table, and of processes beside them."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import replace
+
 from dlrun import backends
 from dlrun.errors import DlrunError, Invalid
+from dlrun.frameworks.protocol import Shape
+from dlrun.model.cpuset import format_list
 from dlrun.model.placement import Placement, PlacementOptions, PlacementRequest, Reserve
-from dlrun.model.plan import Binding, Variable
+from dlrun.model.plan import Binding, RolePlan, Variable
 from dlrun.model.site import GpuBinding, Site
 from dlrun.model.text import Text
 from dlrun.model.topology import DEVICE_ORDER, VISIBILITY, Topology
@@ -15,7 +20,7 @@ from dlrun.plan.resources import Layout
 
 
 def bind(options: PlacementOptions, comm_cores: int, site: Site, layout: Layout, ledger: Ledger) -> Binding:
-    """The binding mode and, where the plan binds, every rank's cores on one node."""
+    """The binding mode and, for mode `plan`, the cores of every rank of a node."""
     if options.bind in ("scheduler", "none", "job"):
         ledger.take("placement.bind", options.bind)
         _without_effect(f"`placement.bind` is `{options.bind}`", ledger)
@@ -98,10 +103,10 @@ PLANNED = (
     "l3_borders",
     "oversubscribe",
 )
-"""Keys of `placement` that only a plan's table can obey."""
+"""Keys of `placement` that have an effect only in mode `plan`."""
 
 _ASKED = tuple(f"placement.{name}" for name in (*PLANNED, "comm_cores", "loader_cores"))
-"""Keys that are worth a refusal: without any of them ranks that do not fit are simply not bound."""
+"""Keys that make ranks that do not fit an error; without any of them such ranks are left unbound."""
 
 
 def _taken(options: PlacementOptions, ledger: Ledger) -> None:
@@ -125,7 +130,7 @@ def _without_effect(because: str, ledger: Ledger) -> None:
 
 
 def device_order(placement: Placement) -> tuple[Variable, ...]:
-    """The variable by which a runtime numbers GPUs as the placement does, if it has one."""
+    """The variable that makes the GPU runtime number devices as the placement does (PCI order); empty if there is none."""
     if placement.node.gpu_kind not in DEVICE_ORDER:
         return ()
     name, value, because = DEVICE_ORDER[placement.node.gpu_kind]
@@ -133,7 +138,7 @@ def device_order(placement: Placement) -> tuple[Variable, ...]:
 
 
 def _gpu_variable(rule: GpuBinding, placement: Placement) -> str | None:
-    """The variable that shows a rank only its own GPUs, where the site wants that."""
+    """The variable that limits a rank to its own GPUs; None unless the site's policy is `visible`."""
     if rule.policy != "visible" or not placement.node.gpus:
         return None
     return rule.variable or VISIBILITY.get(placement.node.gpu_kind)
@@ -169,6 +174,7 @@ def request_of(
         reserve = Reserve.parse(options.reserve)
     except ValueError as error:
         raise Invalid(f"`reserve`: {error}") from None
+    # On one NUMA node a memory policy changes nothing, but would need numactl on the node.
     choice = len(topology.numa_nodes) > 1 or options.memory == "strict"
     return PlacementRequest(
         ranks_per_node=ranks_per_node,
@@ -189,7 +195,7 @@ def request_of(
 def threads(
     options: PlacementOptions, binding: Binding, layout: Layout, comm_cores: int, ledger: Ledger
 ) -> int | None:
-    """Compute threads of each rank; None if only the job can know."""
+    """Compute threads of each rank; None if they are known only inside the job."""
     key = "placement.threads"
     if options.threads != "auto":
         return ledger.take(key, options.threads)
@@ -197,6 +203,7 @@ def threads(
         return ledger.decide(
             key, binding.placement.ranks[0].threads, "threads-per-rank", _because(binding.placement)
         )
+    # Ranks that share cores without a binding would slow each other down with more threads.
     if binding.mode == "none" and (options.bind != "none" or layout.cpus_per_rank is None):
         return ledger.decide(key, 1, "no-own-cores", binding.because)
     if layout.cpus_per_rank is not None and binding.mode in ("scheduler", "none"):
@@ -213,3 +220,30 @@ def _because(placement: Placement) -> str:
     kept = len(rank.comm) + len(rank.loader)
     free = f", {kept} reserved for communication and data loading" if kept else ""
     return f"{many(node.usable_cores, 'core')} / {many(len(placement.ranks), 'rank')}{free}"
+
+
+def beside_ranks(
+    plan: RolePlan, shares: str, shape: Shape, given: Collection[str], ledger: Ledger
+) -> RolePlan:
+    """A role that runs beside bound ranks, on their communication cores; where there are none it shares the ranks' cores.
+
+    `shares` is why it may, `given` are variables that the user or the site sets.
+    """
+    from dlrun.frameworks.common import comm_cores  # noqa: PLC0415 - for jobs with such roles alone
+
+    key, cpus = f"roles.{plan.name}", comm_cores.of_processes(shape.ranks)
+    if not cpus:
+        way_out = "; `placement.comm_cores` gives it cores of its own" if shape.ranks else ""
+        ledger.decide(key, "shared", "shares-cores", f"on the cores of the ranks: {shares}{way_out}")
+        return plan
+    ledger.decide(key, format_list(cpus), "comm-cores", "the communication cores of the node's ranks")
+    cores = sum(len(rank.comm) for rank in shape.ranks)
+    of = many(cores, "communication core")
+    counted = Variable(
+        name="OMP_NUM_THREADS",
+        value=Text.of(str(max(1, cores // plan.per_node))),
+        rule="comm-cores",
+        because=of if plan.per_node == 1 else f"{of} / {plan.per_node} processes",
+    )
+    variables = plan.variables if counted.name in given else (*plan.variables, counted)
+    return replace(plan, cpus=cpus, variables=variables)

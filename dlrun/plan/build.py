@@ -1,4 +1,8 @@
-"""Build a plan: the order of the decisions."""
+"""Construction of a plan: the order of all decisions.
+
+A chain comes before the limits, because it replaces a walltime over the limit by the limit. The binding comes between the
+framework's communication cores, which it needs, and the framework's roles, which need the binding.
+"""
 
 from __future__ import annotations
 
@@ -53,19 +57,19 @@ from dlrun.plan.runtime_checks import (
     hang_watch,
     node_checks,
     placement_check,
-    talkative,
+    verbose_variables,
 )
 from dlrun.schedulers.protocol import Scheduler
 
 OUTPUT = "logs/job.log"
-"""The batch script's own log, in the job directory, where the job is submitted."""
+"""Path of the batch script's log, relative to the job directory, from which the job is submitted."""
 POINT_OUTPUT = "points/{index}/logs/job.log"
-"""The same for each point of a sweep; with the scheduler's variable for the index."""
+"""Path of the log of each point of a sweep; `{index}` becomes the scheduler's placeholder."""
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class PlanInputs:
-    """All that a plan is made from. `directory` is where the command runs; `sources` the files' texts."""
+    """The inputs of a plan. `directory` is the command's working directory; `sources`: file name -> text, for error messages."""
 
     spec: Spec
     site: Site
@@ -80,7 +84,7 @@ class PlanInputs:
 
 
 def build(inputs: PlanInputs) -> Plan:
-    """Decide everything; raises InvalidFile with every problem found, Invalid for an unknown back end."""
+    """The plan of a job; raises InvalidFile with all problems found, Invalid for an unknown back end."""
     spec, site, ledger = inputs.spec, inputs.site, Ledger(inputs.origins, inputs.notes)
     scheduler = roles.located(lambda: backends.scheduler(site.scheduler.type), ledger, "site")
     layout = lay_out(spec.resources, site, inputs.topology, ledger)
@@ -105,7 +109,7 @@ def build(inputs: PlanInputs) -> Plan:
     _stop(ledger, inputs)
     likely_mistakes.check(spec, layout, binding, points, ledger)
     role_plans = roles.plan_roles(
-        shape, commands[0], site, layout, choice, binding, launch_arguments(container, inputs.directory),
+        shape, commands[0], site, layout, choice, binding, ledger, launch_arguments(container, inputs.directory),
         given={*spec.environment.variables, *site.environment.variables, *(v.name for v in of_fabric)})  # fmt: skip
     roles.check(spec, site, role_plans, layout, choice, ledger)
     reserved_names.check(spec, site, ledger)
@@ -164,7 +168,7 @@ def build(inputs: PlanInputs) -> Plan:
 def _ask_framework(
     choice: roles.BackEnds, shape: Shape, command: Sequence[Text], inputs: PlanInputs, ledger: Ledger
 ) -> None:
-    """Add the framework's problems, by default at the key that selects it."""
+    """Add the framework's problems, located at the key that selects it."""
     spec = inputs.spec
     ledger.problems += [
         replace(problem, origin=problem.origin or ledger.origin(spec.framework, "framework", "command"))
@@ -180,17 +184,17 @@ def _ask_framework(
 def _fabric_and_checks(
     spec: Spec, site: Site, layout: Layout, launcher: Launcher, ledger: Ledger
 ) -> tuple[tuple[Variable, ...], NodeChecks | None, FabricCheck | None]:
-    """The fabric's variables with those that checks need, and the checks of nodes and of the fabric."""
+    """The variables of fabric and checks, the node checks and the fabric check."""
     settings = fabric.settings(spec, site, layout, launcher.NAME, ledger)
     of_nodes = node_checks(spec, site, layout, launcher, ledger)
     of_check = fabric_check(spec, site, layout, ledger)
     watched = hang_watch(spec, ledger)
-    heard = talkative(of_check, spec, site, layout, launcher.NAME, ledger)
-    return (*settings, *watched, *heard), of_nodes, of_check
+    verbose = verbose_variables(of_check, spec, site, layout, launcher.NAME, ledger)
+    return (*settings, *watched, *verbose), of_nodes, of_check
 
 
 def _of_placement(threads: int | None, binding: Binding, ledger: Ledger) -> tuple[Variable, ...]:
-    """Number of threads, unbuffered output, and the order of GPUs where a rank sees only its own."""
+    """Variables for the number of threads, unbuffered output, and the GPU order where ranks see only their own."""
     count = next((d for d in ledger.decisions if d.key == "placement.threads"), None)
     because = count.because if count else ""
     if count and count.origin is not None:
@@ -216,11 +220,11 @@ def _directives(
 
 _FIELDS = {"name": "name", "array": "sweep", "after": "after", "hold": "hold", "signal": "checkpoint.signal",
            "signal_before": "checkpoint.before_end", "requeue": "on_failure.requeue", "threads": "placement.threads"}  # fmt: skip
-"""The keys of a spec for fields of a request that are not keys of `resources`."""
+"""Field of a request -> spec key, for those that are not keys of `resources`."""
 
 
 def _field_origins(request: Request, ledger: Ledger) -> dict[str, Origin]:
-    """Where each field of the request was written."""
+    """Field of the request -> where it was written."""
     found = {f.name: ledger.origin(_FIELDS.get(f.name, f"resources.{f.name}")) for f in fields(request)}
     return {name: origin for name, origin in found.items() if origin is not None}
 
@@ -290,7 +294,7 @@ def _request(
 
 
 def _before_end(spec: Spec) -> Duration:
-    """The time before the end of the walltime at which the scheduler sends the early signal."""
+    """Time from the early signal to the end of the walltime: for the checkpoint and the copy of results."""
     saved = spec.checkpoint.before_end if spec.checkpoint else Duration(0)
     return Duration(saved + (spec.results.before_end if spec.results else 0))
 

@@ -1,4 +1,4 @@
-"""Limits of partitions and QOS as data, and the one check of a job against them."""
+"""Limits of partitions and QOS, and the check of a job against them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ Owner = Partition | Qos
 
 @record(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """What `min_NAME` and `max_NAME` limit: the code of a violation, the spec's key, the job's amount (None: unknown), and
-    that amount in words, of one thing (`walltime 2h`) or of several (`9 nodes`)."""
+    """The quantity limited by `min_NAME` and `max_NAME`: problem code, spec key, the job's amount (`of`; None: unknown) and its
+    text (`words`), such as `9 nodes`; `plural` is False for `walltime 2h`, `chains` if `chain: true` is a way out."""
 
     name: str
     code: str
@@ -28,7 +28,7 @@ class Measure:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Violation:
-    """A limit that a job violates: code, spec key, message and way out."""
+    """A violated limit: problem code, spec key, message and help."""
 
     code: str
     key: str
@@ -64,11 +64,11 @@ MEASURES = (
         words=lambda amount: f"{Bytes(amount)} of memory on each node",
     ),
 )  # fmt: skip
-"""All that is limited by a number of its own."""
+"""The quantities with limits; node-hours are checked separately, as a product of two."""
 
 
 def violations(owner: Owner, name: str, layout: Layout) -> Iterator[Violation]:
-    """Each limit of a partition or QOS that the job violates; `name` is what messages call it."""
+    """The limits of a partition or QOS violated by the job; `name` is its name in messages."""
     for measure in MEASURES:
         amount = measure.of(layout)
         if amount is None:
@@ -83,9 +83,9 @@ def violations(owner: Owner, name: str, layout: Layout) -> Iterator[Violation]:
 
 
 def _above(measure: Measure, amount: int, most: int, name: str) -> Violation:
-    said = measure.words(amount)
+    text = measure.words(amount)
     verb = "exceed" if measure.plural and amount != 1 and not isinstance(amount, Bytes) else "exceeds"
-    head = said if measure.plural else f"{measure.name} {said}"
+    head = text if measure.plural else f"{measure.name} {text}"
     limit = measure.words(most) if not measure.plural else str(most)
     way_out = (
         f"request at most `{limit}`"
@@ -135,7 +135,7 @@ def qos_of(site: Site, wanted: str | None, partition: Partition | None) -> str |
 
 
 def accepting(site: Site, layout: Layout, wanted_qos: str | None) -> list[str]:
-    """Partitions that would take the job: those with the same nodes first, else others with enough GPUs and memory."""
+    """Partitions that accept the job: those with the same node type, else others with enough GPUs and memory."""
     fitting = [
         name
         for name, one in site.partitions.items()
@@ -160,11 +160,12 @@ def _type(site: Site, partition: str) -> str | None:
 
 
 def _has(site: Site, partition: str, layout: Layout) -> bool:
-    """Whether a node there has as many GPUs and as much memory, as far as the profile states it."""
+    """True if a node of the partition has enough GPUs and memory, as far as the site profile states them."""
     kind = site.node_types.get(_type(site, partition) or "")
     if kind is None:
         return not layout.gpus_per_node
     gpus = _gpus(kind)
+    # A CPU job is not sent to a GPU partition: it would be charged for idle GPUs.
     if gpus is not None and (gpus < layout.gpus_per_node or bool(gpus) != bool(layout.gpus_per_node)):
         return False
     memory = _memory(layout)
@@ -172,9 +173,9 @@ def _has(site: Site, partition: str, layout: Layout) -> bool:
 
 
 def _gpus(kind: NodeType) -> int | None:
-    """GPUs of a node; None where only a file describes it."""
+    """GPUs of a node; None if only a topology file describes it."""
     if kind.topology is None:
-        return None
+        return kind.gpus
     gpus = kind.topology.gpus
     return (
         0 if gpus is None else gpus.count if gpus.count is not None else max(len(gpus.numa), len(gpus.cpus))
@@ -182,7 +183,7 @@ def _gpus(kind: NodeType) -> int | None:
 
 
 def jobs_of(owner: Owner, name: str, points: int) -> str | None:
-    """The message for a sweep of more runs than a user may have in the queue; None if it is allowed."""
+    """The message for a sweep with more runs than `max_jobs`; None if it is allowed."""
     most: int | None = owner.max_jobs
     if most is None or points <= most:
         return None
@@ -190,7 +191,7 @@ def jobs_of(owner: Owner, name: str, points: int) -> str | None:
 
 
 def owners(site: Site, layout: Layout, wanted_qos: str | None) -> Mapping[str, Owner]:
-    """The partition and the QOS of a job, by what messages call them."""
+    """Name in messages -> partition or QOS of the job."""
     found: dict[str, Owner] = {}
     if layout.partition is not None:
         found[f"partition `{layout.partition_name}`"] = layout.partition

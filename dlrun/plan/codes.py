@@ -167,7 +167,7 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "DLR059": (
         "an invalid key or value in a profile",
-        "A key is unknown or was removed, a value is not valid for its key, or numbers of a node contradict one another. "
+        "A key is unknown or was removed, a value is not valid for its key, or numbers of a node are contradictory. "
         "`dlrun schema site` and [the keys of a profile](site.md) list the valid ones.",
     ),
     "DLR094": (
@@ -358,7 +358,8 @@ CODES: dict[str, tuple[str, str]] = {
     ),
     "DLR111": (
         "no interface is known",
-        "NCCL and Gloo guess the interface of their sockets: on Ethernet all data may go over a management network.",
+        "NCCL and Gloo guess the interface of their sockets, so all data may go over a management network: on Ethernet, and "
+        "that of Gloo in jobs without GPUs on any fabric, since Gloo uses IP alone.",
     ),
     **MISTAKE_CODES,
     **DATA_CODES,

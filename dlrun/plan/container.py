@@ -1,4 +1,4 @@
-"""The container that ranks run in: its mounts, and how it is started.
+"""The container of the ranks: mounts and start.
 
 Apptainer is started by `rank.sh`; enroot by srun's pyxis plug-in, which then runs `rank.sh` inside.
 """
@@ -23,7 +23,7 @@ _GPU_FLAGS = {
     ("apptainer", "rocm"): "--rocm",
     ("enroot", "cuda"): f"--container-env={','.join(_ENROOT_GPUS)}",
 }
-"""By runtime and kind of GPU (Apptainer User Guide, "GPU Support"; pyxis README, "Usage")."""
+"""(runtime, kind of GPU) -> option (Apptainer User Guide, "GPU Support"; pyxis README, "Usage")."""
 
 
 def contain(
@@ -35,7 +35,7 @@ def contain(
     launcher: Launcher,
     ledger: Ledger,
 ) -> ContainerPlan | None:
-    """The container's plan, None without one; the job directory, the work directory and all data are mounted."""
+    """The container's plan, None without a container; job directory, working directory and all data are mounted."""
     wanted = spec.environment.container
     if wanted is None:
         return None
@@ -86,7 +86,7 @@ def launch_arguments(container: ContainerPlan | None, directory: str) -> tuple[T
 
 
 def gpu_variables(container: ContainerPlan | None) -> tuple[Variable, ...]:
-    """Variables set before srun that make enroot mount the GPUs."""
+    """Variables for srun's environment that make enroot mount the GPUs."""
     if container is None or container.runtime != "enroot" or not container.gpu_flag:
         return ()
     because = "makes enroot mount NVIDIA GPUs and libraries into the container"
@@ -100,7 +100,7 @@ def gpu_variables(container: ContainerPlan | None) -> tuple[Variable, ...]:
 
 
 def _hidden(spec: Spec, ledger: Ledger) -> None:
-    """Inside, PATH is that of the image, so a venv or conda environment from outside is not found."""
+    """Add a problem for a venv or conda environment: inside the container PATH is the image's."""
     for kind, name in (("venv", spec.environment.venv), ("conda", spec.environment.conda)):
         if name is not None:
             ledger.problem(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dlrun.model.plan import Cost
 from dlrun.model.site import Billing, Site
-from dlrun.plan.resources import Layout
+from dlrun.plan.resources import Layout, gpus_of_node
 
 
 def most(site: Site, layout: Layout, runs: int) -> Cost | None:
-    """The most that so many runs of a job can use, by the partition's rule or the site's; None without a walltime."""
+    """Maximum cost of `runs` runs of a job, by the billing of the partition or site; None without a walltime."""
     billing = (layout.partition.billing if layout.partition else None) or site.billing
     if layout.walltime is None:
         return None
@@ -26,12 +26,13 @@ def most(site: Site, layout: Layout, runs: int) -> Cost | None:
 
 
 def _counted(billing: Billing, layout: Layout) -> int | None:
-    """How much of what is billed the job has on each node: whole nodes cost all that they have."""
+    """Number of billed units (nodes, GPUs or cores) per node; whole nodes are billed with all their cores and GPUs."""
     topology = layout.topology if layout.exclusive else None
     if billing.per == "node":
         return 1
     if billing.per == "gpu":
-        return len(topology.gpus) if topology is not None else layout.gpus_per_node
+        there = gpus_of_node(topology, layout.node_type) if layout.exclusive else None
+        return layout.gpus_per_node if there is None else there
     if topology is not None:
         return len(topology.cores)
     return layout.cpus_per_rank * layout.ranks_per_node if layout.cpus_per_rank else None

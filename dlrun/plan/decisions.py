@@ -15,7 +15,7 @@ _FLAGS = (Layer.ENVIRONMENT, Layer.FLAG)
 
 
 def _written(origin: Origin) -> bool:
-    """False for a block that a file does not have and that was filled with defaults."""
+    """False for a mapping that is absent from the file and was filled with defaults."""
     return origin.line > 0 or origin.layer in _FLAGS
 
 
@@ -28,7 +28,7 @@ class Ledger:
         self.problems: list[Problem] = [*notes]
 
     def origin(self, *keys: str) -> Origin | None:
-        """Where the first of these keys that anybody wrote was written; a mapping's place serves for its items."""
+        """The place of the first of these keys that was set, by user or site; an item falls back to the place of its mapping."""
         for key in keys:
             parts = key.split(".")
             for length in range(len(parts), 0, -1):
@@ -38,7 +38,7 @@ class Ledger:
         return None
 
     def given(self, key: str) -> bool:
-        """True if this key was set, that is, not dlrun's default."""
+        """True if this key was set, in contrast to dlrun's default."""
         found = self.origins.get(key)
         return found is not None and found.layer is not Layer.BUILT_IN
 

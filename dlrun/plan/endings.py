@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
 from dlrun.model.plan import Cause, CheckpointPlan, RolePlan
 from dlrun.model.spec import OnFailure, Spec
-from dlrun.model.text import NodeVariables, Shell, Text
+from dlrun.model.text import NodeVariables, Shell, Text, late_pattern
 from dlrun.model.units import Duration
 from dlrun.plan.command import expressions
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import Layout
 
 _CAUSES: tuple[Cause, ...] = ("timed_out", "preempted", "node_failed", "out_of_memory", "hang", "user_error")
-_SHELL = re.compile(r"(.*/)?(ba|da|k|z|c|tc|fi)?sh")
+_SHELL = late_pattern(r"(.*/)?(ba|da|k|z|c|tc|fi)?sh")
 
 
 def carrier(signal: str) -> str:
-    """The signal that carries the warning to the rank scripts: never the one that the program handles.
+    """The signal by which the warning is sent to the rank scripts: a different one from the program's.
 
-    Every launcher passes both user signals on (srun(1), mpirun(1)) and none of the others.
+    Launchers forward only the two user signals (srun(1), mpirun(1)).
     """
     return "USR2" if signal == "USR1" else "USR1"
 
@@ -40,7 +39,7 @@ def chain(spec: Spec, layout: Layout, ledger: Ledger) -> tuple[Layout, int]:
 def causes(policy: OnFailure, links: int, *, watched: bool = False) -> tuple[Cause, ...]:
     """The causes after which the job is requeued; a chain is always requeued at its walltime limit.
 
-    Only a job that is `watched` knows that it hangs.
+    A hang is only detected in a `watched` job.
     """
     if policy.requeue == 0:
         return ("timed_out",) if links > 1 else ()
@@ -55,14 +54,15 @@ def causes(policy: OnFailure, links: int, *, watched: bool = False) -> tuple[Cau
 def checkpoint(
     spec: Spec, roles: Sequence[RolePlan], command: Sequence[Text], path: Text | None
 ) -> CheckpointPlan | None:
-    """How the early signal is delivered, if the spec has one; `path` is the path of the checkpoints.
+    """The delivery of the early signal; None without `checkpoint`. `path` is the path of the checkpoints.
 
-    A shell cannot trap what was ignored when it started (bash(1), "trap"), so a command that is a shell
-    starts with the default action. Only the user signals are ever ignored: others also end programs.
+    A shell cannot trap signals that were ignored at its start (bash(1), "trap"), so a command that is a shell starts with
+    the default action. Only user signals are ignored, because the others are also needed to end programs.
     """
     wanted = spec.checkpoint
     if wanted is None:
         return None
+    # Ignored until the rank script has its handlers: the default action of a user signal ends a process.
     ignored = [carrier(wanted.signal)]
     if wanted.signal.startswith("USR") and not _SHELL.fullmatch(command[0].literal or ""):
         ignored.append(wanted.signal)
@@ -78,7 +78,7 @@ def checkpoint(
 
 
 def check(spec: Spec, walltime: Duration | None, ledger: Ledger) -> Text | None:
-    """Add problems of contradictory settings; returns the path of the checkpoints."""
+    """Add problems for contradictory settings; returns the path of the checkpoints, if any."""
     wanted, policy = spec.checkpoint, spec.on_failure
     if wanted is not None and walltime is not None and wanted.before_end >= walltime:
         ledger.problem(

@@ -1,4 +1,4 @@
-"""The environment of the ranks: modules, venv, and every variable with its reason."""
+"""The environment of the ranks: modules, venv and variables, each with its reason."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OPENMP = "OpenMP 5.2, chapter 21"
 def set_up(
     spec: Spec, site: Site, container: ContainerPlan | None, staged: DataPlan | None = None
 ) -> EnvironmentPlan:
-    """The site's part first, then the user's."""
+    """The set-up of the environment: the site's part, then the user's."""
     return EnvironmentPlan(
         site_setup=site.environment.setup,
         hygiene=site.environment.hygiene,
@@ -31,7 +31,7 @@ def set_up(
 
 
 def unset(spec: Spec) -> tuple[str, ...]:
-    """The line that leaves the dropped variables unset: a module or the user's own shell may have set them."""
+    """The shell line that unsets dropped variables, which a module or the user's shell may have set."""
     return (f"unset -v {' '.join(spec.environment.drop)}",) if spec.environment.drop else ()
 
 
@@ -53,9 +53,9 @@ def check_dropped(spec: Spec, needed: Collection[str], ledger: Ledger) -> None:
 def variables(
     spec: Spec, site: Site, values: Sequence[Variable], given: Mapping[str, Text], ledger: Ledger
 ) -> tuple[Variable, ...]:
-    """All variables of the job in order: dlrun's, the site's, the user's (`given`); the last one wins.
+    """All variables of the job: dlrun's, the site's, the user's (`given`), later ones overriding earlier ones.
 
-    A variable of dlrun's that the user or the site sets is left to them, and that is noted.
+    An override is recorded in the reason of the variable.
     """
     chosen: dict[str, Variable] = {v.name: v for v in values}
     for name, value in site.environment.variables.items():
@@ -97,10 +97,10 @@ def _override(
 
 
 def threading(threads: int | None, because: str) -> Variable:
-    """How many threads a rank computes with; known only in the job where the job binds.
+    """OMP_NUM_THREADS of a rank; an expansion where the job binds the ranks.
 
-    Threads are not bound one by one (`OMP_PROC_BIND`): the main thread's one-core mask would be inherited
-    by every data-loader process that it starts.
+    Single threads are not bound (`OMP_PROC_BIND`), because data-loader processes would inherit the one-core mask of the
+    main thread.
     """
     count: str | Shell = str(threads) if threads is not None else Shell("$DLRUN_THREADS")
     why = because if threads is not None else "one per core of the rank"
@@ -119,7 +119,7 @@ UNBUFFERED = Variable(
 
 
 def secrets(spec: Spec) -> tuple[SecretPlan, ...]:
-    """References only: values are read by each rank when it starts."""
+    """References to secrets, without values: each rank reads them when it starts."""
     return tuple(
         SecretPlan(name=name, env=secret.env, file=secret.file, command=secret.command)
         for name, secret in spec.secrets.items()
@@ -127,7 +127,7 @@ def secrets(spec: Spec) -> tuple[SecretPlan, ...]:
 
 
 def rendezvous(rule: Rendezvous, ports: int) -> RendezvousPlan:
-    """The address by the site's rule, as a shell expansion on rank 0's node."""
+    """The rendezvous address by the site's rule, as a shell expansion for rank 0's node, and the range of ports."""
     letters = rule.suffix[:1].isalnum()  # they would be read as part of the variable's name
     first, here = (
         ("${DLRUN_FIRST_HOST}", "${DLRUN_HOST}") if letters else ("$DLRUN_FIRST_HOST", "$DLRUN_HOST")
@@ -161,9 +161,9 @@ def rendezvous(rule: Rendezvous, ports: int) -> RendezvousPlan:
 
 
 def data_paths(data: Sequence[DataPlan]) -> tuple[Variable, ...]:
-    """`DLRUN_DATA_NAME` for each data set read in place: the same path that `{{ data.NAME }}` gives.
+    """`DLRUN_DATA_NAME` of each data set read in place, the same path as `{{ data.NAME }}`.
 
-    Those of staged sets are set when they have arrived.
+    The variables of staged data sets are set by the job once the sets are complete.
     """
     return tuple(
         Variable(

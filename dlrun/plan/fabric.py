@@ -1,4 +1,4 @@
-"""The variables for the fabric, and problems of those that were set by user or site."""
+"""Fabric variables, and problems of those set by user or site."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from dlrun.fabrics.table import Rule
 from dlrun.model.plan import Variable
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
-from dlrun.model.text import Shell, Text
+from dlrun.model.text import Shell, Text, late_pattern
 from dlrun.model.topology import PROFILE, VERBS_NIC
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.resources import Layout
 
 
 def settings(spec: Spec, site: Site, layout: Layout, launcher: str, ledger: Ledger) -> tuple[Variable, ...]:
-    """The variables that fabric, libraries, versions, node count and site call for; problems go to the ledger.
+    """The variables for the job's fabric, libraries, versions and number of nodes, and the site's; problems go to the ledger.
 
-    A site that names no fabric gets none.
+    Empty for a site without a fabric.
     """
     job = job_of(spec, site, layout, launcher)
     drop = spec.environment.drop
@@ -53,7 +53,7 @@ def settings(spec: Spec, site: Site, layout: Layout, launcher: str, ledger: Ledg
 
 
 def _dropped(whole: ChosenSettings, kept: ChosenSettings, spec: Spec, ledger: Ledger) -> None:
-    """Note what else goes when the spec's `environment.drop` takes a unit apart."""
+    """Record the settings lost with a unit of which `environment.drop` removes one."""
     drop = spec.environment.drop
     names = {*drop, *(choice.name for choice in kept.choices)}
     lost: dict[str, list[str]] = {}
@@ -76,14 +76,18 @@ def _dropped(whole: ChosenSettings, kept: ChosenSettings, spec: Spec, ledger: Le
 
 
 _OVER_SOCKETS = {"gloo": "GLOO_SOCKET_IFNAME", "nccl": "NCCL_SOCKET_IFNAME"}
-"""Libraries that meet or talk over an IP interface, and the variable that names it."""
+"""Library -> variable for the IP interface of its sockets."""
 
 
 def _without_interface(job: JobTraits, given: Collection[str], ledger: Ledger) -> None:
-    """Warn where nothing names the interface on a network over which all data goes through sockets."""
-    if job.nodes == 1 or job.interfaces or job.fabric != "ethernet":
+    """Warn where data goes through sockets and nothing names their interface: on Ethernet, and Gloo's without GPUs on any
+    fabric, which it uses by IP alone."""
+    if job.nodes == 1 or job.interfaces or job.fabric is None:
         return
-    missing = {lib: name for lib, name in _OVER_SOCKETS.items() if lib in job.libraries and name not in given}
+    using = {*_OVER_SOCKETS} if job.fabric == "ethernet" else {*(() if job.gpus else ("gloo",))}
+    missing = {
+        lib: name for lib, name in _OVER_SOCKETS.items() if lib in using & job.libraries and name not in given
+    }
     if missing:
         names = " and ".join(f"`{name}`" for name in missing.values())
         ledger.problem(
@@ -96,7 +100,7 @@ def _without_interface(job: JobTraits, given: Collection[str], ledger: Ledger) -
 
 
 def _adapters(job: JobTraits, layout: Layout) -> dict[str, str]:
-    """NCCL's adapters, one list for all ranks: those that the profile names, and no other of the node, such as for storage."""
+    """NCCL_IB_HCA with the adapters of the profile, for all ranks: without it NCCL also uses adapters for storage."""
     nodes = layout.topology
     if nodes is None or nodes.source != PROFILE or job.nodes == 1 or "nccl" not in job.libraries:
         return {}
@@ -105,7 +109,7 @@ def _adapters(job: JobTraits, layout: Layout) -> dict[str, str]:
 
 
 def job_of(spec: Spec, site: Site, layout: Layout, launcher: str) -> JobTraits:
-    """The facts of a job that rules of settings use."""
+    """The properties of a job for the rules of fabric settings."""
     fabric = site.fabric
     return JobTraits(
         fabric=fabric.name if fabric else None,
@@ -124,7 +128,7 @@ def job_of(spec: Spec, site: Site, layout: Layout, launcher: str) -> JobTraits:
 
 
 def _kind(layout: Layout) -> str | None:
-    """The kind of the job's GPUs; NVIDIA's where the site does not describe the nodes."""
+    """The kind of the job's GPUs (None: no GPUs); `cuda` where the site does not describe the nodes."""
     if not layout.gpus_per_node:
         return None
     gpus = layout.topology.gpus if layout.topology else ()
@@ -132,14 +136,14 @@ def _kind(layout: Layout) -> str | None:
 
 
 def flags_of(site: Site, options: Mapping[str, str] | None = None) -> frozenset[str]:
-    """Words of the options that a site's scheduler and launcher are given or that are in force, with a spec's `options`."""
+    """Words in the options of scheduler and launcher, those in force at the site, and a spec's `options`."""
     more = options or {}
     of_fabric = site.fabric.in_force if site.fabric else ()
     texts = (*site.scheduler.directives, *site.launcher.arguments, *of_fabric, *more, *more.values())
     return frozenset(word for text in texts for word in re.findall(r"\w+", text))
 
 
-_KEEPABLE = re.compile(r"[\w.,:;/@%+=^ -]+")
+_KEEPABLE = late_pattern(r"[\w.,:;/@%+=^ -]+")
 """Values that mean the same inside `${NAME:-…}`."""
 
 
@@ -169,8 +173,9 @@ def _short(rule: Rule) -> str:
 
 
 def _faults(values: Mapping[str, str], whose: str, job: JobTraits, ledger: Ledger) -> None:
-    """Every harmful or deprecated setting among these, once each."""
+    """Add a problem for each harmful or deprecated setting."""
     for name, value in values.items():
+        # Several libraries may read the variable, each with a rule: one message is enough.
         for rule in rules.faults(job, name, value)[:1]:
             code, what, warning = fault_code(rule, known=job.fabric is not None)
             ledger.problem(
@@ -183,7 +188,7 @@ def _faults(values: Mapping[str, str], whose: str, job: JobTraits, ledger: Ledge
 
 
 def fault_code(rule: Rule, *, known: bool) -> tuple[str, str, bool]:
-    """Code, word and whether it is only a warning; refused only where what it takes is `known` to hold."""
+    """Problem code, word, and True for a warning; an error only if the fabric is `known`, so that the rule certainly applies."""
     if rule.cls == "deprecated":
         return "DLR061", "deprecated", True
     if rule.act == "refuse" and known:
@@ -192,12 +197,12 @@ def fault_code(rule: Rule, *, known: bool) -> tuple[str, str, bool]:
 
 
 def fault_help(rule: Rule) -> str:
-    """The way out, with its source."""
+    """The help for a faulty setting, with its source."""
     return f"{f'use {rule.instead}' if rule.instead else 'leave it out'} (source: {rule.cited})"
 
 
 def _lacking(unit: str, flag: str, spec: Spec, site: Site, ledger: Ledger) -> None:
-    """A unit that is asked for without the option of scheduler or launcher that it needs."""
+    """Add a problem for a unit requested without the option of scheduler or launcher that it needs."""
     asks = next(rule for rule in rules.unit(unit) if rule.act == "asks")
     by_user = asks.name in spec.environment.variables
     keys = (f"environment.variables.{asks.name}",) if by_user else ("site",)

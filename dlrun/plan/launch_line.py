@@ -1,6 +1,6 @@
-"""The launch line with the site's own arguments: an option that dlrun writes already is not written twice.
+"""The launch line with the site's arguments, without options that dlrun already writes.
 
-Options are compared as they are written, `--name=value` or `-x value`; the same option under another name is another one.
+Options are compared as text, `--name=value` or `-x value`; an alias of an option counts as another option.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from dlrun.model.text import Text
 
 
 def settings_of(launcher: Launcher, site: Site) -> LauncherSite:
-    """The site's settings of a launcher: none where the profile describes another one."""
+    """The site's settings of a launcher; defaults if the profile's launcher is another one."""
     return site.launcher if site.launcher.name == launcher.NAME else LauncherSite(name=launcher.NAME)
 
 
 def started(launcher: Launcher, step: Step, site: LauncherSite) -> tuple[Text, ...]:
-    """The launcher's words, without those of the site's arguments that dlrun's own words say already."""
+    """The launch line; arguments of the site that dlrun itself writes are left out."""
     own = _options(_own(launcher, step, site))
     kept = [words for words in _options(site.arguments) if words not in own]
     return tuple(
@@ -29,7 +29,7 @@ def started(launcher: Launcher, step: Step, site: LauncherSite) -> tuple[Text, .
 
 
 def contradictions(launcher: Launcher, step: Step, site: LauncherSite) -> list[tuple[str, str]]:
-    """Each of the site's arguments that gives an option another value than dlrun does, with dlrun's."""
+    """(site's argument, dlrun's argument) for options with different values."""
     own = _options(_own(launcher, step, site))
     return [
         (" ".join(words), " ".join(ours))
@@ -44,10 +44,11 @@ def _own(launcher: Launcher, step: Step, site: LauncherSite) -> list[str]:
 
 
 def _options(words: Sequence[str]) -> list[tuple[str, ...]]:
-    """The words, an option together with the values behind it."""
+    """The words grouped by option, each with its values."""
     found: list[tuple[str, ...]] = []
     rest = list(words)
     while rest:
+        # The number of values of an option is unknown here, so all following words without a dash are its values.
         values = takewhile(lambda word: not word.startswith("-"), rest[1:])
         option = (rest[0], *values) if rest[0].startswith("-") else (rest[0],)
         found.append(option)

@@ -10,32 +10,32 @@ from dlrun.model.plan import Binding
 from dlrun.model.spec import Spec
 from dlrun.plan.command.expressions import names, outside
 from dlrun.plan.decisions import Ledger
-from dlrun.plan.resources import Layout
+from dlrun.plan.resources import Layout, gpus_of_node
 
 _SHELLS = re.compile(r"(?:.*/)?(?:ba|z|k|da)?sh")
 _EXPANDED = re.compile(r"\$\{?([A-Za-z_]\w*)|^(~)(?:/|$)|(\$\([^)]*\)?|`[^`]+`)")
 _VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
 _OPERATORS = re.compile(r"\|\|?|&&?|;|[12]?>>?(?!=).*|&>.*|<(?!.*>).*|2>&1")
-"""Words that a shell reads as pipes, lists and redirections: alone, or with a file at once (`>log`)."""
+"""Words that are pipes, lists and redirections to a shell, also with an attached file (`>log`)."""
 
 _PLAIN_FORMS = {"\u201c": '"', "\u201d": '"', "\u2018": "'", "\u2019": "'", "\u2013": "--", "\u2014": "--"}
 _TYPOGRAPHIC = re.compile(
     "(?:^|[\\s=])[\u201c\u201d\u2018\u2019]|[\u201c\u201d\u2018\u2019](?=\\s|$)|(?:^|\\s)[\u2013\u2014](?=\\w)"
 )
-"""Typographic quotes at the border of a word, and a long dash that begins one."""
+"""Typographic quotes at either end of a word, and an en or em dash at its beginning."""
 
 _GPU_PARTITION = re.compile(r"gpu|cuda|[vahb][12]00|dgx|mi[123]\d\d|gh200", re.IGNORECASE)
-"""Names that partitions with GPUs have."""
+"""Typical names of GPU partitions."""
 _AS_TEXT = "write it as shell text under `run:` instead of `command:`"
 _AS_LINE = "set it by a line of shell under `environment:`"
 _LONGEST = 60
-"""Characters of a value that is written out in a message."""
+"""Maximum length of a value in a message."""
 
 
 def check(
     spec: Spec, layout: Layout, binding: Binding, points: Sequence[Mapping[str, str]], ledger: Ledger
 ) -> None:
-    """Warn of each likely mistake once, at its key."""
+    """Add a warning for each likely mistake, at its key."""
     _shell_text(spec, ledger)
     _typography(spec, ledger)
     _unused_parameters(spec, points, ledger)
@@ -47,7 +47,7 @@ def check(
 
 
 def _shell_text(spec: Spec, ledger: Ledger) -> None:
-    """Shell syntax in values that are not read by a shell."""
+    """Warn of shell syntax in values that no shell reads."""
     if not _SHELLS.fullmatch(spec.command[0]):
         for index, word in enumerate(spec.command):
             what = f"`{word}`" if _OPERATORS.fullmatch(word) else next(_expansions(word), None)
@@ -70,7 +70,7 @@ def _shell_text(spec: Spec, ledger: Ledger) -> None:
 
 
 def _typography(spec: Spec, ledger: Ledger) -> None:
-    """Quotes and dashes of a word processor in the command, as copied from a PDF file."""
+    """Warn of typographic quotes and dashes in the command, as copied from a PDF file or word processor."""
     places = (
         {"run": spec.run}
         if spec.run is not None
@@ -80,7 +80,7 @@ def _typography(spec: Spec, ledger: Ledger) -> None:
         if (found := _TYPOGRAPHIC.search(text)) is not None:
             plain = _PLAIN_FORMS[found[0].strip()]
             ledger.problem(
-                "DLR112", f"`{found[0].strip()}` is a typographic character, which the program gets as it is",
+                "DLR112", f"`{found[0].strip()}` is a typographic character, which is passed to the program unchanged",
                 place, "command", help=f"write `{plain}` in its place", warning=True,
             )  # fmt: skip
             return
@@ -91,7 +91,7 @@ def _unread(ledger: Ledger, message: str, place: str, way_out: str) -> None:
 
 
 def _instead(text: str) -> str:
-    """What to write for a text in which a shell would expand something."""
+    """The help for a text with shell expansions."""
     if text == "~" or text.startswith("~/"):
         written = f"{{{{ env.HOME }}}}{text[1:]}"
     else:
@@ -102,7 +102,7 @@ def _instead(text: str) -> str:
 
 
 def _expansions(text: str) -> Iterator[str]:
-    """What a shell would expand in a text, in backticks; expressions of dlrun's own are not shell text."""
+    """The shell expansions in a text, in backticks; `{{ }}` are not shell text."""
     for match in _EXPANDED.finditer(outside(text)):
         yield f"`${match[1]}`" if match[1] else f"`{match[2] or match[3].strip('`')}`"
 
@@ -138,13 +138,13 @@ def _two_environments(spec: Spec, ledger: Ledger) -> None:
 
 
 def _idle_gpus(layout: Layout, ledger: Ledger) -> None:
-    gpus = len(layout.topology.gpus) if layout.topology else 0
+    gpus = gpus_of_node(layout.topology, layout.node_type)
     if layout.gpus_per_node:
         return
     if gpus and layout.exclusive:
         message = f"the job gets whole nodes with {gpus} GPUs and requests none of them"
         way_out = f"set `gpus_per_node: {gpus}` (or `auto`), or use a partition without GPUs"
-    elif layout.topology is None and _GPU_PARTITION.search(layout.partition_name or ""):
+    elif gpus is None and _GPU_PARTITION.search(layout.partition_name or ""):
         message = f"partition `{layout.partition_name}` seems to have GPUs, and the job requests none"
         way_out = "set `gpus_per_node` (the site profile does not describe these nodes, so `auto` is none)"
     else:

@@ -1,4 +1,4 @@
-"""The request against the limits of the site, before anything is submitted."""
+"""Check of the request against the site's limits, before submission."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dlrun.model.spec import Resources, Spec
 from dlrun.model.units import Bytes, many
 from dlrun.plan import capacity
 from dlrun.plan.decisions import Ledger
-from dlrun.plan.resources import Layout
+from dlrun.plan.resources import Layout, gpus_of_node
 
 
 def check_limits(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
@@ -58,7 +58,7 @@ def _partition(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
 
 
 def _limits(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
-    """The job against the limits of its partition and QOS."""
+    """Add a problem for each violated limit of partition and QOS."""
     qos = spec.resources.qos
     fitting = [f"`{name}`" for name in capacity.accepting(site, layout, qos)]
     other = f"use partition {' or '.join(fitting)}, which accepts it" if fitting else "use another partition"
@@ -78,7 +78,7 @@ def check_runs(spec: Spec, site: Site, layout: Layout, points: int, ledger: Ledg
 
 
 def _node(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
-    """Memory, GPUs and cores of one node."""
+    """Check memory, GPUs and cores of one node."""
     topology, wanted = layout.topology, spec.resources
     if layout.gpus_per_node and layout.ranks_per_node > layout.gpus_per_node:
         ledger.problem(
@@ -105,16 +105,17 @@ def _node(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
             "resources.memory_per_node",
             help=f"request at most `{memory}`, or for `all`",
         )
-    if topology is None:
-        return
-    if layout.gpus_per_node > len(topology.gpus):
+    there = gpus_of_node(topology, layout.node_type)
+    if there is not None and layout.gpus_per_node > there:
         ledger.problem(
             "DLR018",
             f"{many(layout.gpus_per_node, 'GPU')} per node, but "
-            f"{f'`{layout.node_type_name}`' if layout.node_type_name else 'this machine'} has {len(topology.gpus) or 'none'}",
+            f"{f'`{layout.node_type_name}`' if layout.node_type_name else 'this machine'} has {there or 'none'}",
             "resources.gpus_per_node",
-            help=f"{_fewer(len(topology.gpus))}, or {_with_gpus(spec, site, layout)}",
+            help=f"{_fewer(there)}, or {_with_gpus(spec, site, layout)}",
         )
+    if topology is None:
+        return
     cores, cpus = len(topology.cores), wanted.cpus_per_rank
     if cpus != "auto" and cpus * layout.ranks_per_node > cores:
         ledger.problem(
@@ -131,7 +132,7 @@ def _fewer(gpus: int) -> str:
 
 
 def _with_gpus(spec: Spec, site: Site, layout: Layout) -> str:
-    """The partitions whose nodes have as many GPUs as the job requests."""
+    """Help with the partitions whose nodes have enough GPUs."""
     fitting = [f"`{name}`" for name in capacity.accepting(site, layout, spec.resources.qos)]
     if fitting:
         return f"use partition {' or '.join(fitting)}"
@@ -139,7 +140,7 @@ def _with_gpus(spec: Spec, site: Site, layout: Layout) -> str:
 
 
 def _share(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
-    """On shared nodes a scheduler grants only the requested cores, by default one per rank."""
+    """Warn if cores per rank are not set on shared nodes, where the scheduler grants only requested cores."""
     whole = layout.exclusive or backends.scheduler(site.scheduler.type).WHOLE_NODES
     raw = (*spec.resources.options, *site.scheduler.directives)
     if layout.cpus_per_rank is None and not whole and not any("cpus" in option for option in raw):
@@ -155,7 +156,7 @@ def _share(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
 
 
 def _options(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
-    """Options that the site requires or forbids."""
+    """Check options that the site requires or forbids."""
     wanted, rules = spec.resources, site.scheduler
     qos = wanted.qos or (layout.partition.qos if layout.partition else None)
     constraint = wanted.constraint or (layout.partition.constraint if layout.partition else None)
@@ -194,7 +195,8 @@ def _options(spec: Spec, site: Site, layout: Layout, ledger: Ledger) -> None:
     for option in rules.forbidden:
         key = spelled.get(option, option)
         if option == "gpus" and _is_whole(layout, wanted, rules):
-            continue  # a portable spec: the site allocates as many with the node
+            continue  # a portable spec: the site allocates the same number with the node
+        # Only if somebody set it: defaults of the partition fill some of these, too.
         if given[option] is not None and ledger.given(f"resources.{key}"):
             ledger.problem(
                 "DLR021", f"site `{site.name}` does not allow jobs to set `{key}`", f"resources.{key}",
@@ -238,13 +240,13 @@ _RAW: dict[str, tuple[str, ...]] = {
     "hosts": ("nodelist", "nodefile", "w", "F"),
     "array": ("array", "a", "J"),
 }
-"""Slurm's and PBS's own names of options (sbatch(1), qsub(1))."""
+"""Name in `scheduler.forbidden` -> options of Slurm and PBS with the same effect (sbatch(1), qsub(1))."""
 
 
 def _is_whole(layout: Layout, wanted: Resources, rules: SchedulerSite) -> bool:
     """Whether the spec requests as many GPUs as each node has, where these come with the node."""
-    there = layout.topology.gpus if layout.topology is not None else ()
-    return rules.gpus == "none" and wanted.gpus_per_node == len(there)
+    there = gpus_of_node(layout.topology, layout.node_type) or 0
+    return rules.gpus == "none" and wanted.gpus_per_node == there
 
 
 LARGE_BATCH = 8192

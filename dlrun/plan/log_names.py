@@ -1,4 +1,4 @@
-"""Which file below `logs/` each process writes to, as `dlrun_identify` in templates/lib/rank.sh opens it."""
+"""Log file of each process below `logs/`; the same rule as `dlrun_identify` in templates/lib/rank.sh."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from dlrun.model.spec import Spec
 from dlrun.plan.decisions import Ledger
 
 PER_DIRECTORY = 1000
-"""Ranks whose logs are in one directory, in a job that has more: a metadata server creates the files of one directory one
-after the other."""
+"""Maximum number of ranks per log directory; a metadata server serialises the creation of files in one directory."""
 
 
 def decide(spec: Spec, roles: Sequence[RolePlan], ledger: Ledger) -> Literal["rank", "node"]:
@@ -30,7 +29,7 @@ def decide(spec: Spec, roles: Sequence[RolePlan], ledger: Ledger) -> Literal["ra
 
 
 def directories(roles: Sequence[RolePlan]) -> int:
-    """How many directories the logs are spread over; 0: all are in `logs` itself."""
+    """Number of log directories; 0: all logs are in `logs` itself."""
     most = max((role.count for role in roles), default=0)
     return -(-most // PER_DIRECTORY) if most > PER_DIRECTORY else 0
 

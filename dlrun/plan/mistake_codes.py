@@ -32,7 +32,7 @@ MISTAKE_CODES: dict[str, tuple[str, str]] = {
     ),
     "DLR106": (
         "more ranks than cores",
-        "Each rank computes on cores of its own; where there are fewer cores than ranks, ranks wait for one another.",
+        "Each rank needs at least one core; with fewer cores than ranks, ranks wait for each other.",
     ),
     "DLR107": (
         "a decimal unit where the scheduler counts in units of 1,024",

@@ -1,4 +1,4 @@
-"""Names of variables that belong to bash or to dlrun: what a spec or a profile gives them would not reach the program."""
+"""Names of variables reserved by bash or dlrun: a value from a spec or profile would not reach the program."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
+from dlrun.model.text import late_pattern
 from dlrun.plan.decisions import Ledger
 
 _OWN = frozenset(
@@ -56,7 +57,7 @@ _OWN = frozenset(
         "_",
     ]
 )
-"""What bash sets by itself, whatever it inherits (bash(1), Shell Variables; tried with bash 4.2 and 5.2)."""
+"""Variables that bash sets at its start, overriding inherited values (bash(1), Shell Variables; tested with bash 4.2 and 5.2)."""
 _STEERING = frozenset(
     [
         "BASH_COMPAT",
@@ -71,22 +72,22 @@ _STEERING = frozenset(
     ]
 )
 """What changes how bash itself works, and so the job's own scripts (bash(1), Shell Variables)."""
-_DLRUN = re.compile(r"_?dlrun_.*", re.IGNORECASE | re.ASCII)
+_DLRUN = late_pattern(r"_?dlrun_.*", re.IGNORECASE | re.ASCII)
 
 
 def owner(name: str) -> str | None:
-    """Why a variable of this name cannot be set; None if it can."""
+    """Reason why a variable of this name cannot be set; None if it can."""
     if _DLRUN.fullmatch(name):
         return "names that begin with `DLRUN_` are dlrun's own"
     if name in _OWN:
-        return "bash gives it a value of its own, so the program would not see this one"
+        return "bash sets it itself, so the program would not see this value"
     if name in _STEERING:
         return "it changes how bash works, and with it the job's own scripts"
     return None
 
 
 def check(spec: Spec, site: Site, ledger: Ledger) -> None:
-    """Note each variable or secret of spec and site whose name belongs to somebody else."""
+    """Add a problem for each variable or secret of spec and site with a reserved name."""
     named = [(name, f"environment.variables.{name}") for name in spec.environment.variables]
     named += [(name, f"secrets.{name}") for name in spec.secrets]
     named += [(name, "site") for name in site.environment.variables]

@@ -18,7 +18,7 @@ Memory = Bytes | Literal["all"] | None
 
 @record(frozen=True, slots=True, kw_only=True)
 class Layout:
-    """The size and shape of the job; None: unknown or not requested."""
+    """Size and layout of the job; None: unknown or not requested."""
 
     nodes: int
     ranks_per_node: int
@@ -37,7 +37,7 @@ class Layout:
 
     @property
     def granted(self) -> Layout:
-        """The same including the spare nodes, as requested from the scheduler."""
+        """The layout including spare nodes, as requested from the scheduler."""
         more = {
             "nodes": self.nodes + self.spare_nodes,
             "ranks": self.ranks + self.spare_nodes * self.ranks_per_node,
@@ -81,7 +81,7 @@ def lay_out(wanted: Resources, site: Site, topology: Topology | None, ledger: Le
             "resources.partition", partition_name, "default-partition", f"the default of {site.name}"
         )
     nodes = ledger.take("resources.nodes", wanted.nodes)
-    gpus = _gpus(wanted, topology, ledger)
+    gpus = _gpus(wanted, topology, node_type_name, node_type, ledger)
     exclusive = _exclusive(wanted, site, partition, ledger)
     per_node, ranks = _ranks(wanted, nodes, gpus, topology, ledger)
     return Layout(
@@ -102,17 +102,30 @@ def lay_out(wanted: Resources, site: Site, topology: Topology | None, ledger: Le
     )
 
 
-def _gpus(wanted: Resources, topology: Topology | None, ledger: Ledger) -> int:
+def gpus_of_node(topology: Topology | None, node_type: NodeType | None) -> int | None:
+    """GPUs of a node; None where nothing states them."""
+    if topology is not None:
+        return len(topology.gpus)
+    return node_type.gpus if node_type is not None else None
+
+
+def _gpus(
+    wanted: Resources,
+    topology: Topology | None,
+    name: str | None,
+    node_type: NodeType | None,
+    ledger: Ledger,
+) -> int:
     key = "resources.gpus_per_node"
     if wanted.gpus_per_node != "auto":
         return ledger.take(key, wanted.gpus_per_node)
-    if topology is None:
+    count = gpus_of_node(topology, node_type)
+    if count is None:
         return ledger.decide(
             key, 0, "gpus-unknown", "the GPUs of the nodes are unknown, and the spec requests none"
         )
-    return ledger.decide(
-        key, len(topology.gpus), "all-gpus", f"all GPUs of the node ({topology.name or topology.source})"
-    )
+    node = (topology.name or topology.source) if topology is not None else name
+    return ledger.decide(key, count, "all-gpus", f"all GPUs of the node ({node})")
 
 
 def _exclusive(wanted: Resources, site: Site, partition: Partition | None, ledger: Ledger) -> bool:
@@ -142,7 +155,11 @@ def _ranks(
         per_node = ledger.decide(key, gpus, "rank-per-gpu", "one rank per GPU")
     elif topology is not None:
         per_node = ledger.decide(
-            key, len(topology.cpu_nodes()), "rank-per-numa-node", "one rank per NUMA node with cores"
+            # The memory of each rank then is on a single NUMA node.
+            key,
+            len(topology.cpu_nodes()),
+            "rank-per-numa-node",
+            "one rank per NUMA node with cores",
         )
     else:
         per_node = ledger.decide(key, 1, "rank-per-node", "the nodes' hardware is unknown: one rank per node")
@@ -186,6 +203,7 @@ def _cpus(
         return None
     cores = len(topology.cores) - len(topology.cores_of(topology.reserved))
     share, of = cores, many(cores, "core")
+    # On shared nodes the cores next to the other GPUs are for the jobs that use those.
     if gpus and not exclusive and gpus < len(topology.gpus):
         share = max(1, cores * gpus // len(topology.gpus))
         of = f"{share} cores for {gpus} of {len(topology.gpus)} GPUs"

@@ -16,6 +16,7 @@ from dlrun.model.record import record
 from dlrun.model.site import LauncherSite, Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import Shell, Text
+from dlrun.plan.binding import beside_ranks
 from dlrun.plan.decisions import Ledger
 from dlrun.plan.launch_line import contradictions, settings_of, started
 from dlrun.plan.resources import Layout, counted_cpus
@@ -24,7 +25,7 @@ T = TypeVar("T")
 
 
 def located(find: Callable[[], T], ledger: Ledger, key: str) -> T:
-    """What `find` finds; if there is no such back end, the error points at where its name was written."""
+    """The result of `find()`; its Invalid is raised as InvalidFile located at the spec key `key`."""
     try:
         return find()
     except Invalid as error:
@@ -42,7 +43,7 @@ class BackEnds:
 
 
 def choose(spec: Spec, site: Site, ledger: Ledger) -> BackEnds:
-    """Find both back ends; a launcher that the framework cannot use, or that reaches one machine only, is noted."""
+    """The framework and the launcher of a job; adds problems for combinations that do not work."""
     framework = located(lambda: backends.framework(spec.framework), ledger, "framework")
     options = framework.Options(**spec.options)
     name = spec.launcher if spec.launcher != "auto" else site.launcher.name
@@ -71,19 +72,19 @@ def choose(spec: Spec, site: Site, ledger: Ledger) -> BackEnds:
 
 
 def can_start(launcher: Launcher, framework: Framework) -> bool:
-    """True if a launcher starts what a framework needs."""
+    """True if a launcher can start a framework."""
     known = framework.LAUNCHERS
     return not known or launcher.NAME in known or (ANY_MPI in known and launcher.MPI is not False)
 
 
 BINDER = Shell("$DLRUN_JOB_DIR/bind.sh")
-"""The page that binds a rank which a framework's agent starts."""
+"""Path of the script that binds a rank started by a framework's agent."""
 
 
 def shape_of(
     spec: Spec, site: Site, layout: Layout, choice: BackEnds, binding: Binding, threads: int | None
 ) -> Shape:
-    """The facts of the job for the framework."""
+    """The job as seen by the framework."""
     ranks = binding.placement.ranks if binding.placement else ()
     fabric = site.fabric
     return Shape(
@@ -112,32 +113,33 @@ def launch_plan(choice: BackEnds, site: Site) -> LaunchPlan:
         name=launcher.NAME,
         identity=launcher.IDENTITY,
         variables=tuple(launcher.variables(settings_of(launcher, site))),
-        # an MPI that starts its processes by srun reads Slurm's variables only in a job of Slurm
+        # SLURM_ variables only matter to launchers that use srun, which is the case only in a job of Slurm
         unset=tuple(name for name in launcher.UNSET if name in of_steps or not name.startswith("SLURM_")),
     )
 
 
 def stage_launch(site: Site, layout: Layout, choice: BackEnds) -> tuple[Text, ...]:
-    """The launch line of one process on each node, for what comes before the training."""
+    """The launch line of one process per node, for staging before the training."""
     return started(choice.launcher, _one_each(site, layout), settings_of(choice.launcher, site))
 
 
 def stage_keep(site: Site, layout: Layout, choice: BackEnds) -> tuple[Text, ...]:
-    """The launch line, beside the training, of one process on each node that waits for the job's end; empty: none.
+    """The launch line of one process per node that runs beside the training and waits for the end of the job; empty: none.
 
-    Once a scheduler with steps (Slurm) has been asked to end a job it starts none any more, and MPI's launchers start
-    their agents as steps. So this one is a step of the scheduler's own whatever starts the ranks.
+    A scheduler with steps (Slurm) starts none after it was asked to end a job, and MPI launchers start their daemons as
+    steps. So this process is started beforehand, as a step of the scheduler itself.
     """
     steps = backends.scheduler(site.scheduler.type).STEPS
     if steps is None or not choice.launcher.STEPS:
         return ()
     own = steps == choice.launcher.NAME
+    # The process is not an MPI program, so no PMI plug-in is loaded for it.
     settings = settings_of(choice.launcher, site) if own else LauncherSite(name=steps, mpi="none")
     return started(backends.launcher(steps), replace(_one_each(site, layout), wait=True), settings)
 
 
 def _one_each(site: Site, layout: Layout) -> Step:
-    """A step of one process on each node."""
+    """A step of one process per node."""
     return Step(
         nodes=layout.nodes, first_only=False, per_node=1, count=layout.nodes, ranks_per_node=layout.ranks_per_node,
         scheduler=site.scheduler.type, chosen=layout.spare_nodes > 0,
@@ -147,14 +149,14 @@ def _one_each(site: Site, layout: Layout) -> Step:
 def check(
     spec: Spec, site: Site, plans: Sequence[RolePlan], layout: Layout, choice: BackEnds, ledger: Ledger
 ) -> None:
-    """Add a problem for each role that the launcher, or the agent that starts it, cannot start as it should."""
+    """Add a problem for each role that the launcher or agent cannot start as planned."""
     _check_arguments(site, layout, choice, ledger)
     _check_layout(plans, layout, choice, ledger)
     _check_led(spec, plans, ledger)
 
 
 def _check_arguments(site: Site, layout: Layout, choice: BackEnds, ledger: Ledger) -> None:
-    """Warn of arguments of the site that contradict those that dlrun itself writes."""
+    """Warn of site arguments that contradict those of dlrun."""
     launcher = choice.launcher
     for theirs, ours in contradictions(launcher, _one_each(site, layout), settings_of(launcher, site)):
         ledger.problem(
@@ -168,7 +170,7 @@ def _check_arguments(site: Site, layout: Layout, choice: BackEnds, ledger: Ledge
 
 
 def _check_layout(plans: Sequence[RolePlan], layout: Layout, choice: BackEnds, ledger: Ledger) -> None:
-    """Add a problem if a role has a number of processes per node that the launcher does not support beside the ranks'."""
+    """Add a problem if a role has a number of processes per node that a launcher with ONE_LAYOUT cannot start."""
     name, ranks = choice.launcher.NAME, layout.ranks_per_node
     if not choice.launcher.ONE_LAYOUT or layout.nodes == 1:
         return
@@ -213,21 +215,25 @@ def plan_roles(
     layout: Layout,
     choice: BackEnds,
     binding: Binding,
+    ledger: Ledger,
     inside: tuple[Text, ...] = (),
     given: Collection[str] = (),
 ) -> tuple[RolePlan, ...]:
-    """Every role with its launch line (`inside`: what puts it into a container); services first, in the framework's order.
+    """All roles with their launch lines; services first, in the framework's order. `inside` are arguments for the container.
 
-    Variables that are `given`, by the user or the site, are left to them.
+    Variables in `given`, set by user or site, are not set by dlrun.
     """
     roles = [
         replace(role, variables=tuple(s for s in role.variables if s.name not in given))
         for role in choice.framework.roles(shape, command, choice.options)
     ]
     several = len(roles) > 1
+    # job.sh starts roles in this order; the sort is stable, since services may depend on earlier ones.
     ordered = sorted(roles, key=lambda role: not role.service)
+    plans = (_role(role, shape, site, layout, choice, binding, inside, beside=several) for role in ordered)
     return tuple(
-        _role(role, shape, site, layout, choice, binding, inside, beside=several) for role in ordered
+        beside_ranks(plan, role.shares, shape, given, ledger) if role.shares else plan
+        for role, plan in zip(ordered, plans, strict=True)
     )
 
 

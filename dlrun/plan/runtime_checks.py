@@ -23,9 +23,9 @@ TRANSPORT_LINES = "transport_lines.py"
 """The node program that reads the selected transport from the logs of communication libraries."""
 NODE_CHECKS = "node_checks.py"
 """The node program that checks nodes and selects the best."""
-SAMPLER = "usage.pyz"
-"""The node program that records what the ranks of a node use."""
-TALKATIVE = {
+SAMPLER = "usage.py"
+"""The node program that records the resource usage of a node's ranks."""
+VERBOSE = {
     "gloo": (("GLOO_LOG_LEVEL", "INFO"),),
     "nccl": (("NCCL_DEBUG", "INFO"), ("NCCL_DEBUG_SUBSYS", "INIT,NET")),
     "oneccl": (("CCL_LOG_LEVEL", "info"),),
@@ -37,11 +37,11 @@ TALKATIVE = {
 NCCL, oneCCL, Intel MPI and UCX; gloo/common/logging.cc (Gloo before 2025 logs it anyway). Open MPI falls back to sockets
 without a message; its value is the lowest level at which 4.1 logs the transport to each peer."""
 _ALSO = {"mpi-program": ("intel-mpi", "openmpi", "ucx"), "mpich": ("ucx",)}
-"""Libraries that an MPI program of unknown MPI may use, and that MPICH can be built on (ch4:ucx)."""
+"""Library -> libraries possibly below it: any MPI of an unknown MPI program, UCX below MPICH (ch4:ucx)."""
 
 
 def placement_check(spec: Spec, ledger: Ledger) -> Watch:
-    """What the binding check in each rank does before the training."""
+    """The action of each rank's binding check before the training."""
     if spec.verify != "off":
         ledger.take("verify", spec.verify)
     return spec.verify
@@ -76,7 +76,7 @@ def expected(site: Site, action: Watch) -> FabricCheck | None:
     return FabricCheck(action=action, fabric=fabric.name, expect=tuple(expect), advice=fabric.advice)
 
 
-def talkative(
+def verbose_variables(
     check: FabricCheck | None, spec: Spec, site: Site, layout: Layout, launcher: str, ledger: Ledger
 ) -> tuple[Variable, ...]:
     """Variables that make the libraries of the job log their transport; a user's own are kept, with a warning."""
@@ -86,8 +86,8 @@ def talkative(
     variables = []
     named = job_of(spec, site, layout, launcher).libraries
     behind = {library for name in named for library in _ALSO.get(name, ())}
-    for library in sorted((named | behind) & TALKATIVE.keys()):
-        for name, value in TALKATIVE[library]:
+    for library in sorted((named | behind) & VERBOSE.keys()):
+        for name, value in VERBOSE[library]:
             if name not in given:
                 because = "makes the library log its transport, which `fabric_check` reads"
                 variables.append(
@@ -152,7 +152,7 @@ def _hosts(folded: Sequence[str], ledger: Ledger) -> tuple[str, ...]:
 
 
 def hang_watch(spec: Spec, ledger: Ledger) -> tuple[Variable, ...]:
-    """The variable that lets a hanging rank write its stacks."""
+    """The variable that makes a hanging rank write its stacks; empty without `hang`."""
     if spec.hang is None:
         return ()
     ledger.take("hang", spec.hang)

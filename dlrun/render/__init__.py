@@ -1,4 +1,4 @@
-"""Plan -> text: the job's pages and the plan as JSON (`script`), quoted for the shell (`shell`). Pure.
+"""Plan -> text: the job's scripts and the plan as JSON (`script`), with shell quoting (`shell`). Pure.
 
-`affinity` writes placements, `scaling` scaling studies.
+`affinity` renders placements, `scaling` scaling studies, `job_page` the HTML page of a job.
 """

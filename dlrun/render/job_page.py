@@ -1,17 +1,18 @@
-"""A job's page: one self-contained HTML file, with no script and nothing to load, for a colleague or a help desk."""
+"""A job's page: one self-contained HTML file without scripts and external resources, for a colleague or a help desk."""
 
 from __future__ import annotations
 
+import html
 from collections.abc import Iterable, Iterator, Sequence
-from html import escape
 
 from dlrun.model.record import record
+from dlrun.model.text import LINES, visible
 from dlrun.model.units import Duration
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class Span:
-    """A part of a job's life, in seconds since 1970; `kind` is its colour."""
+    """A phase of a job, in seconds since 1970; `kind` is the CSS class of its colour."""
 
     name: str
     kind: str
@@ -21,7 +22,7 @@ class Span:
 
 @record(frozen=True, slots=True, kw_only=True)
 class LogEnd:
-    """The last lines of a log, and how many came before them."""
+    """The last lines of a log, and the number of bytes before them."""
 
     name: str
     text: str
@@ -39,7 +40,7 @@ class Section:
 
 @record(frozen=True, slots=True, kw_only=True)
 class JobReport:
-    """What the page shows. `state` is the job's in one word or several, `good` whether that is a success.
+    """The contents of the page. `state` is the job's state, `good` is True for success and None while it is open.
 
     `cause` are the lines of `dlrun why`, `picture` an SVG document of a node with its ranks (None: unknown).
     """
@@ -84,17 +85,23 @@ def page(report: JobReport) -> str:
     return "".join(f"{line}\n" for line in _lines(report))
 
 
+def _text(text: str) -> str:
+    """Text that others wrote, as text: no tag, no control character, and nothing that UTF-8 lacks."""
+    return html.escape(visible(text, keep=LINES))
+
+
 def _lines(report: JobReport) -> Iterator[str]:
     yield "<!doctype html>"
     yield '<html lang="en"><head><meta charset="utf-8"><meta name="viewport" content="width=device-width,initial-scale=1">'
+    # Logs are untrusted text: should an escape be missed, no script of theirs may run.
     yield "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">"
-    yield f"<title>{escape(report.title)}</title><style>{_STYLE}</style></head><body><main>"
+    yield f"<title>{_text(report.title)}</title><style>{_STYLE}</style></head><body><main>"
     kind = {True: " good", False: " bad", None: ""}[report.good]
-    yield f'<h1>{escape(report.title)} <span class="state{kind}">{escape(report.state)}</span></h1>'
-    facts = "".join(f"<dt>{escape(name)}</dt><dd>{escape(value)}</dd>" for name, value in report.facts)
+    yield f'<h1>{_text(report.title)} <span class="state{kind}">{_text(report.state)}</span></h1>'
+    facts = "".join(f"<dt>{_text(name)}</dt><dd>{_text(value)}</dd>" for name, value in report.facts)
     yield f"<dl>{facts}</dl>"
     if report.cause:
-        yield f"<h2>Why</h2><pre>{escape(chr(10).join(report.cause))}</pre>"
+        yield f"<h2>Why</h2><pre>{_text(chr(10).join(report.cause))}</pre>"
     if report.timeline:
         yield f'<h2>Timeline</h2><div class="scroll">{_timeline(report.timeline)}</div>'
     if report.picture:
@@ -102,19 +109,19 @@ def _lines(report: JobReport) -> Iterator[str]:
     for section in report.sections:
         yield from _table(section)
     if report.warnings:
-        yield f"<h2>Warnings</h2><ul>{''.join(f'<li>{escape(one)}</li>' for one in report.warnings)}</ul>"
+        yield f"<h2>Warnings</h2><ul>{''.join(f'<li>{_text(one)}</li>' for one in report.warnings)}</ul>"
     if report.logs:
         yield "<h2>Logs</h2>"
     for log in report.logs:
         more = f" (the last lines; {log.before:,} bytes before them)" if log.before else ""
-        yield f"<details open><summary>{escape(log.name)}{more}</summary><pre>{escape(log.text)}</pre></details>"
-    yield f"<footer>{escape(report.made)}</footer></main></body></html>"
+        yield f"<details open><summary>{_text(log.name)}{more}</summary><pre>{_text(log.text)}</pre></details>"
+    yield f"<footer>{_text(report.made)}</footer></main></body></html>"
 
 
 def _table(section: Section) -> Iterator[str]:
     if not section.rows:
         return
-    yield f"<h2>{escape(section.title)}</h2>"
+    yield f"<h2>{_text(section.title)}</h2>"
     yield f'<div class="scroll"><table><thead><tr>{_cells(section.header, "th")}</tr></thead><tbody>'
     for row in section.rows:
         yield f"<tr>{_cells(row, 'td')}</tr>"
@@ -122,15 +129,15 @@ def _table(section: Section) -> Iterator[str]:
 
 
 def _cells(texts: Iterable[str], tag: str) -> str:
-    return "".join(f"<{tag}>{escape(text)}</{tag}>" for text in texts)
+    return "".join(f"<{tag}>{_text(text)}</{tag}>" for text in texts)
 
 
 _WIDTH, _LABELS, _ROW = 900, 200, 30
-"""Pixels of the timeline, of its labels, and of a row."""
+"""Widths of timeline and labels, and height of a row, in pixels."""
 
 
 def _timeline(spans: Sequence[Span]) -> str:
-    """The spans as bars under one another, each with its length."""
+    """The spans as bars, one per row, with their durations."""
     first, last = min(span.begin for span in spans), max(span.end for span in spans)
     scale = (_WIDTH - _LABELS - 110) / max(1.0, last - first)
     height = len(spans) * _ROW
@@ -140,9 +147,9 @@ def _timeline(spans: Sequence[Span]) -> str:
     for number, span in enumerate(spans):
         x, width = _LABELS + (span.begin - first) * scale, max(2.0, (span.end - span.begin) * scale)
         y, lasted = number * _ROW, Duration(max(0, round(span.end - span.begin)))
-        parts.append(f"<text x='0' y='{y + 20}'>{escape(span.name)}</text>")
+        parts.append(f"<text x='0' y='{y + 20}'>{_text(span.name)}</text>")
         parts.append(
-            f"<rect class='{escape(span.kind)}' x='{x:.1f}' y='{y + 6}' width='{width:.1f}' height='18' rx='3'/>"
+            f"<rect class='{_text(span.kind)}' x='{x:.1f}' y='{y + 6}' width='{width:.1f}' height='18' rx='3'/>"
         )
         parts.append(f"<text class='pale' x='{x + width + 8:.1f}' y='{y + 20}'>{lasted}</text>")
     return "".join([*parts, "</svg>"])

@@ -1,4 +1,4 @@
-"""Which parts of the bash library `templates/lib` a plan's pages use: each is sourced only where it is needed."""
+"""The parts of the bash library `templates/lib` that a plan's scripts need; others are not copied into the job."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dlrun import backends
 from dlrun.model.plan import Plan
 from dlrun.model.text import Shell
 
-_JOB = ("job", "processes", "failures", "shell")
+_JOB = ("job", "processes", "failures", "records", "shell", "ports")
 """What `job.sh` begins with, and what that sources in turn."""
 
 
 def library(plan: Plan) -> dict[str, tuple[str, ...]]:
-    """The files of `lib/` in the job directory, by name without `.sh`, each with the parts that it is made of.
+    """Files of `lib/` in the job directory (without `.sh`) -> the parts that each consists of.
 
-    What ranks use is one file: on a shared file system every rank opens each of them.
+    The parts for ranks are one file, because every rank opens it on the shared file system.
     """
     files: dict[str, tuple[str, ...]] = {name: (name,) for name in (*_JOB, *job_parts(plan), "processes")}
     files["rank"] = ("rank", *rank_parts(plan))
@@ -25,7 +25,7 @@ def library(plan: Plan) -> dict[str, tuple[str, ...]]:
 
 
 def job_parts(plan: Plan) -> tuple[str, ...]:
-    """What `job.sh` uses beside its own functions; the order is that in which they act at the end."""
+    """The parts for `job.sh`, in the order in which they act at the end of the job."""
     ending = plan.checkpoint is not None or bool(plan.requeue_on) or plan.results is not None
     led = any(role.identity is not None for role in plan.roles)
     address = plan.rendezvous.address.code
@@ -36,7 +36,6 @@ def job_parts(plan: Plan) -> tuple[str, ...]:
         "lost-nodes": asks_nodes(plan),
         "addresses": "$(dlrun_address_of" in address or "$DLRUN_MASTER_IP" in expansions(plan),
         "staging": stages(plan),
-        "ports": True,
         "start": led,
     }
     names = [name for name, is_used in used.items() if is_used]
@@ -45,13 +44,14 @@ def job_parts(plan: Plan) -> tuple[str, ...]:
 
 
 def rank_parts(plan: Plan) -> tuple[str, ...]:
-    """What `rank.sh` uses beside its own functions."""
+    """The parts for `rank.sh`."""
     code, container = expansions(plan), plan.environment.container
     checks = plan.verify != "off" or plan.hang is not None
     used = {
         "bind": plan.binding.mode in ("plan", "job") or checks,
         "checks": checks,
         "usage": plan.usage,
+        "warning": plan.checkpoint is not None,
         "processes": plan.hang is not None,
         "addresses": any(name in code for name in ("$(dlrun_", "$DLRUN_OWN_ADDRESS")),
         "agent": any(role.identity is not None for role in plan.roles),
@@ -61,29 +61,29 @@ def rank_parts(plan: Plan) -> tuple[str, ...]:
 
 
 def stages(plan: Plan) -> bool:
-    """True if nodes run `stage.sh`: there is data to stage in, or there are results to stage out."""
+    """True if nodes run `stage.sh`, to stage data in or results out."""
     copied = any(data.strategy != "in_place" for data in plan.data)
     return copied or plan.environment.staged is not None or plan.results is not None
 
 
 def binds_apart(plan: Plan) -> bool:
-    """True if ranks that a framework's agent starts are bound, by `bind.sh`."""
+    """True if ranks started by a framework's agent are bound by `bind.sh`."""
     return plan.binding.placement is not None and "/bind.sh" in expansions(plan)
 
 
 def asks_nodes(plan: Plan) -> bool:
-    """True if the job itself asks each node, after a failure, whether it is still there.
+    """True if the job itself tests after a failure which nodes are still alive.
 
-    Not where something else reports it: the scheduler, for its own steps, or checks of the nodes.
+    False where the scheduler reports lost nodes (for its own steps), or node checks do.
     """
     if plan.request.nodes == 1 or plan.node_checks is not None:
         return False
     steps = backends.launcher(plan.launch.name).STEPS
-    return not (steps and backends.scheduler(plan.scheduler).TELLS_OF_LOST_NODES)
+    return not (steps and backends.scheduler(plan.scheduler).REPORTS_LOST_NODES)
 
 
 def expansions(plan: Plan) -> str:
-    """The code of every shell expansion in the roles: it shows which functions they need."""
+    """The code of all shell expansions in the roles, searched for the functions that it needs."""
     texts = [t for role in plan.roles for t in (*role.argv, *role.lead, role.ready) if t is not None]
     texts += [v.value for role in plan.roles for v in role.variables]
     texts += [t for point in plan.points for t in point.argv]

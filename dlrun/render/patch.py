@@ -1,4 +1,4 @@
-"""Keys set in the text of a YAML file, with everything else, comments too, as it was."""
+"""Setting of keys in the text of a YAML file, with everything else unchanged, including comments."""
 
 from __future__ import annotations
 
@@ -9,13 +9,15 @@ import yaml
 
 
 def patched(text: str, sets: Mapping[str, str], comment: str | None = None) -> str:
-    """The text with each key (`placement.smt`) set to a value, which is YAML; with `comment` in a line above each change.
+    """The text with each key (`placement.smt`) set to a YAML value; `comment` is inserted above each change.
 
-    Raises ValueError if the text is not a mapping, or cannot be changed so.
+    Raises ValueError if the text is not a mapping, or the key cannot be set.
     """
     for key, value in sets.items():
         path = key.split(".")
         text = _set(text, path, value, comment)
+        # Text surgery on arbitrary YAML (anchors, odd indentation) may fail: the result is parsed again before it is
+        # used.
         if _plain(_found(_composed(text), path)) != _plain(_composed(value)):
             raise ValueError(f"`{key}` cannot be set there")
     return text
@@ -43,7 +45,7 @@ def _set(text: str, path: Sequence[str], value: str, comment: str | None) -> str
             end = _line_end(text, entry[0].end_mark.index)
             return (
                 text[: entry[0].end_mark.index]
-                + f":{_said(comment, column)}\n{below}"
+                + f":{_comment_line(comment, column)}\n{below}"
                 + text[end:].lstrip("\n")
             )
         node, depth = found, depth + 1
@@ -71,7 +73,7 @@ def _inserted(text: str, node: yaml.MappingNode, path: Sequence[str], value: str
     before = text[:at] if text[:at].endswith("\n") else text[:at] + "\n"
     return (
         before
-        + _said(comment, column).removeprefix("\n")
+        + _comment_line(comment, column).removeprefix("\n")
         + ("\n" if comment else "")
         + _block(path, value, column)
         + text[at:]
@@ -79,7 +81,7 @@ def _inserted(text: str, node: yaml.MappingNode, path: Sequence[str], value: str
 
 
 def _content_end(text: str, index: int) -> int:
-    """The end of what a node has: YAML's marks of block mappings stand at the next token, after blank lines and comments."""
+    """The end of a node's content; the end marks of block mappings are at the next token, after blank lines and comments."""
     return len(text[:index].rstrip()) if index else 0
 
 
@@ -96,14 +98,14 @@ def _block(path: Sequence[str], value: str, column: int) -> str:
 
 
 def _above(text: str, start: int, new: str, end: int, comment: str | None) -> str:
-    """The text with a part replaced, and the comment in a line above that part's."""
+    """The text with a part replaced, and the comment in the line above it."""
     line = text.rfind("\n", 0, start) + 1
     indent = text[line:start][: len(text[line:start]) - len(text[line:start].lstrip())]
     above = f"{indent}# {comment}\n" if comment and not text[:line].endswith(f"# {comment}\n") else ""
     return text[:line] + above + text[line:start] + new + text[end:]
 
 
-def _said(comment: str | None, column: int) -> str:
+def _comment_line(comment: str | None, column: int) -> str:
     return f"\n{' ' * column}# {comment}" if comment else ""
 
 
@@ -115,7 +117,7 @@ def _found(node: Any, path: Sequence[str]) -> Any:
 
 
 def _plain(node: Any) -> Any:
-    """What a node has, whatever its style."""
+    """The contents of a node, independent of its style."""
     if isinstance(node, yaml.ScalarNode):
         return node.tag, node.value
     if isinstance(node, yaml.SequenceNode):

@@ -1,4 +1,4 @@
-"""Plan -> the pages of a job (`job.sh`, `rank.sh`, `stage.sh`), through the templates."""
+"""Plan -> the scripts of a job (`job.sh`, `rank.sh`, `stage.sh`), by the templates."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dlrun.render.shell import Raw, command, comment, join, quote, wrapped
 
 _PLAIN_SSH = (Text.of("ssh"), Text.of("-o"), Text.of("BatchMode=yes"))
 _WIDTH = 110
-"""Columns of a heading."""
+"""Width of a heading in characters."""
 _RANK_LEVEL = (
     "$DLRUN_RANK",
     "$DLRUN_LOCAL_RANK",
@@ -41,8 +41,8 @@ def scripts(
     """`job.sh` and `rank.sh` (and `stage.sh` where data is staged, `bind.sh` where an agent's ranks are bound) of a job in
     `job_dir` (an absolute path).
 
-    `compiled` is where compiled templates are kept between runs, if anywhere.
-    Raises jinja2.TemplateError if a template is at fault, ValueError for text that no argument can hold.
+    `compiled` is a cache of compiled templates between runs.
+    Raises jinja2.TemplateError for a faulty template, ValueError for text that cannot be a program's argument.
     """
     environment = _environment(templates)
     environment.bytecode_cache = compiled
@@ -58,12 +58,15 @@ def plan_json(plan: Plan) -> str:
 
 
 def _of_job(plan: Plan, job_dir: str) -> Mapping[str, Any]:
-    """Values of `job.sh` that are derived from the plan."""
+    """The template variables of `job.sh`."""
     scheduler, env = backends.scheduler(plan.scheduler), plan.environment
     request, checked = plan.request, _checked(plan)
     for_job, _ = _scopes(plan.variables)
     gpus = f", {many(request.gpus_per_node, 'GPU')} on each node" if request.gpus_per_node else ""
-    each = f", {request.ranks_per_node} on each node" if request.nodes > 1 else ""
+    uneven = request.nodes * request.ranks_per_node != request.ranks
+    each = (
+        f", {'at most ' if uneven else ''}{request.ranks_per_node} on each node" if request.nodes > 1 else ""
+    )
     return {
         "scheduler": scheduler,
         "prefix": scheduler.PREFIX,
@@ -72,7 +75,7 @@ def _of_job(plan: Plan, job_dir: str) -> Mapping[str, Any]:
         "size": f"{many(request.nodes, 'node')}, {many(request.ranks, 'rank')}{each}{gpus}",
         "checked": checked,
         "command_line": join(plan.points[0].argv if plan.points else checked.argv),
-        "of_point": f" of point 0 of {len(plan.points)}" if plan.points else "",
+        "of_point": f" of the first of {len(plan.points)} points" if plan.points else "",
         "submit": f"`{_by_hand(plan)}`",
         "parts": " ".join(parts.job_parts(plan)),
         "logs_of": max(role.count for role in plan.roles) if log_names.directories(plan.roles) else 0,
@@ -90,15 +93,15 @@ def _of_job(plan: Plan, job_dir: str) -> Mapping[str, Any]:
 
 
 def _by_hand(plan: Plan) -> str:
-    """How a person submits the script from its directory."""
+    """The command for submitting the script by hand from its directory."""
     scheduler = backends.scheduler(plan.scheduler)
-    if plan.points and scheduler.tasks("1"):  # each point is a job: no client does that by itself
+    if plan.points and scheduler.tasks("1"):  # each point is a job: lib/ submits them
         return join(scheduler.submit("job.sh", points=len(plan.points), at_once=plan.request.at_once))
     return f"{scheduler.BY_HAND} job.sh"
 
 
 def _of_ranks(plan: Plan) -> Mapping[str, Any]:
-    """Values of `rank.sh` that are derived from the plan."""
+    """The template variables of `rank.sh`."""
     placement = plan.binding.placement
     return {
         "logs": " node" if plan.logs == "node" else "",
@@ -107,12 +110,13 @@ def _of_ranks(plan: Plan) -> Mapping[str, Any]:
         "checks": _checks(plan),
         "threads": placement.ranks[0].threads if placement else plan.request.threads,
         "binds": lambda rank: _binds(plan, rank),
-        "tell_flags": lambda role: _tell_flags(plan, role),
+        "binds_beside": lambda role: f"dlrun_bind {_openmp(role)} {format_list(role.cpus)}",
+        "checkpoint_flags": lambda role: _checkpoint_flags(plan, role),
     }
 
 
 def _of_staging(plan: Plan) -> Mapping[str, Any]:
-    """Values of `stage.sh`, and of the part of `job.sh` that starts it, that are derived from the plan."""
+    """The template variables of `stage.sh`, and of the part of `job.sh` that starts it."""
     staged = [one for one in plan.data if one.strategy != "in_place"]
     if plan.environment.staged is not None:
         staged.append(plan.environment.staged)
@@ -120,7 +124,9 @@ def _of_staging(plan: Plan) -> Mapping[str, Any]:
         raise Invalid(
             "the plan has data to stage and no `stage_directory`", help="create it again with `dlrun plan -o`"
         )
-    staged.sort(key=lambda data: data.start is not None)  # the rest of that one comes while the training runs
+    staged.sort(
+        key=lambda data: data.start is not None
+    )  # last: the rest of that set is staged while the training runs
     several = plan.request.nodes > 1 and plan.stage_scope == "node"
     return {
         "staging": parts.stages(plan),
@@ -134,7 +140,7 @@ def _of_staging(plan: Plan) -> Mapping[str, Any]:
 
 
 def _keeping(plan: Plan) -> Shell | None:
-    """Where a process that waits for the job's end finds which node it is on; None: where the others do."""
+    """The expansion for the node number of a process that waits for the end of the job; None: that of the launcher."""
     steps = backends.scheduler(plan.scheduler).STEPS
     if not plan.stage_keep or steps is None or steps == plan.launch.name:
         return None
@@ -142,7 +148,7 @@ def _keeping(plan: Plan) -> Shell | None:
 
 
 def _checked(plan: Plan) -> RolePlan:
-    """The training's own processes, which checks look at."""
+    """The role of the training processes, which the checks apply to."""
     found = next((role for role in plan.roles if not role.service), None)
     if found is None:
         raise Invalid(
@@ -152,9 +158,9 @@ def _checked(plan: Plan) -> RolePlan:
 
 
 def _ending(plan: Plan, *, early: bool) -> str:
-    """The line by which the ranks are warned, or ended, before the walltime is over; empty without one.
+    """The line that signals or ends the ranks before the end of the walltime; empty without one.
 
-    `early`: the scheduler itself sends the warning.
+    `early`: the scheduler itself sends the signal.
     """
     checkpoint, wall, results = plan.checkpoint, plan.request.walltime, plan.results
     reserve = int(results.before_end) if results else 0
@@ -163,19 +169,22 @@ def _ending(plan: Plan, *, early: bool) -> str:
         due = str(int(wall) - before - reserve) if wall else ""
         words = (checkpoint.signal, checkpoint.carrier, str(before), due, "scheduler" if early else "job")
         to = "rank 0" if checkpoint.to == "first" else "the ranks"
-        said = "the signal, how it is delivered, seconds before the walltime ends, after the start, sender, receivers"
-        return f"dlrun_checkpoint {join((*words, to))} # {said}"
+        comment = (
+            "the program's signal, the one that announces it, seconds before the walltime ends, seconds after the start, "
+            "sender, receivers"
+        )
+        return f"dlrun_checkpoint {join((*words, to))} # {comment}"
     if wall and (results or "timed_out" in plan.requeue_on):
         before = min(30, int(wall) // 4)
-        said = "seconds before the walltime ends, and after the start, at which the ranks are ended"
-        return f"dlrun_end_before {before} {int(wall) - before - reserve} # {said}"
+        comment = "seconds before the walltime ends, and after the start, at which the ranks are ended"
+        return f"dlrun_end_before {before} {int(wall) - before - reserve} # {comment}"
     return ""
 
 
 def _asks_by(plan: Plan) -> Sequence[Text]:
-    """The ssh command by which the job asks each node, after a failure, whether it is still there; empty: it does not.
+    """The ssh command that tests each node after a failure; empty if the job does not test nodes.
 
-    An MPI's own launcher may need no ssh; where all nodes refuse it, the job takes that for no answer.
+    Sites with an MPI's own launcher may not allow ssh; a job ignores the test if ssh fails on all nodes.
     """
     if not parts.asks_nodes(plan):
         return ()
@@ -184,7 +193,7 @@ def _asks_by(plan: Plan) -> Sequence[Text]:
 
 
 def _launch_line(role: RolePlan) -> list[object]:
-    """The words that start a role."""
+    """The words of the line that starts a role."""
     how = "dlrun_launch"
     if role.service:
         how = "dlrun_service_that_ends" if role.ends else "dlrun_service"
@@ -192,16 +201,27 @@ def _launch_line(role: RolePlan) -> list[object]:
 
 
 def _checks(plan: Plan) -> list[str]:
-    """The lines by which a rank looks at itself."""
+    """The lines of a rank's own checks."""
     lines, request, role = [], plan.request, _checked(plan)
     if plan.verify != "off":
         gpus = request.gpus_per_node or 0
         each = gpus // (request.ranks_per_node if role.binds else 1)
-        words = (plan.verify, "yes" if role.binds else "no", gpus, each, request.ranks_per_node)
-        said = "action on a difference, bound or not, GPUs of the node, of the rank, ranks on the node"
-        lines.append(f"dlrun_check_placement {join(words)} # {said}")
+        words = (
+            plan.verify,
+            "yes" if role.binds else "no",
+            gpus,
+            each,
+            request.ranks_per_node,
+            _threads(plan),
+        )
+        comment = (
+            "action on a difference, bound or not, GPUs of the node, of the rank, ranks on the node, threads"
+        )
+        lines.append(f"dlrun_check_placement {join(words)} # {comment}")
     if plan.usage:
-        lines.append("dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`")
+        saves = plan.checkpoint and plan.checkpoint.path
+        measure = join(["dlrun_measure", *([saves] if saves else [])])
+        lines.append(f"{measure} # beside the program: what the ranks of this node use, for `dlrun usage`")
     if plan.hang is not None:
         lines.append(
             f"dlrun_mark_idle {int(plan.hang)} # leaves a mark after so many seconds without output or CPU time"
@@ -209,17 +229,31 @@ def _checks(plan: Plan) -> list[str]:
     return lines
 
 
+def _threads(plan: Plan) -> int:
+    """Expected OMP_NUM_THREADS of each rank for the check; 0: not checked, because it is open or set by spec or site."""
+    threads = plan.request.threads or 0
+    own = [v.value.literal for v in plan.variables if v.name == "OMP_NUM_THREADS"]
+    return threads if all(value in (None, str(threads)) for value in own) else 0
+
+
+def _openmp(role: RolePlan) -> int:
+    """Threads of a process beside the ranks: those of OpenMP, where dlrun sets them."""
+    return next((int(v.value.literal or 1) for v in role.variables if v.name == "OMP_NUM_THREADS"), 1)
+
+
 def _binds(plan: Plan, rank: RankPlacement) -> str:
-    """What binds a rank: its cores and memory, and the variables for its part of the node."""
-    told = {}
+    """The line that binds a rank to cores and memory, with the variables of its other cores and GPUs."""
+    exports = {}
     if rank.comm:
-        told["DLRUN_COMM_CPUS"] = ",".join(map(str, rank.comm))
+        exports["DLRUN_COMM_CPUS"] = ",".join(map(str, rank.comm))
     if rank.loader:
-        told["DLRUN_LOADER_CPUS"] = format_list(rank.loader)
+        exports["DLRUN_LOADER_CPUS"] = format_list(rank.loader)
     words = [str(rank.threads), format_list(rank.mask)]
     if memory := rank.memory.numactl():
         words.append(memory)
-    lines = [f"export {' '.join(f'{name}={quote(value)}' for name, value in told.items())}"] if told else []
+    lines = (
+        [f"export {' '.join(f'{name}={quote(value)}' for name, value in exports.items())}"] if exports else []
+    )
     lines.append(f"dlrun_bind {join(words)}")
     if plan.binding.gpu_variable and rank.gpus:
         gpus = ",".join(map(str, rank.gpus))
@@ -227,8 +261,8 @@ def _binds(plan: Plan, rank: RankPlacement) -> str:
     return "; ".join(lines)
 
 
-def _tell_flags(plan: Plan, role: RolePlan) -> str:
-    """How this role takes the early warning."""
+def _checkpoint_flags(plan: Plan, role: RolePlan) -> str:
+    """The flags of a role for the delivery of the early signal."""
     checkpoint = plan.checkpoint
     if checkpoint is None:
         return ""
@@ -242,7 +276,7 @@ def _tell_flags(plan: Plan, role: RolePlan) -> str:
 
 
 def _scopes(variables: tuple[Variable, ...]) -> tuple[list[Variable], list[Variable]]:
-    """Variables that job.sh can set, and those that only a rank can."""
+    """Variables set in `job.sh`, and those that need values of a rank."""
     for_rank = [
         v
         for v in variables
@@ -252,18 +286,20 @@ def _scopes(variables: tuple[Variable, ...]) -> tuple[list[Variable], list[Varia
 
 
 def _names(plan: Plan) -> list[str]:
-    """Every variable that dlrun, the site or the user sets for a rank."""
-    told = [v.name for role in plan.roles for v in role.variables]
+    """Names of all variables that dlrun, the site or the user set for a rank."""
+    of_roles = [v.name for role in plan.roles for v in role.variables]
     gpus = [plan.binding.gpu_variable] if plan.binding.gpu_variable else []
     return list(
-        dict.fromkeys([*(v.name for v in plan.variables), *told, *gpus, *(s.name for s in plan.secrets)])
+        dict.fromkeys([*(v.name for v in plan.variables), *of_roles, *gpus, *(s.name for s in plan.secrets)])
     )
 
 
 def _environment(templates: Path) -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FunctionLoader(lambda name: _source(templates / name)),
+        # A misspelled name must fail here, not become an empty word in a job.
         undefined=jinja2.StrictUndefined,
+        # Quoting is the default, so that a template cannot forget it.
         finalize=_word,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -286,7 +322,7 @@ def _environment(templates: Path) -> jinja2.Environment:
 
 
 def _source(template: Path) -> tuple[str, str, None]:
-    """A template's text and path, without the questions to the file system by which a server sees that it changed."""
+    """A template's text and path, without Jinja's check for later changes of the file, which costs file system calls."""
     return resources.text(template), str(template), None
 
 

@@ -1,4 +1,4 @@
-"""Quoting for the shell, by default: every Jinja expression goes through `quote`."""
+"""Shell quoting; every Jinja expression is quoted by `quote`."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 
 class Raw(str):
-    """Text that is shell code already: the visible exception (`| raw`)."""
+    """Text that is shell code and must not be quoted (`| raw` in templates)."""
 
     __slots__ = ()
 
 
 def quote(value: Any) -> str:
-    """A value as one shell word (a sequence: as several); literal pieces quoted, expansions in double quotes.
+    """A value as one shell word (a sequence as several); literals are quoted, expansions are put in double quotes.
 
-    Raises ValueError for a NUL byte, which no argument can hold.
+    Raises ValueError for a NUL byte, which arguments cannot contain.
     """
     if isinstance(value, Raw):
         return value
@@ -38,23 +38,23 @@ def quote(value: Any) -> str:
 
 
 def comment(text: object) -> Raw:
-    """Text that cannot end its comment."""
+    """Text for a comment: control characters, which could end it, are replaced by blanks."""
     return Raw(_CONTROL.sub(" ", str(text)))
 
 
 def command(value: Text) -> Raw:
-    """A whole shell command: its literal pieces are code, not words (only dlrun's own code makes these)."""
+    """A whole shell command, whose literal pieces are code; only for values created by dlrun's code."""
     return Raw("".join(p if isinstance(p, str) else p.code for p in value.parts))
 
 
 def join(words: Iterable[object]) -> str:
-    """Words as one command line that a shell reads back as the same words."""
+    """Words as one quoted command line."""
     return " ".join(quote(word) for word in words)
 
 
 def wrapped(words: Iterable[object], width: int = 116, indent: int = 2) -> Raw:
-    """Words as one command line, broken where a line would be longer than `width` columns, but not after an option of one
-    letter, whose value follows."""
+    """Words as one command line with continued lines of at most `width` columns; there is no break after a one-letter option,
+    whose value follows."""
     lines: list[str] = []
     for word in map(quote, words):
         if lines and (len(lines[-1]) + len(word) + 1 <= width or _OPTION.search(lines[-1])):
@@ -70,5 +70,5 @@ def _piece(part: str | Shell) -> str:
     if "\x00" in part:
         raise ValueError("a NUL byte cannot be passed to a program")
     if part.startswith("=") and shlex.quote(part) == part:
-        return f"'{part}'"  # `X==y` is right, but reads like a comparison (and shellcheck's SC1097 takes it for one)
+        return f"'{part}'"  # `X==y` is valid, but looks like a comparison (shellcheck SC1097)
     return shlex.quote(part)

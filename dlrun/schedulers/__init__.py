@@ -1,5 +1,5 @@
-"""Schedulers: build directives and argument lists, parse what clients print; run nothing.
+"""Schedulers: directives, argument lists and parsers of client output; no module here runs a program.
 
-Begin with `protocol`. `slurm`, `pbs` and `local` have the back ends, a family in a folder;
-`directive_list`, `refusals` and `numbers` serve all.
+Begin with `protocol`. `slurm`, `pbs`, `flux`, `gridengine` and `local` are the back ends, one folder per family;
+`directive_list`, `reasons` and `refusals` are common to all.
 """

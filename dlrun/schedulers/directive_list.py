@@ -1,4 +1,4 @@
-"""Collects the directives of one request, each with its reason, and every fault found on the way."""
+"""Collects the directives of one request with their reasons, and all problems found."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from dlrun.model.problem import InvalidFile, Problem
 from dlrun.model.site import SchedulerSite
 
 LONGEST = 8000
-"""Characters that a directive may have: sbatch and qsub read one into a fixed buffer of 8192 bytes."""
+"""Maximum length of a directive in characters: sbatch and qsub read a line into a fixed buffer of 8192 bytes."""
 
+# A newline in a value would begin a new line of the script; U+0085 and U+2028 also end a line for some readers.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\u0085\u2028\u2029]")
+# Field of the request -> its name in `scheduler.forbidden` of a site profile, where the two differ.
 _OPTIONS = {"gpus_per_node": "gpus", "memory_per_node": "memory"}
 INDEX = "{index}"
 """Placeholder in the path of a log file for the array task's index, in the scheduler's syntax."""
 
 
 class DirectiveList:
-    """The directives of one job in the making; `finish` gives them or raises all that is wrong.
+    """The directives of one job; `finish` returns them or raises every problem at once.
 
-    `origins` is where the fields of the request were written, by the field's name.
+    `origins`: field of the request -> where it was written.
     """
 
     def __init__(
@@ -38,7 +40,7 @@ class DirectiveList:
     def add(self, text: str, because: str, field: str | None = None) -> None:
         """Add one directive; `field` is the request's field that it expresses.
 
-        What the site refuses is left out: where a user asked for it, the plan's checks have reported it.
+        Fields that the site forbids are left out; the plan's checks report them to the user.
         """
         if self.refused(field):
             return
@@ -60,7 +62,7 @@ class DirectiveList:
             )
 
     def refused(self, field: str | None) -> bool:
-        """True if the site takes no job that gives this field of the request."""
+        """True if the site rejects jobs that set this field of the request."""
         return _OPTIONS.get(field or "", field) in self.site.forbidden
 
     def problem(self, message: str, help: str, field: str | None = None) -> None:
@@ -70,13 +72,13 @@ class DirectiveList:
             self._problems.append(problem)
 
     def lacks(self, scheduler: str, fields: Mapping[str, tuple[str, str]]) -> None:
-        """Report each of these fields that is asked for, with what the scheduler lacks for it and the way out."""
+        """Report each field of the request that is set; `fields`: field -> (the missing feature, the help text)."""
         for field, (what, way_out) in fields.items():
             if getattr(self.request, field):
                 self.problem(f"{scheduler} does not know {what}", way_out, field)
 
     def user_options(self, own: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-        """The user's options, names without dashes; one that dlrun writes itself is reported with what `own` has for it."""
+        """The user's options, without leading dashes; an option that dlrun writes itself is reported with its key from `own`."""
         for name, value in self.request.options.items():
             bare = name.lstrip("-")
             if bare in own:
@@ -87,14 +89,14 @@ class DirectiveList:
     def merge(
         self, option: str, value: Callable[[str], str | None], join: Callable[[list[str]], str]
     ) -> None:
-        """Make one directive of several of which the scheduler would use only the last.
+        """Join several directives for one option, of which the scheduler would use only the last.
 
-        `value` gives what a directive says about the option, or None if it is about another.
+        `value` returns the option's value in a directive, or None for directives of other options.
         """
         found = {
-            i: said
+            i: given
             for i, directive in enumerate(self._directives)
-            if (said := value(directive.text)) is not None
+            if (given := value(directive.text)) is not None
         }
         if len(found) < 2:
             return
@@ -115,7 +117,7 @@ class DirectiveList:
         return tuple(directive.text for directive in self._directives)
 
     def add_raw(self, directives: Iterable[str], because: str, field: str) -> None:
-        """Add directives as they were written, which is after the prefix."""
+        """Add directives verbatim; they are written without the prefix."""
         for text in directives:
             if text.lstrip().startswith(self.prefix):
                 self.problem(
@@ -127,14 +129,14 @@ class DirectiveList:
                 self.add(text.strip(), because, field)
 
     def finish(self) -> tuple[Directive, ...]:
-        """The directives in order; raises InvalidFile with every problem noted."""
+        """The directives in order; raises InvalidFile with every problem found."""
         if self._problems:
             raise InvalidFile(self._problems)
         return tuple(self._directives)
 
 
 def spell(option: str, value: str) -> str:
-    """An option with its value, the way its spelling asks for: `--x=v`, `-x v`, `-W x=v`."""
+    """An option with its value: `--x=v`, `-x v`, `-W x=v`, depending on the option's form."""
     if option.endswith("="):
         return option + value
     joint = "=" if option.startswith("--") or " " in option else " "

@@ -1,4 +1,4 @@
-"""This machine without a scheduler: no directives and no queue; `dlrun.effects.clusters.local` starts and watches jobs."""
+"""This machine without a scheduler: no directives, no queue; `dlrun.effects.clusters.local` starts and supervises jobs."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ HIDES_ENVIRONMENT = True
 SIGNALS_EARLY = False
 IDS_NAME_CLUSTER = False
 WRITES_IN_PLACE = True
-TELLS_OF_LOST_NODES = True  # there is one node
+REPORTS_LOST_NODES = True  # there is one node
 ON_THIS_MACHINE = True
 MOST_NODES: int | None = 1
 WHOLE_NODES = True
@@ -57,7 +57,7 @@ def directives(
     output: str,
     origins: Mapping[str, Origin] | None = None,
 ) -> Sequence[Directive]:
-    """None: there is no scheduler to read them; raises InvalidFile for what needs a queue."""
+    """Empty; raises InvalidFile for requests that need a queue (`hold`, `after`)."""
     draft = DirectiveList(PREFIX, request, site, origins or {})
     if request.hold:
         draft.problem("jobs on this machine start at once", "leave out hold", "hold")
@@ -67,19 +67,19 @@ def directives(
 
 
 def array(points: int, at_once: int | None) -> str:
-    """None: points run one after the other."""
+    """Empty: points run one after the other."""
     return ""
 
 
 def submit(
     script: str, *, check: bool = False, points: int | None = None, at_once: int | None = None
 ) -> Sequence[str]:
-    """Arguments that run a script here, or only ask bash whether it can be read."""
+    """Arguments that run a script, or with `check` only parse it (`bash -n`)."""
     return ("bash", "-n", script) if check else ("bash", script)
 
 
 def submitted(stdout: str) -> str:
-    """What was printed is the id."""
+    """The printed text is the job id."""
     return stdout.strip()
 
 
@@ -89,7 +89,7 @@ def cluster(text: str) -> str | None:
 
 
 def identify() -> Sequence[str]:
-    """No arguments: `dlrun.effects` knows the name of this machine."""
+    """Empty: the host name identifies this machine."""
     return ()
 
 
@@ -99,7 +99,7 @@ def identified(stdout: str) -> str | None:
 
 
 def estimate(output: str) -> str | None:
-    """Jobs start at once."""
+    """Constant: jobs start at once."""
     return "at once, on this machine"
 
 
@@ -109,7 +109,7 @@ def queue(job_ids: Sequence[str]) -> Sequence[str]:
 
 
 def parse_queue(stdout: str) -> Sequence[JobStatus]:
-    """Nothing."""
+    """Empty: there is no queue."""
     return ()
 
 
@@ -119,12 +119,12 @@ def history(job_ids: Sequence[str]) -> Sequence[str] | None:
 
 
 def parse_history(stdout: str) -> Sequence[JobStatus]:
-    """Nothing."""
+    """Empty: there is no accounting."""
     return ()
 
 
 def probe(asked: Probe) -> Sequence[str]:
-    """None: there is one node, this one."""
+    """Empty: this machine is the only node and is probed directly."""
     return ()
 
 
@@ -134,12 +134,12 @@ def knows_nothing(stderr: str, code: int) -> bool:
 
 
 def tasks(job_id: str) -> Sequence[str]:
-    """None: points are tasks of one job."""
+    """Empty: points are tasks of one job."""
     return ()
 
 
 def task_id(job_id: str, task: int) -> str:
-    """The job's own id: `dlrun.effects.clusters.local` knows its points by their directories."""
+    """The job's id: `dlrun.effects.clusters.local` identifies points by their directories."""
     return job_id
 
 
@@ -164,5 +164,5 @@ def advice(stderr: str) -> str | None:
 
 
 def accounts(stderr: str, user: str) -> Sequence[str]:
-    """None: there is no account."""
+    """Empty: there are no accounts."""
     return ()

@@ -1,4 +1,4 @@
-"""What a scheduler back end is: a module with these names. It builds text and parses text, and runs nothing."""
+"""The interface of a scheduler back end: a module with these names that builds and parses text and runs no program."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from dlrun.model.text import Shell
 
 @record(frozen=True, slots=True, kw_only=True)
 class Allocation:
-    """How a shell gets an allocation (`start`), and which variables name it there: the job's id, and its nodes.
+    """The command that gives a shell an allocation (`start`), and the variables in it with the job's id and nodes.
 
-    The latter as a number (`nodes`) or as a file whose lines begin with their names (`hosts`); where no variable does,
-    `count` are the arguments of a client that prints their number.
+    The nodes are a number (`nodes`) or a file whose lines begin with host names (`hosts`); where there is no variable for
+    them, `count` are the arguments of a client that prints their number.
     """
 
     start: str
@@ -30,7 +30,7 @@ class Allocation:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Judgement:
-    """Objections to a job, as far as it can be known without submitting it, and what to report if nothing does."""
+    """Reasons why a job would be rejected, and the text to report if there are none (`accepted`)."""
 
     problems: Sequence[str]
     accepted: str
@@ -38,9 +38,9 @@ class Judgement:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Probe:
-    """One short job on one node: of `host` and `queue`, if they are given, with a GPU if `gpu`.
+    """One short job on one node, on `host` and in `queue` if given, with a GPU if `gpu`.
 
-    It runs for `minutes`, waits in the queue for `wait` seconds, and prints into `log`.
+    Its walltime is `minutes`; it is abandoned after `wait` seconds in the queue; its output is the file `log`.
     """
 
     host: str | None
@@ -52,94 +52,94 @@ class Probe:
 
 
 class Trial(Protocol):
-    """How to find out beforehand whether a job would be accepted, where no client of the scheduler can check one."""
+    """Prediction of acceptance, for schedulers whose clients have no test mode."""
 
     def questions(self, request: Request) -> Sequence[Sequence[str]]:
-        """The clients to ask, by their arguments."""
+        """The argument lists of the clients to run."""
         ...
 
     def judge(self, request: Request, answers: Sequence[str], user: str, groups: Sequence[str]) -> Judgement:
-        """What the answers, in the order of `questions`, say about a job of `user`; a client that failed answered nothing."""
+        """The verdict on a job of `user`, from the outputs in the order of `questions`; a failed client's is empty."""
         ...
 
 
 class Scheduler(Protocol):
-    """A module of `dlrun.schedulers`; `NAME`, `PREFIX` and the shell expansions are data.
+    """A module of `dlrun.schedulers`.
 
     Shell code works in bash under `set -euo pipefail`; expansions are valid inside double quotes.
     """
 
     NAME: str
     PREFIX: str
-    """How directive lines begin (`#SBATCH`); empty: the scheduler reads none from the script."""
+    """Beginning of directive lines (`#SBATCH`); empty: the scheduler reads no directives."""
     CLIENT: str
-    """The program that submits, for the message when it is not installed."""
+    """The program that submits jobs; named in the message when it is not installed."""
     BY_HAND: str
-    """How a person submits a script by it, up to the script's name."""
+    """The command for submitting by hand, without the script's name."""
     JOB_ID: Shell
-    """The job's id as it was submitted, inside the job; tasks of an array share it."""
+    """Expansion for the job id at submission, inside the job; the same for all tasks of an array."""
     ID: str
-    """Regular expression of the ids that it gives; a record with another is not believed."""
+    """Regular expression of its job ids; records with any other id are rejected as damaged."""
     ARRAY_INDEX: Shell
-    """The array task's index inside the job, or the empty string."""
+    """Expansion for the array task's index from 0, inside the job; empty outside arrays."""
     RESTARTS: Shell
-    """How often the job was requeued, inside the job."""
+    """Expansion for the number of restarts (requeues), inside the job."""
     LIBRARY: tuple[str, ...]
-    """Parts of the bash library (`templates/lib`) that these expansions and `REQUEUE` use."""
+    """Parts of the bash library (`templates/lib`) used by these expansions and `REQUEUE`."""
     HOSTS: str
-    """Shell command that prints the granted hosts, one a line, rank 0's first."""
+    """Shell command that prints the granted hosts, one per line, beginning with the host of rank 0."""
     REQUEUE: str | None
-    """Shell command by which a job (or array task) puts itself back; None: resubmit the script instead."""
+    """Shell command by which a job or array task requeues itself; None: it submits the script again instead."""
     HIDES_ENVIRONMENT: bool
-    """True if other users cannot see the submission environment (so that secrets may travel in it)."""
+    """True if the submission environment is hidden from other users, so that it may contain secrets."""
     SIGNALS_EARLY: bool
-    """True if the scheduler itself sends `request.signal`; else the job script must do it in time."""
+    """True if the scheduler sends `request.signal` before the walltime; else the job script does."""
     IDS_NAME_CLUSTER: bool
-    """True if the ids of jobs name their cluster, so that no query is needed."""
+    """True if job ids contain the cluster's name, so that no query is needed."""
     WRITES_IN_PLACE: bool
-    """True if the log asked for is there, and grows, while the job runs; else only the job script can do that."""
-    TELLS_OF_LOST_NODES: bool
-    """True if the scheduler reports to a job that one of its nodes died; else the job tests each by ssh after a failure."""
+    """True if the scheduler writes the log to its final path while the job runs; else the job script does."""
+    REPORTS_LOST_NODES: bool
+    """True if the job is informed of a dead node; else it tests each node by ssh after a failure."""
     ON_THIS_MACHINE: bool
-    """True if jobs are processes of this machine under dlrun's supervisor, and not handed to a scheduler's clients."""
+    """True if jobs are processes on this machine under dlrun's supervisor instead of a scheduler."""
     MOST_NODES: int | None
-    """The most nodes that a job can have; None if the site decides."""
+    """Maximum number of nodes of a job; None: the site's limits apply."""
     WHOLE_NODES: bool
-    """True if a job has its nodes to itself, also where it does not ask for that."""
+    """True if jobs always have whole nodes, also without `exclusive`."""
     FINDER: str
-    """The script (`dlrun/effects/transport/scripts`) that finds a job by the directory it was submitted from."""
+    """The script (`dlrun/effects/transport/scripts`) that finds a job by its submission directory."""
     STEPS: str | None
-    """The launcher whose processes are steps of the scheduler's own; None if it starts none."""
+    """The launcher whose processes are steps of the scheduler; None if there is none."""
     LAUNCHER: str
-    """The usual launcher of its sites."""
+    """Default launcher of new site profiles."""
     CLUSTER_KEY: Literal["cluster_name", "pbs_server"]
-    """The key of `recognise:` that has its cluster's name."""
+    """The key under `recognise:` of a site profile for the cluster's name."""
     GPUS: GpuRequest
-    """How its sites usually ask for GPUs (`scheduler.gpus`)."""
+    """Default of `scheduler.gpus` in a site profile."""
     LISTED_GPUS: GpuRequest
-    """How a site asks for GPUs whose scheduler lists those of its nodes."""
+    """Default of `scheduler.gpus` where the scheduler lists the GPUs of its nodes."""
     ACCOUNT_OPTION: str | None
-    """The option that its sites usually name an account with, where it is not the scheduler's first; for new profiles."""
+    """The account option that new site profiles contain; None: the scheduler's default option."""
     HISTORY_DELAY: int
-    """Seconds after a job's end in which neither its queue nor its accounting may know it."""
+    """Seconds after a job's end during which both the queue and the accounting may not list it."""
     QUESTIONS: Mapping[str, str]
-    """Keys of `scheduler` in the profile that only its sites have, with the question about each; for new profiles."""
+    """Keys under `scheduler:` specific to it -> the question about each when a profile is made."""
     FEATURES: bool
-    """True if jobs ask for nodes by the features that these have (`constraint`)."""
+    """True if jobs select nodes by features (`resources.constraint`)."""
     WHOLE_MEMORY: bool
-    """True if a job can ask for all memory of its nodes, however much that is."""
+    """True if a job can request all memory of its nodes without giving a size."""
     NETWORK: str | None
-    """The option for the network's own settings, up to their names; None if it has none."""
+    """Beginning of the option for network settings (`--network=`); None if there is none."""
     EXCLUDE: str | None
-    """The option that keeps nodes from a job, up to their names; None if there is none."""
+    """Beginning of the option that excludes nodes (`--exclude=`); None if there is none."""
     EXCLUDE_REQUEUED: str | None
-    """The function of `lib/` that keeps nodes from the next run of a job that is put back; None if nothing can."""
+    """The function of `templates/lib` that excludes nodes from the next run of a requeued job; None if there is none."""
     NO_EXCLUDE: str
-    """Why there is none, and what is done instead."""
+    """The message where `EXCLUDE` is None: the reason and what the job does instead."""
     ALLOCATION: Allocation | None
-    """Allocations in which a shell can run a job; None if there are none."""
+    """Interactive allocations, in which a shell can run a job; None if there are none."""
     TRIAL: Trial | None
-    """How to find out whether a job would be accepted; None where `submit` can ask for a check, or nothing is rejected."""
+    """Prediction of acceptance; None where `submit(check=True)` exists or no job is rejected."""
 
     def directives(
         self,
@@ -148,84 +148,84 @@ class Scheduler(Protocol):
         output: str,
         origins: Mapping[str, Origin] | None = None,
     ) -> Sequence[Directive]:
-        """The directives for a request in this site's dialect; InvalidFile for what it cannot express.
+        """The directives of a request at a site; raises InvalidFile for requests that it cannot express.
 
-        CPUs are counted as the site counts them (cores or threads): the request is already in its unit.
-        `output` is the log file's path, seen from where the job is submitted; `{index}` in it is replaced by
-        the array task's index. `origins` is where fields of the request were written, by their names.
+        CPUs of the request are already in the site's unit (cores or hardware threads).
+        `output` is the log file's path relative to the submission directory; `{index}` in it stands for the array
+        task's index. `origins`: field of the request -> where it was written.
         """
         ...
 
     def array(self, points: int, at_once: int | None) -> str:
-        """The directive that makes an array of tasks numbered from 0, as written in the script.
+        """The directive, without its prefix, of an array of `points` tasks.
 
-        At most `at_once` of them run at the same time. Empty where the scheduler reads no directives.
+        At most `at_once` of them run at the same time. Empty where the scheduler has no arrays.
         """
         ...
 
     def submit(
         self, script: str, *, check: bool = False, points: int | None = None, at_once: int | None = None
     ) -> Sequence[str]:
-        """Arguments that submit a script from its directory, or only ask whether it would be accepted.
+        """Arguments that submit a script from its directory; with `check` they only verify that it would be accepted.
 
-        `points` and `at_once` are those of a sweep, for schedulers where each point is a job. Raises Invalid for a
-        check where the scheduler offers none.
+        `points` and `at_once` describe a sweep, for schedulers where each point is a job. Raises Invalid for a
+        check where the scheduler has none.
         """
         ...
 
     def submitted(self, stdout: str) -> str:
-        """The job id in what the submission printed; raises OperationFailed if there is none."""
+        """The job id in the output of the submission; raises OperationFailed if there is none."""
         ...
 
     def cluster(self, text: str) -> str | None:
-        """The cluster that a job id, or what the submission printed, names; None if neither does."""
+        """The cluster's name in a job id or in the output of the submission; None if it is not there."""
         ...
 
     def identify(self) -> Sequence[str]:
-        """Arguments that ask which cluster answers; none: there is no such query."""
+        """Arguments that print the name of the cluster; empty if there is no such query."""
         ...
 
     def identified(self, stdout: str) -> str | None:
-        """The name of the cluster in what `identify` printed; None if it printed none."""
+        """The cluster's name in the output of `identify`; None if there is none."""
         ...
 
     def estimate(self, output: str) -> str | None:
-        """When and where an accepted check (its stdout and stderr) reports that the job would start."""
+        """The expected start in the output (stdout and stderr) of an accepted check; None if unknown."""
         ...
 
     def queue(self, job_ids: Sequence[str]) -> Sequence[str]:
-        """Arguments that ask the queue for any number of jobs in one call; none: there is no queue."""
+        """Arguments that query any number of jobs in one call; empty if there is no queue."""
         ...
 
     def parse_queue(self, stdout: str) -> Sequence[JobStatus]:
-        """What the queue answered; jobs that it no longer knows are missing."""
+        """The jobs in the output of `queue`; jobs unknown to it are absent."""
         ...
 
     def history(self, job_ids: Sequence[str]) -> Sequence[str] | None:
-        """Arguments that ask accounting, or None if this scheduler has none."""
+        """Arguments that query the accounting of ended jobs; None if there is none."""
         ...
 
     def parse_history(self, stdout: str) -> Sequence[JobStatus]:
-        """What accounting answered."""
+        """The jobs in the output of `history`."""
         ...
 
     def probe(self, asked: Probe) -> Sequence[str]:
-        """Arguments that run a program on one node, up to the program, which reads this command's standard input.
+        """Arguments that run a program on one node, without the program, which gets the standard input of the command.
 
-        Where `STEPS` is None, those that submit a script, up to its name.
+        Where `STEPS` is None: arguments that submit a script, without its name.
         """
         ...
 
     def knows_nothing(self, stderr: str, code: int) -> bool:
-        """True if a query failed only because the scheduler has forgotten the jobs, or keeps no accounts."""
+        """True if a query failed only because the jobs are no longer known, or there is no accounting."""
         ...
 
     def tasks(self, job_id: str) -> Sequence[str]:
-        """The ids of a sweep's points, where each is a job of its own and `job_id` names them all; none elsewhere."""
+        """The job ids of a sweep's points, where each point is a job and `job_id` lists them; empty elsewhere."""
         ...
 
     def task_id(self, job_id: str, task: int) -> str:
-        """How `cancel`, `hold` and `release` call one task of an array."""
+        """The id of one array task, for `cancel`, `hold` and `release`."""
         ...
 
     def cancel(self, job_ids: Sequence[str]) -> Sequence[str]:
@@ -241,9 +241,9 @@ class Scheduler(Protocol):
         ...
 
     def advice(self, stderr: str) -> str | None:
-        """What to do about a refusal, from the words that the client used; None if unknown."""
+        """Help for a rejection, by the client's message; None if the message is unknown."""
         ...
 
     def accounts(self, stderr: str, user: str) -> Sequence[str]:
-        """Arguments that list a user's accounts, one a line; none if this refusal is not about them, or there is no such list."""
+        """Arguments that list a user's accounts, one per line; empty if the rejection is not about them or there is no list."""
         ...

@@ -1,4 +1,4 @@
-"""Why a job waits, as Slurm and PBS report it, in plain words: for people; `--json` has the scheduler's own.
+"""Pending reasons of Slurm and PBS in plain English, for people; `--json` has the scheduler's own text.
 
 Slurm: squeue(1) and the list of job reason codes of Slurm 25.05. PBS: the comments of OpenPBS 23.06's scheduler
 (src/scheduler/config.h and constant.h, messages that begin with `Not Running` or `Can Never Run`) and of pbs_mom.
@@ -56,7 +56,7 @@ _SLURM: Mapping[str, str] = {
     "DeadLine": "it cannot end before its deadline",
     "FedJobLock": "the clusters of the federation agree on where it runs",
 }
-"""Reason -> in words; families of limits are put together by `_limit`."""
+"""Reason -> text; families of limits (`AssocGrpCpuLimit`) are handled by `_limit`."""
 
 _FAMILY = re.compile(
     r"(Assoc|QOS)(Grp|Max|Min)(\w+?)(?:PerUser|PerAccount|PerJob|PerNode|PerUA|PU|PJ|PA)*(?:Limit)?"
@@ -101,7 +101,7 @@ _NEVER = re.compile(r"Can Never Run:?\s*(.*)", re.IGNORECASE)
 
 
 def in_words(reason: str) -> str:
-    """A reason for people; the scheduler's own words where dlrun has none."""
+    """The text for a reason; the scheduler's own text where there is none."""
     name = reason.partition(",")[0].strip().removeprefix("(").removesuffix(")")
     if name in _SLURM:
         return _SLURM[name]
@@ -116,10 +116,12 @@ def in_words(reason: str) -> str:
 
 
 def _limit(whose: str, kind: str, what: str) -> str:
-    """`AssocGrpCPUMinutesLimit` and its kind."""
+    """The text for a limit such as `AssocGrpCPUMinutesLimit`, from its three parts."""
     plain = what.lower()
     thing = next(
-        (_WHAT[name] for name in sorted(_WHAT, key=len, reverse=True) if plain.startswith(name)), what
+        # Longest first: `cpuminutes` also begins with `cpu`.
+        (_WHAT[name] for name in sorted(_WHAT, key=len, reverse=True) if plain.startswith(name)),
+        what,
     )
     of = _OF[whose]
     if kind == "Min":

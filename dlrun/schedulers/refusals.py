@@ -1,4 +1,4 @@
-"""Reads the stderr of clients: what to do about a refusal, and whether a job is only unknown."""
+"""Standard error of clients: help for a rejection, and the recognition of unknown jobs."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import Mapping
 
 
 def advice_for(refusals: Mapping[str, str], stderr: str) -> str | None:
-    """The advice for these words, None if they are new; keys are regular expressions, the first counts."""
+    """The help for a message, None if it is unknown; keys of `refusals` are regular expressions, the first match counts."""
     return next(
         (advice for words, advice in refusals.items() if re.search(words, stderr, re.IGNORECASE)), None
     )
 
 
 def words(stderr: str) -> str:
-    """What a client said, without what its Perl libraries said before the last of it.
+    """The message of a client, without earlier messages of its Perl libraries.
 
-    Slurm's wrappers of the PBS clients print every step of a failed search for a Slurm.
+    Slurm's wrappers of the PBS clients print one line per step of a failed search for a controller.
     """
-    said = stderr.strip()
-    found = re.findall(r"^perl: (?:error|fatal): (.*)", said, re.MULTILINE)
-    return found[-1] if found else said
+    text = stderr.strip()
+    found = re.findall(r"^perl: (?:error|fatal): (.*)", text, re.MULTILINE)
+    return found[-1] if found else text
 
 
-def says_only(words: str, stderr: str) -> bool:
-    """True if there is a message and every line of it matches a regular expression."""
+def every_line_matches(words: str, stderr: str) -> bool:
+    """True if there is a message and each of its lines matches the regular expression `words`."""
     lines = [line for line in stderr.splitlines() if line.strip()]
     return bool(lines) and all(re.search(words, line) for line in lines)

@@ -7,6 +7,7 @@ _dlrun_planned=()    # the cores of the plan, and numactl's option for memory
 _dlrun_cpus=         # what this process is bound to; empty: nothing
 _dlrun_started_with= # the hardware threads that it could use before
 _dlrun_memory=()     # numactl and its option, where memory is bound
+_dlrun_gpus=         # VARIABLE=INDEXES, where this process was given GPUs of its own
 _dlrun_shared=       # set where the planned cores were not granted
 _dlrun_granted=      # the hardware threads of the job; empty: those that this process may use
 
@@ -54,7 +55,17 @@ dlrun_count_threads() { # RANKS [CORES]: for a process that starts so many ranks
 }
 
 dlrun_show_gpus() { # VARIABLE INDEXES: show this rank its own GPUs alone, within what the scheduler shows it
+  _dlrun_own_gpus "$@" || return 0
+  # shellcheck disable=SC2034 # for checks.sh
+  _dlrun_gpus=$1=${!1}
+}
+
+_dlrun_own_gpus() { # VARIABLE INDEXES; 1 if they mean nothing to this rank's runtime
   local shown=${!1-} wanted index names=() own=() per first
+  if [[ $1 == ZE_AFFINITY_MASK && ${ZE_FLAT_DEVICE_HIERARCHY-} == COMPOSITE && $shown != *.* ]]; then
+    _dlrun_note "ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE counts cards, and the plan counts tiles: $1 is left as it is"
+    return 1
+  fi
   IFS=, read -ra wanted <<<"$2"
   IFS=, read -ra names <<<"$shown"
   if [[ -z $shown ]]; then

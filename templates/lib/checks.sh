@@ -2,13 +2,11 @@
 # In a rank: what it looks at by itself. Its placement before the program starts, and while it runs, whether there is progress:
 # a mark while it writes and computes nothing, and on request where it stands (job.sh has lib/hang.sh).
 
-dlrun_check_placement() { # ACTION BINDS GPUS_PER_NODE GPUS_PER_RANK RANKS_PER_NODE: ACTION is warn or fail, BINDS yes or no
+dlrun_check_placement() { # ACTION BINDS GPUS_PER_NODE GPUS_PER_RANK RANKS_PER_NODE THREADS: ACTION is warn or fail, BINDS yes or no
   local fault='' tries
   if [[ -n $_dlrun_started_with ]]; then export DLRUN_ALLOWED=$_dlrun_started_with; fi # shows who took away what is missing
-  _dlrun_check_cpus "$2" "$5"
-  if ((${#_dlrun_planned[@]} > 1)); then _dlrun_check_memory "${_dlrun_planned[1]}"; fi
-  if (($4)); then _dlrun_check_gpus "$3" "$4"; fi
-  fault=${fault#, }
+  if [[ -n $_dlrun_gpus ]]; then export DLRUN_GPUS=$_dlrun_gpus; fi
+  _dlrun_compare_placement "${@:2}"
   if [[ -n $fault ]]; then echo "dlrun: rank $DLRUN_RANK $fault"; fi
   if _dlrun_report_placement || [[ -z $fault || $1 != fail ]]; then :; else # the node's line comes first
     for ((tries = 0; tries < 100; tries++)); do
@@ -19,6 +17,16 @@ dlrun_check_placement() { # ACTION BINDS GPUS_PER_NODE GPUS_PER_RANK RANKS_PER_N
   if [[ -n $fault && $1 == fail ]]; then dlrun_fail 1 "placement: $fault"; fi
 }
 
+# What `dlrun verify` finds of one rank, in the same words (dlrun/plan/affinity/observed.py): one table of cases tests both.
+_dlrun_compare_placement() { # BINDS GPUS_PER_NODE GPUS_PER_RANK RANKS_PER_NODE THREADS: sets fault
+  fault=
+  if (($5)) && [[ ${OMP_NUM_THREADS-$5} != "$5" ]]; then fault+=", OMP_NUM_THREADS is $OMP_NUM_THREADS, not $5"; fi
+  _dlrun_compare_cpus "$1" "$4"
+  if ((${#_dlrun_planned[@]} > 1)); then _dlrun_compare_memory "${_dlrun_planned[1]}"; fi
+  if (($3)); then _dlrun_compare_gpus "$2" "$3"; fi
+  fault=${fault#, }
+}
+
 _dlrun_numbers() { # LIST: sets found to its numbers, with blanks around each
   local range number
   found=' '
@@ -27,7 +35,7 @@ _dlrun_numbers() { # LIST: sets found to its numbers, with blanks around each
   done
 }
 
-_dlrun_check_cpus() { # BINDS RANKS_PER_NODE
+_dlrun_compare_cpus() { # BINDS RANKS_PER_NODE
   # shellcheck disable=SC2034 # for _dlrun_allowed_cpus
   local number found wanted size ranks=1 allowed=()
   _dlrun_allowed_cpus
@@ -56,31 +64,66 @@ _dlrun_check_cpus() { # BINDS RANKS_PER_NODE
   fi
 }
 
-_dlrun_check_memory() { # NUMACTL_OPTION
-  local policy
-  policy=$(${_dlrun_memory[@]+"${_dlrun_memory[@]}"} head -n 1 /proc/self/numa_maps 2>/dev/null) || policy='- unknown'
-  policy=${policy#* } policy=${policy%% *}
-  case $1:$policy in
-  --membind=*:bind* | --preferred*:prefer*) ;;
-  *) fault+=", has the memory policy $policy, not ${1#--}" ;;
+_dlrun_compare_memory() { # NUMACTL_OPTION
+  local line nodes policy wanted
+  line=$(${_dlrun_memory[@]+"${_dlrun_memory[@]}"} head -n 1 /proc/self/numa_maps 2>/dev/null) || line=
+  if [[ -z $line ]]; then return 0; fi # the kernel does not report it
+  line=${line#* }                      # `bind:0-1 file=…`, `prefer (many)=static:0 …`, `default …`
+  line=${line/#prefer (many)/prefer} line=${line/#weighted interleave/interleave}
+  line=${line%% *}
+  case $line in
+  bind*) policy=strict ;;
+  prefer*) policy=preferred ;;
+  default* | local*) policy=none ;;
+  *) policy=${line%%[:=]*} ;;
   esac
+  nodes=${line#"${line%%:*}"}
+  case $1 in
+  --membind=*) wanted=strict:${1#*=} ;;
+  *) wanted=preferred:${1#*=} ;;
+  esac
+  if [[ $policy$nodes != "$wanted" ]]; then fault+=", memory policy is $policy$nodes, not $wanted"; fi
 }
 
-_dlrun_check_gpus() { # PER_NODE PER_RANK: what its variable lets it see; without one, what the node has
-  local visible=${CUDA_VISIBLE_DEVICES-${ROCR_VISIBLE_DEVICES-${ZE_AFFINITY_MASK-all}}} commas devices
-  case $visible in
-  all)
-    devices=(/dev/nvidia[0-9]*)
-    if [[ -e ${devices[0]} ]] && ((${#devices[@]} < $1)); then
-      fault+=", finds ${#devices[@]} GPUs on its node, not $1"
+_dlrun_compare_gpus() { # PER_NODE PER_RANK: what variables show it; without one, what its node has; and what it may open
+  local name value words word count shown='' may total
+  if [[ -n $_dlrun_gpus ]]; then
+    name=${_dlrun_gpus%%=*} value=${_dlrun_gpus#*=}
+    if [[ ${!name-unset} != "$value" ]]; then
+      if [[ -n ${!name+set} ]]; then word="is ${!name}"; else word='is not set'; fi
+      fault+=", $name $word, not $value"
+      return 0
     fi
-    ;;
-  '' | -1 | NoDevFiles) fault+=", sees none of its $2 GPUs" ;;
-  *)
-    commas=${visible//[!,]/}
-    if ((${#commas} + 1 < $2)); then fault+=", sees the GPUs $visible, fewer than $2"; fi
-    ;;
-  esac
+  fi
+  for name in CUDA_VISIBLE_DEVICES ROCR_VISIBLE_DEVICES HIP_VISIBLE_DEVICES ZE_AFFINITY_MASK; do
+    [[ -n ${!name+set} ]] || continue
+    shown+=" ${!name}" count=0
+    IFS=, read -ra words <<<"${!name}"
+    for word in ${words[@]+"${words[@]}"}; do
+      case $word in '' | -1 | NoDevFiles) ;; *) count=$((count + 1)) ;; esac
+    done
+    if ((count < $2)); then
+      fault+=", $name is \`${!name}\`, fewer than $2 GPUs"
+      return 0
+    fi
+  done
+  if [[ $shown == *MIG-* ]]; then return 0; fi # several on one device
+  _dlrun_count_gpus
+  if ((total && may < $2)); then
+    fault+=", may open $may of the $total GPUs of its node, and the plan gives it $2"
+  elif [[ -z $shown ]] && ((total && total < $1)); then
+    fault+=", finds $total GPUs on its node, not $1"
+  fi
+}
+
+_dlrun_count_gpus() { # [DIRECTORY]: sets total to NVIDIA's GPUs of this node, and may to those that this process may open
+  local device
+  may=0 total=0
+  for device in "${1-/dev}"/nvidia*; do
+    if [[ ! ${device##*/nvidia} =~ ^[0-9]+$ || ! -e $device ]]; then continue; fi
+    total=$((total + 1))
+    if { : <>"$device"; } 2>/dev/null; then may=$((may + 1)); fi # a control group refuses what the mode of the file allows
+  done
 }
 
 _dlrun_report_placement() { # the last process of a node that gets here prints the node's one line; false if this is another

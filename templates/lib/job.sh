@@ -2,13 +2,15 @@
 # Functions of job.sh: its directory and state, the launch, the wait for the ranks, and the end, however it comes.
 #
 # The same file in every job directory. Every name begins with dlrun_, _dlrun_ or DLRUN_, for job.sh shares this shell with
-# module files, activation scripts and set-up lines. Needs bash 4.2, coreutils and grep. Other parts of lib/ are sourced
-# by job.sh where it uses them; they add functions of their own to the events below.
+# module files, activation scripts and set-up lines. Needs bash 4.2, coreutils and grep. It sources the parts that every
+# job uses; job.sh those that it uses itself. Parts add functions of their own to the events below.
 
 # shellcheck source=processes.sh
 source "$DLRUN_JOB_DIR/lib/processes.sh"
 # shellcheck source=failures.sh
 source "$DLRUN_JOB_DIR/lib/failures.sh"
+# shellcheck source=records.sh
+source "$DLRUN_JOB_DIR/lib/records.sh"
 # shellcheck source=shell.sh
 source "$DLRUN_JOB_DIR/lib/shell.sh"
 
@@ -21,9 +23,10 @@ _dlrun_asked=    # set when the scheduler or the user ended the job
 _dlrun_status=0  # the job's exit code, once it ends
 _dlrun_reason=   # why it ended, for state.json
 _dlrun_launched_at=0
+_dlrun_path=$PATH # finds what the end needs, whatever set-up lines make of PATH
 _dlrun_inherited=:$PATH:${LD_LIBRARY_PATH-}
 _dlrun_used=0    # seconds that it had run before this start, on nodes that were replaced
-_dlrun_launched_when=null # seconds since 1970
+_dlrun_launched_when=null _dlrun_staging=null _dlrun_returning=null # seconds since 1970; that data and results took
 _dlrun_earlier=0 # seconds that the runs before this one took
 _dlrun_failing=0 # seconds since a process failed; the others get three to end by themselves
 _dlrun_own_log=  # set where the scheduler would deliver the log only at the end
@@ -47,6 +50,9 @@ _dlrun_event() { # EVENT: call its functions
   for what in ${_dlrun_on[$1]}; do "$what"; done
 }
 
+# shellcheck source=ports.sh
+source "$DLRUN_JOB_DIR/lib/ports.sh" # here, for it waits for the job's end
+
 dlrun_use() { # PART...: of lib/
   local part
   for part in "$@"; do source "$DLRUN_JOB_DIR/lib/$part.sh"; done
@@ -55,7 +61,6 @@ dlrun_use() { # PART...: of lib/
 dlrun_say() { printf 'dlrun: %s\n' "$*"; }
 
 dlrun_this_host() { printf '%s\n' "$_dlrun_host"; } # the one host of a local job
-
 dlrun_this_process() { # the id of a local job that was started by hand: the process and when it began
   _dlrun_stat $$ && printf '%s.%s' $$ "${_dlrun_fields[19]}"
 }
@@ -65,6 +70,7 @@ dlrun_own_log() { _dlrun_own_log=1; } # the scheduler delivers the log only at t
 # --- The beginning ----------------------------------------------------------------------------------------
 
 dlrun_start() { # COMMAND...: prints the granted hosts; makes logs/, hosts and state.json, and from here on cleans up
+  _dlrun_expect_own_directory
   export DLRUN_RUN_DIR=$DLRUN_JOB_DIR${DLRUN_POINT+/points/$DLRUN_POINT} # a point of a sweep has its own
   export DLRUN_RUN_ID=$DLRUN_JOB_ID${DLRUN_POINT+-$DLRUN_POINT}.$DLRUN_RESTART # changes with every start
   export DLRUN_HOSTS=$DLRUN_RUN_DIR/hosts
@@ -83,60 +89,11 @@ dlrun_start() { # COMMAND...: prints the granted hosts; makes logs/, hosts and s
   "$@" >"$DLRUN_HOSTS"
   read -r DLRUN_FIRST_HOST <"$DLRUN_HOSTS" || { dlrun_say 'the scheduler names no granted node' && exit 1; }
   printf '%s\n' "$DLRUN_FIRST_HOST" >"$DLRUN_HOSTS-first"
+  _dlrun_keep_names
   _dlrun_event start
   _dlrun_record running
   dlrun_say "job $DLRUN_JOB_ID starts; rank 0 is on $DLRUN_FIRST_HOST; each rank's output is in $DLRUN_RUN_DIR/logs"
 }
-
-_dlrun_begin_anew() { # NAME...: make directories for this start, empty; of an earlier one only what has dlrun's mark is removed
-  local place places=() old=()
-  for place; do
-    place=$DLRUN_RUN_DIR/$place
-    places+=("$place")
-    if [[ -e $place/.dlrun ]]; then
-      old+=("$place")
-    elif [[ -e $place || -L $place ]]; then
-      dlrun_say "this job needs the name $place, which something that is not dlrun's has: move that" && exit 1
-    fi
-  done
-  if ((${#old[@]})); then rm -rf -- "${old[@]}"; fi
-  mkdir -p -- "${places[@]}" "$DLRUN_RUN_DIR/logs"
-  for place in "${places[@]}"; do : >"$place/.dlrun"; done
-}
-
-dlrun_spread_logs() { # COUNT: directories for the logs of so many ranks, a thousand in each
-  local i
-  for ((i = 0; i * 1000 < $1; i++)); do mkdir -p "$DLRUN_RUN_DIR/logs/$i"; done
-}
-
-_dlrun_read_clock() { # sets _dlrun_now: the seconds that the job has run, by a clock that cannot be set, unlike $SECONDS
-  read -r _dlrun_now _ </proc/uptime
-  _dlrun_now=$((${_dlrun_now%%.*} - _dlrun_zero))
-}
-
-_dlrun_name_user() { # DLRUN_USER, for names on storage that all users of a node share
-  local text='\u' # as in a prompt, which takes no process; $USER may be inherited
-  if ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 404)); then text=${text@P}; else text=$(id -un); fi
-  export DLRUN_USER=$text
-}
-
-_dlrun_record() { # STATE [EXIT_CODE [REASON]]: write state.json, whole or not at all
-  local ended=null exit_code=null reason=null text
-  if [[ $1 == ended ]]; then
-    printf -v ended '%(%s)T' -1
-    exit_code=$2
-  fi
-  if [[ -n ${3-} ]]; then reason='"'$3'"'; fi
-  printf -v text '{"version": 1, "state": "%s", "job_id": "%s", "host": "%s", "started": %s, "ended": %s, "exit_code": %s, "reason": %s, "restarts": %s, "earlier": %s, "launched": %s}' \
-    "$1" "$DLRUN_JOB_ID" "$_dlrun_host" "$_dlrun_started" "$ended" "$exit_code" "$reason" "${DLRUN_RESTART:-0}" "$_dlrun_earlier" \
-    "$_dlrun_launched_when"
-  if printf '%s\n' "$text" >"$DLRUN_RUN_DIR/.state.$$"; then
-    mv -f "$DLRUN_RUN_DIR/.state.$$" "$DLRUN_RUN_DIR/state.json"
-  else # the disk is full: the file that is there has its block
-    rm -f "$DLRUN_RUN_DIR/.state.$$"
-    printf '%-500s\n' "$text" 1<>"$DLRUN_RUN_DIR/state.json"
-  fi
-} 2>/dev/null
 
 # --- The launch -------------------------------------------------------------------------------------------
 
@@ -253,6 +210,7 @@ _dlrun_arm() {
 
 _dlrun_line_failed() { # STATUS LINE COMMAND FILE: a line of job.sh, or of a file that it sources, ends the job
   local what=${3%%$'\n'*} where=${4##*/}
+  [[ $- == *e* ]] || return 0 # after `set +e` in a set-up line the job continues
   if [[ $4 == "$0" ]]; then where=job.sh; fi # schedulers run a copy of another name
   dlrun_say "$where, line $2: \`${what:0:200}\` failed with exit code $1"
 }
@@ -269,6 +227,8 @@ _dlrun_finish() { # whenever this script ends, however it ends
   trap - EXIT
   IFS=$' \t\n'
   set +eu # whatever fails from here on, the end is recorded
+  hash -r
+  PATH=${PATH:+$PATH:}$_dlrun_path
   if [[ -n $_dlrun_asked ]]; then _dlrun_event asked; fi
   if ((_dlrun_status == 0)) && [[ -z $_dlrun_over ]]; then
     dlrun_say 'a line of job.sh ended it before the ranks did' # `exit` in a module file; old versions of bash after an error

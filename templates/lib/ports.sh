@@ -5,7 +5,7 @@ _dlrun_ports=() # locks that are held
 _dlrun_when gone _dlrun_release_ports
 
 dlrun_take_ports() { # FIRST LAST COUNT: sets DLRUN_MASTER_PORT to the first of COUNT free ports in a row
-  local first=$1 last=$2 count=$3 span seed=0 letter try port i locks
+  local first=$1 last=$2 count=$3 span seed=0 letter try port i locks sockets
   [[ -n ${DLRUN_MASTER_ADDR-} ]] || { dlrun_say "$_dlrun_host has no such address" && exit 1; }
   span=$(((last - first + 1) / count))
   for ((i = 0; i < ${#DLRUN_RUN_ID}; i++)); do # jobs begin their search in different places
@@ -13,6 +13,7 @@ dlrun_take_ports() { # FIRST LAST COUNT: sets DLRUN_MASTER_PORT to the first of 
     seed=$(((seed * 31 + letter) % 1000003))
   done
   _dlrun_place_locks
+  _dlrun_read_sockets
   for ((try = 0; try < span; try++)); do
     port=$((first + (seed + try) % span * count))
     for ((i = port; i < port + count; i++)); do
@@ -43,14 +44,20 @@ _dlrun_place_locks() { # sets locks to a directory that this user's jobs share h
   locks=
 }
 
-_dlrun_port_is_free() { # PORT: no socket of this node uses it
-  local table rows row
-  printf -v row ': [0-9A-F]+:%04X ' "$1"
+_dlrun_read_sockets() { # sets sockets to the kernel's tables, once for all ports: with many sockets that is what takes time
+  local table rows
+  sockets=
   for table in /proc/net/tcp /proc/net/tcp6; do
     [[ -r $table ]] || continue
     mapfile -t rows <"$table"
-    if [[ ${rows[*]} =~ $row ]]; then return 1; fi
+    sockets+=${rows[*]}
   done
+}
+
+_dlrun_port_is_free() { # PORT: no socket of this node uses it
+  local own
+  printf -v own ':%04X ' "$1"
+  [[ $sockets != *"$own"[0-9A-F][0-9A-F][0-9A-F]* ]] # an address follows that of this node; a state, of two digits, the other
 }
 
 _dlrun_reserve_port() { # LOCK: true if it is ours now; the lock of a process that is gone does not count

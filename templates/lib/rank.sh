@@ -82,6 +82,12 @@ dlrun_no_such_point() {
   dlrun_fail 2
 }
 
+dlrun_continue_wandb() { # rank 0 of each start names the same Weights & Biases run, unless the user has named one
+  if ((DLRUN_RANK == 0)) && [[ -z ${WANDB_RUN_ID-} ]]; then
+    export WANDB_RUN_ID=${DLRUN_JOB_DIR##*/}${DLRUN_POINT:+-$DLRUN_POINT} WANDB_RESUME=allow
+  fi
+}
+
 # --- The program -----------------------------------------------------------------------------------------------
 
 _dlrun_check_environment() { # PROGRAM: as on the first node? Without it another Python further down PATH would run, for hours
@@ -157,7 +163,7 @@ _dlrun_wait_for_program() {
     wait "$_dlrun_child"
     status=$?
   fi
-  if [[ -n $_dlrun_watch && -e $DLRUN_RUN_DIR/idle/dump ]]; then # job.sh ends this one when the others have shown where they are, too
+  if [[ $_dlrun_watch == *_dlrun_watch_progress* && -e $DLRUN_RUN_DIR/idle/dump ]]; then # job.sh ends this one when the others have shown where they are, too
     for ((waited = 0; waited < 120; waited++)); do
       [[ -z $_dlrun_ending ]] || break
       sleep 0.5
@@ -182,7 +188,8 @@ _dlrun_wait_for_program() {
 
 _dlrun_mind_daemon() { # Slurm notices only after minutes that the daemon of a step is gone, which has started all ranks of a node
   local name
-  if { read -r name </proc/$PPID/comm; } 2>/dev/null && [[ $name/$DLRUN_LOCAL_RANK == slurmstepd/0 ]]; then _dlrun_watch+=' _dlrun_watch_daemon'; fi
+  { read -r name </proc/$PPID/comm; } 2>/dev/null || name=${SLURM_STEP_ID:+slurmstepd} # it is gone already
+  if [[ $name/$DLRUN_LOCAL_RANK == slurmstepd/0 ]]; then _dlrun_watch+=' _dlrun_watch_daemon'; fi
 }
 
 _dlrun_watch_daemon() {
@@ -263,38 +270,4 @@ _dlrun_sweep() { # MARK: end what the program has left, also what it had detache
     sleep 0.1
     if ((tries > 20)); then signal=KILL; fi
   done
-}
-
-# --- The early warning -----------------------------------------------------------------------------------------
-
-dlrun_tell() { # SIGNAL CARRIER TO [makes-way] [agent] [ignore]: CARRIER comes here alone; SIGNAL goes to the program, once
-  _dlrun_signal=$1 _dlrun_carrier=$2 _dlrun_to=$3
-  _dlrun_ignored=("$2") # signals to all processes of this rank do not end this one
-  if [[ " ${*:4} " == *' ignore '* ]]; then _dlrun_ignored+=("$1"); fi
-  if [[ " ${*:4} " == *' agent '* ]]; then _dlrun_is_agent=1; fi
-  if [[ " ${*:4} " == *' makes-way '* ]]; then _dlrun_makes_way=1; fi
-}
-
-_dlrun_warn() { # the program alone, not the processes that it started
-  local ranks=("$_dlrun_child")
-  if [[ -n $_dlrun_told ]]; then return 0; fi
-  _dlrun_told=1
-  if [[ $_dlrun_to == 'rank 0' ]] && ((DLRUN_RANK)); then return 0; fi
-  if [[ -n $_dlrun_is_agent ]]; then
-    mapfile -t ranks < <(_dlrun_ranks_below)
-    if [[ $_dlrun_to == 'rank 0' ]]; then ranks=("${ranks[0]}"); fi
-  fi
-  kill -s "$_dlrun_signal" "${ranks[@]}" 2>/dev/null
-}
-
-_dlrun_ranks_below() { # print the first processes below the agent that have got a rank from it, in order
-  local pid
-  local -A mine=()
-  _dlrun_below
-  for pid in "${_dlrun_found[@]}"; do
-    if [[ $pid != "$_dlrun_child" ]] && grep -Eqsz '^(LOCAL_RANK|PADDLE_TRAINER_ID)=' "/proc/$pid/environ"; then mine[$pid]=1; fi
-  done
-  for pid in "${!mine[@]}"; do
-    if [[ -z ${mine[${_dlrun_parent[$pid]}]-} ]]; then echo "$pid"; fi
-  done | sort -n
 }

@@ -7,11 +7,22 @@ _dlrun_builtins='. : [ break builtin cd command compgen continue declare disown 
   typeset ulimit umask unset wait'
 _dlrun_programs='awk base64 bash cat date env find getent grep head id ip mkdir mkfifo mktemp mv numactl prlimit python3 qstat
   qsub readlink rm rmdir scontrol sed sleep sort srun ssh stat tail taskset timeout touch tr wc'
-_dlrun_locals='after alive all at_once bad base cause code count daemon deadline earlier ended exit_code file first found
+_dlrun_locals='after alive all at_once bad base begun cause code count daemon deadline earlier ended exit_code file first found
   granted host how i id ids index last late left letter letters line list listed locks log lost made margin marks
-  more name node note noted now off old owner part pid pids place places points port rank reason rest role row
-  rows running said script seed seen size some span stacks started starts stat status step still table text there
-  tick tree tries try until waited what when where words'
+  more name node note noted now off old own owner part pid pids place places points port rank reason rest role
+  rows running said script seed seen size sockets some span stacks started starts stat status step still table text
+  there tick tree tries try until usage waited what when where words'
+
+_dlrun_owned='DLRUN_JOB_DIR DLRUN_JOB_ID DLRUN_POINT DLRUN_RESTART DLRUN_NODES DLRUN_RUN_DIR DLRUN_RUN_ID DLRUN_HOSTS
+  DLRUN_FIRST_HOST DLRUN_USER'
+declare -A _dlrun_kept=() # their values before the set-up lines
+
+_dlrun_keep_names() {
+  local name
+  for name in $_dlrun_owned; do
+    if [[ -n ${!name+set} ]]; then _dlrun_kept[$name]=${!name}; fi
+  done
+}
 
 dlrun_own_shell() { # after the environment is set up: names, options, traps and word splitting are the library's again
   POSIXLY_CORRECT=1 # `unset` is bash's own then, whatever functions there are
@@ -20,11 +31,40 @@ dlrun_own_shell() { # after the environment is set up: names, options, traps and
   IFS=$' \t\n'
   # shellcheck disable=SC2086 # words
   \unset -f $_dlrun_builtins $_dlrun_programs || :
+  # shellcheck disable=SC2086 # words
+  builtin enable $_dlrun_builtins
+  hash -r
   set +afkmCET
   shopt -u dotglob expand_aliases extdebug failglob nocaseglob nocasematch nullglob xpg_echo
   set -euo pipefail
   _dlrun_check_readonly
   _dlrun_arm
+  _dlrun_reopen
+  _dlrun_restore_names
+  _dlrun_expect_tools
+}
+
+_dlrun_reopen() { # what ranks and logs are written to would else be the next file that is opened
+  { { :; } 9>&1; } 2>/dev/null || exec >/dev/null
+  { :; } 9>&2 || exec 2>/dev/null
+}
+
+_dlrun_restore_names() { # a job whose number of nodes or directory changes on the way ends anywhere
+  local name
+  for name in "${!_dlrun_kept[@]}"; do
+    if [[ ${!name-} == "${_dlrun_kept[$name]}" ]]; then continue; fi
+    dlrun_say "a set-up line has changed $name, which is dlrun's: it is ${_dlrun_kept[$name]} again"
+    export "$name=${_dlrun_kept[$name]}"
+  done
+}
+
+_dlrun_expect_tools() {
+  local name
+  for name in mkdir mv rm sleep grep date; do
+    if type -P "$name" >/dev/null; then continue; fi
+    dlrun_say "after the set-up lines PATH has no $name: they must add to PATH, not replace it; it is '${PATH-}'"
+    exit 1
+  done
 }
 
 _dlrun_check_readonly() { # a variable that is read-only cannot be a local one of the library's functions

@@ -61,8 +61,10 @@ dlrun_keep_a_step() { # NODES COMMAND...: starts stage.sh beside the training, t
 }
 
 dlrun_stage() { # WHAT COMMAND...: start stage.sh on each node, and wait until the data is there
-  local what=$1
+  local what=$1 begun
   _dlrun_starts=("${@:2}")
+  _dlrun_read_clock
+  begun=$_dlrun_now
   _dlrun_when asked _dlrun_leave
   _dlrun_when gone _dlrun_unstage
   if [[ $what == data ]]; then dlrun_say "staging in; each node's report is in $DLRUN_RUN_DIR/logs/stage-*.log"; fi
@@ -70,6 +72,8 @@ dlrun_stage() { # WHAT COMMAND...: start stage.sh on each node, and wait until t
     if [[ $what == data ]]; then dlrun_say 'the data did not reach every node'; else dlrun_say 'the results could not be kept on every node'; fi
     exit 1
   fi
+  _dlrun_read_clock
+  _dlrun_staging=$((_dlrun_now - begun))
   if ((${#_dlrun_keeps[@]})); then
     _dlrun_begin_anew kept
     "${_dlrun_keeps[@]}" bash "$DLRUN_JOB_DIR/stage.sh" keep </dev/null & # the training's step may have taken all memory of the job
@@ -186,13 +190,18 @@ _dlrun_unstage() { # results, then this job's use of the data ends; where that f
 }
 
 _dlrun_bring_results() { # sets _dlrun_status if they do not arrive
+  local begun
   if [[ $_dlrun_results == ok ]] && ((_dlrun_status)); then
     dlrun_say "the results stay on the nodes, in $DLRUN_RESULTS: the job did not end well"
     return 0
   fi
   dlrun_say "copying the results to $_dlrun_to"
+  _dlrun_read_clock
+  begun=$_dlrun_now
   "${_dlrun_starts[@]}" bash "$DLRUN_JOB_DIR/stage.sh" out </dev/null &
   wait "$!" || { [[ -n $_dlrun_keeper ]] && _dlrun_kept; } || _dlrun_results_left
+  _dlrun_read_clock
+  _dlrun_returning=$((_dlrun_now - begun))
 }
 
 _dlrun_results_left() { # where they are, and that this is not a good end

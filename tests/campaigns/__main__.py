@@ -38,6 +38,17 @@ def campaign(kind: str, shape: str, count: int, seed: int) -> "Counter[str]":
         return run.tally
 
 
+def shared(count: int, shapes: dict[str, float]) -> dict[str, int]:
+    """How many of `count` each shape gets by its part; they add up to it, or are one for each shape."""
+    found, done, before = {}, 0.0, 0
+    for shape, part in shapes.items():
+        done += part
+        upto = round(count * done / sum(shapes.values()))
+        found[shape] = max(1, upto - before)
+        before = max(upto, before)
+    return found
+
+
 def submissions(count: int, seed: int, commands: tuple[str, ...] = COMMANDS) -> Submissions:
     """The campaign of submissions, on a disk of 4 MB, to its end."""
     with tempfile.TemporaryDirectory(prefix="dlrun-campaign-") as directory:
@@ -73,9 +84,9 @@ def main() -> int:
     shapes = {given.shape: 1.0} if given.shape else PARTS
     if given.kind == "power-cuts":
         shapes = {shape: part for shape, part in shapes.items() if not shape.startswith("chain")}
-    whole, total = sum(shapes.values()), Counter()
-    for shape, part in shapes.items():
-        count, began = max(1, round(given.count * part / whole)), time.monotonic()
+    total: Counter[str] = Counter()
+    for shape, count in shared(given.count, shapes).items():
+        began = time.monotonic()
         try:
             tally = campaign(given.kind, shape, count, given.seed)
         except Wrong as wrong:

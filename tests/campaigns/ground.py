@@ -20,6 +20,8 @@ from pathlib import Path
 
 from dlrun.node import __main__ as node
 
+from tests.ports import free_port
+
 COUNTED = (
     "open", "write", "pwrite", "pread", "readv", "read", "rename", "mkdir", "unlink", "rmdir", "utime", "chmod", "fchmod",
     "ftruncate", "link", "symlink", "listdir", "stat", "fstat", "lstat", "fsync", "fork",
@@ -204,8 +206,7 @@ class Ground:
     ) -> list[Outcome]:
         """Stage on all nodes; at the victim's call `point`, `hurt` is called in its process."""
         if self.nodes > 1:
-            with socket.create_server(("127.0.0.1", 0)) as probe:
-                self.port = probe.getsockname()[1]
+            self.port = free_port()
         return self.run([self.words(k) for k in range(self.nodes)], hurt, point, victim)
 
     def run(

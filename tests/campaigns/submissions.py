@@ -7,12 +7,13 @@ import itertools
 import os
 import random
 import signal
-import socket
 import subprocess
 import sys
 import time
 from collections import Counter
 from pathlib import Path
+
+from tests.ports import free_port
 
 from .runs import Wrong, insist
 
@@ -111,8 +112,7 @@ class Ground:
         while (
             self.login is None or self.login.poll() is not None
         ):  # a port that another program took meanwhile
-            with socket.create_server(("127.0.0.1", 0)) as free:
-                port = free.getsockname()[1]
+            port = free_port()
             (ssh / "sshd").write_text(SSHD.format(port=port, ssh=ssh, home=self.place))
             (ssh / "config").write_text(SSH.format(port=port, ssh=ssh))
             words = ["/usr/sbin/sshd", "-D", "-e", "-f", ssh / "sshd"]

@@ -245,7 +245,7 @@ def test_import_writes_a_spec_that_plans(dlrun, tmp_path):
     spec = tmp_path / "train.yaml"
     done = dlrun("import", str(script), "--site", "generic-slurm", "-o", str(spec))
     assert done.stdout == ""
-    assert "line 3: set -e: the job script has modes of its own" in done.stderr
+    assert "line 3: set -e: the job script sets its own shell options" in done.stderr
     assert "2 nodes" in dlrun("plan", str(spec)).stdout
     again = dlrun("import", str(script), "-o", str(spec), code=2)
     assert "already exists" in again.stderr

@@ -119,9 +119,7 @@ def test_the_guides_way_from_batch_file_to_dry_run_is_the_real_one(dlrun):
         text for text in re.findall(r"```bash\n(.*?)```", guide, re.DOTALL) if "job-name=cifar" in text
     )
     shown = (
-        guide.partition("## From batch file to dry run, once")[2]
-        .partition("```console\n")[2]
-        .partition("```")[0]
+        guide.partition("## From batch script to dry run")[2].partition("```console\n")[2].partition("```")[0]
     )
     (dlrun.place / "train.sbatch").write_text(script)
     (dlrun.place / "train.py").touch()

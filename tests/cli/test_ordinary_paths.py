@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import shutil
 import subprocess
 import sys
 
 import pytest
+
+from tests.examples import cases
 
 PATHS = {
     "shut": "./shut/x",
@@ -32,8 +35,7 @@ AS_ANYONE = [
 
 
 @pytest.mark.skipif(os.getuid() == 0 and shutil.which("setpriv") is None, reason="needs setpriv as root")
-@pytest.mark.parametrize("path", PATHS)
-@pytest.mark.parametrize("key", KEYS)
+@pytest.mark.parametrize(("key", "path"), cases(itertools.product(KEYS, PATHS), quick=8))
 def test_a_path_that_cannot_be_used(tmp_path, path, key):
     (tmp_path / "shut/x").mkdir(parents=True)
     (tmp_path / "train.py").touch()

@@ -169,6 +169,8 @@ def test_what_does_not_fit_is_read_in_place_and_advice_is_given(dlrun, source):
         (["a.yaml", "set"], 2, "name either one spec or sources"),
         (["none.yaml"], 2, "none.yaml"),
         (["set", "--to", "/tmp/x", "--rate", "7"], 2, "--rate: `7` is not a size"),
+        (["set", "--to", "/tmp/x", "--rate", "0B"], 2, "--rate: `0B` is too little"),
+        (["set", "--to", "/tmp/x", "--quota", "0GB"], 2, "--quota: `0GB` is too little"),
         (["set", "--to", "/proc/nowhere"], 1, "there is no node-local storage at `/proc/nowhere`"),
         (["--list", "set"], 2, "take no SPEC or SOURCE"),
     ],

@@ -60,6 +60,12 @@ def test_rendering_needs_no_heavy_library(tmp_path, arguments):
     assert "dlrun.schedulers.slurm.slurm" not in modules  # one back end of each kind, not all
 
 
+def test_a_dry_run_reads_no_records_of_jobs(tmp_path):
+    (tmp_path / "spec.yaml").write_text(SPEC)
+    modules = imported("submit", "spec.yaml", "--dry-run", cwd=tmp_path)
+    assert not modules & {"dlrun.effects.records.jobs", "dlrun.effects.records.belief"}
+
+
 def test_asking_for_jobs_needs_no_templates(tmp_path):
     for arguments in (["list"], ["status"], ["list", "--json"]):
         assert not imported(*arguments, cwd=tmp_path) & (HEAVY | TEXTS)

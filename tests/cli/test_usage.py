@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import select
 import struct
 import termios
@@ -39,6 +40,18 @@ def test_each_rank_is_recorded(dlrun):
     assert not dlrun.alive()
 
 
+def test_a_recording_that_breaks_off(dlrun):
+    """As of a node that died, or whose disk was full: what is there is shown, and how far it goes."""
+    job = dlrun.submit(spec(BURN.format(3)), "--wait")
+    (file,) = (job / "usage").iterdir()
+    text = file.read_text()
+    file.write_text(text[: text.rindex('{"kind":"end"') + 40])
+    (run,) = json.loads(dlrun("usage", job, "--json").stdout)["usage"]
+    assert [node["complete"] for node in run["use"]["nodes"]] == [False]
+    assert [rank["rank"] for rank in run["use"]["ranks"]] == ["rank-0", "rank-1"]
+    assert f"the recording of {file.stem} breaks off after " in dlrun("usage", job).stdout
+
+
 KNOWN = """
 import json, subprocess, sys, time
 kept = bytearray(int(sys.argv[1]) << 20)
@@ -68,13 +81,19 @@ def test_the_numbers_are_within_two_percent_of_the_kernels(dlrun):
 def test_it_can_be_turned_off(dlrun):
     job = dlrun.submit(spec(BURN.format(1), "usage: false\n"), "--wait")
     assert not (job / "usage").exists()
-    assert not (job / "usage.pyz").exists()
+    assert not (job / "usage.py").exists()
 
 
 @pytest.mark.parametrize(
     "obstacle",
-    ["rm usage.pyz", "echo nothing >usage.pyz", "touch usage", "ln -s /dev/full usage"],
-    ids=["missing", "damaged", "no-directory", "full-disk"],
+    [
+        "rm usage.py",
+        "echo nothing >usage.py",
+        "rmdir usage",
+        "rmdir usage && touch usage",
+        "rmdir usage && ln -s /dev/full usage",
+    ],
+    ids=["missing", "damaged", "removed", "no-directory", "full-disk"],
 )
 def test_a_job_does_not_fail_for_want_of_it(dlrun, obstacle):
     job = dlrun.submit(
@@ -94,6 +113,12 @@ def test_what_a_job_used(dlrun):
     shown = dlrun("usage", "latest").stdout
     assert shown.startswith(f"{job.name}: completed; queued ")
     assert "idle: all ranks used next to nothing for " in shown
+    narrow, _ = on_terminal(dlrun, ["usage", job.name], [], columns=80)
+    lines = [re.sub(r"\x1b\[[0-9;]*m", "", line).rstrip() for line in narrow.splitlines()]
+    assert max(map(len, lines)) <= 80
+    assert (
+        " ".join(line.strip() for line in lines).count("no cores, no disk, and no network that is full") == 1
+    )
     (run,) = json.loads(dlrun("usage", job, "--json").stdout)["usage"]
     assert [one["rule"] for one in run["verdicts"]] == ["idle"]
     header, *rows = dlrun("usage", job, "--csv").stdout.splitlines()
@@ -103,6 +128,54 @@ def test_what_a_job_used(dlrun):
     page = (dlrun.place / "page.html").read_text()
     assert "<h2>Usage</h2>" in page
     assert "<td>idle</td>" in page
+
+
+SAVES = """
+import os, time
+for step in range(10):
+    if step > 1: print(f'step {step}: 100.0 samples/s', flush=True)
+    time.sleep(1)
+    if step % 3 == 2:
+        with open(f'ckpt/{step}.pt', 'wb') as file:
+            file.write(bytes(1 << 20))
+            time.sleep(1.5)
+"""
+"""Two seconds until its first throughput, then three times one and a half for a checkpoint."""
+
+
+def test_where_the_time_went(dlrun):
+    (dlrun.place / "ckpt").mkdir()
+    more = "checkpoint: {signal: USR1, before_end: 1m, path: ckpt}\n"
+    job = dlrun.submit(spec(SAVES, more).replace("2}", "2, walltime: 10m}"), "--wait")
+    (run,) = json.loads(dlrun("usage", job, "--json").stdout)["usage"]
+    parts = run["phases"]
+    assert parts["training"] >= 14
+    assert 2 <= parts["starting"] <= parts["training"]
+    assert 1 <= parts["saving"] <= parts["training"] - 8
+    shown = dlrun("usage", job).stdout.splitlines()[0]
+    assert "(start-up " in shown
+    assert ", saving " in shown
+
+
+def test_the_time_of_staging_and_of_results(dlrun):
+    (dlrun.place / "site.yaml").write_text(
+        "name: here\nscheduler: {type: local}\nlauncher: {name: local}\nrendezvous: {address: loopback}\n"
+        f"storage: {{node_local: {{path: {dlrun.place / 'local'}}}}}\n"
+    )
+    (dlrun.place / "local").mkdir()
+    (dlrun.place / "set").mkdir()
+    (dlrun.place / "set" / "x").write_bytes(bytes(1 << 20))
+    job = dlrun.submit(
+        "command: [bash, -c, 'echo 1 >$DLRUN_RESULTS/x']\nresources: {ranks_per_node: 1}\nsite: ./site.yaml\n"
+        "data: {one: {source: set, strategy: copy}}\nresults: {to: results}\n",
+        "--wait",
+    )
+    (run,) = json.loads(dlrun("usage", job, "--json").stdout)["usage"]
+    parts = run["phases"]
+    assert 0 <= parts["staging"] <= parts["preparing"] + 1  # whole seconds
+    assert 0 <= parts["results"] <= parts["training"] + 1
+    assert "(staging " in dlrun("usage", job).stdout
+    assert "copying results " in dlrun("usage", job).stdout
 
 
 def test_points_of_a_sweep_are_a_table(dlrun):
@@ -160,10 +233,12 @@ def test_top_on_a_terminal(dlrun):
     dlrun("cancel", job)
 
 
-def on_terminal(dlrun, words: list[str], keys: list[tuple[str, bytes]]) -> tuple[str, int]:
-    """What dlrun draws on a terminal of 30 × 120, and its exit code; each key is pressed once its text has been drawn."""
+def on_terminal(
+    dlrun, words: list[str], keys: list[tuple[str, bytes]], columns: int = 120
+) -> tuple[str, int]:
+    """What dlrun draws on a terminal of 30 lines, and its exit code; each key is pressed once its text has been drawn."""
     master, slave = pty.openpty()
-    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, 120, 0, 0))
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
     process = dlrun.start(
         *words, env={"TERM": "xterm-256color", "NO_COLOR": None}, stdin=slave, stdout=slave, stderr=slave
     )

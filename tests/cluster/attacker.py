@@ -1,7 +1,8 @@
 """Another user of the nodes, who runs this on each of them: every way to a job that its address and its files offer.
 
-`attacker.py PLACE HOST MODE`: PLACE is a directory that the attackers of all hosts share; what succeeds is a line in PLACE/won.
-MODE: `watch` tells the others what listens here, `connect` attacks ports as well, `all` files and processes, too.
+`attacker.py PLACE HOST MODE [DIRECTORY]...`: PLACE is a directory that the attackers of all hosts share, where `observer.py`
+writes what listens; what succeeds is a line in PLACE/won. MODE: `connect` attacks ports, `all` files and processes, too, also
+in these directories, where others have theirs.
 """
 
 # ruff: noqa: PTH101, PTH104, PTH108, PTH116, PTH123, PTH207, PTH208
@@ -14,10 +15,8 @@ import sys
 import threading
 import time
 
-PLACE, HOST, MODE = sys.argv[1:4]
+PLACE, HOST, MODE, *SHARED = sys.argv[1:]
 VICTIM = 7001
-PORTS = range(20000, 30000)  # of the site: what listens elsewhere is the scheduler's own
-LISTENS = "0A"
 NOISE = (
     b"",
     os.urandom(200),
@@ -45,36 +44,12 @@ def count(what, number):
     os.rename(part, f"{PLACE}/{what}-{HOST}")
 
 
-def listening():
-    """The ports where the victim listens on this host."""
-    ports = set()
-    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
-        with open(table) as lines:
-            for row in list(lines)[1:]:
-                words = row.split()
-                if words[3] == LISTENS and int(words[7]) == VICTIM:
-                    ports.add(int(words[1].rpartition(":")[2], 16))
-    return ports & set(PORTS)
-
-
-def look():
-    """Tell the attackers of the other hosts what listens here."""
-    known = set()
-    while True:
-        new = listening() - known
-        if new:
-            known |= new
-            with open(f"{PLACE}/ports-{HOST}", "a") as file:
-                file.writelines(f"{port}\n" for port in new)
-        time.sleep(0.02)
-
-
 def targets():
     for path in glob.glob(PLACE + "/ports-*"):
         with open(path) as lines:
             for line in lines:
-                if line.endswith("\n"):
-                    yield path.rpartition("-")[2], int(line)
+                if line.endswith("\n") and line.startswith("tcp "):
+                    yield path.rpartition("-")[2], int(line.split()[1])
 
 
 def connect():
@@ -114,6 +89,11 @@ def damage():
                 glob.glob(base + "/*dlrun*") + glob.glob(base + "/*dlrun*/*") + glob.glob(base + "/.*dlrun*")
             ):
                 tried += attack(path, mine)
+        for base in SHARED:
+            for path in [base + "/" + name for name in os.listdir(base)]:
+                tried += attack(path, mine)
+                for name in ("submission.json", "job.sh", "lib/job.sh", "logs/rank-0.log", "usage/x.jsonl"):
+                    tried += attack(path + "/" + name, mine)
         for process in glob.glob("/proc/[0-9]*"):
             try:
                 if os.stat(process).st_uid != VICTIM:
@@ -158,8 +138,6 @@ def attack(path, mine):
 
 
 os.nice(10)  # hosts of a test share their cores with it
-for work in {"watch": [look], "connect": [look, connect, connect], "all": [look, connect, connect, damage]}[
-    MODE
-]:
+for work in {"connect": [connect, connect], "all": [connect, connect, damage]}[MODE]:
     threading.Thread(target=work, daemon=True).start()
 time.sleep(900)

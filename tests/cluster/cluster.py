@@ -182,9 +182,10 @@ class Cluster:
             **self._scheduler.environment(self.shared),
             **(env or {}),
         }
-        line = hosts.enter(self._pid(host), words, user=user, cwd=os.fspath(cwd or place), env=variables)
+        line = hosts.enter(self._pid(host), words, user=user, cwd=os.fspath(cwd or place))
         return subprocess.Popen(
             line,
+            env=variables,
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,

@@ -8,6 +8,7 @@ ends with the processes.
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import time
@@ -18,7 +19,7 @@ from typing import TYPE_CHECKING
 from tests.cluster.errors import ClusterError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 _started: set[int] = set()
 """Children of this process that wait for a host's first process, until their exit status is collected."""
@@ -110,12 +111,17 @@ def _collect() -> None:
                 _started.discard(child)
 
 
-def enter(pid: int, argv: Sequence[str], *, user: str, cwd: str, env: Mapping[str, str]) -> list[str]:
-    """The command line that runs `argv` on the host of first process `pid` with `env` as its environment."""
-    line = ["nsenter", "-t", str(pid), "-n", "-u", "-i", "-m", "-p"]
+def enter(pid: int, argv: Sequence[str], *, user: str, cwd: str) -> list[str]:
+    """The command line that runs `argv` on the host of first process `pid`.
+
+    Its environment is that of the process that runs the line: on the line itself all users of the host could read it.
+    """
+    # By their paths: the PATH of that environment may be any.
+    nsenter, setpriv, env = (shutil.which(name) or name for name in ("nsenter", "setpriv", "env"))
+    line = [nsenter, "-t", str(pid), "-n", "-u", "-i", "-m", "-p"]
     if user != "root":
-        line += ["setpriv", f"--reuid={user}", f"--regid={user}", "--init-groups"]
-    return [*line, "env", "-i", "-C", cwd, *(f"{key}={value}" for key, value in env.items()), *argv]
+        line += [setpriv, f"--reuid={user}", f"--regid={user}", "--init-groups"]
+    return [*line, env, "-C", cwd, *argv]
 
 
 def network(pid: int, lines: Iterable[str], *, tool: str = "ip") -> None:

@@ -186,14 +186,42 @@ def start_node(cluster: Cluster, host: str) -> None:
     _start(cluster, host)
 
 
-def _start(cluster: Cluster, host: str) -> None:
+def _start(cluster: Cluster, host: str, server: str = LOGIN) -> None:
     """Prepare PBS's home on a host if need be, and start what its pbs.conf names; daemons keep no pipe of ours."""
     place = _installed()
     config = f"{_HOME}/mom_priv/config"
-    mom = [] if host == LOGIN else [f"printf %s '{_MOM_CONFIG}' > {config}"]
+    text = _MOM_CONFIG.replace("$clienthost login", f"$clienthost {server}")
+    mom = [] if host == LOGIN else [f"printf %s '{text}' > {config}"]
     script = " && ".join([f"{place}/libexec/pbs_habitat", *mom, f"{place}/libexec/pbs_init.d start"])
     line = f"mkdir -p {_HOME} && {{ {script}; }} < /dev/null > /var/log/pbs.log 2>&1"
     cluster.on(host, line, user="root", timeout=180, check=True)
+
+
+def make_server(cluster: Cluster, host: str, queue: str) -> None:
+    """Make a node a second PBS server, of which it is the one node, with one queue; the first server loses the node."""
+    place, node = _installed(), cluster.spec.node_type(host)
+    cluster.on(host, f"{place}/libexec/pbs_init.d stop; rm -rf {_HOME}", user="root", timeout=60)
+    cluster.on(LOGIN, ["qmgr", "-c", f"delete node {host}"], user="root", check=True)
+    conf = _CONF.format(prefix=place, server=1, mom=1).replace("PBS_SERVER=login", f"PBS_SERVER={host}")
+    (cluster.own_path(host, "/run") / "pbs.conf").write_text(conf)
+    _start(cluster, host, server=host)
+    await_true(
+        lambda: cluster.on(host, ["qstat", "-B"], user="root").returncode == 0, 60, "the second PBS server"
+    )
+    has = f"resources_available.ncpus={node.cpus},resources_available.mem={node.memory_mib}mb"
+    lines = [
+        *_SERVER_SETTINGS,
+        "set server acl_host_enable = False",
+        f"create node {host} {has}",
+        f"create queue {queue} queue_type=execution,enabled=True,started=True",
+        f"set server default_queue={queue}",
+    ]
+    cluster.on(host, ["qmgr"], user="root", input="\n".join(lines) + "\n", check=True)
+
+    def free() -> bool:
+        return "state = free" in cluster.on(host, ["pbsnodes", "-a"], user="root", timeout=20).stdout
+
+    await_true(free, 60, f"{host} to be free at its own server")
 
 
 def await_ready(cluster: Cluster) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cluster import Cluster, ClusterSpec, NodeType, module_systems, why_not
+from tests.cluster import Cluster, ClusterSpec, NodeType, apptainer, module_systems, why_not
 from tests.cluster.jobs import PYTHON, User, bash
 
 _WHY_NOT = why_not() or module_systems.why_not()
@@ -132,53 +132,39 @@ def test_conda(cluster):
     assert [output(alice, job, rank) for rank in (0, 1)] == [f"{place}\n"] * 2
 
 
-APPTAINER = """\
-#!/bin/bash
-# `apptainer exec` by bubblewrap: of this machine the container has /usr and what --bind names, and nothing else.
-shift
-binds=()
-while [[ $1 == --* ]]; do
-  case $1 in
-  --bind) binds+=(--bind "$2" "$2") && shift ;;
-  --pwd) place=$2 && shift ;;
-  esac
-  shift
-done
-image=$1 && shift
-for name in "${!APPTAINERENV_@}"; do inside+=(--setenv "${name#APPTAINERENV_}" "${!name}"); done
-exec bwrap --ro-bind /usr /usr --symlink usr/lib /lib --symlink usr/lib64 /lib64 --symlink usr/bin /bin --proc /proc --dev /dev \\
-  --tmpfs /tmp --ro-bind "$image" /image "${binds[@]}" --chdir "$place" --clearenv --setenv PATH /usr/bin "${inside[@]}" -- "$@"
-"""
-"""No Debian package has Apptainer. An image has an environment of its own: `--clearenv`."""
-
-
-@pytest.mark.skipif(shutil.which("bwrap") is None, reason="no bubblewrap, which stands in for Apptainer")
+@pytest.mark.skipif(bool(apptainer.why_not()), reason=apptainer.why_not())
 @pytest.mark.parametrize("code", [0, 7])
 def test_ranks_in_a_container_see_the_job_directory_and_their_variables(cluster, code):
-    alice = User(cluster, {**SITE, "environment": {"setup": ['PATH="$HOME/bin:$PATH"']}})
-    program = cluster.home("alice") / "bin/apptainer"
-    program.parent.mkdir(exist_ok=True)
-    program.write_text(APPTAINER)
-    program.chmod(0o755)
-    image = alice.directory / "image"
-    image.mkdir()
-    (image / "inside").touch()
-    line = (
-        "test -e /image/inside && test ! -e /etc/passwd && test -r $DLRUN_JOB_DIR/lib/job.sh && test $PWD = {0} && "
-        "echo rank $RANK of $WORLD_SIZE at $MASTER_ADDR with $MINE; exit $((RANK ? {1} : 0))"
-    )
-    container = {"image": str(image), "runtime": "apptainer"}
-    job = alice.submit(
-        {
-            **spec(
-                bash(line.format(alice.directory, code)), 2, container=container, variables={"MINE": "a b"}
-            ),
-            "framework": "torch",
-        }
-    )
-    (run,) = alice.ended(job)
-    logs = alice.job_dir(job) / "logs"
-    assert run["state"] == ("failed" if code else "completed"), (logs / "job.log").read_text()
-    assert run["exit_code"] == code
-    said = [(logs / f"rank-{rank}.log").read_text() for rank in (0, 1)]
-    assert said == [f"rank {rank} of 2 at n1 with a b\n" for rank in (0, 1)]
+    apptainer.try_it(User(cluster, apptainer.with_it(SITE)), code)
+
+
+@pytest.mark.parametrize("code", [0, 7])
+def test_a_rendered_directory_is_submitted_by_hand_and_known(cluster, code):
+    """Between site lines that try to disturb it; a copy of the directory does not write to the first."""
+    lines = [
+        "cd /tmp",
+        "export DLRUN_NODES=9",
+        "IFS=:; shopt -s nullglob",
+        "srun() { echo fooled; }",
+        "set +e; false",
+    ]
+    alice = User(cluster, {**SITE, "environment": {"setup": lines}})
+    line = f'echo "rank $RANK of $WORLD_SIZE in $PWD"; exit $((RANK ? {code} : 0))'
+    path = alice.write("spec.yaml", {"name": "hand", "framework": "torch", **spec(bash(line), nodes=2)})
+    alice.dlrun("render", str(path), "-o", "job")
+    place = alice.directory / "job"
+    assert "submitted by hand and has not started" in alice.dlrun("why", "job", code=2).stderr
+    for name in ("copy", "job"):
+        cluster.on(
+            "login",
+            f"cd {alice.directory} && cp -rn job copy; cd {name} && sbatch --wait job.sh",
+            user="alice",
+        )
+    assert "is a copy: its DLRUN_JOB_DIR is" in (alice.directory / "copy/logs/job.log").read_text()
+    (run,) = alice.ended(str(place))
+    log = (place / "logs/job.log").read_text()
+    assert (run["state"], run["exit_code"]) == ("failed" if code else "completed", code), log
+    assert "has changed DLRUN_NODES" in log
+    assert "`false` failed" not in log
+    assert f"rank 1 of 2 in {alice.directory}\n" in alice.dlrun("logs", "job", "--rank", "1").stdout
+    assert alice.why(str(place))["cause"] == ("unknown" if code else "none")

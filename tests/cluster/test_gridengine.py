@@ -56,7 +56,10 @@ def resources(**more):
 
 
 def test_from_submit_to_the_last_log_line(alice):
-    command = bash('echo "rank $RANK of $WORLD_SIZE on $(hostname) in $PWD"; exit $((RANK == 1 ? 7 : 0))')
+    command = bash(  # rank 1 fails when both are there: its failure ends rank 0
+        'echo "rank $RANK of $WORLD_SIZE on $(hostname) in $PWD"; touch "at-$RANK"; '
+        "until [[ -e at-0 && -e at-1 ]]; do sleep 0.1; done; exit $((RANK == 1 ? 7 : 0))"
+    )
     path = alice.write("hello.yaml", {"name": "hello", "framework": "torch", "command": command,
                                       "resources": resources(nodes=2)})  # fmt: skip
     done = alice.dlrun("submit", str(path), "--wait", code=7)

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, why_no_pbs, why_not
+from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, apptainer, why_no_pbs, why_not
 from tests.cluster.hosts import await_true
 from tests.cluster.jobs import PYTHON, User, bash
 from tests.cluster.staged import PROGRAMS, left_well, writing
@@ -274,7 +274,7 @@ def test_a_job_is_checked_without_being_submitted(alice):
     """qsub has no trial run: queue, server and nodes are asked."""
     spec = {"name": "x", "framework": "torch", "command": ["true"]}
     for given, code, told in (
-        ({"nodes": 1}, 0, "there is no objection from queue"),
+        ({"nodes": 1}, 0, "no conflict was found with queue"),
         ({"nodes": 99}, 1, "what each node of the job needs, and it needs 99"),
         (
             {"nodes": 1, "walltime": "4000h"},
@@ -429,3 +429,9 @@ def test_a_killed_rank_ends_the_job(alice, cluster):
     (run,) = alice.ended(job, within=40)
     assert run["state"] == "failed"
     assert cluster.on(hosts[0], "pgrep -f training-to-kill", user="root").returncode == 1, "nothing is left"
+
+
+@pytest.mark.skipif(bool(apptainer.why_not()), reason=apptainer.why_not())
+@pytest.mark.parametrize("code", [0, 7])
+def test_ranks_in_a_container_see_the_job_directory_and_their_variables(cluster, code):
+    apptainer.try_it(User(cluster, apptainer.with_it(SITE)), code, gpus_per_node=0)

@@ -3,49 +3,40 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 
 import pytest
 
-from dlrun.model.cpuset import parse_list
 from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, why_not
-from tests.cluster.jobs import PYTHON, User, bash
+from tests.cluster.jobs import PYTHON, User
+from tests.cluster.placed import check_binders, check_job, check_options, emitted, lacks, prepare, site
 
 pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
-TOPOLOGY = "{packages: 2, cores: 4}\n"
-PLACED = "--ranks-per-node 4"
-PLANNED = [(0, 1), (2, 3), (4, 5), (6, 7)]
-"""Four ranks on two packages of four cores. The kernel beneath has one NUMA node and rejects the second's memory policy,
-which must not end a rank."""
-
-FORMS = {
-    "wrapper": "{directory}/bind.sh",
-    "exec": f"{PYTHON}/dlrun tune-affinity {PLACED} --topology {{directory}}/node.yaml --exec",
-    "exec-live": f"{PYTHON}/dlrun tune-affinity {PLACED} --exec",
-}
-"""What is written before a command so that it is bound."""
-
+HYDRA = "mpiexec.hydra -launcher fork"
 STEP = "srun --mpi=none -n1 -c8 --cpu-bind=none"
 TORCHRUN = "torchrun --standalone --nproc-per-node 4 --no-python"
 LAUNCHERS = {
     "srun": "srun --mpi=none -n4 --cpu-bind=none",
     "mpirun": "mpirun -np 4 --bind-to none",
     "mpirun in a step": f"{STEP} mpirun -np 4 --oversubscribe --bind-to none --mca plm isolated",
+    "mpiexec.hydra": f"{HYDRA} -n 4 -bind-to none",
     "torchrun": TORCHRUN,
     "torchrun in a step": f"{STEP} {TORCHRUN}",
     "torchrun in mpirun": f"mpirun -np 1 --bind-to none {TORCHRUN}",
 }
 """What a batch script writes before the program of its four ranks."""
 
+OWN = {
+    "srun": ("srun", "srun --mpi=none -n4 -c2 OPTIONS"),
+    "mpirun": ("openmpi", "mpirun OPTIONS"),
+    "mpirun --rankfile": ("rankfile", "mpirun -np 4 --rankfile OPTIONS"),
+    "mpiexec.hydra": ("hydra", f"{HYDRA} OPTIONS -n 4"),
+}
+"""Launchers that bind ranks by their own options, as a format prints them."""
+
+SLURM = {"type": "slurm", "memory": "none", "exclusive": True}
 GPU_NODE = "{packages: 2, cores: 4, gpus: {numa: [1, 1, 0, 0]}}\n"
-SHOW = """\
-#!/bin/bash
-exec 9>>"$1"
-flock 9
-echo "$DLRUN_CPUS $(taskset -c -p $$ | sed 's/.*: //')" >&9
-"""
 
 
 @pytest.fixture(scope="module")
@@ -63,75 +54,52 @@ def cluster():
 
 @pytest.fixture(scope="module")
 def directory(cluster):
-    """A directory of the cluster's users with the node's topology, its wrapper, and what every rank runs."""
-    place = cluster.shared / "scratch" / "placement"
-    place.mkdir(mode=0o777)
-    place.chmod(0o777)
-    (place / "node.yaml").write_text(TOPOLOGY)
-    command = f"{PYTHON}/dlrun tune-affinity --topology {place}/node.yaml {PLACED} --format wrapper"
-    forms = [f"{form.format(directory=place)} {place}/show $1-{name}" for name, form in FORMS.items()]
+    place = prepare(cluster)
     (place / "gpus.yaml").write_text(GPU_NODE)
-    with_gpus = command.replace("node.yaml", "gpus.yaml")
-    scripts = {
-        "bind-gpus.sh": cluster.on("login", with_gpus, check=True).stdout,
-        "bind.sh": cluster.on("login", command, check=True).stdout,
-        "show": SHOW,
-        "rank": "\n".join(["#!/bin/bash", "set -e", *forms]) + "\n",
-    }
-    for name, text in scripts.items():
-        (place / name).write_text(text)
-        (place / name).chmod(0o755)
+    (place / "bind-gpus.sh").write_text(emitted(cluster, place / "gpus.yaml", "wrapper"))
+    (place / "bind-gpus.sh").chmod(0o755)
     return place
 
 
+@pytest.fixture(scope="module")
+def run(cluster, directory):
+    """A script in a batch job of a whole node."""
+
+    def start(line, log):
+        script = f"#!/bin/bash\nexport PATH={PYTHON}:$PATH\n{line}\n"
+        options = ["--wait", "-N1", "-n4", "-c2", "-o", str(log)]
+        done = cluster.on("login", ["sbatch", *options], input=script, cwd=directory)
+        assert done.returncode == 0, f"{done}\n{log.read_text()}"
+        return done
+
+    return start
+
+
 @pytest.mark.parametrize("launcher", LAUNCHERS)
-def test_ranks_have_their_own_cores_whichever_launcher_started_them(cluster, directory, launcher):
-    if "mpirun" in launcher and not shutil.which("mpirun"):
-        pytest.skip("needs Open MPI")
-    base = directory / launcher.replace(" ", "-")
-    line = f"{LAUNCHERS[launcher]} {directory}/rank {base}"
-    script = f"#!/bin/bash\nexport PATH={PYTHON}:$PATH\n{line}\n"
-    options = ["--wait", "-N1", "-n4", "-c2", "-o", f"{base}.log"]
-    done = cluster.on("login", ["sbatch", *options], input=script, cwd=directory)
-    assert done.returncode == 0, f"{done}\n{base.with_suffix('.log').read_text()}"
-    for form in FORMS:
-        lines = [line.split() for line in base.with_name(f"{base.name}-{form}").read_text().splitlines()]
-        assert sorted(parse_list(words[1]) for words in lines) == PLANNED, f"{form}: {lines}"
-        assert all(parse_list(planned) == parse_list(real) for planned, real in lines), f"{form}: {lines}"
+def test_ranks_have_their_own_cores_whichever_launcher_started_them(directory, run, launcher):
+    if missing := lacks(LAUNCHERS[launcher]):
+        pytest.skip(f"needs {missing}")
+    check_binders("Slurm", launcher, LAUNCHERS[launcher], directory, run)
 
 
-def site(launcher):
-    """A site of this cluster's nodes, each a job's alone, on which dlrun starts ranks by a launcher."""
-    return {
-        "name": "placement",
-        "scheduler": {"type": "slurm", "memory": "none", "exclusive": True},
-        "launcher": {"name": launcher},
-        "partitions": {"debug": {"default": True, "node_type": "n"}},
-        "node_types": {"n": {"topology": {"packages": 2, "cores": 4}}},
-    }
+@pytest.mark.parametrize("launcher", OWN)
+def test_a_launchers_own_options_give_ranks_their_cores(directory, run, launcher):
+    form, line = OWN[launcher]
+    if missing := lacks(line):
+        pytest.skip(f"needs {missing}")
+    check_options("Slurm", launcher, form, line, directory, run)
 
 
 @pytest.mark.parametrize(
-    ("launcher", "options"),
-    [("srun", {}), ("openmpi", {}), ("srun", {"agent": True})],
+    ("launcher", "agent"),
+    [("srun", False), ("openmpi", False), ("srun", True)],
     ids=["srun", "mpirun", "torchrun in srun"],
 )
-def test_ranks_of_a_submitted_job_have_their_own_cores(cluster, launcher, options):
+def test_ranks_of_a_submitted_job_have_their_own_cores(cluster, launcher, agent):
     if launcher == "openmpi" and not shutil.which("mpirun"):
         pytest.skip("needs Open MPI")
-    alice = User(cluster, site(launcher))
-    mask = (
-        "echo \"rank $LOCAL_RANK threads $OMP_NUM_THREADS mask $(taskset -c -p $BASHPID | sed 's/.*: //')\""
-    )
-    spec = {"framework": "torch", "command": bash(mask), "resources": {"ranks_per_node": 4, "walltime": "5m"}}
-    job = alice.submit({**spec, **({"torch": options} if options else {})})
-    (run,) = alice.ended(job)
-    said = "".join(path.read_text() for path in alice.job_dir(job).glob("logs/*.log"))
-    assert run["state"] == "completed", said
-    lines = re.findall(r"rank (\d) threads (\d) mask (\S+)", said)
-    assert sorted((int(rank), int(threads), parse_list(cpus)) for rank, threads, cpus in lines) == [
-        (rank, 2, cpus) for rank, cpus in enumerate(PLANNED)
-    ], said
+    alice = User(cluster, site(SLURM, launcher))
+    check_job("Slurm", alice, {"openmpi": "mpirun"}.get(launcher, launcher), agent=agent)
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.cluster import Cluster, ClusterSpec, NodeType, Partition, cgroups, why_no_pbs, why_not
+from tests.cluster.hosts import await_true
 from tests.cluster.jobs import PYTHON, User
 from tests.cluster.test_pbs import SITE as PBS
 from tests.cluster.test_slurm import SITE as SLURM
@@ -42,14 +43,14 @@ def alice(request):
     site = {
         **site,
         "partitions": {"work": {"default": True, "node_type": "n"}},
-        "node_types": {"n": {"topology": node}},
+        "node_types": {"n": {"topology": node, "memory": "4000MiB"}},
     }
     with Cluster(spec(request.param), name=f"usage-{request.param}-{os.getpid()}") as running:
         yield User(running, site)
 
 
-def measured(alice: User, behaviour: str, seconds: int) -> dict:
-    """The use of a training on two nodes."""
+def measured(alice: User, behaviour: str, seconds: int, *words: str, **resources) -> dict:
+    """The use of a training, on two nodes unless the resources are others."""
     job = alice.submit(
         {
             "command": [str(PYTHON / "python"), str(TRAININGS), behaviour, str(seconds)],
@@ -59,8 +60,10 @@ def measured(alice: User, behaviour: str, seconds: int) -> dict:
                 "cpus_per_rank": 2,
                 "gpus_per_node": 0,
                 "walltime": "10m",
+                **resources,
             },
-        }
+        },
+        *words,
     )
     (run,) = alice.ended(job, within=300)
     assert run["state"] == "completed", alice.log(job, "rank-0") + alice.log(job)
@@ -78,15 +81,60 @@ def test_verdicts(alice, behaviour):
     assert found == ([VERDICTS[behaviour]] if VERDICTS[behaviour] else []), use
 
 
+LARGE = {"cpus_per_rank": 1, "memory_per_node": "2GiB"}
+
+
 def test_the_kernel_counts_the_same(alice):
-    """CPU time within 2 % of what the job's cgroup and the scheduler have, and a second for what is not a rank's."""
-    use = measured(alice, "good", 60)
-    cpu = sum(rank["cpu"] for rank in use["use"]["ranks"])
-    counted = [node["job_cpu"] for node in use["use"]["nodes"] if node["job_cpu"] is not None]
+    """CPU time and memory within 2 % of what the job's cgroups and the scheduler have.
+
+    A second and 16 MB are of what runs beside the ranks: their shells, and the sampler. (PBS counts what its own daemons start,
+    so the job has one node there, on which mpirun starts both ranks itself.)
+    """
+    on_slurm = alice.cluster.spec.scheduler == "slurm"
+    if not on_slurm:
+        if alice.cluster.on("login", ["which", "mpirun.openmpi"]).returncode:
+            pytest.skip("mpirun.openmpi is not installed")
+        alice.write("mpi.yaml", PBS | {"launcher": {"name": "openmpi", "program": "mpirun.openmpi"}})
+    more = (
+        LARGE
+        if on_slurm
+        else {"nodes": 1, "ranks_per_node": 2, "cpus_per_rank": 1, "memory_per_node": "3900MiB"}
+    )
+    use = measured(alice, "large", 45, *([] if on_slurm else ["--site", "mpi.yaml"]), **more)
+    ranks, nodes, found = use["use"]["ranks"], use["use"]["nodes"], use["accounted"]
+    cpu, memory = sum(rank["cpu"] for rank in ranks), [rank["peak"] for rank in ranks]
+    assert all(peak > 1600 << 20 for peak in memory)
+    if on_slurm and not cgroups.why_not():
+        assert [node["job_peak"] for node in nodes] == pytest.approx(memory, rel=0.02, abs=16e6)
+    counted = [node["job_cpu"] for node in nodes if node["job_cpu"] is not None]
     if counted:
         assert cpu == pytest.approx(sum(counted), rel=0.02, abs=1)
-    found = use["accounted"]
-    assert found is not None
-    if found["source"] != "sacct":
-        pytest.skip("the test's ranks are started by ssh, and PBS counts only what its own daemons start")
-    assert cpu == pytest.approx(found["cpu"], rel=0.02, abs=1)
+    assert found["cpu"] == pytest.approx(cpu, rel=0.02, abs=1)
+    # sacct has the task with the most, qstat all processes of the job
+    assert found["memory"] == pytest.approx(max(memory) if on_slurm else sum(memory), rel=0.02, abs=16e6)
+
+
+def test_a_node_that_dies(alice):
+    """Its recording ends where it died; the other one's numbers and the reason of the end are there."""
+    job = alice.submit(
+        {
+            "command": [str(PYTHON / "python"), str(TRAININGS), "good", "600"],
+            "resources": {
+                "nodes": 2,
+                "ranks_per_node": 1,
+                "cpus_per_rank": 1,
+                "gpus_per_node": 0,
+                "walltime": "20m",
+            },
+        }
+    )
+    hosts = alice.hosts(job)
+    file = alice.job_dir(job) / "usage" / f"{hosts[1]}.jsonl"
+    await_true(lambda: file.exists() and file.read_text().count('"kind":"sample"') > 5, 120, "samples")
+    alice.cluster.kill_node(hosts[1])
+    (run,) = alice.ended(job, within=300)
+    assert run["state"] != "completed"
+    (use,) = json.loads(alice.dlrun("usage", job, "--json").stdout)["usage"]
+    assert {node["node"]: node["complete"] for node in use["use"]["nodes"]}[hosts[1]] is False
+    assert [rank["rank"] for rank in use["use"]["ranks"]] == ["rank-0", "rank-1"]
+    assert f"the recording of {hosts[1]} breaks off after " in alice.dlrun("usage", job).stdout

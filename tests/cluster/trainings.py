@@ -91,6 +91,11 @@ def step(behaviour: str, number: int, kept: list[bytearray], batches: multiproce
             kept.append(bytearray(b"x" * (1 << 20)))
         compute(0.1)
         time.sleep(0.1)
+    elif behaviour == "large":
+        if not kept:
+            kept.append(bytearray(1600 << 20))
+            kept[0][::4096] = b"x" * (1600 << 8)  # each page is touched, none is copied
+        compute(0.2)
     elif behaviour == "loader":
         batches.get()
         compute(0.01)
@@ -113,6 +118,8 @@ def main(behaviour: str, seconds: float) -> None:
         for _ in range(2):
             multiprocessing.Process(target=load, args=(batches,), daemon=True).start()
     size = 4 << 20 if behaviour == "network" else 8
+    if behaviour == "large":  # all of it is there before the time counts, also on a busy machine
+        step(behaviour, 0, kept, batches)
     until, number, more = time.monotonic() + seconds, 0, True
     while more:
         step(behaviour, number, kept, batches)

@@ -22,7 +22,7 @@ from dlrun.effects.records import bad_nodes, jobs, outcome
 from dlrun.effects.remote import fetch
 from dlrun.errors import DlrunError, OperationFailed
 from dlrun.render.script import plan_json
-from tests.fuzz import batch_scripts, damage
+from tests.fuzz import batch_scripts, clusters, damage, nodes, recordings
 from tests.making import LOCAL, plan_of, scripts_of
 from tests.properties.mutations import SITE, SPEC, mutate
 
@@ -68,15 +68,8 @@ def profiles(place: Path, chance: random.Random) -> None:
     """A site profile, to the rendered script of a plain spec."""
     good = chance.choice((SITE, SLURM, *_profiles()))
     text = chance.choice((mutate, damage.text, damage.yaml, damage.yaml, damage.yaml))(good, chance)
-    bash_accepts(
-        scripts_of(
-            plan_of(
-                place,
-                chance.choice((PLAIN, "name: a\ncommand: [x]\n")),
-                text.encode("utf-8", "replace").decode(),
-            )
-        )
-    )
+    spec = chance.choice((PLAIN, "name: a\ncommand: [x]\n"))
+    bash_accepts(scripts_of(plan_of(place, spec, text.encode("utf-8", "replace").decode())))
 
 
 @cache
@@ -214,12 +207,15 @@ def logs(place: Path, chance: random.Random) -> None:
     found = log_files.find(place, "all")
     list(merge.merged(found))
     merge.without_times(found)
-    from dlrun.effects.diagnosis import evidence
+    from dlrun.effects.diagnosis import evidence, why
 
     (place / "failures").mkdir(exist_ok=True)
     (place / "failures" / "rank-1").write_bytes(
         damage.text("rank 1 on n1 7 1700000000.5 x\n", chance).encode("utf-8", "replace")
     )
+    staged = damage.text('{"event": "slow", "host": "n1", "rate": 5, "others": 90}\n' * 3, chance)
+    (place / "logs" / "stage-0.jsonl").write_bytes(staged.encode("utf-8", "replace"))
+    why._slow_nodes(place)
     evidence.search(place)
     for one in found:
         log_files.last_run(one, 1 << 16)
@@ -228,7 +224,13 @@ def logs(place: Path, chance: random.Random) -> None:
 @cache
 def _answers() -> list[tuple[str, str, str]]:
     found = []
-    for name, kinds in {"slurm": ("squeue", "sacct"), "openpbs": ("qstat",), "torque": ("qstat",)}.items():
+    for name, kinds in {
+        "slurm": ("squeue", "sacct"),
+        "openpbs": ("qstat",),
+        "torque": ("qstat",),
+        "flux": ("jobs",),
+        "gridengine": ("qstat", "qacct"),
+    }.items():
         for path in sorted((CAPTURED / name).rglob("*")):
             if path.is_file() and path.stat().st_size < 200_000 and any(kind in path.name for kind in kinds):
                 found.append((name, path.name, path.read_text(errors="replace")))  # noqa: PERF401
@@ -246,6 +248,10 @@ def scheduler_output(place: Path, chance: random.Random) -> None:
     back_end.identified(text)
     with contextlib.suppress(OperationFailed):
         back_end.submitted(text)
+    counted = getattr(back_end, "accounting", None)
+    if counted is not None:
+        with contextlib.suppress(ValueError):  # of which its caller makes "not known"
+            counted.read(text)
 
 
 def remote_answers(place: Path, chance: random.Random) -> None:
@@ -280,7 +286,7 @@ def remote_answers(place: Path, chance: random.Random) -> None:
 AREAS: dict[str, Callable[[Path, random.Random], None]] = {
     "specs": specs, "profiles": profiles, "topologies": topologies, "saved-plans": saved_plans, "records": records,
     "logs": logs, "scheduler-output": scheduler_output, "remote-answers": remote_answers,
-    "batch-scripts": batch_scripts.case,
+    "batch-scripts": batch_scripts.case, "usage": recordings.case, "clusters": clusters.case, "nodes": nodes.case,
 }  # fmt: skip
 
 

@@ -12,8 +12,9 @@ from xml.etree import ElementTree as ET
 import yaml as parser
 
 ODD: tuple[Any, ...] = (
-    None, True, -1, 0, 10**30, 1.5, float("nan"), float("inf"), "", "x", "²", "٣", "--user=victim", "\0", "\x1b[31m", "a\nb",
-    "../../x", "/etc/passwd", "{{ x }}", "$(touch x)", "'", "`x`", "é", "\udc80", "9" * 5000, [], {}, [[]], [None], {"": 1},
+    None, True, -1, 0, 10**30, 10**400, 1.5, 1e308, -1e308, float("nan"), float("inf"), "", "x", "²", "٣",
+    "--user=victim", "\0", "\x1b[31m", "a\nb", "../../x", "/etc/passwd", "{{ x }}", "$(touch x)", "'", "`x`", "é", "\udc80",
+    "9" * 5000, [], {}, [[]], [None], {"": 1},
 )  # fmt: skip
 WORDS = ("²", "-1", "--1", "nan", "inf", "1e999", "9" * 400, "\0", "\x1b]0;x\a", "\u202e", "(((", "{{", "}}", "${x}", "`x`", "&x",
          "*x", "!!python/object", "<!DOCTYPE", "None", "[", "]", ",", ":", "|", "%s", "0x", "+0000", "-99:99", "\r")  # fmt: skip

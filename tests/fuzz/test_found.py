@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import json
+import os
+import random
+from types import SimpleNamespace
 
 import pytest
 
 from dlrun import backends
 from dlrun.config.topology import read_topology
-from dlrun.effects.diagnosis import evidence
+from dlrun.effects.diagnosis import evidence, why
 from dlrun.effects.jobs import files as job_files
 from dlrun.effects.logs import files, merge
 from dlrun.effects.records import bad_nodes, belief, jobs
 from dlrun.effects.scaling import study
-from dlrun.errors import Invalid
+from dlrun.effects.tuning import trial
+from dlrun.effects.usage import live
+from dlrun.errors import Invalid, OperationFailed
 from dlrun.render.script import plan_json
+from tests.fuzz import clusters
 from tests.fuzz.areas import PLAIN, ROOT, SLURM
 from tests.making import plan_of, scripts_of
 
@@ -120,3 +126,80 @@ def test_a_study_that_was_ended_before_its_record(tmp_path):
     (tmp_path / "jobs" / "x").rmdir()
     (tmp_path / "thesis.tex").touch()
     assert not study.is_free(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("command", "answer", "message"),
+    [
+        ("scontrol -o show partition", "MaxTime=1-0", "PartitionName"),
+        ("scontrol -o show partition", "PartitionName=a MinNodes=x", "invalid literal"),
+        ("scontrol -o show node", "Sockets=2", "NodeName"),
+        ("flux queue list", f"a|{'9' * 400}|inf|0|0", "infinity"),
+        (
+            "flux resource R",
+            '{"execution": {"R_lite": [{"rank": "0-999999,0-999999", "children": {}}], "nodelist": []}}',
+            "range of numbers",
+        ),
+        ("flux resource R", "[" * 100_000, "recursion"),
+        ("pbsnodes -a -F", '{"nodes": {"n1": 5}}', "not iterable"),
+        ("qhost", "<!DOCTYPE x>", "entities|read"),
+    ],
+)
+def test_an_answer_about_a_cluster_that_cannot_be_read(tmp_path, command, answer, message, monkeypatch):
+    name = next(name for name, known in clusters.answers().items() if command in known)
+    monkeypatch.setattr(clusters, "spoilt", lambda text, chance: answer)
+    chance = random.Random(1)
+    monkeypatch.setattr(chance, "choice", lambda names: name)
+    monkeypatch.setattr(chance, "sample", lambda names, count: [command])
+    with pytest.raises(OperationFailed, match=message):
+        clusters.case(tmp_path, chance)
+
+
+def test_directories_beside_the_trials_of_a_tuning(tmp_path):
+    for name in ("²-x", "3x-y", "007-z", "9" * 200):
+        (tmp_path / "trials" / name).mkdir(parents=True)
+    tuning, coming = (
+        SimpleNamespace(directory=tmp_path),
+        SimpleNamespace(candidate=SimpleNamespace(name="a/b")),
+    )
+    assert trial._directory(tuning, coming).name == "008-a-b"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "[1]",
+        "{}",
+        '{"event": "slow"}',
+        '{"event": "slow", "host": [1], "rate": 1e999, "others": "x"}',
+        "[" * 99999,
+    ],
+)
+def test_events_of_staging_that_cannot_be(tmp_path, line):
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs/stage-0.jsonl").write_text(f"{line}\n")
+    assert why._slow_nodes(tmp_path) == ""
+
+
+def test_a_fifo_in_the_place_of_a_log_is_not_waited_for(tmp_path):
+    """A program may make what it likes in its job's directory, and `why`, `top` and `report` come by there."""
+    for name in ("logs/rank-0.log", "failures/rank-0", "bad-nodes"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        os.mkfifo(tmp_path / name)
+    (log,) = files.find(tmp_path, "0")
+    with pytest.raises(OSError, match="not a regular file"):
+        list(files.lines(log))
+    assert files.last_run(log, 100) == ""
+    assert live.tail(log.path) == []
+    assert evidence.notes(tmp_path) == []
+    assert bad_nodes.read(tmp_path) == {}
+
+
+def test_a_partition_without_a_name_is_left_out(tmp_path, monkeypatch):
+    monkeypatch.setitem(
+        clusters.answers()["scontrol"], "scontrol -o show partition", "PartitionName= State=UP"
+    )
+    chance = random.Random(1)
+    monkeypatch.setattr(chance, "choice", lambda names: "scontrol")
+    monkeypatch.setattr(clusters, "spoilt", lambda text, chance: text)
+    clusters.case(tmp_path, chance)  # fails where dlrun itself does not read the profile that it made

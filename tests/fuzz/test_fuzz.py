@@ -13,9 +13,9 @@ from tests.fuzz.areas import AREAS, case
 @pytest.mark.parametrize("area", AREAS)
 def test_damaged_input_is_no_bug(area, tmp_path):
     well = 0
-    for seed in range(examples(100)):
+    for seed in range(max(30, examples(100))):
         place = tmp_path / str(seed)
         place.mkdir()
         well += case(area, place, seed)
         shutil.rmtree(place)
-    assert well >= 0
+    assert well, "no case came to its end: the area tests nothing"

@@ -22,12 +22,12 @@ def wanted(flag: str, stream: TextIO, environment: Mapping[str, str]) -> bool:
 
 
 def terminal(stream: TextIO, environment: Mapping[str, str]) -> bool:
-    """True if a stream is a terminal that can do more than print lines."""
+    """True if a stream is a terminal and `TERM` is not `dumb`."""
     return stream.isatty() and environment.get("TERM") != "dumb"
 
 
 def coloured(stream: TextIO) -> bool:
-    """Whether the running command colours what it writes to a stream."""
+    """Whether the running command colours its output to a stream."""
     context = click.get_current_context(silent=True)
     options = (context.find_root().obj or {}) if context else {}
     return wanted(options.get("color", "auto"), stream, os.environ)

@@ -1,4 +1,4 @@
-"""What a table is made of: columns with what a terminal may do with them, and rows of text."""
+"""Columns (with their behaviour on narrow terminals) and rows of tables."""
 
 from __future__ import annotations
 

@@ -7,15 +7,15 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from dlrun.cli.options import say
+from dlrun.cli.options import notice
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What reports progress: `done` of a `total`, and messages, which are printed above the bar."""
+    """Receiver of progress: `done` of a `total`, and messages, which are printed above the bar."""
 
     step: Callable[[int, int], None]
-    say: Callable[[str], None]
+    notice: Callable[[str], None]
 
 
 @contextmanager
@@ -24,12 +24,12 @@ def progress(title: str, *, quiet: bool = False, size: bool = False) -> Iterator
     from dlrun.cli.output.colour import drawn
 
     if quiet or not drawn(sys.stderr):
-        yield Work(step=lambda _done, _total: None, say=say)
+        yield Work(step=lambda _done, _total: None, notice=notice)
         return
     from dlrun.cli.output.bar import CountBar
 
     bar = CountBar(title, size=size)
     try:
-        yield Work(step=bar.step, say=bar.message)
+        yield Work(step=bar.step, notice=bar.message)
     finally:
         bar.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import select
 import sys
 import termios
@@ -19,10 +20,20 @@ from dlrun.cli.output.live_text import headline
 from dlrun.cli.output.terminal import Plain, console
 from dlrun.effects.usage.live import Live, LiveRank, Watch, last_line, tail
 from dlrun.effects.usage.words import bits, size
+from dlrun.model.text import digits
 
 _ORDER = {"r": "rank", "c": "cores", "m": "memory", "g": "busy"}
+_NAMES = {
+    b"\x1b[A": "up",
+    b"\x1b[B": "down",
+    b"\x1bOA": "up",
+    b"\x1bOB": "down",
+    b"\r": "enter",
+    b"\n": "enter",
+}
+_SEQUENCE = re.compile(rb"\x1b\[[0-9;]*[@-~]|\x1bO.|.", re.DOTALL)
 _BAR = 10
-_KEYS = "r c m g: order   ↑ ↓: choose   Enter: its log   q: quit"
+_KEYS = "r c m g: order (by {})   ↑ ↓: choose   Enter: {}   q: quit"
 
 
 class Screen:
@@ -31,7 +42,8 @@ class Screen:
     def __init__(self, watch: Watch, every: float) -> None:
         self._watch, self._every = watch, every
         self._by = "rank"
-        self._at = 0
+        self._chosen = ""  # by its name: the order changes from look to look
+        self._names: list[str] = []
         self._log = False
 
     def run(self) -> None:
@@ -40,28 +52,30 @@ class Screen:
         live = self._watch.look()
         with _keys(), Drawing(self._draw(live), console=out, screen=True, auto_refresh=False) as drawing:
             due = time.monotonic() + self._every
-            while (key := _key(max(0.0, due - time.monotonic()))) != "q":
-                self._press(key, len(live.ranks))
+            while "q" not in (pressed := _pressed(max(0.0, due - time.monotonic()))):
+                for key in pressed:
+                    self._press(key)
                 if time.monotonic() >= due:
                     live = self._watch.look()
                     due = time.monotonic() + self._every
                 drawing.update(self._draw(live), refresh=True)
         out.print(Plain(headline(live)))
 
-    def _press(self, key: str, count: int) -> None:
+    def _press(self, key: str) -> None:
         if key in _ORDER:
             self._by = _ORDER[key]
-        elif key == "up":
-            self._at = max(0, self._at - 1)
-        elif key == "down":
-            self._at = min(max(0, count - 1), self._at + 1)
+        elif key in ("up", "down") and self._names:
+            at = self._names.index(self._chosen) + (1 if key == "down" else -1)
+            self._chosen = self._names[max(0, min(len(self._names) - 1, at))]
         elif key == "enter":
             self._log = not self._log
 
     def _draw(self, live: Live) -> Group:
         height = os.get_terminal_size(sys.stdout.fileno()).lines
         ranks = sorted(live.ranks, key=self._key, reverse=self._by != "rank")
-        self._at = min(self._at, max(0, len(ranks) - 1))
+        self._names = [one.rank for one in ranks]
+        if self._names and self._chosen not in self._names:
+            self._chosen = self._names[0]
         parts: list[Plain | Table] = [
             Plain(f"{self._watch.job.directory.name}: {headline(live)}", style="bold")
         ]
@@ -73,36 +87,45 @@ class Screen:
             )
             parts.append(Plain(f"{text}   {node.interface or 'network'} {bits(node.network)}{late}"))
         room = max(3, height - len(parts) - 4)
-        parts.append(self._log_of(ranks[self._at], room) if self._log and ranks else self._table(ranks, room))
+        chosen = next((one for one in ranks if one.rank == self._chosen), None)
+        parts.append(self._log_of(chosen, room) if self._log and chosen else self._table(ranks, room))
         if not ranks:
             parts.append(Plain("no samples yet: the ranks have not started, or `usage: false`"))
-        parts.append(Plain(self._watch.trouble or _KEYS, style="dim"))
+        keys = _KEYS.format(
+            "GPU" if self._by == "busy" else self._by, "all ranks" if self._log else "its log"
+        )
+        parts.append(Plain(self._watch.trouble or keys, style="dim"))
         return Group(*parts)
 
     def _key(self, rank: LiveRank) -> tuple[float, str, int]:
         role, _, number = rank.rank.rpartition("-")
         value = {"cores": rank.cores, "memory": rank.memory, "busy": rank.busy or 0.0}.get(self._by, 0.0)
-        return value, role, int(number) if number.isdigit() else 0
+        return value, role, int(number) if digits(number) else 0
 
     def _table(self, ranks: list[LiveRank], room: int) -> Table:
         table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
-        for title in ("RANK", "NODE", "CORES", "MEMORY", "PEAK", "READ/s", "WRITE/s", "GPU"):
+        gpus = ("GPU",) if any(one.busy is not None for one in ranks) else ()
+        for title in ("RANK", "NODE", "CORES", "MEMORY", "PEAK", "READ/s", "WRITE/s", *gpus):
             table.add_column(title, justify="left" if title in ("RANK", "NODE") else "right", no_wrap=True)
         table.add_column("LAST LINE", no_wrap=True, overflow="ellipsis", ratio=1)
-        first = max(0, min(self._at - room // 2, len(ranks) - room))
-        for place, one in enumerate(ranks[first : first + room], first):
-            gpu = "-" if one.busy is None else f"{one.gpus}: {one.busy:.0f} %"
+        at = self._names.index(self._chosen) if self._names else 0
+        first = max(0, min(at - room // 2, len(ranks) - room))
+        for one in ranks[first : first + room]:
+            gpu = ("-" if one.busy is None else f"{one.gpus}: {one.busy:.0f} %",) if gpus else ()
             cells = (
-                one.rank, one.node, f"{one.cores:.2f}", size(one.memory), size(one.peak), size(one.read), size(one.written), gpu,
+                one.rank, one.node, f"{one.cores:.2f}", size(one.memory), size(one.peak), size(one.read), size(one.written), *gpu,
             )  # fmt: skip
-            table.add_row(*map(Plain, cells), Plain(one.line), style="reverse" if place == self._at else "")
+            style = "reverse" if one.rank == self._chosen else ""
+            table.add_row(*map(Plain, cells), Plain(one.line), style=style)
         return table
 
     def _log_of(self, rank: LiveRank, room: int) -> Plain:
         run = self._watch.run
         shown = tail(run / "logs" / f"{rank.rank}.log") or [last_line(run, rank.rank)]
         lines = [line.expandtabs() for line in shown[-room:]]
-        return Plain("\n".join([f"{rank.rank} on {rank.node}", *lines]))
+        # one line each: a long one that takes several would push the newest off the screen
+        text = "\n".join([f"{rank.rank} on {rank.node}", *lines])
+        return Plain(text, no_wrap=True, overflow="ellipsis")
 
 
 def _bar(share: float) -> str:
@@ -112,7 +135,7 @@ def _bar(share: float) -> str:
 
 @contextmanager
 def _keys() -> Iterator[None]:
-    """Have each key at once, without an echo, and the terminal afterwards as it was."""
+    """Read keys unbuffered and without echo in the block; restores the terminal's mode afterwards."""
     descriptor = sys.stdin.fileno()
     before = termios.tcgetattr(descriptor)
     tty.setcbreak(descriptor)
@@ -122,19 +145,15 @@ def _keys() -> Iterator[None]:
         termios.tcsetattr(descriptor, termios.TCSADRAIN, before)
 
 
-def _key(within: float) -> str:
-    """The next key, by name; empty if none is pressed so long."""
+def _pressed(within: float) -> list[str]:
+    """The next keys, by name; none if none is pressed so long."""
     descriptor = sys.stdin.fileno()
     if not select.select([descriptor], [], [], within)[0]:
-        return ""
-    pressed = os.read(descriptor, 16)
-    if not pressed:  # the terminal is gone
-        return "q"
-    return {
-        b"\x1b[A": "up",
-        b"\x1b[B": "down",
-        b"\x1bOA": "up",
-        b"\x1bOB": "down",
-        b"\r": "enter",
-        b"\n": "enter",
-    }.get(pressed, pressed[:1].decode("ascii", "replace").lower())
+        return []
+    content = os.read(descriptor, 256)
+    return names(content) if content else ["q"]  # the terminal is gone
+
+
+def names(content: bytes) -> list[str]:
+    """The keys that were pressed: several come at once where they are typed quickly, or over a slow line."""
+    return [_NAMES.get(one, one[:1].decode("ascii", "replace").lower()) for one in _SEQUENCE.findall(content)]

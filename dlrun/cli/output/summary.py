@@ -19,7 +19,7 @@ def show(plan: Plan) -> None:
     """Print layout, placement, variables, data and cost, each with its reason."""
     for line in _job(plan):
         echo(line)
-    for part in (_placement, _variables, _data):
+    for part in (_placement, _beside, _variables, _data):
         part(plan)
     if plan.cost is not None:
         echo(f"\ncost at most {at_most(plan.cost)}")
@@ -55,9 +55,9 @@ def _runs(plan: Plan) -> Iterator[str]:
         yield f"  runs        up to {plan.requeue + 1}: again after {causes}" + (
             f"; {chain}" if chain else ""
         )
-    if (told := plan.checkpoint) is not None:
-        to = "every rank" if told.to == "all" else "rank 0"
-        yield f"  signal      SIG{told.signal} to {to}, {told.before_end} before the end of the walltime"
+    if (checkpoint := plan.checkpoint) is not None:
+        to = "every rank" if checkpoint.to == "all" else "rank 0"
+        yield f"  signal      SIG{checkpoint.signal} to {to}, {checkpoint.before_end} before the end of the walltime"
     for after in plan.request.after:
         yield f"  after       job {after.job_id} ({after.when.replace('_', ' ')})"
 
@@ -102,6 +102,13 @@ def _placement(plan: Plan) -> None:
     roles = ("comm", "loader") if loads else ("comm",)
     titles = ("local rank", "threads", "PUs", *roles, "GPUs", "NIC", "memory")
     table.show([Column(title=title, drop=int(title == "loader")) for title in titles], rows, indent="  ")
+
+
+def _beside(plan: Plan) -> None:
+    """Where processes beside the ranks run, such as parameter servers."""
+    roles = {f"roles.{role.name}": role.name for role in plan.roles}
+    rows = [(roles[d.key], str(d.value), d.because) for d in plan.decisions if d.key in roles]
+    _section(("beside the ranks", "PUs", "because"), rows)
 
 
 def _variables(plan: Plan) -> None:

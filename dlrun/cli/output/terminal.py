@@ -1,4 +1,4 @@
-"""What is drawn on a terminal, by `rich`. Imported only where something is drawn: it takes 40 ms."""
+"""Tables and bars drawn by `rich`. Imported only for drawing: the import takes 40 ms."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def console(stream: TextIO) -> Console:
 
 
 class Plain(Text):
-    """Text of whatever origin for a console: `rich` itself leaves the escape character in."""
+    """Untrusted text for a console: `rich` itself leaves the escape character in."""
 
     def __init__(self, text: str = "", style: str = "", **options: Any) -> None:
         super().__init__(visible(text, keep=LINES), style, **options)
@@ -76,7 +76,7 @@ def draw(columns: Sequence[Column], rows: Rows, indent: int) -> str:
 
 
 def _fitting(columns: Sequence[Column], natural: Sequence[int], room: int) -> list[int]:
-    """The columns that are drawn: those that must be, then the others while they fit, the most wanted first."""
+    """The columns that fit: the mandatory ones, then the optional ones by rising `drop`."""
     kept = {i for i, column in enumerate(columns) if not column.drop}
     used = sum(natural[i] + _GAP for i in kept) - _GAP
     for i in sorted(set(range(len(columns))) - kept, key=lambda i: columns[i].drop):
@@ -104,7 +104,7 @@ _WAITING = ("yellow", "")
 """What a bar shows as a thin line: it can be seen without colour."""
 
 
-def bar(name: str, counts: Mapping[str, int], told: str) -> None:
+def bar(name: str, counts: Mapping[str, int], caption: str) -> None:
     """Draw the parts of a whole (state -> number) as a bar in the colours of the states, and a text about them."""
     whole = sum(counts.values())
     drawing = Plain(f"{name} ")
@@ -116,7 +116,7 @@ def bar(name: str, counts: Mapping[str, int], told: str) -> None:
         drawn_columns += columns
     out = console(sys.stdout)
     out.print(drawing)
-    out.print(Plain(told))
+    out.print(Plain(caption))
 
 
 def _is_bad(state: str) -> bool:
@@ -124,6 +124,6 @@ def _is_bad(state: str) -> bool:
 
 
 def _order(state: str) -> int:
-    """What went well first, then failures, then what runs, then what waits."""
+    """Sort key of states: succeeded, failed, running, waiting."""
     order = ("green", "red", "magenta", "cyan", "yellow", "")
     return order.index(_style(state))

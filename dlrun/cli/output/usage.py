@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -30,7 +33,7 @@ _FEW = 16
 def show_run(job: Job, plan: Plan, run: RunUse, *, every_rank: bool) -> None:
     """Print everything about one run."""
     point = "" if run.point is None else f", point {run.point}"
-    echo(f"{job.directory.name}{point}: {run.status.state}; {times(run)}")
+    _prose(f"{job.directory.name}{point}: {run.status.state}; {times(run)}")
     if not run.use.nodes:
         why = (
             "its spec has `usage: false`"
@@ -55,13 +58,36 @@ def show_run(job: Job, plan: Plan, run: RunUse, *, every_rank: bool) -> None:
     _missing(run)
 
 
+def _prose(text: str, indent: str = "  ") -> None:
+    """A sentence: on a terminal in as many lines as it takes, broken between words; else in one, for other programs."""
+    if sys.stdout.isatty():
+        width = max(40, shutil.get_terminal_size().columns)
+        lines = textwrap.wrap(
+            text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+        )
+        text = "\n".join(lines)
+    echo(text)
+
+
 def times(run: RunUse) -> str:
     """Where the time went."""
-    parts = (("queued", run.queued), ("set-up and staging", run.preparing), ("training", run.training))
-    return (
-        ", ".join(f"{name} {clock(seconds)}" for name, seconds in parts if seconds is not None)
-        or "not started"
+    known = run.phases
+    parts = (
+        ("queued", known.queued, ()),
+        ("set-up", known.preparing, (("staging", known.staging),)),
+        (
+            "training",
+            known.training,
+            (("start-up", known.starting), ("saving", known.saving), ("copying results", known.results)),
+        ),
     )
+    return ", ".join(_with_parts(*part) for part in parts if part[1] is not None) or "not started"
+
+
+def _with_parts(name: str, whole: float | None, parts: tuple[tuple[str, float | None], ...]) -> str:
+    """A time, and what it was for as far as that is known."""
+    found = ", ".join(f"{part} {clock(seconds)}" for part, seconds in parts if seconds is not None)
+    return f"{name} {clock(whole)}" + (f" ({found})" if found else "")
 
 
 def bars(plan: Plan, run: RunUse) -> Iterator[tuple[str, float | None, str]]:
@@ -75,7 +101,8 @@ def bars(plan: Plan, run: RunUse) -> Iterator[tuple[str, float | None, str]]:
     limit = asked or max((node.job_limit or node.total or 0.0 for node in use.nodes), default=0.0)
     if limit:
         what = "requested" if asked else "available"
-        yield "memory", peak / limit, f"{size(peak)} of {size(limit)} {what} on the fullest node"
+        where = ", fullest node" if len(use.nodes) > 1 else ""
+        yield "memory", peak / limit, f"{size(peak)} of {size(limit)} {what}{where}"
     busy = [gpu.busy for gpu in use.gpus if gpu.busy is not None]
     if busy:
         yield (
@@ -136,16 +163,19 @@ def chosen(ranks: Sequence[RankUse]) -> list[RankUse]:
 def _ranks(ranks: Sequence[RankUse]) -> None:
     top = max((value for one in ranks for _, value in one.cpu_curve), default=0.0)
     memory = max((value for one in ranks for _, value in one.memory_curve), default=0.0)
+    near = any(one.near is not None for one in ranks)
     columns = [
         Column(title="RANK"), Column(title="NODE", drop=1), Column(title="CORES", right=True, drop=2),
         Column(title="USED", right=True), Column(title="CORES OVER TIME", drop=3), Column(title="PEAK", right=True),
         Column(title="MEMORY OVER TIME", drop=4), Column(title="READ", right=True, drop=5),
         Column(title="WRITTEN", right=True, drop=6),
+        *([Column(title="NEAR", right=True, drop=7)] if near else []),
     ]  # fmt: skip
     rows = [
         (
             one.rank, one.node, str(one.cores or "-"), f"{one.used:.2f}", sparkline(one.cpu_curve, top), size(one.peak),
             sparkline(one.memory_curve, memory), size(one.read), size(one.written),
+            *(["-" if one.near is None else f"{one.near:.0%}"] if near else []),
         )
         for one in ranks
     ]  # fmt: skip
@@ -177,8 +207,9 @@ def _links(run: RunUse) -> None:
     if busiest and len(run.use.nodes) > 1:
         link = max(busiest, key=lambda one: one.mean)
         limit = f" of {bits(link.limit)}" if link.limit else ""
-        echo(
-            f"\nnetwork: `{link.name}` of {link.node} carried {bits(link.mean)}{limit} on average, {bits(link.most)} at most"
+        echo("")
+        _prose(
+            f"network: `{link.name}` of {link.node} carried {bits(link.mean)}{limit} on average, {bits(link.most)} at most"
         )
 
 
@@ -192,9 +223,9 @@ def _verdicts(run: RunUse) -> None:
             else "nothing held it up, as far as was measured"
         )
     for one in run.verdicts:
-        echo(f"{one.rule}: {one.evidence}")
+        _prose(f"{one.rule}: {one.evidence}", "    ")
         if one.change:
-            echo(f"  change: {one.change}")
+            _prose(f"  change: {one.change}", "    ")
 
 
 def _compared(job: Job, run: RunUse) -> None:
@@ -203,9 +234,10 @@ def _compared(job: Job, run: RunUse) -> None:
     cpu, memory = sum(one.cpu for one in run.use.ranks), max((one.peak for one in run.use.ranks), default=0.0)
     kernel = [node.job_cpu for node in run.use.nodes if node.job_cpu is not None]
     if found is not None and found.cpu is not None:
-        told = f"; {found.source} counted {clock(found.cpu)} of CPU time"
-        told += f" and {size(found.memory)} of memory" if found.memory is not None else ""
-        echo(f"\nCPU time {clock(cpu)}, peak of a rank {size(memory)}{told}")
+        text = f"; {found.source} counted {clock(found.cpu)} of CPU time"
+        text += f" and {size(found.memory)} of memory" if found.memory is not None else ""
+        echo("")
+        _prose(f"CPU time {clock(cpu)}, peak of a rank {size(memory)}{text}")
     elif kernel and len(kernel) == len(run.use.nodes):
         echo(f"\nCPU time {clock(cpu)}; the job's cgroups counted {clock(sum(kernel))}")
 
@@ -213,7 +245,7 @@ def _compared(job: Job, run: RunUse) -> None:
 def _missing(run: RunUse) -> None:
     for what in dict.fromkeys(text for node in run.use.nodes for text in node.missing):
         where = [node.node for node in run.use.nodes if what in node.missing]
-        echo(f"not measured on {many(len(where), 'node')}: {what}")
+        _prose(f"not measured on {many(len(where), 'node')}: {what}")
     for node in run.use.nodes:
         if not node.complete and run.status.state.final:
             echo(f"the recording of {node.node} breaks off after {clock(node.seconds)}")

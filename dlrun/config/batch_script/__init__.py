@@ -1,7 +1,7 @@
-"""Somebody's batch script -> a training spec, as far as that can be read.
+"""Import of an existing batch script as a training spec.
 
-`read` is the whole of it. `directives`, `flux` and `gridengine` turn options of a job into keys of the spec, `shell` splits
-the body into commands, `launch` takes launchers off the training command, `body` decides what each command becomes.
+`read_script` is the interface. `directives`, `flux` and `gridengine` turn options of a job into keys of the spec, `shell` splits
+the body into commands, `launch` takes launchers off the training command, `body` converts each command.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ _DIRECTIVES: tuple[tuple[re.Pattern[str], Callable[[int, str, SpecDraft], None]]
     (gridengine.LINE, gridengine.directive),
     (flux.LINE, flux.directive),
 )
-"""What directive lines look like, and what reads them."""
+"""Pattern of a directive line, and the function that reads it."""
 
 
 def read_script(text: str, file: str, threads_per_core: int = 1) -> SpecDraft:
-    """The spec that a batch script comes to; `file` is its name, for a job that has none.
+    """The spec of a batch script; `file` is its name, the default of the job's name.
 
-    `threads_per_core`: how many of the scheduler's CPUs a core of the site is, where it counts hardware threads.
+    `threads_per_core`: the scheduler's CPUs per core, more than 1 at sites that count hardware threads.
     """
     draft = SpecDraft()
     lines = list(enumerate(text.splitlines(), start=1))
@@ -44,6 +44,7 @@ def read_script(text: str, file: str, threads_per_core: int = 1) -> SpecDraft:
             rest.append((number, line))
     body.take(list(shell.commands(rest)), draft)
     draft.put("name", PurePosixPath(file).stem or "training")
+    # After the body: whether a slot is a rank depends on the launch line.
     for module in (flux, gridengine):
         if module.directive in used:
             module.settle(draft)
@@ -53,17 +54,19 @@ def read_script(text: str, file: str, threads_per_core: int = 1) -> SpecDraft:
 
 
 def _resources(draft: SpecDraft, threads_per_core: int) -> None:
-    """Numbers of nodes, ranks, cores and GPUs, once all lines have given theirs."""
+    """Set nodes, ranks, cores and GPUs of the draft from the counts of all lines."""
     counts = draft.counts
     ranks, per_node = counts.get("ranks"), counts.get("ranks_per_node")
     nodes = counts.get("nodes") or (-(-ranks // per_node) if ranks and per_node else 1)
     cpus = counts.get("cpus_per_rank")
     if agents := _agents(counts, nodes):
-        tasks = per_node or -(-(ranks or 1) // nodes)  # that the batch script starts: mostly one agent a node
+        tasks = per_node or -(
+            -(ranks or 1) // nodes
+        )  # started by the batch script: usually one agent per node
         cpus = (cpus * tasks // agents or None) if cpus else None
         ranks, per_node = None, agents
     if ranks and per_node and not nodes * (per_node - 1) < ranks <= nodes * per_node:
-        # The launch line uses a part of what the directives ask for.
+        # The launch line uses only a part of the resources in the directives.
         ranks, per_node = (None, ranks // nodes) if ranks % nodes == 0 else (None, per_node)
     if ranks and ranks < nodes:
         ranks = None
@@ -97,7 +100,7 @@ def _resources(draft: SpecDraft, threads_per_core: int) -> None:
 
 
 def _agents(counts: Mapping[str, int], nodes: int) -> int | None:
-    """Ranks that a framework's agent starts on each node, or None without one."""
+    """Ranks per node started by a framework's agent; None without an agent."""
     if everywhere := counts.get("agent_ranks"):
         return -(-everywhere // nodes)
     agents = counts.get("agent_per_node")
@@ -107,5 +110,5 @@ def _agents(counts: Mapping[str, int], nodes: int) -> int | None:
 
 
 def _in_order(values: Mapping[str, Any], schema: type) -> dict[str, Any]:
-    """The keys of a mapping in the order of the reference."""
+    """The items of a mapping in the order of the schema."""
     return {f.name: values[f.name] for f in dataclasses.fields(schema) if f.name in values}

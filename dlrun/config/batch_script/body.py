@@ -1,4 +1,4 @@
-"""What each command of a batch script becomes: a key of the spec, a line of `environment.setup`, or nothing."""
+"""Conversion of each command of a batch script to a spec key, a line of `environment.setup`, or nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from dlrun.config.batch_script import constants, launch
 from dlrun.config.batch_script.draft import SpecDraft
-from dlrun.config.batch_script.launch import DECIDED, TOLD
+from dlrun.config.batch_script.launch import DECIDED, RENDEZVOUS_VARIABLES
 from dlrun.config.batch_script.shell import Command, names_used
 
 _PRINTS = {"echo", "printf", "date", "hostname", "pwd", "nvidia-smi", "rocm-smi", "env", "printenv", "lscpu", "which", "ls",
@@ -41,16 +41,20 @@ def take(found: list[Command], draft: SpecDraft) -> None:
     for command in found:
         if command.line > chosen.line:
             words = _words(command)
-            again = words is not None and launch.is_launch(words)
+            is_second = words is not None and launch.is_launch(words)
             prints = words is not None and words[0] in _PRINTS | {"wait", "exit", "fi", "done"}
             if not prints:
-                why = "a second launch: give it a spec of its own, with `after:`" if again else _NOT_TAKEN
+                why = (
+                    "a second launch: write a separate spec for it, with `after:`"
+                    if is_second
+                    else _NOT_TAKEN
+                )
                 draft.leave(command.line, command.text, why)
     _launch(chosen, stripped, draft)
 
 
 def _with_numbers(command: Command, values: Mapping[str, str]) -> Command:
-    """A launch line with the variables that are known; any other command unchanged."""
+    """A launch line with known variables substituted; any other command unchanged."""
     text = constants.expanded(command.text, values)
     split = launch.words_of(text) if text != command.text else None
     return (
@@ -61,7 +65,7 @@ def _with_numbers(command: Command, values: Mapping[str, str]) -> Command:
 
 
 def _words(command: Command) -> list[str] | None:
-    """Words of a command without the assignments before it; None for a block or what cannot be split."""
+    """Words of a command without leading assignments; None for a block or text that cannot be split."""
     split = None if command.block else launch.words_of(command.text)
     if split is None:
         return None
@@ -72,7 +76,7 @@ def _words(command: Command) -> list[str] | None:
 
 
 def _training(found: list[Command]) -> Command | None:
-    """The line that starts the training: by a launcher if there is one, the one that runs Python if there are several."""
+    """The line that starts the training: one with a launcher if there is any; among several, one with an agent or Python."""
     simple = [(c, words) for c in found if (words := _words(c)) is not None]
     launched = [(c, words) for c, words in simple if launch.is_launch(words)]
     candidates = launched or [(c, words) for c, words in simple if launch.is_program(words)]
@@ -87,8 +91,8 @@ def _training(found: list[Command]) -> Command | None:
 
 
 class _Preamble:
-    """Commands before the training. Keys of the spec have an order of their own (modules, conda, venv, lines of set-up,
-    variables); once a line does not fit into it, that line and what depends on order stays a line of set-up."""
+    """Commands before the training. Spec keys are applied in a fixed order (modules, conda, venv, setup lines, variables); a
+    line that does not fit into this order, and later ones that depend on it, become setup lines."""
 
     def __init__(self, draft: SpecDraft) -> None:
         self.draft = draft
@@ -96,12 +100,12 @@ class _Preamble:
         self.exports: list[tuple[Command, str, str]] = []
 
     def take(self, command: Command) -> None:
-        """Take over one command."""
+        """Convert one command."""
         words = None if command.block else _split(command.text)
         if not words:
             self.lines.append(command)
         elif words[0] == "set" and len(words) > 1 and words[1][:1] in "-+":
-            self.draft.leave(command.line, command.text, "the job script has modes of its own")
+            self.draft.leave(command.line, command.text, "the job script sets its own shell options")
         elif words[0] == "cd" and len(words) == 2:
             self._cd(command, words[1])
         elif words[0] in {"module", "ml"}:
@@ -114,19 +118,19 @@ class _Preamble:
         ):
             self._activate(command, "conda", words[2])
         elif words[0] == "eval" and "conda" in command.text:
-            pass  # dlrun does it where the spec names a conda environment
+            pass  # the job does this for `environment.conda`
         elif match := _EXPORT.fullmatch(command.text):
             self._export(command, match[1], match[2])
         elif words[0] in _PRINTS:
             self.draft.leave(command.line, command.text, "it only prints")
-        elif (match := _ASSIGN.fullmatch(command.text)) and match[1] in TOLD | DECIDED:
+        elif (match := _ASSIGN.fullmatch(command.text)) and match[1] in RENDEZVOUS_VARIABLES | DECIDED:
             self._export(command, match[1], match[2])
         else:
             self.lines.append(command)
 
     def _cd(self, command: Command, to: str) -> None:
         if _SUBMIT_DIRECTORY.fullmatch(to):
-            return  # where a job of dlrun starts anyhow
+            return  # jobs of dlrun start there
         if "$" in to.replace("$HOME", "") or "`" in to:
             self.lines.append(command)
         else:
@@ -161,7 +165,7 @@ class _Preamble:
             self.draft.put(f"environment.{kind}", path)
 
     def _export(self, command: Command, name: str, value: str) -> None:
-        if name in TOLD:
+        if name in RENDEZVOUS_VARIABLES:
             self.draft.leave(command.line, command.text, "dlrun sets it for each rank")
         elif name in DECIDED:
             self.draft.leave(command.line, command.text, "dlrun derives it from the placement of the ranks")
@@ -170,9 +174,10 @@ class _Preamble:
             self.lines.append(command)
 
     def finish(self, used_by_command: set[str]) -> None:
-        """Write what is left as set-up lines, but for variables that nothing reads but the training, and what nothing reads."""
+        """Write the remaining lines as setup lines; variables read only by the training become spec variables."""
         lines = self.lines
         while True:
+            # Repeated, because a line that is left out may have been the only one to use another variable.
             read = used_by_command.union(*(names_used(c.text) for c in lines)) if lines else used_by_command
             unread = [c for c in lines if (m := _ASSIGN.fullmatch(c.text)) and m[1] not in read]
             if not unread:
@@ -195,7 +200,7 @@ class _Preamble:
 
 
 def _for_ranks(text: str, used: set[str]) -> str:
-    """A set-up line; an assignment that the training reads is exported, for ranks are other processes."""
+    """A setup line; an assignment read by the training is exported, because ranks are other processes."""
     match = _ASSIGN.fullmatch(text)
     return f"export {text}" if match and match[1] in used and "[" not in text.partition("=")[0] else text
 
@@ -208,7 +213,7 @@ def _split(text: str) -> list[str] | None:
 
 
 def _literal(value: str) -> str | None:
-    """The text of a value that the shell expands nothing in; None for any other."""
+    """The text of a value without shell expansions; None for any other value."""
     if "$" in value or "`" in value:
         return None
     words = _split(value)
@@ -220,19 +225,19 @@ def _literal(value: str) -> str | None:
 
 
 def _stripped(chosen: Command, draft: SpecDraft) -> launch.Launch:
-    """The training without what launches it, whose numbers, and the variables before it, go to the draft."""
+    """The training command without launchers; their numbers and leading assignments go to the draft."""
     split = launch.words_of(chosen.text)
     assert split is not None  # noqa: S101 - it was split to be chosen
     words = split[0]
     while words and (match := re.fullmatch(r"([A-Za-z_]\w*)=(.*)", words[0])):
-        if match[1] not in TOLD | DECIDED:
+        if match[1] not in RENDEZVOUS_VARIABLES | DECIDED:
             draft.put(f"environment.variables.{match[1]}", match[2])
         words = words[1:]
     return launch.strip(words, chosen.text, draft)
 
 
 def _read_by(found: launch.Launch) -> set[str]:
-    """The variables that the training reads."""
+    """Names of the variables that the training reads."""
     texts = (
         *found.command,
         found.text or "",
@@ -272,7 +277,7 @@ def _launch(chosen: Command, found: launch.Launch, draft: SpecDraft) -> None:
 
 
 def _shell(words: tuple[str, ...], source: str) -> str:
-    """Words as shell text in which variables expand where they do in the script, split where it lets them be split."""
+    """Words as shell text with the same expansions and word splitting as in the script."""
     return " ".join(_shell_word(word, source) for word in words)
 
 
@@ -287,14 +292,14 @@ _NAMED = {
     "horovod": r"horovod", "deepspeed": r"deepspeed", "lightning": r"lightning|torch-pl",
     "tensorflow": r"tensorflow|\btf\d?[-_\d]", "torch": r"torch",
 }  # fmt: skip
-"""Framework -> what its name looks like in modules, environments and commands."""
+"""Framework -> pattern of its name in modules, environments and commands."""
 
 
 def _framework(found: launch.Launch, draft: SpecDraft) -> tuple[str, str]:
-    """How ranks find one another, and how that is known."""
+    """The framework of the spec, and the evidence for it."""
     if found.framework:
         return found.framework, f"the batch script starts it with {found.launchers[-1]}"
-    told = any("MASTER_ADDR" in left.text for left in draft.left_out)
+    sets_address = any("MASTER_ADDR" in left.text for left in draft.left_out)
     words = [*found.command, found.text or "", *map(str, draft.get("environment.modules") or ())]
     words += [str(draft.get(f"environment.{key}") or "") for key in ("conda", "venv", "container")]
     words += draft.get("environment.setup") or ()
@@ -302,7 +307,7 @@ def _framework(found: launch.Launch, draft: SpecDraft) -> tuple[str, str]:
     named = next((name for name, pattern in _NAMED.items() if re.search(pattern, everything)), None)
     if named == "horovod":
         return named, "the batch script names it"
-    if told:
+    if sets_address:
         return "torch", "the batch script sets MASTER_ADDR"
     if named:
         return named, "check this: the batch script names it; `mpi` for a program that uses MPI itself"

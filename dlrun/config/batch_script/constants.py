@@ -1,6 +1,6 @@
 """Variables whose value is assigned in the script, substituted in the line that starts the training.
 
-`RANKS=12` and `$((NODES * RANKS))` are how many scripts give their launcher its numbers.
+Many scripts pass numbers to their launcher by `RANKS=12` and `$((NODES * RANKS))`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _OPERATIONS: Mapping[type, Callable[[int, int], int]] = {
 
 
 def known(commands: Iterable[Command], counts: Mapping[str, int]) -> dict[str, str]:
-    """Name -> value of every variable that is assigned once, to a value that can be evaluated; `counts` of the directives."""
+    """Name -> value of every variable assigned once to a value that can be evaluated; `counts` are those of the directives."""
     nodes = str(counts.get("nodes", 1))
     found = dict.fromkeys(("SLURM_NNODES", "SLURM_JOB_NUM_NODES", "NHOSTS"), nodes)
     for name, count in (("NSLOTS", "slots"), ("SLURM_NTASKS", "ranks"), ("SLURM_NTASKS_PER_NODE", "ranks_per_node"),
@@ -44,19 +44,19 @@ def known(commands: Iterable[Command], counts: Mapping[str, int]) -> dict[str, s
         name, value = match[1], match[2].strip()
         seen[name] += 1
         if seen[name] > 1:
-            found.pop(name, None)  # which of its values counts, only the shell knows
+            found.pop(name, None)  # the value at the launch line is unknown
             continue
-        told = nodes if _NODES.fullmatch(value) else expanded(_unquoted(value), found)
-        if not re.search(r"[$`*?\[]", told) and not (value[:1] == "'" and "$" in value):
-            found[name] = told
-        elif not re.search(r"[`*?\[\"'(]", told) and value[:1] == '"':
-            commands_of_text[name] = told
-    again = {name for name, times in seen.items() if times > 1}
-    return found | {n: t for n, t in commands_of_text.items() if not again & {n, *names_used(t)}}
+        resolved = nodes if _NODES.fullmatch(value) else expanded(_unquoted(value), found)
+        if not re.search(r"[$`*?\[]", resolved) and not (value[:1] == "'" and "$" in value):
+            found[name] = resolved
+        elif not re.search(r"[`*?\[\"'(]", resolved) and value[:1] == '"':
+            commands_of_text[name] = resolved
+    reassigned = {name for name, times in seen.items() if times > 1}
+    return found | {n: t for n, t in commands_of_text.items() if not reassigned & {n, *names_used(t)}}
 
 
 def expanded(text: str, values: Mapping[str, str]) -> str:
-    """Text with the known variables put in, and arithmetic of known numbers done."""
+    """Text with known variables substituted and arithmetic on known numbers evaluated."""
     text = re.sub(r"(?<!\\)\$(?:\{(\w+)\}|([A-Za-z_]\w*))", lambda m: values.get(m[1] or m[2], m[0]), text)
     return _ARITHMETIC.sub(lambda m: _number(m[1] or m[2].replace("\\*", "*"), values) or m[0], text)
 

@@ -17,13 +17,13 @@ SHORT = {
     "a": "array", "c": "cpus-per-task", "d": "dependency", "e": "error", "i": "input", "k": "no-kill", "m": "distribution",
     "n": "ntasks", "o": "output", "p": "partition", "q": "qos", "t": "time", "w": "nodelist", "x": "exclude",
 }  # fmt: skip
-"""Letters of sbatch's options -> their long names."""
+"""One-letter option of sbatch -> its long name."""
 _FLAGS = {
     "exclusive", "hold", "requeue", "no-requeue", "no-kill", "contiguous", "overcommit", "oversubscribe", "parsable",
     "spread-job", "verbose", "quiet", "wait", "get-user-env", "use-min-nodes",
 }  # fmt: skip
 JOB_LOGS = "dlrun writes the job's and each rank's log into the job directory: `dlrun logs`"
-"""Why no option for the output becomes a key."""
+"""Reason why output options are not converted."""
 _OWN = {
     "output": JOB_LOGS,
     "error": JOB_LOGS,
@@ -44,7 +44,7 @@ _OWN = {
     "dependency": "name the jobs under `after:`, as `after: [{job: 1234, when: ok}]`",
 }
 PLACEHOLDER = re.compile(r"\s*[<\[{].*|")
-"""A value that a guide leaves to its reader, or none."""
+"""A placeholder of a guide (`<account>`), or no value."""
 _OPTION = re.compile(r"[A-Za-z]\w*(?:-\w+)*", re.ASCII)
 TIME = re.compile(r"[0-9:-]{1,30}")
 _KEYS = {
@@ -55,7 +55,7 @@ COUNTS = {
     "nodes": "nodes", "ntasks": "ranks", "ntasks-per-node": "ranks_per_node", "tasks-per-node": "ranks_per_node",
     "cpus-per-task": "cpus_per_rank", "gpus-per-task": "gpus_per_rank", "gpus-per-node": "gpus_per_node", "gpus": "gpus",
 }  # fmt: skip
-"""Options that are numbers, of sbatch and srun -> keys under `resources`."""
+"""Option of sbatch and srun with a number -> key under `resources`."""
 
 
 def slurm(line: int, text: str, draft: SpecDraft) -> None:
@@ -74,7 +74,7 @@ def slurm_options(words: list[str]) -> Iterator[tuple[str, str]]:
 def long_options(
     words: list[str], short: Mapping[str, str], flags: Collection[str]
 ) -> Iterator[tuple[str, str]]:
-    """Long names and values of options; `short` has the long names of letters, `flags` those that take no value."""
+    """Long names and values of options; `short`: letter -> long name, `flags`: options without a value."""
     rest = list(words)
     while rest:
         word = rest.pop(0)
@@ -90,10 +90,10 @@ def long_options(
 
 
 def _slurm_option(name: str, value: str, draft: SpecDraft) -> str | bool:
-    """True if the option became a part of the spec, else why not."""
+    """True if the option was converted, else the reason why not."""
     if name in _KEYS and PLACEHOLDER.fullmatch(value):
         return f"a placeholder: write yours under `{_KEYS[name]}`"
-    if name in COUNTS and (number := value.rpartition(":")[2].partition("-")[0]).isdigit():
+    if name in COUNTS and digits(number := value.rpartition(":")[2].partition("-")[0]):
         draft.count(COUNTS[name], number)
         return (
             True
@@ -130,15 +130,16 @@ def _slurm_option(name: str, value: str, draft: SpecDraft) -> str | bool:
     elif not _OPTION.fullmatch(name):
         return "not an option of sbatch"
     else:
+        # Any other option of sbatch is kept: a script that needs it must not lose it silently.
         before = draft.get("resources.options") or {}
         if name == "mail-type" and name in before:
-            before[name] += f",{value}"  # a script may give it once for each kind
+            before[name] += f",{value}"  # scripts may repeat it, once per kind
         draft.put(f"resources.options.{name}", value)
     return True
 
 
 def _memory(name: str, value: str, draft: SpecDraft) -> str | bool:
-    """Slurm counts memory in units of 1,024, in MiB where none is given."""
+    """Convert a memory option; Slurm's units are powers of 1024, MiB by default."""
     match = re.fullmatch(r"(\d{1,18})([KMGT]?)B?", value, re.IGNORECASE)
     if match is None:
         return "not an amount of memory"
@@ -156,7 +157,7 @@ def _gres(value: str, draft: SpecDraft) -> str | bool:
         kind, *more = part.split("(")[0].split(":")
         if kind != "gpu":
             others.append(part)
-        elif more and more[-1].isdigit():
+        elif more and digits(more[-1]):
             draft.count("gpus_per_node", more[-1])
         else:
             draft.counts.setdefault("gpus_per_node", 1)
@@ -201,9 +202,9 @@ def _pbs_resource(part: str, draft: SpecDraft) -> bool:
     name, _, value = part.partition("=")
     if name == "select":
         chunks, *details = value.split("+", maxsplit=1)[0].split(":")
-        draft.count("nodes", chunks if chunks.isdigit() else "1")
+        draft.count("nodes", chunks if digits(chunks) else "1")
         return (
-            all(_chunk(detail, draft) for detail in ([] if chunks.isdigit() else [chunks]) + details)
+            all(_chunk(detail, draft) for detail in ([] if digits(chunks) else [chunks]) + details)
             and "+" not in value
         )
     if name == "nodes":
@@ -213,7 +214,7 @@ def _pbs_resource(part: str, draft: SpecDraft) -> bool:
     if name == "walltime":
         if not TIME.fullmatch(value):
             return False
-        draft.put("resources.walltime", f"{value}s" if value.isdigit() else walltime(value))
+        draft.put("resources.walltime", f"{value}s" if digits(value) else walltime(value))
     elif name == "place":
         if "excl" in value:
             draft.put("resources.exclusive", value=True)

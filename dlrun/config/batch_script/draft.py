@@ -1,4 +1,4 @@
-"""The spec in the making: values by dotted key, what was left out and why."""
+"""The draft of an imported spec: values by dotted key, and lines left out with reasons."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dlrun.model.text import digits
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """A line of the batch script that the spec does not have, with the reason."""
+    """A line of the batch script that is not in the spec, with the reason."""
 
     line: int
     text: str
@@ -19,17 +19,17 @@ class LeftOut:
 
 @dataclass(slots=True)
 class SpecDraft:
-    """Values as a spec nests them; `counts` are numbers of the script that become keys once all are known."""
+    """Values nested as in a spec; `counts` are numbers of the script, converted to keys once all are known."""
 
     values: dict[str, Any] = field(default_factory=dict)
     comments: dict[str, str] = field(default_factory=dict)
     left_out: list[LeftOut] = field(default_factory=list)
     counts: dict[str, int] = field(default_factory=dict)
     loop: int | None = None
-    """The line of a loop or condition in which the training starts, where no simple command starts it."""
+    """Line of the loop or condition that contains the training, if no simple command starts it."""
 
     def put(self, key: str, value: Any, comment: str = "") -> None:
-        """Set a dotted key, unless an earlier line did: directives come before the body."""
+        """Set a dotted key, unless it is already set: directives are read before the body and outrank it."""
         *path, last = key.split(".")
         place = self.values
         for name in path:
@@ -54,11 +54,11 @@ class SpecDraft:
         return place
 
     def leave(self, line: int, text: str, because: str) -> None:
-        """Note a line, or a part of one, that is left out."""
+        """Record a line, or a part of one, that is left out."""
         self.left_out.append(LeftOut(line, text, because))
 
     def count(self, name: str, text: str) -> bool:
-        """Note a number; False if the text is not one."""
+        """Record a number; False if the text is not one."""
         if not digits(text):
             return False
         self.counts.setdefault(name, int(text))

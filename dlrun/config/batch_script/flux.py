@@ -1,6 +1,6 @@
 """Directives of flux batch and options of flux run -> keys of the spec (flux-batch(1), flux-run(1), flux-core 0.88).
 
-A job asks for slots, and each `flux run` in it for tasks: only where none does, a slot is a rank.
+A job requests slots, and each `flux run` in it tasks; a slot counts as a rank only if no `flux run` has a number of tasks.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dlrun.config.batch_script.directives import JOB_LOGS, PLACEHOLDER, long_opt
 from dlrun.config.batch_script.draft import SpecDraft
 
 LINE = re.compile(r"#[^A-Za-z0-9]*(?:flux|FLUX):\s+(.*)")
-"""A directive; what is before the word is anything but letters and digits."""
+"""A directive line; any characters but letters and digits may precede `flux:`."""
 
 _SHORT = {
     "B": "bank", "N": "nodes", "S": "setattr", "c": "cores", "g": "gpus", "l": "label-io", "n": "count", "o": "setopt",
@@ -26,7 +26,7 @@ _RUN_COUNTS = {
     "gpus-per-task": "gpus_per_rank", "gpus": "gpus_per_rank", "tasks-per-node": "ranks_per_node",
 }  # fmt: skip
 RUN_FLAGS = frozenset({*_FLAGS, "l", "u", "v", "x"})
-"""Options of flux run that take no value, as `-x` and `--exclusive`."""
+"""Options of flux run without a value, such as `-x` and `--exclusive`."""
 _KEYS = {"job-name": "name", "bank": "resources.account", "queue": "resources.partition", "cwd": "directory",
          "requires": "resources.constraint"}  # fmt: skip
 _OWN = {
@@ -49,7 +49,7 @@ def directive(line: int, text: str, draft: SpecDraft) -> None:
 
 
 def _option(name: str, value: str, draft: SpecDraft) -> str | bool:
-    """True if the option became a part of the spec, else why not."""
+    """True if the option was converted, else the reason why not."""
     if name in _KEYS and PLACEHOLDER.fullmatch(value):
         return f"a placeholder: write yours under `{_KEYS[name]}`"
     if name in _COUNTS and draft.count(_COUNTS[name], value):
@@ -84,7 +84,7 @@ def _option(name: str, value: str, draft: SpecDraft) -> str | bool:
 
 
 def duration(text: str, bare: str = "m") -> str | None:
-    """Flux's standard duration (`90`, `1.5h`, `30m`) for the spec; a number alone has the unit `bare`."""
+    """A duration of Flux (`90`, `1.5h`, `30m`) in the spec's syntax; a bare number has the unit `bare`."""
     match = re.fullmatch(r"(\d{1,9}(?:\.\d{1,6})?)([smhd]?)", text)
     if match is None:
         return None
@@ -103,7 +103,7 @@ def run_count(name: str) -> str | None:
 
 
 def settle(draft: SpecDraft) -> None:
-    """Slots, once the launch line has set the number of ranks."""
+    """Convert slots to ranks, cores and GPUs after the launch line was read."""
     counts: Mapping[str, int] = draft.counts
     slots = counts.get("slots", 1)
     if gpus := counts.get("gpus of a slot"):

@@ -1,6 +1,6 @@
 """Directives of Grid Engine's qsub -> keys of the spec (qsub(1), sge_pe(5), complex(5) of 8.1.9).
 
-A script asks for slots; how many a node has is the rule of the parallel environment, which no script contains.
+A script requests slots; the slots per node are set by the parallel environment's rule, which is not in the script.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ import re
 
 from dlrun.config.batch_script.directives import JOB_LOGS, PLACEHOLDER, TIME, walltime, words_of
 from dlrun.config.batch_script.draft import SpecDraft
-from dlrun.config.batch_script.launch import DECIDED, TOLD
+from dlrun.config.batch_script.launch import DECIDED, RENDEZVOUS_VARIABLES
 from dlrun.model.text import digits
 
 LINE = re.compile(r"#\$\s*(-.*)")
-"""A directive, at the beginning of its line."""
+"""A directive line; Grid Engine ignores indented ones."""
 
 _OF_ONE_NODE = re.compile(r".*(?:smp|thread|shm|omp|openmp|serial|single|fork|one).*", re.IGNORECASE)
 """Usual names of parallel environments with all slots on one host."""
@@ -47,7 +47,7 @@ _OWN = {
     **dict.fromkeys(("-m", "-M"), "mail: give `m` and `M` under `resources.options` if you want it"),
 }  # fmt: skip
 _DONE = {"-cwd", "-R", "-b", "-terse", "-hard", "-sync", "-w"}
-"""What dlrun does anyhow, or what changes only how qsub is used."""
+"""Options that dlrun always sets, or that only affect the use of qsub."""
 _FLAGS = {"-cwd", "-V", "-h", "-terse", "-hard", "-soft", "-notify"}
 
 
@@ -65,7 +65,7 @@ def directive(line: int, text: str, draft: SpecDraft) -> None:
 
 
 def _option(option: str, values: list[str], draft: SpecDraft) -> str | bool:
-    """True if the option became a part of the spec, else why not."""
+    """True if the option was converted, else the reason why not."""
     value = values[0] if values else ""
     if option in _DONE:
         return True
@@ -103,7 +103,7 @@ def _option(option: str, values: list[str], draft: SpecDraft) -> str | bool:
 
 
 def _slots(environment: str, slots: str, draft: SpecDraft) -> str | bool:
-    """`-pe mpi 64`: 64 ranks; on one node where the name implies that, else on as many as the number in it gives."""
+    """Convert `-pe mpi 64`; the number of nodes is 1 by typical names, else derived from a number in the name (`mpi-8`)."""
     if not digits(slots) or not int(slots):
         return "set `resources.nodes` and `resources.ranks_per_node`: the number of slots is a range"
     if _OF_ONE_NODE.fullmatch(environment):
@@ -121,12 +121,12 @@ def _slots(environment: str, slots: str, draft: SpecDraft) -> str | bool:
 
 
 def _complex(part: str, draft: SpecDraft) -> bool:
-    """One `name=value` of `-l`, or a name alone."""
+    """Convert one `name=value` (or `name`) of `-l`; False if there is no key for it."""
     name, _, value = part.partition("=")
     if name == "h_rt":
         if not TIME.fullmatch(value):
             return False
-        draft.put("resources.walltime", f"{value}s" if value.isdigit() else walltime(value))
+        draft.put("resources.walltime", f"{value}s" if digits(value) else walltime(value))
     elif name in ("hostname", "h"):
         draft.put("resources.hosts", value.split("|"))
     elif name in ("qname", "q"):
@@ -149,12 +149,12 @@ def _complex(part: str, draft: SpecDraft) -> bool:
 
 
 def _variables(text: str, draft: SpecDraft) -> str | bool:
-    """`-v A=1,B=2`; a name alone is a variable of the shell that submits."""
+    """Convert `-v A=1,B=2`; names without a value are reported, since they refer to the submitting shell."""
     left = []
     for part in text.split(","):
         name, equals, value = part.partition("=")
         if equals and re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII):
-            if name not in TOLD | DECIDED:
+            if name not in RENDEZVOUS_VARIABLES | DECIDED:
                 draft.put(f"environment.variables.{name}", value)
         else:
             left.append(part)
@@ -162,7 +162,7 @@ def _variables(text: str, draft: SpecDraft) -> str | bool:
 
 
 def settle(draft: SpecDraft) -> None:
-    """Slots, once the launch line has set the number of ranks; where it has not, a slot is a core."""
+    """Convert slots after the launch line was read; without a number of ranks in it, a slot is a rank or a core."""
     counts = draft.counts
     slots, nodes = counts.get("slots", 1), counts.get("nodes", 1)
     each = max(1, slots // nodes)

@@ -18,11 +18,11 @@ from dlrun.config.batch_script.draft import SpecDraft
 from dlrun.config.batch_script.shell import without_comment
 from dlrun.model.record import record
 
-TOLD = {
+RENDEZVOUS_VARIABLES = {
     "MASTER_ADDR", "MASTER_PORT", "WORLD_SIZE", "RANK", "LOCAL_RANK", "NODE_RANK", "GROUP_RANK", "LOCAL_WORLD_SIZE", "NNODES",
     "NPROC_PER_NODE",
 }  # fmt: skip
-"""Variables that dlrun sets for each rank: how ranks find one another."""
+"""Rendezvous variables, which dlrun sets for each rank."""
 
 DECIDED = {"OMP_NUM_THREADS", "MKL_NUM_THREADS", "OMP_PLACES", "OMP_PROC_BIND", "KMP_AFFINITY", "GOMP_CPU_AFFINITY",
             "CUDA_VISIBLE_DEVICES", "SRUN_CPUS_PER_TASK", "SLURM_CPU_BIND"}  # fmt: skip
@@ -57,12 +57,12 @@ _CHANGES_TRAINING = re.compile(
     r"--(?:mixed|use_(?:deepspeed|fsdp|megatron|parallelism)|fsdp|deepspeed_(?!hostfile)|zero|offload|gradient|dynamo|config_file|fp8|"
     r"megatron|parallelism|tp)[\w-]*"
 )
-"""Options of `accelerate launch` that say how to train, not what to start."""
+"""Options of `accelerate launch` that change the training itself, not the number of processes."""
 _PER_NODE = {"--nproc_per_node", "--nproc-per-node", "--num_gpus", "--gpus-per-node"}
 _NODES = {"--nnodes", "--num_nodes", "--num_machines"}
 _RANKS = {"--num_processes", "-np", "--num-proc"}
 ALL_GPUS = -1
-"""As many processes a node as it has GPUs."""
+"""One process per GPU of the node."""
 _LAUNCHERS = {
     "srun",
     "mpirun",
@@ -88,13 +88,13 @@ _OPERATORS = {"|", "||", "&", "&&", ";", ">", ">>", "<", "2>", "2>&1", "&>", ">&
 
 @record(frozen=True, slots=True, kw_only=True)
 class Launch:
-    """What a launch line comes to: the training command and what runs around it."""
+    """A decomposed launch line: the training command, and the launchers and containers around it."""
 
     command: tuple[str, ...]
     framework: str | None
     launchers: tuple[str, ...]
     text: str | None = None
-    """Shell text that `bash -c` of the script runs in each rank, in place of a command."""
+    """Shell text that the script runs in each rank by `bash -c`, instead of a command."""
     container: Mapping[str, Any] | None = None
     agent_arguments: tuple[str, ...] = ()
     """Options of a framework's own launcher that change the training, such as its precision."""
@@ -103,7 +103,7 @@ class Launch:
 
 
 def words_of(text: str) -> tuple[list[str], list[str]] | None:
-    """The words of a simple command, and what is behind it (redirections, pipes); None if it cannot be split."""
+    """The words of a simple command, and those of redirections and pipes after it; None if it cannot be split."""
     lexer = shlex.shlex(without_comment(text), posix=True, punctuation_chars="|&;<>")
     lexer.whitespace_split = True
     lexer.commenters = ""
@@ -126,7 +126,7 @@ def program(word: str) -> str:
 
 
 def is_launch(words: list[str]) -> bool:
-    """Whether a command starts processes of a job: by a launcher, or a framework's own agent."""
+    """True if a command is a launcher or a framework's agent."""
     first = program(words[0])
     if first == "flux":
         return _flux_run(words) > 0
@@ -134,12 +134,12 @@ def is_launch(words: list[str]) -> bool:
 
 
 def is_program(words: list[str]) -> bool:
-    """Whether a command can be a training without a launcher."""
+    """True if a command can be a training without a launcher."""
     return bool(_PROGRAMS.fullmatch(words[0]))
 
 
 def strip(words: list[str], source: str, draft: SpecDraft) -> Launch:
-    """The training command of a launch line (`source`: as written); the numbers of its launchers go to the draft."""
+    """Decompose a launch line (`source`: its text); the numbers of its launchers go to the draft."""
     launchers: list[str] = []
     framework = text = None
     container: dict[str, Any] = {}
@@ -192,12 +192,12 @@ def strip(words: list[str], source: str, draft: SpecDraft) -> Launch:
 
 
 def is_command(words: list[str]) -> bool:
-    """Whether words are a launch or a program, which words of the shell such as `cd` and `source` are not."""
+    """True if words are a launcher or program, not a shell command such as `cd` or `source`."""
     return is_launch(words) or is_program(words)
 
 
 def shell_text(word: str, source: str) -> str:
-    """The text that `bash -c` is given: within double quotes, the first shell takes a backslash off `\\$` and the like."""
+    """The argument of `bash -c`: in double quotes the outer shell removes the backslash of `\\$` and similar."""
     return word if f"'{word}'" in source else re.sub(r"\\([$`\"\\])", r"\1", word)
 
 
@@ -206,20 +206,20 @@ def _before_program(words: list[str], index: int) -> bool:
 
 
 def _agent_module(words: list[str]) -> str | None:
-    """The framework whose agent `python -m MODULE` is."""
+    """The framework of the agent `python -m MODULE`; None if it is not an agent."""
     if len(words) > 2 and re.fullmatch(r"python[\d.]*", program(words[0])) and words[1] == "-m":
         return _MODULES.get(words[2])
     return None
 
 
 def _flux_run(words: list[str]) -> int:
-    """How many words `flux run`, `flux submit` or `flux mini run` are; 0 for any other command of Flux."""
+    """Number of words of `flux run`, `flux submit` or `flux mini run`; 0 for any other Flux command."""
     names = words[1:3] if words[1:2] == ["mini"] else words[1:2]
     return 1 + len(names) if names and names[-1] in {"run", "submit"} else 0
 
 
 def _options(words: list[str], flags: Collection[str]) -> list[str]:
-    """Take the options off the front of a command, each with its value unless it is one of `flags`."""
+    """Remove and return the leading options of a command, with values unless they are in `flags`."""
     options: list[str] = []
     while words and words[0].startswith("-") and words[0] != "-":
         word = words.pop(0)
@@ -277,7 +277,7 @@ def _mpirun(words: list[str], draft: SpecDraft, left: list[tuple[str, str]]) -> 
 
 
 def _variable(name: str, value: str, draft: SpecDraft, left: list[tuple[str, str]]) -> None:
-    if name in TOLD | DECIDED or "$" in value or not name.isidentifier():
+    if name in RENDEZVOUS_VARIABLES | DECIDED or "$" in value or not name.isidentifier():
         left.append((f"{name}={value}", _STARTS))
     else:
         draft.put(f"environment.variables.{name}", value)
@@ -286,10 +286,10 @@ def _variable(name: str, value: str, draft: SpecDraft, left: list[tuple[str, str
 def _agent(
     words: list[str], draft: SpecDraft, left: list[tuple[str, str]], kept: list[str], *, one: bool
 ) -> list[str]:
-    """An agent starts `one` rank on a node, or one for each GPU, where no option sets the number.
+    """Read the options of an agent; without an option for the number it starts `one` rank per node, or one per GPU.
 
-    So does one whose number is a variable with an unknown value: mostly that of the GPUs. Options that change the
-    training are `kept`.
+    A number in an unknown variable counts as one rank per GPU, its usual meaning. Options that change the training are
+    added to `kept`.
     """
     module = False
     per_node = 1 if one else ALL_GPUS
@@ -333,9 +333,9 @@ def _container(words: list[str], container: dict[str, Any], left: list[tuple[str
             container.setdefault("binds", []).extend((attached or (words.pop(0) if words else "")).split(","))
         elif name in {"--env", "--pwd", "-H", "--home", "--overlay", "-W", "--workdir"}:
             value = attached or (words.pop(0) if words else "")
-            left.append((f"{name} {value}", "dlrun starts containers with options of its own"))
+            left.append((f"{name} {value}", "dlrun sets the options of the container itself"))
         elif name not in {"--nv", "--rocm"}:
-            left.append((name, "dlrun starts containers with options of its own"))
+            left.append((name, "dlrun sets the options of the container itself"))
     if words:
         container["image"] = words[0]
     return words[1:]

@@ -24,7 +24,7 @@ class Command:
 
 
 def commands(lines: list[tuple[int, str]]) -> Iterator[Command]:
-    """Commands of numbered lines; blank lines and comments are passed over."""
+    """Commands of numbered lines, without blank lines and comments."""
     rest = list(lines)
     while rest:
         number, text = rest.pop(0)
@@ -37,6 +37,7 @@ def commands(lines: list[tuple[int, str]]) -> Iterator[Command]:
         while _is_open(text) and rest:
             text = f"{text}\n{rest.pop(0)[1]}"
         here = _HERE.search(text)
+        # Without an end mark it is not a here-document, but a shift such as `$((1 << n))`.
         if here and any(line.strip() == here[2] for _, line in rest):
             body = [text]
             while rest and body[-1].strip() != here[2]:
@@ -60,7 +61,7 @@ def _block(first: str, rest: list[tuple[int, str]]) -> str:
 
 
 def _is_open(text: str) -> bool:
-    """Whether a quotation continues in the next line."""
+    """True if a quotation continues in the next line."""
     try:
         shlex.split(text)
     except ValueError:
@@ -69,7 +70,7 @@ def _is_open(text: str) -> bool:
 
 
 def without_comment(text: str) -> str:
-    """A command without the comment behind it; a `#` in quotes or within a word begins none."""
+    """A command without its trailing comment; a `#` in quotes or within a word is not a comment."""
     quote, before = "", " "
     for index, letter in enumerate(text):
         if quote:

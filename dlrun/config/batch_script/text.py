@@ -1,4 +1,4 @@
-"""The imported spec as YAML, with what is left to do by hand."""
+"""The imported spec as YAML text, with a list of lines to convert by hand."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dlrun.config.block_text import block
 
 
 def spec_text(draft: SpecDraft, file: str | None, site: str | None = None) -> str:
-    """The spec of a batch script (None: of no file); what could not be taken over is listed at its end, by line."""
+    """The YAML text of a draft; lines of `file` that were not converted are listed at the end (`file` None: no list)."""
     values = dict(draft.values)
     if site:
         values = {"name": values.pop("name"), "site": site, **values}

@@ -1,7 +1,8 @@
-"""Readers of node topologies: text, captured trees and numbers in, `dlrun.model.topology.Topology` out.
+"""Readers of node topologies: from text, captured trees or numbers to `dlrun.model.topology.Topology`.
 
 `read_topology` recognises what it is given: `lstopo` (hwloc's XML), `sysfs` (a copy of `/sys`), `lscpu`; `short` makes the
-few numbers of a profile whole, `shorten` finds them. `tree` is the file system as readers see it.
+few numbers of a profile whole, `shorten` finds them; `capacity` finds slower cores. `tree` is the file system as readers
+see it.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from dlrun.model.topology import Topology
 
 
 def read_topology(text: str, *, name: str = "") -> Topology:
-    """The topology in a text of any kind that dlrun reads: its own JSON (`tune-affinity --capture`, or the facts
+    """The topology in a text of any supported format: its own JSON (`tune-affinity --capture`, or the facts
     that a probe of `site detect` wrote), the XML of `lstopo`, or the output of `lscpu -p`.
 
-    Raises ValueError if it has another format or contradicts itself.
+    Raises ValueError for another format or contradictory contents.
     """
     start = text.lstrip("\ufeff \t\r\n")[:1]
     if start == "{":
@@ -40,7 +41,7 @@ def read_topology(text: str, *, name: str = "") -> Topology:
 
 
 def _of_facts(tree: Mapping[str, str], name: str) -> Topology:
-    """What a probe took of /sys and /proc."""
+    """The topology from the files of /sys and /proc that a probe copied."""
     from dlrun.config.topology.sysfs import read_sysfs  # noqa: PLC0415 - plans need this reader only here
     from dlrun.config.topology.tree import MappingTree  # noqa: PLC0415
 

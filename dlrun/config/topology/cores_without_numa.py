@@ -1,4 +1,4 @@
-"""Cores that no NUMA node claims: a node that is offline or empty, memory that a cgroup forbids."""
+"""Cores without a NUMA node: the node is offline or empty, or a cgroup forbids its memory."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from dataclasses import replace
 from dlrun.model.topology import Core, NumaNode
 
 UNKNOWN = -1
-"""NUMA node of a core until `with_nodes` has given it one."""
+"""NUMA node of a core before `with_nodes` assigns one."""
 
 
 def with_nodes(
     cores: Sequence[Core], nodes: Sequence[NumaNode]
 ) -> tuple[tuple[Core, ...], tuple[NumaNode, ...]]:
-    """Give such cores a node without memory, one for each package: they keep their locality, and nothing is
-    bound to memory that is not there. With no node at all there is one for everything."""
+    """Assign such cores to a NUMA node without memory, one per package, so that they keep their locality and are not bound to
+    missing memory. Without any NUMA node, one node with all cores is created."""
     if not nodes:
         return tuple(replace(core, numa=0) for core in cores), (NumaNode(id=0),)
     packages = sorted({core.package for core in cores if core.numa == UNKNOWN})

@@ -1,4 +1,4 @@
-"""Which of the GPUs that /sys shows a job was granted: /sys shows all of the node's, whatever the scheduler gave."""
+"""The GPUs granted to a job: /sys always lists all GPUs of the node."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from dlrun.model.text import digits
 from dlrun.model.topology import VISIBILITY, Gpu
 
 JOB_GPUS = ("SLURM_STEP_GPUS", "SLURM_JOB_GPUS")
-"""The node's own numbers of the GPUs that Slurm granted, the step's first."""
+"""Slurm's variables with the node-wide indexes of granted GPUs; those of a step come first."""
 
 NO_GPUS = ("", "-1", "NoDevFiles", "none", "void")
-"""Values of a visibility variable that show none: CUDA's and Slurm's."""
+"""Values of a visibility variable that mean no GPU, from CUDA and Slurm."""
 
 
 def granted(
@@ -23,11 +23,11 @@ def granted(
     usable: frozenset[str] | None = None,
     uuids: Mapping[str, str] | None = None,
 ) -> tuple[Gpu, ...]:
-    """The GPUs that this process may use, each with the index that its runtime's visibility variable calls it by.
+    """The GPUs that this process may use, with their indexes for the runtime's visibility variable.
 
-    `usable` are the PCI addresses of the GPUs whose device files a control group lets this process open; None where that
-    is not known. A runtime counts only those, from 0. `uuids` are the GPUs' names by PCI address. A GPU that the variable
-    names and nothing places is returned without its place.
+    `usable` are the PCI addresses of GPUs whose device files the control group allows (None: unknown); runtimes number only
+    these, from 0. `uuids`: PCI address -> UUID. A GPU named by the variable with an unknown PCI address is returned
+    without a location.
     """
     if not gpus:
         return ()
@@ -39,6 +39,9 @@ def granted(
     if shown in NO_GPUS:
         return ()
     names = shown.split(",")
+    cards = _cards(counted) if gpus[0].kind == "ze" else {}
+    if cards and (environment.get("ZE_FLAT_DEVICE_HIERARCHY") == "COMPOSITE" or "." in shown):
+        return tuple(gpu for name in names for gpu in cards.get(name, ()))
     if all(digits(name) for name in names):
         by_index = {gpu.index: gpu for gpu in counted}
         return tuple(by_index[int(name)] for name in names if int(name) in by_index)
@@ -46,10 +49,20 @@ def granted(
     return tuple(_named(name, i, gpus[0], by_name) for i, name in enumerate(names))
 
 
+def _cards(tiles: Sequence[Gpu]) -> dict[str, tuple[Gpu, ...]]:
+    """Intel's GPUs as `ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE` names them: a card `1`, which is all its tiles, or a tile `1.0`."""
+    found: dict[str, tuple[Gpu, ...]] = {}
+    for card, pci in enumerate(dict.fromkeys(gpu.pci for gpu in tiles)):
+        mine = tuple(gpu for gpu in tiles if gpu.pci == pci)
+        found |= {str(card): mine, **{f"{card}.{i}": (tile,) for i, tile in enumerate(mine)}}
+    return found
+
+
 def _of_job(
     gpus: Sequence[Gpu], environment: Mapping[str, str], usable: frozenset[str] | None
 ) -> tuple[list[Gpu], bool]:
-    """The job's GPUs, and whether runtimes count them from 0."""
+    """The job's GPUs, and True if runtimes number them from 0."""
+    # With all or none of the device files usable, they do not tell the job's GPUs from others.
     if usable is not None and 0 < len(usable) < len(gpus):
         return [gpu for gpu in gpus if gpu.pci in usable], True
     by_index = {gpu.index: gpu for gpu in gpus}
@@ -60,13 +73,14 @@ def _of_job(
             continue
         if listed and all(i in by_index for i in listed):
             shown = environment.get(VISIBILITY[gpus[0].kind], "").split(",")
+            # Numbers outside Slurm's list are relative to the job: the runtime counts its GPUs from 0.
             others = all(digits(s) for s in shown) and not {int(s) for s in shown} <= set(listed)
             return [by_index[i] for i in listed], others
     return list(gpus), False
 
 
 def _named(name: str, position: int, any_gpu: Gpu, by_name: Mapping[str, Gpu]) -> Gpu:
-    """The GPU of a name, or of the beginning of one, as CUDA takes it; its index is its position in the list."""
+    """The GPU of a UUID or unique prefix of one, as CUDA accepts it; its index is its position in the list."""
     found = [gpu for full, gpu in by_name.items() if full.startswith(name)]
     if len(found) == 1:
         return replace(found[0], index=position)

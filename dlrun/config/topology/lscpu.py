@@ -7,14 +7,14 @@ from dlrun.model.topology import Core, NumaNode, Topology, validated
 
 
 def read_lscpu(text: str, *, name: str = "") -> Topology:
-    """The topology in the output of `lscpu -p`, whose last comment line names the columns.
+    """The topology in the output of `lscpu -p`, whose last comment line has the column names.
 
-    `lscpu` numbers cores over the whole machine, so those are used as the firmware's ids. CPUs that are
-    offline are not listed. Raises ValueError if a column is missing or a line is not numbers.
+    `lscpu` numbers cores over the whole machine; these numbers replace the firmware's core ids. Offline CPUs are not
+    listed. Raises ValueError if a column is missing or a line is not numbers.
     """
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     headers = [line[1:].strip().lower().split(",") for line in lines if line.startswith("#") and "," in line]
-    # Prose lines of the comment hold commas too; the columns begin with CPU.
+    # Comment lines with prose also contain commas; the one with the columns begins with CPU.
     columns = next((header for header in reversed(headers) if header[0] == "cpu"), [])
     if "core" not in columns or "socket" not in columns:
         raise ValueError("the output of `lscpu -p` needs the columns CPU, CORE and SOCKET (and NODE)")

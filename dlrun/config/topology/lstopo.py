@@ -1,7 +1,7 @@
-"""A node's topology from hwloc's XML (`lstopo --of xml`), formats 1, 2 and 3, with the standard library alone.
+"""A node's topology from hwloc's XML (`lstopo --of xml`), formats 1, 2 and 3, with the standard library only.
 
-The formats differ in names and in the place of NUMA nodes: above their cores in 1, beside them from 2 on.
-CPU sets are the same in all three, so objects are joined by those.
+The formats differ in names and in the position of NUMA nodes: parents of their cores in format 1, siblings from 2 on.
+CPU sets are the same in all of them, so objects are matched by CPU set.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
+from dlrun.config.topology.capacity import slower
 from dlrun.config.topology.cores_without_numa import UNKNOWN, with_nodes
 from dlrun.config.topology.lstopo_devices import find_gpus, find_nics
 from dlrun.model.cpuset import parse_mask
@@ -23,7 +24,7 @@ HBM = ("MCDRAM", "HBM")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Memory:
-    """A NUMA node as written: its local CPUs, and those of the object around it where it has none."""
+    """A NUMA node as in the XML: its local CPUs, and those of the enclosing object if it has none."""
 
     node: NumaNode
     cpus: frozenset[int]
@@ -39,7 +40,7 @@ def read_lstopo(text: str, *, name: str = "") -> Topology:
         raise ValueError("the XML declares entities, which `lstopo` never does")
     try:
         root = ET.fromstring(text.encode())  # noqa: S314 - no entities: nothing expands
-    except (ET.ParseError, LookupError) as error:  # LookupError: an encoding that there is not
+    except (ET.ParseError, LookupError) as error:  # LookupError: unknown encoding
         message = f"not well-formed XML: {error}"
         raise ValueError(message) from None
     machine = root.find("object")
@@ -71,26 +72,30 @@ def read_lstopo(text: str, *, name: str = "") -> Topology:
 
 
 def _efficient(root: ET.Element) -> tuple[int, ...]:
-    """PUs of the slower cores of Intel's hybrid processors, as hwloc 2.4 and later note them."""
-    slow = [
-        kind
+    """PUs of the slower cores of hybrid processors: those that hwloc (2.4 and later) notes as Intel's, else those of less
+    capacity than others (Arm)."""
+    kinds = [
+        ({i.get("name"): i.get("value") or "" for i in kind.findall("info")}, _set(kind, "cpuset"))
         for kind in root.findall("cpukind")
-        if any(i.get("name") == "CoreType" and i.get("value") == "IntelAtom" for i in kind.findall("info"))
     ]
-    return tuple(sorted({pu for kind in slow for pu in _set(kind, "cpuset")}))
+    slow = [cpus for info, cpus in kinds if info.get("CoreType") == "IntelAtom"]
+    if not slow:
+        noted = [(info.get("LinuxCapacity") or "", cpus) for info, cpus in kinds]
+        return slower({pu: int(text) for text, cpus in noted if digits(text) for pu in cpus})
+    return tuple(sorted({pu for cpus in slow for pu in cpus}))
 
 
 def walk(
     element: ET.Element, above: tuple[ET.Element, ...] = ()
 ) -> Iterator[tuple[ET.Element, tuple[ET.Element, ...]]]:
-    """Every object below (and with) this one, and its ancestors, outermost first."""
+    """This object and every one below it, each with its ancestors, outermost first."""
     yield element, above
     for child in element.findall("object"):
         yield from walk(child, (*above, element))
 
 
 def _cores(machine: ET.Element, memories: list[_Memory]) -> Iterator[Core]:
-    """Cores in document order; a PU outside any core (format 1 of old processors) is one of its own."""
+    """Cores in document order; a PU outside any core (format 1, old processors) counts as a core."""
     by_core: dict[int, tuple[ET.Element, tuple[ET.Element, ...], list[int]]] = {}
     for element, above in walk(machine):
         if element.get("type") == "PU":
@@ -103,7 +108,7 @@ def _cores(machine: ET.Element, memories: list[_Memory]) -> Iterator[Core]:
         die = _above(above, "Die")
         numa = _node_of(pus[0], memories)
         cache = _last_cache(above)
-        # Without such a cache the NUMA node (or the package) is used; negative keys keep them apart.
+        # Without an L3 the NUMA node (or package) is the group; negative keys cannot collide with `id()`s.
         place = -2 - numa if numa != UNKNOWN else -100_000 - _number(package, "os_index", 0)
         l3 = labels.setdefault(id(cache) if cache is not None else place, len(labels))
         yield Core(
@@ -141,7 +146,7 @@ def _kind(element: ET.Element) -> MemoryKind:
 
 
 def _node_of(pu: int, memories: list[_Memory]) -> int:
-    """The node whose CPUs this one is among: ordinary memory first, the smallest set, then the lowest id."""
+    """The NUMA node of a PU: DRAM first, then the smallest CPU set, then the lowest id."""
     holding = [memory for memory in memories if pu in memory.cpus]
     holding.sort(key=lambda memory: (memory.node.kind != "dram", len(memory.cpus), memory.node.id))
     return holding[0].node.id if holding else UNKNOWN
@@ -156,6 +161,7 @@ def _numa_nodes(memories: list[_Memory], with_cores: set[int]) -> tuple[NumaNode
             nodes.append(node)
         elif node.memory != 0:
             near = tuple(other.node.id for other in own if other.cpus & memory.beside)
+            # Memory without cores that is neither HBM nor a GPU's.
             kind: MemoryKind = "cxl" if node.kind == "dram" else node.kind
             nodes.append(NumaNode(id=node.id, memory=node.memory, kind=kind, near=near))
     return tuple(nodes)

@@ -1,4 +1,4 @@
-"""GPUs and network adapters in hwloc's XML: found by their names, placed by the objects around them."""
+"""GPUs and network adapters in hwloc's XML: identified by name, located by their enclosing objects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BACKENDS: tuple[tuple[str, GpuKind], ...] = (
     (r"ze(\d+)", "ze"),
     (r"cuda(\d+)", "cuda"),
 )
-"""hwloc's names of GPUs, and the runtime that counts them; NVML counts by PCI address, as we configure CUDA to."""
+"""hwloc's device names of GPUs, and their runtime; NVML's order is by PCI address, which dlrun also sets for CUDA."""
 
 PCI_GPUS: tuple[tuple[str, GpuKind], ...] = (
     (r"030[02] \[10de:", "cuda"),
@@ -42,7 +42,7 @@ class _Place:
 
 
 def find_gpus(machine: ET.Element, numa_of: Mapping[int, int]) -> tuple[Gpu, ...]:
-    """GPUs in device-index order: as their own library counts, else by PCI address."""
+    """GPUs in device-index order: the order of the vendor's library, else by PCI address."""
     for pattern, kind in BACKENDS:
         found: dict[int, _Place] = {}
         tiles: Counter[int] = Counter()
@@ -69,7 +69,7 @@ def find_gpus(machine: ET.Element, numa_of: Mapping[int, int]) -> tuple[Gpu, ...
 
 
 def find_nics(machine: ET.Element, numa_of: Mapping[int, int], version: int) -> tuple[Nic, ...]:
-    """Adapters of the fastest family there is: RDMA, Slingshot, else Ethernet on PCI; sorted by name."""
+    """Adapters of the fastest family on the node (RDMA, Slingshot, else Ethernet on PCI), sorted by name."""
     devices = list(_objects(machine, "OSDev"))
     families: list[list[Nic]] = [[], [], []]
     for element, above in devices:
@@ -105,7 +105,7 @@ def _objects(
 
 
 def _place(above: tuple[ET.Element, ...], numa_of: Mapping[int, int]) -> _Place:
-    """From the PCI bridges above, and from the innermost object with CPUs, unless that is the machine."""
+    """The location of a device, from the PCI bridges and the innermost object with CPUs (unless that is the whole machine)."""
     path = tuple(
         a.get("pci_busid") or a.get("bridge_pci") or ""
         for a in above

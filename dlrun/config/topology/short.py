@@ -1,4 +1,4 @@
-"""The short form of a topology (`packages: 2, cores: 24, smt: 2, numbering: dell`) made whole."""
+"""Expansion of the short form of a topology (`packages: 2, cores: 24, smt: 2, numbering: dell`)."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from dlrun.model.topology import PROFILE, Core, Gpu, Nic, NumaNode, Topology, va
 from dlrun.model.topology_short import ShortGpus, ShortTopology
 
 _MOST_PUS = 8_192
-"""Hardware threads of a node: as many as Linux can have (`CONFIG_NR_CPUS`)."""
+"""Maximum number of hardware threads of a node, that of Linux (`CONFIG_NR_CPUS`)."""
 
 
 def build(short: ShortTopology) -> Topology:
-    """The topology that the numbers describe.
+    """The full topology of a short form.
 
-    Raises ValueError, with the key at fault in the message, if they contradict one another.
+    Raises ValueError, with the key in the message, for contradictory numbers.
     """
     if (count := short.packages * short.cores * short.smt) > _MOST_PUS:
         raise ValueError(
@@ -87,7 +87,7 @@ def _layout(short: ShortTopology) -> _Layout:
 
 
 def _shares(total: int, parts: int) -> tuple[int, ...]:
-    """`total` in `parts` as equal as can be, the larger first."""
+    """`total` divided into `parts` numbers that differ by at most 1, larger ones first."""
     return tuple(total // parts + (i < total % parts) for i in range(parts))
 
 
@@ -102,7 +102,7 @@ def _numbered(short: ShortTopology, layout: _Layout) -> list[Core]:
         numa_ends = tuple(accumulate(layout.sizes[first_node : first_node + short.numa_per_package]))
         for i in range(short.cores):
             within = i % short.numa_per_package if short.numbering == "dell" else _which(numa_ends, i)
-            # A dell NUMA node takes every other core, so caches follow it.
+            # With `dell` numbering a NUMA node has every n-th core, so caches follow the NUMA nodes.
             l3 = within if short.l3_per_package is None else _which(l3_ends, i)
             cores.append(
                 Core(
@@ -136,7 +136,7 @@ def dell_core_ids(cores: int) -> tuple[int, ...]:
     `Intel-CascadeLake-2xXeon6230.xml`; DPDK `cpu_layout` of 2x12 and R940).
     """
     groups = 4 if cores > 14 else 2
-    # Of the cores left over, groups 0 and 2 get theirs first: 18 = 5+4+5+4.
+    # Of the remaining cores, groups 0 and 2 get theirs first: 18 = 5+4+5+4.
     order = sorted(range(groups), key=lambda group: (group % 2, group))
     sizes = [0] * groups
     for group, size in zip(order, _shares(cores, groups), strict=True):

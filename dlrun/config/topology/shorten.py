@@ -1,4 +1,4 @@
-"""A whole topology in the few numbers of a profile's `topology:`, where they can express it."""
+"""The short form (`topology:` of a profile) of a full topology, if there is one."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ NUMBERINGS = ("block", "even-odd", "dell", "smt-adjacent")
 
 
 def shorten(topology: Topology, *, gpu_name: str = "") -> dict[str, Any] | None:
-    """The keys of the short form that builds this very node again; None if no numbering of the short form does.
+    """The short form from which `build` makes an equivalent topology; None if there is none.
 
-    Firmware's core ids may have gaps: what counts is their order. There is no result where CPUs are offline or
-    isolated, or dies have NUMA nodes of their own order: such a node needs a capture.
+    The firmware's core ids may have gaps: only their order matters. Nodes with offline or isolated CPUs, or with an
+    irregular order of NUMA nodes, need a capture.
     """
     if topology.offline or topology.isolated:
         return None
+    # Tried from the shortest form on, and verified by building it: a profile stays readable, and is never wrong.
     for form in _forms(topology):
         try:
-            again = build(_record(form))
+            rebuilt = build(_record(form))
         except ValueError:
             continue
-        if _essence(again) == _essence(topology):
+        if _essence(rebuilt) == _essence(topology):
             if gpu_name and "gpus" in form:
                 form["gpus"]["name"] = gpu_name
             return form
@@ -101,7 +102,7 @@ def _record(form: dict[str, Any]) -> ShortTopology:
 
 
 def _essence(topology: Topology) -> tuple[Any, ...]:
-    """All that a placement depends on, without the names that two descriptions may give differently."""
+    """All properties that a placement depends on, without labels that may differ between equivalent topologies."""
     packages = {package: i for i, package in enumerate(topology.packages())}
     order = sorted(topology.cores, key=lambda core: (core.package, core.die, core.core_id))
     l3s: dict[int, int] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from dlrun.config.topology.capacity import slower
 from dlrun.config.topology.cores_without_numa import UNKNOWN, with_nodes
 from dlrun.config.topology.sysfs_devices import find_gpus, find_nics, gpu_memory_nodes
 from dlrun.config.topology.tree import Tree
@@ -19,9 +20,9 @@ FAST_MEMORY = ("Xeon Phi", "Xeon(R) CPU Max", "Xeon CPU Max")
 
 
 def read_sysfs(tree: Tree, *, name: str = "", allowed: tuple[int, ...] | None = None) -> Topology:
-    """The topology under `tree`; `allowed` is what the process may use, None for everything.
+    """The topology under `tree`; `allowed` are the CPUs of the process's mask, None for all.
 
-    Works with parts missing: no NUMA, no caches, no devices. Raises ValueError if there is no CPU at all.
+    NUMA, caches and devices may be missing. Raises ValueError if there is no CPU.
     """
     online = _online(tree)
     if not online:
@@ -71,24 +72,21 @@ _NONE: tuple[int, ...] = ()
 
 
 def _efficient(tree: Tree, pus: Iterable[int]) -> tuple[int, ...]:
-    """PUs of the slower cores: Intel's list of them, else those of less capacity than others (Arm)."""
+    """PUs of the efficiency cores: Intel's list, else those with less capacity than others (Arm)."""
     if listed := _list(tree, "sys/devices/cpu_atom/cpus"):
         return listed
-    capacity = {pu: _number(tree, f"{CPUS}/cpu{pu}/cpu_capacity", 0) for pu in pus}
-    most = max(capacity.values())
-    # Bins of one kind of core differ by a few percent.
-    return tuple(sorted(pu for pu, found in capacity.items() if 0 < found < 0.9 * most))
+    return slower({pu: _number(tree, f"{CPUS}/cpu{pu}/cpu_capacity", 0) for pu in pus})
 
 
 def _online(tree: Tree) -> tuple[int, ...]:
     found = [int(n[3:]) for n in tree.names(CPUS) if re.fullmatch(r"cpu\d+", n)]
-    # Old kernels have no list, only a switch at each CPU.
+    # Old kernels have no list, only a file `online` per CPU.
     listed = _list(tree, f"{CPUS}/online") or (n for n in found if tree.read(f"{CPUS}/cpu{n}/online") != "0")
     return tuple(sorted(set(listed).intersection(found)))
 
 
 def _l3(tree: Tree, cpu: int) -> tuple[int, ...]:
-    """The CPUs that share this one's last-level cache of level 3 or above, empty if there is none."""
+    """The CPUs that share this CPU's last-level cache (level 3 or higher); empty if there is none."""
     caches = f"{CPUS}/cpu{cpu}/cache"
     best, shared = 2, _NONE
     for index in tree.names(caches):
@@ -103,7 +101,7 @@ def _nodes(tree: Tree) -> list[int]:
 
 
 def _numa_nodes(tree: Tree, with_cores: set[int]) -> tuple[NumaNode, ...]:
-    """Every memory node; those without cores get a kind and the nodes that they are near to."""
+    """All NUMA nodes; those without cores have a kind and the nearest nodes with cores."""
     ids = _nodes(tree)
     on_gpu = gpu_memory_nodes(tree)
     fast = any(model in (tree.read("proc/cpuinfo") or "") for model in FAST_MEMORY)
@@ -132,7 +130,7 @@ def _near(tree: Tree, node: int, ids: list[int], with_cores: set[int]) -> tuple[
 
 
 def _is_fast(tree: Tree, node: int, near: tuple[int, ...]) -> bool:
-    """Whether this memory is faster than the one beside the cores by the firmware's table (HMAT)."""
+    """True if this memory is faster than that of the nearest cores, by the firmware's table (HMAT)."""
 
     def bandwidth(i: int) -> int:
         return _number(tree, f"{NODES}/node{i}/access0/initiators/read_bandwidth", 0)
@@ -155,7 +153,7 @@ def _list(tree: Tree, path: str) -> tuple[int, ...]:
 
 
 def _cpus(tree: Tree, stem: str) -> tuple[int, ...]:
-    """A CPU set that is there as a list, or (before Linux 2.6.26) only as a mask."""
+    """A CPU set from a list file or (before Linux 2.6.26) a mask file."""
     listed = _list(tree, f"{stem}list")
     if listed:
         return listed

@@ -28,9 +28,9 @@ class PciPlace:
 
 
 def find_gpus(tree: Tree, numa_of: Mapping[int, int]) -> tuple[Gpu, ...]:
-    """GPUs in device-index order: NVIDIA's and Intel's by PCI address, AMD's as the kernel driver counts.
+    """GPUs in device-index order: NVIDIA's and Intel's by PCI address, AMD's in the kernel driver's order.
 
-    With `CUDA_DEVICE_ORDER=PCI_BUS_ID` that is how the runtimes number them.
+    The runtimes number them in the same way, CUDA with `CUDA_DEVICE_ORDER=PCI_BUS_ID`.
     """
     found: list[tuple[GpuKind, str]] = []
     found += [("cuda", pci) for pci in _by_vendor(tree, "0x10de", ("0x0300", "0x0302"))]
@@ -50,11 +50,11 @@ def find_gpus(tree: Tree, numa_of: Mapping[int, int]) -> tuple[Gpu, ...]:
 
 
 TWO_TILES = ("0bd5",)
-"""PCI device ids of Intel's GPUs with two tiles, where no driver shows them: Data Center GPU Max 1550."""
+"""PCI device ids of Intel's GPUs with two tiles (Data Center GPU Max 1550), for nodes where no driver lists tiles."""
 
 
 def intel_tiles(tree: Tree, pci: str) -> int:
-    """Tiles of one of Intel's GPUs: each is a device by default (`ZE_FLAT_DEVICE_HIERARCHY=FLAT`)."""
+    """Number of tiles of an Intel GPU, each a device by default (`ZE_FLAT_DEVICE_HIERARCHY=FLAT`)."""
     folder = f"{PCI}/{pci}"
     shown = [name for name in tree.names(folder) if re.fullmatch(r"tile\d+", name)]  # driver xe
     for card in tree.names(f"{folder}/drm"):  # driver i915
@@ -65,13 +65,13 @@ def intel_tiles(tree: Tree, pci: str) -> int:
 
 
 def gpu_memory_nodes(tree: Tree) -> set[int]:
-    """NUMA nodes that are the memory of a GPU (Grace Hopper, POWER9), as reported by NVIDIA's driver."""
+    """NUMA nodes of GPU memory (Grace Hopper, POWER9), as reported by NVIDIA's driver."""
     texts = [tree.read(f"{NVIDIA}/{pci}/numa_status") or "" for pci in tree.names(NVIDIA)]
     return {int(match[1]) for text in texts if (match := re.search(r"Node:\s+(\d+)", text))}
 
 
 def find_nics(tree: Tree, numa_of: Mapping[int, int]) -> tuple[Nic, ...]:
-    """Adapters of the fastest family there is: RDMA devices with a live port, Slingshot, else Ethernet."""
+    """Adapters of the fastest family on the node: RDMA devices with an active port, Slingshot, else Ethernet."""
     for folder, pattern in (
         ("infiniband", r".+"),
         ("cxi", r"cxi\d+"),
@@ -83,6 +83,7 @@ def find_nics(tree: Tree, numa_of: Mapping[int, int]) -> tuple[Nic, ...]:
             n for n in tree.names(base) if re.fullmatch(pattern, n) and _is_physical(tree, f"{base}/{n}")
         ]
         live = [n for n in names if _is_live(tree, f"{base}/{n}")]
+        # If no port is up, this family still comes before slower ones: the links of an idle node may be down.
         if live or names:
             places = [
                 (name, _place(tree, _pci_of(tree, f"{base}/{name}"), numa_of)) for name in live or names
@@ -102,12 +103,14 @@ def _by_vendor(tree: Tree, vendor: str, classes: Iterable[str]) -> list[str]:
 
 
 def _kfd_gpus(tree: Tree) -> list[str]:
-    """PCI addresses of AMD's GPUs in the order of the kernel driver's nodes, which the runtime follows."""
+    """PCI addresses of AMD's GPUs in the order of the kernel driver's nodes, which is also the runtime's."""
     found = []
     for node in sorted(tree.names(KFD), key=_natural):
         lines = (tree.read(f"{KFD}/{node}/properties") or "").splitlines()
         values = dict(line.split(None, 1) for line in lines if " " in line)
+        # CPUs are nodes of KFD, too; only GPUs have SIMD units.
         if int(values.get("simd_count", "0")) > 0:
+            # Bus << 8 | device << 3 | function, as the driver packs a PCI address.
             where = int(values.get("location_id", "0"))
             domain = int(values.get("domain", "0"))
             found.append(f"{domain:04x}:{where >> 8 & 0xFF:02x}:{where >> 3 & 0x1F:02x}.{where & 7}")
@@ -122,14 +125,14 @@ def _pci_of(tree: Tree, folder: str) -> str:
 
 
 def _place(tree: Tree, pci: str, numa_of: Mapping[int, int]) -> PciPlace:
-    """`numa_node` is -1 where the firmware does not report it: unknown, not node 0."""
+    """The location of a PCI device; a `numa_node` of -1 is unknown (not reported by the firmware), not node 0."""
     folder = f"{PCI}/{pci}"
     text = tree.read(f"{folder}/numa_node")
     numa = int(text) if text and digits(text) else None
     listed, mask = tree.read(f"{folder}/local_cpulist"), tree.read(f"{folder}/local_cpus")
     local = parse_list(listed) if listed else parse_mask(mask or "0")
     on_node = {cpu for cpu, node in numa_of.items() if node == numa}
-    # A node without NUMA has its one node everywhere; the CPU list is more precise than the node only if it has fewer CPUs.
+    # The local CPUs are more precise than the NUMA node only if they are fewer (one L3 of LUMI-G).
     finer = local if local and len(local) < len(on_node if numa is not None else numa_of) else ()
     if numa is None and len(set(numa_of.values())) == 1:
         numa = next(iter(numa_of.values()))
@@ -137,13 +140,13 @@ def _place(tree: Tree, pci: str, numa_of: Mapping[int, int]) -> PciPlace:
 
 
 def _is_physical(tree: Tree, folder: str) -> bool:
-    """A device of its own, neither a software interface nor a virtual function of an adapter here."""
+    """True for a hardware device that is not a virtual function of an adapter of the same node."""
     physical_function = tree.target(f"{PCI}/{_pci_of(tree, folder)}/physfn")
     return tree.target(f"{folder}/device") is not None and physical_function is None
 
 
 def _is_live(tree: Tree, folder: str) -> bool:
-    """Whether a port of an RDMA device is active, or an interface is up; unknown counts as live."""
+    """True if a port of an RDMA device is active or an interface is up; an unknown state counts as active."""
     states = [tree.read(f"{folder}/ports/{port}/state") for port in tree.names(f"{folder}/ports")]
     states += [tree.read(f"{folder}/operstate")]
     known = [state for state in states if state]

@@ -1,4 +1,4 @@
-"""A file system seen through three questions, so that readers of `/sys` and `/proc` touch no disk themselves."""
+"""File system interface of three operations, so that the readers of `/sys` and `/proc` do no I/O."""
 
 from __future__ import annotations
 
@@ -6,20 +6,20 @@ from collections.abc import Mapping
 from typing import Protocol
 
 BLANK = " \t\r\n\0"
-"""What is taken off both ends of a file's text; some kernels end a list with a NUL."""
+"""Characters stripped from both ends of a file's text; some kernels end lists with a NUL."""
 
 
 class Tree(Protocol):
     """A root directory: the live one, a captured copy, or a mapping. Paths are relative to it."""
 
     def read(self, path: str) -> str | None:
-        """The text of a file, stripped; None if there is none or it cannot be read."""
+        """The stripped text of a file; None if it does not exist or cannot be read."""
 
     def names(self, path: str) -> list[str]:
-        """The entries of a directory, sorted; none if there is no such directory."""
+        """The sorted entries of a directory; empty if it does not exist."""
 
     def target(self, path: str) -> str | None:
-        """Where a symbolic link points, as written; None if it is none."""
+        """The target of a symbolic link, as written; None if it is not a link."""
 
 
 class MappingTree:

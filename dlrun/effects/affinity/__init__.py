@@ -1,4 +1,4 @@
-"""Placements applied, measured and read back on a node: `inputs` (where it starts), `bind`, `measure`, `verify`.
+"""Apply, measure and verify placements on a node: `inputs` (node and job), `bind`, `measure`, `verify`.
 
-`load` is run as ranks.
+`load` and `report_load` run as ranks.
 """

@@ -1,4 +1,4 @@
-"""Binds this process as a rank of a placement, and starts the ranks of a node with their binding."""
+"""Bind this process as a rank of a placement, or start the bound ranks of a node."""
 
 from __future__ import annotations
 
@@ -18,25 +18,27 @@ from typing import NoReturn
 from dlrun.errors import Invalid
 from dlrun.model.local_rank import variable
 from dlrun.model.placement import Placement, RankPlacement
+from dlrun.model.units import many
 from dlrun.render.affinity.formats.as_wrapper import for_rank
 from dlrun.render.affinity.settings import BindingContext
 from dlrun.resources import directory, text
 
 SCRIPT = "dlrun-bind"
-"""Name of the script that binds a rank, in the list of processes."""
+"""Name of the binding script in the process list."""
 
 GRACE = 3.0
 """Seconds between SIGTERM and SIGKILL."""
 
 POLL = 0.05
-"""Seconds between looks at running ranks, where the system cannot signal when one ends."""
+"""Seconds between checks of running ranks, without pidfd_open(2)."""
 
 
 def launcher_cpus() -> set[int]:
-    """CPUs of the launcher that started this rank: of the nearest ancestor without that launcher's local rank, or of
-    another user."""
+    """The affinity mask of this rank's launcher: the nearest ancestor without the launcher's local-rank variable, or of
+    another user. Empty if it cannot be read."""
     name = variable(os.environ)
     process = os.getppid()
+    # Ranks of one launcher inherit its local-rank variable, and so do all their children: the launcher is the first without it.
     while process > 1:
         try:
             words = Path(f"/proc/{process}/environ").read_bytes().split(b"\0")
@@ -53,10 +55,11 @@ def launcher_cpus() -> set[int]:
 
 
 def rank_of(placement: Placement, number: int) -> RankPlacement:
-    """The rank of this number; raises Invalid if the placement has fewer."""
+    """The rank with a local number; raises Invalid if the placement has fewer ranks."""
     if number >= len(placement.ranks):
+        ranks, was = many(len(placement.ranks), "rank"), "was" if len(placement.ranks) == 1 else "were"
         raise Invalid(
-            f"this is local rank {number}, and only {len(placement.ranks)} ranks were placed",
+            f"this is local rank {number}, and only {ranks} {was} placed",
             help="give `--ranks-per-node` as many as were started on this node",
         )
     return placement.ranks[number]
@@ -69,17 +72,16 @@ def become(
     command: Sequence[str],
     granted: Sequence[int],
 ) -> NoReturn:
-    """Turn this process into the command, bound as the rank; what the launcher set stays as it is. `granted` are the
-    job's CPUs: the launcher may have bound this process to fewer.
+    """Replace this process by the command, bound as the rank; the launcher's variables stay.
 
-    Raises Invalid if there is no such program.
+    granted: the job's CPUs, of which the launcher may have bound this process to fewer. Raises Invalid without the program.
     """
     _check(command)
     os.execvpe("bash", _argv(placement, rank, job, command, granted), dict(os.environ))  # noqa: S606 - the user's own bash
 
 
 def environment_of(placement: Placement, rank: RankPlacement, port: int) -> dict[str, str]:
-    """Variables of one rank started here by which torch and programs without MPI find one another."""
+    """The rendezvous variables of a rank started by `start_all`, for torch and programs without MPI."""
     number, count = str(rank.rank), str(len(placement.ranks))
     return {
         "DLRUN_LOCAL_RANK": number,
@@ -99,20 +101,20 @@ def _argv(
     command: Sequence[str],
     granted: Sequence[int] = (),
 ) -> list[str]:
-    """The command behind the script that binds ranks, whatever started them."""
+    """The arguments of a bash that binds itself with templates/lib/bind.sh and then executes the command."""
     script = for_rank(placement, replace(job, library=library()), rank, granted)
     return ["bash", "-c", script, SCRIPT, *command]
 
 
 def is_binding(process: int) -> bool:
-    """Whether a rank that was started here is not its command yet, but still the script that binds it."""
+    """Whether a process is still the binding script, before it executes the rank's command."""
     import psutil  # noqa: PLC0415 - 20 ms that a rank, which becomes its command, has no use for
 
     try:
         words = psutil.Process(process).cmdline()
     except psutil.Error:
         return False
-    # A process has no arguments yet for a moment after `exec`.
+    # Directly after `exec` a process has no arguments for a moment.
     return not words or words[3:4] == [SCRIPT]
 
 
@@ -120,7 +122,10 @@ def _check(command: Sequence[str]) -> None:
     if shutil.which(command[0]) is None:
         path = Path(command[0])
         why = "it is not executable" if path.is_file() else "no such program"
-        raise Invalid(f"cannot run `{command[0]}`: {why}")
+        way_out = (
+            "options of `dlrun tune-affinity` come before `--exec`" if command[0].startswith("-") else None
+        )
+        raise Invalid(f"cannot run `{command[0]}`: {why}", help=way_out)
 
 
 def library() -> str:
@@ -131,10 +136,9 @@ def library() -> str:
 def start_all(
     placement: Placement, job: BindingContext, command: Sequence[str], *, capture: bool
 ) -> list[subprocess.Popen[str]]:
-    """Start the command once for each rank, bound, each in a process group of its own.
+    """Start the command once per rank, bound, each in its own session.
 
-    With `capture` standard output is a pipe. Raises Invalid if there is no such program; ranks already started are then
-    killed.
+    capture: standard output is a pipe. Raises Invalid if a rank cannot be started; those already started are ended.
     """
     _check(command)
     port = free_port()
@@ -144,13 +148,14 @@ def start_all(
             environment = {**os.environ, **environment_of(placement, rank, port)}
             started += [start_process(_argv(placement, rank, job, command), environment, capture=capture)]
     except BaseException:
+        # Ranks that wait for the others would stay behind as orphans.
         end_all(started)
         raise
     return started
 
 
 def end_all(processes: Sequence[subprocess.Popen[str]]) -> None:
-    """End every rank with all it started: SIGTERM, then SIGKILL to what is left after a grace."""
+    """End all ranks with their children: SIGTERM, and after `GRACE` seconds SIGKILL to the process groups."""
     for process in processes:
         _signal(process, signal.SIGTERM)
     deadline = time.monotonic() + GRACE
@@ -170,9 +175,9 @@ def _signal(process: subprocess.Popen[str], number: signal.Signals) -> None:
 
 
 def run_all(placement: Placement, job: BindingContext, command: Sequence[str]) -> int:
-    """Run the command as every rank to its end; the first rank to fail takes the others down.
+    """Run the command as all ranks to the end; after the first failure the others are ended.
 
-    Returns 0, or the exit code of that rank (128 + the signal that ended it).
+    Returns 0, or the exit code of the failed rank (128 + signal).
     """
     processes = start_all(placement, job, command, capture=False)
     try:
@@ -189,7 +194,7 @@ def run_all(placement: Placement, job: BindingContext, command: Sequence[str]) -
 
 
 def _wait_for_any(processes: Sequence[subprocess.Popen[str]]) -> None:
-    """Sleep until one of them may have ended. No waking up in between: that would take time from the ranks."""
+    """Wait until a process may have ended, without wake-ups in between, which would take time from the ranks."""
     watched = select.poll()
     opened: list[int] = []
     try:
@@ -207,7 +212,7 @@ def _wait_for_any(processes: Sequence[subprocess.Popen[str]]) -> None:
 def start_process(
     command: Sequence[str], environment: Mapping[str, str], *, capture: bool
 ) -> subprocess.Popen[str]:
-    """Start a command in a process group of its own; raises Invalid if that is not possible."""
+    """Start a command in its own session; raises Invalid if it cannot be started."""
     try:
         return subprocess.Popen(
             list(command),
@@ -223,7 +228,7 @@ def start_process(
 
 
 def free_port() -> int:
-    """A TCP port of the loopback interface without a listener."""
+    """A free TCP port of the loopback interface; another process may take it before it is used."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

@@ -1,4 +1,4 @@
-"""Where a placement starts: which node, for which job, and which variables are set already."""
+"""The inputs of a placement: the node's topology, the job's requests, and variables already set."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dlrun.model.units import many
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpecPlacement:
-    """What a spec asks of a node: its `placement:`, and what follows from its other keys."""
+    """A spec's requests for a node: `placement:`, and values derived from other keys."""
 
     options: PlacementOptions
     ranks_per_node: int
@@ -30,11 +30,10 @@ class SpecPlacement:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """A node and, from a spec, what its job asks of it.
+    """A node's topology, and with a spec the job's requests.
 
-    `where` is the source of this topology; `asked` and `framework` are the spec's; `given` are variables
-    that the user has set, in the spec or in this shell. `live` is the machine that this runs on; `gpu_binding` is the
-    site's, None without a site.
+    where: source of the topology, for messages; live: it is this machine's; asked, framework: from the spec; given: variables
+    set in the spec or this shell; gpu_binding: the site's policy, None without a site.
     """
 
     topology: Topology
@@ -47,9 +46,9 @@ class Start:
 
 
 def start(spec: Path | None, site: str | None, node_type: str | None, topology: Path | None) -> Start:
-    """Find the node to place on: a topology file, a site's node type, a spec's nodes, else this machine.
+    """Find the topology: of a file, a site's node type, a spec's nodes, else this machine.
 
-    Raises Invalid if the site does not describe its nodes: those of a login node are never taken instead.
+    Raises Invalid if the site does not describe its nodes: a login node's topology never replaces theirs.
     """
     shell = dict(os.environ)
     if topology is not None and node_type is not None:
@@ -66,7 +65,7 @@ def start(spec: Path | None, site: str | None, node_type: str | None, topology: 
 
 
 def _policy_of(site: str) -> GpuBinding:
-    """The GPU policy of a site, for a topology that is not its profile's."""
+    """The GPU binding policy of a site."""
     from dlrun.effects.inputs.spec import load_site  # noqa: PLC0415 - reads YAML
 
     return load_site(site).site.gpu_binding
@@ -113,6 +112,8 @@ def _of_site(site: str | None, node_type: str | None, shell: dict[str, str]) -> 
     loaded = load_site(site or recognise(Machine())[0])
     types = loaded.site.node_types
     name = node_type or (next(iter(types)) if len(types) == 1 else None)
+    if not types:
+        raise _not_described(loaded.site.name)
     if name is None or name not in types:
         listed = ", ".join(sorted(types)) or "none"
         raise Invalid(
@@ -130,10 +131,9 @@ def _of_site(site: str | None, node_type: str | None, shell: dict[str, str]) -> 
 
 
 def on_this_machine(found: Start, action: str, *, described: bool) -> Start:
-    """A description of nodes, for something that acts on this machine, with the CPUs that this process may use.
+    """The node with this machine's allowed CPUs, for an action on this machine.
 
-    A file that the user names (`described`) may leave cores out, and stays as it is. Raises Invalid if this machine is not
-    as described.
+    described: from a user's file, which may leave cores out and is not changed. Raises Invalid if this machine's cores differ.
     """
     here, theirs = live_topology(), found.topology
     if described and set(theirs.pus()) <= set(here.pus()):
@@ -147,11 +147,12 @@ def on_this_machine(found: Start, action: str, *, described: bool) -> Start:
 
 
 def as_a_rank(found: Start) -> Start:
-    """The machine for one of several ranks, which all must find the same: its own mask is its launcher's doing, and
-    may be another for each; what they share is what the launcher may use, within what the job was granted.
+    """The machine for one of several ranks, with the CPUs of the launcher that the job was granted.
 
-    Where Slurm granted fewer CPUs than that (it does not enforce that here), the rank's own mask is all that is known.
+    All ranks must compute the same placement, but the launcher may have bound each to another mask, so that a rank's own mask
+    cannot be used. If Slurm has granted fewer CPUs without enforcing it, the own mask is the only information.
     """
+    # Not this rank's own mask: mpirun and srun may have bound each rank to other CPUs.
     shared, granted = launcher_cpus(), granted_cpus(DirectoryTree(Path("/")))
     cpus = sorted(shared & granted if granted else shared)
     granted_count = os.environ.get("SLURM_CPUS_ON_NODE", "")

@@ -1,8 +1,7 @@
-"""Run as a rank by `tune-affinity --measure`: a small training step over and over, then its rate as JSON.
+"""Run as a rank by `tune-affinity --measure`: repeat a small training step, then print its rate as JSON.
 
-With PyTorch the step is a small network's with gradients averaged over the ranks (gloo, whose threads have the
-rank's communication cores if there are any), as data-parallel training does; with NumPy alone it is a matrix
-product; without either, hashing in threads. The standard library alone is needed.
+With PyTorch, data-parallel training of a small network (gloo, whose threads get the rank's communication cores, if any);
+with only NumPy a matrix product; without both, hashing in threads with the standard library.
 """
 
 from __future__ import annotations
@@ -16,21 +15,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 WARM_UP = 3
-"""Steps before the clock starts: threads start, memory is touched."""
+"""Untimed steps, which start threads and allocate memory."""
 
 LEAST = 0.5
-"""Seconds of steps, however long the start took."""
+"""Minimum seconds of timed steps."""
 
 BATCH = 128
 
 
 Step = Callable[[bool], bool]
-"""Does one step; takes whether this rank has time left, returns whether every rank has."""
+"""Runs one step; the argument is whether this rank has time left, the result whether all ranks have."""
 
 
 def main() -> None:
-    """Step for the seconds of the first argument, but no longer than until the clock (`time.monotonic`, which
-    is the machine's) shows the second, and for `LEAST` in any case; print samples a second of this rank."""
+    """Run steps for argv[1] seconds, at most until argv[2] on `time.monotonic` (the same for all processes of a machine), at
+    least for `LEAST` seconds; print this rank's samples/s."""
     seconds, end = float(sys.argv[1]), float(sys.argv[2])
     name, step = _choose()
     for _ in range(WARM_UP):
@@ -43,6 +42,7 @@ def main() -> None:
     elapsed = time.monotonic() - start
     sys.stdout.write(json.dumps({"load": name, "rate": steps * BATCH / elapsed}) + "\n")
     sys.stdout.flush()
+    # Not sys.exit: the shutdown of gloo may wait for ranks that have already ended.
     os._exit(0)
 
 
@@ -62,6 +62,7 @@ def _torch_step() -> tuple[str, Step]:
     data = torch.randn(BATCH, 512)
     ranks = int(os.environ.get("WORLD_SIZE", "1"))
     if ranks > 1:
+        # Gloo's threads start here and inherit the mask of this moment.
         with _on_communication_cores():
             dist.init_process_group("gloo")
         network = torch.nn.parallel.DistributedDataParallel(network)
@@ -79,7 +80,7 @@ def _torch_step() -> tuple[str, Step]:
 
 @contextmanager
 def _on_communication_cores() -> Iterator[None]:
-    """What is started meanwhile runs on the communication cores of this rank, if it has any."""
+    """Threads started within the block inherit the communication cores of this rank, if it has any."""
     cpus = [int(cpu) for cpu in os.environ.get("DLRUN_COMM_CPUS", "").split(",") if cpu]
     own = os.sched_getaffinity(0)
     try:

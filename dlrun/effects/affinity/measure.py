@@ -1,4 +1,4 @@
-"""Measures the placements that the model rates equal, on this machine, and selects the one to keep."""
+"""Measure the placements that the model rates as equal on this machine, and select the best."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ from dlrun.plan.affinity.place import place
 from dlrun.render.affinity.settings import BindingContext
 
 SECONDS = 1.5
-"""How long the built-in load steps, once it has started; less if the start took long."""
+"""Seconds of timed steps of the built-in load; fewer after a slow start."""
 
 PROBE = 4.5
-"""Seconds after its start by which a run of the built-in load stops stepping, so that each is done within five."""
+"""Seconds after the start of a run of the built-in load when its steps end, so that a run takes at most 5 s."""
 
 ROUNDS = 3
-"""Runs of each candidate; all candidates take their turn before the next round."""
+"""Runs per candidate; each round runs all candidates, so that a drift of the machine affects all alike."""
 
 LONGEST = 60.0
-"""Seconds that one run may take before it is given up."""
+"""Time limit of one run in seconds."""
 
 BUSY = 0.10
-"""Part of the CPUs' time that others may use before no winner is named."""
+"""Fraction of CPU time used by other work above which no winner is named."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measurement:
-    """Scores in the order of the candidates, which one to keep and why, and how busy the machine was."""
+    """Scores in the order of the candidates, the one to keep with the reason, and the fraction of other work."""
 
     scores: tuple[Score, ...]
     keep: Score
@@ -57,11 +57,11 @@ def measure(
     job: BindingContext,
     command: Sequence[str] = (),
     *,
-    tell: Callable[[str], None] = lambda _: None,
+    notice: Callable[[str], None] = lambda _: None,
 ) -> Measurement:
-    """Run every candidate three times, in turn; `command` instead of the built-in load if it is given.
+    """Run all candidates `ROUNDS` times, with `command`, timed to its end, or the built-in load.
 
-    A command is timed to its end. Raises OperationFailed if a run fails or takes too long.
+    Raises OperationFailed if a run fails or takes longer than `LONGEST`.
     """
     runs: list[list[float]] = [[] for _ in found]
     placements = [place(topology, candidate.request) for candidate in found]
@@ -74,22 +74,23 @@ def measure(
             else:
                 load, rate = _stepped(placement, job)
             runs[i].append(rate)
-            tell(f"round {number + 1} of {ROUNDS}, {candidate.label}: {rate:.4g} a second")
+            notice(f"round {number + 1} of {ROUNDS}, {candidate.label}: {rate:.4g} a second")
     scores = tuple(Score(candidate=c, runs=tuple(r)) for c, r in zip(found, runs, strict=True))
     best = winner(scores)
+    # Other work disturbs candidates by chance: a winner would be the least disturbed one.
     if busy > BUSY:
         because = f"the machine was busy ({100 * busy:.0f} % of its CPUs with other work): no winner is named"
         return Measurement(scores=scores, keep=scores[0], because=because, load=load, busy=busy)
     if best is scores[0]:
         because = "no alternative is better by more than 3 % and by more than the spread of the runs: the computed answer stays"
     else:
-        lead = 100 * (best.best / scores[0].best - 1)
-        because = f"{best.candidate.label} is {lead:.0f} % better than the computed answer"
+        gain = 100 * (best.best / scores[0].best - 1)
+        because = f"{best.candidate.label} is {gain:.0f} % better than the computed answer"
     return Measurement(scores=scores, keep=best, because=because, load=load, busy=busy)
 
 
 def _stepped(placement: Placement, job: BindingContext) -> tuple[str, float]:
-    """Samples a second of all ranks together, under the built-in load."""
+    """(name of the built-in load, samples/s of all ranks together)."""
     program = [
         python(),
         str(runnable(Path(affinity_load.__file__))),
@@ -107,7 +108,7 @@ def _stepped(placement: Placement, job: BindingContext) -> tuple[str, float]:
 
 
 def _timed(placement: Placement, job: BindingContext, command: Sequence[str]) -> float:
-    """One over the seconds that the command takes as all ranks."""
+    """Runs of the command as all ranks per second."""
     start = time.perf_counter()
     processes = start_all(placement, job, command, capture=True)
     try:
@@ -125,11 +126,11 @@ def _timed(placement: Placement, job: BindingContext, command: Sequence[str]) ->
 
 
 def python() -> str:
-    """The Python that training would use: that of the active environment, else the one that runs dlrun."""
+    """The Python interpreter of the active environment (venv, conda), else dlrun's own."""
     active = os.environ.get("VIRTUAL_ENV") or os.environ.get("CONDA_PREFIX")
     return (shutil.which("python3") if active else None) or sys.executable
 
 
 def busy_part() -> float:
-    """The fraction of CPU time that other work used in a third of a second."""
+    """The fraction of the machine's CPU time in use, measured for 0.3 s."""
     return psutil.cpu_percent(interval=0.3) / 100

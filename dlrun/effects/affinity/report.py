@@ -1,4 +1,4 @@
-"""Measures a node under no binding, the scheduler's default and dlrun's, for a report that an admin can send on."""
+"""Measure a node without binding, with the scheduler's default binding and with dlrun's, for a report to others."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ from dlrun.render.affinity.settings import BindingContext
 from dlrun.render.affinity.table import headline
 
 SECONDS = 0.7
-"""How long each load runs: with three loads, three ways and three rounds the report takes well under a minute."""
+"""Seconds per load: with 3 loads, 3 bindings and 3 rounds the report takes less than a minute."""
 
 LOADS = (("bandwidth", "GB/s"), ("gemm", "GFLOP/s"), ("all-reduce", "MB/s"))
 SUMMED = ("bandwidth", "gemm")
-"""Loads whose rates are those of all ranks together; an all-reduce goes at the slowest rank's pace."""
+"""Loads whose rates are summed over the ranks; an all-reduce has the rate of the slowest rank."""
 
 FEW = 8
-"""Cores of one NUMA node below which binding can show no more than that threads do not crowd one another."""
+"""Cores of a single NUMA node below which the report notes that only sharing of cores can be seen."""
 
 
 def report(
-    topology: Topology, placement: Placement, job: BindingContext, *, tell: Callable[[str], None]
+    topology: Topology, placement: Placement, job: BindingContext, *, notice: Callable[[str], None]
 ) -> BindingReport:
-    """Run every way three times, in turn. Raises OperationFailed if dlrun's own way or no binding cannot run."""
+    """Run all bindings `measure.ROUNDS` times. Raises OperationFailed if a run does not report."""
     ways = {"no binding": _unbound, "srun's default": _srun, "dlrun": _bound}
     notes = []
+    # Outside of a job srun would queue for an allocation of its own.
     if not os.environ.get("SLURM_JOB_ID") or shutil.which("srun") is None:
         del ways["srun's default"]
         notes.append(
@@ -49,7 +50,7 @@ def report(
     for number in range(measure.ROUNDS):
         busy = max(busy, measure.busy_part())
         for name, start in ways.items():
-            tell(f"round {number + 1} of {measure.ROUNDS}: {name}")
+            notice(f"round {number + 1} of {measure.ROUNDS}: {name}")
             runs[name].append(_run(start, placement, job))
     return BindingReport(
         node=headline(placement),
@@ -107,7 +108,7 @@ def _bound(placement: Placement, job: BindingContext, program: Sequence[str]) ->
 def _unbound(
     placement: Placement, _job: BindingContext, program: Sequence[str]
 ) -> list[subprocess.Popen[str]]:
-    """As a loop in a shell would: every rank may use every CPU, and its libraries take as many threads."""
+    """Without binding, like a loop in a shell: each rank may use all CPUs, and its libraries start as many threads."""
     clean = {name: value for name, value in os.environ.items() if name not in COUNTS}
     return [
         start_process(program, {**clean, **environment_of(placement, rank, 0)}, capture=True)
@@ -116,7 +117,7 @@ def _unbound(
 
 
 def _srun(placement: Placement, _job: BindingContext, program: Sequence[str]) -> list[subprocess.Popen[str]]:
-    """One step on this node, bound as Slurm does by itself."""
+    """One job step on this node with Slurm's default binding."""
     clean = {name: value for name, value in os.environ.items() if name not in COUNTS}
     count = str(len(placement.ranks))
     here = os.environ.get("SLURMD_NODENAME") or os.uname().nodename.partition(".")[0]

@@ -1,7 +1,7 @@
 """Run as a rank by `tune-affinity --measure --report`: memory bandwidth, matrix product and all-reduce, as JSON.
 
-All ranks go through the same loads at once, as training does. The standard library alone is needed; without NumPy the
-matrix product is left out and the all-reduce only passes data on. A file of its own because it runs as a program.
+All ranks run the same loads at the same time, like a training. It needs only the standard library; without NumPy the
+matrix product is left out, and the all-reduce only moves data. It has its own file because it runs as a program.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ARRAY = 64 * 2**20
-"""Bytes that each rank copies at once, divided among its threads: more than a last-level cache's share."""
+"""Bytes copied per step and rank, divided among its threads: more than its share of the last-level cache."""
 
 MESSAGE = 4 * 2**20
 """Bytes of the all-reduce: a bucket of gradients."""
@@ -29,7 +29,7 @@ SIZE = 1024
 
 
 class Ring:
-    """Unix sockets to the next and from the previous rank, in a directory that all ranks share."""
+    """A ring of the ranks over Unix sockets in a common directory."""
 
     def __init__(self, directory: str, rank: int, count: int) -> None:
         self.rank, self.count = rank, count
@@ -51,7 +51,8 @@ class Ring:
         self.previous, _ = listener.accept()
 
     def pass_on(self, data: memoryview, into: memoryview) -> None:
-        """Send to the next rank while receiving as much from the previous one."""
+        """Send to the next rank while receiving `len(into)` bytes from the previous one."""
+        # In a thread: if all ranks sent before they receive, full socket buffers would block the ring.
         sender = threading.Thread(target=self.next.sendall, args=(data,))
         sender.start()
         got = 0
@@ -63,7 +64,7 @@ class Ring:
         sender.join()
 
     def agree(self, vote: bool) -> bool:
-        """Whether every rank votes for it; returns when all have."""
+        """Whether all ranks vote True; also a barrier."""
         everyone = vote
         for _ in range(self.count - 1):
             got = bytearray(1)
@@ -73,7 +74,7 @@ class Ring:
 
 
 def main() -> None:
-    """Measure each load for the seconds of the first argument; the second is the ring's directory."""
+    """Measure each load for argv[1] seconds, with a ring in the directory argv[2]; print the rates as JSON."""
     seconds, directory = float(sys.argv[1]), sys.argv[2]
     rank = int(os.environ.get("RANK") or os.environ.get("SLURM_PROCID", "0"))
     count = int(os.environ.get("WORLD_SIZE") or os.environ.get("SLURM_NTASKS", "1"))
@@ -90,7 +91,7 @@ def main() -> None:
 
 
 def rate(ring: Ring, step: Callable[[], float], seconds: float) -> float:
-    """Work of all steps a second; all ranks begin and stop together."""
+    """Work per second; all ranks begin and end with the same step."""
     step()
     ring.agree(True)
     start, done = time.monotonic(), 0.0
@@ -102,7 +103,10 @@ def rate(ring: Ring, step: Callable[[], float], seconds: float) -> float:
 
 
 def bandwidth(threads: int) -> Callable[[], float]:
-    """Copies by every thread, which `memmove` does without the interpreter's lock; bytes read and written."""
+    """A step of memory copies in all threads; its work in bytes read and written.
+
+    ctypes calls `memmove` without the interpreter lock.
+    """
     part = ARRAY // threads
     pool = ThreadPoolExecutor(threads)
 
@@ -122,7 +126,7 @@ def bandwidth(threads: int) -> Callable[[], float]:
 
 
 def gemm() -> Callable[[], float]:
-    """Single-precision products by NumPy's library with as many threads as it takes; floating-point operations."""
+    """A step of a single-precision matrix product in NumPy; its work in floating-point operations."""
     import numpy as np  # noqa: PLC0415 - only where it is there
 
     a = np.ones((SIZE, SIZE), dtype=np.float32)
@@ -136,7 +140,7 @@ def gemm() -> Callable[[], float]:
 
 
 def all_reduce(ring: Ring) -> Callable[[], float]:
-    """A ring all-reduce as collective libraries do it; bytes reduced."""
+    """A step of a ring all-reduce (reduce-scatter, all-gather); its work in bytes reduced."""
     part = MESSAGE // ring.count // 4 * 4
     data = bytearray(MESSAGE)
     got = bytearray(part)

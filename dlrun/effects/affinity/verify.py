@@ -1,4 +1,4 @@
-"""Reads back where ranks really run: every thread's CPU mask and the memory policy, against the placement."""
+"""Compare the actual CPU masks of all threads and the memory policy of ranks with the placement."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ from dlrun.plan.affinity.observed import UNKNOWN, wrong_cpus, wrong_memory
 from dlrun.render.affinity.settings import BindingContext
 
 PATIENCE = 30.0
-"""Seconds that a probe may take to report."""
+"""Time limit of a probe in seconds."""
 
 LOOKS = 20
-"""Times that a user's command is looked at, over `WATCH` seconds."""
+"""Number of samples of a user's command, over `WATCH` seconds."""
 
 WATCH = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observed:
-    """What the kernel reports about one rank.
+    """The kernel's report about one rank.
 
-    `threads` has the mask of each thread, the first thread's first; `team`: the threads are an OpenMP team
-    whose places were set. `policy` is `unknown` where the system does not report it.
+    threads: CPU mask of each thread, the main thread first; team: the threads are an OpenMP team with places set; policy:
+    memory policy, `unknown` if the kernel does not report it.
     """
 
     rank: int
@@ -47,14 +47,14 @@ class Observed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """One rank as observed, and how it differs from the placement; no difference means that it is right."""
+    """One rank as observed, and its differences from the placement; none if it is correct."""
 
     observed: Observed
     differences: tuple[str, ...]
 
 
 def compare(rank: RankPlacement, seen: Observed) -> Verdict:
-    """Hold what was seen against the placement."""
+    """Compare an observation with the placement of a rank."""
     found: list[str] = []
     if not seen.threads:
         found.append("it ended before it could be looked at")
@@ -78,10 +78,11 @@ def _compare_team(rank: RankPlacement, seen: Observed) -> list[str]:
 
 
 def verify(placement: Placement, job: BindingContext) -> tuple[Verdict, ...]:
-    """Start a probe as every rank, all at once, and compare what each reports.
+    """Start a probe as each rank, all at the same time, and compare their reports.
 
-    Raises OperationFailed if one cannot be started or does not report.
+    Raises Invalid if a probe cannot be started, OperationFailed if one does not report.
     """
+    # -S: the probe needs no site-packages, whose start-up files could start threads.
     program = [sys.executable, "-S", str(runnable(Path(placement_probe.__file__)))]
     threads = str(placement.ranks[0].threads)
     verdicts = []
@@ -114,22 +115,23 @@ def _observed(rank: int, report: dict[str, object], places_set: bool) -> Observe
 
 
 def verify_self(rank: RankPlacement) -> Verdict:
-    """Compare this process, started by some launcher, with the rank that it should be."""
+    """Compare this process, started by a launcher, with its rank's placement."""
     policy, nodes = placement_probe.memory_policy()
     masks = tuple(parse_list(mask) for mask in placement_probe.thread_masks("self"))
     return compare(rank, Observed(rank=rank.rank, threads=masks, policy=policy, nodes=tuple(nodes)))
 
 
 def verify_command(placement: Placement, job: BindingContext, command: Sequence[str]) -> tuple[Verdict, ...]:
-    """Start the user's command as every rank, look at all its threads and children for some seconds, end it.
+    """Start the user's command as each rank, sample its threads and children for `WATCH` seconds, and end it.
 
-    Threads on communication or loader cores of their rank are right too.
+    Threads on communication or loader cores of their rank are correct, too.
     """
     processes = start_all(placement, job, command, capture=False)
     seen: list[dict[str, set[tuple[int, ...]]]] = [{"first": set(), "all": set()} for _ in processes]
     try:
         for _ in range(LOOKS):
             for process, found in zip(processes, seen, strict=True):
+                # Before it executes the command, the binding script still has its launcher's mask.
                 for number, pid in enumerate([] if is_binding(process.pid) else _tree(process.pid)):
                     masks = [parse_list(mask) for mask in placement_probe.thread_masks(str(pid))]
                     found["all"].update(masks)

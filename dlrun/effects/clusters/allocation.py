@@ -1,4 +1,4 @@
-"""The allocation that this shell is in, by the variables that its scheduler has set."""
+"""The scheduler allocation of this shell, from the variables that the scheduler has set."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from dlrun.schedulers.protocol import Allocation
 
 
 def nodes(allocation: Allocation, environment: Mapping[str, str]) -> int:
-    """How many nodes a shell with this environment has; 0 where it does not know, or is in no such allocation."""
+    """The number of nodes of an allocation; 0 if unknown, or if this environment is not in such an allocation."""
     if not environment.get(allocation.job_id):
         return 0
     if allocation.nodes:
@@ -21,8 +21,8 @@ def nodes(allocation: Allocation, environment: Mapping[str, str]) -> int:
         return int(count) if digits(count) else 0
     try:
         if allocation.count:
-            told = run(allocation.count).stdout.strip()
-            return int(told) if digits(told) else 0
+            output = run(allocation.count).stdout.strip()
+            return int(output) if digits(output) else 0
         lines = Path(environment[allocation.hosts or ""]).read_text(encoding="utf-8").splitlines()
     except (OSError, KeyError, DlrunError):
         return 0
@@ -30,11 +30,12 @@ def nodes(allocation: Allocation, environment: Mapping[str, str]) -> int:
 
 
 def granted(environment: Mapping[str, str]) -> int | None:
-    """How many nodes the allocation has that a shell with this environment is in; None if it is in none.
+    """The number of nodes of the allocation of this environment; None outside of an allocation.
 
-    A scheduler that must be asked may run inside the allocation of another one, which has left its variables.
+    A scheduler with a command to ask (Flux) may run inside an allocation of another one, whose variables remain.
     """
     known = [one for name in backends.SCHEDULERS if (one := backends.scheduler(name).ALLOCATION)]
+    # Variables first: they are exact, while a command may report an outer allocation.
     for allocation in sorted(known, key=lambda one: not one.count):
         if count := nodes(allocation, environment):
             return count

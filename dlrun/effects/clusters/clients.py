@@ -1,4 +1,4 @@
-"""Where a job's scheduler is asked: on this host, or on the login node that the job was submitted on."""
+"""The host of a job's scheduler clients: this one, or the login node that the job was submitted on."""
 
 from __future__ import annotations
 
@@ -13,16 +13,15 @@ from dlrun.errors import OperationFailed
 
 
 def place(job: Job) -> tuple[str, str, str]:
-    """Scheduler, login node and transport: jobs that have them in common are asked for in one call."""
+    """(scheduler, login node, transport) of a job: the key of jobs that one call can query."""
     remote = job.remote
     return (job.scheduler, remote.host, remote.transport or "") if remote else (job.scheduler, "", "")
 
 
 def runner(job: Job, within: float | None = None) -> Runner:
-    """What runs the clients of a job's scheduler, in an environment without inherited job variables.
+    """A runner for the clients of a job's scheduler, in an environment without inherited job variables.
 
-    All its calls together may take `within` seconds (default: each may take as long as any client); then it raises
-    OperationFailed.
+    within: time limit in seconds of all its calls together (default: `PATIENCE` per call); then it raises OperationFailed.
     """
     deadline = None if within is None else time.monotonic() + within
     remote = job.remote
@@ -35,7 +34,7 @@ def runner(job: Job, within: float | None = None) -> Runner:
 
 
 def _left(deadline: float | None, argv: Sequence[str]) -> float:
-    """The seconds that are left for a call."""
+    """The time limit of the next call in seconds; raises OperationFailed after the deadline."""
     if deadline is None:
         return PATIENCE
     if (left := deadline - time.monotonic()) <= 0:

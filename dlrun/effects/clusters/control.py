@@ -1,6 +1,6 @@
-"""How jobs are handed over, asked about and ended: by a scheduler's clients, or as processes of this machine.
+"""Interface to submit, query and end jobs: by a scheduler's clients (`queued`), or as processes of this machine (`local`).
 
-A scheduler's `Protocol` names the one that it needs; nothing else asks whether a job is of this machine.
+The scheduler selects one; no other code distinguishes jobs of this machine.
 """
 
 from __future__ import annotations
@@ -24,47 +24,44 @@ class Control(Protocol):
     WAITS: bool
     """True if jobs may wait: for nodes, for other jobs, or until they are released."""
     PAUSES: tuple[float, float]
-    """Seconds between questions about a job that is waited for: they grow from the first to the second."""
+    """(first, last) seconds between queries of a watched job; they grow from the first to the last."""
 
     def name(self, scheduler: str, runner: Runner) -> str | None:
-        """The cluster that answers to clients that `runner` runs; None if it does not report it. Raises OperationFailed."""
+        """The cluster name reported to the clients of `runner`; None if not reported. Raises OperationFailed."""
         ...
 
     def cluster(self, job: Job) -> str | None:
-        """The cluster of a job whose record does not name it, from what else the record has."""
+        """The cluster of a job without one in its record, from the job id or the host."""
         ...
 
     def answering(self, job: Job, runner: Runner | None = None) -> str | None:
-        """The cluster that answers where a job is asked about; None if it does not report it. Raises OperationFailed."""
+        """The cluster that answers queries about a job; None if not reported. Raises OperationFailed."""
         ...
 
     def where(self, job: Job, own: str) -> str:
-        """Where a command must run that acts on a job of the cluster `own`, and not on this one's."""
+        """For messages: the host on which to act on a job of the cluster `own`."""
         ...
 
     def submit(self, plan: Plan, directory: Path, environment: Mapping[str, str]) -> Completed:
-        """Hand over the plan whose files are in a job directory; the answer has the job's id, or why not.
+        """Submit the job of a job directory; the answer has the job id or the error.
 
-        Raises Invalid (NotInstalled) or OperationFailed if there is no answer.
+        Raises Invalid (NotInstalled) or OperationFailed without an answer.
         """
         ...
 
     def find(self, scheduler: str, directory: Path) -> str | None:
-        """The id of the job that was submitted from a directory; None if there is none.
-
-        Raises OperationFailed if that cannot be known.
-        """
+        """The id of the job submitted from a directory; None without one. Raises OperationFailed if unknown."""
         ...
 
     def ask(self, jobs: Sequence[Job], runner: Runner) -> Mapping[Path, QueueAnswers | list[JobStatus]]:
-        """What is known about jobs of one cluster, by their directories. Raises OperationFailed."""
+        """Job directory -> states, for jobs of one cluster. Raises OperationFailed."""
         ...
 
     def act(self, action: Action, wanted: Sequence[tuple[Job, Sequence[int] | None]]) -> Iterator[str]:
-        """Act on jobs, or points of sweeps; what came of each, in order. Raises OperationFailed if it is refused."""
+        """Cancel, hold or release jobs, or points of sweeps; yields a result for each. Raises OperationFailed."""
         ...
 
 
 def of(scheduler: str) -> Control:
-    """The control of the jobs of a scheduler."""
+    """The control module of a scheduler."""
     return local if backends.scheduler(scheduler).ON_THIS_MACHINE else queued

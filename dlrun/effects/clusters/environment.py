@@ -1,4 +1,4 @@
-"""Takes out of an environment what an enclosing job, launcher or setting would smuggle into the next job."""
+"""Remove variables from an environment that a new job would inherit from an enclosing job or launcher."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ KEPT = frozenset(
         "SLURM_JWT",
     }
 )
-"""What clients need to reach their scheduler."""
+"""Variables that clients need to reach their scheduler."""
 
 _SCHEDULERS = (
     r"SLURM|SLURMD|SBATCH|SRUN|SALLOC|SQUEUE|SACCT|SCANCEL|SINFO|PBS|PMI2?|PMIX|PALS|ALPS_APP|FLUX_TASK"
@@ -45,10 +45,10 @@ _INHERITED = re.compile(rf"(?:{_SCHEDULERS}|{_LAUNCHERS})_\w*|MASTER_\w+|{_IDENT
 
 
 def clean(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """The environment without inherited job variables, and the sorted names of those taken out.
+    """(environment without inherited job variables, sorted names of the removed ones).
 
-    Inherited masks bind ranks wrongly and inherited options overrule directives: sbatch reads SBATCH_ACCOUNT
-    before the script, squeue prints by SQUEUE_FORMAT, and srun binds by SLURM_CPU_BIND.
+    Inherited masks bind ranks incorrectly and inherited options override directives: SBATCH_ACCOUNT takes precedence over
+    the script, SQUEUE_FORMAT changes squeue's output, SLURM_CPU_BIND changes srun's binding.
     """
     removed = sorted(name for name in environment if name not in KEPT and _INHERITED.fullmatch(name))
     gone = set(removed)
@@ -58,10 +58,9 @@ def clean(environment: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
 def without_own(
     environment: Mapping[str, str], prefix: str = sys.prefix, base: str = sys.base_prefix
 ) -> dict[str, str]:
-    """The environment without the virtual environment that dlrun itself runs in (none if it runs in no such one).
+    """The environment without the virtual environment that dlrun itself runs in, if any.
 
-    For jobs that name an environment of their own: where that is missing on a node, dlrun's Python is not to take its
-    place there.
+    For jobs with their own environment: if that is missing on a node, the job must fail instead of using dlrun's Python.
     """
     kept = dict(environment)
     if prefix == base:
@@ -77,7 +76,7 @@ def without_own(
 
 
 def check_secrets(plan: Plan) -> None:
-    """Secrets of the submitting shell must be set, and must not travel where other users can look."""
+    """Raise Invalid for a secret of an unset variable, or of any variable if the scheduler shows jobs' variables to others."""
     visible = not backends.scheduler(plan.scheduler).HIDES_ENVIRONMENT
     for secret in plan.secrets:
         if secret.env is None:

@@ -1,7 +1,7 @@
-"""Which cluster a job belongs to, and which one answers: the same id means another job on each.
+"""Compare the cluster of a job with the one that answers: the same job id exists on both.
 
-Homes are shared between clusters, and profiles, `SLURM_CONF` and ssh aliases change; so a job's record has the name
-of its cluster, which is compared with the one that answers before a job is asked about or acted on.
+Home directories are shared between clusters, and profiles, `SLURM_CONF` and ssh aliases change. So a job's record has the
+name of its cluster, which is compared before each query or action.
 """
 
 from __future__ import annotations
@@ -18,20 +18,17 @@ from dlrun.model.site import Site
 
 
 def of(job: Job) -> str | None:
-    """The cluster of a job: Slurm's ClusterName, the PBS server, a machine; None in a record that does not have it."""
+    """The cluster of a job: Slurm's ClusterName, the PBS server, or a host name; None if its record has none."""
     return job.cluster or control.of(job.scheduler).cluster(job)
 
 
 def answering(job: Job, runner: Runner | None = None) -> str | None:
-    """The cluster that answers queries about a job; None if it does not report its name.
-
-    Raises OperationFailed if there is no answer.
-    """
+    """The cluster that answers queries about a job; None if not reported. Raises OperationFailed without an answer."""
     return control.of(job.scheduler).answering(job, runner)
 
 
 def known(scheduler: str, runner: Runner) -> str | None:
-    """The cluster that answers to a submission; if there is none, the submission itself reports why."""
+    """The cluster that answers, or None: without an answer the submission will report the error."""
     try:
         return control.of(scheduler).name(scheduler, runner)
     except DlrunError:
@@ -49,16 +46,27 @@ def same(one: str | None, other: str | None) -> bool:
 
 
 def elsewhere(job: Job, answering: str | None) -> str | None:
-    """The cluster of a job if it is another one than that which answers, else None."""
+    """The cluster of a job if it is another one than that which answers and cannot be reached from here, else None."""
     own = of(job)
-    return None if same(own, answering) else own
+    return None if same(own, answering) or _found_by_id(job, own, answering) else own
+
+
+def _found_by_id(job: Job, own: str | None, answering: str | None) -> bool:
+    """True for a job whose queue is `NAME@SERVER`, if a PBS server answers: PBS's clients ask the server in the job's id."""
+    if answering is None or not backends.scheduler(job.scheduler).IDS_NAME_CLUSTER:
+        return False
+    try:
+        server = (job.plan().request.partition or "").partition("@")[2]
+    except DlrunError:  # no plan to read: only the default server is known
+        return False
+    return bool(server) and same(server, own)
 
 
 def require(jobs: Iterable[Job], word: str) -> None:
-    """Raise OperationFailed, before anything is done, if one of the jobs belongs to another cluster than answers.
+    """Raise OperationFailed if one of the jobs belongs to another cluster than the one that answers.
 
-    Where ids name their cluster, one that reports no name is another: Slurm has a `qdel` that ends its job 5 for `5.server`.
-    `word` is the command that acts on them, for the way out.
+    If job ids contain the cluster, a cluster without a name is another one: Slurm's `qdel` wrapper ends its own job 5 for
+    `5.server`. word: the command, for the help line.
     """
     for job in jobs:
         if job.job_id is None or of(job) is None:
@@ -80,7 +88,7 @@ def _way_out(job: Job, own: str, word: str) -> str:
 
 
 def _described(site: Site) -> tuple[str, ...]:
-    """The names of the cluster by its profile: several where it has more than one PBS server."""
+    """The profile's names of the cluster: several for several PBS servers."""
     named: str | tuple[str, ...] | None = getattr(
         site.recognise, backends.scheduler(site.scheduler.type).CLUSTER_KEY
     )
@@ -88,7 +96,7 @@ def _described(site: Site) -> tuple[str, ...]:
 
 
 def mismatch(site: Site, there: str | None) -> str | None:
-    """A warning if a profile describes another cluster than the one that answers, else None."""
+    """A warning if the profile describes another cluster than the one that answers, else None."""
     own = _described(site)
     if not own or any(same(name, there) for name in own):
         return None
@@ -99,7 +107,7 @@ def mismatch(site: Site, there: str | None) -> str | None:
 
 
 def expected(plan: Plan, site: Site | None) -> bool:
-    """True if a cluster is expected before a submission: by the profile, or by a job to wait for."""
+    """Whether the profile, or a job under `after`, determines the cluster of a submission."""
     named = site is not None and bool(_described(site))
     return named or any(one.cluster is not None for one in plan.request.after)
 

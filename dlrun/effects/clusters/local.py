@@ -1,4 +1,4 @@
-"""The `local` scheduler: a job is a detached tree of your own processes under one supervisor."""
+"""The `local` scheduler: a job is a detached process tree of this user under one supervisor."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ from dlrun.model.text import digits
 
 _SUPERVISOR = Path(dlrun.node.__file__).parent / "supervise.py"
 CANCEL = ".cancel"
-"""The file in a point's directory that makes its supervisor end it, or not start it."""
+"""A file in a run's directory that requests the supervisor to end or skip it."""
 
 WAITS = False
 PAUSES = (0.2, 0.2)
-"""The process table and the job directory are asked at no cost to others."""
+"""Short: reading the process table and the job directory has no cost for others."""
 
 _REASONS = {
     "cancelled": State.CANCELLED,
@@ -40,22 +40,22 @@ _REASONS = {
 
 
 def name(scheduler: str, runner: Runner) -> str | None:  # noqa: ARG001 - there is no scheduler to ask
-    """This machine."""
+    """This machine's host name."""
     return platform.node()
 
 
 def cluster(job: Job) -> str | None:
-    """The machine that started it."""
+    """The machine that started the job."""
     return job.host
 
 
 def answering(job: Job, runner: Runner | None = None) -> str | None:  # noqa: ARG001 - there is no scheduler to ask
-    """This machine; a job that runs is here, whatever the machine is called now."""
+    """This machine's name; for a running job the recorded one, in case the machine was renamed."""
     return job.cluster or job.host if alive(job.job_id or "") else platform.node()
 
 
 def where(job: Job, own: str) -> str:  # noqa: ARG001 - the job has no other
-    """That machine."""
+    """The name of the job's machine."""
     return f"`{own}`"
 
 
@@ -67,7 +67,7 @@ def submit(plan: Plan, directory: Path, environment: Mapping[str, str]) -> Compl
 
 
 def find(scheduler: str, directory: Path) -> str | None:  # noqa: ARG001 - there is one
-    """The id of the job whose supervisor runs."""
+    """The id of the job with a running supervisor."""
     return supervisor(directory)
 
 
@@ -77,7 +77,7 @@ def ask(jobs: Sequence[Job], runner: Runner) -> Mapping[Path, list[JobStatus]]: 
 
 
 def act(action: Action, wanted: Sequence[tuple[Job, Sequence[int] | None]]) -> Iterator[str]:  # noqa: ARG001
-    """End jobs, one after the other: nothing else can be asked of those that do not wait."""
+    """Cancel jobs one after the other: jobs that never wait cannot be held or released."""
     for job, tasks in wanted:
         yield "cancelled" if cancel(job, tasks) else "had ended already"
 
@@ -86,6 +86,7 @@ def start(
     directory: Path, *, walltime: int | None, points: int | None, environment: Mapping[str, str]
 ) -> str:
     """Start the job's supervisor in a session of its own; returns its id: process id and start time."""
+    # -S, -E: PYTHON* variables and site-packages of the training's environment must not affect the supervisor.
     arguments = [
         sys.executable,
         "-S",
@@ -117,7 +118,7 @@ def start(
 
 
 def supervisor(directory: Path) -> str | None:
-    """The id of the job that runs in a directory, found among the processes; None if none does."""
+    """The id of the job that runs in a directory, from the process table; None without one."""
     import psutil  # noqa: PLC0415 - 20 ms that `dlrun status` has no use for
 
     wanted = [str(runnable(_SUPERVISOR)), str(directory)]
@@ -128,13 +129,13 @@ def supervisor(directory: Path) -> str | None:
 
 
 def alive(job_id: str) -> bool:
-    """True while the supervisor runs: the same process, not a later one with its number."""
+    """Whether the supervisor runs: the same process, not a later one with its pid."""
     pid, _, started = job_id.partition(".")
     return digits(pid) and started != "" and _start_time(int(pid)) == started
 
 
 def supervises(job_id: str, directory: Path) -> bool:
-    """True while it runs, and is the supervisor of the job in this directory: no other process is ever ended."""
+    """Whether the process is the running supervisor of the job in this directory; checked before it is signalled."""
     import psutil  # noqa: PLC0415 - 20 ms that `dlrun status` has no use for
 
     if not alive(job_id):
@@ -148,7 +149,7 @@ def supervises(job_id: str, directory: Path) -> bool:
 
 
 def status(job: Job) -> list[JobStatus]:
-    """The state of each run, from the process table and the job directory alone."""
+    """The state of each run, from the process table and the job directory."""
     if job.job_id is None:
         return []
     running = alive(job.job_id)
@@ -156,15 +157,17 @@ def status(job: Job) -> list[JobStatus]:
 
 
 def cancel(job: Job, tasks: Sequence[int] | None = None, *, patience: float = 40.0) -> bool:
-    """End the job, or points of its sweep, and wait until nothing of it is left; False if all had ended already.
+    """End the job, or points of its sweep, and wait for the end; False if all had ended already.
 
-    A supervisor that does not end within `patience` seconds (it is stopped, say) is killed with every process below it.
+    A supervisor that does not end within `patience` seconds (such as a stopped one) is killed with all its descendants.
+    Raises OperationFailed if points or processes do not end.
     """
     job_id = str(job.job_id)
     if not supervises(job_id, job.directory):
         return False
     if tasks is None:
         os.kill(_pid(job_id), signal.SIGTERM)
+        # `patience` is more than the supervisor's own grace of 15 s for the ranks.
         if not _reached(lambda: not alive(job_id), patience):
             _kill_tree(job_id)
         return True
@@ -234,7 +237,7 @@ def _one(job: Job, run: Path, index: int, running: bool) -> JobStatus:
     if record.get("state") != "ended":
         state = State.RUNNING if running else State.LOST
     elif running and (job.array is None or index == job.array - 1):
-        state = State.ENDING  # the supervisor still looks for what the script left behind
+        state = State.ENDING  # the supervisor is still ending processes of the script
     elif record.get("reason") in _REASONS:
         state = _REASONS[record["reason"]]
     else:

@@ -1,4 +1,4 @@
-"""A scheduler's clients on a login node, over one connection for all that this process wants there."""
+"""Scheduler clients on a login node, over one connection per login node and process."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _ways: dict[tuple[str, str | None], Transport] = {}
 
 
 def transport_of(host: str, kind: str | None, *, prompt: bool = True) -> Transport:
-    """The way to a login node, the same one for all that this process wants there.
+    """The connection to a login node, opened once per process; only the first call's `prompt` has an effect.
 
-    Whether a password may be asked for is decided the first time.
+    prompt: whether a password may be requested.
     """
     if (host, kind) not in _ways:
         _ways[host, kind] = open_transport(host, kind, prompt=prompt)
@@ -25,7 +25,7 @@ def transport_of(host: str, kind: str | None, *, prompt: bool = True) -> Transpo
 
 
 def runner(remote: Remote, *, patience: float = PATIENCE) -> Runner:
-    """Runs a scheduler's clients on a job's login node, as a login shell would."""
+    """A runner for scheduler clients on a job's login node, in a login shell."""
     return lambda argv, /: client(
         transport_of(remote.host, remote.transport), argv, remote.unwanted, patience=patience
     )
@@ -34,7 +34,7 @@ def runner(remote: Remote, *, patience: float = PATIENCE) -> Runner:
 def client(
     transport: Transport, argv: Sequence[str], unwanted: Sequence[str], *, patience: float = PATIENCE
 ) -> Completed:
-    """Run a scheduler's client behind a transport; raises NotInstalled if it is not there."""
+    """Run a scheduler client on a login node; raises NotInstalled if it is missing."""
     answer = run(transport, script("client", client=argv, unwanted=unwanted), login=True, patience=patience)
     if answer.returncode == 127:
         raise NotInstalled(f"`{argv[0]}` is not installed on `{transport.host}`")

@@ -1,4 +1,4 @@
-"""Asks one scheduler about any number of jobs: the queue once, accounting once, answers put together."""
+"""Query one scheduler about any number of jobs: the queue once, accounting once, and merge the answers."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from dlrun.schedulers.protocol import Scheduler
 from dlrun.schedulers.refusals import words
 
 PAUSES = (1.0, 3.0)
-"""Seconds to wait before asking again when a scheduler is too busy to answer."""
+"""Seconds before each retry with a busy scheduler."""
 
 _TRIED = 5.0
-"""Seconds after which a client that gave up has tried more than once."""
+"""Seconds after which a failed client has itself retried."""
 
 _MOST = 1000
-"""Jobs in one call: their ids must fit into one argument (128 KiB on Linux)."""
+"""Jobs per call: their ids must fit into one argument (128 KiB on Linux, MAX_ARG_STRLEN)."""
 
 BUSY = re.compile(
     r"contact slurm controller|timed out|rate limit|cannot connect|connection refused|communication failure|try again",
@@ -35,25 +35,25 @@ Tasks = Mapping[int | None, JobStatus]
 
 @record(frozen=True, slots=True, kw_only=True)
 class QueueAnswers:
-    """The answers of queue and accounting, by job number; the status of `settled` jobs is final."""
+    """Job number -> states from queue and accounting; those of `settled` jobs are final."""
 
     jobs: Mapping[str, Tasks]
     settled: frozenset[str]
 
     def about(self, job_id: str) -> Tasks:
-        """What is known about a job: nothing, or its own state, or those of its tasks."""
+        """The known states of a job or its tasks; may be empty."""
         return self.jobs.get(_number(job_id), {})
 
     def certain(self, job_id: str) -> bool:
-        """True if what is known about an ended job is all that can be."""
+        """Whether the states of an ended job will not change any more."""
         return _number(job_id) in self.settled
 
 
 def ask_queue(scheduler: Scheduler, wanted: Mapping[str, int | None], runner: Runner) -> QueueAnswers:
-    """What is known about jobs, given their ids with the number of tasks of each array (None: no array).
+    """Query jobs by id, with the number of tasks of each array (None: no array).
 
-    Accounting is asked only about what the queue has forgotten or calls ended. Raises OperationFailed if
-    the queue does not answer; accounting may be silent.
+    Accounting is queried only for jobs that the queue reports as ended or not at all. Raises OperationFailed if the queue
+    does not answer; a failure of accounting is ignored.
     """
     queued = _query(wanted, scheduler.queue, scheduler.parse_queue, scheduler, runner) or {}
     over = {job: tasks for job, tasks in wanted.items() if _some_ended(queued.get(_number(job), {}), tasks)}
@@ -80,7 +80,7 @@ def _query(
     scheduler: Scheduler,
     runner: Runner,
 ) -> Mapping[str, Tasks] | None:
-    """Ask in as few calls as fit; None if there is no queue or no accounting."""
+    """Query in as few calls as possible; None if the scheduler has no such command or knows none of the jobs."""
     ids, found, remembers = list(wanted), [], False
     for start in range(0, len(ids), _MOST):
         argv = arguments(ids[start : start + _MOST])
@@ -100,10 +100,10 @@ def _query(
 
 
 def patiently(argv: Sequence[str], scheduler: Scheduler, runner: Runner) -> str | None:
-    """What a query printed; None if the scheduler remembers none of the jobs.
+    """The output of a query; None if the scheduler knows none of the jobs.
 
-    It is repeated if the scheduler is too busy, unless the client itself has tried for long: with its controller down,
-    each of Slurm's takes 9 s. Raises OperationFailed.
+    Repeated for a busy scheduler, unless the client itself has retried: Slurm's take 9 s each without a controller. Raises
+    OperationFailed.
     """
     pauses = iter(PAUSES)
     while True:
@@ -111,6 +111,7 @@ def patiently(argv: Sequence[str], scheduler: Scheduler, runner: Runner) -> str 
         done = runner(argv)
         if done.returncode == 0:
             return done.stdout
+        # PBS clients exit non-zero if they know not all of the jobs.
         if scheduler.knows_nothing(done.stderr, done.returncode):  # of some; others may have been printed
             return done.stdout if done.stdout.strip() else None
         pause = next(pauses, None)
@@ -124,18 +125,18 @@ def patiently(argv: Sequence[str], scheduler: Scheduler, runner: Runner) -> str 
 
 
 def _some_ended(known: Tasks, tasks: int | None) -> bool:
-    """True if the queue has forgotten a task of the job, or reports that one has ended."""
+    """Whether a task of the job has ended or is no longer in the queue."""
     expected = [None] if tasks is None else range(tasks)
     return any(task not in known or known[task].state.final for task in expected)
 
 
 def _settled(past: Tasks | None, queued: Tasks | None) -> bool:
-    """True if accounting knows the job's end, or no record of the job is left."""
+    """Whether accounting has the job's end, or neither queue nor accounting has the job."""
     return all(status.state.final for status in past.values()) if past else not queued
 
 
 def _merge(queued: Tasks, past: Tasks) -> Tasks:
-    """Accounting knows ends better (who cancelled a job), the queue everything else (why it failed)."""
+    """Merge states: accounting knows more about ended tasks (such as who cancelled them), the queue about all others."""
     merged = {**past, **queued}
     for task, status in past.items():
         if status.state.final and (task not in queued or queued[task].state.final):
@@ -144,7 +145,7 @@ def _merge(queued: Tasks, past: Tasks) -> Tasks:
 
 
 def _filled(status: JobStatus, other: JobStatus | None) -> JobStatus:
-    """A status with what only the other one knows."""
+    """A status with missing fields taken from another one."""
     if other is None:
         return status
     missing = {f.name: getattr(other, f.name) for f in fields(status) if getattr(status, f.name) is None}
@@ -152,6 +153,6 @@ def _filled(status: JobStatus, other: JobStatus | None) -> JobStatus:
 
 
 def _number(job_id: str) -> str:
-    """What every spelling of a job's id begins with: `12` of `12[].server` and `12`."""
+    """The number of a job id: `12` of `12[].server` and `12`."""
     match = re.match(r"\d+", job_id)
     return match[0] if match else job_id

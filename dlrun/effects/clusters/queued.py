@@ -1,4 +1,4 @@
-"""Jobs of a scheduler with clients: every question and every request is a command, here or on a login node."""
+"""Jobs of a scheduler with clients: each query and action is a command, on this host or a login node."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ from dlrun.schedulers.refusals import words
 
 WAITS = True
 PAUSES = (2.0, 30.0)
-"""A controller serves all users: it is asked rarely."""
+"""Long: a controller serves all users."""
 
 _answering: dict[tuple[str, str, str], str | None] = {}
-"""What was answered in this process, by `clients.place`: a watched job is asked about once."""
+"""Answers by `clients.place`, cached for this process: a watched job causes one query."""
 
 
 def name(scheduler: str, runner: Runner) -> str | None:
-    """The cluster that answers; None if it does not report its name. Raises OperationFailed if there is no answer."""
+    """The cluster that answers; None if not reported. Raises OperationFailed without an answer."""
     back_end = backends.scheduler(scheduler)
     argv = back_end.identify()
     if not argv:
@@ -43,12 +43,12 @@ def name(scheduler: str, runner: Runner) -> str | None:
 
 
 def cluster(job: Job) -> str | None:
-    """The one that the job's id names."""
+    """The cluster in the job's id, if it has one."""
     return backends.scheduler(job.scheduler).cluster(job.job_id or "")
 
 
 def answering(job: Job, runner: Runner | None = None) -> str | None:
-    """The cluster that answers there; it is asked once in the life of this process."""
+    """The cluster that answers queries about a job, queried once per process."""
     place = clients.place(job)
     if place not in _answering:
         _answering[place] = name(job.scheduler, runner or clients.runner(job))
@@ -56,14 +56,14 @@ def answering(job: Job, runner: Runner | None = None) -> str | None:
 
 
 def where(job: Job, own: str) -> str:
-    """A login node of it."""
+    """A login node of the job's cluster."""
     return f"a login node of `{own}`" + (
         f", such as `{job.host}`, where it was submitted" if job.host else ""
     )
 
 
 def submit(plan: Plan, directory: Path, environment: Mapping[str, str]) -> Completed:
-    """The client's answer; it is also written into the job directory, as long as it is there."""
+    """Run the submitting client; its output is also written to `records.ANSWER` in the job directory."""
     return run(
         backends.scheduler(plan.scheduler).submit(
             "job.sh", points=len(plan.points) or None, at_once=plan.request.at_once
@@ -75,27 +75,27 @@ def submit(plan: Plan, directory: Path, environment: Mapping[str, str]) -> Compl
 
 
 def find(scheduler: str, directory: Path) -> str | None:
-    """Ask which job was submitted from a directory; raises OperationFailed if there is no answer."""
+    """The id of the job submitted from a directory; raises OperationFailed without an answer."""
     text = script(backends.scheduler(scheduler).FINDER) + '\nfind_job "$@"\n'
     places = dict.fromkeys((str(directory), str(directory.resolve())))
     done = run(["bash", "-c", text, "find", *places], environment=clean(os.environ)[0])
     if done.returncode != 0:
-        said = done.stderr.strip().splitlines()
+        errors = done.stderr.strip().splitlines()
         raise OperationFailed(
-            f"the scheduler cannot be asked for the job of `{directory}`: {said[-1] if said else 'no answer'}"
+            f"the scheduler cannot be asked for the job of `{directory}`: {errors[-1] if errors else 'no answer'}"
         )
     return done.stdout.strip() or None
 
 
 def ask(jobs: Sequence[Job], runner: Runner) -> Mapping[Path, QueueAnswers]:
-    """One call to the queue for all of them, one to accounting for those that it has let go."""
+    """Query all jobs with one call to the queue and one to accounting."""
     wanted = {str(job.job_id): job.array for job in jobs}
     answers = ask_queue(backends.scheduler(jobs[0].scheduler), wanted, runner)
     return dict.fromkeys((job.directory for job in jobs), answers)
 
 
 def act(action: Action, wanted: Sequence[tuple[Job, Sequence[int] | None]]) -> Iterator[str]:
-    """One call for all jobs, which are of one cluster."""
+    """Act with one call on all jobs, which must be of one cluster."""
     first = wanted[0][0]
     back_end = backends.scheduler(first.scheduler)
     arguments = {"cancel": back_end.cancel, "hold": back_end.hold, "release": back_end.release}[action]
@@ -111,8 +111,8 @@ def act(action: Action, wanted: Sequence[tuple[Job, Sequence[int] | None]]) -> I
     done = clients.runner(first)(arguments(ids))
     some_over = len(back_end.tasks(ids[0])) > 1 and back_end.knows_nothing(done.stderr, done.returncode)
     if done.returncode != 0 and not some_over:  # of a sweep's points some may have ended
-        said = words(done.stderr) or f"exit code {done.returncode}"
-        raise OperationFailed(f"could not {action}: {said}", help=back_end.advice(done.stderr))
+        reason = words(done.stderr) or f"exit code {done.returncode}"
+        raise OperationFailed(f"could not {action}: {reason}", help=back_end.advice(done.stderr))
     for job, tasks in wanted:
         if action == "cancel":
             with suppress(OSError):  # a full disk, or another user's directory: the scheduler knows it too

@@ -1,4 +1,6 @@
-"""Whether a job can still start, from what is known of the jobs that it waits for: schedulers forget why it cannot."""
+"""Find the dependency that prevents a job from starting, from the states of the jobs under `after`.
+
+Schedulers forget the reason soon after they cancel such a job."""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from dlrun.model.job import State
 
 
 def unmet(job: Job) -> str | None:
-    """What a job under `after` did that rules this one out, as `job 12 (train-…) failed`; None if nothing is known."""
+    """The job under `after` with a wrong end, as `job 12 (train-…) ended: failed`; None if unknown."""
     after = ((read_json(job.directory / "plan.json") or {}).get("request") or {}).get("after") or ()
     conditions = {str(one.get("job_id")): one.get("when") for one in after}
     if not conditions:

@@ -1,7 +1,7 @@
-"""Which process failed first, and the line with the cause, from a run's notes and the ends of its logs.
+"""Find the first failed process and the line with the cause, from a run's failure notes and the ends of its logs.
 
-A process that only lost its peers is not the first to fail, even if it left its note first: it may notice within
-milliseconds, while Python still cleans up after the error that caused it.
+A process that only lost its peers is not the first, even with the earliest note: it ends within milliseconds, while the
+failed one still runs Python's cleanup.
 """
 
 from __future__ import annotations
@@ -13,36 +13,39 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from dlrun.effects.diagnosis import own_messages
+from dlrun.effects.diagnosis import own_patterns
 from dlrun.effects.diagnosis.patterns import EXCEPTION, PATTERNS, Evidence, Pattern
 from dlrun.effects.logs import files as log_files
+from dlrun.effects.paths import open_regular, read_bytes
 from dlrun.effects.records.belief import run_state
+from dlrun.model.text import digits
 
 TAIL = 256 * 1024
-"""Bytes at the end of the job's log, and of those of the first processes that failed, that are read."""
+"""Bytes read at the end of the job's log, and of the logs of the first failed processes."""
 SHORT = 32 * 1024
-"""Bytes of any other: a second's work for dozens of logs."""
+"""Bytes of other logs: dozens of them take a second."""
 FULL = 4
-"""Processes whose logs are read at length."""
+"""Number of processes with `TAIL` bytes of log."""
 _LONGEST = 2000
+_NOTE = 1 << 16
 """Characters of a line that are looked at, half of them at its end: a line may be the whole of a model's keys."""
 MOST = 64
-"""Logs that are looked through before giving up: a job may have thousands."""
+"""Maximum number of logs searched: a job may have thousands."""
 _WRONG = -2_000_000_000
-"""Nanoseconds by which a process began before it was launched, if its node's clock is wrong (as in lib/failures.sh)."""
+"""Nanoseconds from launch to start of a process below which its node's clock is wrong (as in lib/failures.sh)."""
 _NEAR = 50
-"""Lines within which what follows an exception is its consequence."""
+"""Lines after an exception within which a consequence belongs to it."""
 _SKEW = 5.0
-"""Seconds that the clock of a file server may be behind a node's."""
+"""Maximum seconds by which a file server's clock may be behind a node's."""
 _ENDED = re.compile(
     r"dlrun: (\S+) (\d+) on (\S+), which began (-?\d+) ns after its launch, ended with exit code 0 at (\d+) ns$",
     re.MULTILINE,
 )
-"""What a rank of a job of more than 1,000 writes last to its log (templates/lib/rank.sh); others leave a note."""
+"""The last log line of a rank of a job with more than 1,000 ranks (templates/lib/rank.sh); others write a note."""
 _LAST = 1 << 12
-"""Bytes at the end of a log in which that line is looked for, for each process that writes to it."""
+"""Bytes searched for that line at the end of a log, per writing process."""
 _FLUSHED = 60.0
-"""Seconds after a process's end by which its log was surely written."""
+"""Seconds after a process's end by which its log was flushed."""
 _CONTROL = re.compile(
     r"\x1b\[[0-9;:?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x00-\x08\x0e-\x1f\x7f-\x9f]"
 )
@@ -54,7 +57,7 @@ _WRAPPER = re.compile(r"ChildFailedError|CalledProcessError|SignalException")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class First:
-    """The process that failed first: when (seconds since 1970), which, where, and its exit code."""
+    """A failed process: time (seconds since 1970), role, rank, host, exit code, and the job's reason, if noted."""
 
     time: float
     role: str
@@ -66,9 +69,9 @@ class First:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failures:
-    """The first failure, those after it, the line with the cause, and the ranks that left no note.
+    """The first failure, later ones, the line with the cause, and the logs of ranks without a note.
 
-    `early` are those that ended with exit code 0 before it.
+    early: processes that ended with exit code 0 before the first failure.
     """
 
     first: First | None = None
@@ -79,39 +82,40 @@ class Failures:
 
 
 def notes(run: Path, place: str = "failures") -> list[First]:
-    """What failing processes noted of themselves, the earliest first; job.sh has put times of wrong clocks right.
+    """The notes of failed processes, the earliest first; job.sh has corrected the times of wrong clocks.
 
-    `place` is `ended` for the notes of processes that ended with exit code 0.
+    place: `ended` for the notes of processes that ended with exit code 0.
     """
     found: list[tuple[int, First]] = []
     for path in (run / place).glob("*"):
         with suppress(OSError, ValueError, OverflowError):
-            line, _, late = path.read_text(encoding="utf-8").partition("\n")
+            line, _, late = read_bytes(path, _NOTE).decode("utf-8").partition("\n")
             when, role, rank, host, code, *reason = line.split()
-            if place == "ended" and int(late or 0) < _WRONG:  # job.sh has put the others right
+            if place == "ended" and int(late or 0) < _WRONG:  # job.sh has corrected only those of failures
                 when = str(int(when) - int(late))
             words = " ".join(reason) or None
             note = First(
                 time=int(when) / 1e9, role=role, rank=int(rank), host=host, code=int(code), reason=words
             )
-            found.append((int(when), note))  # as nanoseconds, which a float cannot distinguish
+            found.append((int(when), note))  # sorted by integer nanoseconds, which a float cannot represent
     return [note for _, note in sorted(found, key=lambda one: (one[0], one[1].role, one[1].rank))]
 
 
 def search(run: Path, own: Sequence[Pattern] = (), since: float | None = None) -> Failures:
-    """Find who failed first and why; the site's `own` patterns come before the others.
+    """Find the first failure and its cause; the site's `own` patterns take precedence.
 
-    Of a job that was started again, `since` (seconds since 1970) is when: logs that are older are of an earlier run.
+    since: start of the last run (seconds since 1970) of a restarted job; older logs are of earlier runs.
     """
     failed = notes(run)
     least = since - _SKEW if since is not None else 0.0
     every = {(log.role, log.rank): log for log in log_files.find(run, "all") if _last_written(log) >= least}
-    known = (*own, *own_messages.patterns(), *PATTERNS, *own_messages.patterns(general=True))
+    known = (*own, *own_patterns.patterns(), *PATTERNS, *own_patterns.patterns(general=True))
     patterns = sorted(known, key=lambda pattern: pattern.consequence)
     first, evidence = (failed[0] if failed else None), None
     for number, note in enumerate(failed[:MOST]):
         log = every.get((note.role, note.rank))
         found = _verdict(log, TAIL if number < FULL else SHORT, patterns) if log else None
+        # Earlier notes may be of processes that only lost a peer: the first with a cause of its own counts.
         if note.reason or found is None or not found.pattern.consequence:
             first, evidence = note, found
             break
@@ -130,14 +134,14 @@ def search(run: Path, own: Sequence[Pattern] = (), since: float | None = None) -
 
 
 def _may_follow(evidence: Evidence | None) -> bool:
-    """Whether the line with the cause may come from the end of another process."""
+    """Whether the evidence may be a consequence of another process's end."""
     return evidence is not None and (evidence.pattern.consequence or evidence.pattern is EXCEPTION)
 
 
 def _ended_before(run: Path, first: First, rest: Iterable[log_files.Log]) -> tuple[First, ...]:
     """The processes of the same role that ended with exit code 0 before the first one failed: by their notes, or in a job of
     more than 1,000 ranks by the last lines of `rest`, the logs of those that noted no failure."""
-    spread = {log.path: log.writers for log in rest if log.path.parent.name.isdigit()}
+    spread = {log.path: log.writers for log in rest if digits(log.path.parent.name)}
     ended = [
         *notes(run, "ended"),
         *(one for path, writers in spread.items() for one in _ends(path, writers, first)),
@@ -148,7 +152,7 @@ def _ended_before(run: Path, first: First, rest: Iterable[log_files.Log]) -> tup
 
 def _ends(path: Path, writers: int, first: First) -> Iterable[First]:
     """The processes that a log reports to have ended with exit code 0; none of one that was written long after the failure."""
-    with suppress(OSError), path.open("rb") as stream:
+    with suppress(OSError), open_regular(path) as stream:
         found = os.fstat(stream.fileno())
         if writers > 1 or found.st_mtime <= first.time + _FLUSHED:
             stream.seek(max(0, found.st_size - _LAST * writers))
@@ -160,9 +164,9 @@ def _ends(path: Path, writers: int, first: First) -> Iterable[First]:
 def _elsewhere(
     rest: Iterable[log_files.Log], patterns: Sequence[Pattern], first: First | None
 ) -> Evidence | None:
-    """The cause from processes that left no note, those first that stopped writing first, and from the job's script.
+    """The cause in the logs of processes without a note (in the order in which they fell silent) and of the job's script.
 
-    Where a process has failed, remarks of others explain nothing.
+    After a noted failure, `passing` messages of other processes do not count.
     """
     ordered = sorted(rest, key=lambda log: log.role is None)
     chosen = ((log, SHORT if log.role else TAIL) for log in (*ordered[:MOST], *ordered[MOST:][-1:]))
@@ -173,7 +177,7 @@ def _elsewhere(
 
 
 def _verdict(log: log_files.Log, most: int, patterns: Sequence[Pattern]) -> Evidence | None:
-    """The cause in a log: why dlrun's own script ended the process, else the last lines of the program."""
+    """The cause in a log: the reason of dlrun's script for ending the process, else the program's last lines."""
     own = own_evidence(log)
     found = (
         own if own is not None and not own.pattern.consequence else verdict(tail(log, most), patterns, log)
@@ -187,10 +191,10 @@ def _grade(pattern: Pattern) -> int:
 
 
 def verdict(lines: Sequence[str], patterns: Sequence[Pattern], log: log_files.Log) -> Evidence | None:
-    """The cause at the end of one log: a known one, else an exception, else a consequence.
+    """The cause at the end of one log: a known pattern, else an exception, else a consequence; None without any.
 
-    Of several, the last: warnings come before the end. What programs also say in passing counts in an exception
-    itself, or if none comes after it. `patterns` has the consequences last.
+    The last match counts, since warnings come before the end. `passing` patterns count only in an exception or if none
+    follows. `patterns` must have consequences last.
     """
     compiled = [(re.compile(pattern.regex), pattern) for pattern in patterns]
     raised = re.compile(EXCEPTION.regex)
@@ -198,6 +202,7 @@ def verdict(lines: Sequence[str], patterns: Sequence[Pattern], log: log_files.Lo
     consequence: Evidence | None = None
     after = distance = 0
     chained = False
+    # From the end: the first match is the last message, and mostly few lines are read.
     for line in map(plain, reversed(lines)):
         distance += 1
         if _CHAINED.match(line):
@@ -228,37 +233,37 @@ def _evidence(log: log_files.Log, line: str, pattern: Pattern, match: re.Match[s
 
 
 def plain(line: str) -> str:
-    """A line without colours and other control characters, and not longer than anyone would look at."""
+    """A line without control characters, cut in the middle beyond `_LONGEST` characters."""
     if len(line) > _LONGEST:
         line = line[: _LONGEST // 2] + line[-_LONGEST // 2 :]
     return _CONTROL.sub("", line)
 
 
 def tail(log: log_files.Log, most: int) -> list[str]:
-    """The last lines of a log's last run, in `most` bytes; of dlrun's own, none: those repeat what ranks said."""
+    """The lines in the last `most` bytes of a log's last run, without dlrun's own, which repeat those of ranks."""
     lines = log_files.last_run(log, most, run_number(log)).splitlines()
     return [line for line in lines if not line.startswith(("dlrun: ", "  | "))]
 
 
 def run_number(log: log_files.Log) -> int:
-    """Which run of its job wrote the end of a log: 1 if it was never started again."""
+    """The number of the run that wrote the end of a log, from 1."""
     return 1 + int((run_state(log.run) or {}).get("restarts") or 0)
 
 
 def own_words(run: Path) -> str | None:
-    """The last line that the job's script logged before it ended: why it gave up, if no process failed."""
+    """The last message of the job's script that is not about progress: its reason to end, if no process failed."""
     (log,) = log_files.find(run, "job")
     lines = [line for line in log_files.last_run(log, TAIL).splitlines() if line.startswith("dlrun: ")]
-    said = [plain(line.removeprefix("dlrun: ")) for line in lines]
-    return next((line for line in reversed(said) if not own_messages.reports_progress(line)), None)
+    messages = [plain(line.removeprefix("dlrun: ")) for line in lines]
+    return next((line for line in reversed(messages) if not own_patterns.reports_progress(line)), None)
 
 
 def own_evidence(log: log_files.Log) -> Evidence | None:
-    """What dlrun's own script reported in a log before it ended the job or the rank itself; None if it did not."""
+    """The message with which dlrun's script ended the job or rank, as evidence; None without one."""
     lines = log_files.last_run(log, SHORT, run_number(log)).splitlines()
-    said = [plain(line.removeprefix("dlrun: ")) for line in lines if line.startswith("dlrun: ")]
-    for line in reversed(said):
-        if (known := own_messages.about(line)) is not None:
+    messages = [plain(line.removeprefix("dlrun: ")) for line in lines if line.startswith("dlrun: ")]
+    for line in reversed(messages):
+        if (known := own_patterns.about(line)) is not None:
             return Evidence(log=log.name, line=line, pattern=known, values=(line,))
     return None
 

@@ -1,23 +1,21 @@
-"""What dlrun's own programs report in a job, each with its cause and what to correct: one table, which tests hold complete.
+"""The messages of dlrun's own programs in a job, by cause, with the next step.
 
-`{}` stands for what differs. A message of a job's script or its library, of a rank's script or of a node program that is
-not here, or is here and nowhere else, fails `test_own_messages.py`.
+`{}` stands for variable parts. `test_own_messages.py` fails for a message of a job's scripts or of a node program that is
+missing here, and for one that exists only here.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-from dlrun.effects.diagnosis.patterns import Pattern
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Own:
-    """Messages of one cause, and the next step; of a `consequence` the cause is elsewhere, if it is known.
+    """The messages of one cause, and the next step.
 
-    Messages that end with the system's own words are `general`: a pattern for those words is more specific.
+    consequence: the actual cause is in another message, if known; general: the message ends with a system error, for which
+    other patterns are more specific.
     """
 
     next: str
@@ -62,7 +60,7 @@ NODE: Mapping[str, Own] = {
             "`{}` cannot be read from node {}: {}",
             "`{}` has neither an ETag nor a time",
             "`{}` does not name a file",
-            "`{}` broke off after {} of {} bytes, {} times",
+            "`{}` broke off after {} bytes, {} times",
             "cannot fetch `{}`: {}{}",
             "the source changed while it was copied: `{}`",
             "{} fetched {} of the {} of `{}`",
@@ -190,6 +188,7 @@ NODE: Mapping[str, Own] = {
             "unknown hash `{}`",
             "give one of --name, --quota and --free",
             "--hosts needs --port and --secret",
+            "--start is `{}`: it must be more than zero, and at most 100%",
             "--start needs --job, and goes with neither --strategy pack nor --verify",
             "--workers is between 1 and 64",
             "`{}` is not {}",
@@ -202,7 +201,7 @@ NODE: Mapping[str, Own] = {
         ),
     ),
 }
-"""Errors of the node programs (staging, results), by their cause."""
+"""Errors of the node programs (staging, results), by cause."""
 
 
 JOB: Mapping[str, Own] = {
@@ -218,6 +217,12 @@ JOB: Mapping[str, Own] = {
         next="submit the job to the scheduler that the site profile names (`scheduler.type`), and do not run its script by hand",
         messages=("the scheduler names no granted node",),
     ),
+    "copied-job": Own(
+        next="name the copy's own directory in that line of its job.sh, or write a new one with `dlrun render -o`",
+        messages=(
+            "{}/job.sh is a copy: its DLRUN_JOB_DIR is {}, whose logs and state it would overwrite; set it to {}",
+        ),
+    ),
     "few-hosts": Own(
         next="correct `scheduler.parallel_environment` in the site profile: its allocation rule must be a fixed number of slots per host",
         messages=(
@@ -230,6 +235,7 @@ JOB: Mapping[str, Own] = {
             "{}, line {}: `{}` failed with exit code {}",
             "a line of job.sh ended it before the ranks did",
             "a set-up line has made the variable '{}' read-only, and lib/*.sh uses that name: take another",
+            "after the set-up lines PATH has no {}: they must add to PATH, not replace it; it is '{}'",
         ),
         consequence=True,  # the printed line is more specific, where it is known
     ),
@@ -294,10 +300,11 @@ JOB: Mapping[str, Own] = {
         ),
     ),
 }
-"""Messages of a job's script, its library and its ranks' script after which it ends, by their cause."""
+"""Messages of a job's scripts after which the job ends, by cause."""
 
 PASSING = (
     "a process failed and the rest did not end by themselves",
+    "a set-up line has changed {}, which is dlrun's: it is {} again",
     "asked to end",
     "copying the results to {}",
     "data set `{}` is read in place: {}",
@@ -320,6 +327,7 @@ PASSING = (
     "rank {} {}",
     "rank {}: core {} of the plan was not granted to this job; the ranks share the granted cores instead",
     "rank {}: numactl is missing or rejected {}; using the default (first-touch) memory policy",
+    "rank {}: ZE_FLAT_DEVICE_HIERARCHY=COMPOSITE counts cards, and the plan counts tiles: {} is left as it is",
     "rank {}: could not be bound to cores {}",
     "run {}",
     "run {} of at most {} ends ({}); another follows",
@@ -339,54 +347,4 @@ PASSING = (
     "{} {} on {}, which began {} ns after its launch, ended with exit code 0 at {} ns",
     "{}: {} of {} as planned{}",
 )
-"""Messages that report what a job does, or repeat a cause that is noted elsewhere (a hang, a rank out of its place)."""
-
-
-def patterns(*, general: bool = False) -> list[Pattern]:
-    """The errors of node programs as patterns for their logs: the longest messages first, since `{}` may be anything.
-
-    The `general` ones are to be tried last.
-    """
-    rows = [
-        (message, cause, own.next)
-        for cause, own in NODE.items()
-        if own.general is general
-        for message in own.messages
-    ]
-    rows.sort(key=lambda row: -_length(row[0]))
-    return [
-        Pattern(cause=cause, regex=f"^error: ({_regex(message)})$", means="{1}", next=step)
-        for message, cause, step in rows
-    ]
-
-
-def _regex(message: str) -> str:
-    return ".*?".join(re.escape(part) for part in message.split("{}"))
-
-
-def about(message: str) -> Pattern | None:
-    """The cause in a message of the job's script or a rank's; None if it is not one after which a job ends."""
-    found = [
-        (_length(known), cause) for cause, own in JOB.items() for known in own.messages if _is(known, message)
-    ]
-    passing = max((_length(known) for known in PASSING if _is(known, message)), default=-1)
-    length, cause = max(found, default=(-1, ""))
-    if length <= passing:
-        return None
-    return Pattern(
-        cause=cause, regex="", means="{1}", next=JOB[cause].next, consequence=JOB[cause].consequence
-    )
-
-
-def reports_progress(message: str) -> bool:
-    """True for a message after which a job continues, or ends for a reason that is noted elsewhere."""
-    return about(message) is None and any(_is(known, message) for known in PASSING)
-
-
-def _is(known: str, message: str) -> bool:
-    return re.fullmatch(_regex(known), message) is not None
-
-
-def _length(known: str) -> int:
-    """How much of a message is its own: the more, the better it fits."""
-    return len(known.replace("{}", ""))
+"""Messages about progress, or about a cause that is also noted elsewhere (a hang, a misplaced rank)."""

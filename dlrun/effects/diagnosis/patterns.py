@@ -1,6 +1,6 @@
-"""What known failures look like in a log, what they mean, and what to do next: data, read from top to bottom.
+"""Known failures: the pattern of a log line, its meaning, and the next step, as a table in order of precedence.
 
-Causes stand before consequences: a rank that lost its peer only says that another one failed first.
+Root causes come first: a lost-peer message only means that another rank failed earlier.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from dlrun.model.text import UNSET
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pattern:
-    """One kind of failure: a regular expression over one line, its meaning (`{1}` is the first group), the next step.
+    """One kind of failure: a regular expression for one line, its meaning (`{1}`: first group), the next step.
 
-    A `consequence` is believed only where no log shows a cause. What programs also say in `passing`, and go on, is
-    believed only where no exception comes after it.
+    consequence: counts only if no log has a cause; passing: programs may log it and continue, so it counts only if no
+    exception follows.
     """
 
     cause: str
@@ -29,7 +29,7 @@ class Pattern:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evidence:
-    """A line of a log that tells a cause."""
+    """A log line with a cause, and the values of its pattern's groups."""
 
     log: str
     line: str
@@ -322,10 +322,10 @@ EXCEPTION = Pattern(
     means="the program raised {1}",
     next="the whole traceback: `dlrun logs JOB --rank {rank}`",
 )
-"""The last line of a traceback, or what a C++ program says of an exception, after what torchrun, mpirun and Ray put before it."""
+"""The last line of a traceback, or a C++ exception, after the line prefixes of torchrun, mpirun and Ray."""
 
 COMMAND_MISSING = next(pattern for pattern in PATTERNS if pattern.cause == "command-missing")
-"""What it is where a shell could not find the program itself."""
+"""For a shell that did not find the program (exit code 126 or 127)."""
 
 LAUNCHER_MISSING = Pattern(
     cause="launcher",
@@ -333,7 +333,7 @@ LAUNCHER_MISSING = Pattern(
     means="the launcher, or a program that the job's script runs, is not there: `{1}`",
     next="correct `launcher.program` in the site profile, or load the module that has it (`environment.modules`)",
 )
-"""What it is where the job's own script could not run a program."""
+"""For a program missing in the job's own script."""
 
 BY_STATE = {
     State.TIMED_OUT: ("walltime", "the walltime was used up", "ask for more `resources.walltime`, or give `checkpoint:` and `on_failure.requeue`"),
@@ -344,7 +344,7 @@ BY_STATE = {
     State.CANCELLED_BY_ADMIN: ("cancelled-by-admin", "it was cancelled by an administrator", "ask the centre, then `dlrun resubmit JOB`"),
     State.LOST: ("lost", "how it ended is unknown", "look at the end of its log: `dlrun logs JOB --rank job`"),
 }  # fmt: skip
-"""States that are a cause themselves: its name, what it means, what to do."""
+"""State that is a cause by itself -> (cause, meaning, next step)."""
 
 DEPENDENCY = (
     "dependency",
@@ -360,7 +360,7 @@ BY_NOTE = {
     "environment": ("environment", "a node does not have the environment of the first one: {1}", "have `environment.venv` or `conda` on a file system that all nodes see, or copy it to each: `environment.stage: true`; exclude the node (`resources.exclude`) if only it is wrong"),
     "fabric": ("fabric", "the job fell back to a slower network: {1}", "see what the library says in {log} before it names its transport (NCCL: `NET/`); `fabric_check: warn` lets it run all the same"),
 }  # fmt: skip
-"""Causes that a job finds by itself and notes with a detail, in place of which stands `{1}`."""
+"""Reason in a job's note -> (cause, meaning, next step); `{1}`: the note's detail."""
 
 _EARLY = (
     "user-signal",
@@ -378,4 +378,4 @@ SIGNALS = {
     135: ("shared-memory", "it crashed (SIGBUS): a mapped file or shared memory was cut off", "see whether /dev/shm or a file system is full"),
     132: ("illegal-instruction", "it was built for a CPU that this node does not have (SIGILL)", "build it on a compute node, or ask for the right one with `resources.constraint`"),
 }  # fmt: skip
-"""Exit codes that tell a signal (128 + its number), for logs that say nothing."""
+"""Exit code of a signal (128 + its number) -> (cause, meaning, next step), for logs without evidence."""

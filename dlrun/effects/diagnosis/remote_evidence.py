@@ -1,6 +1,6 @@
-"""What `why` reads of a job on a login node: notes of failures, stacks and the ends of logs, kilobytes of each.
+"""Copy the evidence of a job on a login node: failure notes, stacks and the ends of logs, some kilobytes of each.
 
-They lie in `.why` of the job's record, laid out as the job directory is; the copies of whole logs are left alone.
+The copies are in `.why` of the job's record, with the layout of a job directory; copies of complete logs are separate.
 """
 
 from __future__ import annotations
@@ -24,14 +24,13 @@ from dlrun.errors import OperationFailed
 _PLACE = ".why"
 _SMALL = re.compile(r"(?:points/[0-9]+/)?(?:state\.json|(?:failures|ended|stacks)/[^./\0][^/\0]*)")
 _OTHERS = 24
-"""Logs of ranks that noted no failure, of each run, whose ends are fetched: the first to fall silent, and as many of the
-last before the failure."""
+"""Logs per run of ranks without failure notes: the first to fall silent, and as many of the last before the failure."""
 _FILE_SERVER = 1_000_000_000
-"""Nanoseconds that the clock of a file server may be ahead of a node's."""
+"""Maximum nanoseconds by which a file server's clock may be ahead of a node's."""
 
 
 def fetch(job: Job, runs: Sequence[Path]) -> dict[Path, Path]:
-    """Copy the evidence of why these runs of a job failed; where each run's copy is.
+    """Copy the evidence of failed runs; returns run -> directory of its copy.
 
     Raises TransportFailed if the login node cannot be reached, OperationFailed if the copies cannot be written.
     """
@@ -65,12 +64,13 @@ def fetch(job: Job, runs: Sequence[Path]) -> dict[Path, Path]:
         poll(session, lambda name: (place, name) if name in chosen and LOG.fullmatch(name) else None)
     for one in found:
         if (copy := place / one.name).is_file():
+            # The search orders logs by the time of their last line.
             os.utime(copy, ns=(one.mtime_ns, one.mtime_ns))
     return {run: place / name for run, name in zip(runs, names, strict=True)}
 
 
 def _chosen(found: Sequence[Found], run: Path) -> dict[str, int]:
-    """The logs to look into, each with the offset from which: those of processes that failed, the job's, some others."""
+    """Log name -> offset of the part to fetch, for failed processes, the job, and some others."""
     by_process = {process: one for one in found for process in _processes(one)}
     noted = why_evidence.notes(run)
     theirs = (by_process.get((note.role, note.rank)) for note in noted)
@@ -89,12 +89,12 @@ def _chosen(found: Sequence[Found], run: Path) -> dict[str, int]:
 
 
 def _just_before(others: Sequence[Found], failed: Sequence[First]) -> Sequence[Found]:
-    """Those written last before the first failure: a rank that ended too early, of thousands, is among them."""
+    """The logs last written before the first failure: among thousands, they include a rank that ended too early."""
     if not failed:
         return ()
     return [one for one in others if one.mtime_ns <= failed[0].time * 1e9 + _FILE_SERVER][-_OTHERS:]
 
 
 def _processes(one: Found) -> list[tuple[str, int]]:
-    """The processes that write to a log."""
+    """(role, rank) of each process that writes to a log."""
     return log_files.processes(PurePosixPath(one.name).name)

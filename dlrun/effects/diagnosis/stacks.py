@@ -1,4 +1,4 @@
-"""Where ranks were when a job hung: the innermost Python frame of each, and which ranks differ."""
+"""The innermost Python frame of each rank of a hung job, and the ranks that differ."""
 
 from __future__ import annotations
 
@@ -20,15 +20,13 @@ _HANG = Pattern(cause="hang", regex="", means=BY_NOTE["hang"][1], next=BY_NOTE["
 
 
 def frame(log: str, spied: str) -> str | None:
-    """`wait (train.py:12)`: from faulthandler's text in a log, or py-spy's beside it; None if there is neither."""
+    """The innermost frame, as `wait (train.py:12)`, from faulthandler's output in a log or py-spy's; None without both."""
     found = list(_FAULTHANDLER.finditer(log))
     current = [match for match in found if match[0].startswith("Current")] or found
     if current:
         path, line, name = current[0].groups()
         return f"{name} ({Path(path).name}:{line})"
-    threads = list(
-        _PY_SPY.finditer(spied)
-    )  # without Python's module `threading` there is one, and it has no name
+    threads = list(_PY_SPY.finditer(spied))  # a program without `threading` has one unnamed thread
     if match := next((one for one in threads if '"MainThread"' in one[1]), threads[0] if threads else None):
         _, name, path, line = match.groups()
         return f"{name} ({Path(path).name}:{line})"
@@ -36,7 +34,7 @@ def frame(log: str, spied: str) -> str | None:
 
 
 def evidence(run: Path) -> Evidence | None:
-    """One line on where the ranks were, those that differ from most first; None if unknown."""
+    """One line with the ranks per frame, the rarest frame first; None if unknown."""
     standing: dict[str, list[log_files.Log]] = defaultdict(list)
     for log in log_files.find(run, "all"):
         if log.role is None:

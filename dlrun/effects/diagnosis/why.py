@@ -1,4 +1,4 @@
-"""Why a job ended: the scheduler's state, which process failed first and where, and the line with the cause."""
+"""`dlrun why`: the cause of a job's end, from the scheduler's state, the first failed process, and its log."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ from dlrun.effects.diagnosis.patterns import (
     Pattern,
 )
 from dlrun.effects.logs import files as log_files
+from dlrun.effects.paths import read_bytes
 from dlrun.effects.queue import status
 from dlrun.effects.records import outcome
-from dlrun.effects.records.belief import read_json, run_state
+from dlrun.effects.records.belief import MOST, read_json, run_state
 from dlrun.effects.records.jobs import Job
 from dlrun.effects.transport.protocol import TransportFailed
 from dlrun.model.cpuset import format_list
@@ -38,31 +39,31 @@ from dlrun.model.units import Bytes
 from dlrun.node.checks import transport_lines
 
 _CANCELLED = (State.PENDING, State.CANCELLED, State.CANCELLED_BY_ADMIN, State.LOST)
-"""States of a job that waits, or never started, because of another job."""
+"""States in which a job may have been prevented from starting by a dependency."""
 
 _UNTIL_RECORDED = (1.0, 2.0)
-"""Seconds to wait for accounting, which alone knows who cancelled a job, and has it later than the queue."""
+"""Seconds between queries for who cancelled a job: only accounting knows, and later than the queue."""
 
 _LOST_OTHERS = re.compile(r"[Cc]onnection|[Bb]roken ?[Pp]ipe|EOFError|\bpeer\b|[Tt]imed? ?out")
-"""Exceptions that only report the loss of another process."""
+"""Exceptions that may be caused by the loss of another process."""
 
 _NO_PROGRAM = ("file-missing", "command-missing")
 _NOT_RUN = (126, 127)
 """Exit codes of a shell for a program that could not be run (POSIX, 2.8.2)."""
 
 _TERMINATED = 128 + signal.SIGTERM
-"""Exit code of what was asked to end."""
+"""Exit code of a process ended by SIGTERM."""
 
 _STAGED = "stage-0.jsonl"
-"""What the first node reported of staging."""
+"""The staging events of the first node, in the logs directory."""
 
 _HEAD = 5000
-"""Lines at its beginning in which libraries log what they selected."""
+"""Lines at the beginning of a log that are searched for the selected transport."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """Why a run ended. `cause` is a short name for programs, `means` and `next` are for people."""
+    """The cause of a run's end: `cause` is a short name for programs, `means` and `next` are texts for users."""
 
     run: int | None
     state: str
@@ -80,10 +81,10 @@ class Cause:
 def explain(
     job: Job, tasks: Sequence[int] | None = None, *, unasked: Callable[[str], None] | None = None
 ) -> list[Cause]:
-    """An answer for each run of a job (of a sweep, for these points) that failed; else one for a run that did not.
+    """The causes of all failed runs of a job (tasks: of these points); without failed ones, that of the first run.
 
-    If the scheduler does not answer, `unasked` gets a line about it, and the job's own files are what is known;
-    without `unasked` that raises OperationFailed.
+    unasked: called with a message if the scheduler does not answer; the job's own files are used then. Without it
+    OperationFailed is raised.
     """
     statuses = _statuses(job, unasked)
     runs = [
@@ -98,7 +99,7 @@ def explain(
 
 
 def _statuses(job: Job, unasked: Callable[[str], None] | None) -> list[JobStatus]:
-    """The status of each run; who cancelled one is asked again for a moment, if that was not `dlrun cancel`."""
+    """The status of each run; repeated for runs cancelled by others, until accounting knows by whom."""
     found = status.of([job], unasked=unasked)[job.directory]
     for pause in _UNTIL_RECORDED:
         known = outcome.read(job) is not None or outcome.cancelled_here(job)
@@ -112,7 +113,7 @@ def _statuses(job: Job, unasked: Callable[[str], None] | None) -> list[JobStatus
 def evidence_of(
     job: Job, runs: Sequence[Path], unasked: Callable[[str], None] | None = None
 ) -> Mapping[Path, Path]:
-    """Where the notes and logs of runs can be read: the runs themselves, or copies of those on a login node."""
+    """Run -> directory with copies of its notes and logs, for a job on a login node; empty for others."""
     if job.remote is None or not runs:
         return {}
     from dlrun.effects.diagnosis import remote_evidence  # noqa: PLC0415 - only for jobs that are elsewhere
@@ -127,12 +128,12 @@ def evidence_of(
 
 
 def _searched(one: JobStatus) -> bool:
-    """True for a run whose notes and logs may contain the cause."""
+    """Whether notes and logs of a run are searched for the cause."""
     return (one.state.final and one.state is not State.COMPLETED) or one.state is State.UNKNOWN
 
 
 def answer(job: Job, one: JobStatus, run: Path, copy: Path | None = None) -> Cause:
-    """Why one run ended; `copy` is where its notes and logs are, if not in its own directory."""
+    """The cause of one run's end; copy: directory with its notes and logs, if not its own."""
     own, run = run, copy or run
     record = run_state(run) or {}
     restarts = record.get("restarts", one.restarts)
@@ -141,6 +142,7 @@ def answer(job: Job, one: JobStatus, run: Path, copy: Path | None = None) -> Cau
         and record.get("exit_code") == _TERMINATED
         and _used_its_walltime(job, record)
     ):
+        # PBS reports such a run as failed with the exit code of SIGTERM.
         one = replace(one, state=State.TIMED_OUT)
     ended_badly = one.state.final and one.state is not State.COMPLETED
     found = Failures()
@@ -176,7 +178,7 @@ def answer(job: Job, one: JobStatus, run: Path, copy: Path | None = None) -> Cau
 
 
 def _used_its_walltime(job: Job, record: Mapping[str, object]) -> bool:
-    """True for a run that lasted as long as it might: PBS signals its processes then, and ranks may end before the script."""
+    """Whether a run lasted its walltime: PBS then signals its processes, and ranks may end before the script."""
     walltime = ((read_json(job.directory / "plan.json") or {}).get("request") or {}).get("walltime")
     started, ended = record.get("started"), record.get("ended")
     if not isinstance(started, int | float) or not isinstance(ended, int | float):
@@ -202,13 +204,14 @@ def _cause(
     if one.state is State.COMPLETED:
         return "none", "it ended well", "nothing needs to be done", None
     first, found = findings.first, findings.evidence
-    told = record.get("reason") if record.get("state") == "ended" else None
-    for reason in (first.reason if first else None, told):
+    recorded = record.get("reason") if record.get("state") == "ended" else None
+    for reason in (first.reason if first else None, recorded):
         if (noted := _noted(str(reason or ""))) is not None:
             return (*noted, stacks.evidence(run) if noted[0] == "hang" else None)
+    # The job's own note is more precise than the scheduler's state, so it comes before this.
     if one.state in BY_STATE:
         cause, means, step = BY_STATE[one.state]
-        if one.reason == BY_SIGNAL and told is None:
+        if one.reason == BY_SIGNAL and recorded is None:
             means += ", or its job script was killed: the scheduler records the same of both"
         return cause, means, step, found if found and found.pattern.cause == cause else None
     if first and first.reason == "out of memory":
@@ -228,7 +231,7 @@ def _cause(
 
 
 def _left_early(first: First, findings: Failures) -> tuple[str, str, str] | None:
-    """Cause, meaning and next step, where ranks ended well while the first one that failed still needed them."""
+    """(cause, meaning, next step) if ranks ended with exit code 0 while the first failed one still needed them."""
     found = findings.evidence
     if not findings.early or found is None or not _LOST_OTHERS.search(found.line):
         return None
@@ -241,14 +244,14 @@ def _left_early(first: First, findings: Failures) -> tuple[str, str, str] | None
 
 
 def _by_code(one: JobStatus, run: Path, first: First | None) -> tuple[str, str, str]:
-    """The evidence where no log has the cause: the exit code, and the last line of the job's script."""
+    """(cause, meaning, next step) without evidence in logs: from the exit code or the job script's last message."""
     code = first.code if first else one.exit_code
     if one.signal is not None and code in (None, _TERMINATED):  # the script itself, and its ranks with it
         code = 128 + one.signal
     if code in SIGNALS:
         return SIGNALS[code]
-    if first is None and (said := why_evidence.own_words(run)) is not None:
-        return "job-script", f"the job gave up before a rank failed: {said}", "`dlrun logs JOB --rank job`"
+    if first is None and (message := why_evidence.own_words(run)) is not None:
+        return "job-script", f"the job gave up before a rank failed: {message}", "`dlrun logs JOB --rank job`"
     if first is not None:
         what = (
             f"{first.role} {first.rank} ended with exit code {code}, and its log has no line that dlrun knows"
@@ -265,7 +268,7 @@ def _by_code(one: JobStatus, run: Path, first: First | None) -> tuple[str, str, 
 
 
 def _who_is_missing(findings: Failures, means: str, step: str) -> tuple[str, str]:
-    """Where all that failed only lost others: the few that did not fail, for one of these may have ended too early."""
+    """Add the ranks without a failure to `means`, if all failed ones only lost peers: one of them may have ended too early."""
     evidence, silent = findings.evidence, findings.silent
     if not (evidence and evidence.pattern.consequence and findings.first and silent):
         return means, step
@@ -279,7 +282,7 @@ def _who_is_missing(findings: Failures, means: str, step: str) -> tuple[str, str
 
 
 def _noted(reason: str) -> tuple[str, str, str] | None:
-    """What a job's own check found, from its note `CAUSE: detail`."""
+    """(cause, meaning, next step) of a job's note `REASON: detail`; None for others."""
     name, _, detail = reason.partition(": ")
     if name not in BY_NOTE:
         return None
@@ -288,7 +291,7 @@ def _noted(reason: str) -> tuple[str, str, str] | None:
 
 
 def _own(job: Job) -> list[Pattern]:
-    """What the site knows of failures, as its profile was when the job was submitted."""
+    """The site's failure patterns, from the plan."""
     known = (read_json(job.directory / "plan.json") or {}).get("failures") or {}
     return [
         Pattern(
@@ -299,7 +302,7 @@ def _own(job: Job) -> list[Pattern]:
 
 
 def _slow_network(job: Job, run: Path) -> str:
-    """A remark where `fabric_check` is on and a log shows that a library fell back: a cause of timeouts, too."""
+    """A remark about a library on an unexpected transport, with `fabric_check`: that can cause timeouts, too."""
     check = (read_json(job.directory / "plan.json") or {}).get("fabric_check")
     if not check:
         return ""
@@ -307,29 +310,31 @@ def _slow_network(job: Job, run: Path) -> str:
         with suppress(OSError):
             found = transport_lines.chosen(itertools.islice(log_files.text(log), _HEAD))
             if found is not None and transport_lines.unexpected(found, check["expect"]):
-                return f" ({log.label}'s {transport_lines.says(found)}, but this is {check['fabric']})"
+                return f" ({log.label}'s {transport_lines.description(found)}, but this is {check['fabric']})"
     return ""
 
 
 def _slow_nodes(run: Path) -> str:
-    """A remark where a node got its data more slowly than the others: its link slows down the training, too."""
+    """A remark about nodes that staging found slow: their links slow down the training, too."""
     found = {}
-    with suppress(OSError, ValueError):
-        for line in (run / "logs" / _STAGED).read_text(encoding="utf-8").splitlines():
+    with suppress(OSError, ValueError, LookupError, TypeError, ArithmeticError, RecursionError):
+        for line in read_bytes(run / "logs" / _STAGED, MOST).decode("utf-8").splitlines():
             event = json.loads(line)
             if event["event"] == "slow":
                 rates = f"{Bytes(event['rate'])}/s, the others {Bytes(event['others'])}/s or more"
-                found[event["host"]] = f"the network of {event['host']} is slow: it got its data at {rates}"
+                found[str(event["host"])] = (
+                    f"the network of {event['host']} is slow: it got its data at {rates}"
+                )
     return f" ({'; '.join(found.values())})" if found else ""
 
 
 def first_failure(job: Job, run: Path) -> First | None:
-    """The process of a run that failed first, and not only because another one had."""
+    """The first failed process of a run, not counting consequences of another failure."""
     return why_evidence.search(evidence_of(job, [run]).get(run, run), _own(job)).first
 
 
 def _there(job: Job, run: Path, name: str) -> str:
-    """A file of a run as a user finds it, on the login node or here."""
+    """The path of a file of a run for messages: local, or HOST:PATH on a login node."""
     if job.remote is None:
         return str(run / name)
     below = (run / name).relative_to(job.directory).as_posix()
@@ -337,7 +342,7 @@ def _there(job: Job, run: Path, name: str) -> str:
 
 
 def signal_name(code: int) -> str | None:
-    """`SIGKILL` for 137: a shell's exit code for a program that a signal ended."""
+    """The signal of an exit code above 128, such as `SIGKILL` for 137; else None."""
     try:
         return signal.Signals(code - 128).name if code > 128 else None
     except ValueError:
@@ -345,5 +350,5 @@ def signal_name(code: int) -> str | None:
 
 
 def clock(when: float) -> str:
-    """A time of day, local, as in `10:03:22`."""
+    """A time (seconds since 1970) as local time of day, such as `10:03:22`."""
     return time.strftime("%H:%M:%S", time.localtime(when))

@@ -1,5 +1,5 @@
-"""What a command starts from, read from disk: the spec, its layers, the site profile, the nodes' topology.
+"""The inputs of a command, read from disk: spec, layers, site profile, node topology.
 
-Begin with `spec` (all inputs of a job); `profiles` finds site profiles, `node_types` and `topology` give what nodes
-are made of, `preflight` and `installed` look for what the job will miss, `home` and `data_size` fill in what is left.
+Begin with `spec` (all inputs of a job); `profiles` finds site profiles, `node_types` and `topology` read topologies,
+`preflight` and `installed` check files and packages, `home` and `data_size` complete the spec.
 """

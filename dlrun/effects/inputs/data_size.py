@@ -1,4 +1,4 @@
-"""How large the data sets are whose strategy the spec leaves open: a walk with a bound, where the source is visible."""
+"""Measure data sets with `strategy: auto` and no size, by a bounded walk, if the source is visible on this host."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from dlrun.model.spec import Spec
 
 MOST_FILES = 200_000
-"""Entries that are looked at: some seconds on a parallel file system."""
+"""Maximum number of entries: some seconds on a parallel file system."""
 
 MOST_SECONDS = 5.0
-"""Seconds after which the walk is given up; a job does not wait longer for its submission."""
+"""Time limit of the walk in seconds: the submission waits for it."""
 
 
 def measure_data(spec: Spec, directory: Path) -> dict[str, DataSize]:
-    """The sources of the sets with `strategy: auto` and no `size`, by name; those not visible here are left out."""
+    """Name -> size of each data set with `strategy: auto` and no `size` whose source is visible on this host."""
     base = directory / (spec.directory or "")
     open_ones = {
         name: data for name, data in spec.data.items() if data.strategy == "auto" and data.size is None

@@ -1,4 +1,4 @@
-"""`~` in a spec: the home directory where the job runs, which can be expanded only where that home is known."""
+"""Expand `~` in a spec to the home directory on the host of the job."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dlrun.model.spec import Spec
 
 
 def at_home(spec: Spec, home: str) -> Spec:
-    """The spec with its paths written out; other users' homes (`~bob`) stay as they are."""
+    """The spec with `~` expanded in its paths; other users' homes (`~bob`) stay as they are."""
 
     def out(path: str) -> str:
         return home + path[1:] if path == "~" or path.startswith("~/") else path

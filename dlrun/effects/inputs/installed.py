@@ -1,4 +1,4 @@
-"""What the job's own Python environment holds, as far as the submitting host can look into it."""
+"""The packages of the job's Python environment, as far as visible on the submitting host."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dlrun.model.spec import Spec
 
 
 def look(spec: Spec, directory: Path) -> Installed:
-    """Packages of the spec's `venv` (or `conda` by path), and locks of compiled extensions (DeepSpeed waits for them)."""
+    """Packages of the spec's `venv` or `conda` path, and lock files of torch extensions, for which DeepSpeed waits."""
     base = expanded(spec.directory) if spec.directory else directory
     prefix = spec.environment.venv
     if prefix is None and "/" in (spec.environment.conda or ""):
@@ -21,7 +21,7 @@ def look(spec: Spec, directory: Path) -> Installed:
 
 
 def _packages(prefix: Path) -> dict[str, str] | None:
-    """Names and versions from the directories that installers leave (PyPA, "Recording installed projects")."""
+    """Name -> version, from the metadata directories of installers (PyPA, "Recording installed projects"); None without any."""
     found = {}
     for pattern in ("*.dist-info", "*.egg-info"):
         for path in _matching(prefix, f"lib/python3*/site-packages/{pattern}"):
@@ -31,7 +31,7 @@ def _packages(prefix: Path) -> dict[str, str] | None:
 
 
 def _matching(root: Path, pattern: str) -> list[Path]:
-    """Paths below a directory; none where it cannot be looked into."""
+    """Matching paths below a directory, sorted; empty if it cannot be read."""
     try:
         return sorted(root.glob(pattern))
     except (OSError, ValueError):
@@ -39,7 +39,7 @@ def _matching(root: Path, pattern: str) -> list[Path]:
 
 
 def _locks(spec: Spec) -> tuple[str, ...]:
-    """Locks in torch's directory of compiled extensions (torch.utils.cpp_extension, TORCH_EXTENSIONS_DIR)."""
+    """Lock files in torch's cache of compiled extensions (torch.utils.cpp_extension, TORCH_EXTENSIONS_DIR)."""
     named = spec.environment.variables.get("TORCH_EXTENSIONS_DIR") or os.environ.get("TORCH_EXTENSIONS_DIR")
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     root = expanded(named or f"{cache}/torch_extensions")

@@ -1,6 +1,6 @@
-"""The topology of a site's nodes: from its numbers, from a file captured there, or from this very machine.
+"""The topology of a site's nodes: from its profile, from a captured file, or from this machine.
 
-What reads one is imported only where there is one to read, so that other dry runs stay quick.
+The parsers are imported only when needed, to keep other dry runs fast.
 """
 
 from __future__ import annotations
@@ -13,14 +13,20 @@ from dlrun.config.secrets import hide
 from dlrun.effects.paths import expanded
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.problem import InvalidFile, Problem
+from dlrun.model.site import NodeType
 from dlrun.model.topology import Topology
 
 
-def topology_for_site(loaded: LoadedSite, node_type: str | None) -> Topology | None:
-    """The topology of one node type; of this machine, if the site is this machine and has no node types.
+def _check_gpus(kind: NodeType) -> None:
+    """Raise Invalid if the GPUs of a node are stated twice."""
+    if kind.gpus is not None and (kind.topology is not None or kind.capture is not None):
+        raise Invalid("GPUs are part of it: remove `gpus`, which is for nodes whose cores are not known")
 
-    None if nothing describes it. Raises InvalidFile, with the place in the profile, if its numbers
-    contradict one another or its capture file cannot be read.
+
+def topology_for_site(loaded: LoadedSite, node_type: str | None) -> Topology | None:
+    """The topology of a node type, or of this machine for a local site without node types; None if not described.
+
+    Raises InvalidFile, with the place in the profile, for inconsistent values or an unreadable capture file.
     """
     if node_type is None:
         return _here() if backends.scheduler(loaded.site.scheduler.type).ON_THIS_MACHINE else None
@@ -29,6 +35,7 @@ def topology_for_site(loaded: LoadedSite, node_type: str | None) -> Topology | N
         return None
     key = f"node_types.{node_type}.{'topology' if kind.topology is not None else 'capture'}"
     try:
+        _check_gpus(kind)
         if kind.topology is not None:
             from dlrun.config.topology import short  # noqa: PLC0415
 
@@ -49,11 +56,11 @@ def _here() -> Topology | None:
 
     try:
         return live_topology()
-    except OperationFailed:  # a container that hides /sys: ranks then share what they get
+    except OperationFailed:  # in a container without /sys ranks share the granted CPUs
         return None
 
 
 def _beside_profile(loaded: LoadedSite, key: str, name: str) -> Path:
-    """A capture lies beside the profile that names it, which may be one that this one extends."""
+    """The path of a capture, relative to the profile with the key, which may be one that this profile extends."""
     origin = loaded.profile.origins.get(key)
     return (Path(origin.name) if origin else loaded.path).parent / expanded(name)

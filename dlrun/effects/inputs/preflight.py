@@ -1,7 +1,6 @@
-"""What the submitting host can see to be missing: the script, the environment, the data.
+"""Check on the submitting host that script, environment and data exist.
 
-A path is judged only where its file system is visible: if not even its first directory is there, it may
-well exist on the cluster.
+A path is checked only if its file system is visible: if even its first directory is missing, it may exist on the nodes.
 """
 
 from __future__ import annotations
@@ -26,21 +25,21 @@ _VALUED = {
 """Interpreters with their options whose value is the next argument (python(1), bash(1))."""
 _GLOBAL = re.compile(r"\bDistributedSampler(?=\()(?!\([^)]*LOCAL_)")
 _SCRIPT_SIZE = 1 << 20
-"""Characters of a script that are looked at."""
+"""Characters of a script that are searched."""
 _NO_SCRIPT = re.compile(r"-[A-Za-z]*[cms].*")
-"""Options after which no script follows: `-c` and `-m`, also in `-lc` and the like."""
+"""Options without a script after them: `-c`, `-m` and `-s`, also combined as in `-lc`."""
 
 
 def check(spec: Spec, directory: Path, origins: Mapping[str, Origin]) -> list[Problem]:
-    """Problems with files that the spec names; relative paths start at the job's directory."""
+    """The problems of files named in the spec; relative paths start at the job's directory."""
     base = directory / expanded(spec.directory or "")
     found = [*_script(spec, base, origins)]
     if spec.environment.venv is not None:
         path = base / expanded(spec.environment.venv)
         why = fault(path / "bin" / "activate", directory=False)
         if _visible(path) and why is not None:
-            told = f"no virtual environment at `{spec.environment.venv}`{_more(why)}"
-            found.append(_missing("DLR033", told, "environment.venv", origins,
+            message = f"no virtual environment at `{spec.environment.venv}`{_more(why)}"
+            found.append(_missing("DLR033", message, "environment.venv", origins,
                                   "give the directory that holds bin/activate"))  # fmt: skip
     for name, data in spec.data.items():
         path = base / expanded(data.source)
@@ -55,7 +54,7 @@ def check(spec: Spec, directory: Path, origins: Mapping[str, Origin]) -> list[Pr
 
 
 def _script(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> Iterator[Problem]:
-    """The script of `python SCRIPT …`: the first argument that is not an option."""
+    """Check the script of `python SCRIPT …`: the first argument that is not an option or its value."""
     program = Path(spec.command[0]).name.rstrip("0123456789.")
     if spec.run is not None or spec.environment.container is not None:
         return
@@ -86,7 +85,7 @@ def _script(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> Iterator[P
 
 
 def _where(path: Path, argument: str, base: Path, origins: Mapping[str, Origin]) -> str:
-    """Where a script that is not there may be instead."""
+    """A help line with the probable place of a missing script."""
     place = origins.get("command") or origins.get("name")
     folder = Path(place.name).parent if place is not None and place.layer is Layer.SPEC else Path()
     if folder != Path() and fault(folder / argument, directory=False) is None:
@@ -98,7 +97,7 @@ def _where(path: Path, argument: str, base: Path, origins: Mapping[str, Origin])
 
 
 def _own_program(name: str, base: Path, origins: Mapping[str, Origin]) -> Iterator[Problem]:
-    """A program that is named by its path and is there: it may be run, and its first line names what runs it."""
+    """Check a program given by path, if it exists: it must be executable, without CRLF in its `#!` line."""
     path = base / expanded(name)
     if "/" not in name or "{{" in name or not _visible(path):
         return
@@ -129,7 +128,7 @@ def _first_line(path: Path) -> bytes:
 
 
 def _global_sampler(spec: Spec, script: Path, origins: Mapping[str, Origin]) -> Iterator[Problem]:
-    """A warning where nodes get different files and the script divides all of them among all ranks."""
+    """A warning if nodes get different files (strategy shard) and the script divides them among all ranks."""
     parts = [name for name, data in spec.data.items() if data.strategy == "shard"]
     if not parts or spec.resources.nodes < 2:
         return
@@ -140,16 +139,16 @@ def _global_sampler(spec: Spec, script: Path, origins: Mapping[str, Origin]) -> 
         return
     if found is not None:
         key = f"data.{parts[0]}.strategy"
-        told = f"data set `{parts[0]}` is sharded, but `{found[0]}` in `{script.name}` divides what it sees among all ranks"
+        message = f"data set `{parts[0]}` is sharded, but `{found[0]}` in `{script.name}` divides what it sees among all ranks"
         yield replace(
-            _missing("DLR108", told, key, origins, "divide each node's part among its own ranks (`rank=LOCAL_RANK`), or use "
+            _missing("DLR108", message, key, origins, "divide each node's part among its own ranks (`rank=LOCAL_RANK`), or use "
                      "`strategy: copy`"),
             warning=True,
         )  # fmt: skip
 
 
 def _beside(path: Path) -> list[str]:
-    """A few files of the same kind in the directory of one that is not there."""
+    """Up to three files with the suffix of a missing one, in its directory."""
     try:
         return sorted(p.name for p in path.parent.glob(f"*{path.suffix}"))[:3]
     except (OSError, ValueError):
@@ -157,7 +156,7 @@ def _beside(path: Path) -> list[str]:
 
 
 def _more(why: str) -> str:
-    """A reason that is worth its words."""
+    """The reason for a message, unless it is only that the path does not exist."""
     return "" if why == "does not exist" else f": `bin/activate` {why}"
 
 
@@ -181,6 +180,6 @@ def _missing(code: str, message: str, key: str, origins: Mapping[str, Origin], h
 
 
 def _visible(path: Path) -> bool:
-    """True if this host can see the file system that the path is on: its first directory exists."""
+    """Whether this host sees the file system of a path: its first directory exists."""
     parts = path.parts
     return not path.is_absolute() or len(parts) < 3 or fault(Path(*parts[:2])) is None

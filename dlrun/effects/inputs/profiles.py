@@ -1,6 +1,6 @@
-"""Finding site profiles on disk, and the one for the machine that dlrun runs on.
+"""Find site profiles on disk, and the profile of this machine.
 
-No scheduler is called: what names a cluster is read from its configuration files, or from the environment.
+No scheduler is called: the names of a cluster are read from configuration files and the environment.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dlrun.model.record import record
 
 @record(frozen=True, slots=True, kw_only=True)
 class Machine:
-    """The machine and the user as far as configuration depends on them; tests make their own."""
+    """The machine and the user, as far as configuration depends on them; tests construct their own."""
 
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     home: Path = field(default_factory=Path.home)
@@ -50,7 +50,7 @@ class Machine:
 
     @property
     def site_path(self) -> tuple[Path, ...]:
-        """Directories with site profiles, the first to be asked first."""
+        """Directories with site profiles, in order of precedence."""
         own = self.environment.get("DLRUN_SITE_PATH", "").split(os.pathsep)
         return (
             *(expanded(directory) for directory in own if directory),
@@ -65,7 +65,7 @@ class Machine:
 
 
 def available(here: Machine) -> dict[str, Path]:
-    """All profiles on the search path by name; of equal names the first counts."""
+    """Name -> file of all profiles on the search path; the first of equal names counts."""
     found: dict[str, Path] = {}
     for directory in here.site_path:
         for path in yaml_files(directory):
@@ -74,9 +74,9 @@ def available(here: Machine) -> dict[str, Path]:
 
 
 def locate(name: str, here: Machine, base: Path, *, after: Path | None = None) -> Path | Problem:
-    """The file of a profile: `name` is a path (seen from `base`) if it looks like one, else a site's name.
+    """The file of a profile: `name` is a path relative to `base` if it looks like one, else a site's name.
 
-    With `after`, a profile that extends its own name, only the search path behind that file counts.
+    after: a profile that extends its own name; only the search path after that file is searched.
     """
     if "/" in name or name.endswith((".yaml", ".yml")):
         return base / expanded(name)
@@ -96,9 +96,9 @@ def locate(name: str, here: Machine, base: Path, *, after: Path | None = None) -
 def load_site(
     name: str | Path, *, here: Machine | None = None, base: Path | None = None, because: str = "named by you"
 ) -> LoadedSite:
-    """A site profile by name or file, with all that it extends; raises InvalidFile with every problem.
+    """A site profile by name or file, with its extended profiles; raises InvalidFile with all problems.
 
-    A relative file is seen from `base` (default: the current directory).
+    base: directory of relative files (default: the current one).
     """
     here = here or Machine()
     path = locate(str(name), here, base or Path())
@@ -111,7 +111,7 @@ def load_site(
 
 
 def load_profile(path: Path, here: Machine) -> Profile:
-    """A profile file with its problems, if any; raises InvalidFile only if the file cannot be read."""
+    """A profile with its problems; raises InvalidFile only if the file cannot be read."""
 
     def find(name: str, by: ProfileText) -> ProfileText | Problem:
         found = locate(name, here, Path(by.name).parent, after=Path(by.name))
@@ -126,7 +126,7 @@ def load_profile(path: Path, here: Machine) -> Profile:
 
 
 def recognise(here: Machine) -> tuple[str, str]:
-    """The name of this machine's site and why it is that; raises Invalid if nothing fits."""
+    """(name of this machine's site, reason); raises Invalid for an unsupported scheduler."""
     around = surroundings(here)
     for name, path in available(here).items():
         try:
@@ -142,6 +142,7 @@ def _by_client(here: Machine) -> tuple[str, str]:
     if here.has("sbatch"):
         return "generic-slurm", "no profile names this cluster, and `sbatch` is on PATH"
     if here.has("qsub"):
+        # Grid Engine has a `qsub`, too, with other options.
         if "SGE_ROOT" in here.environment:
             message = "this cluster runs Grid Engine, which dlrun does not support"
             raise Invalid(message, help="name the site of another cluster with `--site`")
@@ -152,7 +153,7 @@ def _by_client(here: Machine) -> tuple[str, str]:
 
 
 def surroundings(here: Machine) -> Surroundings:
-    """What names this cluster, from files and the environment alone."""
+    """The names of this cluster, from files and the environment only."""
     return Surroundings(
         host=here.host,
         cluster_name=_cluster_name(here),
@@ -162,7 +163,7 @@ def surroundings(here: Machine) -> Surroundings:
 
 
 _FLUX_HOSTS = r'"nodelist"\s*:\s*\[\s*"(?:[^"\[]*,)?([A-Za-z](?:-?[A-Za-z])*)-?[\["\d]'
-"""The stem of the compute nodes in Flux' R: the last name, or what stands before the first bracket."""
+"""The name stem of the compute nodes in Flux's R: of the last name, or before the first bracket."""
 
 
 def _cluster_name(here: Machine) -> str | None:
@@ -191,7 +192,7 @@ def _pbs_conf(here: Machine) -> Path:
 
 
 def _first(path: Path, pattern: str) -> str | None:
-    """The first match of a pattern in a configuration file; None if there is no such file."""
+    """The first group of the first match in a file; None without a file or match."""
     try:
         text = read_bytes(path, MAX_BYTES).decode("utf-8", errors="replace")
     except OSError:

@@ -1,4 +1,4 @@
-"""A spec read from disk with its settings and its site: what `dlrun.config.load` makes values of."""
+"""Read a spec with its settings and its site from disk; `dlrun.config.load` decodes them."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ def load_spec(
     options: Callable[[str], type | None] = backends.framework_options,
     here: Machine | None = None,
 ) -> Inputs:
-    """Read a spec and everything that goes with it.
+    """Read a spec with settings and site profile.
 
-    `sets` are arguments of `--set` (`a.b=c`, `a+=x`), `site` that of `--site`; `options` gives the options
-    dataclass of a framework by name; `here` the environment, home and machine (default: the real ones).
-    Raises InvalidFile (exit code 2) with every problem of spec, settings, flags and site profile.
+    sets: arguments of `--set` (`a.b=c`, `a+=x`); site: argument of `--site`; options: framework name -> its options
+    dataclass; here: environment, home and machine (default: the real ones). Raises InvalidFile (exit code 2) with all
+    problems of spec, settings, flags and site profile.
     """
     here = here or Machine()
     found = layers_of(
@@ -57,7 +57,7 @@ def load_spec(
 
 
 def on_site(inputs: Inputs, name: str, here: Machine | None = None) -> Inputs:
-    """The same spec on another site, as if `--site` had named it; nothing but that site's profile is read."""
+    """The same spec on another site, as with `--site`; only that site's profile is read."""
     return _decoded(inputs.layers.of_site(name), here or Machine(), backends.framework_options)
 
 
@@ -68,7 +68,7 @@ def _decoded(found: Layers, here: Machine, options: Callable[[str], type | None]
 
 
 def _on_its_nodes(inputs: Inputs) -> LoadedSite:
-    """The site as it is for the partition and the node type of the job."""
+    """The site with its settings for the job's partition and node type."""
     loaded, wanted = inputs.loaded, inputs.spec.resources
     partition = partition_of(wanted, loaded.site)[0]
     profile = sites.at(loaded.profile, partition, node_type_of(wanted, loaded.site)[0])
@@ -76,10 +76,9 @@ def _on_its_nodes(inputs: Inputs) -> LoadedSite:
 
 
 def topology_for_spec(inputs: Inputs) -> Topology | None:
-    """The topology of the nodes that the spec asks for; None if it is not in the profile.
+    """The topology of the requested nodes, for a `local` site that of this machine; None if not in the profile.
 
-    A `local` site is this very machine, so there its own topology is read. Raises InvalidFile if the
-    profile has an invalid one.
+    Raises InvalidFile for an invalid one in the profile.
     """
     name, _ = node_type_of(inputs.spec.resources, inputs.site)
     return topology_for_site(inputs.loaded, name)
@@ -94,7 +93,7 @@ def _unknown(framework: str) -> Problem | None:
 
 
 def _site(found: Layers, here: Machine) -> Chosen:
-    """The site that flags, spec, DLRUN_SITE or settings name, in this order; else this machine's own."""
+    """The site of flags, spec, DLRUN_SITE or settings, in this order; else this machine's."""
     named = found.site
     variable = here.environment.get("DLRUN_SITE")
     if variable and named is (found.settings.get("site") if found.settings else None):

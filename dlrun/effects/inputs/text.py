@@ -1,4 +1,4 @@
-"""The text of a file that the user names, or an error that names the one that was probably meant."""
+"""Read the text of a user's file; errors suggest a file with a similar name."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _YAML = frozenset({".yaml", ".yml"})
 
 
 def read_text(path: Path, layer: Layer) -> str:
-    """The text of a user's file; raises InvalidFile for anything that is not a readable text file."""
+    """The text of a user's file; raises InvalidFile unless it is a readable text file of at most `MAX_BYTES`."""
     name = str(path)
     try:
         with open_regular(path) as file:
@@ -44,7 +44,7 @@ def _why(error: OSError | ValueError) -> str:
 
 
 def _instead(path: Path, layer: Layer) -> str:
-    """The file that was probably meant."""
+    """A help line with the file that was probably meant; empty without one."""
     if os.path.isdir(path):  # noqa: PTH112 - Path.is_dir raises for a name with a NUL
         inside = yaml_files(path)
         return f"name a file in it, such as `{inside[0]}`" if inside else "name a file"
@@ -57,7 +57,7 @@ def _instead(path: Path, layer: Layer) -> str:
 
 
 def yaml_files(directory: Path) -> list[Path]:
-    """The YAML files of a directory, sorted; none if it cannot be read."""
+    """The YAML files of a directory, sorted; empty if it cannot be read."""
     try:
         return sorted(p for p in resources.entries(directory) if p.suffix in _YAML)
     except OSError:

@@ -1,4 +1,4 @@
-"""The topology of the machine that this runs on, or of a captured copy of another's `/sys` and `/proc`."""
+"""Read the topology of this machine, of a captured `/sys` and `/proc`, or of a topology file."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ LIMIT = 64 * 2**20
 
 
 class DirectoryTree:
-    """The files below a directory, as `dlrun.config.topology.tree.Tree`."""
+    """The files below a directory; implements `dlrun.config.topology.tree.Tree`."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
 
     def read(self, path: str) -> str | None:
-        """The text of a file."""
+        """The text of a file; None if it cannot be read."""
         try:
             return (self._root / path).read_text(errors="replace").strip(BLANK)
         except OSError:
@@ -49,12 +49,12 @@ class DirectoryTree:
             return None
 
 
-def live_topology() -> Topology:
-    """The machine that this runs on, with the CPUs that this process may use.
+def live_topology(root: Path = Path("/")) -> Topology:
+    """The machine that this runs on, with the CPUs and the GPUs that this process may use.
 
     Raises OperationFailed if the system does not show its CPUs.
     """
-    tree = DirectoryTree(Path("/"))
+    tree = DirectoryTree(root)
     try:
         found = read_sysfs(tree, name=os.uname().nodename, allowed=allowed_cpus(tree))
     except ValueError as error:
@@ -65,27 +65,28 @@ def live_topology() -> Topology:
 
     if not found.gpus:
         return found
-    usable, uuids = _usable_gpus(tree, found), _gpu_names(tree)
+    usable, uuids = _usable_gpus(root, found), _gpu_names(tree)
     return replace(found, gpus=granted(found.gpus, os.environ, usable=usable, uuids=uuids))
 
 
-def _usable_gpus(tree: DirectoryTree, found: Topology) -> frozenset[str] | None:
+def _usable_gpus(root: Path, found: Topology) -> frozenset[str] | None:
     """PCI addresses of the GPUs whose device file this process may open; None where there are no such files."""
-    files = {gpu.pci: path for gpu in found.gpus if (path := _device_file(tree, gpu))}
+    tree = DirectoryTree(root)
+    files = {gpu.pci: root / path for gpu in found.gpus if (path := _device_file(tree, gpu))}
     present = {pci: path for pci, path in files.items() if path.exists()}
     return frozenset(pci for pci, path in present.items() if _opens(path)) if present else None
 
 
-def _device_file(tree: DirectoryTree, gpu: Gpu) -> Path | None:
+def _device_file(tree: DirectoryTree, gpu: Gpu) -> str | None:
     if gpu.kind == "cuda":
         match = re.search(r"Device Minor:\s+(\d+)", tree.read(f"{NVIDIA}/{gpu.pci}/information") or "")
-        return Path("/dev", f"nvidia{match[1]}") if match else None
+        return f"dev/nvidia{match[1]}" if match else None
     names = [name for name in tree.names(f"{PCI}/{gpu.pci}/drm") if name.startswith("renderD")]
-    return Path("/dev/dri", names[0]) if names else None
+    return f"dev/dri/{names[0]}" if names else None
 
 
 def _opens(path: Path) -> bool:
-    """A control group refuses what the mode of a device's file allows."""
+    """Whether a device can be opened: a control group may refuse it although the file's mode allows it."""
     try:
         os.close(os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NONBLOCK))
     except OSError:
@@ -94,21 +95,20 @@ def _opens(path: Path) -> bool:
 
 
 def _gpu_names(tree: DirectoryTree) -> dict[str, str]:
-    """UUIDs of NVIDIA's GPUs by PCI address."""
+    """PCI address -> UUID of NVIDIA GPUs."""
     texts = {pci: tree.read(f"{NVIDIA}/{pci}/information") or "" for pci in tree.names(NVIDIA)}
     return {pci: match[1] for pci, text in texts.items() if (match := re.search(r"GPU UUID:\s+(\S+)", text))}
 
 
 def allowed_cpus(tree: DirectoryTree) -> tuple[int, ...]:
-    """CPUs that this process may use: its own mask within what its cgroup grants, ascending."""
+    """CPUs that this process may use: its affinity mask within its cgroup's cpuset, ascending."""
     mask = os.sched_getaffinity(0)
     granted = granted_cpus(tree)
     return tuple(sorted(mask & granted if granted else mask))
 
 
 def granted_cpus(tree: DirectoryTree) -> set[int]:
-    """What this process's cgroup grants (`cpuset.cpus.effective` of version 2, else 1's), whatever mask a launcher
-    has given to it; empty if that is not limited."""
+    """The CPUs of this process's cpuset cgroup, version 1 or 2, regardless of its affinity mask; empty without one."""
     for line in (tree.read("proc/self/cgroup") or "").splitlines():
         number, controllers, path = line.split(":", 2)
         if number == "0" and not controllers:
@@ -123,7 +123,7 @@ def granted_cpus(tree: DirectoryTree) -> set[int]:
 
 
 def _short_form(path: Path) -> Topology:
-    """What a profile's `topology:` would be; raises InvalidFile with every problem."""
+    """The topology of a YAML file with the keys of a profile's `topology:`; raises InvalidFile with all problems."""
     from dlrun.config.decode import decode  # noqa: PLC0415 - reads YAML, which the other kinds need not
     from dlrun.config.document import parse  # noqa: PLC0415
     from dlrun.config.nodes import MapNode  # noqa: PLC0415
@@ -153,10 +153,10 @@ def _short_form(path: Path) -> Topology:
 
 
 def topology_from(path: Path) -> Topology:
-    """The topology in a file (dlrun's JSON, `lstopo` XML, `lscpu -p`, or `.yaml` with the keys of a profile's
-    `topology:`) or a captured tree (a directory with `sys`).
+    """The topology of a file (dlrun's JSON, `lstopo` XML, `lscpu -p`, or `.yaml` with the keys of a profile's
+    `topology:`) or of a captured tree (a directory with `sys`).
 
-    Raises Invalid if there is no such file or it is none of these.
+    Raises Invalid for a missing file or another format.
     """
     if path.suffix in (".yaml", ".yml"):
         return _short_form(path)

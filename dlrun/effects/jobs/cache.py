@@ -1,7 +1,6 @@
-"""Small files in the user's cache, of what takes long to make.
+"""Small files in the user's cache, for results that are slow to compute.
 
-They are a convenience: whatever is wrong with one, it counts as not there, and where it cannot be written, nothing
-is kept.
+A damaged file counts as missing, and a failure to write is ignored.
 """
 
 from __future__ import annotations
@@ -13,13 +12,13 @@ from pathlib import Path
 
 
 def place(kind: str, made_of: object) -> Path:
-    """The file for one kind of thing, one for each `made_of`, such as the versions of what makes it."""
+    """The path of a cached file of a kind; `made_of` is its key, such as versions and times of its sources."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"))  # noqa: PTH111 - a missing home is not an error
     return base / "dlrun" / f"{kind}-{sha256(repr(made_of).encode()).hexdigest()[:12]}"
 
 
 def read(path: Path) -> bytes | None:
-    """What `write` wrote; None if there is nothing, if it is another user's, or not what was written."""
+    """The content of a cached file; None if it is missing, damaged, or another user's."""
     try:
         with path.open("rb") as stream:
             own = os.fstat(stream.fileno()).st_uid == os.getuid()
@@ -30,9 +29,10 @@ def read(path: Path) -> bytes | None:
 
 
 def write(path: Path, data: bytes) -> None:
-    """Keep it, in one step; a directory that has to be made is the user's alone."""
+    """Write a file atomically, with its digest; new directories get mode 0700."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        # The digest detects files cut off by a full disk or a quota: compiled code must not be loaded from them.
         temporary.write_bytes(sha256(data).digest() + data)
         temporary.rename(path)

@@ -1,7 +1,8 @@
-"""The files of a job directory, as text: what `render` shows is what `submit` writes."""
+"""The files of a job directory as text, the same for `render` and `submit`."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -23,15 +24,17 @@ _XXHASH = tuple(
     Path(place, "libxxhash.so.0")
     for place in ("/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
 )
-"""Where Linux distributions have the library (Debian's multiarch, Red Hat, SUSE, Arch)."""
+"""Paths of the library in Linux distributions (Debian's multiarch, Red Hat, SUSE, Arch)."""
 BUNDLE = "node.pyz"
 """All node programs in one file."""
 
 
 def files(plan: Plan, inputs: Inputs | None, directory: Path) -> dict[str, str]:
     """Every file of the job directory, by name."""
+    _expect_whole_lines(plan)
     compiled, templates = kept(), resource("templates")
     made = scripts(plan, str(directory), templates, compiled)
+    # Also if a later step fails: the compiled templates are valid.
     compiled.save()
     if inputs is None:
         _accepted_by_bash(made)
@@ -39,7 +42,7 @@ def files(plan: Plan, inputs: Inputs | None, directory: Path) -> dict[str, str]:
     made["plan.json"] = plan_json(plan)
     of_roles = [name for role in plan.roles for name in role.files]
     wanted = dict.fromkeys([*of_roles, *programs(plan)])
-    for name in (name for name in wanted if not name.endswith(".pyz")):
+    for name in (name for name in wanted if name not in (BUNDLE, SAMPLER)):
         made[name] = _node_program(name)
     if "stage.sh" in made or BUNDLE in wanted:
         made[BUNDLE] = _archive("content")
@@ -64,23 +67,43 @@ def _archive(which: str) -> str:
     return made.decode("utf-8", errors="surrogateescape")
 
 
+def _expect_whole_lines(plan: Plan) -> None:
+    """Raise Invalid for set-up lines that are not whole commands: they would take lines of the page that follow into theirs."""
+    owners = {"the site profile": plan.environment.site_setup, "the spec": plan.environment.setup}
+    for owner, lines in owners.items():
+        if lines and (fault := _fault("\n".join(lines) + "\n")):
+            place = fault.removeprefix("bash: ")
+            raise Invalid(
+                f"`environment.setup` of {owner} is not valid bash: {place}",
+                help="each list must be complete by itself: quotes, brackets, `if … fi`, here-documents",
+            )
+
+
+def _fault(script: str) -> str:
+    """What bash reports first of a script's syntax, also a warning; empty if nothing, or if there is no bash."""
+    from dlrun.effects.process import NotInstalled, run  # noqa: PLC0415 - for set-up lines and saved plans alone
+
+    with suppress(NotInstalled):
+        # Nothing of the user's: bash also reports locales and exported functions that it cannot use. Extended patterns may be
+        # switched on by an earlier line, which is not run here.
+        clean = {"PATH": os.environ.get("PATH", os.defpath)}
+        checked = run(["bash", "-O", "extglob", "-n"], text=script, environment=clean)
+        return checked.stderr.strip().partition("\n")[0]
+    return ""
+
+
 def _accepted_by_bash(scripts: Mapping[str, str]) -> None:
     """Raise Invalid for a script with a syntax error: a plan read from its file may have been edited."""
-    from dlrun.effects.process import NotInstalled, run  # noqa: PLC0415 - for saved plans alone
-
     for name, script in scripts.items():
-        with suppress(NotInstalled):
-            checked = run(["bash", "-n"], text=script)
-            if checked.returncode:
-                fault = checked.stderr.strip().partition("\n")[0]
-                raise Invalid(
-                    f"the saved plan gives a `{name}` that bash cannot read: {fault}",
-                    help="correct its `shell` parts, or create it again with `dlrun plan -o`",
-                )
+        if fault := _fault(script):
+            raise Invalid(
+                f"the saved plan gives a `{name}` that bash cannot read: {fault}",
+                help="correct its `shell` parts, or create it again with `dlrun plan -o`",
+            )
 
 
 def _node_program(name: str) -> str:
-    """A program that ranks or the script run by itself: one of the checks, or one beside them."""
+    """The text of a node program with its own file, in `checks` or directly in `dlrun/node`."""
     try:
         return text(_NODE / "checks" / name)
     except FileNotFoundError:
@@ -88,7 +111,7 @@ def _node_program(name: str) -> str:
 
 
 def _hash_library() -> dict[str, str]:
-    """This host's libxxhash, for nodes that have none: a node that cannot load it takes another hash."""
+    """This host's libxxhash, for nodes without it; a node that cannot load it uses another hash function."""
     for path in _XXHASH:
         with suppress(OSError):
             return {path.name: path.read_bytes().decode("utf-8", errors="surrogateescape")}

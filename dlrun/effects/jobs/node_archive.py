@@ -1,4 +1,4 @@
-"""`node.pyz` and `usage.pyz`, kept in the user's cache: to compile all node programs takes longer than the rest of a dry run."""
+"""`node.pyz` and `usage.py` in the user's cache: compiling all node programs takes longer than the rest of a dry run."""
 
 from __future__ import annotations
 
@@ -13,17 +13,18 @@ from dlrun.node import bundle
 
 
 def content() -> bytes:
-    """The bytes of `node.pyz`; made again if a source, dlrun or Python has changed since they were kept."""
+    """The bytes of `node.pyz`, cached until a source, dlrun or Python changes."""
     return _kept("", "node", lambda programs: bundle.archive(programs, bundle.PACKAGE))
 
 
 def sampler() -> bytes:
-    """The bytes of `usage.pyz`, likewise."""
+    """The bytes of `usage.py`, cached likewise."""
     return _kept(bundle.SAMPLER, "usage", lambda programs: bundle.alone(programs, "dlrun_usage"))
 
 
 def _kept(part: str, name: str, make: Callable[[dict[str, bytes]], bytes]) -> bytes:
-    origin = sha256(repr(_marks(part)).encode()).digest()  # to read all takes three times as many calls
+    # Not of the sources' content: reading all of them takes three times as many calls.
+    origin = sha256(repr(_marks(part)).encode()).digest()
     path = cache.place(name, (__version__, sys.version))
     kept = cache.read(path) or b""
     if kept.startswith(origin):
@@ -34,16 +35,17 @@ def _kept(part: str, name: str, make: Callable[[dict[str, bytes]], bytes]) -> by
 
 
 def _marks(part: str) -> object:
-    """What changes if a source does."""
+    """A value that changes with the sources: their sizes and times."""
     whole = resources.archive()
     if whole is None:
-        return bundle.marks(part)
+        maker = Path(bundle.__file__).stat()  # also the form of the file
+        return (*bundle.marks(part), (maker.st_size, maker.st_mtime_ns))
     seen = whole.stat()
     return (seen.st_size, seen.st_mtime_ns)
 
 
 def _sources(part: str) -> dict[str, bytes]:
-    """The node programs of that part by path below its directory."""
+    """Path -> content of the node programs of a part, below its directory."""
     if resources.archive() is None:
         return bundle.sources(part)
     inside = resources.below(Path(bundle.__file__).parent / part)

@@ -1,4 +1,4 @@
-"""Spec file -> inputs -> plan: what `submit`, `plan`, `render` and `explain` all begin with."""
+"""From a spec file to a plan: the first step of `submit`, `plan`, `render` and `explain`."""
 
 from __future__ import annotations
 
@@ -13,35 +13,36 @@ from dlrun.effects.inputs.data_size import measure_data
 from dlrun.effects.inputs.home import at_home
 from dlrun.effects.inputs.installed import look
 from dlrun.effects.inputs.spec import Inputs
-from dlrun.effects.records import jobs
-from dlrun.effects.records.belief import read_json
 from dlrun.errors import Invalid
 from dlrun.model.plan import Dependency, Plan
 from dlrun.model.problem import InvalidFile
 from dlrun.model.record import record
 from dlrun.model.spec import Spec
+from dlrun.model.text import digits
 from dlrun.plan.build import PlanInputs, build, sentence
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class Prepared:
-    """A plan with what it was made from; `inputs` is None for a plan read from its own file."""
+    """A plan with its inputs; `inputs` is None for a saved plan."""
 
     plan: Plan
     inputs: Inputs | None
 
 
 def read_inputs(path: Path, *, sets: Sequence[str] = (), site: str | None = None) -> Inputs | None:
-    """What a plan is made from; None for a saved plan (see `_is_plan`). Raises InvalidFile."""
+    """The inputs of a spec; None for a saved plan (see `_is_plan`). Raises InvalidFile."""
     if _is_plan(path):
         return None
     return reading.load_spec(path, sets=sets, site=site, options=backends.framework_options)
 
 
 def _is_plan(path: Path) -> bool:
-    """True for a plan that `dlrun plan -o` wrote; a spec may be written in JSON, too."""
+    """Whether a file is a plan of `dlrun plan -o`; specs may be JSON, too."""
     if path.suffix != ".json":
         return False
+    from dlrun.effects.records.belief import read_json  # noqa: PLC0415 - most read a spec
+
     data = read_json(path)
     return data is None or "request" in data or ("command" not in data and "run" not in data)
 
@@ -54,9 +55,10 @@ def prepare(
     base: Path | None = None,
     inputs: Inputs | None = None,
 ) -> Prepared:
-    """Read a spec (or a plan, see `_is_plan`) and decide everything; `inputs` is what `read` gave, if it was.
+    """Read a spec or a saved plan (see `_is_plan`) and return its plan; inputs: result of `read_inputs`, if called.
 
-    Raises InvalidFile with all problems of spec, profile and plan.
+    base: directory of the jobs under `after`. Raises InvalidFile with all problems of spec, profile and plan, Invalid for
+    `sets` or `site` with a saved plan.
     """
     if _is_plan(path):
         if sets or site:
@@ -64,6 +66,8 @@ def prepare(
                 "a saved plan is submitted unchanged",
                 help="leave out `--set` and `--site`, or start from the spec",
             )
+        from dlrun.effects.records import jobs  # noqa: PLC0415 - most read a spec
+
         return Prepared(plan=jobs.read_plan(path), inputs=None)
     loaded = inputs or reading.load_spec(path, sets=sets, site=site, options=backends.framework_options)
     spec = at_home(loaded.spec, str(Path.home()))
@@ -79,11 +83,12 @@ def prepare(
                 notes=loaded.notes,
                 sources=loaded.sources,
                 installed=look(spec, Path.cwd()),
-                after=_dependencies(spec, base or jobs.home()),
+                after=_dependencies(spec, base) if spec.after else (),
                 measured=measure_data(spec, Path.cwd()) if loaded.site.storage.node_local else {},
             )
         )
     except InvalidFile as error:
+        # All problems at once: those of the plan and those of missing files.
         raise InvalidFile([*error.problems, *problems], dict(loaded.sources)) from None
     if any(not p.warning for p in problems):
         raise InvalidFile(problems, dict(loaded.sources))
@@ -93,15 +98,17 @@ def prepare(
     )
 
 
-def _dependencies(spec: Spec, base: Path) -> tuple[Dependency, ...]:
+def _dependencies(spec: Spec, base: Path | None) -> tuple[Dependency, ...]:
     """Jobs named in `after`, as the scheduler knows them."""
+    from dlrun.effects.records import jobs  # noqa: PLC0415 - most jobs wait for none
+
     found = []
     for after in spec.after:
         job_id, cluster = after.job, None
-        if not after.job[:1].isdigit():
+        if not digits(after.job[:1]):
             from dlrun.effects.clusters import identity  # noqa: PLC0415 - a dry run needs no client
 
-            job = jobs.find(after.job, base)
+            job = jobs.find(after.job, base or jobs.home())
             if job.job_id is None:
                 raise Invalid(f"job `{after.job}` in `after` was never submitted")
             job_id, cluster = job.job_id, identity.of(job)

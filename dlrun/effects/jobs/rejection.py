@@ -1,4 +1,4 @@
-"""A scheduler refused a job: its words, and the way out; where the account is the reason, those that the user has."""
+"""The error for a job that its scheduler refused, with a remedy; for account problems with the user's accounts."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from dlrun.schedulers.protocol import Scheduler
 from dlrun.schedulers.refusals import words
 
 _PATIENCE = 20.0
-"""Seconds that the accounting may take: an error message waits for it."""
+"""Time limit of the accounting query in seconds: an error message waits for it."""
 _MOST = 8
-"""Accounts that are named."""
+"""Maximum number of accounts in the message."""
 
 
 def refused(scheduler: Scheduler, done: Completed, plan: Plan) -> OperationFailed:
-    """The error for a rejected job."""
+    """The error for a refused job, from the client's output."""
     refusal = words(done.stderr or done.stdout) or f"exit code {done.returncode}"
     return OperationFailed(
         f"{scheduler.CLIENT} refused the job: {refusal}",
@@ -29,11 +29,11 @@ def refused(scheduler: Scheduler, done: Completed, plan: Plan) -> OperationFaile
 
 
 def _about_accounts(scheduler: Scheduler, stderr: str, given: str | None) -> str | None:
-    """What the accounting knows of the user's accounts; None if the refusal is about something else, or there is no answer."""
+    """A help line about the user's accounts; None if the refusal has another reason or accounting does not answer."""
     try:
         asking = scheduler.accounts(stderr, pwd.getpwuid(os.getuid()).pw_name)
         done = run(asking, timeout=_PATIENCE) if asking else None
-    except (KeyError, DlrunError):  # who has no name here has no accounts either
+    except (KeyError, DlrunError):  # KeyError: a user without a name has no accounts
         return None
     if done is None or done.returncode:
         return None

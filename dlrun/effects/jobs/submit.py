@@ -1,4 +1,4 @@
-"""Hand a plan to its scheduler: make the job directory, submit, write down what happened."""
+"""Submit a plan: create the job directory, submit it to the scheduler, record the result."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from dlrun.effects.inputs.spec import Inputs
 from dlrun.effects.jobs import log_link
 from dlrun.effects.jobs.files import files
 from dlrun.effects.process import Completed, NotInstalled, run
-from dlrun.effects.records import given, jobs, submitting
+from dlrun.effects.records import given, jobs, links, submitting
 from dlrun.effects.records.jobs import Job
 from dlrun.effects.signals import kept_back
 from dlrun.errors import DlrunError, Interrupted, Invalid, OperationFailed
@@ -31,7 +31,7 @@ from dlrun.schedulers.protocol import Scheduler
 
 @record(frozen=True, slots=True, kw_only=True)
 class Submitted:
-    """A job that a scheduler has accepted, and the inherited variables that were kept from it."""
+    """A submitted job, and the inherited variables that were not passed to it."""
 
     job: Job
     removed: Sequence[str]
@@ -43,19 +43,19 @@ def submit(
     *,
     directory: Path | None = None,
     keep: Path | None = None,
-    say: Callable[[str], None],
+    notice: Callable[[str], None],
 ) -> Submitted:
-    """Submit a plan; if the scheduler does not take it, nothing is left behind.
+    """Submit a plan; after a refusal no job directory remains.
 
-    `keep` is the directory of an earlier job whose spec and site go along. Raises Invalid if the
-    scheduler's client is not installed, OperationFailed if it refuses.
+    keep: directory of an earlier job, whose spec and site are copied. Raises Invalid if the scheduler's client is not
+    installed, OperationFailed if it refuses the job, Interrupted if a signal arrived during the submission.
     """
     _check_client(plan)
     check_secrets(plan)
     environment, removed = clean(os.environ)
     if _has_its_own(plan):
         environment = without_own(environment)
-    there = _cluster(plan, inputs, say)
+    there = _cluster(plan, inputs, notice)
     target = (
         directory or jobs.new_directory(jobs.place_for(inputs.site if inputs else None), plan.name)
     ).absolute()
@@ -75,14 +75,15 @@ def submit(
         "array": len(plan.points) or None,
     }
     made |= {jobs.SUBMISSION: json.dumps(record, indent=1) + "\n", jobs.ANSWER: jobs.ROOM}
+    # A signal between the scheduler's answer and the record would lose the job's id.
     with kept_back("waiting for the scheduler's answer before dlrun exits") as kept:
         jobs.create(target, made, len(plan.points) or None)
-        jobs.enter(target, plan.name)
+        links.enter(jobs.home(), target, plan.name)
         job_id, cluster = _hand_over(plan, target, environment)
         record |= {"job_id": job_id, "submitting": None, "submitted": time.time()}
-        job = _recorded(target, record | {"cluster": cluster or there}, plan, say)
+        job = _recorded(target, record | {"cluster": cluster or there}, plan, notice)
         if inputs is not None and inputs.spec.log_link is not None:
-            log_link.make(job, inputs.spec.log_link, Path.cwd(), say)
+            log_link.make(job, inputs.spec.log_link, Path.cwd(), notice)
     if kept.signal is not None:
         raise Interrupted(
             f"interrupted; job {job_id} is submitted",
@@ -90,16 +91,18 @@ def submit(
             signal=kept.signal,
         )
     if removed:
-        say(f"not passed to the job (inherited from another job or launcher): {', '.join(sorted(removed))}")
+        notice(
+            f"not passed to the job (inherited from another job or launcher): {', '.join(sorted(removed))}"
+        )
     return Submitted(job=job, removed=removed)
 
 
-def _recorded(target: Path, record: dict[str, Any], plan: Plan, say: Callable[[str], None]) -> Job:
-    """The job, its id written down; where that is not possible, the client's answer has it all the same."""
+def _recorded(target: Path, record: dict[str, Any], plan: Plan, notice: Callable[[str], None]) -> Job:
+    """Write the record with the job id; if that fails, the id is still in the client's answer file."""
     try:
         jobs.write_json(target / jobs.SUBMISSION, record)
     except OSError as error:
-        say(
+        notice(
             f"warning: job {record['job_id']} is submitted, but its record cannot be written: {error.strerror}"
         )
     return jobs.load(target) or Job(
@@ -114,15 +117,15 @@ def _recorded(target: Path, record: dict[str, Any], plan: Plan, say: Callable[[s
 
 
 def _has_its_own(plan: Plan) -> bool:
-    """True for a job that names the environment of its program."""
+    """Whether the job has its own Python environment or container."""
     named = plan.environment
     return any(one is not None for one in (named.venv, named.conda, named.container, named.staged))
 
 
 def check_with_scheduler(plan: Plan, inputs: Inputs | None) -> str:
-    """Ask the scheduler whether it would take the job; returns when and where it would start.
+    """Ask the scheduler whether it would accept the job; returns its estimate of the start, or a confirmation.
 
-    Raises OperationFailed with its words if it would not, Invalid if it cannot be asked.
+    Raises OperationFailed with the scheduler's reason for a refusal, Invalid if it cannot be asked.
     """
     scheduler = backends.scheduler(plan.scheduler)
     _check_client(plan)
@@ -140,25 +143,26 @@ def check_with_scheduler(plan: Plan, inputs: Inputs | None) -> str:
     return scheduler.estimate(done.stdout + done.stderr) or f"{plan.site} would accept the job"
 
 
-def _cluster(plan: Plan, inputs: Inputs | None, say: Callable[[str], None]) -> str | None:
-    """The cluster that answers here; warns if the profile describes another, and refuses its jobs in `after`.
+def _cluster(plan: Plan, inputs: Inputs | None, notice: Callable[[str], None]) -> str | None:
+    """The cluster that answers; warns if the profile describes another one. None if unknown or part of the job id.
 
-    None where it is unknown, and where the job's id contains it.
+    Raises Invalid if a job under `after` is of another cluster.
     """
     site = inputs.site if inputs is not None else None
     if backends.scheduler(plan.scheduler).IDS_NAME_CLUSTER and not identity.expected(plan, site):
         return None
     there = identity.known(plan.scheduler, clients.here)
     if site is not None and (warning := identity.mismatch(site, there)):
-        say(f"warning: {warning}")
-    identity.check_dependencies(plan, there)
+        notice(f"warning: {warning}")
+    at_server = (plan.request.partition or "").partition("@")[2]  # of PBS, where a queue may be NAME@SERVER
+    identity.check_dependencies(plan, at_server or there)
     return there
 
 
 def _hand_over(plan: Plan, target: Path, environment: dict[str, str]) -> tuple[str, str | None]:
-    """Submit from the job directory, which goes away again if the job is refused: the job's id, and its cluster.
+    """Submit from the job directory, which is removed after a refusal.
 
-    The latter only where the client names it.
+    Returns (job id, cluster if the client reports it); raises the error of the submission.
     """
     scheduler = backends.scheduler(plan.scheduler)
     fault: DlrunError
@@ -178,12 +182,12 @@ def _hand_over(plan: Plan, target: Path, environment: dict[str, str]) -> tuple[s
         return found, scheduler.cluster(found)
     # Certainly refused: a directory that is left would be listed as a job.
     shutil.rmtree(target, ignore_errors=True)
-    jobs.forget(target)
+    links.forget(jobs.home(), target)
     raise fault
 
 
 def _taken(plan: Plan, target: Path, fault: DlrunError) -> str | None:
-    """The id of a job whose client failed, if the scheduler has it all the same; raises if that is unknown."""
+    """The id of a job that was accepted although its client failed; raises OperationFailed if unknown."""
     try:
         return control.of(plan.scheduler).find(plan.scheduler, target)
     except DlrunError:

@@ -1,6 +1,6 @@
-"""Compiled templates, kept in the user's cache: Jinja's compiler is a third of a dry run.
+"""Compiled templates in the user's cache: Jinja's compiler takes a third of a dry run.
 
-One small file for each version of dlrun; a template that has changed is not taken from it.
+One small file per version of dlrun; changed templates are compiled again.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from dlrun.effects.jobs import cache
 from dlrun.render import script, shell
 
 _SHAPING = (script, shell, dlrun.model.text)
-"""Modules whose functions end up inside compiled templates, in a checkout where they may change."""
+"""Modules whose functions are evaluated while templates are compiled: a change of them changes the result."""
 
 
 class Compiled(BytecodeCache):
-    """Jinja's store of compiled templates in one file: read at the first question, written by `save`."""
+    """Jinja's bytecode cache in one file: read at the first use, written by `save`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -37,19 +37,19 @@ class Compiled(BytecodeCache):
             bucket.code = marshal.loads(code)  # noqa: S302
 
     def dump_bytecode(self, bucket: Bucket) -> None:
-        """Take over what was compiled just now."""
+        """Store a newly compiled template."""
         if self._known is not None:
             self._known[bucket.key] = (bucket.checksum, marshal.dumps(bucket.code))
             self._new = True
 
     def save(self) -> None:
-        """Write the file if something is new; where it cannot be written, nothing is kept."""
+        """Write the file if a template was compiled; a failure is ignored."""
         if self._new:
             cache.write(self._path, marshal.dumps(self._known))
 
 
 def kept() -> Compiled:
-    """The store of this version of dlrun, Jinja and Python."""
+    """The cache of this version of dlrun, Jinja and Python."""
     whole = resources.archive()
     made_of = [whole] if whole is not None else [Path(str(module.__file__)) for module in _SHAPING]
     times = [path.stat().st_mtime_ns for path in made_of]

@@ -1,4 +1,4 @@
-"""Whether a scheduler without a check of its own would take a job: its clients are asked, here or on a login node."""
+"""Check a job against a scheduler without a test mode, by queries of its clients on this host or a login node."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dlrun.schedulers.refusals import words
 
 
 def judged(trial: Trial, plan: Plan, runner: Runner) -> str:
-    """What to report of a job against which there is no objection.
+    """The report about an acceptable job.
 
-    Raises OperationFailed with all that does, or if the first client, the scheduler's own, does not answer.
+    Raises OperationFailed with all reasons against it, or if the first query fails.
     """
     first, *others = trial.questions(plan.request)
     answers = [_must(runner, first), *(_may(runner, argv) for argv in others)]
@@ -31,13 +31,13 @@ def judged(trial: Trial, plan: Plan, runner: Runner) -> str:
 def _must(runner: Runner, argv: Sequence[str]) -> str:
     done = runner(argv)
     if done.returncode:
-        said = words(done.stderr or done.stdout) or f"exit code {done.returncode}"
-        raise OperationFailed(f"`{' '.join(argv)}` failed: {said}")
+        reason = words(done.stderr or done.stdout) or f"exit code {done.returncode}"
+        raise OperationFailed(f"`{' '.join(argv)}` failed: {reason}")
     return done.stdout
 
 
 def _may(runner: Runner, argv: Sequence[str]) -> str:
-    """What a client prints; nothing if it fails or is not there."""
+    """The output of a client; empty if it fails or is missing."""
     try:
         done = runner(argv)
     except DlrunError:

@@ -1,4 +1,4 @@
 """Logs of jobs.
 
-`files` (which there are, and what comes next), `merge` (several as one, by time), `copies` (those of login nodes).
+`files` (find, read and follow them), `merge` (several as one, by time), `copies` (of jobs on login nodes).
 """

@@ -1,4 +1,4 @@
-"""A job's logs where they can be read: its own, or copies of those that a login node has."""
+"""Local copies of the logs of a job on a login node; other jobs' logs are read in place."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ from dlrun.effects.records.jobs import Job
 
 @contextmanager
 def of(job: Job, wanted: str) -> Iterator[Callable[[bool], bool]]:
-    """A function that updates the copies and returns True; given True, it leaves nothing out.
+    """Yield a function that updates the copies and returns True; its argument True forces a complete update.
 
-    `wanted` are the logs, as `logs.find` takes them. Raises TransportFailed when called, if the login node
-    is gone for good.
+    wanted: the logs, as for `files.find`. The function raises TransportFailed if the login node stays unreachable.
     """
     if job.remote is None:
         yield lambda _all: True

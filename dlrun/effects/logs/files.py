@@ -1,4 +1,4 @@
-"""A job's log files: which there are, what is in them, what comes next."""
+"""Find, read and follow the log files of a job."""
 
 from __future__ import annotations
 
@@ -8,23 +8,27 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from dlrun.effects.paths import open_regular
 from dlrun.errors import Invalid
+from dlrun.model.text import digits
 
-_NAME = re.compile(r"(?P<role>.+?)-(?P<first>\d+)(?:-(?P<last>\d+))?\.log")
+_NAME = re.compile(r"(?P<role>.+?)-(?P<first>\d{1,9})(?:-(?P<last>\d{1,9}))?\.log", re.ASCII)
+_TOGETHER = 65_536
+"""Ranks that can share a log, of one node: a login node may list a file of any name."""
 _LABEL = re.compile(rb"[^\s:]+ \d+:")
 """The prefix of each line of a log that several ranks share (`logs: node`)."""
 _CHUNK = 1 << 16
 _MOST = 1 << 25
-"""Bytes at the end of a log that ranks share in which the last lines of one of them are looked for."""
+"""Maximum bytes read at the end of a shared log for the last lines of one rank."""
 _BEGINS = re.compile(r"^dlrun: job \S+ starts;", re.MULTILINE)
-"""The line that begins a job in the log of its script: logs are appended to."""
+"""The first line of a job in its script's log, which restarts append to."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Log:
-    """What one process writes: the job's script (`role` None), or a rank.
+    """The log of one process: the job's script (`role` None) or a rank.
 
-    `path` is the file, in which so many processes as `writers` write.
+    path: the file; writers: the number of processes that write to it.
     """
 
     path: Path
@@ -40,7 +44,7 @@ class Log:
     @property
     def run(self) -> Path:
         """The run directory: the job's, or that of a point of a sweep."""
-        return self.path.parents[2 if self.path.parent.name.isdigit() else 1]
+        return self.path.parents[2 if digits(self.path.parent.name) else 1]
 
     @property
     def name(self) -> str:
@@ -49,27 +53,28 @@ class Log:
 
 
 def processes(name: str) -> list[tuple[str, int]]:
-    """The roles and ranks whose lines are in a file of this name; none if it is not a process's log.
+    """(role, rank) of each process that writes to a log of this name; empty for other names.
 
-    `rank-3.log` is one rank's, `rank-8-15.log` a node's.
+    `rank-3.log` is one rank's log, `rank-8-15.log` a node's.
     """
     match = _NAME.fullmatch(name)
     if match is None:
         return []
     first = int(match["first"])
-    return [(match["role"], rank) for rank in range(first, int(match["last"] or first) + 1)]
+    last = min(int(match["last"] or first), first + _TOGETHER - 1)
+    return [(match["role"], rank) for rank in range(first, last + 1)]
 
 
 def paths(run: Path) -> list[Path]:
-    """Every log file of a run but the job's own; those of more than 1,000 ranks are in directories."""
+    """All log files of a run except the job's own; with more than 1,000 ranks they are in subdirectories."""
     logs = run / "logs"
     return [*logs.glob("*-*.log"), *logs.glob("[0-9]*/*-*.log")]
 
 
 def find(run: Path, wanted: str) -> list[Log]:
-    """The logs of one run that `wanted` names: `first`, `all`, `job`, or ranks such as `0,3-5`.
+    """The logs of one run selected by `wanted`: `first`, `all`, `job`, or ranks such as `0,3-5`.
 
-    `first` is the job script's log and those of rank 0 of every role. Raises Invalid for other words.
+    `first`: the job script's log and those of rank 0 of each role. Raises Invalid for other words.
     """
     job = Log(path=run / "logs" / "job.log")
     if wanted == "job":
@@ -87,13 +92,13 @@ def find(run: Path, wanted: str) -> list[Log]:
 
 
 def name_of(run: Path, role: str, rank: int) -> str:
-    """The path in the run directory of the log that a process writes to."""
+    """The path, relative to the run directory, of a process's log."""
     found = next((log for log in find(run, str(rank)) if log.role == role), None)
     return found.name if found is not None else f"logs/{role}-{rank}.log"
 
 
 def parse_ranks(text: str) -> frozenset[int]:
-    """`0,3-5` as numbers; raises Invalid for anything else."""
+    """The ranks of a list such as `0,3-5`; raises Invalid for anything else."""
     ranks: set[int] = set()
     for part in text.split(","):
         match = re.fullmatch(r"(\d+)(?:-(\d+))?", part.strip())
@@ -111,12 +116,12 @@ def lines(log: Log) -> Iterator[bytes]:
 
     Raises OSError if the file cannot be read.
     """
-    with log.path.open("rb") as stream:
+    with open_regular(log.path) as stream:
         yield from _own(log, stream)
 
 
 def text(log: Log) -> Iterator[str]:
-    """The lines of a process as text. Raises OSError if the file cannot be read."""
+    """The lines of a process as text. Raises OSError."""
     return (line.decode("utf-8", "replace") for line in lines(log))
 
 
@@ -133,7 +138,10 @@ def _label(log: Log) -> bytes:
 def _assigned(
     logs: dict[bytes, Log], every: Iterable[bytes], last: Log | None = None
 ) -> Iterator[tuple[Log | None, bytes]]:
-    """Each line of a file with whose it is (None: of none of these); a part of a long line is of the line before."""
+    """(log or None, line without label) of each line; a line without a label belongs to the previous line's process.
+
+    last: process of the line before the first one.
+    """
     alone = logs.get(b"")
     for line in every:
         if alone is not None:
@@ -146,13 +154,13 @@ def _assigned(
 
 
 def last_run(log: Log, most: int, number: int = 1) -> str:
-    """The end of a log, `most` bytes of it and nothing of runs before the one of this number; empty if it cannot be read.
+    """The last `most` bytes of a log, without runs before number `number`; empty if it cannot be read.
 
-    A rank may print whatever `rank.sh` prints: the first line that begins this run is the true one.
+    A program may print the same lines as `rank.sh`: the first line with the number of the run is the real one.
     """
     length = most if log.writers == 1 else max(most, min(most * log.writers, _MOST))
     try:
-        with log.path.open("rb") as stream:
+        with open_regular(log.path) as stream:
             stream.seek(max(0, log.path.stat().st_size - length))
             read = stream.read(length)
     except OSError:
@@ -170,10 +178,10 @@ def last_run(log: Log, most: int, number: int = 1) -> str:
 def follow(
     logs: Callable[[], list[Log]], ended: Callable[[], bool], *, interval: float = 0.1
 ) -> Iterator[tuple[Log, bytes]]:
-    """Whole lines as they are written, until `ended` and everything is read.
+    """Yield complete lines as they are written, until `ended()` and all is read.
 
-    `logs` is asked again each round: files appear while a job starts. A last line without its newline is
-    given at the end.
+    logs(): called each round, since files appear while a job starts; interval: initial seconds between rounds, up to 2. An
+    incomplete last line is yielded at the end.
     """
     files: dict[Path, _Followed] = {}
     last = False
@@ -187,6 +195,7 @@ def follow(
                 yield found
         if last:
             break
+        # One more round after the end: lines may have been written between the reading and `ended`.
         last = quiet and ended()
         if quiet and not last:
             time.sleep(interval)
@@ -198,7 +207,7 @@ def follow(
 
 
 class _Followed:
-    """One file that is followed, and whose lines of it are wanted."""
+    """A followed file, and the processes whose lines are wanted."""
 
     def __init__(self, path: Path) -> None:
         self.logs: dict[bytes, Log] = {}
@@ -208,9 +217,9 @@ class _Followed:
         self._owner: Log | None = None
 
     def new(self) -> Iterator[tuple[Log, bytes]]:
-        """The whole lines that came since the last look."""
+        """The complete lines written since the last call."""
         try:
-            with self._path.open("rb") as stream:
+            with open_regular(self._path) as stream:
                 stream.seek(self._place)
                 while chunk := stream.read(_CHUNK):
                     whole = (self._rest + chunk).splitlines(keepends=True)

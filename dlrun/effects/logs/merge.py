@@ -1,6 +1,6 @@
-"""Several logs as one, by the times that their lines carry.
+"""Merge several logs by the timestamps of their lines.
 
-A line without a time stays behind the one before it in its log; those at a log's beginning come before its first time.
+A line without a timestamp stays after the previous line of its log; those at the beginning come before the first timestamp.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dlrun.effects.logs import files as log_files
 from dlrun.effects.logs.files import Log
 
 _SHOWN = 120
-"""Bytes at the beginning of a line that may contain its time."""
+"""Bytes at the beginning of a line that are searched for its timestamp."""
 _ISO = re.compile(
     rb"(\d{4})[-/](\d\d)[-/](\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?:\s?(Z|[+-]\d\d:?\d\d))?"
 )
@@ -25,9 +25,9 @@ _CLOCK = re.compile(rb"(?:^|[\s\[])(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?(?=[\s\
 
 
 def time_of(line: bytes, written: datetime) -> float | None:
-    """The timestamp of a line in seconds since 1970, None if it has none.
+    """The timestamp of a line in seconds since 1970, or None.
 
-    `written` is when its file last changed: it gives the year (glog) or the day (a clock alone), and the time zone.
+    written: time of the file's last change, for the missing year (glog) or day (time only), and the time zone.
     """
     if line.startswith(b"  | "):
         return None  # the job script repeats the last lines of a process
@@ -45,7 +45,7 @@ def time_of(line: bytes, written: datetime) -> float | None:
 
 
 def _zone(text: bytes | None, written: datetime) -> datetime:
-    """Any time of the zone that the text names, else of the file's."""
+    """A time in the named zone, else in the file's."""
     if text is None:
         return written
     if text == b"Z":
@@ -68,14 +68,14 @@ def _seconds(parts: Sequence[int], fraction: bytes | None, zone: datetime) -> fl
 
 
 def merged(logs: Sequence[Log]) -> Iterator[tuple[Log, bytes]]:
-    """The lines of all logs in the order of their times; logs of equal times in the order given."""
+    """Yield the lines of all logs by timestamp; equal ones in the order of `logs`."""
     streams = [_timed(log, index) for index, log in enumerate(logs)]
     for _, index, _, line in heapq.merge(*streams):
         yield logs[index], line
 
 
 def without_times(logs: Sequence[Log]) -> list[Log]:
-    """The logs in which no line carries a time: they come first, one after the other."""
+    """The logs without any timestamp; `merged` yields them first."""
     return [log for log in logs if next((at for at, *_ in _timed(log, 0)), 0.0) == float("-inf")]
 
 

@@ -1,6 +1,5 @@
-"""Jobs that were handed over: their state, their control, their results.
+"""Submitted jobs: state, control, results.
 
-`selection` reads `JOB:RUNS`, `status` asks about any number of jobs at once; `attempts` about those that ran
-again, `recover` about those whose submission broke off; `control`, `rerun`, `watch` and `results` serve
-the commands that are named so.
+`selection` parses `JOB:RUNS`, `status` queries any number of jobs at once; `attempts` finds reruns, `recover` completes
+interrupted submissions; `control`, `rerun`, `watch` and `results` implement the commands of these names.
 """

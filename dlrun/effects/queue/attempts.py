@@ -1,6 +1,6 @@
-"""Runs of a job and those that ran again: the last word on each, and every attempt.
+"""The attempts of each run of a job, including reruns.
 
-`again.json` in a job's directory names the jobs that ran points of it again, each with these points (`rerun` writes it).
+`again.json` in a job's directory lists the jobs that reran some of its points, with these points (`rerun` writes it).
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from dlrun.model.job import JobStatus, State
 
 
 def later(job: Job) -> list[tuple[Job, tuple[int, ...]]]:
-    """The jobs that ran points of this one again, oldest first, each with those points."""
+    """(job, points) of each rerun of points of this job, oldest first."""
     entries = (read_json(job.directory / LATER) or {}).get("jobs")
     found = (noted(entry, job.array or 1) for entry in (entries if isinstance(entries, list) else ()))
     return [one for one in found if one is not None]
 
 
 def noted(entry: object, count: int) -> tuple[Job, tuple[int, ...]] | None:
-    """The job of a note and the points of a sweep of `count` that it has; None if there is no such job."""
+    """(job, its points of a sweep of `count` points) of an entry in again.json; None for an invalid entry."""
     try:
         if isinstance(entry, dict) and (place := belief.text(entry, "directory")):
             other = jobs.load(Path(place))
@@ -34,25 +34,25 @@ def noted(entry: object, count: int) -> tuple[Job, tuple[int, ...]] | None:
 
 
 def statuses(job: Job) -> list[tuple[Job, int | None, JobStatus]]:
-    """The last word on each run: the job that ran it last, its index there, and its status."""
+    """(job, index there, status) of the last attempt at each run."""
     return [every[-1] for every in attempts(job)]
 
 
 def attempts(job: Job) -> list[list[tuple[Job, int | None, JobStatus]]]:
-    """Every attempt at each run, the first one first: the job that made it, its index there, and its status."""
+    """For each run, (job, index there, status) of all attempts, the first one first."""
     chain = [(job, tuple(range(job.array or 1))), *later(job)]
     known = status.of([one for one, _ in chain])
     found: dict[int, list[tuple[Job, int | None, JobStatus]]] = {}
     for one, points in chain:
-        for index, (point, said) in enumerate(zip(points, known[one.directory], strict=False)):
-            found.setdefault(point, []).append((one, index if one.array is not None else None, said))
+        for index, (point, current) in enumerate(zip(points, known[one.directory], strict=False)):
+            found.setdefault(point, []).append((one, index if one.array is not None else None, current))
     return [found[point] for point in sorted(found)]
 
 
 def failed(job: Job) -> list[int]:
-    """The runs of a job that ended other than well, and did not succeed when they ran again."""
+    """The runs of a job whose last attempt failed."""
     return [
         n
-        for n, (_, _, said) in enumerate(statuses(job))
-        if said.state.final and said.state is not State.COMPLETED
+        for n, (_, _, current) in enumerate(statuses(job))
+        if current.state.final and current.state is not State.COMPLETED
     ]

@@ -1,4 +1,4 @@
-"""The plan of a job made again from its own spec, with settings changed: `dlrun resubmit --set`."""
+"""Plan a job again from its own spec with changed settings: `dlrun resubmit --set`."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ from dlrun.errors import Invalid
 
 
 def planned(job: Job, sets: Sequence[str]) -> Prepared:
-    """The plan of a job's spec with its settings and these; raises Invalid, or InvalidFile with every problem."""
+    """The plan of a job's spec with its own settings and `sets`; raises Invalid, or InvalidFile with all problems."""
     how = _how(job)
+    # Relative paths of the spec start in the directory of the first submission.
     with chdir(how.directory):
         inputs = _read(job, how, sets)
         prepared = prepare(job.directory / "spec.yaml", inputs=inputs)
@@ -27,7 +28,7 @@ def planned(job: Job, sets: Sequence[str]) -> Prepared:
 
 
 def read(job: Job, sets: Sequence[str]) -> Inputs:
-    """The spec of a job with its settings and these, for a submission to a login node; raises as `planned`."""
+    """The inputs of a job with `sets`, for a submission to a login node; raises like `planned`."""
     how = _how(job)
     with chdir(how.directory):
         return _read(job, how, sets)

@@ -1,4 +1,4 @@
-"""Cancel, hold and release: one call for the jobs of each scheduler, and one for the points of its sweeps."""
+"""Cancel, hold and release jobs: one call per scheduler for jobs, and one for points of sweeps."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _BEGUN = (State.RUNNING, State.ENDING)
 
 
 def cancel(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
-    """Cancel each, reporting what happened to it; raises OperationFailed if a scheduler refuses, or is another cluster's."""
+    """Cancel jobs or points, and yield each with its result; OperationFailed for a refusal or a job of another cluster."""
     identity.require((one.job for one in chosen), "cancel")
     yield from _request(chosen, "cancel")
 
 
 def hold(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
-    """Keep each that waits from starting; raises OperationFailed if a scheduler refuses.
+    """Hold pending jobs, and yield each with its result; raises OperationFailed for a refusal.
 
-    A job that runs, or has ended, is reported as such: schedulers accept the request, and nothing comes of it.
+    Running and ended jobs are only reported: schedulers would accept the request without effect.
     """
     waiting = []
     known = status.of([one.job for one in _queued(chosen, "hold")], unasked=lambda _: None)
@@ -45,7 +45,7 @@ def hold(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
 
 
 def release(chosen: Sequence[Selection]) -> Iterator[tuple[Selection, str]]:
-    """Let each that is held go; raises OperationFailed if a scheduler refuses."""
+    """Release held jobs, and yield each with its result; raises OperationFailed for a refusal."""
     yield from _request(_queued(chosen, "release"), "release")
 
 
@@ -69,12 +69,12 @@ def _request(chosen: Sequence[Selection], action: Action) -> Iterator[tuple[Sele
 
 
 def _call(one: Selection) -> tuple[str, str, str, bool]:
-    """What is asked for in one call; points apart from jobs: OpenPBS 23.06.06's server may die of a qdel of both."""
+    """The key of jobs for one call; points are separate: OpenPBS 23.06.06's server may crash in a qdel of both."""
     return (*clients.place(one.job), one.tasks is not None)
 
 
 def scheduler_of(word: str) -> str | None:
-    """The scheduler of this host, if a word can be an id of one of its jobs; else None."""
+    """The scheduler of this host whose job ids have the form of a word; else None."""
     for name in backends.SCHEDULERS:
         back_end = backends.scheduler(name)
         asked = control.of(name).WAITS and shutil.which(back_end.CLIENT)
@@ -84,14 +84,14 @@ def scheduler_of(word: str) -> str | None:
 
 
 def cancel_id(job_id: str, scheduler: str) -> str:
-    """Cancel a job that has no record here any more, by its scheduler's id; what was asked of which cluster.
+    """Cancel a job without a record by its scheduler id; returns a report with the cluster.
 
-    Raises OperationFailed if the scheduler refuses: it lets users cancel their own jobs alone.
+    Raises OperationFailed for a refusal, such as for other users' jobs.
     """
     back_end = backends.scheduler(scheduler)
     there = identity.known(scheduler, clients.here)
     done = clients.here(back_end.cancel([job_id]))
     if done.returncode != 0:
-        said = words(done.stderr) or f"exit code {done.returncode}"
-        raise OperationFailed(f"could not cancel: {said}", help=back_end.advice(done.stderr))
+        reason = words(done.stderr) or f"exit code {done.returncode}"
+        raise OperationFailed(f"could not cancel: {reason}", help=back_end.advice(done.stderr))
     return f"cancel requested of {scheduler}" + (f" on cluster `{there}`" if there else "")

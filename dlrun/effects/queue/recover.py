@@ -1,8 +1,8 @@
-"""Submissions that broke off: by a lost connection, a kill, a full disk, or a client that never answered.
+"""Complete submissions interrupted by a lost connection, a kill, a full disk, or a client without an answer.
 
-The record contains `submitting` before anything is asked of a scheduler or login node, so such a job is known. Its id
-is in the client's answer or in what the job itself wrote (both are read with the record), else the scheduler is asked
-which job was submitted from this directory; of a job on a login node, the directory there is asked for all of these.
+The record has the entry `submitting` before a scheduler or login node is contacted. The job id is in the client's answer
+file or in the job's own files (both are read with the record); else the scheduler is asked for the job of this
+directory. For a job on a login node the same is done there.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from dlrun.errors import DlrunError
 
 
 def known(job: Job, *, prompt: bool = False) -> Job:
-    """The job with its id, if its submission broke off and can be settled now; else as it is.
+    """The job with its id, if its interrupted submission can be completed now; else the job unchanged.
 
-    A login node is asked for it; unless `prompt`, no password is asked for.
+    prompt: a login node may request a password.
     """
     entry = submitting.read(job.directory) if job.submitting else None
     if entry is None or submitting.in_progress(entry):
@@ -38,6 +38,7 @@ def known(job: Job, *, prompt: bool = False) -> Job:
     except DlrunError:
         return job  # unknown: it is left unchanged
     record = read_json(job.directory / jobs.SUBMISSION) or {}
+    # Read again: settling can take half a minute.
     if record.get("submitting") != entry:
         return job  # the same submission was started again meanwhile
     if job_id is not None:
@@ -50,7 +51,7 @@ def known(job: Job, *, prompt: bool = False) -> Job:
 
 
 def _goes_on(directory: Path) -> bool:
-    """Whether the client, which a dlrun that was killed has left behind, may still be at work."""
+    """Whether a client left by a killed dlrun may still be running: a process in the job directory."""
     import psutil  # noqa: PLC0415 - 20 ms that `dlrun status` rarely has use for
 
     # Other users' processes have no `cwd` here (permission denied), and none of them submitted this job.

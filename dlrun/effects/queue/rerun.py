@@ -1,7 +1,7 @@
-"""Points of a sweep that run again: a job of their own, which the first job's record knows.
+"""Rerun points of a sweep as a separate job.
 
-`again.json` in the first job's directory has every such job with the points (of the first job) that it ran;
-`again-of.json` in theirs leads back.
+`again.json` in the first job's directory lists these jobs with their points (numbers of the first job); `again-of.json` in
+their directories names the first job.
 """
 
 from __future__ import annotations
@@ -20,24 +20,34 @@ if TYPE_CHECKING:
     from dlrun.effects.jobs.prepare import Prepared
 
 
-def run_again(job: Job, points: Sequence[int], say: Callable[[str], None], sets: Sequence[str] = ()) -> Job:
-    """Submit some points of a sweep as a job of their own, with the settings `sets` changed.
+def submit_points(
+    job: Job, points: Sequence[int], notice: Callable[[str], None], sets: Sequence[str] = ()
+) -> Job:
+    """Submit some points of a sweep as a separate job, with changed settings `sets`.
 
-    Raises Invalid if the job is not a sweep, and what a submission raises.
+    Raises Invalid if the job is not a sweep, and the errors of a submission.
     """
     root, wanted = _root(job, points)
     if root.array is None:
         raise Invalid(f"job `{root.directory.name}` is not a sweep", help="leave out the points")
-    anew = _anew(root, sets) if sets else None
+    prepared = _prepared(root, sets) if sets else None
     plan = subset(
-        anew.plan if anew else root.plan(), wanted, f"{len(wanted)} points of {root.directory.name} once more"
+        prepared.plan if prepared else root.plan(),
+        wanted,
+        f"{len(wanted)} points of {root.directory.name} once more",
     )
     if root.remote is not None:
         from dlrun.effects.remote import submit as remote  # noqa: PLC0415 - only for jobs that are elsewhere
 
-        new = remote.resubmit(root, say, plan)
+        new = remote.resubmit(root, notice, plan)
     else:
-        new = submit(plan, anew.inputs if anew else None, keep=None if anew else root.directory, say=say).job
+        new = submit(
+            plan,
+            prepared.inputs if prepared else None,
+            keep=None if prepared else root.directory,
+            notice=notice,
+        ).job
+    # After the submission: a note about a job that was refused would hide the first attempt's result.
     before = (read_json(root.directory / LATER) or {}).get("jobs", [])
     entry = {"directory": str(new.directory), "points": list(wanted)}
     write_json(root.directory / LATER, {"version": 1, "jobs": [*before, entry]})
@@ -47,7 +57,7 @@ def run_again(job: Job, points: Sequence[int], say: Callable[[str], None], sets:
     return new
 
 
-def _anew(root: Job, sets: Sequence[str]) -> Prepared:
+def _prepared(root: Job, sets: Sequence[str]) -> Prepared:
     if root.remote is not None:
         raise Invalid(
             "`--set` cannot change some points of a sweep on a login node",
@@ -59,7 +69,7 @@ def _anew(root: Job, sets: Sequence[str]) -> Prepared:
 
 
 def _root(job: Job, points: Sequence[int]) -> tuple[Job, tuple[int, ...]]:
-    """The sweep that these points belong to at first, and their numbers there."""
+    """(first job of the sweep, numbers of these points there)."""
     found = noted(read_json(job.directory / EARLIER), 1 << 30)
     if found is None or max(points, default=-1) >= len(found[1]):
         return job, tuple(points)

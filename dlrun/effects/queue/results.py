@@ -1,4 +1,4 @@
-"""What each run of a job gave: its parameters, how it ended, how long it took, and the metrics in its log."""
+"""The results of a job's runs: parameters, state, time, cost, and metrics from the logs."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ from dlrun.plan.metrics.spec import THROUGHPUT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """One run: `point` is its number in the sweep (None: no sweep), `elapsed` seconds from its last start to its end.
+    """The result of one run.
 
-    `units` is what it cost in the site's billing units, so far as that is known.
+    point: its number in the sweep (None: no sweep); elapsed: seconds from its last start to its end; units: cost in the
+    site's billing units, if known.
     """
 
     point: int | None
@@ -45,33 +46,33 @@ def results_of(
     wanted: Mapping[str, Metric] | None = None,
     step: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> list[Result]:
-    """The last word on each run of a job, points that ran again included; `wanted` metrics, or those of its plan.
+    """The result of the last attempt at each run of a job.
 
-    `step` is called with the number of runs that are read, and of all.
-
-    Raises OperationFailed if a scheduler does not answer or a file cannot be read.
+    wanted: metrics to read (default: the plan's); step(done, all): called after each run. Raises OperationFailed if a
+    scheduler does not answer or a file cannot be read.
     """
     plan = job.plan() if wanted is None else replace(job.plan(), metrics=wanted)
-    said = attempts.statuses(job)
-    for one in {run.directory: run for run, _, _ in said}.values():
-        _bring(one, "first", said)
+    runs = attempts.statuses(job)
+    for one in {run.directory: run for run, _, _ in runs}.values():
+        _copy_logs(one, "first", runs)
     found = []
-    for number, run in enumerate(said):
+    for number, run in enumerate(runs):
         found.append(_result(plan, number, *run))
-        step(number + 1, len(said))
+        step(number + 1, len(runs))
     asked = set(plan.metrics or (THROUGHPUT,))
+    # Logs on a login node are copied only as needed: rank 0's are small and mostly enough.
     lacking = {
         run.directory: run
-        for (run, _, status), one in zip(said, found, strict=True)
+        for (run, _, status), one in zip(runs, found, strict=True)
         if run.remote is not None and status.state is State.COMPLETED and asked - one.metrics.keys()
     }
     for one in lacking.values():  # some trainers print on their last rank
-        _bring(one, "all", said)
-    return [_result(plan, number, *run) for number, run in enumerate(said)] if lacking else found
+        _copy_logs(one, "all", runs)
+    return [_result(plan, number, *run) for number, run in enumerate(runs)] if lacking else found
 
 
 def earlier(job: Job) -> float:
-    """Node-hours of the attempts at runs that ran again: they count for the project, too."""
+    """Node-hours of earlier attempts at runs, which are charged, too."""
     plan = job.plan()
     tries = (
         _result(plan, number, *one)
@@ -81,20 +82,20 @@ def earlier(job: Job) -> float:
     return sum(result.node_hours or 0.0 for result in tries)
 
 
-def _bring(job: Job, wanted: str, said: Sequence[tuple[Job, int | None, JobStatus]]) -> None:
-    """Have the logs of a job here; those of one that has ended come from its login node only once."""
+def _copy_logs(job: Job, wanted: str, runs: Sequence[tuple[Job, int | None, JobStatus]]) -> None:
+    """Copy the logs of a job from its login node; for an ended job only once."""
     mark = job.directory / f".logs-{wanted}"
     if job.remote is None or mark.exists():
         return
     with log_copies.of(job, wanted) as refresh:
         refresh(True)
-    if all(status.state.final for run, _, status in said if run.directory == job.directory):
+    if all(status.state.final for run, _, status in runs if run.directory == job.directory):
         with suppress(OSError):  # a full disk: they will come once more
             mark.touch()
 
 
 def _result(plan: Plan, number: int, job: Job, index: int | None, status: JobStatus) -> Result:
-    """What the run of a number gave: point `index` of the job that ran it last."""
+    """The result of run `number`, which is point `index` of `job`."""
     run = job.run_directories()[index or 0]
     seconds = elapsed(run, status)
     hours = (seconds + _before(run)) / 3600 if seconds is not None else None
@@ -112,7 +113,7 @@ def _result(plan: Plan, number: int, job: Job, index: int | None, status: JobSta
 
 
 def elapsed(run: Path, status: JobStatus) -> float | None:
-    """Seconds from a run's start to its end: by its own record, else by its scheduler; None if it has not ended."""
+    """Seconds from a run's start to its end, from its state.json or else the scheduler; None if it has not ended."""
     record = run_state(run) or {}
     own = [record.get("started"), record.get("ended")]
     times = [t for t in own if isinstance(t, int | float)]
@@ -122,13 +123,13 @@ def elapsed(run: Path, status: JobStatus) -> float | None:
 
 
 def _before(run: Path) -> float:
-    """Seconds that the earlier starts of a requeued run took, by its own record."""
+    """Seconds of the earlier starts of a requeued run, from its state.json."""
     found = (run_state(run) or {}).get("earlier")
     return max(0.0, float(found)) if isinstance(found, int | float) else 0.0
 
 
 def metrics(plan: Plan, run: Path) -> dict[str, Reading]:
-    """Every metric of the plan that a run's logs have, and its throughput if they show one."""
+    """The values of the plan's metrics, and of the throughput, found in a run's logs."""
     shape = RunSize(ranks=plan.request.ranks, global_batch=plan.global_batch)
     found: dict[str, Reading] = {}
     for name, metric in _wanted(plan).items():
@@ -140,12 +141,12 @@ def metrics(plan: Plan, run: Path) -> dict[str, Reading]:
 
 
 def _wanted(plan: Plan) -> dict[str, Metric]:
-    """The plan's metrics, and the throughput in any case."""
+    """The plan's metrics and the throughput."""
     return {**plan.metrics} if THROUGHPUT in plan.metrics else {**plan.metrics, THROUGHPUT: Metric()}
 
 
 def _logs(run: Path) -> Iterator[Log]:
-    """A run's logs, where a metric is looked for first to last: rank 0's, the job's own, the last rank's first."""
+    """A run's logs in the order of the search for metrics: rank 0's, the job's own, the others from the last rank."""
     first = log_files.find(run, "first")
     yield from (*first[1:], *first[:1])
     for log in reversed(log_files.find(run, "all")):
@@ -169,9 +170,9 @@ def _epoch(text: str | None) -> float | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobUsage:
-    """What a job has used: in runs that have ended, and in the earlier starts of one that was requeued.
+    """The use of a job: its ended runs, and earlier starts of requeued ones.
 
-    `units` are in the unit of `asked`, the most that the job can cost (None: it has no walltime).
+    units: in the unit of `asked`, the maximum cost of the job (None: no walltime).
     """
 
     node_hours: float
@@ -180,7 +181,7 @@ class JobUsage:
 
 
 def usage(job: Job, statuses: Sequence[JobStatus]) -> JobUsage | None:
-    """What a job has used; None if its plan cannot be read (only what is needed of it is)."""
+    """The use of a job; None if its plan cannot be read."""
     plan = read_json(job.directory / "plan.json") or {}
     runs = list(zip(job.run_directories(), statuses, strict=False))
     hours = sum((elapsed(run, one) or 0.0) + _before(run) for run, one in runs) / 3600

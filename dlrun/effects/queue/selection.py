@@ -1,4 +1,4 @@
-"""What a user means by `JOB` or `JOB:TASKS`: a job, or some points of a sweep."""
+"""Parse `JOB` or `JOB:TASKS`: a job, or points of a sweep."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
 
 @record(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """A job, or these points of its sweep (None: all that it is)."""
+    """A job, or points of its sweep (None: all)."""
 
     job: Job
     tasks: tuple[int, ...] | None = None
@@ -28,15 +28,15 @@ class Selection:
         return every if self.tasks is None else [every[task] for task in self.tasks]
 
     def __str__(self) -> str:
-        """As the user may write it: the directory's name, and the points."""
+        """`JOB` or `JOB:TASKS`, with the directory's name."""
         points = "" if self.tasks is None else f":{','.join(map(str, self.tasks))}"
         return f"{self.job.directory.name}{points}"
 
 
 def select(word: str, base: Path) -> Selection:
-    """What `JOB` or `JOB:TASKS` means: `JOB` as `jobs.find` takes it, `TASKS` as in `3` or `0-2,7`.
+    """The selection of `JOB` (see `jobs.find`) or `JOB:TASKS`, with TASKS such as `3` or `0-2,7`.
 
-    Raises Invalid if there is no such job, or it has no such points.
+    Raises Invalid if the job or the points do not exist.
     """
     name, colon, wanted = word.rpartition(":")
     if not wanted or set(wanted) - set("0123456789,-") or not colon or jobs.is_job(Path(word)):

@@ -1,7 +1,7 @@
-"""The state of any number of jobs: one call to each queue, one to accounting for those it has let go.
+"""The state of any number of jobs: one call to each queue, and one to accounting for jobs no longer queued.
 
-Jobs that no scheduler knows any more have the status of their own record. An outcome is recorded once it is
-certain, so that it is never asked for again.
+The state of jobs unknown to the scheduler comes from their own files. A final state is recorded once it is certain, and
+not queried again.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from dlrun.errors import DlrunError
 from dlrun.model.job import JobStatus, State
 
 WITHIN = 40.0
-"""Seconds that one scheduler may take to answer all that is asked: a busy controller can need half a minute."""
+"""Time limit in seconds for all queries to one scheduler: a busy controller can need half a minute."""
 
 
 def of(
@@ -31,12 +31,11 @@ def of(
     prompt: bool = True,
     unasked: Callable[[str], None] | None = None,
 ) -> dict[Path, list[JobStatus]]:
-    """The status of each job by its directory: one for the job, or one for each point of a sweep, in order.
+    """Job directory -> statuses: one, or for a sweep one per point; none for a job that was never submitted.
 
-    A job that was never submitted has none. `runner` reaches the clients (default: where each job was submitted);
-    without `prompt` the user is not asked for a password. Each scheduler is asked on its own, for WITHIN seconds at most:
-    if one does not answer, `unasked` gets a line about it, and its jobs have the status that their own files give.
-    Without `unasked` that is an error instead, OperationFailed.
+    runner: runs the clients (default: on the host of each job's submission); prompt: passwords may be requested. Each
+    scheduler has `WITHIN` seconds. For one that does not answer, `unasked` is called with a message, and the statuses come
+    from the jobs' files; without `unasked` OperationFailed is raised.
     """
     found: dict[Path, list[JobStatus]] = {}
     to_ask: dict[tuple[str, ...], list[Job]] = {}
@@ -61,7 +60,7 @@ def of(
 
 
 class _Inquiry:
-    """One scheduler that is asked about its jobs: here, or on one login node."""
+    """The query of one scheduler about its jobs, on this host or one login node."""
 
     def __init__(self, jobs: Sequence[Job], runner: Runner | None, *, prompt: bool) -> None:
         self.jobs = jobs
@@ -75,7 +74,7 @@ class _Inquiry:
         self.silence = f"{jobs[0].scheduler} cannot be asked from this host"
 
     def run(self) -> None:
-        """Ask; whatever goes wrong is this scheduler's alone."""
+        """Run the query; errors are stored in `error`, so that other schedulers are not affected."""
         try:
             self._ask()
         except NotInstalled:
@@ -85,11 +84,12 @@ class _Inquiry:
             self.silence = f"{self.where} does not answer"
 
     def _ask(self) -> None:
-        """Ask about the jobs of the cluster that answers; raises what goes wrong."""
+        """Query the jobs of the cluster that answers; raises the errors."""
         first = self.jobs[0]
         if first.remote is not None:
             from dlrun.effects.remote import copies  # noqa: PLC0415 - only for jobs that are elsewhere
 
+            # Before the scheduler is queried: its answer may be newer than the states, never older.
             copies.fetch_states(self.jobs, prompt=self._prompt)
         runner = self._runner or clients.runner(first, WITHIN)
         here = []
@@ -104,7 +104,7 @@ class _Inquiry:
 
 
 def _ask_all(inquiries: Sequence[_Inquiry]) -> None:
-    """Ask all at once; those that may ask for a password one after the other, since there is one terminal."""
+    """Run all queries concurrently, except those that may request a password: there is only one terminal."""
     quiet = [one for one in inquiries if not one.talks]
     threads = [threading.Thread(target=one.run, daemon=True) for one in quiet] if len(inquiries) > 1 else []
     for thread in threads:
@@ -120,16 +120,16 @@ def _count(jobs: Sequence[Job]) -> str:
 
 
 def _statuses(job: Job, found: QueueAnswers | list[JobStatus] | str) -> list[JobStatus]:
-    """A status for each run, from answers or from why there are none; the array's own applies to tasks not listed yet."""
+    """A status for each run, from answers, or from the reason without them; the array's own for tasks not listed yet."""
     if isinstance(found, list):
         return found
     answers, unasked = (found, None) if isinstance(found, QueueAnswers) else (None, found)
-    said = answers.about(str(job.job_id)) if answers else {}
+    by_task = answers.about(str(job.job_id)) if answers else {}
     tasks = [None] if job.array is None else range(job.array)
-    whole = said.get(None)
+    whole = by_task.get(None)
     statuses = []
     for task, directory in zip(tasks, job.run_directories(), strict=True):
-        known = said.get(task)
+        known = by_task.get(task)
         if known is None and whole is not None and not whole.state.final:
             known = replace(whole, task=task)
         statuses.append(outcome.complete(known, job, task, directory, unasked=unasked))

@@ -1,4 +1,4 @@
-"""Wait for a job's end without wearing out the scheduler."""
+"""Wait for a job's end with few queries of the scheduler."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dlrun.schedulers.reasons import in_words
 
 
 def describe(states: Sequence[JobStatus]) -> str:
-    """The state of a job in a few words: `pending: waits for free nodes`, `running on n[1-2]`, `3 running, 1 pending`."""
+    """A short text for a job's state: `pending: waits for free nodes`, `running on n[1-2]`, `3 running, 1 pending`."""
     if len(states) != 1:
         counts = Counter(one.state for one in states)
         return ", ".join(f"{count} {state}" for state, count in counts.most_common()) or "state unknown"
@@ -29,16 +29,16 @@ def describe(states: Sequence[JobStatus]) -> str:
 
 
 def clock(time_of_day: str) -> str:
-    """A time of a scheduler's for people: `14:30` of today, else `11-23 14:30`."""
+    """A scheduler's time for users: `14:30` today, else `11-23 14:30`."""
     day, _, clock_ = time_of_day.partition("T")
     return clock_[:5] if day == time.strftime("%Y-%m-%d") else f"{day[5:]} {clock_[:5]}"
 
 
 class Watcher:
-    """Knows whether a job has ended: by its own record if there is one, else by querying with back-off."""
+    """Finds whether a job has ended, from its state.json, or by queries with increasing intervals."""
 
     def __init__(self, job: Job, waiting: Callable[[str], None] = lambda _: None) -> None:
-        """`waiting` is called with the reason why the job does not run yet, each time it changes."""
+        """waiting(reason): called when the reason why the job is not running changes."""
         self._job = job
         self._waiting = waiting
         self._states: list[JobStatus] = []
@@ -51,7 +51,7 @@ class Watcher:
         self._pause, self._longest = self._control.PAUSES
 
     def ended(self) -> bool:
-        """True once every run of the job is in a final state."""
+        """Whether all runs of the job are in a final state."""
         self._look()
         if time.monotonic() >= self._next:
             try:
@@ -66,12 +66,12 @@ class Watcher:
         return bool(self._states) and all(s.state.final for s in self._states)
 
     def logged(self) -> None:
-        """The job has printed something: one that was still waiting when last asked about is asked about now."""
+        """Report output of the job: if it was pending at the last query, query it at once."""
         if self._waits() and self._absence.since is None:
             self._hurry()
 
     def _look(self) -> None:
-        """Ask at once when the job's own record changes, as at each start and end; a sweep has too many records to look at."""
+        """Query at once if state.json has changed, as at each start and end; not for sweeps, with too many of these files."""
         if self._job.remote is not None or self._job.array is not None:
             return
         try:
@@ -86,7 +86,7 @@ class Watcher:
         self._next, self._pause = 0.0, self._control.PAUSES[0]
 
     def _note(self, state: str, *, report: bool) -> None:
-        """Keep the state and the time since when it holds; report it once."""
+        """Store a state and the time of its beginning; report it once."""
         now = time.time()
         if not self._waits():
             self._queued = None
@@ -100,7 +100,7 @@ class Watcher:
             self._waiting(state)
 
     def _away(self, error: OperationFailed) -> str:
-        """Who does not answer, and since when."""
+        """A text about the scheduler or login node that does not answer, and since when."""
         since = time.strftime("%H:%M", time.localtime(self._absence.since))
         who = f"login node `{self._job.remote.host}`" if self._job.remote else self._job.scheduler
         return f"in an unknown state, {who} away since {since} ({error})"
@@ -109,7 +109,7 @@ class Watcher:
         return all(s.state in (State.PENDING, State.HELD) for s in self._states)
 
     def line(self) -> str:
-        """The state and for how long dlrun has seen it, for a status line: `running on n1 for 3m20s`."""
+        """The state and its duration for a status line: `running on n1 for 3m20s`."""
         queued = self._queued if self._states and self._absence.since is None else None
         lasted = Duration(max(0, int(time.time() - (queued or self._since))))
         if queued is not None:

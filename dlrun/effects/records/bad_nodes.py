@@ -1,4 +1,4 @@
-"""The nodes that failed a job's checks: a list beside the job, with the time until which each is left out."""
+"""The nodes that failed a job's checks: a list in the job directory, with an expiry time each."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from dlrun import backends
+from dlrun.effects.paths import read_bytes
+from dlrun.effects.records.belief import MOST
 from dlrun.model.hostlist import expand, fold
 from dlrun.model.plan import Directive, Plan
 from dlrun.model.text import digits
@@ -16,9 +18,9 @@ FILE = "bad-nodes"
 
 
 def read(directory: Path, now: float | None = None) -> dict[str, str]:
-    """The nodes that are still to be left out, with the reason; empty if none ever failed."""
+    """Node -> reason, for nodes that are still to be excluded; now: seconds since 1970."""
     try:
-        lines = (directory / FILE).read_text(encoding="utf-8", errors="replace").splitlines()
+        lines = read_bytes(directory / FILE, MOST).decode("utf-8", "replace").splitlines()
     except OSError:
         return {}
     found = {}
@@ -30,7 +32,7 @@ def read(directory: Path, now: float | None = None) -> dict[str, str]:
 
 
 def leave_out(plan: Plan, bad: Mapping[str, str]) -> Plan:
-    """The same plan without these nodes: the scheduler excludes them (if it can), or the job does."""
+    """The plan with these nodes excluded, by a directive if the scheduler has one, else by the job itself."""
     if not bad:
         return plan
     option = backends.scheduler(plan.scheduler).EXCLUDE
@@ -49,6 +51,6 @@ def leave_out(plan: Plan, bad: Mapping[str, str]) -> Plan:
 
 
 def how(plan: Plan) -> str:
-    """What to add to a message on excluded nodes: nothing if the scheduler can exclude them."""
+    """An addition to a message on excluded nodes, if the scheduler cannot exclude them; else empty."""
     because = backends.scheduler(plan.scheduler).NO_EXCLUDE
     return f" ({because})" if because else ""

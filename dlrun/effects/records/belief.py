@@ -1,6 +1,6 @@
-"""What of a job directory is believed: files of the user's own, and values that dlrun could have written.
+"""Validation of job directories: files must belong to the user, and values must be ones that dlrun could have written.
 
-A record decides which processes and jobs `cancel` ends and which host is logged in to, and anyone can write a
+A record determines the processes and jobs that `cancel` ends and the hosts of ssh connections, and anyone can create a
 directory that looks like a job's.
 """
 
@@ -19,24 +19,25 @@ from typing import Any
 from dlrun import backends
 from dlrun.effects.paths import read_bytes
 from dlrun.errors import DlrunError, Invalid
+from dlrun.model.text import late_pattern
 
 MOST = 256 << 20
-"""Bytes of a record: the plan of a sweep of 10,000 points has 20 MB."""
+"""Maximum bytes of a record: the plan of a sweep of 10,000 points has 20 MB."""
 
 _ANY_ID = r"[A-Za-z0-9][A-Za-z0-9._@\[\]:-]{0,255}"
-"""Ids of a third party's back end that names no form of its own."""
+"""Job ids of a third party's back end without an `ID` pattern."""
 
-_HOST = re.compile(r"(?!-)[^\s\x00-\x1f\x7f]{1,255}")
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_HOST = late_pattern(r"(?!-)[^\s\x00-\x1f\x7f]{1,255}")
+_NAME = late_pattern(r"[A-Za-z_][A-Za-z0-9_]*")
 TRANSPORTS = (None, "openssh", "paramiko", "local")
 
 
 class DamagedRecord(Exception):
-    """A record is not what dlrun wrote; its text is the reason."""
+    """A record has values that dlrun does not write; the text is the reason."""
 
 
 def owner(*paths: Path) -> None:
-    """Raise Damaged if another user owns one of these; missing files are accepted."""
+    """Raise Foreign if another user owns one of the paths; missing files are accepted."""
     for path in paths:
         try:
             uid = path.stat().st_uid
@@ -49,11 +50,11 @@ def owner(*paths: Path) -> None:
 
 
 class Foreign(DamagedRecord):
-    """A record is another user's."""
+    """A record belongs to another user."""
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """A record, or None if there is none or it is not one."""
+    """A JSON object from a file; None if it cannot be read or is another value."""
     try:
         data = json.loads(read_bytes(path, MOST).decode("utf-8"))
     except (OSError, ValueError, RecursionError):
@@ -62,17 +63,17 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 STATE = "state.json"
-_LATEST = 253402300799
+LATEST = 253402300799
 """Seconds since 1970: the end of the year 9999."""
 
 _SHAPE: dict[str, type | tuple[type, ...]] = {
     "state": str, "job_id": str, "host": str, "reason": str, "exit_code": int, "restarts": int, "earlier": int, "launched": int,
-    "started": (int, float), "ended": (int, float),
+    "staging": int, "results": int, "started": (int, float), "ended": (int, float),
 }  # fmt: skip
 
 
 def run_state(run: Path) -> dict[str, Any] | None:
-    """What a run wrote of itself (`state.json`), None if it wrote nothing; what cannot be true is left out."""
+    """The plausible values of a run's `state.json`; None without one."""
     record = read_json(run / STATE)
     if record is None:
         return None
@@ -82,16 +83,17 @@ def run_state(run: Path) -> dict[str, Any] | None:
 def _plausible(name: str, value: object) -> bool:
     if not isinstance(value, _SHAPE[name]) or isinstance(value, bool):
         return False
-    return not isinstance(value, int | float) or 0 <= value <= _LATEST  # false for what is not a number
+    # Times outside of this range make time.localtime raise.
+    return not isinstance(value, int | float) or 0 <= value <= LATEST  # false for what is not a number
 
 
 def clock(epoch: float | None) -> str | None:
-    """Seconds since 1970 as local time, the way schedulers print it."""
+    """Seconds since 1970 as local time in the format of schedulers."""
     return None if epoch is None else time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(epoch))
 
 
 def scheduler(value: object) -> str:
-    """The name of a scheduler that dlrun knows."""
+    """Validate the name of a scheduler; raises DamagedRecord."""
     try:
         if isinstance(value, str) and value:
             backends.scheduler(value)
@@ -107,7 +109,7 @@ def _ids(name: str) -> re.Pattern[str]:
 
 
 def job_id(value: object, scheduler: str) -> str | None:
-    """An id that this scheduler could have given; None if there is none yet."""
+    """Validate a job id of a scheduler, or None; raises DamagedRecord."""
     if value is None:
         return None
     if isinstance(value, str) and _ids(scheduler).fullmatch(value):
@@ -116,7 +118,7 @@ def job_id(value: object, scheduler: str) -> str | None:
 
 
 def text(record: Mapping[str, Any], key: str) -> str | None:
-    """A text that may be missing."""
+    """Validate an optional text; raises DamagedRecord."""
     value = record.get(key)
     if value is None or (isinstance(value, str) and "\0" not in value):
         return value
@@ -124,7 +126,7 @@ def text(record: Mapping[str, Any], key: str) -> str | None:
 
 
 def number(record: Mapping[str, Any], key: str) -> float | None:
-    """A number that may be missing."""
+    """Validate an optional finite number; raises DamagedRecord."""
     value = record.get(key)
     if value is None or (isinstance(value, int | float) and math.isfinite(value)):
         return value
@@ -132,13 +134,13 @@ def number(record: Mapping[str, Any], key: str) -> float | None:
 
 
 def since(record: Mapping[str, Any]) -> float | None:
-    """When the submission began that has not come to its end, or broke off."""
+    """The begin of an incomplete submission in seconds since 1970, or None."""
     entry = record.get("submitting")
     return number(entry, "since") if isinstance(entry, dict) else None
 
 
 def host(record: Mapping[str, Any]) -> str:
-    """A login node that ssh would not take for an option."""
+    """Validate the name of a login node, which ssh must not parse as an option; raises DamagedRecord."""
     value = record.get("host")
     if isinstance(value, str) and _HOST.fullmatch(value):
         return value
@@ -146,14 +148,14 @@ def host(record: Mapping[str, Any]) -> str:
 
 
 def names(value: object) -> tuple[str, ...]:
-    """Names of variables."""
+    """Validate a list of variable names; raises DamagedRecord."""
     if isinstance(value, list) and all(isinstance(one, str) and _NAME.fullmatch(one) for one in value):
         return tuple(value)
     raise DamagedRecord(f"`unwanted` is {shown(value)}")
 
 
 def indices(value: object, count: int) -> tuple[int, ...]:
-    """Numbers of points of a sweep that has `count`."""
+    """Validate point numbers of a sweep of `count` points; raises DamagedRecord."""
     if isinstance(value, Iterable) and not isinstance(value, str):
         found = tuple(value)
         if all(type(one) is int and 0 <= one < count for one in found):
@@ -162,13 +164,13 @@ def indices(value: object, count: int) -> tuple[int, ...]:
 
 
 def shown(value: object) -> str:
-    """A value in a message: short, and harmless to a terminal."""
+    """A value for a message: short, without control characters."""
     words = repr(value)
     return f"`{words if len(words) < 60 else words[:59] + '…'}`"
 
 
 def refusal(name: str, damage: str) -> DlrunError:
-    """The error for a job whose record is not believed."""
+    """The error for a job with a damaged record."""
     if damage.startswith("belongs to"):
         return Invalid(f"`{name}` {damage}", help="dlrun acts on your own jobs only")
     return Invalid(

@@ -1,4 +1,4 @@
-"""Job directories that take room and are not needed any more: ended jobs, by age and size, and how to remove them."""
+"""Find and remove directories of ended jobs, by age and size."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from dlrun.effects.records import jobs
+from dlrun.effects.records import jobs, links
 from dlrun.effects.records.jobs import Job
 from dlrun.errors import OperationFailed
 from dlrun.model.job import JobStatus
@@ -20,18 +20,18 @@ _OWN = re.compile(
     r"lib|logs|points|failures|ended|stacks|hosts|hosts-first|bad-nodes|job-id|files|rendezvous|environment|nodes|abort|dump|idle|kept|usage"
     r"|stage-secret|(?:hostfile|in-place)-.*|.*\.(?:sh|json|jsonl|yaml|pyz|py|log)"
 )
-"""What dlrun, its job script and its scheduler make in a job directory."""
+"""Names that dlrun, the job script and the scheduler create in a job directory."""
 
 
 _OF_A_JOB = re.compile(r"-\d{8}-\d{6}-[0-9a-f]{4}$")
-"""The end of the name that a job's directory has unless `--job-dir` gives it another."""
+"""The end of a job directory's default name."""
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class Removable:
-    """The directory of an ended job: seconds since it ended (or was last changed), and what it holds.
+    """The directory of an ended job: seconds since its last change, and its size.
 
-    `foreign` are names in it that dlrun did not make: checkpoints that the training wrote into `{{ run_dir }}`.
+    foreign: names not created by dlrun, such as checkpoints in `{{ run_dir }}`.
     """
 
     job: Job
@@ -43,9 +43,10 @@ class Removable:
 def removable(
     found: Sequence[Job], states: Mapping[Path, Sequence[JobStatus]], *, older: Duration, larger: Bytes
 ) -> Iterator[Removable]:
-    """Those jobs that have ended, at least so long ago, and take at least so much room."""
+    """The ended jobs with at least the age `older` and the size `larger`."""
     for job in found:
         runs = states.get(job.directory, ())
+        # A job whose submission was interrupted may still be queued.
         if job.damage is not None or job.submitting or not all(one.state.final for one in runs):
             continue
         size, changed = _measure(job.directory)
@@ -55,23 +56,23 @@ def removable(
 
 
 def remove(one: Removable) -> None:
-    """Remove a job's directory and its link; raises OperationFailed if something of it stays."""
+    """Remove a job's directory and its link; raises OperationFailed if a file cannot be removed."""
     try:
         shutil.rmtree(one.job.directory)
     except OSError as error:
         raise OperationFailed(f"cannot remove `{error.filename}`: {error.strerror}") from None
-    jobs.forget(one.job.directory)
+    links.forget(jobs.home(), one.job.directory)
 
 
 def _is_ours(link: str, directory: str) -> bool:
-    """Whether `jobs.enter` gives a link to that directory this name."""
+    """Whether `links.enter` gives a link to that directory this name."""
     return _OF_A_JOB.search(directory) is not None or link.endswith(f"-{directory}")
 
 
 def forget_lost(base: Path) -> int:
-    """Remove links to job directories that are gone (scratch is purged); how many there were.
+    """Remove links to missing job directories (purged scratch); returns their number.
 
-    Only those to a name that dlrun gave: `$DLRUN_JOBS` may be a directory that has links of the user's own.
+    Only links with dlrun's names: `$DLRUN_JOBS` may be a directory with links of the user.
     """
     links = [path for path in base.glob("*") if path.is_symlink()] if base.is_dir() else []
     lost = [path for path in links if not path.exists() and _is_ours(path.name, path.readlink().name)]
@@ -81,7 +82,7 @@ def forget_lost(base: Path) -> int:
 
 
 def _measure(directory: Path) -> tuple[Bytes, float]:
-    """The room that a directory takes, and when the last of its files was changed."""
+    """(bytes on disk, time of the last change in seconds since 1970) of a directory tree."""
     size, changed = 0, 0.0
     for place, _, names in os.walk(directory):
         for name in names:

@@ -1,4 +1,4 @@
-"""What a job was planned from, kept in its directory: spec and profile as read, and how they were read."""
+"""The inputs of a job in its directory: spec and profile as read, and the arguments of the submission."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from dlrun.effects.records.belief import read_json
 from dlrun.model.record import record
 
 SETTINGS = "settings.json"
@@ -15,7 +14,7 @@ _KEPT = ("spec.yaml", "site.yaml", SETTINGS)
 
 @record(frozen=True, slots=True, kw_only=True)
 class Given:
-    """Where a submission ran (relative paths start there), its profile, and its arguments of `--set`."""
+    """The directory of a submission (relative paths start there), its profile, and its arguments of `--set`."""
 
     directory: Path
     site: Path
@@ -30,6 +29,8 @@ def text(directory: Path, site: Path, sets: Sequence[str]) -> str:
 
 def given(directory: Path) -> Given | None:
     """How the spec of a job directory was read; None where that is not recorded."""
+    from dlrun.effects.records.belief import read_json  # noqa: PLC0415 - a dry run reads none
+
     data = read_json(directory / SETTINGS) or {}
     where, site, sets = data.get("directory"), data.get("site"), data.get("sets")
     if not (isinstance(where, str) and isinstance(site, str) and isinstance(sets, list)):
@@ -38,6 +39,6 @@ def given(directory: Path) -> Given | None:
 
 
 def kept(directory: Path) -> dict[str, str]:
-    """The texts that a job made from this one takes along, by name."""
+    """Name -> text of the files that a resubmission copies."""
     found = (directory / name for name in _KEPT)
     return {path.name: path.read_text(encoding="utf-8") for path in found if path.is_file()}

@@ -1,6 +1,6 @@
-"""Job directories: the record of every job, made whole or not at all, found again by any of its names.
+"""Job directories: the record of each job, created atomically, found by any of its names.
 
-Files, not a database: homes are on NFS and Lustre, where locks cannot be trusted and a rename can.
+Files, not a database: home directories are on NFS and Lustre, where locks are unreliable but renames are atomic.
 """
 
 from __future__ import annotations
@@ -8,17 +8,15 @@ from __future__ import annotations
 import errno
 import json
 import os
-import re
 import shutil
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 from dlrun import backends
-from dlrun.effects.paths import read_bytes
-from dlrun.effects.records import belief
+from dlrun.effects.paths import jobs_home, read_bytes
+from dlrun.effects.records import belief, links
 from dlrun.effects.records.belief import MOST, read_json
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.json_codec import from_plain
@@ -26,28 +24,29 @@ from dlrun.model.keys import from_home
 from dlrun.model.plan import Plan
 from dlrun.model.record import record
 from dlrun.model.site import Site
+from dlrun.model.text import late_pattern
 
 SUBMISSION = "submission.json"
 ANSWER = ".client-answer"
-"""What the scheduler's client printed: there even if dlrun ended before it could write down the id."""
+"""The output of the submitting client: it exists even if dlrun was killed before it recorded the id."""
 ROOM = "\n" * 4096
-"""The content of that file before: the client writes over it, also where the disk is full."""
+"""The initial content of that file: the client overwrites it, which works on a full disk, too."""
 _ID = "job-id"
 _FOREIGN = "belongs to"
 LATER = "again.json"
-"""In a sweep's directory: the jobs that ran points of it again."""
+"""In a sweep's directory: the jobs that reran some of its points."""
 EARLIER = "again-of.json"
 """In theirs: the sweep."""
-_VARIABLE = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
+_VARIABLE = late_pattern(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
 _SAFE = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class Remote:
-    """Where a job that was submitted from here really is: its login node, and its directory there.
+    """The login node of a job, and the job directory there.
 
-    `transport` is how the node is reached (None: the usual way), `unwanted` which variables of its login
-    shells the scheduler's clients must not see.
+    transport: name of the transport (None: the default); unwanted: variables of its login shells to remove from the
+    scheduler clients' environment.
     """
 
     host: str
@@ -60,10 +59,9 @@ class Remote:
 class Job:
     """One job directory. `job_id` is the scheduler's, None if it was never submitted.
 
-    `cluster` is where this id is valid (None in older records), `host` where the job was submitted.
-    With `remote` it is the record of a job on a login node, and its files are copies. `damage` is why the record is
-    not believed; then it has no id, and nothing can be done with the job. `submitting`: a submission began that has
-    not come to its end, or broke off (see `dlrun.effects.queue.recover`).
+    cluster: the cluster of the id (None in older records); host: host of the submission; remote: the job is on a login node,
+    and the files here are copies; damage: reason why the record is invalid, which leaves the job without id; submitting: the
+    submission is in progress or was interrupted (see `dlrun.effects.queue.recover`).
     """
 
     directory: Path
@@ -80,7 +78,7 @@ class Job:
     submitting: bool = False
 
     def shown_id(self, task: int | None = None) -> str:
-        """The id for people: a point's own, and of a sweep whose points are jobs the first's with how many follow."""
+        """The id for users: that of a point, or for a sweep with one job per point `FIRST +COUNT`."""
         one = str(self.job_id)
         points = backends.scheduler(self.scheduler).tasks(one) if self.array is not None else ()
         if task is not None:
@@ -98,18 +96,13 @@ class Job:
         return read_plan(self.directory / "plan.json")
 
 
-def home(environment: Mapping[str, str] = os.environ) -> Path:
-    """Where job directories are made: `$DLRUN_JOBS`, else `$XDG_STATE_HOME/dlrun/jobs`."""
-    if given := environment.get("DLRUN_JOBS"):
-        return Path(given).expanduser()
-    state = environment.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()
-    return Path(state) / "dlrun" / "jobs"
+home = jobs_home
 
 
 def place_for(site: Site | None, environment: Mapping[str, str] = os.environ) -> Path:
-    """Where a new job's directory is made: `$DLRUN_JOBS`, else where the site's profile has them, else at home.
+    """The base of a new job directory: `$DLRUN_JOBS`, else the site's `storage.jobs`, else `home()`.
 
-    A job that is not at home is found by a link in `home()` (see `enter`).
+    A job that is not at home is found by a link in `home()` (see `links`).
     """
     named = site.storage.jobs if site is not None else None
     if named is None or environment.get("DLRUN_JOBS"):
@@ -120,35 +113,18 @@ def place_for(site: Site | None, environment: Mapping[str, str] = os.environ) ->
     return Path(written).expanduser().absolute()
 
 
-def enter(directory: Path, name: str) -> None:
-    """Make a job of this name that is elsewhere known to `list`, `status` and the others: a link in `home()`."""
-    base = home().absolute()
-    if directory.parent == base:
-        return
-    link = base / (directory.name if directory.name.startswith(name) else f"{name}-{directory.name}")
-    with suppress(OSError, ValueError):  # nowhere to write it, or a name that no file can have
-        base.mkdir(parents=True, exist_ok=True)
-        link.symlink_to(directory)
+def _entered(path: Path) -> Job | None:
+    """The job of a directory, or of a link of one's own to it."""
+    place = links.target(path)
+    return load(place) if place is not None else None
 
 
-def forget(directory: Path) -> None:
-    """Remove a job's link from `home()`, if it has one."""
-    with suppress(OSError):
-        for link in home().absolute().iterdir():
-            if link.is_symlink() and link.readlink() == directory:
-                link.unlink()
-
-
-def _followed(path: Path) -> Path:
-    """The directory of a job that is known by a link."""
-    try:
-        return path.readlink() if path.is_symlink() else path
-    except OSError:
-        return path
+def _is_foreign(job: Job) -> bool:
+    return (job.damage or "").startswith(_FOREIGN)
 
 
 def new_directory(base: Path, name: str) -> Path:
-    """A name that no other job has: the job's own, the time, and four random digits. Nothing is made yet."""
+    """A unique path: job name, time, and four random hexadecimal digits; it is not created."""
     safe = "".join(c if c in _SAFE else "-" for c in name).strip(".-")[:60] or "job"
     return base / f"{safe}-{time.strftime('%Y%m%d-%H%M%S')}-{os.urandom(2).hex()}"
 
@@ -160,9 +136,9 @@ def create(
     *,
     option: str = "`--job-dir` or `DLRUN_JOBS`",
 ) -> None:
-    """Make a job directory, mode 0700, with these files: complete, or not there at all.
+    """Create a job directory of mode 0700 with these files atomically.
 
-    Raises OperationFailed if it exists or cannot be made; `option` is where its user names another place.
+    Raises OperationFailed if it exists or cannot be created; option: the setting of another place, for the help line.
     """
     temporary = directory.with_name(f".{directory.name[:200]}.{os.urandom(4).hex()}.new")
     try:
@@ -179,6 +155,7 @@ def create(
                 [temporary] if points is None else [temporary / "points" / str(i) for i in range(points)]
             ):
                 (run / "logs").mkdir(parents=True)
+            # Readers never see a directory without its plan; a killed dlrun leaves only a hidden name.
             temporary.rename(directory)
         except BaseException:
             shutil.rmtree(temporary, ignore_errors=True)
@@ -191,7 +168,7 @@ def create(
 
 
 def write_json(path: Path, data: Mapping[str, Any]) -> None:
-    """Write a small record so that readers see the old or the new one, never half."""
+    """Write a small record atomically; raises OSError."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         temporary.write_text(json.dumps(data, indent=1) + "\n", encoding="utf-8")
@@ -217,7 +194,7 @@ def read_plan(path: Path) -> Plan:
 
 
 def load(directory: Path) -> Job | None:
-    """The job of a directory, or None if it is not a job directory; one that is not believed has its `damage`."""
+    """The job of a directory, or None if it is not a job directory; an invalid one has `damage`."""
     plan = read_json(directory / "plan.json")
     if plan is None and not os.path.lexists(directory / SUBMISSION):  # of a name that none can have, False
         return None
@@ -248,7 +225,7 @@ def _believed(directory: Path, plan: Mapping[str, Any] | None) -> Job | None:
         if (directory / SUBMISSION).exists():
             raise belief.DamagedRecord(f"`{SUBMISSION}` cannot be read")
         if (directory / ".submission").is_dir():
-            return None  # sent from elsewhere, by somebody who sees this directory and has the record
+            return None  # sent from another machine that shares this file system and has the record
         submission = {}
     points = plan.get("points")
     if not isinstance(points, list | None):
@@ -277,18 +254,18 @@ def _believed(directory: Path, plan: Mapping[str, Any] | None) -> Job | None:
 
 
 def _answered(directory: Path, scheduler: str) -> str | None:
-    """The id that the client printed before dlrun was ended, or with which the job has begun."""
+    """The job id of an interrupted submission, from the client's answer or the job's own files."""
     try:
-        said = read_bytes(directory / ANSWER, 1 << 20).decode("utf-8", errors="replace").strip("\n")
-        if said:
-            return belief.job_id(backends.scheduler(scheduler).submitted(said), scheduler)
+        answer = read_bytes(directory / ANSWER, 1 << 20).decode("utf-8", errors="replace").strip("\n")
+        if answer:
+            return belief.job_id(backends.scheduler(scheduler).submitted(answer), scheduler)
     except (OSError, OperationFailed):
         pass
     return _begun(directory, scheduler)
 
 
 def _begun(directory: Path, scheduler: str) -> str | None:
-    """The id with which the job has begun; None if it has not."""
+    """The job id that a started job recorded; None if it has not started."""
     for state in (directory / "state.json", *directory.glob("points/*/state.json")):
         if (found := (read_json(state) or {}).get("job_id")) is not None:
             return belief.job_id(found, scheduler)
@@ -296,7 +273,7 @@ def _begun(directory: Path, scheduler: str) -> str | None:
 
 
 def _resubmitted(directory: Path) -> str | None:
-    """The id under which the job continues, where it had to submit itself again."""
+    """The latest id of a job that resubmits itself (continuation); None for others."""
     try:
         return read_bytes(directory / _ID, 1 << 20).decode("ascii").split()[-1]
     except (FileNotFoundError, IndexError):
@@ -323,7 +300,7 @@ def _remote(submission: Mapping[str, Any]) -> Remote | None:
 
 
 def all_jobs(base: Path) -> Iterator[Job]:
-    """Every job under the base directory, newest first."""
+    """All jobs of this user in the base directory, newest first."""
     try:
         names = sorted(
             (e for e in os.scandir(base) if e.is_dir() and not e.name.startswith(".")),
@@ -333,21 +310,20 @@ def all_jobs(base: Path) -> Iterator[Job]:
     except OSError:
         return
     for entry in names:
-        job = load(_followed(Path(entry.path)))
-        if job is not None and not (job.damage or "").startswith(_FOREIGN):
+        job = _entered(Path(entry.path))
+        if job is not None and not _is_foreign(job):
             yield job
 
 
 def is_job(path: Path) -> bool:
-    """True for a job directory."""
+    """Whether a path is a job directory."""
     return load(path.absolute()) is not None
 
 
 def find(word: str, base: Path) -> Job:
-    """The job that a user means: a directory's name, a scheduler id, a unique beginning, `latest`, or a directory.
+    """The job of a directory name, a scheduler id, a unique prefix, `latest`, or a path.
 
-    Jobs come first, whatever lies in the working directory. Raises Invalid if there is none or more than one, or if
-    its record is damaged or another user's.
+    Job names take precedence over paths. Raises Invalid for no or several matches, or a damaged or foreign record.
     """
     job = _find(word, base)
     if job.damage is not None:
@@ -379,21 +355,26 @@ def _find(word: str, base: Path) -> Job:
 
 
 def _named(word: str, base: Path) -> list[Job]:
-    """The jobs that a word names: one by its directory, else by id, else by the beginning of the name."""
-    if word not in (".", "..") and len(os.fsencode(word)) < 256 and (job := load(_followed(base / word))):
-        return [job]
+    """The jobs that a word names: one by its directory, else by id, else by the beginning of the name.
+
+    Another user's directory comes last: in a place that users share anyone can make one that is called as a job's id.
+    """
+    plain = word not in (".", "..") and len(os.fsencode(word)) < 256
+    named = [job] if plain and (job := _entered(base / word)) else []
+    if named and not _is_foreign(named[0]):
+        return named
     jobs = list(all_jobs(base))
     if word == "latest":
-        return jobs[:1]
+        return jobs[:1] or named
     same_id = [job for job in jobs if job.job_id == word or (job.job_id or "").split(".")[0] == word]
     matches = same_id or [job for job in jobs if job.directory.name.startswith(word)]
     if len(matches) > 1 and len({m.name for m in matches}) == 1 and matches[0].name == word:
         return matches[:1]  # a job's plain name means its newest
-    return matches
+    return matches or named
 
 
 def _made(entry: os.DirEntry[str]) -> float:
-    """When the plan was written: the directory itself changes while the job runs."""
+    """The creation time of a job: that of its plan, since the directory itself changes while the job runs."""
     try:
         return (Path(entry.path) / "plan.json").stat().st_mtime
     except OSError:

@@ -1,4 +1,4 @@
-"""One process at a time in a directory of several jobs, such as a study."""
+"""Lock a directory of several jobs, such as a study, for one process."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from dlrun.errors import OperationFailed
 
 @contextmanager
 def alone(directory: Path, taken: str, help: str) -> Iterator[None]:
-    """Lock the directory for this process; raises OperationFailed with the message `taken` if another one has it.
+    """Lock a directory within the block; raises OperationFailed(taken, help) if another process has it.
 
-    The kernel releases the lock when its holder dies. Where locks do not work (some NFS), nothing is checked.
+    The kernel releases the lock at its holder's exit. Without locks (some NFS) nothing is checked.
     """
     descriptor = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:

@@ -1,4 +1,4 @@
-"""How a job ended, from its own directory: what it wrote itself, and what dlrun once learnt for certain."""
+"""The end of a job, from its directory: its own state files, and final states recorded by dlrun."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ OUTCOME = "outcome.json"
 """What a run writes of itself, in its own directory."""
 
 CANCELLED = "cancelled.json"
-"""What `dlrun cancel` has asked a scheduler for: Slurm keeps no record of array tasks cancelled before they start."""
+"""The requests of `dlrun cancel`: Slurm keeps no record of array tasks cancelled before their start."""
 
 _NEW = 60.0
-"""Seconds in which a scheduler may not know a new job yet."""
+"""Seconds after the submission in which a scheduler may not know the job yet."""
 
 
 def read(job: Job) -> list[JobStatus] | None:
-    """The outcome written down earlier for this submission, if there is one."""
+    """The recorded outcome of this submission, or None."""
     record = read_json(job.directory / OUTCOME)
     if record is None or record.get("job_id") != job.job_id:
         return None
@@ -39,20 +39,20 @@ def read(job: Job) -> list[JobStatus] | None:
 
 
 def write(job: Job, statuses: Sequence[JobStatus]) -> None:
-    """Write the outcome down; raises OSError if the directory cannot be written."""
+    """Record the outcome; raises OSError."""
     write_json(
         job.directory / OUTCOME, {"version": 1, "job_id": job.job_id, "runs": to_plain(list(statuses))}
     )
 
 
 def note_cancelled(job: Job, tasks: Sequence[int] | None) -> None:
-    """Write down that a job, or these points of its sweep, were cancelled; raises OSError."""
+    """Record that a job, or points of its sweep, were cancelled; raises OSError."""
     asked = {*_cancelled(job), *(range(job.array or 1) if tasks is None else tasks)}
     write_json(job.directory / CANCELLED, {"version": 1, "job_id": job.job_id, "tasks": sorted(asked)})
 
 
 def cancelled_here(job: Job) -> bool:
-    """True if `dlrun cancel` has asked for its end, or for that of points of its sweep."""
+    """Whether `dlrun cancel` has cancelled the job or points of its sweep."""
     return bool(_cancelled(job))
 
 
@@ -65,17 +65,21 @@ def _cancelled(job: Job) -> Sequence[int]:
 def complete(
     known: JobStatus | None, job: Job, task: int | None, run: Path, *, unasked: str | None = None
 ) -> JobStatus:
-    """The status of a run: what the scheduler reported, or else what the run wrote of itself.
+    """The status of a run, from the scheduler's report and the run's state.json.
 
-    The latter also where the scheduler only knows that it ended. `unasked` is why the scheduler was not asked.
+    state.json counts if the scheduler reports nothing or only the end. unasked: reason why the scheduler was not queried.
     """
     record = run_state(run) or {}
     if known is not None and known.state in _FAILED:
         known = _with_own_words(known, record)
-    if not record and _says_only_finished(known, asked=(task or 0) in _cancelled(job)):
+    # PBS: a task that was deleted in the queue is `finished` with exit code 0.
+    if not record and _is_only_finished(known, asked=(task or 0) in _cancelled(job)):
         return replace(known, state=State.CANCELLED, reason="it never started")
     if known is not None and known.reason == UNMET and (task or 0) in _cancelled(job):
         known = replace(known, reason=None)
+    if known is not None and known.state is State.COMPLETED and _ran_nothing(record, job):
+        lately = _seen_lately(run, _UNSEEN)
+        known = replace(known, state=State.UNKNOWN if lately else State.FAILED, reason=RAN_NOTHING)
     if known is not None and known.state is not State.LOST:
         return _with_own_count(known, record, job)
     state, reason = _own_words(record, job, unasked)
@@ -96,8 +100,19 @@ def complete(
     )
 
 
+_UNSEEN = 60
+"""Seconds after which a file that a node has written is seen here, too: NFS keeps attributes of directories for so long."""
+RAN_NOTHING = "job.sh ended before it started the ranks"
+
+
+def _ran_nothing(record: Mapping[str, object], job: Job) -> bool:
+    """Whether a job that its scheduler calls a success was replaced (`exec` in a set-up line) before it launched anything."""
+    same = record.get("job_id") == job.job_id
+    return same and record.get("state") == "running" and record.get("launched") is None
+
+
 def _with_own_count(known: JobStatus, record: Mapping[str, object], job: Job) -> JobStatus:
-    """With the restarts that the run itself has counted: PBS does not know those under an earlier id."""
+    """The status with the run's own number of restarts: PBS does not count those under an earlier id."""
     counted = record.get("restarts")
     if not isinstance(counted, int) or record.get("job_id") != job.job_id or counted <= (known.restarts or 0):
         return known
@@ -105,7 +120,7 @@ def _with_own_count(known: JobStatus, record: Mapping[str, object], job: Job) ->
 
 
 _FAILED = (State.FAILED, State.OUT_OF_MEMORY, State.HANG)
-"""States in which a run's own exit code is how it ended; in others the scheduler ended it."""
+"""States with the run's own exit code; in other final states the scheduler ended it."""
 
 _REASONS = {
     "out of memory": State.OUT_OF_MEMORY,
@@ -114,13 +129,13 @@ _REASONS = {
     "node failed": State.NODE_FAILED,
     "cancelled": State.CANCELLED,
 }
-"""Reasons that a run finds by itself, of which its scheduler only sees an exit code."""
+"""Reasons in state.json, of which the scheduler only has an exit code."""
 
 
-def _says_only_finished(known: JobStatus | None, *, asked: bool) -> TypeGuard[JobStatus]:
-    """PBS reports it for tasks of a running array, also of those that were deleted before they started.
+def _is_only_finished(known: JobStatus | None, *, asked: bool) -> TypeGuard[JobStatus]:
+    """Whether a task is only known as finished: PBS reports that even for tasks deleted before their start.
 
-    Once the array has ended it adds that their exit code was 0; then it counts that dlrun was `asked` to cancel them.
+    After the end of the array their exit code is 0; then they count as cancelled if dlrun was `asked` to cancel them.
     """
     if known is None or known.state is not State.COMPLETED:
         return False
@@ -128,10 +143,9 @@ def _says_only_finished(known: JobStatus | None, *, asked: bool) -> TypeGuard[Jo
 
 
 def _with_own_words(known: JobStatus, record: Mapping[str, object]) -> JobStatus:
-    """A failure under the name and the exit code that the run itself wrote for this start, if it did.
+    """The status with the reason and exit code of the run's state.json, if it has them.
 
-    The exit code is the one that a shell would show, whatever its source: of a code over 128, which is a signal, sacct
-    only has what is over, and of a script that was killed schedulers have the signal alone.
+    The exit code is that of a shell, 128 + signal: sacct reports the signal only, and so do schedulers for killed scripts.
     """
     if record.get("state") != "ended":
         return (
@@ -147,7 +161,7 @@ def _with_own_words(known: JobStatus, record: Mapping[str, object]) -> JobStatus
 
 
 def _seen_lately(run: Path, seconds: int) -> bool:
-    """Whether a run has left a sign of life in its logs or records in the last so many seconds."""
+    """Whether logs or state.json of a run have changed in the last `seconds`."""
     if not seconds:
         return False
     times = [0.0]

@@ -1,6 +1,6 @@
-"""The entry `submitting` of a job's record: which process submits it.
+"""The entry `submitting` of a job's record: the process that submits it.
 
-It is written before the scheduler or login node is asked, and removed when the result is known.
+It is written before the scheduler or login node is contacted, and removed when the result is known.
 """
 
 from __future__ import annotations
@@ -15,24 +15,24 @@ from dlrun.effects.records.belief import read_json
 from dlrun.effects.records.jobs import SUBMISSION
 
 _ELSEWHERE = 240.0
-"""Seconds after which a submission on another host has ended: a client is given 120 s."""
+"""Seconds after which a submission on another host must have ended: a client has 120 s."""
 _CLOCK = 60.0
-"""Seconds by which the time of a process's start may be wrong, where the clock was set meanwhile."""
+"""Tolerance in seconds for the start time of a process, after a change of the clock."""
 
 
 def mark() -> dict[str, object]:
-    """The entry while this process submits: its host and process id, and since when."""
+    """The entry of this process: host, process id, and time."""
     return {"host": platform.node(), "pid": os.getpid(), "since": time.time()}
 
 
 def read(directory: Path) -> dict[str, Any] | None:
-    """The entry in the record of a job; None if there is none."""
+    """The entry in a job's record; None without one, empty for an invalid one."""
     entry = (read_json(directory / SUBMISSION) or {}).get("submitting")
     return entry if isinstance(entry, dict) else None if entry is None else {}
 
 
 def in_progress(entry: dict[str, Any]) -> bool:
-    """Whether the process that submits may still run: this one does not count, another host's is given its time."""
+    """Whether another process may still be submitting the job; one on another host, until its time limit."""
     since = entry.get("since")
     if not isinstance(since, int | float):
         return False

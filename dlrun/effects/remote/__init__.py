@@ -1,6 +1,6 @@
-"""Jobs on login nodes: one conversation over a transport each, which may break off anywhere.
+"""Jobs on login nodes: each step is one exchange over a transport, which may be interrupted at any point.
 
-Begin with `submit`: for a login node (`destination`) it asks (`steps`), recognises the site (`site`), plans (`plan`),
-collects what is sent (`files`) and continues from its record (`record`, `submission`); `recover` asks about one that
-broke off. `copies` and `fetch` copy what jobs write; `confined` keeps it below one directory.
+Begin with `submit`: for a login node (`destination`) it queries facts (`steps`), recognises the site (`site`), plans
+(`plan`), collects files (`files`) and resumes from its record (`record`, `submission`); `recover` finds the result of an
+interrupted one. `copies` and `fetch` copy files of jobs; `confined` restricts writes to one directory.
 """

@@ -1,8 +1,7 @@
-"""Write what a login node sends below one directory, and nowhere else.
+"""Write files sent by a login node below one directory only.
 
-A host names the files that it gives, so every name is walked from a descriptor of the directory, one
-component after the other, and no symbolic link on the way is followed: not one that the host sent a moment
-ago, nor one of an earlier fetch.
+The host chooses the file names, so each path is opened from a descriptor of the directory, one component at a time,
+without following symbolic links, which may have been sent by the host, too.
 """
 
 from __future__ import annotations
@@ -22,14 +21,13 @@ _IN_THE_WAY = (errno.ELOOP, errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENO
 
 
 class Obstructed(Exception):
-    """A name cannot be written: it leads through a link, or something of another kind has it."""
+    """A name cannot be written: a component is a link, or the name has another file type."""
 
 
 class Confined:
-    """A directory, made if it is not there, that names from elsewhere are written below.
+    """A directory, created if missing, for files with untrusted names; a context manager.
 
-    To be used in a `with` statement. Every method raises Obstructed or OSError; `name` is relative, its
-    components separated by `/`.
+    Methods raise Obstructed or OSError; names are relative, with components separated by `/`.
     """
 
     def __init__(self, root: Path) -> None:
@@ -48,40 +46,40 @@ class Confined:
         os.close(self._root)
 
     def status(self, name: str) -> os.stat_result | None:
-        """What has this name now (links are not followed); None if nothing does, or nothing that is below."""
+        """The status of a name, without following links; None if it does not exist below the directory."""
         try:
             parent, leaf = self._parent(name, make=False)
             return os.stat(leaf, dir_fd=parent, follow_symlinks=False)
         except (Obstructed, FileNotFoundError):
             return None
 
-    def open(self, name: str, *, anew: bool = True) -> BinaryIO:
-        """A regular file to write: an empty one, or what is there already, its position at the start."""
+    def open(self, name: str, *, replace: bool = True) -> BinaryIO:
+        """Open a regular file for writing at offset 0: a new one, or with replace=False the existing one."""
         parent, leaf = self._parent(name)
-        if anew:
+        if replace:
             self.remove(name)
         with _refusing(name):
-            file = os.open(leaf, _WRITE | (os.O_EXCL if anew else 0), 0o666, dir_fd=parent)
+            file = os.open(leaf, _WRITE | (os.O_EXCL if replace else 0), 0o666, dir_fd=parent)
         if not stat.S_ISREG(os.fstat(file).st_mode):
             os.close(file)
             raise Obstructed(name)
         return cast("BinaryIO", os.fdopen(file, "r+b"))
 
     def rename(self, old: str, new: str) -> None:
-        """Give a file its last name, in the same directory; what had that name before is gone."""
+        """Rename a file within its directory, replacing an existing one."""
         parent, leaf = self._parent(new)
         before = PurePosixPath(old).name
         with _refusing(new):
             os.rename(before, leaf, src_dir_fd=parent, dst_dir_fd=parent)
 
     def remove(self, name: str) -> None:
-        """Remove a file or link, if it is there."""
+        """Remove a file or link, if it exists."""
         parent, leaf = self._parent(name)
         with suppress(FileNotFoundError), _refusing(name):
             os.unlink(leaf, dir_fd=parent)
 
     def link(self, name: str, target: str) -> None:
-        """Make a symbolic link that cannot lead out: up from where it is first, and only then down."""
+        """Create a symbolic link, unless its target may be outside of the directory."""
         if not _stays_below(name, target):
             raise Obstructed(name)
         parent, leaf = self._parent(name)
@@ -92,10 +90,11 @@ class Confined:
             os.symlink(target, leaf, dir_fd=parent)
 
     def _parent(self, name: str, *, make: bool = True) -> tuple[int, str]:
-        """A descriptor of the directory that a name is in, which stays ours, and its last component."""
+        """(descriptor of the parent directory, owned by this object; last component) of a name."""
         if not proper(name):
             raise Obstructed(name)
         *above, leaf = PurePosixPath(name).parts
+        # Files arrive directory by directory: the parent's descriptor is mostly the last one.
         if self._open[0] != tuple(above):
             self._let_go()
             current = self._root
@@ -125,7 +124,7 @@ def _step(parent: int, name: str, *, make: bool) -> int:
 
 @contextmanager
 def _refusing(name: str) -> Iterator[None]:
-    """Something of another kind in the way is an Obstructed."""
+    """Turn errors for links and wrong file types into Obstructed."""
     try:
         yield
     except OSError as error:
@@ -135,15 +134,15 @@ def _refusing(name: str) -> Iterator[None]:
 
 
 def proper(name: str) -> bool:
-    """Whether a name is relative and plain: no `..`, no NUL, not the directory itself."""
+    """Whether a name is relative, without `..` and NUL, and not the directory itself."""
     path = PurePosixPath(name)
     return bool(path.parts) and not path.is_absolute() and ".." not in path.parts and "\0" not in name
 
 
 def _stays_below(name: str, target: str) -> bool:
-    """Whether a link of this name, wherever other such links lead, ends below the directory.
+    """Whether the target of a link is below the directory, whatever other such links contain.
 
-    `..` counts only before anything else: after a name, which may be a link itself, it leads who knows where.
+    `..` is allowed only at the beginning: after a name, which may be a link itself, its meaning is unknown.
     """
     parts = PurePosixPath(target).parts
     ups = 0

@@ -1,4 +1,4 @@
-"""Copies of what jobs on login nodes write, in their records here: their states, and their logs."""
+"""Copy states and logs of jobs on login nodes to their local records."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from dlrun.effects.transport.scripts import script
 from dlrun.effects.transport.session import Session
 from dlrun.errors import OperationFailed
 from dlrun.model.plan import Plan
+from dlrun.model.text import digits
 from dlrun.plan import log_names
 
 _PAUSE = 1.0
-"""Seconds between two looks at a job's logs: a login node has other users."""
+"""Seconds between two polls of a job's logs: a login node has other users."""
 
 _STATE = re.compile(r"(?:points/[0-9]+/)?state\.json")
 LOG = re.compile(r"(?:points/[0-9]+/)?logs/(?:[0-9]+/)?[^./\0][^/\0]*\.log")
-"""What a login node may write into the record of a job when somebody looks at it."""
+"""The names of logs that a login node may write to a job's record."""
 
 _ANSWER = re.compile(r"([0-9]{1,18}) ([0-9]{1,18}) (.+)", re.DOTALL)
 """What the script `pull` prints before a file's bytes: offset, number of bytes, name."""
@@ -53,9 +54,9 @@ def fetch_states(jobs: Sequence[Job], *, prompt: bool = True) -> None:
 
 
 class Logs:
-    """The logs of a job on a login node, copied into its record here whenever somebody looks.
+    """The logs of a job on a login node, copied to its record at each `refresh`.
 
-    `wanted` is what `dlrun logs --rank` takes. A connection that breaks is made again.
+    wanted: as for `dlrun logs --rank`. Broken connections are reopened.
     """
 
     def __init__(self, job: Job, wanted: str) -> None:
@@ -68,16 +69,16 @@ class Logs:
         self._absence = Absence()
 
     def refresh(self, *, now: bool = False) -> None:
-        """Copy what is new, at most once a second; with `now` in any case, and everything.
+        """Copy new data, at most once a second; now: at once, and repeated until it succeeds.
 
-        Raises TransportFailed if the login node has been gone for too long.
+        Raises TransportFailed if the login node has been unreachable for too long.
         """
         if now or time.monotonic() >= self._next:
             while not self._copy() and now:
                 time.sleep(5 * _PAUSE)
 
     def _copy(self) -> bool:
-        """Whether it worked; if not, it is worth trying again after a while."""
+        """Copy new data; False after a failure that may be temporary."""
         try:
             if self._session is None:
                 self._session = self._begin()
@@ -95,7 +96,7 @@ class Logs:
         return (self._job.directory, name) if LOG.fullmatch(name) else None
 
     def close(self) -> None:
-        """End the script that looks."""
+        """End the polling script."""
         if self._session is not None:
             self._session.__exit__(None, None, None)
             self._session = None
@@ -110,10 +111,10 @@ class Logs:
 
 
 def _patterns(wanted: str, plan: Plan) -> list[str]:
-    """The log files that `wanted` names, or more: what is shown is chosen here."""
+    """Patterns for the logs of `wanted`, possibly with others: the caller selects the shown ones."""
     if wanted == "job":
         names = ["job.log"]
-    elif wanted == "first" or wanted.isdigit():
+    elif wanted == "first" or digits(wanted):
         rank = 0 if wanted == "first" else int(wanted)
         names = [f"*-{rank}.log", *(log_names.name(role, rank, plan.logs) for role in plan.roles)]
         if wanted == "first":
@@ -127,19 +128,20 @@ def _patterns(wanted: str, plan: Plan) -> list[str]:
 def pulling(
     transport: Transport, directory: str, growing: Sequence[str], whole: Sequence[str], at: Mapping[str, int]
 ) -> Session:
-    """A session whose script gives what is new in a job's files each time that `poll` asks.
+    """A session whose script sends new data of a job's files at each `poll`.
 
-    `growing` and `whole` are patterns below `directory`, `at` the bytes of each growing file that are known already.
+    growing, whole: patterns below `directory` for logs, and for files sent as a whole; at: known bytes of each log.
     """
     return Session(transport, script("pull", directory=directory, growing=growing, whole=whole, at=at))
 
 
 def poll(session: Session, local: Callable[[str], tuple[Path, str] | None]) -> None:
-    """Ask once for what is new, and write it into the copies; `local` knows the record and the name there of each.
+    """Request new data once and write it to the copies; local(name): (record, name there), or None.
 
-    Raises OperationFailed for an answer with another format, or about files that were not requested.
+    Raises OperationFailed for an invalid answer or files that were not requested.
     """
     session.write(b"poll\n")
+    # The names come from the login node: `local` accepts only those that were requested.
     while (line := session.line()) != ".":
         if line == "gone":
             raise OperationFailed(f"the job directory on `{session.host}` is gone")
@@ -167,14 +169,15 @@ def _pieces(session: Session, size: int) -> Iterator[bytes]:
 
 
 def _copy(place: Confined, name: str, offset: int, pieces: Iterator[bytes]) -> None:
-    """Write what came: a log continues, another file is replaced."""
+    """Write received data: append to a log, replace another file."""
     if not name.endswith(".log"):
         new = str(PurePosixPath(name).with_name(f".{PurePosixPath(name).name}.new"))
         with place.open(new) as copy:
             copy.writelines(pieces)
         place.rename(new, name)
         return
-    with place.open(name, anew=False) as copy:
+    with place.open(name, replace=False) as copy:
+        # Not behind the end of a copy that was shortened meanwhile: that would leave a hole.
         copy.seek(min(offset, copy.seek(0, os.SEEK_END)))
         copy.writelines(pieces)
         copy.truncate()

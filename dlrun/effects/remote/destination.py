@@ -1,4 +1,4 @@
-"""Where a job is submitted: here, or on a login node."""
+"""The destination of a submission: this host, or a login node."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dlrun.model.record import record
 
 @record(frozen=True, slots=True, kw_only=True)
 class Destination:
-    """A login node, how it is reached (openssh, paramiko, local; None: the usual way), and where the job goes.
+    """A login node, its transport (`openssh`, `paramiko`, `local`; None: the default), and the job directory.
 
-    `local` is this very machine, by the same road but without a network.
+    `local` is this machine, with the same steps but without a network.
     """
 
     host: str
@@ -22,11 +22,11 @@ class Destination:
     directory: str | None = None
 
     def by(self, transport: str | None, directory: str | None) -> Destination:
-        """The same, with what the user set."""
+        """The destination with the user's transport and directory."""
         return replace(self, transport=transport or self.transport, directory=directory)
 
     def directory_at(self, home: str) -> str | None:
-        """The job directory as an absolute path; a relative one that the user gave starts at home."""
+        """The job directory as an absolute path; a relative one starts at the home directory."""
         if self.directory is None or self.directory.startswith("/"):
             return self.directory
         return f"{home}/{self.directory.removeprefix('~/')}"

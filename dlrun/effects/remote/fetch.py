@@ -1,4 +1,4 @@
-"""Fetch what a job on a login node has written: only what is new, resuming an earlier fetch."""
+"""Fetch files of a job on a login node: only new ones, resuming an earlier fetch."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from dlrun.effects.transport.session import Session, run
 from dlrun.errors import Invalid, OperationFailed
 
 _LARGE = 8 << 20
-"""Bytes from which a file is worth going on with in its middle."""
+"""Bytes from which on an interrupted file is resumed."""
 
 _NAMES = 32 << 10
 """Bytes of names in one request: they must fit into a pipe without a reader."""
@@ -34,7 +34,7 @@ _CHUNK = 1 << 20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Found:
-    """One file or link there: its name below the directory looked at, size, and time of change."""
+    """A file or link on the login node: relative name, size in bytes, modification time."""
 
     name: str
     size: int
@@ -44,7 +44,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fetched:
-    """What a fetch did: where to, how many files of how many bytes, and how many were here already."""
+    """The result of a fetch: directory, copied files and bytes, files already present, names refused."""
 
     directory: Path
     files: int
@@ -59,13 +59,11 @@ def fetch(
     to: Path | None,
     step: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> Fetched:
-    """Copy a job's files from its login node to `to` (default: the job's record here).
+    """Copy a job's files from its login node to `to` (default: the job's local record).
 
-    `step` is called with the bytes that have arrived, and all.
-
-    `names` are files, directories or patterns in the directory that the job runs in; none: everything in
-    the job directory but what was sent. Raises TransportFailed if the connection breaks: what has arrived
-    stays, and the same command continues.
+    names: files, directories or patterns in the job's working directory; none: all of the job directory except sent files.
+    step(done, all): called with bytes. Raises TransportFailed for a broken connection: received data stays, and the same
+    command resumes.
     """
     remote = job.remote
     if remote is None:
@@ -83,7 +81,7 @@ def fetch(
 
 
 def fetch_record(job: Job, patterns: Sequence[str]) -> None:
-    """Copy what patterns name in the job directory on the login node into the job's record here; raises as `fetch` does."""
+    """Copy files of the job directory that match patterns to the job's local record; raises like `fetch`."""
     if job.remote is None:
         return
     transport = transport_of(job.remote.host, job.remote.transport)
@@ -95,7 +93,7 @@ def fetch_record(job: Job, patterns: Sequence[str]) -> None:
 def _copied(
     transport: Transport, there: str, here: Path, wanted: Sequence[Found], step: Callable[[int, int], None]
 ) -> Fetched:
-    """Copy those files of a directory there that are not here yet as they are there."""
+    """Copy the files that are missing or different here."""
     try:
         with Confined(here) as place:
             missing = [one for one in wanted if not _is_here(one, place)]
@@ -115,14 +113,14 @@ def _copied(
 
 @dataclass(slots=True)
 class Arrived:
-    """Bytes that have arrived, of all that are missing."""
+    """Progress: received bytes of `total`."""
 
     total: int
     step: Callable[[int, int], None]
     done: int = 0
 
     def add(self, count: int) -> None:
-        """So many more bytes are here."""
+        """Add received bytes."""
         self.done = min(self.done + count, self.total)
         self.step(self.done, self.total)
 
@@ -130,7 +128,7 @@ class Arrived:
 def _fetch_missing(
     transport: Transport, there: str, missing: Sequence[Found], place: Confined, arrived: Arrived
 ) -> list[str]:
-    """Fetch them, small ones first; the names that cannot be written below the directory are returned."""
+    """Fetch files, small ones first; returns names that cannot be written below the directory."""
     refused: list[str] = []
     for batch in _batches(one for one in missing if one.link or one.size < _LARGE):
         refused += _fetch_together(transport, there, batch, place, arrived)
@@ -152,7 +150,7 @@ def _check_names(names: Iterable[str]) -> None:
 
 
 def listing(transport: Transport, directory: str, patterns: Sequence[str]) -> list[Found]:
-    """The files that the patterns name below a directory of the login node; raises OperationFailed if it is gone."""
+    """The files below a directory of the login node that match patterns; OperationFailed if it does not exist."""
     answer = run(transport, script("list", directory=directory, names=patterns))
     if answer.returncode == 66:
         raise OperationFailed(f"`{directory}` on `{transport.host}` is gone")
@@ -167,7 +165,7 @@ def listing(transport: Transport, directory: str, patterns: Sequence[str]) -> li
 
 
 _ROW = re.compile(r"([fl]) ([0-9]{1,18}) ([0-9]{1,10})(?:\.([0-9]+))? (.*)", re.DOTALL)
-"""What the script `list` prints of a file: type, bytes, seconds since 1970, name."""
+"""A line of the script `list`: type, bytes, seconds since 1970, name."""
 
 
 def _found(row: str) -> Found:
@@ -180,13 +178,13 @@ def _found(row: str) -> Found:
 
 
 def _asked(name: str, patterns: Iterable[str]) -> bool:
-    """Whether a file can be meant by one of the patterns: the host's shell expands them, and may name anything."""
+    """Whether a name matches a pattern: the host expands patterns, and its answer is not trusted."""
     parts = PurePosixPath(name).parts
     return any(_fits(parts, PurePosixPath(pattern).parts) for pattern in patterns)
 
 
 def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
-    """Plain components are equal; a wildcard takes no hidden name. `**` is any number of components."""
+    """Match components as a shell does: wildcards do not match hidden names, `**` matches any number of components."""
     if not pattern:
         return True
     if pattern[0] == "**":
@@ -203,13 +201,13 @@ def _fits(parts: Sequence[str], pattern: Sequence[str]) -> bool:
     return (same or "\\" in pattern[0]) and _fits(parts[1:], pattern[1:])
 
 
-_OWN = frozenset({"job.sh", "rank.sh", "stage.sh", "bind.sh", "usage.pyz", "lib", "ended", "plan.json", "spec.yaml", "site.yaml",
+_OWN = frozenset({"job.sh", "rank.sh", "stage.sh", "bind.sh", "usage.py", "lib", "ended", "plan.json", "spec.yaml", "site.yaml",
                   SUBMISSION, remote_record.SENT, LATER, EARLIER})  # fmt: skip
-"""Files of a record that are this machine's alone, or in it from the beginning."""
+"""Files of a record that exist from the beginning or only on this machine."""
 
 
 def _written_there(found: Iterable[Found], job: Job) -> list[Found]:
-    """What the job wrote: not what was sent and is unchanged, nor what dlrun itself keeps there."""
+    """The files written by the job: without unchanged sent files and dlrun's own."""
     sent = {f"{FILES}/{name}": (size, mtime) for name, size, mtime, _, link in remote_record.files(job.directory)
             if link is None}  # fmt: skip
     links = {
@@ -249,20 +247,20 @@ def _batches(files: Iterable[Found]) -> Iterator[list[Found]]:
 def _fetch_together(
     transport: Transport, there: str, batch: Sequence[Found], place: Confined, arrived: Arrived
 ) -> list[str]:
-    """Files in one tar stream, each whole or not at all; the names of those that cannot be written."""
+    """Fetch files in one tar stream, each atomically; returns names that cannot be written."""
     wanted = {one.name: one for one in batch}
     with Session(transport, script("give", directory=there)) as session:
         session.write(b"".join(b"./" + os.fsencode(name) + b"\0" for name in wanted))
         session.end()
         refused = unpack(cast("BinaryIO", _Reader(session, arrived)), wanted, place)
-        code, said = session.finish()
+        code, errors = session.finish()
     if code not in (0, 1):  # 1: a file grew while it was read; it will be fetched again the next time
-        raise OperationFailed(f"`{transport.host}` did not send all files: {said}", help="fetch again")
+        raise OperationFailed(f"`{transport.host}` did not send all files: {errors}", help="fetch again")
     return refused
 
 
 def unpack(stream: BinaryIO, wanted: Mapping[str, Found], place: Confined) -> list[str]:
-    """Write the requested files of a tar stream, as far as it is valid; the names of what cannot be written."""
+    """Write the requested files of a tar stream, as far as it is valid; returns names that cannot be written."""
     refused = []
     try:
         with tarfile.open(fileobj=stream, mode="r|") as tar:
@@ -283,7 +281,7 @@ def unpack(stream: BinaryIO, wanted: Mapping[str, Found], place: Confined) -> li
 
 
 class _Reader:
-    """The file that tarfile reads from."""
+    """A file object over a session, for tarfile."""
 
     def __init__(self, session: Session, arrived: Arrived) -> None:
         self._session = session
@@ -307,7 +305,7 @@ def _write(place: Confined, one: Found, source: BinaryIO) -> None:
 
 
 def _beside(name: str, ending: str) -> str:
-    """The name that a file has until it is whole."""
+    """The hidden name of an incomplete file."""
     path = PurePosixPath(name)
     return str(path.with_name(f".{path.name}.{ending}"))
 
@@ -319,15 +317,16 @@ def _publish(place: Confined, target: BinaryIO, part: str, one: Found) -> None:
 
 
 def _fetch_large(transport: Transport, there: str, one: Found, place: Confined, arrived: Arrived) -> None:
-    """One file, from where an earlier fetch of the very same file stopped."""
+    """Fetch one large file, resuming an earlier fetch of the same size and time."""
     part = _beside(one.name, f"{one.size}-{one.mtime_ns}.part")
     if (seen := place.status(part)) is not None and not stat.S_ISREG(seen.st_mode):
         place.remove(part)
-    with place.open(part, anew=False) as target:
+    with place.open(part, replace=False) as target:
         offset = target.seek(0, os.SEEK_END)
         arrived.add(offset)
         text = script("give_rest", directory=there, name=f"./{one.name}", offset=offset)
         with Session(transport, text) as session:
+            # One byte more than expected shows that the file has grown.
             while target.tell() <= one.size and (data := session.read()):
                 target.write(data)
                 arrived.add(len(data))

@@ -1,4 +1,4 @@
-"""Which files of the working tree go to a login node, and how: one tar stream, the same each time."""
+"""Collect the files of the working tree for a login node, and send them with the job directory as one tar stream."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from dlrun.model.problem import Problem
 from dlrun.model.spec import Spec
 
 FILES = "files"
-"""Directory of the job directory that the sent files are in, and that the job runs in."""
+"""Subdirectory of the job directory with the sent files, in which the job runs."""
 
 SUBMISSION = ".submission"
-"""Directory of the job directory that the steps of the submission are written down in."""
+"""Subdirectory of the job directory with the records of the submission's steps."""
 
 COMPLETE = f"{SUBMISSION}/complete"
-"""The last file of the stream: if it arrived with the right token, all files have."""
+"""The last file of the stream: if it has the right token, all files are complete."""
 
 _LEFT_OUT = frozenset({".git", ".hg", ".svn", "__pycache__", ".ipynb_checkpoints"})
-"""Directories that no job needs and that are large or change by themselves."""
+"""Directories that are never sent: not needed by jobs, and large or volatile."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sent:
-    """One file, directory (`size` None) or symbolic link of the working tree, by its name below `files/`."""
+    """A file, directory (`size` None) or symbolic link to send; name: relative to `files/`."""
 
     name: str
     path: Path
@@ -43,7 +43,7 @@ class Sent:
 
 
 def collect(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> tuple[list[Sent], list[Problem]]:
-    """The files that `files` names, seen from `base`; without it, those that the command names."""
+    """The files of the key `files`, relative to `base`; without it those of the command; and problems."""
     problems: list[Problem] = []
     found: dict[str, Sent] = {}
     for index, pattern in enumerate(spec.files or _of_command(spec, base)):
@@ -69,7 +69,7 @@ def collect(spec: Spec, base: Path, origins: Mapping[str, Origin]) -> tuple[list
 
 
 def _of_command(spec: Spec, base: Path) -> list[str]:
-    """Arguments of the command that are files here: the script and files in its arguments."""
+    """Arguments of the command that are files on this host, such as the script."""
     if spec.directory is not None:
         return []
     words = spec.run.split() if spec.run is not None else spec.command
@@ -94,7 +94,7 @@ def _walk(path: Path, base: Path) -> Iterator[Sent]:
 
 
 def manifest(sent: Iterable[Sent]) -> list[list[str | int | None]]:
-    """What was sent, for the record: name, size and time of each; a change of any is another job."""
+    """The sent files for the record: name, size, time, mode and link; a difference means another submission."""
     return [[one.name, one.size, one.mtime_ns, one.mode, one.link] for one in sent]
 
 
@@ -107,7 +107,7 @@ def write_stream(
 ) -> bool:
     """Write a job directory as a tar stream; False if the other end stopped reading.
 
-    Raises OperationFailed if a file cannot be read, or changes while it is.
+    Raises OperationFailed if a file cannot be read or changes meanwhile.
     """
     try:
         with tarfile.open(
@@ -126,17 +126,17 @@ def write_stream(
 
 
 class _StoppedReading(Exception):
-    """The stream has no reader any more."""
+    """The other end stopped reading."""
 
 
 class _Pipe:
-    """The file that tarfile writes to."""
+    """A file object over a write function, for tarfile."""
 
     def __init__(self, write: Callable[[bytes], bool]) -> None:
         self._write = write
 
     def write(self, data: bytes) -> int:
-        """Pass on."""
+        """Pass data on; raises _StoppedReading."""
         if not self._write(data):
             raise _StoppedReading
         return len(data)
@@ -145,7 +145,7 @@ class _Pipe:
 def _entry(
     name: str, *, kind: bytes = tarfile.REGTYPE, mode: int, mtime_ns: int | None = None, size: int = 0
 ) -> tarfile.TarInfo:
-    """A header; times are exact, so that an unchanged file is known again."""
+    """A tar header with the exact time, by which unchanged files are recognised."""
     info = tarfile.TarInfo(name)
     seconds, fraction = divmod(time.time_ns() if mtime_ns is None else mtime_ns, 10**9)
     info.type, info.mode, info.mtime, info.size = kind, mode, seconds, size

@@ -1,4 +1,4 @@
-"""The plan of a job for a login node: nothing about this machine goes into it, but the files that are sent."""
+"""Plan a job for a login node: independent of this machine, except for the sent files."""
 
 from __future__ import annotations
 
@@ -24,23 +24,24 @@ from dlrun.model.origin import Origin
 from dlrun.model.plan import Dependency, Plan
 from dlrun.model.problem import InvalidFile, Problem
 from dlrun.model.spec import Spec
+from dlrun.model.text import digits
 from dlrun.plan.build import PlanInputs, build
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RemoteInputs:
-    """A spec read, and the files it sends, before the login node was asked anything."""
+    """The inputs and the files to send, before the login node is contacted."""
 
     inputs: Inputs
     sent: Sequence[Sent]
     named: bool
-    """Whether the user named the site; if not, it is detected on the login node."""
+    """Whether the site is known; if not, it is detected on the login node."""
 
 
 def draft(inputs: Inputs | None, host: str) -> RemoteInputs:
-    """What can be decided of a spec before the login node is asked; None is a saved plan.
+    """Prepare a submission without contacting the login node.
 
-    Raises InvalidFile with all problems of spec, profile and files.
+    Raises Invalid for a saved plan (None), InvalidFile with all problems of spec, profile and files.
     """
     if inputs is None:
         raise Invalid(
@@ -61,17 +62,17 @@ def draft(inputs: Inputs | None, host: str) -> RemoteInputs:
 
 
 def _base(spec: Spec) -> Path:
-    """Where the names of sent files start."""
+    """The base directory of sent files."""
     return expanded(spec.directory).absolute() if spec.directory else Path.cwd()
 
 
 def on_site(earlier: RemoteInputs, site: str) -> RemoteInputs:
-    """The draft with the site that the login node turned out to be."""
+    """The draft for the detected site."""
     return replace(earlier, inputs=reading.on_site(earlier.inputs, site), named=True)
 
 
 def _left_behind(inputs: Inputs, sent: Sequence[Sent]) -> Iterator[Problem]:
-    """Relative paths that the job will not find in its copy of the files, since they are not among them."""
+    """Problems: relative paths of the spec that are not among the sent files."""
     names = {one.name for one in sent}
     for path, (key, code) in _named(inputs.spec).items():
         if not path.startswith(("/", "~/")) and os.path.normpath(path) not in names:
@@ -85,12 +86,12 @@ def _origin(inputs: Inputs, key: str) -> Origin | None:
 
 
 def paths(spec: Spec) -> list[str]:
-    """Paths that must be there on the login node."""
+    """Paths that must exist on the login node."""
     return [path for path in _named(spec) if path.startswith(("/", "~/"))]
 
 
 def _named(spec: Spec) -> dict[str, tuple[str, str]]:
-    """Paths that the spec names: path -> key, and code of the problem if there is nothing."""
+    """Path in the spec -> (key, problem code for a missing path)."""
     found: dict[str, tuple[str, str]] = {}
     if spec.environment.venv:
         found[f"{spec.environment.venv}/bin/activate"] = ("environment.venv", "DLR033")
@@ -104,7 +105,7 @@ def _named(spec: Spec) -> dict[str, tuple[str, str]]:
 
 
 def check_paths(host: str, inputs: Inputs, facts: Facts) -> None:
-    """Raises InvalidFile for each path of the spec that the login node would see and that is not there."""
+    """Raise InvalidFile for paths of the spec that do not exist on the login node."""
 
     def problems() -> Iterator[Problem]:
         for path, (key, code) in _named(inputs.spec).items():
@@ -120,7 +121,7 @@ def check_paths(host: str, inputs: Inputs, facts: Facts) -> None:
 
 
 def plan(drafted: RemoteInputs, home: str, directory: str, host: str) -> Plan:
-    """Decide everything for a job directory on a login node whose home directory is `home`."""
+    """The plan for a job directory on a login node with the home directory `home`; raises Invalid, InvalidFile."""
     inputs = drafted.inputs
     spec = at_home(inputs.spec, home)
     if backends.scheduler(inputs.site.scheduler.type).ON_THIS_MACHINE:
@@ -143,19 +144,19 @@ def plan(drafted: RemoteInputs, home: str, directory: str, host: str) -> Plan:
 
 
 def works_in(spec: Spec, home: str, directory: str) -> str:
-    """Where the command runs: in the copy of the files that are sent, else in the directory it names."""
+    """The working directory of the command: the sent files' copy, else the spec's `directory`."""
     if spec.directory is None or spec.files:
         return f"{directory}/{remote_files.FILES}"
     return spec.directory if spec.directory.startswith("/") else f"{home}/{spec.directory}"
 
 
 def _dependencies(spec: Spec, host: str) -> tuple[Dependency, ...]:
-    """Jobs named in `after`, as that host's scheduler knows them."""
+    """The jobs under `after` with their scheduler ids on that host; raises Invalid."""
     found = []
     for after in spec.after:
         job_id: str | None = after.job
         cluster: str | None = None
-        if not after.job[:1].isdigit():
+        if not digits(after.job[:1]):
             job = jobs.find(after.job, jobs.home())
             if job.remote is None or job.remote.host != host:
                 raise Invalid(f"job `{after.job}` in `after` was not submitted on `{host}`")

@@ -1,6 +1,6 @@
-"""The record that this machine keeps of a job on a login node: made before anything is sent.
+"""The local record of a job on a login node, created before anything is sent.
 
-So a submission that broke off anywhere is found again by the same command, and continues.
+So the same command finds and resumes an interrupted submission.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from dlrun.errors import OperationFailed
 from dlrun.model.plan import Plan
 
 SENT = "sent.json"
-"""What of the working tree goes along, and the token by which the complete directory is known there."""
+"""The sent files, and the token that identifies the complete directory on the login node."""
 
 
 def place(name: str, host: str) -> Path:
-    """Where the record of a job is, whose directory on a login node has this name.
+    """The path of the record of a job with this directory name on a login node.
 
-    The record has another: with a home that both machines see, they would be the same directory.
+    The names differ: with a shared home directory they would be the same directory.
     """
     safe = re.sub(r"[^A-Za-z0-9.-]", "-", host.rpartition("@")[2])
     return (jobs.home() / f"{name}@{safe}").absolute()
@@ -36,7 +36,7 @@ def place(name: str, host: str) -> Path:
 def create(
     directory: Path, plan: Plan, remote: Remote, texts: Mapping[str, str], manifest: Sequence[object]
 ) -> None:
-    """Make the record of a job that is about to be sent; raises OperationFailed if that is not possible."""
+    """Create the record of a job before it is sent; raises OperationFailed."""
     record = {
         jobs.SUBMISSION: json.dumps(
             submission(plan, remote, None, None) | {"submitting": submitting.mark()}, indent=1
@@ -48,7 +48,7 @@ def create(
 
 
 def submission(plan: Plan, remote: Remote, job_id: str | None, cluster: str | None) -> dict[str, Any]:
-    """The contents of `submission.json`; without a job id the submission is not complete."""
+    """The content of `submission.json`; job_id: None for an incomplete submission."""
     return {
         "version": 1,
         "scheduler": plan.scheduler,
@@ -67,7 +67,7 @@ def submission(plan: Plan, remote: Remote, job_id: str | None, cluster: str | No
 
 
 def pending(host: str) -> Iterator[Job]:
-    """Submissions to this host that have not come to their end, newest first."""
+    """Incomplete submissions to a host, newest first."""
     for job in jobs.all_jobs(jobs.home()):
         if job.remote is not None and job.job_id is None and job.remote.host == host:
             yield job
@@ -79,22 +79,22 @@ def token(directory: Path) -> str:
 
 
 def files(directory: Path) -> list[list[Any]]:
-    """What was sent by a record: name below `files/`, size, time of change (ns), mode, link."""
+    """The sent files of a record: name below `files/`, size, mtime (ns), mode, link."""
     return list((read_json(directory / SENT) or {}).get("files") or ())
 
 
 def attempts(directory: Path) -> int:
-    """How often this submission was begun."""
+    """The number of attempts at this submission."""
     number = (read_json(directory / jobs.SUBMISSION) or {}).get("attempts")
     return number if isinstance(number, int) and 0 < number < 10**9 else 1
 
 
-def begin_again(directory: Path) -> None:
-    """Mark a submission that broke off as being in progress; raises OperationFailed if that cannot be written."""
+def restart(directory: Path) -> None:
+    """Mark an interrupted submission as in progress; raises OperationFailed if the record cannot be written."""
     known = read_json(directory / jobs.SUBMISSION) or {}
-    again = {"submitting": submitting.mark(), "attempts": attempts(directory) + 1}
+    attempt = {"submitting": submitting.mark(), "attempts": attempts(directory) + 1}
     try:
-        jobs.write_json(directory / jobs.SUBMISSION, known | again)
+        jobs.write_json(directory / jobs.SUBMISSION, known | attempt)
     except OSError as error:
         raise OperationFailed(
             f"cannot write the job's record `{directory}`: {error.strerror}", help="nothing was submitted"
@@ -102,13 +102,18 @@ def begin_again(directory: Path) -> None:
 
 
 def settle(
-    directory: Path, plan: Plan, remote: Remote, job_id: str, cluster: str | None, say: Callable[[str], None]
+    directory: Path,
+    plan: Plan,
+    remote: Remote,
+    job_id: str,
+    cluster: str | None,
+    notice: Callable[[str], None],
 ) -> Job:
-    """Write down that the job is submitted; where that is not possible, the login node knows it all the same."""
+    """Record the job id; a failure is only a warning, since the login node has the id, too."""
     try:
         jobs.write_json(directory / jobs.SUBMISSION, submission(plan, remote, job_id, cluster))
     except OSError as error:
-        say(f"warning: job {job_id} is submitted, but its record cannot be written: {error.strerror}")
+        notice(f"warning: job {job_id} is submitted, but its record cannot be written: {error.strerror}")
     job = jobs.load(directory)
     assert job is not None  # noqa: S101 - its record is there since the submission began
     return replace(job, job_id=job_id, cluster=cluster, submitting=False)

@@ -1,4 +1,4 @@
-"""A submission to a login node whose dlrun has ended: what became of it there."""
+"""Find the result of an interrupted submission on its login node."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from dlrun.effects.transport.protocol import TransportFailed
 from dlrun.errors import AuthenticationFailed, OperationFailed
 
 _silent: set[tuple[str, str | None]] = set()
-"""Login nodes that could not be reached; each is tried once."""
+"""Unreachable login nodes: each is tried once per process."""
 
 
 def found(job: Job, remote: Remote, *, prompt: bool) -> str | None:
-    """The id under which the job was submitted; None if it was not, and will not be unless that is asked for again.
+    """The id of the submitted job; None if it was not submitted and will not be without another attempt.
 
-    Raises OperationFailed if this is not known. Unless `prompt`, no password is asked for.
+    Raises OperationFailed if unknown. prompt: a password may be requested.
     """
     way = (remote.host, remote.transport)
     if way in _silent:

@@ -1,4 +1,4 @@
-"""Which site a login node belongs to: by its name where a profile has it, else by its answer."""
+"""Recognise the site of a login node, by its name in a profile, else by its facts."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from dlrun.effects.remote.steps import Facts
 from dlrun.errors import Invalid
 
 CLIENTS = ("sbatch", "qsub")
-"""Programs whose presence shows which scheduler a login node has."""
+"""Programs that identify the scheduler of a login node."""
 
 
 def site_of_host(host: str) -> str | None:
-    """The site whose login node has this name, if there is one: no connection is needed to know it."""
+    """The site whose profile has this login node, or None; needs no connection."""
     return _matching(Surroundings(host=host.rpartition("@")[2]), login=host)
 
 
 def site_of(facts: Facts, host: str) -> str:
-    """The site of a login node, from its answer; raises Invalid if it has no scheduler."""
+    """The site of a login node, from its facts; raises Invalid if it has no scheduler."""
     around = Surroundings(host=facts.host, cluster_name=facts.cluster_name, pbs_server=facts.pbs_server)
     if (site := _matching(around)) is not None:
         return site
@@ -33,7 +33,7 @@ def site_of(facts: Facts, host: str) -> str:
 
 
 def _matching(around: Surroundings, *, login: str | None = None) -> str | None:
-    """The first profile that knows these names as its own."""
+    """The first profile that matches these names."""
     here = Machine()
     for site, path in available(here).items():
         try:
@@ -43,7 +43,7 @@ def _matching(around: Surroundings, *, login: str | None = None) -> str | None:
         rule = sites.recognise_block(text)
         if rule is not None and sites.recognised(rule, around):
             return site
-        if login is not None and f"host: {login}\n" in text:  # worth reading the whole
+        if login is not None and f"host: {login}\n" in text:  # cheap test before parsing the profile
             profile = load_profile(path, here).site
             if profile is not None and profile.login is not None and profile.login.host == login:
                 return site

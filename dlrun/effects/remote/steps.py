@@ -1,4 +1,4 @@
-"""The steps of a remote submission, each one conversation with the login node that may break off anywhere."""
+"""The steps of a remote submission; each is one exchange with the login node, which may be interrupted at any point."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias, cast
 
 from dlrun.effects.clusters.environment import clean
 from dlrun.effects.transport.protocol import PATIENCE, Transport
-from dlrun.effects.transport.refusals import AGAIN
+from dlrun.effects.transport.refusals import RETRY
 from dlrun.effects.transport.scripts import script
 from dlrun.effects.transport.session import ScriptResult, Session, run
 from dlrun.errors import OperationFailed
@@ -18,23 +18,23 @@ from dlrun.schedulers.refusals import words
 Sending: TypeAlias = Literal["sent", "there", "taken", "blocked", "missing"]
 
 _SUBMITTING = 450.0
-"""Seconds that a submission may take: an earlier attempt that still runs is waited for (260 s), then its own 150 s."""
+"""Time limit of a submission in seconds: 260 s to wait for an earlier attempt, then 150 s of its own."""
 
 
 _SETTLING = 40.0
-"""Seconds that a login node may take to find a job: its scheduler can need half a minute."""
+"""Time limit in seconds for finding a job: its scheduler can need half a minute."""
 
 
 class NotTaken(OperationFailed):
-    """The job is not there and will not be: no room for it, or the scheduler refuses."""
+    """The job was certainly not submitted: no space for it, or the scheduler refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Facts:
-    """The description of a login node. `jobs` is where it keeps job directories.
+    """The facts of a login node.
 
-    `clients` are the programs, of those asked for, that are installed there, `missing` the paths, of those
-    asked for, that are not there, `unwanted` variables of its login shells that no job may inherit.
+    jobs: base of its job directories; clients: installed ones of the requested programs; missing: requested paths that do not
+    exist; unwanted: variables of its login shells that jobs must not inherit.
     """
 
     home: str
@@ -50,7 +50,7 @@ class Facts:
 def probe(
     transport: Transport, clients: Sequence[str], paths: Sequence[str], place: str | None = None
 ) -> Facts:
-    """Ask a login node about itself, in one round trip; nothing there is changed. `place`: the site's `storage.jobs`.
+    """Query a login node's facts in one round trip, without changes there; place: the site's `storage.jobs`.
 
     Raises TransportFailed or AuthenticationFailed if it cannot be reached.
     """
@@ -69,6 +69,7 @@ def probe(
         pbs_server=words[4] or None,
         clients=frozenset(c for c in clients if there[c] == "yes"),
         missing=frozenset(p for p in paths if there[p] == "no"),
+        # Login shells of some centres load modules that set SLURM_* or OMPI_* variables.
         unwanted=tuple(clean(dict.fromkeys(variables, ""))[1]),
     )
 
@@ -82,11 +83,10 @@ def send(
     jobs: str,
     write: Callable[[Callable[[bytes], bool]], bool],
 ) -> Sending:
-    """Make the job directory from the stream that `write` writes: complete, or not there at all.
+    """Create the job directory atomically from the stream of `write`.
 
-    `there` if an earlier attempt has made it, `taken` if it is another's, `blocked` if what has its hidden
-    name is, `missing` if the directory `needed` is not there. In `jobs`, dlrun's own directory, parts that
-    that are not resumed are removed. Raises NotTaken if there is no room for it.
+    Returns `sent`; `there` if an earlier attempt created it, `taken` if the name is in use, `blocked` if its hidden name is,
+    `missing` if the directory `needed` does not exist. Abandoned parts in `jobs` are removed. Raises NotTaken without space.
     """
     text = script("receive", directory=directory, needed=needed, token=token, jobs=jobs)
     with Session(transport, text) as session:
@@ -102,23 +102,23 @@ def send(
         rest = session.read()
         _check_room(session, directory)
         if not whole or rest != b"complete\n":
-            raise OperationFailed(f"`{transport.host}` did not accept the job directory", help=AGAIN)
+            raise OperationFailed(f"`{transport.host}` did not accept the job directory", help=RETRY)
     return "sent"
 
 
 def _check_room(session: Session, directory: str) -> None:
-    code, said = session.finish()
+    code, errors = session.finish()
     if code in (73, 74):
-        words = _telling(said) or "it cannot be written"
+        words = _reason(errors) or "it cannot be written"
         raise NotTaken(
             f"`{session.host}` cannot store the job directory `{directory}`: {words}",
             help="nothing was submitted; free space there, or set another directory with `--job-dir`",
         )
 
 
-def _telling(said: str) -> str:
-    """The line with the reason: tar's last ones only report that it gave up."""
-    lines = said.splitlines()
+def _reason(errors: str) -> str:
+    """The error line with the reason: tar's last lines only report that it gave up."""
+    lines = errors.splitlines()
     reasons = [line for line in lines if "No space" in line or "quota" in line or "denied" in line]
     return (reasons or lines or [""])[0]
 
@@ -134,11 +134,11 @@ def submit(
     unwanted: Sequence[str],
     variables: Mapping[str, str],
 ) -> str:
-    """Submit the job in the directory with this token, by `client`, or learn the id that an earlier attempt got for it.
+    """Submit the job directory with this token with `client`, or find the id of an earlier attempt; returns the job id.
 
-    `variables` are exported to the client, unseen by other users. Raises NotTaken if the scheduler refuses
-    (the directory is then gone), OperationFailed if the result of an earlier attempt is unknown, or if `settle` was
-    called for this one's `number` (how often this submission was begun) or a later one.
+    variables: exported to the client, invisible to other users; number: of this attempt. Raises NotTaken for a refusal (the
+    directory is then removed), OperationFailed if the result of an earlier attempt is unknown, or if `settle` was called for
+    this `number` or a later one.
     """
     text = script(
         scheduler.FINDER,
@@ -170,9 +170,9 @@ def settle(
     number: int,
     unwanted: Sequence[str],
 ) -> str | None:
-    """The id of the job in the directory with this token; None if there is none, and no submission up to `number` makes one.
+    """The id of the job submitted from the directory with this token; None if there is none.
 
-    Raises OperationFailed if an attempt continues, or the result is unknown.
+    After None no attempt up to `number` can submit it. Raises OperationFailed if an attempt continues or the result is unknown.
     """
     text = script(
         scheduler.FINDER,
@@ -188,8 +188,8 @@ def settle(
         return None
     if answer.returncode != 0:
         raise _failure(transport.host, directory, answer)
-    said = answer.stdout.decode(errors="replace")
-    return scheduler.submitted(said) if said.strip() else None
+    output = answer.stdout.decode(errors="replace")
+    return scheduler.submitted(output) if output.strip() else None
 
 
 def _failure(host: str, directory: str, answer: ScriptResult) -> OperationFailed:
@@ -198,10 +198,10 @@ def _failure(host: str, directory: str, answer: ScriptResult) -> OperationFailed
             f"`{host}` does not know whether the job was submitted: {answer.stderr}",
             help="repeat the command when its scheduler answers: it finds a job that was submitted",
         )
-    said = answer.stderr or f"exit code {answer.returncode}"
-    return OperationFailed(f"`{host}` cannot submit from `{directory}`: {said}")
+    reason = answer.stderr or f"exit code {answer.returncode}"
+    return OperationFailed(f"`{host}` cannot submit from `{directory}`: {reason}")
 
 
 def note(transport: Transport, directory: str, name: str, text: str) -> None:
-    """Write a small file into a job directory; a failure to do so is ignored."""
+    """Write a small file to a job directory; failures of the command are ignored."""
     run(transport, script("note", directory=directory, name=name, text=text), patience=PATIENCE)

@@ -1,4 +1,4 @@
-"""One submission to a login node, from its record here to the job's id, to be gone on with if it breaks off."""
+"""One resumable submission to a login node, from its local record to the job id."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from dlrun.model.plan import Plan
 from dlrun.model.site import Site
 from dlrun.model.units import Bytes
 
-Say: TypeAlias = Callable[[str], None]
+Notice: TypeAlias = Callable[[str], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Payload:
-    """What is sent: a plan, the texts of its job directory by name, and files of the working tree.
+    """The data to send: plan, texts of the job directory by name, and files of the working tree.
 
-    `site` is the profile that the plan was made for, None where a plan is submitted as it is.
+    site: the plan's profile, None for a saved plan.
     """
 
     plan: Plan
@@ -51,59 +51,61 @@ def carry_out(
     to: Destination,
     facts: Facts,
     load_for: Callable[[str], Payload],
-    say: Say,
+    notice: Notice,
     *,
     record: Path | None = None,
 ) -> Job:
-    """Submit the load for a job directory of the login node; one that broke off earlier is gone on with.
+    """Submit load_for(job directory) on the login node, or resume an interrupted submission of the same data.
 
-    `record` is the directory of its record here, old or new (default: a new one among the user's jobs, or the
-    one of an equal submission that broke off). Raises TransportFailed if the connection breaks, Invalid or
-    OperationFailed if the job cannot be.
+    record: directory of the local record, old or new (default: a new one, or that of an equal interrupted submission). Raises
+    TransportFailed for a broken connection, Invalid or OperationFailed if the job cannot be submitted.
     """
-    found = _going_on(to, facts, load_for, say, record)
-    load, remote, record = found or _anew(to, facts, load_for, record)
+    found = _going_on(to, facts, load_for, notice, record)
+    load, remote, record = found or _new(to, facts, load_for, record)
     if found:
-        remote_record.begin_again(record)
+        remote_record.restart(record)
     try:
         check_destination(load.plan, to, facts)
-        there = _cluster(transport, load, facts, say)
+        there = _cluster(transport, load, facts, notice)
         for warning in load.plan.warnings:
-            say(f"warning: {warning}")
+            notice(f"warning: {warning}")
         token = remote_record.token(record)
-        _send(transport, load, remote, token, facts.jobs, say)
+        _send(transport, load, remote, token, facts.jobs, notice)
         job_id = _hand_over(transport, load.plan, remote, token, remote_record.attempts(record))
     except (remote_steps.NotTaken, Invalid) as error:
-        # After anything else it stays, for the same command; so it does if an earlier attempt may have come through.
+        # After other errors the record stays, to be resumed; also if an earlier attempt may have succeeded.
         if isinstance(error, remote_steps.NotTaken) or found is None:
             shutil.rmtree(record, ignore_errors=True)
         raise
     if remote.unwanted:
-        say(f"not passed to the job (set by login shells there): {', '.join(remote.unwanted)}")
+        notice(f"not passed to the job (set by login shells there): {', '.join(remote.unwanted)}")
     there = backends.scheduler(load.plan.scheduler).cluster(job_id) or there
-    job = remote_record.settle(record, load.plan, remote, job_id, there, say)
+    job = remote_record.settle(record, load.plan, remote, job_id, there, notice)
     if not Path(remote.directory).exists():  # if both machines see it, one entry in `dlrun list` is enough
-        _tell(transport, remote.directory, load.plan, facts, job)
+        _record_there(transport, remote.directory, load.plan, facts, job)
     return job
 
 
-def _cluster(transport: Transport, load: Payload, facts: Facts, say: Say) -> str | None:
-    """The cluster that answers there; warns if the profile describes another, and refuses its jobs in `after`."""
+def _cluster(transport: Transport, load: Payload, facts: Facts, notice: Notice) -> str | None:
+    """The cluster that answers on the login node; warns if the profile describes another one.
+
+    Raises Invalid if a job under `after` is of another cluster.
+    """
 
     def there(argv: Sequence[str], /) -> Completed:
         return client(transport, argv, facts.unwanted)
 
     found = identity.known(load.plan.scheduler, there)
     if load.site is not None and (warning := identity.mismatch(load.site, found)):
-        say(f"warning: {warning}")
+        notice(f"warning: {warning}")
     identity.check_dependencies(load.plan, found)
     return found
 
 
-def _anew(
+def _new(
     to: Destination, facts: Facts, load_for: Callable[[str], Payload], record: Path | None
 ) -> tuple[Payload, Remote, Path]:
-    """A new submission, and its record."""
+    """Begin a new submission: create its record."""
     name = jobs.new_directory(Path(), load_for(facts.jobs).plan.name).name
     place = to.directory_at(facts.home) or f"{facts.jobs}/{name}"
     load = load_for(place)
@@ -115,11 +117,11 @@ def _anew(
 
 
 def _going_on(
-    to: Destination, facts: Facts, load_for: Callable[[str], Payload], say: Say, record: Path | None
+    to: Destination, facts: Facts, load_for: Callable[[str], Payload], notice: Notice, record: Path | None
 ) -> tuple[Payload, Remote, Path] | None:
-    """An earlier submission of the same plan and files to the same host that has not come to its end.
+    """An interrupted submission of the same plan and files to the same host, or None.
 
-    Raises Invalid if `record` is of another one: only its own plan can show whether it was submitted.
+    Raises Invalid if `record` is of other data: only the same data can show whether it was submitted.
     """
     known = jobs.load(record) if record is not None else None
     for job in remote_record.pending(to.host) if record is None else filter(None, [known]):
@@ -130,7 +132,7 @@ def _going_on(
         same_files = remote_record.files(job.directory) == remote_files.manifest(load.sent)
         recorded = (job.directory / "plan.json").read_text(encoding="utf-8")
         if same_files and recorded == load.texts["plan.json"]:
-            say(f"resuming the submission of {job.directory.name}, which was interrupted")
+            notice(f"resuming the submission of {job.directory.name}, which was interrupted")
             return load, _remote(to, facts, place), job.directory
     if known is not None:
         raise Invalid(
@@ -155,8 +157,8 @@ def check_destination(plan: Plan, to: Destination, facts: Facts) -> None:
     check_secrets(plan)
 
 
-def _send(transport: Transport, load: Payload, remote: Remote, token: str, own: str, say: Say) -> None:
-    """Have the job directory there, complete."""
+def _send(transport: Transport, load: Payload, remote: Remote, token: str, own: str, notice: Notice) -> None:
+    """Send the job directory, unless an earlier attempt has; raises Invalid for an unusable destination."""
     plan = load.plan
     runs = [f"points/{point.index}/logs" for point in plan.points] or ["logs"]
     own_place = plan.directory == f"{remote.directory}/{remote_files.FILES}"
@@ -189,7 +191,7 @@ def _send(transport: Transport, load: Payload, remote: Remote, token: str, own: 
         files = [one for one in load.sent if one.size is not None]
         size = Bytes(sum(one.size or 0 for one in files))
         names = ", ".join(one.name for one in files[:3]) + (", …" if len(files) > 3 else "")
-        say(f"sent {len(files)} file{'s' if len(files) != 1 else ''} ({size}) to `{remote.host}`: {names}")
+        notice(f"sent {len(files)} file{'s' if len(files) != 1 else ''} ({size}) to `{remote.host}`: {names}")
 
 
 def _hand_over(transport: Transport, plan: Plan, remote: Remote, token: str, number: int) -> str:
@@ -207,8 +209,8 @@ def _hand_over(transport: Transport, plan: Plan, remote: Remote, token: str, num
     )
 
 
-def _tell(transport: Transport, directory: str, plan: Plan, facts: Facts, job: Job) -> None:
-    """Let dlrun on the login node know the job too, as one of its own; that this fails harms nothing."""
+def _record_there(transport: Transport, directory: str, plan: Plan, facts: Facts, job: Job) -> None:
+    """Record the job for a dlrun on the login node, too; failures are ignored."""
     own = Remote(host=facts.host, transport=None, directory="")
     words = {**remote_record.submission(plan, own, job.job_id, job.cluster), "remote_directory": None}
     with suppress(DlrunError):

@@ -1,6 +1,6 @@
-"""Submit a job on a login node: ask it about itself, plan for it, then send and submit.
+"""Submit a job on a login node: query its facts, plan, send, submit.
 
-Whatever breaks off, the login node has nothing or a complete job directory, and a job is submitted once.
+After an interruption at any point the login node has no job directory or a complete one, and a job is submitted once.
 """
 
 from __future__ import annotations
@@ -35,45 +35,45 @@ from dlrun.model.plan import Plan
 from dlrun.schedulers.refusals import words
 
 HOME_UNKNOWN = "~"
-"""The home directory there, while the login node has not been asked."""
+"""The home directory on a login node that has not been queried."""
 
 
-def preview(inputs: Inputs | None, to: Destination, *, say: Callable[[str], None]) -> Payload:
-    """What would be copied. The login node is queried only if its site is unknown otherwise."""
+def preview(inputs: Inputs | None, to: Destination, *, notice: Callable[[str], None]) -> Payload:
+    """The data that `submit` would send; the login node is queried only if its site is unknown."""
     draft, to = begin(inputs, to)
     home, base = HOME_UNKNOWN, f"{HOME_UNKNOWN}/.local/state/dlrun/jobs"
     if draft.named:
-        say(f"`{to.host}` was not queried: `~` is your home directory there")
+        notice(f"`{to.host}` was not queried: `~` is your home directory there")
     else:
-        say(f"asking `{to.host}` which cluster it is; `--site` avoids this")
+        notice(f"asking `{to.host}` which cluster it is; `--site` avoids this")
         with closing(open_transport(to.host, to.transport)) as transport:
             draft, facts = ask(transport, draft)
         home, base = facts.home, facts.jobs
     return payload_of(draft, to, home, to.directory_at(home) or f"{base}/{draft.inputs.spec.name}")
 
 
-def submit(inputs: Inputs | None, to: Destination, *, say: Callable[[str], None]) -> Job:
-    """Submit a spec on a login node, or continue with the same submission where it broke off.
+def submit(inputs: Inputs | None, to: Destination, *, notice: Callable[[str], None]) -> Job:
+    """Submit a spec on a login node, or resume the same submission after an interruption.
 
-    Raises TransportFailed if the connection does (then nothing is lost, and nothing done twice),
-    AuthenticationFailed, Invalid, or OperationFailed if the scheduler refuses.
+    Raises TransportFailed for a broken connection (the submission can be resumed), AuthenticationFailed, Invalid, or
+    OperationFailed if the scheduler refuses the job.
     """
     draft, to = begin(inputs, to)
     with closing(open_transport(to.host, to.transport)) as transport:
         draft, facts = ask(transport, draft)
         remote_plan.check_paths(to.host, draft.inputs, facts)
         if draft.inputs.spec.log_link is not None:
-            say(
+            notice(
                 "warning: `log_link` has no effect for a job on a login node; `dlrun logs` shows its log here"
             )
-        return carry_out(transport, to, facts, lambda place: payload_of(draft, to, facts.home, place), say)
+        return carry_out(transport, to, facts, lambda place: payload_of(draft, to, facts.home, place), notice)
 
 
-def check_with_scheduler(inputs: Inputs | None, to: Destination, *, say: Callable[[str], None]) -> str:
-    """Ask the login node's scheduler whether it would take the job, sending it nothing but the script.
+def check_with_scheduler(inputs: Inputs | None, to: Destination, *, notice: Callable[[str], None]) -> str:
+    """Ask the login node's scheduler whether it would accept the job; only the script is sent.
 
-    When and where it would start; raises OperationFailed with the scheduler's words if it would not, Invalid if
-    it cannot be asked, and what `submit` does.
+    Returns its estimate of the start, or a confirmation; raises OperationFailed with the reason of a refusal, Invalid if it
+    cannot be asked, and the errors of `submit`.
     """
     draft, to = begin(inputs, to)
     with closing(open_transport(to.host, to.transport)) as transport:
@@ -85,24 +85,22 @@ def check_with_scheduler(inputs: Inputs | None, to: Destination, *, say: Callabl
         asking = () if trial is not None else scheduler.submit("/dev/stdin", check=True)
         remote_submission.check_destination(load.plan, to, facts)
         for warning in load.plan.warnings:
-            say(f"warning: {warning}")
+            notice(f"warning: {warning}")
         if trial is not None:
             return judged(trial, load.plan, lambda argv, /: login.client(transport, argv, facts.unwanted))
         client = ("bash", "-c", 'exec "${@:2}" <<<"$1"', "check", load.texts["job.sh"], *asking)
         answer = run(transport, script("client", client=client, unwanted=facts.unwanted), login=True)
-    said = answer.stdout.decode(errors="replace") + answer.stderr
+    output = answer.stdout.decode(errors="replace") + answer.stderr
     if answer.returncode:
         raise OperationFailed(
-            f"{scheduler.CLIENT} on `{to.host}` rejects the job: {words(said)}", help=scheduler.advice(said)
+            f"{scheduler.CLIENT} on `{to.host}` rejects the job: {words(output)}",
+            help=scheduler.advice(output),
         )
-    return scheduler.estimate(said) or f"{load.plan.site} would accept the job"
+    return scheduler.estimate(output) or f"{load.plan.site} would accept the job"
 
 
-def resubmit(job: Job, say: Callable[[str], None], plan: Plan | None = None) -> Job:
-    """Submit the plan of a job (or `plan`, a part of it) on its login node once more, in the same directory.
-
-    Raises what `submit` does.
-    """
+def resubmit(job: Job, notice: Callable[[str], None], plan: Plan | None = None) -> Job:
+    """Submit the plan of a job, or a part of it (`plan`), on its login node again; raises like `submit`."""
     remote = job.remote
     if remote is None:
         raise OperationFailed(f"job `{job.directory.name}` was submitted on this machine")
@@ -118,12 +116,12 @@ def resubmit(job: Job, say: Callable[[str], None], plan: Plan | None = None) -> 
             to,
             facts,
             lambda place: Payload(plan=plan, texts=files(plan, None, Path(place)) | kept),
-            say,
+            notice,
         )
 
 
 def _place_of(job: Job) -> str | None:
-    """Where the profile of a job has job directories, if that profile is still there."""
+    """The `storage.jobs` of a job's profile, if that still exists."""
     how = given.given(job.directory)
     try:
         return load_site(how.site).site.storage.jobs if how is not None else None
@@ -132,14 +130,14 @@ def _place_of(job: Job) -> str | None:
 
 
 def payload_of(draft: RemoteInputs, to: Destination, home: str, directory: str) -> Payload:
-    """What is sent for a job directory of the login node, on which `home` is the home directory."""
+    """The data to send for a job directory of the login node with the home directory `home`."""
     plan = remote_plan.plan(draft, home, directory, to.host)
     texts = files(plan, draft.inputs, Path(directory))
     return Payload(plan=plan, texts=texts, sent=tuple(draft.sent), site=draft.inputs.site)
 
 
 def begin(inputs: Inputs | None, to: Destination) -> tuple[RemoteInputs, Destination]:
-    """What can be decided without a connection, and the way to the login node: the user's, else the site's."""
+    """(draft of the submission, destination with the user's or the site's transport), without a connection."""
     draft = remote_plan.draft(inputs, to.host)
     login = draft.inputs.site.login
     if draft.named and login is not None and to.transport is None:
@@ -148,7 +146,7 @@ def begin(inputs: Inputs | None, to: Destination) -> tuple[RemoteInputs, Destina
 
 
 def ask(transport: Transport, draft: RemoteInputs) -> tuple[RemoteInputs, Facts]:
-    """Query the login node, and its site if that is not given."""
+    """Query the login node's facts, and detect its site if unknown."""
     own = backends.scheduler(draft.inputs.site.scheduler.type).CLIENT
     clients = tuple(dict.fromkeys((*remote_site.CLIENTS, own)))
     paths = remote_plan.paths(draft.inputs.spec)

@@ -1,8 +1,7 @@
-"""A scaling study's directory: what is to be measured, and the job directories of its runs.
+"""A scaling study's directory: its parameters, and the job directories of its runs.
 
-`study.json` is written whole before anything is submitted, and `jobs/` has a job directory for every array of runs,
-under a name with its size. What has been run is read from those alone, so a study that was killed at any moment
-continues where it stopped.
+`study.json` is written atomically before anything is submitted, and `jobs/` has a job directory per array of runs, with
+its size in the name. The state of the study is read only from these, so a study killed at any point can be resumed.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ from dlrun.plan.scaling.table import Run
 
 RECORD = "study.json"
 _IN_PROGRESS = 30.0
-"""Seconds to wait for a scheduler's client that a dlrun which was killed has left behind."""
+"""Seconds to wait for the scheduler's client of a killed dlrun."""
 _JOB = re.compile(r"(?P<nodes>\d+)x(?P<per_node>\d+|auto)-(?P<attempt>\d+)")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, order=True)
 class Size:
-    """One size: nodes, and ranks on each (0: as in the spec)."""
+    """A size: nodes, and ranks per node (0: as in the spec)."""
 
     nodes: int
     per_node: int = 0
@@ -49,18 +48,18 @@ class Size:
 
     @property
     def words(self) -> str:
-        """For people: `2 nodes × 4 ranks`."""
+        """As text: `2 nodes × 4 ranks`."""
         nodes = f"{self.nodes} node{'s' if self.nodes > 1 else ''}"
         return f"{nodes} × {self.per_node} rank{'s' if self.per_node > 1 else ''}" if self.per_node else nodes
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Study:
-    """What a study is about. `base_batch` is the global batch that strong scaling keeps.
+    """The parameters of a study.
 
-    `samples` are those of a whole training, for the time to train; `sets` and `site` what the spec is read with, in
-    the working directory `origin`; `metrics` how its logs are read (None: as in the runs' own plans). `host` is the
-    login node that its runs are submitted on (None: here), `transport` how it is reached.
+    base_batch: constant global batch of strong scaling; samples: of a whole training, for the time to train; sets, site,
+    origin: `--set`, `--site` and working directory for reading the spec; metrics: of the logs (None: those of the runs'
+    plans); host: login node (None: this host); transport: its transport.
     """
 
     directory: Path
@@ -80,7 +79,7 @@ class Study:
     transport: str | None = None
 
     def save(self) -> None:
-        """Write it down. Raises OperationFailed if the directory cannot be made or written."""
+        """Write `study.json`; raises OperationFailed."""
         try:
             (self.directory / "jobs").mkdir(parents=True, exist_ok=True)
             write_json(
@@ -108,7 +107,7 @@ class Study:
 
 
 def is_free(directory: Path) -> bool:
-    """True where a study can begin: nothing is there, or what one left that was ended before it was written down."""
+    """Whether a study can begin here: the directory is missing, or left by one killed before `study.json` was written."""
     try:
         names = set(os.listdir(directory))  # noqa: PTH208
         return all(name.startswith(f".{RECORD}.") or name == "jobs" for name in names) and (
@@ -121,7 +120,7 @@ def is_free(directory: Path) -> bool:
 
 
 def load(directory: Path) -> Study | None:
-    """The study of a directory; None if it has none. Raises Invalid if its record is not one."""
+    """The study of a directory; None without one. Raises Invalid for an invalid record."""
     if not (directory / RECORD).exists():
         return None
     data = read_json(directory / RECORD)
@@ -154,7 +153,7 @@ def _study(directory: Path, data: dict[str, Any]) -> Study:
 
 
 def find(word: Path) -> Study:
-    """The study of a directory; raises Invalid if there is none."""
+    """The study of a directory; raises Invalid without one."""
     study = load(word.absolute())
     if study is None:
         raise Invalid(
@@ -174,7 +173,7 @@ def alone(study: Study) -> AbstractContextManager[None]:
 
 
 def job_directory(study: Study, size: Size) -> Path:
-    """Where the next job of a size goes: a name that none has had, not even one that was given up."""
+    """The directory of the next job of a size, with a number never used before, also by abandoned jobs."""
     used = [int(m["attempt"]) for name, m in _names(study) if m and name.lstrip(".").startswith(f"{size}-")]
     return study.directory / "jobs" / f"{size}-{max(used, default=0) + 1}"
 
@@ -188,7 +187,7 @@ def _names(study: Study) -> list[tuple[str, re.Match[str] | None]]:
 
 
 def jobs_of(study: Study) -> list[tuple[Size, Job]]:
-    """Every job of a study with its size, in order."""
+    """(size, job) of all jobs of a study, by size and attempt."""
     found = []
     for name, match in _names(study):
         job = jobs.load(study.directory / "jobs" / name) if match and not name.startswith(".") else None
@@ -200,12 +199,11 @@ def jobs_of(study: Study) -> list[tuple[Size, Job]]:
 
 
 def settle(study: Study) -> None:
-    """Complete what a killed dlrun left: a job that was submitted belongs to the study, any other is abandoned.
+    """Complete interrupted submissions: submitted jobs become part of the study, others are abandoned.
 
-    The scheduler is asked for a job whose submission broke off; if it does not answer, the job is left as it is. If
-    the job is unknown, its directory is renamed: if it starts after all, it finds no program and ends at once. A
-    submission to a login node is left unchanged: resuming it shows its state. Raises OperationFailed if a submission
-    continues, or nothing can be learnt about it: another one of the same size may be one too many.
+    The scheduler is queried for each interrupted submission; without an answer the job stays unchanged. The directory of an
+    unknown job is renamed, so that it ends at once if it starts after all. Submissions to a login node stay, to be resumed.
+    Raises OperationFailed if a submission is in progress or its result unknown: another job of the size could be a duplicate.
     """
     for _, one in jobs_of(study):
         job = one if one.remote is not None else _settled(one)
@@ -218,6 +216,7 @@ def settle(study: Study) -> None:
         for run in job.run_directories():
             job_id = job_id or (run_state(run) or {}).get("job_id")
         if job_id is None:
+            # Renamed, not removed: its files may still show what happened.
             job.directory.rename(job.directory.with_name(f".{job.directory.name}.given-up"))
             continue
         record = {
@@ -228,7 +227,7 @@ def settle(study: Study) -> None:
 
 
 def _settled(job: Job) -> Job:
-    """The job once its submission is no longer in progress."""
+    """The job after its submission has ended; raises OperationFailed if it continues."""
     end = time.monotonic() + _IN_PROGRESS
     while (found := known(job)).submitting and time.monotonic() < end:
         time.sleep(0.2)
@@ -242,7 +241,7 @@ def _settled(job: Job) -> Job:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MeasuredRun:
-    """One run of a study, with the job that ran it."""
+    """A run of a study, its job and result."""
 
     size: Size
     job: Job
@@ -252,18 +251,18 @@ class MeasuredRun:
 
     @property
     def reading(self) -> Reading | None:
-        """Its throughput, if it ended well and its log shows one."""
+        """The throughput of a completed run, if its log has one."""
         found = self.result.metrics.get(THROUGHPUT) if self.result.state is State.COMPLETED else None
         return found if found is not None and found.value > 0 else None
 
     @property
     def counts(self) -> bool:
-        """True if the run need not be submitted again: it ended well, or has not ended."""
+        """Whether the run is completed or not ended, and need not be repeated."""
         return self.result.state is State.COMPLETED or not self.result.state.final
 
     @property
     def as_run(self) -> Run | None:
-        """For the table; None without a throughput."""
+        """The run for the table; None without a throughput."""
         if self.reading is None:
             return None
         return Run(
@@ -276,7 +275,7 @@ class MeasuredRun:
 
 
 def measured_runs(study: Study) -> list[MeasuredRun]:
-    """Every run of a study as it stands. Raises OperationFailed if a scheduler does not answer."""
+    """All runs of a study; raises OperationFailed if a scheduler does not answer."""
     found = []
     for size, job in jobs_of(study):
         if job.job_id is None:

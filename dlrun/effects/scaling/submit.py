@@ -1,4 +1,4 @@
-"""Submits what a scaling study lacks: an array a size, one after the other, each exactly the spec's plan at that size."""
+"""Submit the missing runs of a scaling study: one array per size, with exactly the spec's plan at that size."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ from dlrun.model.spec import Spec
 
 
 def checked(study: Study) -> tuple[Study, Submitter]:
-    """The study with the batch that strong scaling keeps, and where it runs.
+    """(study with the constant batch of strong scaling, its submitter).
 
-    Raises Invalid for a spec that cannot be studied, and what a login node raises that cannot be asked.
+    Raises Invalid for an unsuitable spec, and the errors of the connection to a login node.
     """
     with _at(study):
         inputs = read_inputs(study.spec, sets=study.sets, site=study.site)
@@ -38,7 +38,7 @@ def checked(study: Study) -> tuple[Study, Submitter]:
             )
         _refuse(inputs.spec)
         place = submitter_of(study)
-        for size in study.sizes:  # every size is looked at before the first is submitted
+        for size in study.sizes:  # all sizes must be valid before the first is submitted
             place.plan(_sets(study, place, size, 1))
         if study.mode == "strong" and study.base_batch is None:
             base = place.plan(_sets(replace(study, mode="weak"), place, min(study.sizes), 1))
@@ -47,6 +47,7 @@ def checked(study: Study) -> tuple[Study, Submitter]:
                     "strong scaling keeps the global batch, which the spec does not set",
                     help="add `batch_per_rank:`, and pass `{{ batch_per_rank }}` to the program",
                 )
+            # The smallest size defines the batch that all others must be able to divide.
             study = replace(study, base_batch=base.global_batch)
             for size in study.sizes:
                 place.plan(_sets(study, place, size, 1))
@@ -55,7 +56,7 @@ def checked(study: Study) -> tuple[Study, Submitter]:
 
 
 def uneven_threads(study: Study, place: Submitter) -> str | None:
-    """A warning if ranks compute with more threads at one size than at another; None if they do not."""
+    """A warning if the threads per rank differ between sizes, else None."""
     with _at(study):
         plans = {size: place.plan(_sets(study, place, size, 1)) for size in study.sizes}
     threads = {size: plan.request.threads for size, plan in plans.items()}
@@ -80,7 +81,7 @@ def _refuse(spec: Spec) -> None:
 
 
 def _same(study: Study, place: Submitter) -> None:
-    """Runs of an earlier call must be of the same plan."""
+    """Raise Invalid if the plan differs from that of earlier runs of the study."""
     for size, job in jobs_of(study)[:1]:
         new, old = place.plan(_sets(study, place, size, 1), like=job), job.plan()
         for name, one, other in _differences(_kernel(new), _kernel(old)):
@@ -91,7 +92,7 @@ def _same(study: Study, place: Submitter) -> None:
 
 
 def _kernel(plan: Plan) -> dict[str, Any]:
-    """What the runs of a size have in common: all of the plan but the array, the queue's order, reasons and metrics."""
+    """The plan without the parts that may differ between runs: array, dependencies, reasons, metrics."""
     whole: dict[str, Any] = to_plain(plan)
     for name in ("version", "directives", "points", "decisions", "warnings", "cost", "metrics"):
         whole.pop(name)
@@ -102,7 +103,7 @@ def _kernel(plan: Plan) -> dict[str, Any]:
 
 
 def _without_reasons(value: Any) -> Any:
-    """The same without the texts with the reasons: another dlrun may have better ones for the same plan."""
+    """The value without reasons: another version of dlrun may have other texts for the same plan."""
     if isinstance(value, list):
         return [_without_reasons(one) for one in value]
     if not isinstance(value, dict):
@@ -125,7 +126,7 @@ def _differences(one: Any, other: Any, path: str = "") -> Iterator[tuple[str, An
 
 
 def _sets(study: Study, place: Submitter, size: Size, runs: int, after: Sequence[Job] = ()) -> list[str]:
-    """What makes the spec the one of a size. Raises InvalidFile if that cannot be."""
+    """The `--set` arguments for a size; raises Invalid or InvalidFile if it is impossible."""
     sets = [*study.sets, f"resources.nodes={size.nodes}", "resources.ranks=auto"]
     if size.per_node:
         sets.append(f"resources.ranks_per_node={size.per_node}")
@@ -150,16 +151,16 @@ def carry_out(
     *,
     at_once: bool,
     wait: bool,
-    say: Callable[[str], None],
+    notice: Callable[[str], None],
     step: Callable[[int, int], None] = lambda _done, _all: None,
 ) -> None:
-    """Submit what is missing, and with `wait` see it to its end; `step` is called with the runs that have ended, and all.
+    """Submit the missing runs, and with `wait` wait for all; step(ended, all): called with numbers of runs.
 
-    On this machine sizes run one after the other, so there the call lasts until the last one. In a queue each size
-    waits for the one before, unless `at_once`; its runs go one at a time, so that they do not disturb one another.
+    On this machine sizes run one after the other, so the call waits for all but the last. In a queue each size depends on the
+    previous one, unless `at_once`; the runs of a size are serial, so that they do not disturb each other.
     """
     with _at(study):
-        _go_on(study, place, say)
+        _go_on(study, place, notice)
     runs = measured_runs(study)
     open_ = _open(runs)
     before = sum(run.result.state is State.COMPLETED for run in runs)
@@ -170,46 +171,46 @@ def carry_out(
             continue
         with _at(study):
             if not place.waits:
-                _see(open_, say, watched)
+                _see(open_, notice, watched)
                 open_ = []
             sets = _sets(study, place, size, missing, open_[-1:] if place.waits and not at_once else [])
-            job = place.submit(sets, job_directory(study, size), say)
-        say(f"submitted {size.words}: {missing} run{'s' if missing > 1 else ''}, job {job.job_id}")
+            job = place.submit(sets, job_directory(study, size), notice)
+        notice(f"submitted {size.words}: {missing} run{'s' if missing > 1 else ''}, job {job.job_id}")
         open_ = [*open_, job]
     if wait:
-        _see(open_, say, watched)
+        _see(open_, notice, watched)
 
 
-def _go_on(study: Study, place: Submitter, say: Callable[[str], None]) -> None:
-    """Complete interrupted submissions to a login node."""
+def _go_on(study: Study, place: Submitter, notice: Callable[[str], None]) -> None:
+    """Resume interrupted submissions to a login node."""
     for size, job in jobs_of(study):
         if job.job_id is None and job.remote is not None:
-            done = place.go_on(_sets(study, place, size, 1), job, say)
-            say(f"submitted {size.words}: job {done.job_id}")
+            done = place.go_on(_sets(study, place, size, 1), job, notice)
+            notice(f"submitted {size.words}: job {done.job_id}")
 
 
 def _open(runs: Sequence[MeasuredRun]) -> list[Job]:
-    """Jobs with a run that has not ended."""
+    """The jobs with runs that have not ended."""
     return list({run.job.directory: run.job for run in runs if not run.result.state.final}.values())
 
 
 @dataclass(slots=True)
 class Watched:
-    """Runs of a study that have ended, of all that it is to have."""
+    """Progress: ended runs of the study's total."""
 
     total: int
     done: int
     step: Callable[[int, int], None]
 
     def ended(self, count: int, *, whole: bool) -> None:
-        """So many runs of the jobs that are watched have ended; `whole`: no more of them will."""
+        """Report `count` ended runs of the watched jobs; whole: all of them have ended."""
         self.step(min(self.done + count, self.total), self.total)
         if whole:
             self.done += count
 
 
-def _see(waiting: Sequence[Job], say: Callable[[str], None], watched: Watched) -> None:
-    """Wait for jobs to end, reporting each."""
+def _see(waiting: Sequence[Job], notice: Callable[[str], None], watched: Watched) -> None:
+    """Wait for the end of jobs, and report each."""
     left = list(waiting)
     over = 0
     pauses = [control.of(job.scheduler).PAUSES for job in left]
@@ -231,7 +232,7 @@ def _see(waiting: Sequence[Job], say: Callable[[str], None], watched: Watched) -
                 left.remove(job)
                 over += len(found)
                 good = sum(one.state == "completed" for one in found)
-                say(f"{job.directory.name} has ended: {good} of {len(found)} runs completed")
+                notice(f"{job.directory.name} has ended: {good} of {len(found)} runs completed")
         known = sum(one.state.final for job in left for one in states.get(job.directory, ()))
         watched.ended(over + known, whole=not left)
         if left:
@@ -241,7 +242,7 @@ def _see(waiting: Sequence[Job], say: Callable[[str], None], watched: Watched) -
 
 @contextmanager
 def _at(study: Study) -> Iterator[None]:
-    """In the directory that the study was begun in: the spec's relative paths are from there."""
+    """Work in the directory where the study was started, for the spec's relative paths; raises Invalid."""
     before = Path.cwd()
     origin = study.origin
     try:

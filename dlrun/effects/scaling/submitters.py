@@ -1,4 +1,4 @@
-"""Where the runs of a study are planned and submitted: here, or on a login node that is asked once."""
+"""Plan and submit the runs of a study, on this host or on a login node, which is queried once."""
 
 from __future__ import annotations
 
@@ -21,35 +21,35 @@ from dlrun.effects.remote.submission import Payload, carry_out
 from dlrun.effects.scaling.study import Study
 from dlrun.model.plan import Plan
 
-Say = Callable[[str], None]
+Notice = Callable[[str], None]
 
 
 class Submitter(Protocol):
-    """Plans and submits a study's spec with these `--set`s."""
+    """Plans and submits a study's spec with arguments of `--set`."""
 
     waits: bool
-    """Jobs can wait for one another."""
+    """Whether jobs can depend on each other."""
 
     def plan(self, sets: Sequence[str], like: Job | None = None) -> Plan:
-        """The plan; `like`: for the place of this job. Raises InvalidFile if there can be none."""
+        """The plan, for the directory of the job `like`, if given; raises InvalidFile."""
         ...
 
-    def submit(self, sets: Sequence[str], directory: Path, say: Say) -> Job:
-        """Submit it, with `directory` as its job directory, or as the record of it. Raises what `dlrun submit` does."""
+    def submit(self, sets: Sequence[str], directory: Path, notice: Notice) -> Job:
+        """Submit the plan; directory: job directory or local record. Raises like `dlrun submit`."""
         ...
 
-    def go_on(self, sets: Sequence[str], job: Job, say: Say) -> Job:
+    def go_on(self, sets: Sequence[str], job: Job, notice: Notice) -> Job:
         """Complete an interrupted submission."""
         ...
 
 
 def submitter_of(study: Study) -> Submitter:
-    """Where a study runs; its spec's relative paths start in the working directory."""
+    """The submitter of a study; relative paths start in the working directory."""
     return RemoteSubmitter(study) if study.host is not None else LocalSubmitter(study)
 
 
 class LocalSubmitter:
-    """This machine, or the scheduler whose clients it has."""
+    """Submission on this host."""
 
     def __init__(self, study: Study) -> None:
         self._study = study
@@ -60,18 +60,18 @@ class LocalSubmitter:
         """The plan."""
         return prepare(self._study.spec, sets=sets, site=self._study.site).plan
 
-    def submit(self, sets: Sequence[str], directory: Path, say: Say) -> Job:
+    def submit(self, sets: Sequence[str], directory: Path, notice: Notice) -> Job:
         """Submit it."""
         prepared = prepare(self._study.spec, sets=sets, site=self._study.site)
-        return submit(prepared.plan, prepared.inputs, directory=directory, say=say).job
+        return submit(prepared.plan, prepared.inputs, directory=directory, notice=notice).job
 
-    def go_on(self, sets: Sequence[str], job: Job, say: Say) -> Job:
-        """Not needed: what broke off here was given up or adopted (`study.settle`)."""
+    def go_on(self, sets: Sequence[str], job: Job, notice: Notice) -> Job:
+        """Not needed: `study.settle` handles interrupted local submissions."""
         raise NotImplementedError
 
 
 class RemoteSubmitter:
-    """A login node."""
+    """Submission on a login node."""
 
     waits = True
 
@@ -87,31 +87,31 @@ class RemoteSubmitter:
         remote_plan.check_paths(self._to.host, draft.inputs, self._facts)
 
     def plan(self, sets: Sequence[str], like: Job | None = None) -> Plan:
-        """The plan, for a job directory there."""
+        """The plan, for a job directory on the login node."""
         known = like.remote.directory if like is not None and like.remote is not None else None
         place = known or f"{self._facts.jobs}/{self._study.name}"
         return remote_plan.plan(self._draft(sets), self._facts.home, place, self._to.host)
 
-    def submit(self, sets: Sequence[str], directory: Path, say: Say) -> Job:
+    def submit(self, sets: Sequence[str], directory: Path, notice: Notice) -> Job:
         """Send and submit it."""
         draft = self._draft(sets)
         return self._carry_out(
-            lambda place: remote.payload_of(draft, self._to, self._facts.home, place), directory, say
+            lambda place: remote.payload_of(draft, self._to, self._facts.home, place), directory, notice
         )
 
-    def go_on(self, sets: Sequence[str], job: Job, say: Say) -> Job:
-        """The plan is the one in the record: another one's size and order in the queue may be others by now."""
+    def go_on(self, sets: Sequence[str], job: Job, notice: Notice) -> Job:
+        """Resume with the recorded plan: a new one could have other runs and dependencies."""
         sent = tuple(self._draft(sets).sent)
         kept = given.kept(job.directory)
         plan = job.plan()
         return self._carry_out(
             lambda place: Payload(plan=plan, texts=files(plan, None, Path(place)) | kept, sent=sent),
             job.directory,
-            say,
+            notice,
         )
 
     def _draft(self, sets: Sequence[str]) -> RemoteInputs:
         return remote_plan.draft(read_inputs(self._study.spec, sets=sets, site=self._site), self._to.host)
 
-    def _carry_out(self, load_for: Callable[[str], Payload], record: Path, say: Say) -> Job:
-        return carry_out(self._transport, self._to, self._facts, load_for, say, record=record)
+    def _carry_out(self, load_for: Callable[[str], Payload], record: Path, notice: Notice) -> Job:
+        return carry_out(self._transport, self._to, self._facts, load_for, notice, record=record)

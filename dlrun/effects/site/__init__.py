@@ -1,5 +1,6 @@
-"""Site profiles made and checked: from a scheduler's answers, from probed nodes, from other tools' files.
+"""Create and check site profiles, from a scheduler's answers, probed nodes, and other tools' files.
 
-Begin with `detect` (a first profile) and `check` (one compared with its cluster). `query` asks, `slurm`, `sinfo` and `pbs`
-read the answers into `facts`; `probe` and `node` get what only a compute node knows; `yaml_text` writes.
+Begin with `detect` (a first profile) and `check` (compare a profile with its cluster). `query` runs clients, `slurm`,
+`sinfo`, `pbs`, `flux` and `gridengine` parse their output into `facts`; `probe` and `node` collect facts of compute
+nodes; `yaml_text` writes profiles.
 """

@@ -1,4 +1,4 @@
-"""Everything that can be found wrong with a site profile, by itself and against its scheduler if that is here."""
+"""Check a site profile, by itself and, on its cluster, against the scheduler."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from dlrun.model.topology import Topology
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileReport:
-    """What is wrong with one profile, sorted by place, the texts that it was read from, and a note that is not a fault."""
+    """The problems of a profile, sorted by place, its source texts by file, and a note that is not a problem."""
 
     name: str
     problems: tuple[Problem, ...]
@@ -36,7 +36,7 @@ class ProfileReport:
 
 
 def check_profile(name: str, here: Machine | None = None, today: date | None = None) -> ProfileReport:
-    """Check a profile, by name or file, on a day. Raises nothing for what is wrong with it."""
+    """Check a profile by name or file; today: for the age of its sources. Problems are returned, not raised."""
     here = here or Machine()
     path = locate(name, here, Path())
     if isinstance(path, Problem):
@@ -64,7 +64,7 @@ def check_profile(name: str, here: Machine | None = None, today: date | None = N
 
 
 def _coded(problem: Problem) -> Problem:
-    """Every finding has a code and a remedy: what is wrong with one value by itself shares a code."""
+    """Add the common code and help line to a problem without its own."""
     return replace(
         problem,
         code=problem.code or "DLR059",
@@ -73,7 +73,7 @@ def _coded(problem: Problem) -> Problem:
 
 
 def _defaults(profile: Profile) -> tuple[Problem, ...]:
-    """Problems of the spec keys under `defaults`, whose places are in the profile."""
+    """Problems of the spec keys under `defaults`."""
     if profile.defaults is None:
         return ()
     return decode(profile.defaults, Spec, options=backends.framework_options, partial=True).problems
@@ -93,7 +93,7 @@ def _backends(site: Site, origins: Mapping[str, Origin]) -> Iterator[Problem]:
 
 
 def _topologies(loaded: LoadedSite) -> tuple[dict[str, Topology], list[Problem]]:
-    """The topologies of the node types that describe one, by name, and what is wrong with the others."""
+    """(node type -> topology, problems of the others)."""
     built: dict[str, Topology] = {}
     problems: list[Problem] = []
     for name in loaded.site.node_types:

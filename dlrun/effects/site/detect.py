@@ -1,7 +1,7 @@
-"""A first profile of the cluster that dlrun runs on: from its scheduler, and from compute nodes that were probed.
+"""Draft a profile of this cluster, from its scheduler and probed compute nodes.
 
-Facts of a compute node are never taken from a login node: what this machine shows of itself counts only inside a
-job on a node that the scheduler names; else it is listed at the end, as the login node's.
+A login node's hardware never counts as a compute node's: facts of this machine are used only inside a job on a node that
+the scheduler lists; else they are listed at the end of the draft.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from dlrun.effects.site.yaml_text import ProfileDraft
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Seen:
-    """The facts of nodes by kind, why other kinds have none, and this machine's if it is not one of them.
+    """The collected facts of nodes.
 
-    `hardware` are the cores and memory of that machine. `stem` begins the names of the files that facts are written to;
-    without it nothing can be written.
+    nodes: facts by kind of node; failed: reasons for kinds without facts; login, hardware: facts, and cores and memory, of
+    this machine if it is not a compute node; stem: prefix of the names of facts files (None: no files).
     """
 
     nodes: Mapping[str, NodeFacts] = field(default_factory=dict)
@@ -36,8 +36,7 @@ class Seen:
 
 
 def kind_here(cluster: Cluster, here: Machine) -> str | None:
-    """The kind of node that this is, inside a job on it; None on any other machine, a login node in an
-    allocation too."""
+    """The kind of this node inside a job; None elsewhere, also on a login node inside an allocation."""
     allocation = backends.scheduler(cluster.scheduler).ALLOCATION
     if allocation is None or allocation.job_id not in here.environment:
         return None
@@ -48,7 +47,7 @@ def kind_here(cluster: Cluster, here: Machine) -> str | None:
 
 
 def detect(name: str, cluster: Cluster, seen: Seen) -> ProfileDraft:
-    """The draft of a profile, with what could not be seen."""
+    """The draft of a profile, with the facts that could not be detected."""
     key = backends.scheduler(cluster.scheduler).CLUSTER_KEY
     values: dict[str, Any] = {
         "name": name,
@@ -88,7 +87,7 @@ def _scheduler(cluster: Cluster, seen: Seen) -> dict[str, Any]:
 
 
 def _counts(cluster: Cluster, seen: Seen) -> str | None:
-    """What a scheduler without words for cores counts as a CPU: as many as a probed node has hardware threads?"""
+    """`threads` if a scheduler counts hardware threads as CPUs, by comparison with a probed node; else None."""
     for kind in cluster.nodes:
         facts = seen.nodes.get(kind.name)
         if facts is not None and facts.topology is not None and facts.topology.smt() > 1:
@@ -116,7 +115,7 @@ def _queue(queue: Queue) -> dict[str, Any]:
 
 
 def _kind(kind: Nodes, seen: Seen, draft: ProfileDraft) -> dict[str, Any]:
-    """One node type: the scheduler's numbers, and the node's own facts where it was probed."""
+    """The profile values of a node type: from the scheduler, and for a probed node from its facts."""
     found: dict[str, Any] = {"count": kind.count}
     if kind.memory_mib:
         found["memory"] = f"{kind.memory_mib}MiB"
@@ -154,9 +153,10 @@ def _gpus(kind: Nodes) -> dict[str, Any]:
 
 
 def _own_word(found: dict[str, Any], kind: Nodes, facts: NodeFacts, seen: Seen, draft: ProfileDraft) -> None:
-    """The topology of a probed node, in short form if that is exact, else as the file of its facts."""
+    """Add the topology of a probed node, in short form if that is exact, else as its facts file."""
     node = facts.topology
     assert node is not None  # noqa: S101 - the caller looked
+    # Schedulers often count what an admin has configured, not what the node has.
     shown = (len(node.packages()), len(node.cores))
     if kind.packages and kind.cores and shown != (kind.packages, kind.packages * kind.cores):
         draft.unseen.append(
@@ -188,7 +188,7 @@ def _file(seen: Seen, kind: Nodes) -> str:
 
 
 def _launcher(cluster: Cluster, seen: Seen, draft: ProfileDraft) -> dict[str, Any]:
-    """A scheduler with steps has its own launcher; elsewhere only a node shows which MPI starts ranks there."""
+    """The launcher: the scheduler's own (job steps), else the MPI found on a probed node, else ssh."""
     found = {name: site_node.launcher(facts, cluster.scheduler) for name, facts in seen.nodes.items()}
     known = [name for name in found.values() if name]
     if own := backends.scheduler(cluster.scheduler).STEPS:
@@ -204,7 +204,7 @@ def _launcher(cluster: Cluster, seen: Seen, draft: ProfileDraft) -> dict[str, An
 
 
 def _network_and_disks(seen: Seen, draft: ProfileDraft) -> None:
-    """Fabric and storage, from the first node that shows a fabric faster than the others'."""
+    """Add fabric and storage, from the first probed node with a fabric other than Ethernet, else any node."""
     if not seen.nodes:
         draft.unseen.append("fabric, node-local storage, shared file systems: no compute node was probed")
         return

@@ -1,15 +1,28 @@
-"""What a scheduler reports about its cluster, in common terms; None is what it did not report."""
+"""The facts that schedulers report about clusters, in common terms; None for facts not reported."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
+
+from dlrun.errors import OperationFailed
+
+UNREADABLE = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError)
+"""What reading an answer of another form raises: of another version, cut off, or made up."""
+
+
+def understood(form: Callable[..., Cluster], *answers: Any) -> Cluster:
+    """A cluster from answers of its scheduler; raises OperationFailed for an answer of another form."""
+    try:
+        return form(*answers)
+    except UNREADABLE as error:
+        raise OperationFailed(f"the scheduler's answer cannot be read: {error}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
-    """A partition or queue with its limits; times as the scheduler writes them."""
+    """A partition or queue with its limits; times in the scheduler's format."""
 
     name: str
     default: bool = False
@@ -24,9 +37,9 @@ class Queue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Nodes:
-    """Nodes that are alike. `cores` are those of a package; without `packages` only `cpus` are known.
+    """A kind of identical nodes.
 
-    `hosts` has those first that can run something now.
+    cores: per package; packages: None if only `cpus` are known; hosts: available nodes first.
     """
 
     name: str
@@ -46,11 +59,10 @@ class Nodes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cluster:
-    """A cluster as its scheduler describes it.
+    """A cluster as reported by its scheduler.
 
-    `counts` is what it counts as a CPU; `settings` are further keys of the profile's `scheduler`; `launcher` is the one that
-    its configuration allows for; `qos` has the names of its QOS, None where it did not report them; `asked` are
-    the commands that answered; `unseen` is what they left open.
+    counts: `threads` or `cores`, the unit of its CPUs; settings: further keys of the profile's `scheduler`; launcher: enabled
+    by its configuration; qos: names of its QOS (None: not reported); asked: commands that answered; unseen: facts missing.
     """
 
     scheduler: str
@@ -68,7 +80,6 @@ class Cluster:
 
 
 def compared(name: str, queue: str | None) -> str | None:
-    """The queue of a profile's partition to compare with the scheduler; None where it names none (`-`), or one of another
-    PBS server (`NAME@SERVER`), of which this scheduler reports nothing."""
+    """The scheduler's queue of a profile's partition; None for no queue (`-`) or that of another PBS server (`NAME@SERVER`)."""
     queue = queue or name
     return None if queue == "-" or "@" in queue else queue

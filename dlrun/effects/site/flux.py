@@ -1,4 +1,4 @@
-"""What a running Flux reports: `flux resource R`, `flux queue list` and `flux resource list`, read into plain facts."""
+"""Parse the output of `flux resource R`, `flux queue list` and `flux resource list` into facts."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ HOSTS = "{queue}|{nodelist}"
 
 
 def cluster(resources: str, queues: str, hosts: str, settings: str = "") -> Cluster:
-    """The facts of an instance from the three answers, and `flux config get` where it answers.
+    """The facts of an instance, from the three outputs, and `flux config get` if available.
 
-    Raises ValueError for an answer of another kind.
+    Raises ValueError for another format.
     """
     members = _members(hosts)
     kinds = _kinds(resources, members)
@@ -44,7 +44,7 @@ _OPEN = (
 
 
 def _members(text: str) -> Mapping[str, frozenset[str]]:
-    """The queues of each host."""
+    """Host -> its queues."""
     found: dict[str, frozenset[str]] = {}
     for line in text.splitlines():
         queues, _, hosts = line.partition("|")
@@ -54,7 +54,7 @@ def _members(text: str) -> Mapping[str, frozenset[str]]:
 
 
 def _kinds(text: str, members: Mapping[str, frozenset[str]]) -> list[Nodes]:
-    """Nodes that are alike, from R (RFC 20): ranks are counted along its list of hosts."""
+    """The kinds of nodes, from R (RFC 20), where ranks number the list of hosts."""
     data = json.loads(text)["execution"]
     shapes: dict[int, tuple[int, int]] = {}
     for part in data["R_lite"]:
@@ -89,7 +89,8 @@ def _count(text: str) -> int:
 
 def _queue(line: str) -> Queue:
     name, longest, usual, least, most, *_ = [*line.split("|"), "", "", "", ""]
-    if float(longest or 0) < float(usual or 0):  # the default of all queues
+    # Flux may report a default above the queue's own limit.
+    if float(longest or 0) < float(usual or 0):  # the default applies to all queues
         usual = longest
     return Queue(
         name=name.rstrip("*"),
@@ -107,7 +108,7 @@ def _kinds_of(line: str, kinds: Sequence[Nodes]) -> tuple[str, ...]:
 
 
 def _clock(seconds: str) -> str | None:
-    """`7200.0` as `02:00:00`; None for `inf` and 0, which limit nothing."""
+    """`7200.0` as `02:00:00`; None for `inf` and 0, which mean no limit."""
     if not re.fullmatch(r"\d+(\.\d+)?", seconds) or not float(seconds):
         return None
     minutes, rest = divmod(int(float(seconds)), 60)
@@ -115,7 +116,7 @@ def _clock(seconds: str) -> str | None:
 
 
 def _match_policy(settings: str) -> str:
-    """How Fluxion chooses nodes; the policies that allocate whole nodes have names with `nodex`."""
+    """Fluxion's match policy; those with `nodex` in their name allocate whole nodes. Empty if unknown."""
     try:
         found: Any = json.loads(settings or "{}")
         return str(found.get("sched-fluxion-resource", {}).get("match-policy", ""))

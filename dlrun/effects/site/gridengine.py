@@ -1,4 +1,4 @@
-"""What a running Grid Engine reports: `qhost -F -q -xml` and `qconf`'s queues, parallel environments and complexes."""
+"""Parse the output of `qhost -F -q -xml`, and of `qconf` for queues, parallel environments and complexes, into facts."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from dlrun.model.text import digits
 
 _GPU = re.compile(r"n?(gpus?|cuda|gpu_?(count|dev|num)?s?)", re.IGNORECASE)
 _MEMORY = ("h_vmem", "mem", "memory", "mem_req", "mem_reserve", "virtual_free", "mem_free", "h_rss")
-"""Complexes for memory by how often sites count it with them; the first that is a consumable is the site's."""
+"""Names of memory complexes, the most common first; the first consumable one is used."""
 
 
 def blocks(text: str) -> list[dict[str, str]]:
-    """The `key value` lines of `qconf -sq` or `-sp`, one dictionary for each that begins with its name."""
+    """The `key value` lines of `qconf -sq` or `-sp`: one dictionary per queue or environment."""
     found: list[dict[str, str]] = []
     for line in text.replace("\\\n", " ").splitlines():
         key, _, value = line.strip().partition(" ")
@@ -35,7 +35,7 @@ def complexes(text: str) -> list[dict[str, str]]:
 
 
 def gpu_complex(rows: Sequence[Mapping[str, str]]) -> str | None:
-    """The complex that counts GPUs; None where none has such a name."""
+    """The name of the complex for GPUs, or None."""
     return next(
         (row["name"] for row in rows if _GPU.fullmatch(row["name"]) and row["consumable"] != "NO"), None
     )
@@ -45,7 +45,7 @@ def cluster(
     hosts: str, queues: str, environments: str, table: str, *, name: str | None, version: str | None,
     gpus: Mapping[str, int],
 ) -> Cluster:  # fmt: skip
-    """The facts of a cell; `gpus` is how many each host has, by `qconf -se`. Raises ValueError for other answers."""
+    """The facts of a cell; gpus: host -> number, from `qconf -se`. Raises ValueError for another format."""
     kinds = _kinds(hosts, gpus)
     rows = complexes(table)
     pes = blocks(environments)
@@ -69,8 +69,8 @@ def cluster(
 
 
 def _kinds(text: str, gpus: Mapping[str, int]) -> list[Nodes]:
-    """Nodes that are alike; GPUs by what the site has configured for each host."""
-    if "<!DOCTYPE" in text:  # entities could make much of little
+    """The kinds of nodes, with the GPUs configured per host."""
+    if "<!DOCTYPE" in text:  # entity definitions could expand without bound
         raise ValueError("qhost printed a document type")
     try:
         root = ET.fromstring(text.encode())  # noqa: S314 - no entities: nothing expands
@@ -126,14 +126,14 @@ def _queue(queue: Mapping[str, str], kinds: Sequence[Nodes]) -> Queue:
 
 
 def _longest(queue: Mapping[str, str]) -> str | None:
-    """The lower one of a queue's limits of time: at the soft one, ranks that qrsh has started end with their parents."""
+    """The lower of a queue's hard and soft time limit: at the soft one, ranks started by qrsh end, too."""
     limits = [queue.get(name, "").split(",")[0] for name in ("h_rt", "s_rt")]
     known = [text for text in limits if re.fullmatch(r"\d+:\d+:\d+", text)]
     return min(known, key=lambda text: [int(part) for part in text.split(":")], default=None)
 
 
 def _environment(pes: Sequence[Mapping[str, str]]) -> str | None:
-    """The parallel environment of jobs with several nodes: its rule must be a fixed number of slots on each."""
+    """The parallel environment for jobs on several nodes, whose rule must be a fixed number of slots per node, or None."""
     fixed = [pe for pe in pes if digits(pe.get("allocation_rule", ""))]
     patterns = {
         re.sub(rf"(?<!\d){pe['allocation_rule']}(?!\d)", "{slots}", pe["pe_name"])
@@ -148,7 +148,7 @@ def _environment(pes: Sequence[Mapping[str, str]]) -> str | None:
 
 
 def _counted(rows: Sequence[Mapping[str, str]]) -> dict[str, str]:
-    """What the site calls GPUs, memory and whole nodes; a consumable `YES` is counted by slot."""
+    """The complexes of GPUs, memory and whole nodes; a consumable `YES` is counted per slot."""
     found: dict[str, str] = {}
     by_name = {row["name"]: row for row in rows}
     if gpu := gpu_complex(rows):

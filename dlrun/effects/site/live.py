@@ -1,4 +1,4 @@
-"""Compare a profile with the scheduler that it describes, where dlrun runs on that cluster."""
+"""Compare a profile with its scheduler, on the cluster itself."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Origins = Mapping[str, Origin]
 def differences(
     site: Site, origins: Origins, here: Machine, built: Mapping[str, Topology], runner: Runner = run
 ) -> Iterator[Problem]:
-    """Differences between the profile and the live scheduler; nothing where this is not its cluster.
+    """Differences between the profile and the live scheduler; none on another cluster.
 
-    `built` has the topologies of its node types, by name.
+    built: node type -> topology.
     """
     if recognised(site.recognise, surroundings(here)) is None or not has_client(here):
         return
@@ -72,16 +72,18 @@ def _limits(name: str, partition: Partition, live: Queue, origins: Origins) -> I
     key = f"partitions.{name}"
     longest = seconds_of(live.max_walltime)
     if longest is not None and (partition.max_walltime is None or partition.max_walltime > longest):
-        said = (
+        setting = (
             f"`max_walltime` is {partition.max_walltime}"
             if partition.max_walltime
             else "no `max_walltime` is given"
         )
-        yield _problem("DLR071", f"{key}.max_walltime", f"partition `{name}`: {said}, and the scheduler allows {longest}",
+        yield _problem("DLR071", f"{key}.max_walltime", f"partition `{name}`: {setting}, and the scheduler allows {longest}",
                        origins, f"write `max_walltime: {longest}`", key)  # fmt: skip
     if live.max_nodes is not None and (partition.max_nodes is None or partition.max_nodes > live.max_nodes):
-        said = f"`max_nodes` is {partition.max_nodes}" if partition.max_nodes else "no `max_nodes` is given"
-        yield _problem("DLR071", f"{key}.max_nodes", f"partition `{name}`: {said}, and the scheduler allows {live.max_nodes}",
+        setting = (
+            f"`max_nodes` is {partition.max_nodes}" if partition.max_nodes else "no `max_nodes` is given"
+        )
+        yield _problem("DLR071", f"{key}.max_nodes", f"partition `{name}`: {setting}, and the scheduler allows {live.max_nodes}",
                        origins, f"write `max_nodes: {live.max_nodes}`", key)  # fmt: skip
     if live.min_nodes is not None and (partition.min_nodes or 1) < live.min_nodes:
         yield _problem("DLR071", f"{key}.min_nodes",
@@ -90,7 +92,7 @@ def _limits(name: str, partition: Partition, live: Queue, origins: Origins) -> I
 
 
 def _names(site: Site, cluster: Cluster, origins: Origins) -> Iterator[Problem]:
-    """What the profile calls by a name that the live scheduler does not know, and its default."""
+    """Differences in the default partition, QOS names and node features."""
     default = next((queue.name for queue in cluster.queues if queue.default), None)
     mine = next((name for name, one in site.partitions.items() if one.default), None)
     if (
@@ -120,7 +122,7 @@ def _names(site: Site, cluster: Cluster, origins: Origins) -> Iterator[Problem]:
 def _nodes(
     site: Site, cluster: Cluster, origins: Origins, built: Mapping[str, Topology]
 ) -> Iterator[Problem]:
-    """Node types that are like no live node, by packages and cores, or by CPUs where the scheduler knows no more."""
+    """Node types without a matching live node, by packages and cores, or by CPUs if the scheduler reports only those."""
     for name, kind in site.node_types.items():
         node = built.get(name)
         if node is None or not cluster.nodes:
@@ -148,7 +150,7 @@ def _is_like(live: Nodes, node: Topology) -> bool:
 def _node(
     name: str, kind: NodeType, node: Topology, alike: list[Nodes], origins: Origins
 ) -> Iterator[Problem]:
-    """One node type against the live nodes that are like it."""
+    """Differences between a node type and the matching live nodes."""
     if kind.memory is not None and all(0 < k.memory_mib < kind.memory.mebibytes() for k in alike):
         most = max(k.memory_mib for k in alike)
         yield _problem("DLR072", f"node_types.{name}.memory", f"the scheduler gives {most} MiB of these nodes", origins,
@@ -166,7 +168,7 @@ def _node(
 
 
 def seconds_of(text: str | None) -> Duration | None:
-    """A walltime as Slurm or PBS prints it; None for what is none."""
+    """A walltime in the format of Slurm or PBS; None for other text."""
     if text is None or not re.fullmatch(r"(\d+-)?\d+(:\d+){1,2}", text):
         return None
     days, _, clock = text.rpartition("-")

@@ -1,4 +1,4 @@
-"""A commented profile to start from, out of the few answers that every profile needs."""
+"""Draft a commented profile from a few answers."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dlrun.model.units import Duration
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProfileAnswers:
-    """The answers of an admin; None or 0 where they are not known."""
+    """The answers of an admin; None or 0 for unknown ones."""
 
     name: str
     scheduler: str = "slurm"
@@ -32,7 +32,7 @@ class ProfileAnswers:
     fabric: str | None = None
     interface: str | None = None
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Other keys of the profile, dotted, with their values."""
+    """Other keys of the profile: dotted path -> value."""
 
 
 _COMMENTS = {
@@ -50,7 +50,7 @@ _COMMENTS = {
 
 
 def draft(answers: ProfileAnswers) -> ProfileDraft:
-    """The profile of these answers, with comments on what to fill in; raises Invalid for one that cannot be."""
+    """The profile of these answers, with comments about keys to complete; raises Invalid for invalid answers."""
     _check(answers)
     back_end = backends.scheduler(answers.scheduler)
     scheduler: dict[str, Any] = {"type": answers.scheduler}
@@ -110,7 +110,7 @@ def _get(values: Mapping[str, Any], key: str) -> Any:
 
 
 def _put(values: dict[str, Any], key: str, value: str) -> None:
-    """Set a dotted key; raises Invalid for one that is below a value."""
+    """Set a dotted key; raises Invalid if a part of it is a value."""
     *path, last = key.split(".")
     place = values
     for name in path:

@@ -1,4 +1,4 @@
-"""What one compute node showed of itself (`dlrun.node.checks.describe`), as parts of a site profile."""
+"""Turn the facts of a compute node (`dlrun.node.checks.describe`) into parts of a site profile."""
 
 from __future__ import annotations
 
@@ -11,11 +11,16 @@ from typing import Any
 from dlrun import backends
 from dlrun.config.topology.sysfs import read_sysfs
 from dlrun.config.topology.tree import MappingTree
+from dlrun.effects.site.json_shape import fits
 from dlrun.model.cpuset import format_list
 from dlrun.model.topology import Topology
 
 VERSION = 1
 """Version of the facts' JSON."""
+
+_FILE_SYSTEM = {
+    "path": str, "type": str, "shared": bool, "writable": bool, "free": int, "rotational": (bool, None),
+}  # fmt: skip
 
 LEAST_LOCAL = 2**30
 """Bytes below which a file system is not used for staging."""
@@ -23,7 +28,7 @@ LEAST_LOCAL = 2**30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeFacts:
-    """The facts of one node: `text` as it printed them, its topology (None if it hides /sys), and the rest."""
+    """The facts of one node; text: as JSON; topology: None without /sys."""
 
     host: str
     text: str
@@ -35,7 +40,7 @@ class NodeFacts:
 
 
 def read_facts(text: str) -> NodeFacts:
-    """The facts in what `dlrun.node.checks.describe` printed; raises ValueError for anything else."""
+    """The facts in the output of `dlrun.node.checks.describe`; raises ValueError for other text."""
     # A site's login scripts may print lines of their own before it.
     start = text.find('{"version"')
     try:
@@ -48,12 +53,19 @@ def read_facts(text: str) -> NodeFacts:
             text=json.dumps(data, indent=1, sort_keys=True) + "\n",
             tree=tree,
             topology=_topology(tree, str(data["host"])),
-            file_systems=tuple(data["file_systems"]),
-            starters=dict(data["starters"]),
-            environment=dict(data["environment"]),
+            file_systems=tuple(_file_system(one) for one in data["file_systems"]),
+            starters={str(name): str(version) for name, version in data["starters"].items()},
+            environment={str(name): str(value) for name, value in data["environment"].items()},
         )
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"not the facts of a node: {error}") from None
+
+
+def _file_system(entry: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A file system as `describe` writes it; raises ValueError for anything else."""
+    if not fits(entry, _FILE_SYSTEM):
+        raise ValueError(f"not a file system: {str(entry)[:60]}")
+    return entry
 
 
 def _topology(tree: Mapping[str, str], name: str) -> Topology | None:
@@ -64,7 +76,7 @@ def _topology(tree: Mapping[str, str], name: str) -> Topology | None:
 
 
 def gpu_name(facts: NodeFacts) -> str:
-    """The model of its GPUs, as reported by NVIDIA's driver; empty where it is not."""
+    """The model of the GPUs, from NVIDIA's driver; empty if unknown or mixed."""
     texts = [text for path, text in facts.tree.items() if path.endswith("/information")]
     names = {
         match[1].strip() for text in texts if (match := re.search(r"^Model:\s*(.+)$", text, re.MULTILINE))
@@ -84,7 +96,7 @@ def interfaces(facts: NodeFacts) -> tuple[str, ...]:
 
 
 def fabric(facts: NodeFacts) -> tuple[dict[str, Any], str]:
-    """The fabric as a profile has it, and a comment where it is a guess; both empty if nothing is known."""
+    """(value of the profile's `fabric`, comment if it is a guess); both empty if unknown."""
     names = interfaces(facts)
     devices = {p.split("/")[3] for p in facts.tree if p.startswith("sys/class/infiniband/")}
     layers = {
@@ -119,7 +131,7 @@ def fabric(facts: NodeFacts) -> tuple[dict[str, Any], str]:
 
 
 def storage(facts: NodeFacts) -> dict[str, Any]:
-    """Node-local and shared file systems as a profile has them: the largest local one that jobs may write to."""
+    """The value of the profile's `storage`: the largest writable local file system, and the shared ones."""
     found: dict[str, Any] = {}
     local = [
         one
@@ -137,7 +149,7 @@ def storage(facts: NodeFacts) -> dict[str, Any]:
 
 
 def _job_directory(facts: NodeFacts, below: str) -> str:
-    """A variable that names a directory of this very job on that file system, such as `$TMPDIR`."""
+    """The variable, such as `$TMPDIR`, of a per-job directory on a file system; empty without one."""
     numbers = {facts.environment.get(name, "") for name in ("SLURM_JOB_ID", "PBS_JOBID")} - {""}
     for name, value in facts.environment.items():
         of_job = any(number.split(".")[0] in value for number in numbers)
@@ -147,20 +159,20 @@ def _job_directory(facts: NodeFacts, below: str) -> str:
 
 
 def launcher(facts: NodeFacts, scheduler: str) -> str | None:
-    """The launcher whose program is there: Slurm's own, else by the version lines."""
+    """The launcher installed on the node: the scheduler's own, else by the programs' versions; None without one."""
     own = backends.scheduler(scheduler).STEPS
     if own in facts.starters:
         return own
     for name in backends.LAUNCHERS:
         known = backends.launcher(name)
         there = [facts.starters[program] for program in known.PROGRAMS if program in facts.starters]
-        if any(re.search(known.VERSION, says) for says in there):
+        if any(re.search(known.VERSION, version) for version in there):
             return name
     return None
 
 
 def summary(facts: NodeFacts) -> list[str]:
-    """The facts in a few lines, for people."""
+    """The facts in a few lines of text."""
     lines = []
     if node := facts.topology:
         lines.append(
@@ -182,5 +194,5 @@ def summary(facts: NodeFacts) -> list[str]:
         for one in facts.file_systems
         if one["writable"] and not one["shared"] and one["free"] >= LEAST_LOCAL
     ]
-    lines += [f"{program}: {said or 'there'}" for program, said in facts.starters.items()]
+    lines += [f"{program}: {version or 'there'}" for program, version in facts.starters.items()]
     return lines

@@ -1,7 +1,7 @@
-"""What a running PBS reports: `qstat -Bf`, `qstat -Qf`, `pbsnodes -a` and `qmgr`, read into plain facts.
+"""Parse the output of `qstat -Bf`, `qstat -Qf`, `pbsnodes -a` and `qmgr` into facts.
 
-OpenPBS and PBS Professional print JSON (`-F json`); Torque and old PBS print stanzas of `key = value` lines, which
-are read into the same shape.
+OpenPBS and PBS Professional print JSON (`-F json`); the stanzas of `key = value` lines of Torque and old PBS are parsed
+into the same structure.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from dlrun.model.text import digits
 from dlrun.schedulers.pbs import qstat
 
 Stanzas = Mapping[str, Mapping[str, Any]]
-"""Attributes by name of server, queue or node; `resources_max.walltime` lies under `resources_max`."""
+"""Server, queue or node -> its attributes; `resources_max.walltime` is nested in `resources_max`."""
 
 
 def cluster(server: str, queues: str, nodes: str, manager: str = "") -> Cluster:
-    """The facts of a cluster from the three answers, and `qmgr -c "print server"` where that is allowed.
+    """The facts of a cluster, from the three outputs, and `qmgr -c "print server"` if allowed.
 
-    Raises OperationFailed for an answer of another kind.
+    Raises OperationFailed for another format.
     """
     of_server, of_queues, of_nodes = read(server, "Server"), read(queues, "Queue"), read(nodes, "nodes")
     name = next(iter(of_server), None)
@@ -48,10 +48,7 @@ def cluster(server: str, queues: str, nodes: str, manager: str = "") -> Cluster:
 
 
 def read(text: str, key: str) -> Stanzas:
-    """An answer as attributes by name, from JSON (under `key`) or from stanzas.
-
-    Raises OperationFailed for what is neither.
-    """
+    """Parse an output in JSON (under `key`) or stanzas; raises OperationFailed for another format."""
     if text.lstrip().startswith("{"):
         try:
             found = json.loads(text).get(key, {})
@@ -72,7 +69,7 @@ def _unreadable(key: str) -> OperationFailed:
 
 
 def stanzas(text: str) -> dict[str, dict[str, Any]]:
-    """Stanzas of `key = value` lines, `resources_max.walltime` in a mapping of its own as in JSON."""
+    """Parse stanzas of `key = value` lines, with `resources_max.walltime` nested as in JSON."""
     found: dict[str, dict[str, Any]] = {}
     for name, attributes in qstat.stanzas(text).items():
         current = found.setdefault(name, {})
@@ -103,7 +100,7 @@ def _queue(name: str, attributes: Mapping[str, Any], default: str | None, kinds:
 
 
 def _open(queues: Stanzas, manager: str) -> list[str]:
-    """What the answers leave open; `manager` is empty where qmgr refused."""
+    """The facts that are missing in the outputs; manager: empty if qmgr refused."""
     found = []
     routes = [name for name, one in queues.items() if one.get("queue_type", "").startswith("R")]
     if routes:
@@ -145,7 +142,7 @@ def _shape(node: Mapping[str, Any]) -> tuple[int, int, int]:
 
 
 def _torque_shape(node: Mapping[str, Any]) -> tuple[int, int, int]:
-    """Torque's mom reports its memory in the comma-separated `status`."""
+    """(CPUs, MiB, GPUs) of a Torque node, whose memory is in the comma-separated `status`."""
     status = dict(word.partition("=")[::2] for word in str(node.get("status", "")).split(","))
     return _whole(node.get("np")) or 0, _mib(status.get("physmem")), _whole(node.get("gpus")) or 0
 

@@ -1,6 +1,6 @@
-"""Probe jobs of `dlrun site detect`: one short job on each kind of node, which prints what only that node knows.
+"""Probe jobs of `dlrun site detect`: one short job per kind of node, which prints the node's facts.
 
-Nothing of dlrun need be installed there: the program travels with the job and needs a Python from 3.6 on.
+Nodes need no dlrun: the program is part of the job and runs with Python 3.6 or later.
 """
 
 from __future__ import annotations
@@ -24,37 +24,37 @@ from dlrun.render.shell import quote
 from dlrun.schedulers.protocol import Probe, Scheduler
 
 MINUTES = 5
-"""Walltime of a probe; it needs seconds."""
+"""Walltime of a probe in minutes; it needs seconds."""
 
 POLL = 1.0
-"""Seconds between looks at a job."""
+"""Seconds between queries of a job."""
 
 PROGRAM = Path(node.__file__).parent / "checks" / "describe.py"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """How probe jobs are submitted: options of the scheduler's client that the site wants, seconds to wait in the queue."""
+    """Parameters of probe jobs: options of the scheduler's client, maximum seconds in the queue, progress messages."""
 
     options: tuple[str, ...] = ()
     wait: int = 600
-    tell: Callable[[str], None] = field(default=lambda _: None)
+    notice: Callable[[str], None] = field(default=lambda _: None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Probed:
-    """What came back: facts by kind of node, and why the others have none."""
+    """Facts by kind of node, and reasons for kinds without facts."""
 
     facts: Mapping[str, NodeFacts]
     failed: Mapping[str, str]
 
 
 def probe(cluster: Cluster, here: Machine, ask: Ask) -> Probed:
-    """Run one job on each kind of node, all at once, and read what they print."""
+    """Run one job per kind of node concurrently, and parse their output."""
     kinds = [kind for kind in cluster.nodes if kind.hosts]
 
     def one(kind: Nodes) -> NodeFacts | str:
-        ask.tell(f"probing `{kind.name}`: waiting up to {ask.wait} s for one of {kind.count}")
+        ask.notice(f"probing `{kind.name}`: waiting up to {ask.wait} s for one of {kind.count}")
         try:
             text = (
                 _by_step(kind, cluster, ask)
@@ -76,7 +76,7 @@ def probe(cluster: Cluster, here: Machine, ask: Ask) -> Probed:
 
 
 def this_node() -> NodeFacts:
-    """The facts of the machine that this runs on."""
+    """The facts of this machine."""
     import json  # noqa: PLC0415 - together with the program that only this needs
 
     from dlrun.node.checks import describe  # noqa: PLC0415
@@ -85,7 +85,7 @@ def this_node() -> NodeFacts:
 
 
 def hardware() -> str:
-    """Cores and memory of this machine in a few words, as `psutil` counts them: also where /sys is hidden."""
+    """Cores and memory of this machine as text, from psutil, also without /sys."""
     import psutil  # noqa: PLC0415 - only `site detect` needs it
 
     cores, threads = psutil.cpu_count(logical=False), psutil.cpu_count()
@@ -95,9 +95,10 @@ def hardware() -> str:
 
 
 def _asked(kind: Nodes, cluster: Cluster, ask: Ask, log: str = "") -> list[str]:
-    """The scheduler's client with its options, and those that the site wants; a node is named where its queue has others."""
+    """The client's arguments for a probe; with a host if the queue has several kinds of nodes."""
     queue = next((q for q in cluster.queues if kind.name in q.kinds and not q.preemptable), None)
     queue = queue or next((q for q in cluster.queues if kind.name in q.kinds), None)
+    # A host is named only where needed: naming one waits for exactly that node.
     several = len(queue.kinds) > 1 if queue is not None else len(cluster.nodes) > 1
     host = kind.hosts[0].split(".")[0] if several else None
     asked = Probe(
@@ -107,7 +108,7 @@ def _asked(kind: Nodes, cluster: Cluster, ask: Ask, log: str = "") -> list[str]:
 
 
 def step(kind: Nodes, cluster: Cluster, ask: Ask) -> list[str]:
-    """The command that runs Python on one node of a kind; the program comes on its standard input."""
+    """The command that runs Python on a node of a kind, with the program on standard input."""
     return [*_asked(kind, cluster, ask), "python3", "-"]
 
 
@@ -126,12 +127,12 @@ def _by_step(kind: Nodes, cluster: Cluster, ask: Ask) -> str:
 
 
 def batch(kind: Nodes, cluster: Cluster, ask: Ask, script: Path) -> list[str]:
-    """The command that submits a script to one node of a kind."""
+    """The command that submits a script to a node of a kind."""
     return [*_asked(kind, cluster, ask, str(script.parent / "log")), str(script)]
 
 
 def by_script(kind: Nodes, cluster: Cluster, here: Machine, ask: Ask, runner: Runner = run) -> str:
-    """The answer comes through a directory in the user's home, which compute nodes share."""
+    """Run the probe as a batch script; the answer is a file in the user's home, which compute nodes share."""
     scheduler = backends.scheduler(cluster.scheduler)
     folder = Path(tempfile.mkdtemp(prefix=".dlrun-probe-", dir=here.home))
     try:
@@ -148,15 +149,15 @@ def by_script(kind: Nodes, cluster: Cluster, here: Machine, ask: Ask, runner: Ru
         job = scheduler.submitted(done.stdout)
         if not _appears(answer, job, scheduler, ask.wait, runner):
             log = folder / "log"
-            said = log.read_text(errors="replace").strip()[-300:] if log.exists() else "no message"
-            raise OperationFailed(f"job {job} printed nothing: {said}")
+            message = log.read_text(errors="replace").strip()[-300:] if log.exists() else "no message"
+            raise OperationFailed(f"job {job} printed nothing: {message}")
         return answer.read_text(encoding="utf-8")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def _appears(answer: Path, job: str, scheduler: Scheduler, wait: int, runner: Runner) -> bool:
-    """Wait for the answer, at most `wait` seconds in the queue; False if the job ended without one."""
+    """Wait for the answer file; False if the job ended without it. Raises Invalid after `wait` seconds."""
     deadline = time.monotonic() + wait
     while not answer.exists():
         if _gone(job, scheduler, runner) and not answer.exists():
@@ -171,7 +172,7 @@ def _appears(answer: Path, job: str, scheduler: Scheduler, wait: int, runner: Ru
 
 
 def _gone(job: str, scheduler: Scheduler, runner: Runner) -> bool:
-    """True if the queue has the job no longer; one that is too busy to answer may have it."""
+    """Whether the job has left the queue; False if the scheduler does not answer."""
     done = runner(scheduler.queue([job]))
     if done.returncode:
         return scheduler.knows_nothing(done.stderr, done.returncode)

@@ -1,9 +1,9 @@
-"""Queries the scheduler of this cluster about its parts, as an ordinary user may; lists what did not answer."""
+"""Query the scheduler of this cluster with an ordinary user's rights, and record commands that failed."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import TypeVar
@@ -15,15 +15,16 @@ from dlrun.effects.site import gridengine as site_gridengine
 from dlrun.effects.site import pbs as site_pbs
 from dlrun.effects.site import sinfo as site_sinfo
 from dlrun.effects.site import slurm as site_slurm
-from dlrun.effects.site.facts import Cluster
+from dlrun.effects.site.facts import UNREADABLE, Cluster, understood
 from dlrun.errors import DlrunError, Invalid, OperationFailed
 from dlrun.schedulers.flux import flux
 
 Answer = TypeVar("Answer")
+_Record = Mapping[str, str]
 
 
 def ask_cluster(here: Machine, runner: Runner = run) -> Cluster:
-    """The answer of this cluster's scheduler; raises Invalid where there is none, OperationFailed if it does not answer."""
+    """The facts of this cluster; raises Invalid without a scheduler, OperationFailed if it does not answer."""
     silent = None
     for client, ask in _CLIENTS.items():
         if not here.has(client):
@@ -31,7 +32,7 @@ def ask_cluster(here: Machine, runner: Runner = run) -> Cluster:
         try:
             return ask(_Asker(runner, here))
         except OperationFailed as error:
-            # Some clusters have clients of several, from a change of scheduler or as Slurm's own `pbsnodes`.
+            # Clusters may have clients of several schedulers, after a change or as wrappers (Slurm's `pbsnodes`).
             silent = silent or error
     if silent is not None:
         raise silent
@@ -49,12 +50,12 @@ _BY_HAND = (
 
 
 def has_client(here: Machine) -> bool:
-    """Whether a client of a scheduler that can be asked is installed here."""
+    """Whether a client of a supported scheduler is installed on this host."""
     return any(here.has(client) for client in _CLIENTS)
 
 
 class _Asker:
-    """Runs the commands, and records which answered and the errors of the others."""
+    """Runs commands, and records those that answered and the errors of the others."""
 
     def __init__(self, runner: Runner, here: Machine) -> None:
         self.here = here
@@ -63,16 +64,16 @@ class _Asker:
         self.refused: dict[str, str] = {}
 
     def must(self, *argv: str) -> str:
-        """What a command prints; raises OperationFailed if it fails."""
-        said = self.may(*argv)
-        if said is None:
+        """The output of a command; raises OperationFailed if it fails."""
+        output = self.may(*argv)
+        if output is None:
             line = " ".join(argv)
             why = (self.refused[line] or "no message").splitlines()[-1]
             raise OperationFailed(f"`{line}` failed: {why}", help=_BY_HAND)
-        return said
+        return output
 
     def may(self, *argv: str) -> str | None:
-        """What a command prints, None if it fails."""
+        """The output of a command, None if it fails."""
         line = " ".join(argv)
         try:
             done = self._runner(argv)
@@ -86,29 +87,30 @@ class _Asker:
         return done.stdout
 
     def read(self, form: Callable[[str], Answer], *argv: str) -> Answer | None:
-        """What a command prints, read; None if it fails or prints another form."""
-        said = self.may(*argv)
-        if said is None:
+        """The parsed output of a command; None if it fails or has another format."""
+        output = self.may(*argv)
+        if output is None:
             return None
         try:
-            return form(said)
-        except ValueError as error:
+            return form(output)
+        except UNREADABLE as error:
             line = " ".join(argv)
             self.answered.remove(line)
             self.refused[line] = str(error)[:300]
             return None
 
     def finish(self, cluster: Cluster) -> Cluster:
-        """The facts, with the commands that answered and those that did not."""
+        """The facts with the commands that answered and those that failed."""
         silent = [
             f"`{line}` did not answer" + (f": {why.splitlines()[-1]}" if why else "")
             for line, why in self.refused.items()
         ]
-        return replace(cluster, asked=tuple(self.answered), unseen=(*cluster.unseen, *silent))
+        named = tuple(queue for queue in cluster.queues if queue.name)  # a line that was cut off has none
+        return replace(cluster, queues=named, asked=tuple(self.answered), unseen=(*cluster.unseen, *silent))
 
 
 def _slurm(asker: _Asker) -> Cluster:
-    """Partitions are required; nodes come from `sinfo --json`, or scontrol where Slurm is too old for it."""
+    """Query Slurm: partitions are required; nodes come from `sinfo --json`, or scontrol for old versions."""
     settings = asker.read(site_slurm.config, "scontrol", "show", "config") or {}
     partitions = site_slurm.records(asker.must("scontrol", "-o", "show", "partition"))
     listed = asker.read(site_sinfo.records, "sinfo", "--json")
@@ -116,30 +118,35 @@ def _slurm(asker: _Asker) -> Cluster:
     if listed is None and shown is None:
         raise OperationFailed("neither `sinfo --json` nor `scontrol show node` lists the nodes",
                               help=next(reversed(asker.refused.values()), "") or None)  # fmt: skip
-    cluster = site_slurm.cluster(settings, partitions, site_slurm.merged(listed or (), shown or ()))
+    cluster = understood(_of_slurm, settings, partitions, listed or (), shown or ())
     if "slurmdbd" in settings.get("AccountingStorageType", ""):
         names = asker.may("sacctmgr", "-nP", "show", "qos", "format=name")
         cluster = replace(cluster, qos=frozenset(names.split()) if names is not None else None)
     return asker.finish(cluster)
 
 
-def _pbs(asker: _Asker) -> Cluster:
-    """As JSON where it is offered, else as text; qmgr often lets users read, and is not needed."""
+def _of_slurm(settings: _Record, partitions: list[_Record], *nodes: Iterable[_Record]) -> Cluster:
+    return site_slurm.cluster(settings, partitions, site_slurm.merged(*nodes))
 
-    def said(*argv: str) -> str:
+
+def _pbs(asker: _Asker) -> Cluster:
+    """Query PBS, in JSON if supported, else as text; qmgr is optional."""
+
+    def output(*argv: str) -> str:
         answer = asker.may(*argv, "-F", "json")
         if answer is None:
             answer = asker.must(*argv)
+            # Text was the fallback: the refusal of the JSON option is not a fact of the cluster.
             del asker.refused[" ".join((*argv, "-F", "json"))]
         return answer
 
-    server, queues, nodes = said("qstat", "-Bf"), said("qstat", "-Qf"), said("pbsnodes", "-a")
+    server, queues, nodes = output("qstat", "-Bf"), output("qstat", "-Qf"), output("pbsnodes", "-a")
     manager = asker.may("qmgr", "-c", "print server") if asker.here.has("qmgr") else None
-    return asker.finish(site_pbs.cluster(server, queues, nodes, manager or ""))
+    return asker.finish(understood(site_pbs.cluster, server, queues, nodes, manager or ""))
 
 
 def _flux(asker: _Asker) -> Cluster:
-    """Resources, queues and which hosts these have; the configuration where users may read it."""
+    """Query Flux: resources, queues and their hosts; the configuration is optional."""
     version = asker.must("flux", "getattr", "version").strip()
     answers = [
         asker.must("flux", "resource", "R"),
@@ -147,11 +154,11 @@ def _flux(asker: _Asker) -> Cluster:
         asker.must("flux", "resource", "list", "--states=all", "--no-header", f"--format={site_flux.HOSTS}"),
         asker.may("flux", "config", "get") or "",
     ]
-    return asker.finish(replace(_read(site_flux.cluster, *answers), version=version))
+    return asker.finish(replace(understood(site_flux.cluster, *answers), version=version))
 
 
 def _gridengine(asker: _Asker) -> Cluster:
-    """Hosts, queues, parallel environments and complexes; GPUs are asked for host by host, if the cell has any."""
+    """Query Grid Engine: hosts, queues, parallel environments, complexes; GPUs host by host, if the cell has any."""
     hosts, table = asker.must("qhost", "-F", "-q", "-xml"), asker.must("qconf", "-sc")
     queues = asker.may("qconf", "-sq", ",".join((asker.may("qconf", "-sql") or "").split())) or ""
     names = (asker.may("qconf", "-spl") or "").split()
@@ -166,14 +173,7 @@ def _gridengine(asker: _Asker) -> Cluster:
     texts = (hosts, queues, "\n".join(environments), table)
     read = partial(site_gridengine.cluster, name=name, version=version[0] if version else None, gpus=gpus)
     asker.answered = [line for line in asker.answered if not re.match("qconf -s[pe] ", line)]
-    return asker.finish(_read(read, *texts))
-
-
-def _read(form: Callable[..., Cluster], *answers: str) -> Cluster:
-    try:
-        return form(*answers)
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise OperationFailed(f"the scheduler's answer cannot be read: {error}") from None
+    return asker.finish(understood(read, *texts))
 
 
 _CLIENTS: Mapping[str, Callable[[_Asker], Cluster]] = {
@@ -182,4 +182,4 @@ _CLIENTS: Mapping[str, Callable[[_Asker], Cluster]] = {
     "qconf": _gridengine,
     flux.CLIENT: _flux,
 }
-"""A client that only one kind of scheduler has, and who reads its answers; in this order."""
+"""Client that identifies a scheduler -> query function; in this order."""

@@ -1,4 +1,4 @@
-"""What is known against the settings and sources of a profile, each finding at the place of its value."""
+"""Check the settings and sources of a profile; each problem is at the place of its value."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ _SECTIONS = (
 
 
 _WIDEST = "torch"
-"""The framework with which most settings of a fabric matter."""
+"""The framework with the most fabric settings."""
 
 
 def settings(site: Site, origins: Origins, defaults: MapNode | None = None) -> Iterator[Problem]:
-    """Harmful and deprecated settings, halves of pairs, units that `drop` takes apart.
+    """Problems: harmful and deprecated settings, incomplete pairs, and groups split by `drop`.
 
-    `defaults` are the profile's spec keys, whose variables count as the site's own.
+    defaults: the profile's spec keys, whose variables count as the site's.
     """
     fabric = site.fabric
     job = _widest_job(site)
@@ -58,7 +58,7 @@ def settings(site: Site, origins: Origins, defaults: MapNode | None = None) -> I
 def _set_by(
     site: Site, origins: Origins, defaults: MapNode | None
 ) -> Iterator[tuple[str, str, Origin | None]]:
-    """Every variable that a profile sets, with its value and place."""
+    """(name, value, place) of all variables of a profile."""
     fabric = site.fabric
     for block, values in (
         ("environment.variables", site.environment.variables),
@@ -75,7 +75,7 @@ def _set_by(
 
 
 def _widest_job(site: Site) -> JobTraits:
-    """A job of several nodes with every library that this site's jobs can have."""
+    """A job on several nodes with all libraries that jobs of this site may use."""
     fabric = site.fabric
     kinds = [
         kind.topology.gpus.kind for kind in site.node_types.values() if kind.topology and kind.topology.gpus
@@ -127,11 +127,11 @@ def _pair(name: str, value: str, site: Site, job: JobTraits, origin: Origin | No
 
 
 OLD = 365
-"""Days after which limits and names of a cluster have often changed."""
+"""Age of a source in days from which on it is reported."""
 
 
 def age(site: Site, today: date) -> str | None:
-    """What to report of a profile none of whose sources was read within a year; None of any other."""
+    """A note if all sources of a profile are older than `OLD` days, else None."""
     newest = max((source.date for source in site.sources if source.date), default=None)
     if newest is None:
         return None
@@ -148,7 +148,7 @@ def age(site: Site, today: date) -> str | None:
 
 
 def sources(site: Site, origins: Origins) -> Iterator[Problem]:
-    """Parts of a profile that no source is named for, and sources without a date."""
+    """Problems: sections of a profile without a source, and sources without a date."""
     for i, source in enumerate(site.sources):
         if source.date is None:
             yield Problem(
@@ -161,6 +161,7 @@ def sources(site: Site, origins: Origins) -> Iterator[Problem]:
     if site.status == "generic" or not site.sources:
         return
     covered = {key for source in site.sources for key in source.covers}
+    # A source without `covers` is for the whole profile.
     if not all(source.covers for source in site.sources):
         return
     # What a profile inherits is cited where it comes from.

@@ -1,7 +1,7 @@
-"""`sinfo --json` in the words of `scontrol -o show node`, so that one reader serves both.
+"""Convert `sinfo --json` to the keys of `scontrol -o show node`, for the same parser.
 
-Slurm up to 22.05 lists nodes (`nodes`); later ones list groups of nodes that are alike, once for each partition
-(`sinfo`), with the smallest and largest number of each thing.
+Slurm up to 22.05 lists nodes (`nodes`); later versions list groups of similar nodes per partition (`sinfo`), with minimum
+and maximum of each value.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dlrun.model.hostlist import expand
 
 
 def records(text: str) -> list[dict[str, str]]:
-    """One dictionary a node; raises ValueError for anything else."""
+    """One dictionary per node; raises ValueError for another format."""
     data = json.loads(text)
     found: dict[str, dict[str, str]] = {}
     try:
@@ -46,7 +46,7 @@ def _node(node: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _group(group: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """The nodes of a group whose numbers are the same; others are read from scontrol."""
+    """The nodes of a group, with values that are equal for all; others come from scontrol."""
     numbers = [group[what] for what in ("sockets", "cores", "threads", "cpus", "memory")]
     alike = all(one["minimum"] == one["maximum"] for one in numbers)
     sockets, cores, threads, cpus, memory = (one["maximum"] if alike else "" for one in numbers)
@@ -70,5 +70,5 @@ def _state(state: Any) -> str:
 
 
 def _known(**values: Any) -> dict[str, str]:
-    """What is not empty, as text."""
+    """The non-empty values as text."""
     return {key: str(value) for key, value in values.items() if value not in ("", None)}

@@ -1,4 +1,4 @@
-"""What a running Slurm reports: `scontrol show config`, `partition` and `node`, read into plain facts."""
+"""Parse the output of `scontrol show config`, `partition` and `node` into facts."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ _UNLIMITED = {"UNLIMITED", "NONE", "", "N/A", "(null)"}
 
 
 def config(text: str) -> dict[str, str]:
-    """`Key = value` lines of `scontrol show config`."""
+    """The `Key = value` lines of `scontrol show config`."""
     return {m[1]: m[2].strip() for m in re.finditer(r"^(\w+)\s*=\s*(.*)$", text, re.MULTILINE)}
 
 
 def records(text: str) -> list[dict[str, str]]:
-    """One dictionary a line of `scontrol -o`; a value runs up to the next ` Key=`."""
+    """One dictionary per line of `scontrol -o`; a value ends before the next ` Key=`."""
     found = []
     for line in filter(str.strip, text.splitlines()):
         pairs = re.findall(r"(?:^|\s)([A-Za-z][\w:]*)=(.*?)(?=\s[A-Za-z][\w:]*=|\s*$)", line)
@@ -26,7 +26,7 @@ def records(text: str) -> list[dict[str, str]]:
 
 
 def merged(*answers: Iterable[Mapping[str, str]]) -> list[dict[str, str]]:
-    """The nodes of several answers, each once; a later answer fills in what an earlier one lacks."""
+    """The nodes of several outputs, merged; earlier outputs take precedence."""
     found: dict[str, dict[str, str]] = {}
     for answer in answers:
         for record in answer:
@@ -38,7 +38,7 @@ def merged(*answers: Iterable[Mapping[str, str]]) -> list[dict[str, str]]:
 def cluster(
     settings: Mapping[str, str], partitions: Iterable[Mapping[str, str]], nodes: Iterable[Mapping[str, str]]
 ) -> Cluster:
-    """The facts of a cluster from the answers; `settings` may be empty."""
+    """The facts of a cluster from parsed outputs; `settings` may be empty."""
     kinds, partitions = _kinds(nodes), list(partitions)
     return Cluster(
         scheduler="slurm",
@@ -53,7 +53,7 @@ def cluster(
 
 
 def _counts(kinds: Iterable[Nodes]) -> str | None:
-    """What Slurm counts as a CPU: a node's CPUs are all hardware threads unless the admin has configured fewer."""
+    """`threads` if the nodes' CPUs are all hardware threads, None otherwise or if unknown."""
     smt = [kind for kind in kinds if kind.smt > 1 and kind.packages and kind.cores]
     if not smt or any(kind.cpus is None for kind in smt):
         return None
@@ -62,7 +62,7 @@ def _counts(kinds: Iterable[Nodes]) -> str | None:
 
 
 def _open(settings: Mapping[str, str]) -> Iterator[str]:
-    """What the configuration leaves open."""
+    """Questions that the configuration does not answer."""
     enforced = settings.get("AccountingStorageEnforce", "none").lower()
     if "associations" in enforced:
         yield (
@@ -78,7 +78,7 @@ def _open(settings: Mapping[str, str]) -> Iterator[str]:
 
 
 def _default_memory(whose: str, name: str, mebibytes: str) -> str:
-    """What a job gets that requests no memory: often too little for a training, which is then killed."""
+    """A note about the default memory of jobs, often too little for a training, which is then killed."""
     per = name.removeprefix("DefMemPer")
     return (
         f"scheduler.memory: {whose} that request no memory get {mebibytes} MiB for each {per} ({name}), and with more are killed "
@@ -87,7 +87,7 @@ def _default_memory(whose: str, name: str, mebibytes: str) -> str:
 
 
 def _of_partitions(partitions: Iterable[Mapping[str, str]]) -> Iterator[str]:
-    """Defaults of partitions that end jobs: memory, and time."""
+    """Notes about the default memory of partitions."""
     for record in partitions:
         whose = f"jobs in partition {record['PartitionName']}"
         for name in ("DefMemPerCPU", "DefMemPerNode", "DefMemPerGPU"):
@@ -111,12 +111,12 @@ def _queue(record: Mapping[str, str], kinds: Iterable[Nodes]) -> Queue:
 
 
 def _time(text: str | None) -> str | None:
-    """A time as profiles write it: `1-00:00:00` unchanged."""
+    """A time limit unchanged, or None for no limit."""
     return None if text is None or text in _UNLIMITED else text
 
 
 def _kinds(nodes: Iterable[Mapping[str, str]]) -> list[Nodes]:
-    """Nodes that are alike, counted, and named after their host names' common part."""
+    """The kinds of nodes, named after the common part of their host names."""
     found: dict[tuple[object, ...], list[Mapping[str, str]]] = {}
     for node in nodes:
         key = tuple(
@@ -128,6 +128,7 @@ def _kinds(nodes: Iterable[Mapping[str, str]]) -> list[Nodes]:
     for alike in found.values():
         first = alike[0]
         gpus, kind = _gpus(first.get("Gres", ""))
+        # `gpu001`, `gpu002` are kind `gpu`; a second kind with the same stem gets a number.
         name = re.sub(r"[\d-]+$", "", first["NodeName"]) or "node"
         taken = {k.name for k in kinds}
         name = name if name not in taken else f"{name}-{len(kinds) + 1}"
@@ -154,7 +155,7 @@ def _kinds(nodes: Iterable[Mapping[str, str]]) -> list[Nodes]:
 
 
 def _ready(node: Mapping[str, str]) -> bool:
-    """Whether a node runs nothing and is up; one of unknown state counts."""
+    """Whether a node is idle, or its state unknown."""
     return node.get("State", "IDLE").split("+")[0].rstrip("*~#%$@") == "IDLE" and "DRAIN" not in node.get(
         "State", ""
     )

@@ -1,5 +1,5 @@
-"""`dlrun site test`: small jobs that hold each fact of a profile against the nodes and the scheduler.
+"""`dlrun site test`: small jobs that compare each fact of a profile with the nodes and the scheduler.
 
-Read `fact` (a verdict on one key), `places` (which jobs), `job` (one of them), `answers` (what nodes printed), then the
-comparisons, which are pure: `hardware`, `surroundings` and `limits`; `run` does all of it.
+Read `fact` (the verdict on a key), `places` (the jobs), `job` (one job), `answers` (output of nodes), then the pure
+comparisons `hardware`, `surroundings` and `limits`; `run` combines them.
 """

@@ -1,4 +1,4 @@
-"""What nodes printed in a job of `dlrun site test` (`dlrun.node.checks.check_site`)."""
+"""Parse the output of `dlrun.node.checks.check_site` in jobs of `dlrun site test`."""
 
 from __future__ import annotations
 
@@ -9,16 +9,31 @@ from pathlib import Path
 from typing import Any
 
 from dlrun.effects.logs import files as log_files
+from dlrun.effects.site.json_shape import fits
 from dlrun.effects.site.node import NodeFacts, read_facts
 
 MARK = "dlrun-site "
 FIRST = "first-node.txt"
-"""What the batch script's own node printed before any module was loaded."""
+"""File with the output of the batch script's node before modules are loaded."""
+
+
+_PLACE = {
+    "path": str, "exists": bool, "writable": bool, "type": str, "free?": int, "size?": int, "rotational?": (bool, None),
+}  # fmt: skip
+_SHAPE = {
+    "memory_kib?": int,
+    "modules?": {str: {"loads": bool, "output": str, "available?": [str]}},
+    "node_local?": (None, _PLACE),
+    "shared?": {str: _PLACE},
+    "names?": {str: bool},
+    "gpu_devices?": (None, [int]),
+}
+"""What a node prints beside its facts."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeAnswers:
-    """The answers of one node: its facts, and the rest as it was printed."""
+    """The output of one node: its facts, and the other values."""
 
     facts: NodeFacts
     rest: Mapping[str, Any]
@@ -42,7 +57,7 @@ def read(directory: Path) -> dict[str, NodeAnswers]:
 
 
 def parsed(lines: Iterable[str]) -> Iterable[NodeAnswers]:
-    """The answers in lines of a log; what is cut off is passed over."""
+    """The answers in lines of a log; incomplete ones are skipped."""
     for line in lines:
         _, mark, text = line.partition(MARK)
         if not mark:
@@ -50,6 +65,8 @@ def parsed(lines: Iterable[str]) -> Iterable[NodeAnswers]:
         try:
             start = text.index("{")
             data = json.loads(text[start:])
+            if not fits(data, _SHAPE):
+                continue
             yield NodeAnswers(facts=read_facts(json.dumps(data)), rest=data)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue

@@ -1,4 +1,4 @@
-"""One key of a profile and whether it is so on the cluster."""
+"""The verdict on one key of a profile."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _RANK: dict[Verdict, int] = {"differs": 0, "holds": 1, "not seen": 2}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fact:
-    """A key (dotted path), what was seen of it, where, and for one that differs the line that would be right.
+    """The verdict on a key (dotted path), the observation, and its place.
 
-    `line` is YAML text for that key, such as `interfaces: [eth0]`; None where only an admin can know.
+    line: the correct YAML line for a key that differs, such as `interfaces: [eth0]`; None if only an admin can know it.
     """
 
     key: str
@@ -28,7 +28,7 @@ class Fact:
 
 
 def merged(facts: Iterable[Fact]) -> list[Fact]:
-    """Each key with its verdict once: what differs anywhere differs; a fact that one place showed holds."""
+    """One verdict per key: `differs` in any place wins, then `holds`."""
     found: dict[tuple[str, Origin | None], list[Fact]] = {}
     for fact in facts:
         found.setdefault((fact.key, fact.origin), []).append(fact)

@@ -1,4 +1,4 @@
-"""The hardware of a node against its node type: cores, NUMA nodes, memory, GPUs, adapters. Pure."""
+"""Compare the hardware of nodes with their node type: cores, NUMA nodes, memory, GPUs, adapters. Pure."""
 
 from __future__ import annotations
 
@@ -17,11 +17,13 @@ from dlrun.model.units import Bytes, many
 def hardware(
     name: str, kind: NodeType, planned: Topology | None, nodes: Iterable[NodeAnswers], live: Nodes | None
 ) -> Iterator[Fact]:
-    """Facts of one node type, on each node that answered; `live` is what the scheduler reports of its hosts."""
+    """The facts of a node type, for each node that answered; live: the scheduler's facts of its hosts."""
     base = f"node_types.{name}"
     for node in nodes:
         if kind.memory is not None:
             yield _memory(f"{base}.memory", kind.memory, node, live)
+        if kind.gpus is not None:
+            yield _number_of_gpus(f"{base}.gpus", kind.gpus, node, live)
         if planned is None:
             continue
         seen = node.facts.topology
@@ -80,33 +82,45 @@ def _cores(key: str, kind: NodeType, planned: Topology, seen: Topology, node: No
     numbered = [sorted(core.pus) for core in planned.cores] == [sorted(core.pus) for core in seen.cores]
     for part, count in wanted.items():
         its = f"{key}.{part}" if short else key
-        said = f"{there[part]} {_WORDS[part][there[part] != 1]}"
+        observed = f"{there[part]} {_WORDS[part][there[part] != 1]}"
         if there[part] == count:
-            yield Fact(key=its, verdict="holds", seen=said, where=node.host)
+            yield Fact(key=its, verdict="holds", seen=observed, where=node.host)
         else:
             line = f"{part}: {there[part]}" if short else None
-            yield Fact(key=its, verdict="differs", seen=said, where=node.host, line=line)
+            yield Fact(key=its, verdict="differs", seen=observed, where=node.host, line=line)
     if wanted == there and not numbered:
         form = shorten(seen) or {}
         line = f"numbering: {form['numbering']}" if form.get("numbering") else None
         its = f"{key}.numbering" if short else key
-        said = "the node numbers its hardware threads otherwise"
-        yield Fact(key=its, verdict="differs", seen=said, where=node.host, line=line)
+        observed = "the node numbers its hardware threads otherwise"
+        yield Fact(key=its, verdict="differs", seen=observed, where=node.host, line=line)
+
+
+def _gpus_there(seen: Topology | None, node: NodeAnswers, live: Nodes | None) -> tuple[int, str]:
+    """How many GPUs a node has, and what reports it: the node, or the scheduler where the node shows none."""
+    devices = node.rest.get("gpu_devices")
+    count = (len(seen.gpus) if seen is not None else 0) or (devices[-1] if devices else 0)
+    return (live.gpus, "the scheduler") if not count and live is not None else (count, "the node")
+
+
+def _number_of_gpus(key: str, stated: int, node: NodeAnswers, live: Nodes | None) -> Fact:
+    """The number of GPUs of a node type whose cores the profile does not describe."""
+    count, by = _gpus_there(node.facts.topology, node, live)
+    observed = f"{by} has {many(count, 'GPU')}"
+    if count == stated:
+        return Fact(key=key, verdict="holds", seen=observed, where=node.host)
+    return Fact(key=key, verdict="differs", seen=observed, where=node.host, line=f"gpus: {count}")
 
 
 def _gpus(
     key: str, kind: NodeType, planned: Topology, seen: Topology, node: NodeAnswers, live: Nodes | None
 ) -> Iterator[Fact]:
-    devices = node.rest.get("gpu_devices")
-    count = len(seen.gpus) or (devices[1] if devices else 0)
-    by = "the node"
-    if not count and live is not None:
-        count, by = live.gpus, "the scheduler"
+    count, by = _gpus_there(seen, node, live)
     its = f"{key}.gpus.count" if kind.topology is not None and kind.topology.gpus is not None else key
-    said = f"{by} has {many(count, 'GPU')}"
+    observed = f"{by} has {many(count, 'GPU')}"
     if len(planned.gpus) != count:
         line = f"count: {count}" if its.endswith("count") else f"gpus: {{count: {count}}}"
-        yield Fact(key=its, verdict="differs", seen=said, where=node.host, line=line)
+        yield Fact(key=its, verdict="differs", seen=observed, where=node.host, line=line)
         return
     if not planned.gpus:
         return
@@ -123,7 +137,7 @@ def _gpus(
             where=node.host,
             line=f"name: {model}",
         )
-    yield Fact(key=its, verdict="holds", seen=said, where=node.host)
+    yield Fact(key=its, verdict="holds", seen=observed, where=node.host)
 
 
 def _adapters(key: str, planned: Topology, node: NodeAnswers) -> Iterator[Fact]:
@@ -141,7 +155,7 @@ def _adapters(key: str, planned: Topology, node: NodeAnswers) -> Iterator[Fact]:
         real = sorted(
             path for path in there if path.startswith(("mlx", "hfi", "cxi", "bnxt", "irdma", "efa"))
         )
-        said = f"no adapter {', '.join(missing)}; the node has {', '.join(real) or 'none'}"
-        yield Fact(key=its, verdict="differs", seen=said, where=node.host)
+        observed = f"no adapter {', '.join(missing)}; the node has {', '.join(real) or 'none'}"
+        yield Fact(key=its, verdict="differs", seen=observed, where=node.host)
     else:
         yield Fact(key=its, verdict="holds", seen=f"adapters {', '.join(stated)}", where=node.host)

@@ -1,4 +1,4 @@
-"""One job of `dlrun site test`: the profile's own page, whose nodes report what the profile states about them."""
+"""One job of `dlrun site test`: a job of the profile whose nodes report their facts."""
 
 from __future__ import annotations
 
@@ -35,26 +35,26 @@ from dlrun.plan.runtime_checks import expected
 from dlrun.render.shell import quote
 
 LOOK = 0.3
-"""Seconds between looks at a job."""
+"""Seconds between queries of a job."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ask:
-    """The site (name or file), what its jobs set besides, and how long one may wait in the queue; `stop` ends all."""
+    """The site (name or file), arguments of `--set`, the maximum time in the queue, and an event that ends all jobs."""
 
     site: str
     sets: Sequence[str]
     wait: Duration
-    say: Callable[[str], None]
+    notice: Callable[[str], None]
     stop: Event = field(default_factory=Event)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlaceReport:
-    """What one place showed: its site with overrides, the nodes' answers, the ranks, and how the job ended.
+    """The result of one place: inputs, the nodes' answers, the ranks, and the end of the job.
 
-    `transport` is why that of the communication library was not seen; `refused` is why the scheduler took no job at all;
-    `without_gpus` why it took only one that asks for none; `waited` that it did not start in time.
+    Reasons: transport: the communication library's transport was not seen; refused: the scheduler refused all jobs;
+    without_gpus: it accepted only a job without GPUs; waited: the job did not start in time.
     """
 
     place: Place
@@ -70,7 +70,7 @@ class PlaceReport:
 
 
 def inputs_of(place: Place, site: str, sets: Sequence[str], **resources: object) -> Inputs:
-    """The inputs of a job at this place; raises InvalidFile for a profile or `sets` that no job can be made of."""
+    """The inputs of a job at a place; raises InvalidFile for an invalid profile or `sets`."""
     wanted = {
         **({"partition": place.partition} if place.partition else {}),
         **({"node_type": place.node_type} if place.node_type else {}),
@@ -100,20 +100,20 @@ def plan_of(inputs: Inputs) -> Plan:
 
 
 def run(place: Place, ask: Ask) -> PlaceReport:
-    """Submit the job of a place, wait for its end and read what it printed."""
+    """Submit the job of a place, wait for its end, and parse its output."""
     inputs = inputs_of(place, ask.site, ask.sets, cpus_per_rank=1)
     without_gpus = None
     try:
-        job = _submitted(inputs, ask.say)
+        job = _submitted(inputs, ask.notice)
     except OperationFailed as error:
         refused = f"{error.message}{f' ({error.help})' if error.help else ''}"
         try:
             inputs = inputs_of(place, ask.site, [*ask.sets, "resources.gpus_per_node=0"], cpus_per_rank=1)
-            job = _submitted(inputs, ask.say)
+            job = _submitted(inputs, ask.notice)
         except OperationFailed:
             return PlaceReport(place=place, inputs=inputs, nodes={}, refused=refused)
         without_gpus = refused
-    ask.say(
+    ask.notice(
         f"{place}: job {job.job_id} on {place.nodes} node{'s' * (place.nodes > 1)}; directory: {job.directory}"
     )
     if not _ended(job, ask):
@@ -140,8 +140,8 @@ def run(place: Place, ask: Ask) -> PlaceReport:
 
 
 def _ended(job: Job, ask: Ask) -> bool:
-    """Wait for a job's end; False for one that was cancelled, as it did not start in time or the test was interrupted."""
-    watcher = watch.Watcher(job, lambda why: ask.say(f"job {job.job_id} is {why}"))
+    """Wait for a job's end; False if it was cancelled, because it did not start in time or the test was interrupted."""
+    watcher = watch.Watcher(job, lambda why: ask.notice(f"job {job.job_id} is {why}"))
     deadline = time.monotonic() + ask.wait
     while not watcher.ended():
         waits = all(run.state in (State.PENDING, State.HELD) for run in watcher.states)
@@ -153,7 +153,7 @@ def _ended(job: Job, ask: Ask) -> bool:
 
 
 def accepts(place: Place, site: str, sets: Sequence[str], **resources: object) -> str | None:
-    """Why the scheduler would not take a job of these resources there; None if it would."""
+    """The scheduler's reason to refuse a job with these resources; None if it would accept it."""
     try:
         check_with_scheduler(plan_of(inputs_of(place, site, sets, **resources)), None)
     except OperationFailed as error:
@@ -161,15 +161,15 @@ def accepts(place: Place, site: str, sets: Sequence[str], **resources: object) -
     return None
 
 
-def _submitted(inputs: Inputs, say: Callable[[str], None]) -> Job:
+def _submitted(inputs: Inputs, notice: Callable[[str], None]) -> Job:
     plan = plan_of(_asking(inputs))
     check_with_scheduler(plan, None)  # PBS takes jobs that can never run, and they wait for ever
     roles = tuple(replace(role, files=(*role.files, BUNDLE)) for role in plan.roles)
-    return submit(replace(plan, roles=roles), None, say=say).job
+    return submit(replace(plan, roles=roles), None, notice=notice).job
 
 
 def _asking(inputs: Inputs) -> Inputs:
-    """The same with the questions as its command, and as the first line of the set-up, before any module is loaded."""
+    """The inputs with the questions as command and as first set-up line, before modules are loaded."""
     questions = json.dumps(_questions(inputs.site))
     over = inputs.site.fabric.interfaces if inputs.site.fabric is not None else ()
     spec = check_of(inputs.spec, _ways(inputs.spec), over)
@@ -185,7 +185,7 @@ def _asking(inputs: Inputs) -> Inputs:
 
 
 def _ways(spec: Spec) -> tuple[str, ...]:
-    """How ranks try the communication library: a job on one node does not use the fabric."""
+    """The communication libraries to test; none for one node, which does not use the fabric."""
     return ways_of(spec) if spec.resources.nodes != 1 else ()
 
 

@@ -1,4 +1,4 @@
-"""Limits of a profile against the scheduler: those that it lists, and what it accepts when it is asked. Pure."""
+"""Compare the limits of a profile with the scheduler: those that it lists, and jobs that it accepts. Pure."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dlrun.model.site import Partition, Site
 from dlrun.model.units import Duration, many
 
 Accepts = Callable[[Mapping[str, object]], str | None]
-"""Why the scheduler would not take a job of these resources; None if it would."""
+"""Resources -> the scheduler's reason to refuse such a job; None if it would accept it."""
 
 
 def of_scheduler(site: Site, cluster: Cluster) -> Iterator[Fact]:
-    """The scheduler itself: what it is, its version, what it counts."""
+    """Facts of the scheduler: type, version, unit of CPUs."""
     where = "the scheduler"
     same = cluster.scheduler == site.scheduler.type
     line = None if same else f"type: {cluster.scheduler}"
@@ -40,14 +40,20 @@ def of_scheduler(site: Site, cluster: Cluster) -> Iterator[Fact]:
     if cluster.counts is not None and site.scheduler.cpus != "none":
         same = cluster.counts == site.scheduler.cpus
         line = None if same else f"cpus: {cluster.counts}"
-        said = f"it counts hardware {cluster.counts}" if cluster.counts == "threads" else "it counts cores"
+        observed = (
+            f"it counts hardware {cluster.counts}" if cluster.counts == "threads" else "it counts cores"
+        )
         yield Fact(
-            key="scheduler.cpus", verdict="holds" if same else "differs", seen=said, where=where, line=line
+            key="scheduler.cpus",
+            verdict="holds" if same else "differs",
+            seen=observed,
+            where=where,
+            line=line,
         )
 
 
 def of_partition(name: str, partition: Partition, cluster: Cluster) -> Iterator[Fact]:
-    """The limits that the scheduler lists of a partition."""
+    """Facts of a partition, from the limits that the scheduler lists."""
     base, where = f"partitions.{name}", "the scheduler"
     queue = compared(name, partition.queue)
     if queue is None:
@@ -107,8 +113,8 @@ def _switch(key: str, stated: bool, live: Queue) -> Iterator[Fact]:
     if stated and live.default:
         yield Fact(key=key, verdict="holds", seen="it is the scheduler's default", where="the scheduler")
     elif stated:
-        said = "it is not the scheduler's default, so dlrun names it in each job"
-        yield Fact(key=key, verdict="holds", seen=said, where="the scheduler")
+        observed = "it is not the scheduler's default, so dlrun names it in each job"
+        yield Fact(key=key, verdict="holds", seen=observed, where="the scheduler")
 
 
 def _kind(key: str, stated: str, live: Queue, cluster: Cluster) -> Iterator[Fact]:
@@ -123,7 +129,7 @@ def _kind(key: str, stated: str, live: Queue, cluster: Cluster) -> Iterator[Fact
 
 
 def counts(site: Site, of_kind: Mapping[str, Nodes]) -> Iterator[Fact]:
-    """How many nodes there are of each type; `of_kind` are the scheduler's nodes that jobs of a type ran on."""
+    """Facts of the node counts; of_kind: node type -> the scheduler's kind of nodes on which its jobs ran."""
     for name, kind in site.node_types.items():
         live = of_kind.get(name)
         if kind.count is None or live is None:
@@ -139,7 +145,7 @@ def counts(site: Site, of_kind: Mapping[str, Nodes]) -> Iterator[Fact]:
 
 
 def asked(name: str, partition: Partition, accepts: Accepts) -> Iterator[Fact]:
-    """Whether the scheduler would take jobs as large as the profile allows, each limit by itself."""
+    """Facts of limits, from whether the scheduler accepts jobs of that size; each limit separately."""
     base = f"partitions.{name}"
     tried: list[tuple[str, dict[str, object]]] = []
     if partition.max_walltime is not None:
@@ -148,15 +154,18 @@ def asked(name: str, partition: Partition, accepts: Accepts) -> Iterator[Fact]:
         tried.append(("max_nodes", {"nodes": partition.max_nodes}))
     for key, resources in tried:
         why = accepts(resources)
-        said = f"a job of {next(iter(resources.values()))}{' nodes' * (key == 'max_nodes')}"
+        request = f"a job of {next(iter(resources.values()))}{' nodes' * (key == 'max_nodes')}"
         if why is None:
             yield Fact(
-                key=f"{base}.{key}", verdict="holds", seen=f"{said} would be accepted", where="the scheduler"
+                key=f"{base}.{key}",
+                verdict="holds",
+                seen=f"{request} would be accepted",
+                where="the scheduler",
             )
         else:
             yield Fact(
                 key=f"{base}.{key}",
                 verdict="differs",
-                seen=f"{said} would be refused: {why}",
+                seen=f"{request} would be refused: {why}",
                 where="the scheduler",
             )

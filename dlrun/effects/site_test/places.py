@@ -1,4 +1,4 @@
-"""Which jobs show all of a profile: one for each partition and node type, on two nodes where jobs may have two."""
+"""The jobs that test a whole profile: one per partition and node type, on two nodes if allowed."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from dlrun.model.site import Partition, Site
 from dlrun.model.units import Duration
 
 WALLTIME = Duration(600)
-"""Walltime of a job: what starts soon, and more than it needs."""
+"""Walltime of a job in seconds: short, to start soon, but more than it needs."""
 
 LARGEST = 8
-"""Nodes of the largest job that is submitted without being asked for: some partitions take only jobs of hundreds."""
+"""Maximum nodes of a job without `--partition`: some partitions accept only jobs of hundreds of nodes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A partition (None: the site describes none) and the type of its nodes (None: not stated), with the job's size."""
+    """A partition (None: not described), its node type (None: not given), and the job's size."""
 
     partition: str | None
     node_type: str | None
@@ -31,7 +31,7 @@ class Place:
 
 
 def places(site: Site, wanted: tuple[str, ...] = ()) -> list[Place]:
-    """The jobs, in the profile's order; of `wanted` partitions alone, if any are given."""
+    """The jobs in the profile's order; wanted: only of these partitions, if any."""
     found = []
     single = next(iter(site.node_types)) if len(site.node_types) == 1 else None
     for name, partition in site.partitions.items():
@@ -44,7 +44,7 @@ def places(site: Site, wanted: tuple[str, ...] = ()) -> list[Place]:
 
 
 def is_run(place: Place, wanted: tuple[str, ...]) -> bool:
-    """Whether a job is submitted there: a large one only if its partition was named."""
+    """Whether the job is submitted: a large one only if its partition was named."""
     return place.nodes <= LARGEST or place.partition in wanted
 
 

@@ -1,4 +1,4 @@
-"""What the jobs of `dlrun site test` cost at most, before any of them is submitted."""
+"""The maximum cost of the jobs of `dlrun site test`, before they are submitted."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dlrun.model.units import many
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """The job of one place and the most that it can use; not `run` where it is too large to be submitted unasked."""
+    """The job of a place and its maximum cost; run: False for a large job whose partition was not named."""
 
     place: Place
     cost: Cost
@@ -30,7 +30,7 @@ class Price:
 
 
 def prices(loaded: LoadedSite, partitions: tuple[str, ...], sets: Sequence[str]) -> list[Price]:
-    """The jobs in the profile's order. Raises InvalidFile for a profile or `sets` that no job can be made of."""
+    """The jobs in the profile's order; raises InvalidFile for an invalid profile or `sets`."""
     found = []
     for place in places(loaded.site, partitions):
         cost = plan_of(inputs_of(place, str(loaded.path), sets, cpus_per_rank=1)).cost
@@ -40,14 +40,14 @@ def prices(loaded: LoadedSite, partitions: tuple[str, ...], sets: Sequence[str])
 
 
 def lines_of(found: Sequence[Price]) -> Iterator[str]:
-    """A line for each job, and one for all that are submitted."""
+    """A line per job, and one for the sum of the submitted ones."""
     yield from map(str, found)
     costs = [price.cost for price in found if price.run]
     yield f"{many(len(costs), 'job')}, together at most {_amounts(costs)}"
 
 
 def _amounts(costs: Sequence[Cost]) -> str:
-    """Node-minutes, and what they are in each of the units that the site bills."""
+    """Node-minutes, and the cost in each of the site's billing units."""
     units: dict[str, float] = {}
     for cost in costs:
         units[cost.unit] = units.get(cost.unit, 0.0) + cost.units

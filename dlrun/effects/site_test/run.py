@@ -1,4 +1,4 @@
-"""All jobs of a profile's test, and the verdict on each key."""
+"""Run all jobs of a profile's test, and judge each key."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from dlrun.effects.site_test.hardware import hardware
 from dlrun.effects.site_test.job import PlaceReport
 from dlrun.effects.site_test.price import Price, lines_of, prices
 from dlrun.effects.site_test.surroundings import surroundings
-from dlrun.effects.verify.report import gathered
+from dlrun.effects.verify.report import grouped
 from dlrun.errors import DlrunError, Invalid
 from dlrun.model.nearest import nearest
 from dlrun.model.units import Duration, many
 
 AT_ONCE = 4
-"""Jobs in the queue at the same time."""
+"""Maximum number of jobs in the queue at a time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdicts:
-    """The profile and the verdicts on its keys, each with the place where the key was written."""
+    """The profile, the verdicts on its keys with their places in the file, and the number of jobs."""
 
     loaded: LoadedSite
     facts: Sequence[Fact]
@@ -43,15 +43,15 @@ def test_profile(
     partitions: tuple[str, ...],
     sets: Sequence[str],
     wait: Duration,
-    say: Callable[[str], None],
+    notice: Callable[[str], None],
 ) -> Verdicts:
-    """Report what all jobs cost, run each and compare. Raises InvalidFile for a profile that cannot be used, Invalid for an
-    unknown partition."""
+    """Report the cost of all jobs, run them, and compare. Raises InvalidFile for an invalid profile, Invalid for an unknown
+    partition."""
     here = Machine()
     loaded = _loaded(name, partitions, here)
     for line in lines_of(prices(loaded, partitions, sets)):
-        say(line)
-    cluster = _cluster(here, say)
+        notice(line)
+    cluster = _cluster(here, notice)
     chosen = places.places(loaded.site, partitions)
     path = str(loaded.path)
     unknown = _unknown(loaded, cluster)
@@ -59,7 +59,7 @@ def test_profile(
         place for place in chosen if place.partition not in unknown and places.is_run(place, partitions)
     ]
 
-    ask = site_job.Ask(site=path, sets=sets, wait=wait, say=say)
+    ask = site_job.Ask(site=path, sets=sets, wait=wait, notice=notice)
     with ThreadPoolExecutor(max_workers=AT_ONCE) as pool:
         try:
             reports = list(pool.map(lambda place: site_job.run(place, ask), runnable))
@@ -73,7 +73,7 @@ def test_profile(
 
 
 def jobs_of(name: str, *, partitions: tuple[str, ...], sets: Sequence[str]) -> list[Price]:
-    """The jobs that `test_profile` would submit, with what each costs; raises as it does."""
+    """The jobs that `test_profile` would submit, with their cost; raises like it."""
     return prices(_loaded(name, partitions, Machine()), partitions, sets)
 
 
@@ -90,16 +90,16 @@ def _loaded(name: str, partitions: tuple[str, ...], here: Machine) -> LoadedSite
     return loaded
 
 
-def _cluster(here: Machine, say: Callable[[str], None]) -> Cluster | None:
+def _cluster(here: Machine, notice: Callable[[str], None]) -> Cluster | None:
     try:
         return ask_cluster(here)
     except DlrunError as error:
-        say(f"limits are not compared with the scheduler: {error.message}")
+        notice(f"limits are not compared with the scheduler: {error.message}")
         return None
 
 
 def _unknown(loaded: LoadedSite, cluster: Cluster | None) -> set[str | None]:
-    """Partitions that the scheduler does not have: no job can be submitted there."""
+    """Partitions unknown to the scheduler, where no job can be submitted."""
     if cluster is None:
         return set()
     live = {queue.name for queue in cluster.queues}
@@ -139,7 +139,7 @@ def _of_scheduler(
 
 
 class _Placer:
-    """Adds to facts where their keys were written: the key itself, else the nearest that contains it."""
+    """Adds the place in the profile to facts: that of the key, else of the nearest parent."""
 
     def __init__(self, loaded: LoadedSite) -> None:
         self._origins = loaded.profile.origins
@@ -152,7 +152,7 @@ class _Placer:
 
 
 def _live(report: PlaceReport, cluster: Cluster | None) -> Nodes | None:
-    """The scheduler's nodes that a job ran on."""
+    """The scheduler's kind of nodes on which a job ran, or None."""
     hosts = set(report.nodes)
     for kind in cluster.nodes if cluster is not None else ():
         if hosts & {host.partition(".")[0] for host in kind.hosts}:
@@ -175,7 +175,7 @@ def _of_place(report: PlaceReport, loaded: LoadedSite, cluster: Cluster | None) 
 
 
 def _of_job(report: PlaceReport) -> Iterator[Fact]:
-    """What the job itself proves: the request, the launcher, and that ranks reach one another."""
+    """Facts shown by the job itself: the request, the launcher, and the connections between ranks."""
     place = report.place
     where = str(place)
     request = f"partitions.{place.partition}" if place.partition else "scheduler"
@@ -188,18 +188,18 @@ def _of_job(report: PlaceReport) -> Iterator[Fact]:
         yield Fact(key=request, verdict="not seen", seen=report.waited, where=where)
         return
     if report.without_gpus is not None:
-        said = f"a job that requests the GPUs of the profile is refused: {report.without_gpus}"
-        yield Fact(key="scheduler.gpus", verdict="differs", seen=said, where=where)
+        observed = f"a job that requests the GPUs of the profile is refused: {report.without_gpus}"
+        yield Fact(key="scheduler.gpus", verdict="differs", seen=observed, where=where)
     elif any(one.planned.gpus for one in report.ranks):
         yield Fact(
             key="scheduler.gpus", verdict="holds", seen="a job with its GPUs was accepted", where=where
         )
     started = [one for one in report.ranks if one.report is not None]
     if len(started) < len(report.ranks):
-        said = f"{len(started)} of {many(len(report.ranks), 'rank')} began; the job's log ends with: {report.log or 'nothing'}"
+        found = f"{len(started)} of {many(len(report.ranks), 'rank')} began; the job's log ends with: {report.log or 'nothing'}"
         if not report.nodes:
-            said = f"the job printed nothing; its log ends with: {report.log or 'nothing'}"
-        yield Fact(key="launcher", verdict="differs", seen=said, where=where)
+            found = f"the job printed nothing; its log ends with: {report.log or 'nothing'}"
+        yield Fact(key="launcher", verdict="differs", seen=found, where=where)
         return
     hosts = sorted({str(one.report["host"]) for one in started if one.report is not None})
     yield Fact(key="launcher", verdict="holds", seen=f"ranks began on {', '.join(hosts)}", where=where)
@@ -208,14 +208,14 @@ def _of_job(report: PlaceReport) -> Iterator[Fact]:
     trips = [
         one.report["round_trip"] for one in started if one.report is not None and "round_trip" in one.report
     ]
-    for who, difference in gathered(report.ranks):
-        said = f"{who}: {difference.what}; likely: {difference.cause}"
+    for who, difference in grouped(report.ranks):
+        observed = f"{who}: {difference.what}; likely: {difference.cause}"
         yield Fact(
             key="fabric" if "rank 0" in difference.what else "launcher",
             verdict="differs",
-            seen=said,
+            seen=observed,
             where=where,
         )
     if trips and not any(one.differences for one in report.ranks):
-        said = f"1 MiB to rank 0 in {max(trips) * 1000:.1f} ms"
-        yield Fact(key="rendezvous", verdict="holds", seen=said, where=where)
+        observed = f"1 MiB to rank 0 in {max(trips) * 1000:.1f} ms"
+        yield Fact(key="rendezvous", verdict="holds", seen=observed, where=where)

@@ -1,4 +1,4 @@
-"""Network names, storage and modules of a profile against what a node showed. Pure."""
+"""Compare network names, storage and modules of a profile with the nodes' answers. Pure."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from dlrun.model.nearest import nearest
 from dlrun.model.site import Site
 
 _CERTAIN = ("slingshot", "omni-path", "efa", "infiniband")
-"""Fabrics that a node's devices prove."""
+"""Fabrics that are certain from a node's devices."""
 
 
 def surroundings(site: Site, nodes: Iterable[NodeAnswers]) -> Iterator[Fact]:
-    """Facts of each node that answered; `site` is the profile as it holds for them."""
+    """The facts of each node that answered; site: the profile with overrides for these nodes."""
     for node in nodes:
         yield from _network(site, node)
         yield from _storage(site, node)
@@ -34,9 +34,9 @@ def _network(site: Site, node: NodeAnswers) -> Iterator[Fact]:
         if missing:
             right = [name for name in site.fabric.interfaces if name in up]
             right = right or site_node.fabric(node.facts)[0].get("interfaces") or list(up[:1])
-            said = f"no interface {', '.join(missing)} is up; {listed}"
+            observed = f"no interface {', '.join(missing)} is up; {listed}"
             better = f"interfaces: [{', '.join(right)}]"
-            yield Fact(key=key, verdict="differs", seen=said, where=node.host, line=better)
+            yield Fact(key=key, verdict="differs", seen=observed, where=node.host, line=better)
         elif site.fabric.interfaces:
             yield Fact(key=key, verdict="holds", seen=listed, where=node.host)
     if site.rendezvous.interface is not None:
@@ -45,15 +45,15 @@ def _network(site: Site, node: NodeAnswers) -> Iterator[Fact]:
             yield Fact(key=key, verdict="holds", seen=listed, where=node.host)
         else:
             instead = f"interface: {up[0]}" if up else None
-            said = f"no interface {site.rendezvous.interface} is up; {listed}"
-            yield Fact(key=key, verdict="differs", seen=said, where=node.host, line=instead)
+            observed = f"no interface {site.rendezvous.interface} is up; {listed}"
+            yield Fact(key=key, verdict="differs", seen=observed, where=node.host, line=instead)
     for name, resolves in node.rest.get("names", {}).items():
         key = "rendezvous.suffix"
         if resolves:
             yield Fact(key=key, verdict="holds", seen=f"{name} has an address", where=node.host)
         else:
-            said = f"{name} has no address"
-            yield Fact(key=key, verdict="differs", seen=said, where=node.host, line='suffix: ""')
+            observed = f"{name} has no address"
+            yield Fact(key=key, verdict="differs", seen=observed, where=node.host, line='suffix: ""')
 
 
 def _fabric(stated: str, node: NodeAnswers) -> Iterator[Fact]:
@@ -65,10 +65,10 @@ def _fabric(stated: str, node: NodeAnswers) -> Iterator[Fact]:
     elif seen == stated or (seen == "ethernet" and stated == "roce" and devices):
         yield Fact(key=key, verdict="holds", seen=", ".join(devices) or f"{seen} interfaces", where=node.host)
     elif seen in _CERTAIN or stated in (*_CERTAIN, "roce"):
-        said = (
+        observed = (
             f"its devices are of {seen}: {', '.join(devices) or ', '.join(site_node.interfaces(node.facts))}"
         )
-        yield Fact(key=key, verdict="differs", seen=said, where=node.host, line=f"name: {seen}")
+        yield Fact(key=key, verdict="differs", seen=observed, where=node.host, line=f"name: {seen}")
     else:
         yield Fact(key=key, verdict="not seen", seen=f"taken for {seen}", where=node.host)
 
@@ -83,8 +83,8 @@ def _storage(site: Site, node: NodeAnswers) -> Iterator[Fact]:
         if not its["exists"]:
             shared = sorted(name for name, one in kinds.items() if one["shared"])
             line = f"shared: [{', '.join(shared)}]" if shared else None
-            said = f"{path} is not there; shared are {', '.join(shared) or 'none that are known'}"
-            yield Fact(key=key, verdict="differs", seen=said, where=node.host, line=line)
+            observed = f"{path} is not there; shared are {', '.join(shared) or 'none that are known'}"
+            yield Fact(key=key, verdict="differs", seen=observed, where=node.host, line=line)
         else:
             yield Fact(key=key, verdict="holds", seen=f"{path} is {its['type']}", where=node.host)
 
@@ -120,17 +120,19 @@ def _node_local(local: NodeLocal, there: Mapping[str, Any], node: NodeAnswers) -
     )
     if local.size is not None and "size" in there:
         gib = there["size"] // 2**30
-        said = f"{at} has {gib} GiB"
+        observed = f"{at} has {gib} GiB"
         if local.size > there["size"]:
             line = f"size: {gib}GiB" if gib else f"size: {there['size'] // 2**20}MiB"
-            yield Fact(key=f"{key}.size", verdict="differs", seen=said, where=node.host, line=line)
+            yield Fact(key=f"{key}.size", verdict="differs", seen=observed, where=node.host, line=line)
         else:
-            yield Fact(key=f"{key}.size", verdict="holds", seen=said, where=node.host)
+            yield Fact(key=f"{key}.size", verdict="holds", seen=observed, where=node.host)
     in_memory = there["type"] in ("tmpfs", "ramfs")
     if in_memory != (local.kind == "memory"):
         right = "memory" if in_memory else "disk" if there.get("rotational") else "ssd"
-        said = f"{at} is {there['type']}"
-        yield Fact(key=f"{key}.kind", verdict="differs", seen=said, where=node.host, line=f"kind: {right}")
+        observed = f"{at} is {there['type']}"
+        yield Fact(
+            key=f"{key}.kind", verdict="differs", seen=observed, where=node.host, line=f"kind: {right}"
+        )
 
 
 def _modules(site: Site, node: NodeAnswers) -> Iterator[Fact]:
@@ -157,5 +159,5 @@ def _modules(site: Site, node: NodeAnswers) -> Iterator[Fact]:
             if near is not None:
                 right[index] = near
             line = f"modules: [{', '.join(right)}]" if near is not None else None
-            said = f"{name} does not load: {(its['said'].splitlines() or ['no message'])[-1]}"
-            yield Fact(key=key, verdict="differs", seen=said, where=node.host, line=line)
+            observed = f"{name} does not load: {(its['output'].splitlines() or ['no message'])[-1]}"
+            yield Fact(key=key, verdict="differs", seen=observed, where=node.host, line=line)

@@ -1,3 +1,3 @@
-"""Data sets copied to nodes by hand: `plan` (what a training job would stage), then `run` (the node program here or in
-an allocation).
+"""`dlrun stage-data`: copy data sets to nodes without a training: `plan` (as for a training job), then `run` (the node
+program on this machine or in an allocation).
 """

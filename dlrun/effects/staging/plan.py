@@ -1,6 +1,6 @@
-"""Copy data sets to nodes by hand: here, on the nodes of this allocation, or by a job of its own.
+"""Plan copies of data sets to this machine, to the nodes of this allocation, or by a separate job.
 
-All three make the plan that a training job would make of the same data sets, and run the same node program.
+All three use the plan that a training job would have for the same data sets, and the same node program.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ SPECS = (".yaml", ".yml")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagingRequest:
-    """What a user asked for: `what` is one spec, or sources; the rest is laid over the data sets."""
+    """The arguments of a user: `what` is one spec, or sources; other values override those of the data sets."""
 
     what: tuple[str, ...]
     name: str | None = None
@@ -52,7 +52,7 @@ class StagingRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StagingJob:
-    """The plan of a job that stages and does nothing else, what it was made from, and the directory on a node."""
+    """The plan of a job that only stages, its inputs, and the staging directory on a node."""
 
     plan: Plan
     inputs: Inputs
@@ -60,9 +60,9 @@ class StagingJob:
 
 
 def staging(asked: StagingRequest, *, nodes: int | None) -> StagingJob:
-    """Plan it for so many nodes (None: as many as asked for, else as in the spec).
+    """Plan a staging request for `nodes` nodes (None: `--nodes`, else the spec's).
 
-    Raises InvalidFile for the spec or the site, Invalid for what cannot be staged.
+    Raises InvalidFile for an invalid spec or site, Invalid for other invalid arguments.
     """
     with tempfile.TemporaryDirectory(prefix="dlrun-stage-") as scratch:
         path = _spec_file(asked, Path(scratch))
@@ -85,7 +85,7 @@ def staging(asked: StagingRequest, *, nodes: int | None) -> StagingJob:
 
 
 def _spec_file(asked: StagingRequest, scratch: Path) -> Path:
-    """The spec that was named, or one made of the sources."""
+    """The user's spec, or a new one for the sources; raises Invalid."""
     specs = [word for word in asked.what if word.endswith(SPECS)]
     if specs and len(asked.what) > 1:
         raise Invalid(
@@ -123,14 +123,14 @@ def _spec_file(asked: StagingRequest, scratch: Path) -> Path:
 
 
 def _name(source: str) -> str:
-    """A name for the data set of a source: its last part, of a glob the last without `*`, `?` and `[`."""
+    """The name of a source's data set: the last component of its path without wildcards."""
     parts = [part for part in Path(source).parts if not set("*?[") & set(part)]
     name = re.sub(r"\W", "_", Path(*parts).name if parts else "", flags=re.ASCII) or "data"
-    return f"_{name}" if name[0].isdigit() else name
+    return f"_{name}" if digits(name[0]) else name
 
 
 def _only_data(spec: Spec, asked: StagingRequest, nodes: int | None) -> Spec:
-    """A job that has the spec's data sets and resources, and nothing to run."""
+    """The spec of a job with only the data sets and resources."""
     over: dict[str, object] = {"start": None}  # no training waits here
     if asked.strategy:
         over["strategy"] = asked.strategy
@@ -157,9 +157,12 @@ def _only_data(spec: Spec, asked: StagingRequest, nodes: int | None) -> Spec:
 
 def _size(option: str, text: str) -> Bytes:
     try:
-        return Bytes.parse(text)
+        found = Bytes.parse(text)
     except ValueError as error:
         raise Invalid(f"{option}: {error}", help=f"expected {Bytes.expected}") from None
+    if not found:
+        raise Invalid(f"{option}: `{text}` is too little; it must be more than zero")
+    return found
 
 
 def _resources(wanted: Resources, asked: StagingRequest, nodes: int | None) -> Resources:
@@ -188,7 +191,7 @@ def _resources(wanted: Resources, asked: StagingRequest, nodes: int | None) -> R
 
 
 def _with_storage(inputs: Inputs, asked: StagingRequest) -> Inputs:
-    """With `--to`, that directory is the node-local storage; `--quota` overrides the site's."""
+    """The inputs with the directory of `--to` as node-local storage, and the quota of `--quota`; raises Invalid."""
     site = inputs.site
     if asked.to is None:
         if site.storage.node_local is None:
@@ -211,7 +214,7 @@ def _with_storage(inputs: Inputs, asked: StagingRequest) -> Inputs:
 
 
 def expanded(directory: Text) -> str:
-    """A node's directory as it is on this machine, and as a job's script finds it, whatever `USER` is."""
+    """A node's directory expanded on this machine, with the user name of the uid, as in job scripts (`USER` may differ)."""
     try:
         user = pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:
@@ -220,7 +223,7 @@ def expanded(directory: Text) -> str:
 
 
 def here(asked: StagingRequest) -> str:
-    """The staging directory on this machine, for looking after what is in it."""
+    """The staging directory on this machine, for `--list`, `--evict` and `--clean`; raises Invalid without one."""
     if asked.to is not None:
         return os.path.expandvars(asked.to)
     name, because = (asked.site, "named by you") if asked.site else recognise(Machine())

@@ -1,4 +1,4 @@
-"""Run what was planned: the node program on this machine, or the staging job's own script in this allocation."""
+"""Run a staging plan: the node program on this machine, or the staging job's script in this allocation."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ from dlrun.node.__main__ import RESUME_HINTS
 from dlrun.plan.data.stage_arguments import stage_words
 
 EVENTS = "stage-0.jsonl"
-"""The file in a job's logs that has what its first node reports while it stages, as JSON lines."""
+"""The file in a job's logs with the staging events of its first node, as JSON lines."""
 
 LOOK = 0.2
-"""Seconds between looks at the log of the job's first node."""
+"""Seconds between reads of the first node's log."""
 
 _PROGRESS = re.compile(r".+?: \d+ %, \S+ of ")
-"""A line of progress in the report of a node (`dlrun.node.common.progress`): a bar shows the same."""
+"""A progress line of a node (`dlrun.node.common.progress`), redundant beside a bar."""
 
 
 class Bar(Protocol):
@@ -50,30 +50,30 @@ class Bar(Protocol):
 
 
 class Events:
-    """The JSON lines that a node's programs write while they stage; what is new of them is handed on."""
+    """The JSON lines of the node program, read while they are written."""
 
     def __init__(self, path: Path) -> None:
-        self._path, self._told = path, 0
+        self._path, self._offset = path, 0
 
     def new(self) -> Iterator[dict[str, Any]]:
-        """The events since the last call, whole lines only."""
+        """The events since the last call, from complete lines."""
         try:
             content = self._path.read_bytes()
         except OSError:
             return
         end = content.rfind(b"\n") + 1
-        for line in content[self._told : end].splitlines():
+        for line in content[self._offset : end].splitlines():
             yield json.loads(line)
-        self._told = max(self._told, end)
+        self._offset = max(self._offset, end)
 
     def all(self) -> Iterator[dict[str, Any]]:
         """Every event."""
-        self._told = 0
+        self._offset = 0
         return self.new()
 
 
 def summary(staging: StagingJob, nodes: int, events: Iterator[dict[str, Any]]) -> dict[str, Any]:
-    """What a finished staging comes to: the place of each set on every node, and the report of its first node."""
+    """The result of a staging: the path of each set on the nodes, and the report of the first node."""
     reports = {
         event["name"]: {key: value for key, value in event.items() if key not in ("event", "name", "version")}
         for event in events
@@ -93,20 +93,20 @@ def on_this_machine(
     staging: StagingJob,
     *,
     as_json: bool,
-    say: Callable[[str], None],
+    notice: Callable[[str], None],
     events: Path | None = None,
     bar: Bar | None = None,
 ) -> int:
-    """Copy every data set to this machine; the exit status of the first that fails. The node program prints its path.
+    """Copy all data sets to this machine; returns 0, or the exit status of the first failure.
 
-    `events`: the JSON lines go to this file as well. `bar` draws the progress of them.
+    The node program prints the paths. events: a file for the JSON lines, too; bar: draws their progress.
     """
     directory = expanded(staging.directory)
     with node_program(events) as program, tempfile.TemporaryDirectory(prefix="dlrun-stage-") as run_dir:
         for data in staging.plan.data:
-            say(f"{data.name}: {data.strategy.replace('_', ' ')}: {data.because}")
+            notice(f"{data.name}: {data.strategy.replace('_', ' ')}: {data.because}")
             if data.strategy == "in_place":
-                _tell_in_place(data, as_json)
+                _print_in_place(data, as_json)
                 continue
             asked = stage_words(data, staging.plan.request, staging.plan.stage_quota)
             words = [_literal(word, run_dir) for word in asked]
@@ -119,7 +119,7 @@ def on_this_machine(
 
 @contextmanager
 def node_program(events: Path | None = None) -> Iterator[Callable[..., int]]:
-    """Runs commands of the node program with this terminal's streams; returns their exit status."""
+    """Yield a function that runs a command of the node program with this process's streams and returns its exit status."""
     environment = {**os.environ, **({"DLRUN_STAGE_EVENTS": str(events)} if events else {})}
     with tempfile.TemporaryDirectory(prefix="dlrun-node-") as scratch:
         path = str(Path(scratch) / "node.pyz")
@@ -143,9 +143,9 @@ def node_program(events: Path | None = None) -> Iterator[Callable[..., int]]:
 
 
 def _drawn(command: Sequence[str], environment: Mapping[str, str], events: Events, bar: Bar) -> int:
-    """Run a command of the node program whose progress is drawn; its exit status.
+    """Run a command of the node program with a progress bar; returns its exit status.
 
-    Its messages pass through the bar, its result is printed when the bar is gone.
+    Messages are printed above the bar, the result after the bar is removed.
     """
     process = subprocess.Popen(
         command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -174,14 +174,14 @@ def _drawn(command: Sequence[str], environment: Mapping[str, str], events: Event
 def in_allocation(
     staging: StagingJob,
     *,
-    say: Callable[[str], None],
+    notice: Callable[[str], None],
     event: Callable[[dict[str, Any]], None] | None = None,
     bar: Bar | None = None,
 ) -> Events:
-    """Run the staging job's script on the nodes of this allocation; the events of its first node.
+    """Run the staging job's script on the nodes of this allocation; returns the events of the first node.
 
-    What that reports goes to `say`, or as events to `event`; `bar` draws its progress. Raises OperationFailed with the
-    last lines of the script's log.
+    Its report goes to `notice`, or as events to `event`; bar: draws its progress. Raises OperationFailed with the last lines
+    of the script's log.
     """
     target = jobs.new_directory(jobs.home(), staging.plan.name).absolute()
     jobs.create(target, files(staging.plan, staging.inputs, target), None)
@@ -201,8 +201,9 @@ def in_allocation(
             elif bar is not None:
                 _follow(process, report, bar.message, draw=lambda: _each(events.new(), bar.event))
             else:
-                _follow(process, report, say)
+                _follow(process, report, notice)
         except KeyboardInterrupt:
+            # The script passes the signal on and waits for the nodes' programs.
             process.terminate()
             process.wait()
             raise Interrupted("interrupted", help=RESUME_HINTS["stage"]) from None
@@ -219,8 +220,9 @@ def in_allocation(
 
 
 def pass_on(events: Events, ended: Callable[[], bool], event: Callable[[dict[str, Any]], None]) -> None:
-    """Pass on events until the end."""
+    """Call `event` for new events until `ended()`."""
     while True:
+        # Asked before the read: events written between the two are read in a last round.
         last = ended()
         for one in events.new():
             event(one)
@@ -232,17 +234,17 @@ def pass_on(events: Events, ended: Callable[[], bool], event: Callable[[dict[str
 def _follow(
     process: subprocess.Popen[bytes],
     log: Path,
-    say: Callable[[str], None],
+    notice: Callable[[str], None],
     draw: Callable[[], None] | None = None,
 ) -> None:
-    """Pass on what the first node reports while the script runs; with `draw`, without its lines of progress."""
+    """Pass the first node's report to `notice` while the script runs; with `draw`, without progress lines."""
     printed = 0
     while True:
         ended = process.poll() is not None
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
         for line in lines[printed:]:
             if draw is None or not _PROGRESS.match(line):
-                say(line)
+                notice(line)
         printed = len(lines)
         if draw is not None:
             draw()
@@ -260,7 +262,7 @@ def _literal(word: Text, run_dir: str) -> str:
     return "".join(run_dir if isinstance(part, Shell) else part for part in word.parts)
 
 
-def _tell_in_place(data: DataPlan, as_json: bool) -> None:
+def _print_in_place(data: DataPlan, as_json: bool) -> None:
     if as_json:
         event = {
             "event": "in place",
@@ -275,6 +277,6 @@ def _tell_in_place(data: DataPlan, as_json: bool) -> None:
 
 
 def look_after(words: Sequence[str]) -> int:
-    """Run `list`, `evict` or `clean` of the node program on this machine."""
+    """Run `list`, `evict` or `clean` of the node program on this machine; returns its exit status."""
     with node_program() as program:
         return program(*words)

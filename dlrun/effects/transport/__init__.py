@@ -1,8 +1,8 @@
-"""How commands and bytes reach a login node: this machine's OpenSSH, else paramiko.
+"""Connections to login nodes: through this machine's OpenSSH, else paramiko.
 
-Begin with `protocol` and `session` (a bash script there, and a conversation with it; `scripts` has them). `openssh`, `paramiko`
-(with `paramiko_login`) and `local` are the transports, over `child` processes; `absence` is how long to wait for a node that
-is gone, `refusals` what a failed login means.
+Begin with `protocol` and `session` (an exchange with a bash script of `scripts`). `openssh`, `paramiko` (with
+`paramiko_login`) and `local` are the transports, over `child` processes; `absence` limits the waiting for an unreachable
+node, `refusals` explains failed logins.
 """
 
 from __future__ import annotations
@@ -20,11 +20,10 @@ _HOST = re.compile(r"(?!-)[^\s\x00-\x1f\x7f]{1,255}")
 
 
 def open_transport(host: str, kind: str | None = None, *, prompt: bool | None = None) -> Transport:
-    """A way to run programs on `host` (a name as ssh knows it); nothing is connected until one runs.
+    """A transport to `host` (a name for ssh), which connects at its first use.
 
-    `kind` is openssh, paramiko or local (default: openssh where there is an `ssh`). `prompt`: whether
-    a password or a second factor may be asked for (default: if there is a terminal).
-    Raises Invalid for what cannot be a host name.
+    kind: `openssh`, `paramiko` or `local` (default: openssh if `ssh` is installed, else paramiko); prompt: a password or
+    second factor may be requested (default: with a terminal). Raises Invalid for an invalid host name.
     """
     if not _HOST.fullmatch(host):
         raise Invalid(
@@ -60,7 +59,7 @@ _KINDS = {"local": _local, "openssh": _openssh, "paramiko": _paramiko}
 
 
 def may_prompt(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether the user can be asked: by a terminal, or by the program in SSH_ASKPASS."""
+    """Whether prompts are possible, on a terminal or with the program in SSH_ASKPASS."""
     if environment.get("SSH_ASKPASS") and environment.get("SSH_ASKPASS_REQUIRE") in ("force", "prefer"):
         return True
     return sys.stdin.isatty() and sys.stderr.isatty()

@@ -1,4 +1,4 @@
-"""A program of this machine as a stream: what `bash` and `ssh` have in common."""
+"""A child process as a stream, for `bash` and `ssh`."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _CHUNK = 1 << 16
 
 
 class Child:
-    """A running child process, without a terminal, that never blocks longer than `patience` seconds.
+    """A child process without a terminal; no call blocks longer than `patience` seconds.
 
-    Its standard error goes to a file, not a pipe: a shared ssh connection that stays behind may keep it open.
-    `failure` makes an error of an exit code and standard error if they mean that the connection failed.
+    Standard error is a file, not a pipe, which a shared ssh connection in the background may keep open.
+    failure(exit code, standard error): the error if the connection failed, else None.
     """
 
     def __init__(
@@ -51,10 +51,11 @@ class Child:
         assert self._process.stdin is not None  # noqa: S101 - both are pipes
         assert self._process.stdout is not None  # noqa: S101
         self._input, self._output = self._process.stdin, self._process.stdout
+        # `select` reports some room, but a large blocking write would wait for all of it.
         os.set_blocking(self._input.fileno(), False)
 
     def write(self, data: bytes) -> None:
-        """Send to its standard input."""
+        """Write to its standard input."""
         view = memoryview(data)
         while view:
             if not select.select([], [self._input], [], self._patience)[1]:
@@ -72,31 +73,32 @@ class Child:
             self._input.close()
 
     def read(self) -> bytes:
-        """What it printed next, empty at the end."""
+        """The next part of its output, empty at the end."""
         if not select.select([self._output], [], [], self._patience)[0]:
             raise self._gone()
         return os.read(self._output.fileno(), _CHUNK)
 
     def finish(self) -> tuple[int, bytes]:
-        """Wait for its end: exit code and standard error."""
+        """Wait for its end; returns (exit code, standard error)."""
         self.end()
         try:
             code = self._process.wait(self._patience)
         except subprocess.TimeoutExpired:
             raise self._gone() from None
         self._errors.seek(0)
-        said = self._errors.read()
+        errors = self._errors.read()
         self.close()
-        if failure := self._failure(code, said.decode(errors="replace")):
+        if failure := self._failure(code, errors.decode(errors="replace")):
             raise failure
-        return code, said
+        return code, errors
 
     def close(self) -> None:
-        """End it, with all that it started, and wait."""
+        """End it with its children: SIGTERM, after 2 s SIGKILL."""
         self.end()
         if self._process.poll() is None:
             with suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGTERM)
+            # Time for ssh to end in order; after that nothing may be left behind.
             deadline = time.monotonic() + 2
             while self._process.poll() is None and time.monotonic() < deadline:
                 time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""This machine as if it were a login node: the same road, without a network."""
+"""This machine in the role of a login node, without a network."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from dlrun.effects.transport.protocol import PATIENCE, Stream
 
 
 class LocalTransport:
-    """Runs what a login node would run, here."""
+    """Runs commands on this machine."""
 
     def __init__(self, host: str) -> None:
         self.host = host
 
     def start(self, command: str, *, patience: float = PATIENCE) -> Stream:
-        """Start a command of a shell."""
+        """Start a shell command."""
         argv = ("/bin/sh", "-c", command)
-        return Child(argv, host=self.host, patience=patience, failure=lambda _code, _said: None)
+        return Child(argv, host=self.host, patience=patience, failure=lambda _code, _errors: None)
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Nothing to close."""

@@ -1,7 +1,7 @@
-"""The system's OpenSSH: the user's own configuration, keys, jump hosts and Kerberos, and one connection shared.
+"""Transport over the system's OpenSSH, with the user's configuration, keys, jump hosts and Kerberos.
 
-Only the first connection may ask for a password or a second factor; everything after it goes through the
-shared one in batch mode, so that a hidden question can never hang a command.
+Only the first connection may request a password or second factor; all commands use it as a shared connection
+(ControlMaster) in batch mode, so that a hidden prompt cannot block a command.
 """
 
 from __future__ import annotations
@@ -20,25 +20,25 @@ from pathlib import Path
 
 from dlrun.effects.transport.child import Child
 from dlrun.effects.transport.protocol import PATIENCE, Stream, TransportFailed
-from dlrun.effects.transport.refusals import AGAIN, explain, last_line
+from dlrun.effects.transport.refusals import RETRY, explain, last_line
 from dlrun.errors import DlrunError, OperationFailed
 from dlrun.model.text import visible
 
 PERSIST = "30m"
-"""How long a shared connection outlives its last use."""
+"""Lifetime of an unused shared connection (ControlPersist)."""
 
 _ANSWER_WITHIN = 300.0
-"""Seconds that a person may take for a second factor."""
+"""Seconds for the user's answer to prompts, such as a second factor."""
 
 _SOCKET_NAME = 1 + 16 + 18
-"""Bytes of a socket's name and its slash, with the ending that ssh adds while it makes the socket."""
+"""Bytes of `/` and a socket's name, with the suffix of ssh's temporary name."""
 
 _MOST = 104
-"""Bytes that the path of a Unix socket may have, on every system."""
+"""Maximum bytes of a Unix socket's path on all systems (unix(7): 108 on Linux, 104 on BSD)."""
 
 
 class OpenSshTransport:
-    """Runs programs through `ssh`, sharing one connection with later commands of the same user."""
+    """Runs programs through `ssh`, over a connection shared with later commands."""
 
     def __init__(self, host: str, *, prompt: bool) -> None:
         self.host = host
@@ -46,33 +46,34 @@ class OpenSshTransport:
         self._options: list[str] | None = None
 
     def start(self, command: str, *, patience: float = PATIENCE) -> Stream:
-        """Start a command of the login shell."""
+        """Start a command in the login shell."""
         argv = ["ssh", "-oBatchMode=yes", *self._connected(), "--", self.host, command]
         return Child(argv, host=self.host, patience=patience, failure=self._failure)
 
     def close(self) -> None:
-        """The shared connection stays, for the next command."""
+        """Nothing to close: the shared connection stays for later commands."""
 
-    def _failure(self, code: int, said: str) -> DlrunError | None:
-        # 255 is also ssh's exit code for a command that a signal ended: nothing more is known then either.
-        return explain(self.host, said, asked=False) if code == 255 else None
+    def _failure(self, code: int, message: str) -> DlrunError | None:
+        # 255 is also ssh's exit code for a command ended by a signal, about which nothing is known either.
+        return explain(self.host, message, asked=False) if code == 255 else None
 
     def _connected(self) -> Sequence[str]:
-        """The options of every command, once there is a connection."""
+        """Connect, if needed, and return the ssh options of all commands."""
         if self._options is None:
-            said = _configuration(self.host)
-            own = ["-T", *_necessary(said)]
-            if not _is_shared(self.host, own):  # the user's own shared connection is the best one
+            configuration = _configuration(self.host)
+            # -T: a pseudo-terminal would change line ends of binary data.
+            own = ["-T", *_necessary(configuration)]
+            if not _is_shared(self.host, own):  # prefer a live shared connection of the user's configuration
                 own += ["-oControlMaster=auto", f"-oControlPersist={PERSIST}"]
-                own.append(f"-oControlPath={socket_directory()}/{_socket_name(self.host, said)}")
+                own.append(f"-oControlPath={socket_directory()}/{_socket_name(self.host, configuration)}")
                 if not _is_shared(self.host, own):
-                    self._connect(own, said.get("proxyjump", "none"))
+                    self._connect(own, configuration.get("proxyjump", "none"))
             self._options = own
         return self._options
 
     def _connect(self, options: Sequence[str], jumps: str) -> None:
-        """Make the shared connection, with the user's help where that is possible."""
-        with tempfile.NamedTemporaryFile() as errors:  # ssh itself would drop the messages of its jump hosts
+        """Open the shared connection, with prompts if possible; raises TransportFailed, AuthenticationFailed."""
+        with tempfile.NamedTemporaryFile() as errors:  # ssh itself drops its jump hosts' messages
             batch = "no" if self._prompt else "yes"
             proxy = (
                 []
@@ -81,18 +82,18 @@ class OpenSshTransport:
             )
             argv = ["ssh", f"-oBatchMode={batch}", *options, *proxy, "--", self.host, "true"]
             code, answer = _with_terminal(argv, self.host) if self._prompt else _without_terminal(argv)
-            said = f"{errors.read().decode(errors='replace')}\n{answer}"
+            message = f"{errors.read().decode(errors='replace')}\n{answer}"
         if code == 255:
-            raise explain(self.host, said, asked=self._prompt)
+            raise explain(self.host, message, asked=self._prompt)
         if code != 0:
-            words = last_line(said) or f"exit code {code}"
+            words = last_line(message) or f"exit code {code}"
             raise OperationFailed(f"`{self.host}` runs no commands for you: {words}")
 
 
 def socket_directory(environment: Mapping[str, str] = os.environ) -> Path:
-    """A directory for the sockets of shared connections that other users cannot enter.
+    """A private directory for the sockets of shared connections.
 
-    Where somebody else has taken its known name, it is one with a random name, noted in the user's state directory.
+    If another user has created its usual name, a random name is used and recorded in the user's state directory.
     """
     runtime = Path(environment.get("XDG_RUNTIME_DIR", ""))
     short = len(os.fsencode(runtime)) + len("/dlrun") + _SOCKET_NAME <= _MOST
@@ -100,6 +101,7 @@ def socket_directory(environment: Mapping[str, str] = os.environ) -> Path:
     place = runtime / "dlrun" if short and usable else Path(f"/tmp/dlrun-{os.getuid()}")  # noqa: S108
     if _is_mine(place):
         return place
+    # /tmp is shared: another user may have created the known name to deny it.
     state = environment.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")  # noqa: PTH111
     note = Path(state) / "dlrun" / "ssh-sockets"
     with suppress(OSError, ValueError):
@@ -114,7 +116,7 @@ def socket_directory(environment: Mapping[str, str] = os.environ) -> Path:
 
 
 def _is_mine(place: Path) -> bool:
-    """Whether it is a directory that is the user's alone; made if nothing has its name."""
+    """Whether a path is a private directory of the user; created if missing."""
     try:
         place.mkdir(mode=0o700, exist_ok=True)
         seen = place.lstat()
@@ -132,32 +134,32 @@ def _configuration(host: str) -> dict[str, str]:
     return {key: value for key, _, value in lines}
 
 
-def _necessary(said: Mapping[str, str]) -> list[str]:
-    """Options without which a command could hang, be somebody else's, or clash with an open session."""
+def _necessary(configuration: Mapping[str, str]) -> list[str]:
+    """Options that prevent hanging commands, forwarded agents and ports, and silently changed host keys."""
     options = ["-oClearAllForwardings=yes", "-oForwardAgent=no", "-oForwardX11=no"]
-    if said.get("remotecommand", "none") != "none":
+    if configuration.get("remotecommand", "none") != "none":
         options.append("-oRemoteCommand=none")
-    if said.get("serveraliveinterval", "0") == "0":
+    if configuration.get("serveraliveinterval", "0") == "0":
         options += ["-oServerAliveInterval=15", "-oServerAliveCountMax=3"]
-    if said.get("connecttimeout", "none") in ("none", "0"):
+    if configuration.get("connecttimeout", "none") in ("none", "0"):
         options.append("-oConnectTimeout=20")
-    if said.get("stricthostkeychecking") in ("false", "no", "off"):  # would let a changed key pass
+    if configuration.get("stricthostkeychecking") in ("false", "no", "off"):  # would accept a changed key
         options.append("-oStrictHostKeyChecking=accept-new")
     return options
 
 
-def _socket_name(host: str, said: Mapping[str, str]) -> str:
-    """A short name for a connection: another way to the same machine is another connection."""
+def _socket_name(host: str, configuration: Mapping[str, str]) -> str:
+    """A short name for a connection, different for other routes to the same host."""
     ways = ("hostname", "port", "user", "proxyjump", "proxycommand", "hostkeyalias")
-    text = "\0".join([host, *(said.get(key, "") for key in ways)])
+    text = "\0".join([host, *(configuration.get(key, "") for key in ways)])
     return hashlib.sha256(text.encode(errors="surrogateescape")).hexdigest()[:16]
 
 
 def _through(hops: Sequence[str], batch: str, errors: str) -> str:
-    """A command that leads through jump hosts; what goes wrong there is written to the file `errors`.
+    """A ProxyCommand through jump hosts, with their errors in the file `errors`.
 
-    In batch mode they are asked nothing either: to their questions ssh would answer nothing, three times.
-    Ctrl-C ends the command that was running, not the connection that later ones share.
+    Batch mode applies to them, too: ssh would else answer their prompts with nothing, three times. Ctrl-C ends the running
+    command, not the shared connection.
     """
     *before, last = hops
     proxy = f"-oProxyCommand={_through(before, batch, errors).replace('%', '%%')}" if before else ""
@@ -169,7 +171,7 @@ def _through(hops: Sequence[str], batch: str, errors: str) -> str:
 
 
 def _is_shared(host: str, options: Sequence[str]) -> bool:
-    """True if there is a live shared connection for these options."""
+    """Whether there is a live shared connection for these options."""
     argv = ["ssh", *options, "-Ocheck", "--", host]
     try:
         done = subprocess.run(argv, capture_output=True, stdin=subprocess.DEVNULL, check=False, timeout=10)
@@ -179,8 +181,8 @@ def _is_shared(host: str, options: Sequence[str]) -> bool:
 
 
 def _without_terminal(argv: Sequence[str]) -> tuple[int, str]:
-    """Run ssh without prompts: exit code and output."""
-    with tempfile.TemporaryFile() as errors:  # not a pipe: the connection that stays behind may keep it open
+    """Run ssh without prompts; returns (exit code, standard error)."""
+    with tempfile.TemporaryFile() as errors:  # not a pipe, which the background connection may keep open
         process = subprocess.Popen(
             list(argv),
             stdin=subprocess.DEVNULL,
@@ -201,18 +203,18 @@ def _without_terminal(argv: Sequence[str]) -> tuple[int, str]:
 
 
 def _with_terminal(argv: Sequence[str], host: str) -> tuple[int, str]:
-    """Run ssh with the user's terminal; what it prints there is shown, and kept to explain a failure."""
+    """Run ssh with the user's terminal; its messages are shown, and returned with the exit code."""
     process = subprocess.Popen(
         list(argv), stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
     )
-    said: list[str] = []
+    parts: list[str] = []
 
     def show() -> None:
         assert process.stderr is not None  # noqa: S101 - it is a pipe
         with process.stderr as pipe:
             while data := os.read(pipe.fileno(), 4096):
-                said.append(data.decode(errors="replace"))
-                sys.stderr.write(visible(said[-1], keep="\r\n\t"))
+                parts.append(data.decode(errors="replace"))
+                sys.stderr.write(visible(parts[-1], keep="\r\n\t"))
                 sys.stderr.flush()
 
     reader = threading.Thread(target=show, daemon=True)
@@ -220,11 +222,12 @@ def _with_terminal(argv: Sequence[str], host: str) -> tuple[int, str]:
     try:
         code = process.wait(_ANSWER_WITHIN)
     except subprocess.TimeoutExpired:
-        raise TransportFailed(f"`{host}` waited {_ANSWER_WITHIN:g} s for an answer", help=AGAIN) from None
+        raise TransportFailed(f"`{host}` waited {_ANSWER_WITHIN:g} s for an answer", help=RETRY) from None
     finally:
         if process.poll() is None:
             process.kill()
             process.wait()
-    # Not for ever: the connection that stays behind may hold the pipe open. Where none does, this has the reason.
+    # With a time limit: a background connection may keep the pipe open. After a failure there is none, and the pipe has
+    # the reason.
     reader.join(0.5 if code == 0 else 10.0)
-    return code, "".join(said)
+    return code, "".join(parts)

@@ -1,4 +1,4 @@
-"""paramiko, for machines without an `ssh` program: one connection for as long as this process runs."""
+"""Transport over paramiko, for machines without `ssh`: one connection per process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CHUNK = 1 << 15
 
 
 class ParamikoTransport:
-    """Runs programs over one connection of its own, made when the first one starts."""
+    """Runs programs over one connection, opened at the first use."""
 
     def __init__(self, host: str, *, prompt: bool) -> None:
         self.host = host
@@ -26,7 +26,8 @@ class ParamikoTransport:
         self._connection: login.Connection | None = None
 
     def start(self, command: str, *, patience: float = PATIENCE) -> Stream:
-        """Start a command of the login shell."""
+        """Start a command in the login shell."""
+        # The server may have closed an idle connection.
         if self._connection is None or not self._connection.transport.is_active():
             self.close()
             self._connection = login.connect(self.host, prompt=self._prompt)
@@ -50,7 +51,7 @@ class Closed(Exception):
 
 
 class _Channel:
-    """One program; its standard error is kept by the connection until the end."""
+    """A running program; paramiko buffers its standard error."""
 
     def __init__(self, channel: paramiko.Channel, host: str, patience: float) -> None:
         self._channel = channel
@@ -58,10 +59,10 @@ class _Channel:
         self._patience = patience
 
     def write(self, data: bytes) -> None:
-        """Send to its standard input."""
+        """Write to its standard input."""
         try:
             self._patiently(lambda: self._channel.sendall(data))
-        except Closed:  # by the program's end, or by that of the connection, which `finish` reports
+        except Closed:  # the program or the connection has ended: `finish` reports which
             raise Hangup from None
 
     def end(self) -> None:
@@ -70,29 +71,29 @@ class _Channel:
             self._patiently(self._channel.shutdown_write)
 
     def read(self) -> bytes:
-        """What it printed next, empty at the end."""
+        """The next part of its output, empty at the end."""
         try:
             return self._patiently(lambda: self._channel.recv(_CHUNK))
         except Closed:
             return b""
 
     def finish(self) -> tuple[int, bytes]:
-        """Wait for its end: exit code and standard error."""
+        """Wait for its end; returns (exit code, standard error)."""
         self.end()
-        said = b""
+        errors = b""
         with suppress(Closed):
             while part := self._patiently(lambda: self._channel.recv_stderr(_CHUNK)):
-                said += part
+                errors += part
         if not self._channel.status_event.wait(self._patience):
             raise self._gone()
         code = self._channel.recv_exit_status()
         self.close()
         if code < 0:  # no exit status came: the connection ended first
             raise lost(self._host, "it was closed during the transfer")
-        return code, said
+        return code, errors
 
     def close(self) -> None:
-        """Release it."""
+        """Close the channel."""
         self._channel.close()
 
     def _patiently(self, action: Callable[[], T]) -> T:

@@ -1,4 +1,4 @@
-"""How paramiko gets in: ssh's configuration, strict host keys, the user's keys, then questions on a terminal."""
+"""Log in with paramiko: ssh's configuration, strict host keys, the user's keys, then prompts on a terminal."""
 
 from __future__ import annotations
 
@@ -16,17 +16,18 @@ from paramiko.hostkeys import HostKeyEntry, InvalidHostKey
 from dlrun.effects.transport import refusals
 from dlrun.effects.transport.protocol import TransportFailed
 from dlrun.errors import Invalid
+from dlrun.model.text import digits
 
-# Without a handler of its own, Python prints paramiko's warnings ("Oops, unhandled type 3") among what a command prints.
+# Without a handler Python prints paramiko's warnings ("Oops, unhandled type 3") into a command's output.
 logging.getLogger("paramiko").addHandler(logging.NullHandler())
 
 _DEFAULT_KEYS = ("id_ed25519", "id_ecdsa", "id_rsa")
 _CONFIGURATIONS = ("~/.ssh/config", "/etc/ssh/ssh_config")
 _GLOBAL_KEYS = ("/etc/ssh/ssh_known_hosts", "/etc/ssh/ssh_known_hosts2")
 _METHODS = ("publickey", "keyboard-interactive", "password")
-"""Ways to log in, in the order in which they are tried; each that the server wants once."""
+"""Authentication methods in the order of the attempts, each once if the server allows it."""
 _RSA = ("rsa-sha2-512", "rsa-sha2-256", "ssh-rsa")
-"""Signatures that an RSA host key can make."""
+"""Signature algorithms of RSA host keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,13 +50,13 @@ class Target:
 
 @dataclass(slots=True, kw_only=True)
 class Connection:
-    """A live connection, with those to the jump hosts that it runs through."""
+    """A live connection, and those to its jump hosts."""
 
     transport: paramiko.Transport
     through: list[paramiko.Transport] = field(default_factory=list)
 
     def close(self) -> None:
-        """End it, then those it runs through."""
+        """Close it, then the jump hosts' connections."""
         for transport in (self.transport, *reversed(self.through)):
             transport.close()
 
@@ -78,39 +79,39 @@ def connect(name: str, *, prompt: bool) -> Connection:
 
 
 def look_up(name: str, configuration: paramiko.SSHConfig) -> Target:
-    """A host as `[user@]name[:port]`, with what the configuration adds."""
+    """The target of `[user@]name[:port]`, with the user's ssh configuration."""
     user, _, rest = name.rpartition("@")
     alias, port = rest, ""
     if rest.count(":") == 1:
         alias, _, port = rest.partition(":")
-    said = configuration.lookup(alias)
+    configured = configuration.lookup(alias)
     home = Path.home() / ".ssh"
-    given = [Path(p).expanduser() for p in said.get("identityfile", ())]
-    jumps = said.get("proxyjump", "none")
-    proxy = said.get("proxycommand", "none")
-    known = said.get("userknownhostsfile", "~/.ssh/known_hosts ~/.ssh/known_hosts2")
-    host, number = said.get("hostname", alias), _number(port or said.get("port", "22"), name)
+    given = [Path(p).expanduser() for p in configured.get("identityfile", ())]
+    jumps = configured.get("proxyjump", "none")
+    proxy = configured.get("proxycommand", "none")
+    known = configured.get("userknownhostsfile", "~/.ssh/known_hosts ~/.ssh/known_hosts2")
+    host, number = configured.get("hostname", alias), _number(port or configured.get("port", "22"), name)
     return Target(
         name=name,
         host=host,
         port=number,
-        user=user or said.get("user") or getpass.getuser(),
+        user=user or configured.get("user") or getpass.getuser(),
         keys=tuple(given) or tuple(home / key for key in _DEFAULT_KEYS),
         known_hosts=tuple(Path(p).expanduser() for p in (*known.split(), *_GLOBAL_KEYS)),
-        known_as=said.get("hostkeyalias", host if number == 22 else f"[{host}]:{number}"),
+        known_as=configured.get("hostkeyalias", host if number == 22 else f"[{host}]:{number}"),
         jumps=() if jumps == "none" else tuple(jump.strip() for jump in jumps.split(",")),
         proxy=None if proxy == "none" else proxy,
-        timeout=float(_number(said.get("connecttimeout", "20"), name)),
+        timeout=float(_number(configured.get("connecttimeout", "20"), name)),
         alive=(
-            _number(said.get("serveraliveinterval", "0"), name) or 15,
-            _number(said.get("serveralivecountmax", "3"), name),
+            _number(configured.get("serveraliveinterval", "0"), name) or 15,
+            _number(configured.get("serveralivecountmax", "3"), name),
         ),
     )
 
 
 def _number(text: str, name: str) -> int:
     """A number of a host's name or of the configuration."""
-    if not (text.isascii() and text.isdigit() and len(text) < 10):
+    if not digits(text) or len(text) > 9:
         raise Invalid(
             f"`{text}` is not a number, which the connection to `{name}` needs", help="see `~/.ssh/config`"
         )
@@ -127,7 +128,7 @@ def _configuration() -> paramiko.SSHConfig:
 
 
 def _reach(target: Target) -> socket.socket | paramiko.ProxyCommand:
-    """A connection to a host that needs no jump."""
+    """Connect to a host directly or with its ProxyCommand."""
     if target.proxy is not None:
         return paramiko.ProxyCommand(target.proxy)
     try:
@@ -159,7 +160,7 @@ def _log_in(
     known = _known_keys(target)
     transport = paramiko.Transport(way)
     try:
-        if known:  # ask for a key of a kind that can be compared
+        if known:  # request a type of host key that is in known_hosts
             options = transport.get_security_options()
             kinds = [k for key in known for k in (_RSA if key.get_name() == "ssh-rsa" else (key.get_name(),))]
             options.key_types = [k for k in options.key_types if k in kinds]
@@ -183,7 +184,8 @@ def _known_keys(target: Target) -> list[paramiko.PKey]:
     for path in target.known_hosts:
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines() if path.is_file() else []
         for line in lines:
-            with suppress(paramiko.SSHException, InvalidHostKey):  # ssh too passes over what it cannot read
+            # Like ssh, skip lines that cannot be parsed.
+            with suppress(paramiko.SSHException, InvalidHostKey):
                 if entry := HostKeyEntry.from_line(line.strip()):
                     for name in entry.hostnames or ():
                         keys.add(name, entry.key.get_name(), entry.key)
@@ -199,7 +201,7 @@ def _check_key(target: Target, key: paramiko.PKey, known: Sequence[paramiko.PKey
 
 
 def _authenticate(transport: paramiko.Transport, target: Target, *, prompt: bool) -> None:
-    """Keys first, then whatever the server still wants, asked for on the terminal: it may want several, one by one."""
+    """Authenticate with keys first, then with prompts, as long as the server requires further methods."""
     wanted = list(_METHODS)
     try:
         transport.auth_none(target.user)
@@ -215,7 +217,7 @@ def _authenticate(transport: paramiko.Transport, target: Target, *, prompt: bool
 
 
 def _answer(transport: paramiko.Transport, target: Target, method: str, *, prompt: bool) -> list[str]:
-    """Try one method; what the server wants besides, none if it refused."""
+    """Try one method; returns the methods still required, empty if it was refused (or done)."""
     if method == "publickey":
         return _try_keys(transport, target, prompt=prompt)
     if not prompt:
@@ -229,7 +231,7 @@ def _answer(transport: paramiko.Transport, target: Target, method: str, *, promp
 
 
 def _try_keys(transport: paramiko.Transport, target: Target, *, prompt: bool) -> list[str]:
-    """Offer the keys until one is taken; what the server wants besides, none if it took none."""
+    """Offer keys until one is accepted; returns the methods still required, empty if none was accepted (or done)."""
     for key in _keys(target, prompt=prompt):
         with suppress(paramiko.AuthenticationException):
             return list(transport.auth_publickey(target.user, key))
@@ -237,7 +239,7 @@ def _try_keys(transport: paramiko.Transport, target: Target, *, prompt: bool) ->
 
 
 def _keys(target: Target, *, prompt: bool) -> Iterator[paramiko.PKey]:
-    """The agent's keys, then those in files."""
+    """The agent's keys, then those of files."""
     yield from paramiko.Agent().get_keys()
     for path in target.keys:
         if path.is_file() and (key := _read_key(path, None, prompt=prompt)):
@@ -245,7 +247,7 @@ def _keys(target: Target, *, prompt: bool) -> Iterator[paramiko.PKey]:
 
 
 def _read_key(path: Path, words: str | None, *, prompt: bool) -> paramiko.PKey | None:
-    """A private key; None if paramiko cannot use it, or its passphrase cannot be asked for."""
+    """A private key; None if paramiko cannot use it or its passphrase cannot be requested."""
     for kind in (paramiko.Ed25519Key, paramiko.ECDSAKey, paramiko.RSAKey):
         try:
             return kind.from_private_key_file(str(path), words)
@@ -259,11 +261,11 @@ def _read_key(path: Path, words: str | None, *, prompt: bool) -> paramiko.PKey |
 
 
 def _ask(title: str, instructions: str, prompts: list[tuple[str, bool]]) -> list[str]:
-    """The server's questions, on the terminal."""
-    lead = "\n".join(text for text in (title, instructions) if text)
+    """Answer the server's prompts (keyboard-interactive) on the terminal."""
+    preamble = "\n".join(text for text in (title, instructions) if text)
     answers = []
     for question, echo in prompts:
-        shown = f"{lead}\n{question}" if lead else question
+        shown = f"{preamble}\n{question}" if preamble else question
         answers.append(input(shown) if echo else getpass.getpass(shown))
-        lead = ""
+        preamble = ""
     return answers

@@ -1,6 +1,6 @@
-"""What a transport is: it starts a program on a login node and carries its three streams.
+"""The interface of transports: start a program on a login node, with its three streams.
 
-Everything else (scripts, files, logs) is built on that one primitive, so a new transport is one small class.
+Scripts, files and logs are built on this one primitive, so a new transport is one small class.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import Protocol
 from dlrun.errors import OperationFailed
 
 PATIENCE = 120.0
-"""Seconds without a byte or an answer after which a login node counts as gone."""
+"""Seconds without a byte after which a login node counts as unreachable."""
 
 
 class TransportFailed(OperationFailed):
@@ -18,14 +18,14 @@ class TransportFailed(OperationFailed):
 
 
 class Hangup(Exception):
-    """The program at the other end reads no more; its exit code and messages have the reason."""
+    """The program has stopped reading; its exit code and messages have the reason."""
 
 
 class Stream(Protocol):
-    """A program that runs on the login node: bytes in, bytes out."""
+    """A program that runs on the login node."""
 
     def write(self, data: bytes) -> None:
-        """Send to its standard input; raises Hangup if it reads no more, TransportFailed if it is gone."""
+        """Write to its standard input; raises Hangup if it has stopped reading, TransportFailed."""
         ...
 
     def end(self) -> None:
@@ -33,34 +33,34 @@ class Stream(Protocol):
         ...
 
     def read(self) -> bytes:
-        """What it printed next, empty at the end; raises TransportFailed if nothing comes in time."""
+        """The next part of its output, empty at the end; raises TransportFailed after the time limit."""
         ...
 
     def finish(self) -> tuple[int, bytes]:
-        """Wait for its end: exit code and standard error.
+        """Wait for its end; returns (exit code, standard error).
 
-        Raises TransportFailed or AuthenticationFailed if it was the connection that ended.
+        Raises TransportFailed or AuthenticationFailed if the connection ended first.
         """
         ...
 
     def close(self) -> None:
-        """Release it, whatever it is doing."""
+        """End it in any state."""
         ...
 
 
 class Transport(Protocol):
-    """A login node that can be reached. Connects when first used, and once for all that follows."""
+    """A connection to a login node, opened at the first use."""
 
     host: str
-    """Its name, as the user wrote it."""
+    """The host name as given by the user."""
 
     def start(self, command: str, *, patience: float = PATIENCE) -> Stream:
-        """Start a command of the user's login shell; `command` must mean the same in any shell.
+        """Start a command in the user's login shell; it must be valid in any shell.
 
         Raises TransportFailed or AuthenticationFailed.
         """
         ...
 
     def close(self) -> None:
-        """End what this process alone holds open; a connection shared with later commands stays."""
+        """Close connections used only by this process; shared ones stay."""
         ...

@@ -1,4 +1,4 @@
-"""The errors of connections that failed, each with what to do."""
+"""The errors of failed connections, with remedies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from dlrun.effects.transport.protocol import TransportFailed
 from dlrun.errors import AuthenticationFailed, DlrunError
 
-AGAIN = (
+RETRY = (
     "repeat the command when the connection is back; it resumes where it stopped, and submits nothing twice"
 )
 
@@ -18,28 +18,25 @@ _DENIED = re.compile(
 _UNKNOWN_NAME = re.compile(r"Could not resolve hostname", re.IGNORECASE)
 
 
-def explain(host: str, said: str, *, asked: bool) -> DlrunError:
-    """The error for the message of OpenSSH's client when it ended with exit code 255.
-
-    `asked` is True if the user could have been asked for a password or a second factor.
-    """
-    if "REMOTE HOST IDENTIFICATION HAS CHANGED" in said or "host key has changed" in said.lower():
-        where = re.search(r"^Offending .*? in (\S+?):(\d+)", said, re.MULTILINE)
+def explain(host: str, message: str, *, asked: bool) -> DlrunError:
+    """The error for a message of `ssh` with exit code 255; asked: prompts were possible."""
+    if "REMOTE HOST IDENTIFICATION HAS CHANGED" in message or "host key has changed" in message.lower():
+        where = re.search(r"^Offending .*? in (\S+?):(\d+)", message, re.MULTILINE)
         return key_changed(host, f"{where[1]} line {where[2]}" if where else None)
-    if "Host key verification failed" in said:
+    if "Host key verification failed" in message:
         return key_unknown(host)
-    if refused := [line for line in said.splitlines() if _DENIED.search(line)]:
+    if refused := [line for line in message.splitlines() if _DENIED.search(line)]:
         return denied(host, last_line(refused[-1]), asked=asked)
-    if _UNKNOWN_NAME.search(said):
+    if _UNKNOWN_NAME.search(message):
         return TransportFailed(
-            f"there is no host `{host}`: {last_line(said)}",
+            f"there is no host `{host}`: {last_line(message)}",
             help="name the login node as ssh knows it; `~/.ssh/config` can give it a short name",
         )
-    return lost(host, last_line(said))
+    return lost(host, last_line(message))
 
 
 def key_changed(host: str, where: str | None) -> AuthenticationFailed:
-    """Its key is not the one that is known."""
+    """The host key differs from the known one; where: file and line of that."""
     place = f" ({where})" if where else ""
     return AuthenticationFailed(
         f"the host key of `{host}` has changed{place}: the connection may be intercepted, and nothing was sent",
@@ -55,22 +52,22 @@ def key_unknown(host: str) -> AuthenticationFailed:
     )
 
 
-def denied(host: str, said: str, *, asked: bool) -> AuthenticationFailed:
-    """It would not let us in."""
+def denied(host: str, message: str, *, asked: bool) -> AuthenticationFailed:
+    """The login was refused; asked: prompts were possible."""
     advice = (
         f"`ssh {host}` must work first"
         if asked
         else f"run this in a terminal so that you can be asked, or first `ssh {host}` if you share connections"
     )
-    return AuthenticationFailed(f"`{host}` refused the login: {said}", help=advice)
+    return AuthenticationFailed(f"`{host}` refused the login: {message}", help=advice)
 
 
-def lost(host: str, said: str) -> TransportFailed:
-    """The connection failed, or broke."""
-    return TransportFailed(f"no connection to `{host}`: {said or 'it was closed'}", help=AGAIN)
+def lost(host: str, message: str) -> TransportFailed:
+    """The connection failed or broke."""
+    return TransportFailed(f"no connection to `{host}`: {message or 'it was closed'}", help=RETRY)
 
 
-def last_line(said: str) -> str:
-    """The last line that is not empty: those before are banners and warnings."""
-    lines = [line.strip() for line in said.splitlines() if line.strip()]
+def last_line(message: str) -> str:
+    """The last non-empty line: earlier ones are banners and warnings."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
     return lines[-1].rstrip(".") if lines else ""

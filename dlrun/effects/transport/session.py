@@ -1,7 +1,7 @@
-"""A bash script on a login node, and a conversation with it.
+"""Run a bash script on a login node, with an exchange of data.
 
-The script goes through standard input, so it means the same whatever the login shell is and stands in no
-process list. What start-up files print is skipped: the script's own output begins at a mark.
+The script is sent through standard input, independent of the login shell and invisible in process lists. Output of
+start-up files is skipped: the script's own output begins after a mark.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from types import TracebackType
 from typing import Self
 
 from dlrun.effects.transport.protocol import PATIENCE, Hangup, Transport, TransportFailed
-from dlrun.effects.transport.refusals import AGAIN, last_line
+from dlrun.effects.transport.refusals import RETRY, last_line
 from dlrun.errors import DlrunError, OperationFailed
 
 _COMMAND = "exec bash -s"
-"""The same in every login shell; bash reads a script from a pipe byte by byte, so the rest is left for it."""
+"""Valid in all login shells; bash reads a script from a pipe byte by byte, so later input stays for the script."""
 
 _LONGEST_LINE = 1 << 16
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScriptResult:
-    """What a script printed and how it ended."""
+    """Exit code and output of a script."""
 
     returncode: int
     stdout: bytes
@@ -33,10 +33,10 @@ class ScriptResult:
 
 
 class Session:
-    """One script that runs; to be used in a `with` statement.
+    """A running script; a context manager.
 
-    A `login` script has the environment of a login shell, as if the user had typed it there, and no
-    standard input. `variables` are exported to it and are not visible in process lists.
+    login: with the environment of a login shell, and without standard input; variables: exported to the script, invisible in
+    process lists; patience: seconds without data after which TransportFailed is raised.
     """
 
     def __init__(
@@ -49,6 +49,7 @@ class Session:
         patience: float = PATIENCE,
     ) -> None:
         self.host = transport.host
+        # Random, since start-up files may print anything, also the output of an earlier session.
         self._mark = f"dlrun-{secrets.token_hex(8)}".encode()
         self._stream = transport.start(_COMMAND, patience=patience)
         self._data = b""
@@ -70,7 +71,7 @@ class Session:
         self._stream.close()
 
     def write(self, data: bytes) -> bool:
-        """Send to the script; False if it reads no more, and `finish` reports why."""
+        """Write to the script; False if it has stopped reading: `finish` has the reason."""
         try:
             self._stream.write(data)
         except Hangup:
@@ -78,11 +79,11 @@ class Session:
         return True
 
     def end(self) -> None:
-        """No more will be sent."""
+        """End the script's input."""
         self._stream.end()
 
     def line(self) -> str:
-        """The next line without its end; raises OperationFailed if the script ended instead."""
+        """The next line without its newline; raises OperationFailed if the script has ended."""
         while b"\n" not in self._data:
             if len(self._data) > _LONGEST_LINE or not self._more():
                 raise self._cut()
@@ -90,7 +91,7 @@ class Session:
         return line.decode(errors="surrogateescape")
 
     def exactly(self, size: int) -> bytes:
-        """The next bytes, just so many."""
+        """Exactly `size` bytes; raises OperationFailed if the script ended first."""
         while len(self._data) < size:
             if not self._more():
                 raise self._cut()
@@ -98,28 +99,28 @@ class Session:
         return data
 
     def read(self) -> bytes:
-        """What comes next, empty at the end."""
+        """The next part of the output, empty at the end."""
         if not self._data:
             self._more()
         data, self._data = self._data, b""
         return data
 
     def finish(self) -> tuple[int, str]:
-        """Wait for the script's end: its exit code and its standard error."""
+        """Wait for the script's end; returns (exit code, standard error)."""
         if self._failed is not None:
             raise self._failed
         if self._ended is None:
             try:
-                code, said = self._stream.finish()
+                code, errors = self._stream.finish()
             except DlrunError as error:
                 self._failed = error  # the stream is closed: there is no more to learn
                 raise
-            text = said.rpartition(self._mark + b"\n")[2].decode(errors="replace")
+            text = errors.rpartition(self._mark + b"\n")[2].decode(errors="replace")
             self._ended = code, text.strip()
         return self._ended
 
     def _more(self) -> bool:
-        """Read on; False at the end. Nothing before the mark counts."""
+        """Read more data; False at the end. Data before the mark is dropped."""
         while chunk := self._stream.read():
             self._data += chunk
             if self._begun:
@@ -136,19 +137,19 @@ class Session:
         return False
 
     def _silent(self) -> OperationFailed:
-        """The script never began."""
-        code, said = self.finish()
-        words = last_line(said) or last_line(self._data.decode(errors="replace")) or f"exit code {code}"
+        """The error for a script that never started."""
+        code, errors = self.finish()
+        words = last_line(errors) or last_line(self._data.decode(errors="replace")) or f"exit code {code}"
         return OperationFailed(
             f"`{self.host}` did not start bash: {words}",
             help=f"`ssh {self.host} bash -c true` must work, and start-up files must not start another program",
         )
 
     def _cut(self) -> OperationFailed:
-        """The script ended before its answer was complete."""
-        code, said = self.finish()
-        words = last_line(said) or f"exit code {code}"
-        return TransportFailed(f"`{self.host}` ended early: {words}", help=AGAIN)
+        """The error for a script that ended before its answer was complete."""
+        code, errors = self.finish()
+        words = last_line(errors) or f"exit code {code}"
+        return TransportFailed(f"`{self.host}` ended early: {words}", help=RETRY)
 
 
 def run(
@@ -160,20 +161,21 @@ def run(
     data: bytes = b"",
     patience: float = PATIENCE,
 ) -> ScriptResult:
-    """Run a script to its end, with `data` (at most 64 KiB) on its standard input."""
+    """Run a script to its end, with `data` on its standard input (at most 64 KiB, a pipe's capacity)."""
     with Session(transport, script, login=login, variables=variables, patience=patience) as session:
         session.write(data)
         session.end()
         parts = []
         while part := session.read():
             parts.append(part)
-        code, said = session.finish()
-    return ScriptResult(returncode=code, stdout=b"".join(parts), stderr=said)
+        code, errors = session.finish()
+    return ScriptResult(returncode=code, stdout=b"".join(parts), stderr=errors)
 
 
 def _program(script: str, mark: str, *, login: bool, variables: Mapping[str, str]) -> bytes:
+    # The mark goes to both streams: banners of start-up files appear on either.
     marked = f"printf '\\n%s\\n' {mark}; printf '%s\\n' {mark} >&2\n{script}"
     exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items())
     body = f"exec bash -l -c {shlex.quote(marked)} dlrun </dev/null" if login else marked
-    # In braces, the whole is read before any of it runs.
+    # In braces bash reads the whole script before it runs any of it.
     return f"{{\n{exports}{body}\nexit\n}}\n".encode(errors="surrogateescape")

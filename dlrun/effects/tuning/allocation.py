@@ -1,4 +1,4 @@
-"""The job in whose allocation the trials run: its script starts dlrun itself on the first node, which runs their scripts."""
+"""The job of a tuning: its script starts dlrun on the first node, which runs the trials in the job's allocation."""
 
 from __future__ import annotations
 
@@ -19,31 +19,33 @@ from dlrun.model.text import Text
 from dlrun.model.units import Duration
 
 _SPARE = 120
-"""Seconds of walltime beside the trials: the start of the job, and the end of the last trial."""
+"""Seconds of walltime in addition to the trials, for the start of the job and the end of the last trial."""
 
 
 def here(tuning: Tuning) -> bool:
-    """True where trials run as processes of this machine, so that no job is needed."""
+    """Whether trials run as processes of this machine, without a job."""
     with begin.at(tuning):
         plan = begin.plan_of(tuning.candidates[0], tuning.spec, tuning.sets, tuning.site)
     return backends.scheduler(plan.scheduler).ON_THIS_MACHINE
 
 
 def last(tuning: Tuning) -> Job | None:
-    """The latest job of a tuning; None if there is none."""
+    """The latest job of a tuning, or None."""
     found = sorted(tuning.directory.glob("job-*"), key=lambda path: int(path.name.rpartition("-")[2]))
     return jobs.load(found[-1]) if found else None
 
 
-def submit_job(tuning: Tuning, say: Callable[[str], None]) -> Job:
-    """Submit the job; its walltime is what is left of the budget. Raises what `dlrun submit` raises."""
+def submit_job(tuning: Tuning, notice: Callable[[str], None]) -> Job:
+    """Submit the job, with a walltime for the rest of the budget; raises like `dlrun submit`."""
     number = len(list(tuning.directory.glob("job-*"))) + 1
     with begin.at(tuning):
-        return submit(_job_plan(tuning), None, directory=tuning.directory / f"job-{number}", say=say).job
+        return submit(
+            _job_plan(tuning), None, directory=tuning.directory / f"job-{number}", notice=notice
+        ).job
 
 
 def _job_plan(tuning: Tuning) -> Plan:
-    """The plan as it is with its nodes, and one process on the first of them in place of the ranks."""
+    """The plan of the spec with one process on the first node in place of the ranks."""
     seconds = 3600 * max(0.0, tuning.budget - tuning.used()) / tuning.nodes + _SPARE
     walltime = Duration(max(60, round(seconds)))
     sets = (*tuning.sets, f"resources.walltime={walltime}")
@@ -86,6 +88,6 @@ def _job_plan(tuning: Tuning) -> Plan:
 
 
 def directory_of(name: str, out: Path | None) -> Path:
-    """Where a tuning is kept: `--out`, else NAME-tuning in the working directory."""
+    """The directory of a tuning: `--out`, else NAME-tuning in the working directory."""
     safe = "".join(c if c.isalnum() or c in "._-" else "-" for c in name).strip(".-") or "training"
     return (out or Path(f"{safe}-tuning")).absolute()

@@ -1,4 +1,4 @@
-"""A new tuning from a spec: what can be tried, checked by planning each candidate, and what it costs at most."""
+"""Create a tuning from a spec: candidates, checked by planning each, and the maximum cost."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from dlrun.plan.tuning.knobs import ALLOCATORS
 from dlrun.plan.tuning.race import expected
 
 LENGTH, STARTUP = 60.0, 600.0
-"""Seconds of a trial after its first throughput, and before it: imports and the first compilation can take minutes."""
+"""Seconds of a trial after its first throughput, and at most before it: imports and compilation can take minutes."""
 _HUGE_PAGES = Path("/sys/kernel/mm/transparent_hugepage/enabled")
 _GUESS = 30.0
-"""Seconds that a trial takes to start, for the budget that is proposed."""
+"""Assumed start-up seconds of a trial, for the proposed budget."""
 
 
 def inputs_of(spec: Path, sets: Sequence[str], site: str | None, parameters: Mapping[str, str]) -> Inputs:
-    """The spec and its site; raises Invalid for what cannot be tuned.
+    """The spec and its site; raises Invalid for a spec that cannot be tuned.
 
-    `parameters` of the command are read as a sweep of one point, which no sweep of the spec's own may be beside.
+    `parameters` of the command are read as a sweep of one point, so the spec must not have its own sweep.
     """
     inputs = read_inputs(spec, sets=[*sets, *_sweep(parameters)], site=site)
     if inputs is None:
@@ -68,9 +68,10 @@ def begin(
     repeat: int,
     here: bool = False,
 ) -> tuple[Tuning, list[str]]:
-    """A tuning that is not written down yet, its budget the expected one; and notes on what cannot be tried, and why.
+    """(new tuning with the expected budget, not saved; notes on candidates that cannot be tried).
 
-    Raises InvalidFile if the spec itself cannot be planned, and Invalid if the job would go over ssh (unless it is `here`).
+    Raises InvalidFile if the spec itself cannot be planned, Invalid if nothing can be tried or, unless `here`, the job would
+    need ssh.
     """
     wanted = [tried.parse_try(text) for text in tries]
     known = frozenset({*keys(Spec), "framework_options"})
@@ -121,7 +122,7 @@ def begin(
 
 
 def plan_of(candidate: Candidate, spec: Path, sets: Sequence[str], site: str | None) -> Plan:
-    """The plan of one trial: that of the spec with the candidate's settings, and nothing that repeats or outlives it."""
+    """The plan of one trial: the spec's with the candidate's settings, without checkpoints, results and dependencies."""
     own = [f"{key}={value}" for key, value in candidate.sets.items()]
     inputs = read_inputs(spec, sets=[*sets, *own, *_sweep(candidate.parameters)], site=site)
     if inputs is None:
@@ -132,15 +133,15 @@ def plan_of(candidate: Candidate, spec: Path, sets: Sequence[str], site: str | N
 
 
 def directives_of(plan: Plan, inputs: Inputs) -> tuple[Directive, ...]:
-    """The directives of a plan whose name or array is not that of its spec any more."""
+    """The directives of a plan with another name or array than its spec."""
     scheduler = backends.scheduler(plan.scheduler)
     return tuple(scheduler.directives(granted(plan.request), inputs.site.scheduler, OUTPUT))
 
 
 def _memory(plan: Plan) -> Memory:
-    """What can be tried with memory: the allocators of this machine, which a cluster's nodes mostly have, too.
+    """The memory settings to try: allocators installed on this host, which nodes mostly have, too.
 
-    Where one is missing, the loader warns and runs the program without it (ld.so(8)): that trial has the speed of the plan.
+    Without the library the loader only warns (ld.so(8)), so that the trial has the speed of the plan.
     """
     allocators = tuple(file for name in ALLOCATORS if (file := find_library(name)) is not None)
     if not backends.scheduler(plan.scheduler).ON_THIS_MACHINE:
@@ -166,7 +167,7 @@ def _sweep(parameters: Mapping[str, str]) -> list[str]:
 
 @contextmanager
 def at(tuning: Tuning) -> Iterator[None]:
-    """In the directory where the tuning began: relative paths of the spec start there."""
+    """Work in the directory where the tuning was started, for the spec's relative paths; raises Invalid."""
     before = Path.cwd()
     try:
         os.chdir(tuning.origin)

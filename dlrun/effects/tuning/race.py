@@ -1,4 +1,4 @@
-"""The race itself: trial after trial where this process stands, until it is decided or the budget is spent."""
+"""Run trials in this process until the result is certain or the budget is spent."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from dlrun.plan.tuning.candidates import DEFAULT
 from dlrun.plan.tuning.race import Next, Trial, upcoming
 
 _LEAST = 20.0
-"""Seconds that are left for the last trial to end and be written down."""
+"""Seconds reserved for the end of the last trial."""
 
 
-def run(tuning: Tuning, say: Callable[[str], None], until: float | None = None) -> None:
-    """Run what is missing; `until` is the time (`time.time()`) at which the allocation ends.
+def run(tuning: Tuning, notice: Callable[[str], None], until: float | None = None) -> None:
+    """Run the missing trials; until: end of the allocation in seconds since 1970.
 
-    Raises OperationFailed if the plan as it is cannot be measured.
+    Raises OperationFailed if the unchanged plan cannot be measured.
     """
     with begin.at(tuning):
         plans: dict[str, Plan] = {}
@@ -28,6 +28,7 @@ def run(tuning: Tuning, say: Callable[[str], None], until: float | None = None) 
             trials = tuning.trials()
             left = _left(tuning, until)
             mean = fmean([one.seconds for one in trials]) if trials else tuning.length
+            # Room for less than one more comparison: rather confirm the best so far than begin another.
             last = left < mean * (2 * tuning.repeat + 1)
             coming = upcoming(tuning.candidates, trials, repeat=tuning.repeat)
             if coming is None:
@@ -35,21 +36,21 @@ def run(tuning: Tuning, say: Callable[[str], None], until: float | None = None) 
             if last:
                 coming = upcoming(tuning.candidates, trials, repeat=tuning.repeat, last=True)
             if coming is None or left < mean:
-                say(
+                notice(
                     f"the budget of {tuning.budget:.3g} node-hours is used up before all was measured: the same command "
                     "with a larger `--budget` continues"
                 )
                 break
             if last and coming.stage == "confirm" and not any(one.stage == "confirm" for one in trials):
-                say("what is left of the budget goes to confirming the fastest so far")
+                notice("what is left of the budget goes to confirming the fastest so far")
             done = _one(tuning, coming, plans, left)
             tuning.add(done)
-            say(f"{len(trials) + 1}: {_words(coming)}: {_result(done.value, done.unit, done.failed)}")
+            notice(f"{len(trials) + 1}: {_words(coming)}: {_result(done.value, done.unit, done.failed)}")
     _check(tuning)
 
 
 def _one(tuning: Tuning, coming: Next, plans: dict[str, Plan], left: float) -> Trial:
-    """Run a trial; a combination of settings that cannot be planned has failed without one."""
+    """Run a trial; a candidate that cannot be planned is a failed trial."""
     name = coming.candidate.name
     try:
         if name not in plans:
@@ -68,7 +69,7 @@ def _one(tuning: Tuning, coming: Next, plans: dict[str, Plan], left: float) -> T
 
 
 def _left(tuning: Tuning, until: float | None) -> float:
-    """Seconds that trials may still take."""
+    """Seconds left for trials, from the budget and the allocation."""
     of_budget = 3600 * (tuning.budget - tuning.used()) / tuning.nodes
     return of_budget if until is None else min(of_budget, until - time.time() - _LEAST)
 

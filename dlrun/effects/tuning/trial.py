@@ -1,4 +1,4 @@
-"""One trial: a candidate's own job script, run here until it has printed its throughput for long enough."""
+"""Run one trial: the job script of a candidate, until it has logged its throughput for long enough."""
 
 from __future__ import annotations
 
@@ -15,21 +15,22 @@ from dlrun.effects.queue.results import metrics
 from dlrun.effects.records import jobs
 from dlrun.effects.tuning.tuning import Tuning
 from dlrun.model.plan import Plan
+from dlrun.model.text import digits
 from dlrun.node.supervise import end_with_supervisor
 from dlrun.plan.metrics.log import Reading
 from dlrun.plan.metrics.spec import THROUGHPUT
 from dlrun.plan.tuning.race import Next, Trial
 
 _LOOK = 0.5
-"""Seconds between two looks at the logs."""
+"""Seconds between reads of the logs."""
 _END = 40.0
-"""Seconds that a script has to end its ranks: twice their own grace of 15 s, and some."""
+"""Seconds for a script to end its ranks: more than twice their grace of 15 s."""
 
 
 def run(tuning: Tuning, coming: Next, plan: Plan, limit: float) -> Trial:
-    """Run a trial to its end, which comes when it ends by itself, has printed long enough, or after `limit` seconds.
+    """Run a trial until it exits, has logged its throughput for long enough, or `limit` seconds have passed.
 
-    Everything that it started is gone when this returns, also if it raises (KeyboardInterrupt and the like).
+    All its processes have ended when this returns or raises (KeyboardInterrupt).
     """
     target = _directory(tuning, coming)
     jobs.create(target, files(plan, None, target), None)
@@ -51,6 +52,7 @@ def run(tuning: Tuning, coming: Next, plan: Plan, limit: float) -> Trial:
                 break
             if first is not None and now - first >= tuning.length:
                 break
+        # The exit code of a script that is ended here means nothing.
         cut = process.poll() is None
     finally:
         _end(process)
@@ -71,15 +73,16 @@ def run(tuning: Tuning, coming: Next, plan: Plan, limit: float) -> Trial:
 
 
 def _directory(tuning: Tuning, coming: Next) -> Path:
-    """A name that no trial has had, also not one that was killed: its number and the candidate's."""
+    """A new directory name: the next number, never used before, and the candidate's name."""
     base = tuning.directory / "trials"
-    used = [int(path.name.partition("-")[0]) for path in base.iterdir() if path.name[:1].isdigit()]
+    numbers = [path.name.partition("-")[0] for path in base.iterdir()]
+    used = [int(number) for number in numbers if digits(number)]
     safe = "".join(c if c.isalnum() or c in "._=" else "-" for c in coming.candidate.name)[:60]
     return base / f"{max(used, default=0) + 1:03d}-{safe}"
 
 
 def _environment(own: Mapping[str, str]) -> dict[str, str]:
-    """The environment without what dlrun's own job, inside which this may run, has set for itself."""
+    """The environment without the variables of dlrun's own job, inside which this may run."""
     return {
         name: value
         for name, value in own.items()
@@ -92,7 +95,7 @@ def _reading(plan: Plan, run: Path) -> Reading | None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the script, which ends its ranks; what is left of its session after that is killed."""
+    """End the script, which ends its ranks; then kill the rest of its session."""
     if process.poll() is None:
         process.terminate()
         with suppress(subprocess.TimeoutExpired):

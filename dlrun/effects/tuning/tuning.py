@@ -1,4 +1,4 @@
-"""The directory of a tuning: what is tried, and each trial as it ends. What ended is never lost, so it resumes after a kill."""
+"""The directory of a tuning: candidates, and each trial when it ends, so that a killed tuning can be resumed."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ SPEC = "spec.yaml"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tuning:
-    """What is tuned: the spec as it was (a copy is in the directory), where relative paths start, and the rules of the race.
+    """The parameters of a tuning; the directory has a copy of the spec.
 
-    `length` is how many seconds a trial prints throughput, `startup` how many it may take before the first, `repeat` how
-    often a setting runs in each stage, `budget` the node-hours that all trials together may take, on `nodes` nodes.
+    origin: base of relative paths; length: seconds of a trial after its first throughput; startup: maximum seconds before it;
+    repeat: runs of a candidate per stage; budget: node-hours of all trials, on `nodes` nodes.
     """
 
     directory: Path
@@ -43,7 +43,7 @@ class Tuning:
     candidates: tuple[Candidate, ...]
 
     def save(self) -> None:
-        """Write it down; raises OperationFailed if the directory cannot be made or written."""
+        """Write the tuning to its directory; raises OperationFailed."""
         whole = {
             name: getattr(self, name)
             for name in ("name", "site", "nodes", "length", "startup", "repeat", "budget")
@@ -66,7 +66,7 @@ class Tuning:
             raise OperationFailed(f"cannot write `{self.directory}`: {error.strerror}") from None
 
     def trials(self) -> list[Trial]:
-        """The trials that have ended, in their order; a line that was cut by a kill is passed over."""
+        """The ended trials in order; incomplete lines are skipped. Raises OperationFailed."""
         found = []
         try:
             lines = (self.directory / TRIALS).read_text(encoding="utf-8", errors="replace").splitlines()
@@ -82,7 +82,7 @@ class Tuning:
         return found
 
     def add(self, trial: Trial) -> None:
-        """Write down a trial that has ended."""
+        """Append an ended trial; raises OperationFailed."""
         line = json.dumps(to_plain(trial)) + "\n"
         try:
             with (self.directory / TRIALS).open("a+b") as file:
@@ -97,7 +97,7 @@ class Tuning:
         return self.nodes * sum(one.seconds for one in self.trials()) / 3600
 
     def unchanged(self) -> bool:
-        """True if the spec is still the one that the tuning began with."""
+        """Whether the spec is unchanged since the start of the tuning."""
         try:
             return (self.directory / SPEC).read_bytes() == self.spec.read_bytes()
         except OSError:
@@ -105,7 +105,7 @@ class Tuning:
 
 
 def load(directory: Path) -> Tuning | None:
-    """The tuning of a directory; None if it has none. Raises Invalid if its record is not one."""
+    """The tuning of a directory; None without one. Raises Invalid for an invalid record."""
     if not (directory / RECORD).exists():
         return None
     data = read_json(directory / RECORD) or {}

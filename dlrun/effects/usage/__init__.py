@@ -1,3 +1,3 @@
-"""What a job used: the samples of its nodes (`samples`), put together (`summary`), judged (`rules`, `verdicts`), and held
-against the scheduler's accounting (`accounting`).
+"""Resource usage of jobs: samples of the nodes (`samples`), their summary (`summary`), verdicts (`rules`, `verdicts`), and
+the scheduler's accounting (`accounting`).
 """

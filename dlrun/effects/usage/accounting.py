@@ -1,4 +1,4 @@
-"""What the scheduler itself counted of a run, to be shown beside what was measured."""
+"""The scheduler's accounting of a run, for comparison with the measurement."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dlrun.errors import DlrunError
 from dlrun.model.job import Accounted
 
 _WITHIN = 20.0
-"""Seconds that it may take to answer."""
+"""Time limit of the query in seconds."""
 
 
 def accounted(job: Job, task: int | None) -> Accounted | None:
-    """What the scheduler of a job counted of it; None if it has no accounting, or does not answer."""
+    """The scheduler's accounting of a job; None without accounting or an answer."""
     reader = getattr(backends.scheduler(job.scheduler), "accounting", None)
     if reader is None or job.job_id is None:
         return None

@@ -1,4 +1,4 @@
-"""The use of each run of a job, with what was requested and the time that its parts took."""
+"""The usage of each run of a job, with its requests and the duration of its phases."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from dlrun.effects.queue import status
 from dlrun.effects.queue.results import elapsed
 from dlrun.effects.records.belief import run_state
 from dlrun.effects.records.jobs import Job
+from dlrun.effects.usage.phases import Phases, phases
 from dlrun.effects.usage.samples import DIRECTORY, recordings
 from dlrun.effects.usage.summary import Use, summarize
 from dlrun.effects.usage.verdicts import Verdict, judge
@@ -20,21 +21,19 @@ from dlrun.model.plan import Plan
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunUse:
-    """One run: `point` is its number in a sweep. `queued`, `preparing` and `training` are seconds; None is not known."""
+    """One run: `point` is its number in a sweep."""
 
     point: int | None
     directory: str
     status: JobStatus
     elapsed: float | None
-    queued: float | None
-    preparing: float | None
-    training: float | None
+    phases: Phases
     use: Use
     verdicts: tuple[Verdict, ...]
 
 
 def of_job(job: Job, *, unasked: Callable[[str], None] | None = None) -> tuple[Plan, list[RunUse]]:
-    """The plan of a job, and the use of each of its runs. Raises what `status.of` raises."""
+    """(plan of a job, usage of each of its runs); raises like `status.of`."""
     plan = job.plan()
     states = status.of([job], unasked=unasked)[job.directory]
     runs = zip(job.run_directories(), states, strict=False)
@@ -44,27 +43,23 @@ def of_job(job: Job, *, unasked: Callable[[str], None] | None = None) -> tuple[P
     ]
 
 
-def of_run(job: Job, plan: Plan, run: Path, said: JobStatus, point: int | None) -> RunUse:
+def of_run(job: Job, plan: Plan, run: Path, reported: JobStatus, point: int | None) -> RunUse:
     """One run of a job."""
-    use = summarize(recordings(run))
-    record = run_state(run) or {}
-    began, launched, ended = record.get("started"), record.get("launched"), record.get("ended")
-    now = time.time()
-    seconds = elapsed(run, said)
-    if seconds is None and began is not None:
-        seconds = now - began
-    last = ended or now
+    found = recordings(run)
+    use = summarize(found)
+    record, now = run_state(run) or {}, time.time()
+    seconds = elapsed(run, reported)
+    if seconds is None and record.get("started") is not None:
+        seconds = now - record["started"]
     return RunUse(
-        point=point, directory=str(run), status=said, elapsed=seconds,
-        queued=max(0.0, began - job.submitted) if began and job.submitted and not record.get("restarts") else None,
-        preparing=max(0.0, launched - began) if began and launched else None,
-        training=max(0.0, last - launched) if launched else None, use=use,
-        verdicts=tuple(judge(plan, use, seconds, ended=said.state.final)),
+        point=point, directory=str(run), status=reported, elapsed=seconds,
+        phases=phases(plan, run, record, found, submitted=job.submitted, now=now), use=use,
+        verdicts=tuple(judge(plan, use, seconds, ended=reported.state.final)),
     )  # fmt: skip
 
 
-def bring(job: Job) -> None:
-    """Have the recordings of a job on a login node here; raises what `fetch` raises."""
+def copy_records(job: Job) -> None:
+    """Copy the recordings of a job from its login node; raises like `fetch`."""
     if job.remote is None:
         return
     from dlrun.effects.remote.fetch import fetch_record  # noqa: PLC0415 - only for jobs that are elsewhere

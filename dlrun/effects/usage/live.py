@@ -1,4 +1,4 @@
-"""A job as it runs: the latest samples of its nodes, the latest values of its metrics, the last line of each log."""
+"""A running job: the latest samples of its nodes, values of its metrics, and lines of its logs."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from pathlib import Path
 
 from dlrun.effects.logs import copies as log_copies
 from dlrun.effects.logs import files as log_files
+from dlrun.effects.paths import open_regular
 from dlrun.effects.queue import status
 from dlrun.effects.records.belief import run_state
 from dlrun.effects.records.jobs import Job
-from dlrun.effects.usage.job import bring
+from dlrun.effects.usage.job import copy_records
 from dlrun.effects.usage.samples import Recording, recordings
 from dlrun.errors import DlrunError
 from dlrun.model.job import JobStatus
@@ -22,7 +23,7 @@ from dlrun.plan.metrics.log import Reading, RunSize, read_metric
 from dlrun.plan.metrics.spec import THROUGHPUT
 
 ASK_EVERY = 30.0
-"""Seconds between two questions to a scheduler: it has other users."""
+"""Seconds between two queries of a scheduler: it has other users."""
 FETCH_EVERY = 10.0
 """Seconds between two copies from a login node."""
 _TAIL = 64 << 10
@@ -30,7 +31,7 @@ _TAIL = 64 << 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveRank:
-    """One rank now: cores in use of those that it may use, bytes of memory, bytes a second read and written."""
+    """One rank: cores in use, memory in bytes, bytes/s read and written, GPUs and their utilisation, last log line."""
 
     rank: str
     node: str
@@ -46,7 +47,7 @@ class LiveRank:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LiveNode:
-    """One node now: bytes of memory in use and what there is, bytes a second on its busiest interface."""
+    """One node: memory in use and its limit in bytes, bytes/s of its busiest interface, age of the sample in seconds."""
 
     node: str
     memory: float | None
@@ -58,7 +59,7 @@ class LiveNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Live:
-    """One look at a run. `running` is how many seconds it has run."""
+    """The state of a run; running: seconds since its start."""
 
     status: JobStatus
     running: float | None
@@ -68,7 +69,7 @@ class Live:
 
 
 class Watch:
-    """Looks at one run of a job again and again, and asks its scheduler from time to time."""
+    """Reads one run of a job repeatedly, and queries its scheduler every `ASK_EVERY` seconds."""
 
     def __init__(self, job: Job, point: int | None) -> None:
         self.job, self.plan = job, job.plan()
@@ -79,11 +80,12 @@ class Watch:
         self.trouble: str | None = None
 
     def look(self) -> Live:
-        """What there is to see now; raises OperationFailed if the scheduler does not know the job."""
+        """The current state; raises OperationFailed if the scheduler does not know the job."""
         now = time.monotonic()
         if self.job.remote is not None and now - self._fetched >= FETCH_EVERY:
             self._fetched = now
             self._fetch()
+        # The job's own record shows an end at once; the scheduler is asked for its exit code.
         if self._status is None or now - self._asked >= ASK_EVERY or self._has_ended():
             self._asked = now
             self._status = status.of([self.job], unasked=self._note)[self.job.directory][self._number]
@@ -97,7 +99,7 @@ class Watch:
         )  # fmt: skip
 
     def _has_ended(self) -> bool:
-        """True if the job has recorded its end and the scheduler was asked before that."""
+        """Whether the job has recorded its end since the last query of the scheduler."""
         ended = (run_state(self.run) or {}).get("state") == "ended"
         return ended and self._status is not None and not self._status.state.final
 
@@ -106,7 +108,7 @@ class Watch:
 
     def _fetch(self) -> None:
         try:
-            bring(self.job)
+            copy_records(self.job)
             with log_copies.of(self.job, "first") as refresh:
                 refresh(False)
         except DlrunError as error:
@@ -161,7 +163,7 @@ def _node(of: Recording) -> LiveNode:
 
 
 def last_line(run: Path, rank: str) -> str:
-    """The last line with text in a rank's log; empty where it has none of its own."""
+    """The last non-empty line of a rank's own log; empty without one."""
     for path in (run / "logs" / f"{rank}.log", *sorted(run.glob(f"logs/[0-9]*/{rank}.log"))):
         lines = [line.strip() for line in tail(path) if line.strip()]
         if lines:
@@ -170,9 +172,9 @@ def last_line(run: Path, rank: str) -> str:
 
 
 def tail(path: Path) -> list[str]:
-    """The last lines of a file, none if it cannot be read."""
+    """The last lines of a file, empty if it cannot be read."""
     try:
-        with path.open("rb") as stream:
+        with open_regular(path) as stream:
             stream.seek(max(0, stream.seek(0, 2) - _TAIL))
             return stream.read().decode("utf-8", errors="replace").splitlines()
     except OSError:
@@ -180,7 +182,7 @@ def tail(path: Path) -> list[str]:
 
 
 def _metrics(plan: Plan, run: Path) -> dict[str, Reading]:
-    """The latest value of each metric of the spec, and of the throughput, in the end of rank 0's log."""
+    """The latest values of the spec's metrics and the throughput, from the end of rank 0's log."""
     shape = RunSize(ranks=plan.request.ranks, global_batch=plan.global_batch)
     wanted = {THROUGHPUT: Metric(), **plan.metrics}
     found: dict[str, Reading] = {}

@@ -1,4 +1,4 @@
-"""The rules by which `dlrun usage` judges a run, as data: what is measured, from where on it counts, and why from there."""
+"""The rules of `dlrun usage` as data: quantity, threshold, and source of the threshold."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """One verdict: its name, what it means, its `threshold` in words of its own `unit`, and where that comes from."""
+    """One rule: name, meaning, threshold with its unit as text, and source of the threshold."""
 
     name: str
     means: str

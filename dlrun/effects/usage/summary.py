@@ -1,4 +1,4 @@
-"""Samples -> what each rank, node and GPU of a run used: means over the run, peaks, and curves for sparklines."""
+"""Summarise samples: usage of each rank, node and GPU as means over the run, peaks, and curves."""
 
 from __future__ import annotations
 
@@ -7,18 +7,20 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
-from dlrun.effects.usage.samples import Recording, Row, Sample, recordings
+from dlrun.effects.usage.samples import Recording, Row, Sample, number, recordings
+from dlrun.model.text import digits
 
 Curve = tuple[tuple[float, float], ...]
-"""Seconds since the sampler began, and the value since the point before."""
+"""(seconds since the start of the sampler, mean value since the previous point)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankUse:
-    """One rank. Shares are of its time, `cores` those that it may use; None is what could not be read there.
+    """The usage of one rank; shares are of its time, None for values that could not be read.
 
     `main` is the CPU time of the program itself; `full` the mean number of processes that it started and that had work all
-    the time; `idle` the share of the time in which it used next to nothing.
+    the time; `idle` the share of the time in which it used next to nothing; `near` the share of the program's memory on the
+    NUMA nodes of its cores, where it has cores of some of them alone.
     """
 
     rank: str
@@ -37,18 +39,19 @@ class RankUse:
     moved: float | None
     read: float | None
     written: float | None
+    near: float | None
     cpu_curve: Curve
     memory_curve: Curve
 
     @property
     def used(self) -> float:
-        """Cores, on average."""
+        """Mean number of cores in use."""
         return self.cpu / self.seconds if self.seconds else 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuUse:
-    """One GPU: percent of the time with work, bytes at most, and the share of the samples with a lowered clock."""
+    """The usage of one GPU: percent of the time busy, maximum bytes, share of samples with a reduced clock."""
 
     node: str
     index: int
@@ -66,7 +69,7 @@ class GpuUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LinkUse:
-    """A network interface of a node: bytes a second in both directions, mean and half of the time at least, its limit."""
+    """The usage of a network interface in bytes/s of the busier direction: mean, median, maximum, link limit."""
 
     node: str
     name: str
@@ -78,7 +81,7 @@ class LinkUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NodeUse:
-    """One node. `job_*` are the kernel's numbers of the job's own cgroup there, `io` the share of the time under pressure."""
+    """The usage of one node; job_*: values of the job's cgroup; io: share of the time with I/O pressure."""
 
     node: str
     seconds: float
@@ -97,7 +100,7 @@ class NodeUse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Use:
-    """What a run used, of all its nodes."""
+    """The usage of a run."""
 
     nodes: tuple[NodeUse, ...]
     ranks: tuple[RankUse, ...]
@@ -105,12 +108,12 @@ class Use:
 
     @property
     def seconds(self) -> float:
-        """How long it was measured."""
+        """Seconds of measurement."""
         return max((one.seconds for one in self.nodes), default=0.0)
 
 
 def summarize(found: Sequence[Recording]) -> Use:
-    """The use of a run; without any numbers where nothing was measured."""
+    """The usage of a run from its recordings; empty without any."""
     ranks = [
         use for one in found for name in sorted(one.samples[-1].ranks, key=_order) for use in _rank(one, name)
     ]
@@ -122,7 +125,7 @@ def summarize(found: Sequence[Recording]) -> Use:
 
 
 def shares(runs: Iterable[Path]) -> tuple[float | None, float | None]:
-    """Of the cores of all ranks of these runs, the part that worked on average, and the same of the GPUs; None: not measured."""
+    """(mean utilisation of the ranks' cores, of their GPUs) of runs, as fractions; None: not measured."""
     found = [summarize(recordings(run)) for run in runs]
     cores = sum(rank.cores for one in found for rank in one.ranks)
     used = sum(rank.used for one in found for rank in one.ranks)
@@ -132,7 +135,7 @@ def shares(runs: Iterable[Path]) -> tuple[float | None, float | None]:
 
 def _order(name: str) -> tuple[str, int]:
     role, _, number = name.rpartition("-")
-    return role, int(number) if number.isdigit() else 0
+    return role, int(number) if digits(number) else 0
 
 
 def _rank(of: Recording, name: str) -> Iterable[RankUse]:
@@ -143,12 +146,14 @@ def _rank(of: Recording, name: str) -> Iterable[RankUse]:
     last = rows[-1]
     seconds = seen[-1].t - min(seen[0].t, of.samples[0].t)
     cpu = _rates(seen, lambda sample: sample.ranks[name].get("cpu"))
+    # what had work and no core was not idle: on a crowded node a program can get next to nothing
+    worked = [sum(row.get(what) or 0.0 for what in ("cpu", "waited")) for row in rows]
     used = [
-        (b.t - a.t, (b.ranks[name].get("cpu") or 0.0) - (a.ranks[name].get("cpu") or 0.0))
-        for a, b in pairwise(seen)
+        (b.t - a.t, after - before)
+        for (a, b), (before, after) in zip(pairwise(seen), pairwise(worked), strict=True)
     ]
     idle = sum(span for span, busy in used if busy < _IDLE * span)
-    middle = rows[:-1] if len(rows) > 2 else rows  # at the last look the program is gone
+    middle = rows[:-1] if len(rows) > 2 else rows  # at the last sample the program has ended
     yield RankUse(
         rank=name, node=of.node, cores=_count(of.cores.get(name, "")),
         allowed=of.cores.get(name, ""), cpu=last.get("cpu") or 0.0, main=last.get("main") or 0.0,
@@ -157,22 +162,22 @@ def _rank(of: Recording, name: str) -> Iterable[RankUse]:
         idle=idle / seconds if seconds else 0.0,
         blocked=((last.get("blocked") or 0.0) / len(rows)),
         waited=_a_second(last.get("waited"), seconds), moved=_a_second(last.get("moved"), seconds),
-        read=last.get("read"), written=last.get("written"), cpu_curve=cpu,
+        read=last.get("read"), written=last.get("written"), near=last.get("near"), cpu_curve=cpu,
         memory_curve=tuple((sample.t, sample.ranks[name].get("rss") or 0.0) for sample in seen[:-1]),
     )  # fmt: skip
 
 
 _IDLE = 0.05
-"""Cores below which a rank counts as doing nothing: a process that waits still wakes up from time to time."""
+"""Mean cores in use below which a rank is idle: waiting processes wake up occasionally."""
 
 
 def _count(cores: str) -> int:
-    """How many cores a list such as `0-3,8` names."""
+    """The number of cores in a list such as `0-3,8`."""
     count = 0
     for part in cores.split(","):
         first, _, last = part.partition("-")
-        if first.isdigit() and (last or first).isdigit():
-            count += int(last or first) - int(first) + 1
+        if digits(first) and digits(last or first):
+            count += max(0, int(last or first) - int(first) + 1)
     return count
 
 
@@ -183,7 +188,7 @@ def _gpu(of: Recording, index: int) -> GpuUse:
     ranks = tuple(of.on[index]) if index < len(of.on) else ()
     return GpuUse(
         node=of.node, index=index, name=str(described.get("name") or "GPU"), ranks=ranks,
-        busy=_mean_of(rows, "busy"), memory=_most_of(rows, "memory"), total=_float(described.get("memory")),
+        busy=_mean_of(rows, "busy"), memory=_most_of(rows, "memory"), total=number(described.get("memory")),
         power=_mean_of(rows, "power"), clock=_mean_of(rows, "clock"),
         slowed=sum(bool(one) for one in slowed) / len(slowed) if slowed else 0.0,
         reasons=tuple(sorted({word for one in slowed for word in one})),
@@ -222,7 +227,7 @@ def _links(of: Recording) -> Iterable[LinkUse]:
 
 
 def _rates(seen: Sequence[Sample], value: Callable[[Sample], float | None]) -> Curve:
-    """What a counter grew by in each second, from sample to sample."""
+    """The rate of a counter per second between samples."""
     found = []
     for before, after in pairwise(seen):
         old, new = value(before), value(after)
@@ -254,7 +259,3 @@ def _mean_of(rows: Sequence[Row], name: str) -> float | None:
 
 def _most_of(rows: Sequence[Row], name: str) -> float | None:
     return max(_values(rows, name), default=None)
-
-
-def _float(value: object) -> float | None:
-    return float(value) if isinstance(value, int | float) else None

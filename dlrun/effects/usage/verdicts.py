@@ -1,4 +1,4 @@
-"""Which rules a run breaks, with the evidence, and the line of the spec to change where there is one."""
+"""Judge a run: rules that it violates, evidence, and the spec line to change, if any."""
 
 from __future__ import annotations
 
@@ -17,13 +17,15 @@ from dlrun.model.units import Bytes, Duration
 _GB = 1 << 30
 BRIEF = 20.0
 """Seconds of measurement below which a run is not judged: its start is all that it was."""
+_BUSY = 85.0
+"""Percent of the time with work from which on GPUs are what decides the speed."""
 _WAITS = 0.7
-"""Share of its time with work below which a program waits."""
+"""Share of the time with work below which a program counts as waiting."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """A rule that the run breaks, what shows it, and a line of the spec that would change it (None: none would)."""
+    """A violated rule, its evidence, and a spec line that would change it, or None."""
 
     rule: str
     evidence: str
@@ -39,12 +41,12 @@ class _Run:
 
 
 def judge(plan: Plan, use: Use, elapsed: float | None, *, ended: bool) -> list[Verdict]:
-    """All verdicts on a run, `elapsed` seconds long so far; none on one that was too short to be judged."""
+    """All verdicts on a run of `elapsed` seconds so far; empty for a measurement shorter than `BRIEF`."""
     run = _Run(plan=plan, use=use, elapsed=elapsed, ended=ended)
     if use.seconds < BRIEF or not use.ranks:
         return []
     waiting = list(_waiting(run))
-    if not waiting:
+    if not waiting and not _gpus_decide(run):
         waiting = list(_slow_rank(run))
     return [*waiting, *_processors(run), *_gpus(run), *_memory(run), *_walltime(run)]
 
@@ -57,18 +59,25 @@ def _at(rule: str) -> float:
 
 
 def _waiting(run: _Run) -> Iterator[Verdict]:
-    """Loader, disk, network, or nothing that can be seen: the first of them that explains it."""
+    """The reason for waiting: the first of loader, disk and network that explains it, else idle."""
     ranks = run.use.ranks
     waits = 1 - statistics.fmean(_has_work(one) for one in ranks)
-    for verdict in (_loader(run, waits), _disk(run, waits), _network(run, waits), _idle(run)):
-        if verdict is not None:
-            yield verdict
-            break
+    if not _gpus_decide(run):
+        for verdict in (_loader(run, waits), _disk(run, waits), _network(run, waits), _idle(run)):
+            if verdict is not None:
+                yield verdict
+                break
     yield from _fabric(run)
 
 
+def _gpus_decide(run: _Run) -> bool:
+    """True if the GPUs work nearly all the time: then the programs wait for these, however little work they have themselves."""
+    busy = [gpu.busy for gpu in run.use.gpus if gpu.busy is not None]
+    return bool(busy) and statistics.fmean(busy) >= _BUSY
+
+
 def _has_work(rank: RankUse) -> float:
-    """The share of its time in which the program ran, or could have run."""
+    """The share of the time in which the program was running or runnable."""
     return min(1.0, (rank.main / rank.seconds if rank.seconds else 0.0) + (rank.waited or 0.0))
 
 
@@ -128,7 +137,7 @@ def _network(run: _Run, waits: float) -> Verdict | None:
 
 
 _LEAST_RATE = 8e6
-"""Bytes a second below which an interface of unknown speed is not full of anything."""
+"""Bytes/s below which an interface of unknown speed never counts as full."""
 
 
 def _full(link: LinkUse) -> bool:
@@ -296,18 +305,19 @@ def _memory(run: _Run) -> Iterator[Verdict]:
 
 
 def peak_of(use: Use, node: NodeUse) -> float:
-    """The most memory of the job on a node: the kernel's number, or else the sum over its ranks."""
+    """The peak memory of the job on a node in bytes: of its cgroup, else the sum over its ranks."""
     return node.job_peak or sum(one.peak for one in use.ranks if one.node == node.node)
 
 
 def _growth(rank: RankUse) -> float | None:
-    """Bytes a second by which a rank grows all through the second half of its life; None if it does not."""
+    """The steady growth of a rank's memory in bytes/s in the second half of the run, or None."""
     curve = [point for point in rank.memory_curve if point[1] > 0]
     half = curve[len(curve) // 2 :]
     if len(half) < 4 or half[-1][0] <= half[0][0]:
         return None
     added = half[-1][1] - half[0][1]
     quarters = [half[round(i * (len(half) - 1) / 4)][1] for i in range(5)]
+    # Caches fill and stop; a leak grows in each quarter.
     steady = all(b - a >= 0.1 * added for a, b in pairwise(quarters))
     if added < _at("memory-grows") * half[-1][1] or added < 32 << 20 or not steady:
         return None

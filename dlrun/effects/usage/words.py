@@ -1,4 +1,4 @@
-"""Quantities as people read them: sizes, rates of a network, counts, times."""
+"""Format quantities: sizes, network rates, counts, times."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _WIDTH = 16
 
 
 def size(count: float | None) -> str:
-    """`31.4 GB`; a dash for what is not known."""
+    """`31.4 GB`; a dash for None."""
     if count is None:
         return "-"
     for unit in ("B", "kB", "MB", "GB", "TB"):
@@ -22,7 +22,7 @@ def size(count: float | None) -> str:
 
 
 def bits(rate: float | None) -> str:
-    """Bytes a second as people name a network's speed: `9.41 Gbit/s`."""
+    """Bytes/s as a network rate: `9.41 Gbit/s`."""
     count = 8 * (rate or 0.0)
     for unit in ("bit/s", "kbit/s", "Mbit/s"):
         if count < 999.5:
@@ -37,12 +37,12 @@ def many(count: float, noun: str) -> str:
 
 
 def clock(seconds: float | None) -> str:
-    """`3h5m`; a dash for what is not known."""
+    """`3h5m`; a dash for None."""
     return "-" if seconds is None else str(Duration(round(seconds)))
 
 
 def sparkline(curve: Sequence[tuple[float, float]], most: float | None = None) -> str:
-    """A curve of times and values as at most 16 small bars, each the mean of its part of the time; `most` is a full one."""
+    """A curve as at most 16 bar characters, each the mean of its time interval; most: value of a full bar."""
     if len(curve) < 2:
         return ""
     first, last = curve[0][0], curve[-1][0]

@@ -1,5 +1,5 @@
-"""`dlrun verify`: a short job of the exact plan whose ranks report what they are, compared with that plan.
+"""`dlrun verify`: a short job of the exact plan whose ranks report their placement, compared with the plan.
 
-Begin with `job` (a job of its own) or `allocation` (in the nodes that are granted already); `report` reads the
-ranks' answers, `compare` and `network` find the differences, both pure.
+Begin with `job` (a separate job) or `allocation` (in the nodes of this shell); `report` has the data types, `compare` and
+`network` find the differences; both are pure.
 """

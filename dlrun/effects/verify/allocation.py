@@ -1,4 +1,4 @@
-"""Runs a check inside the allocation that this shell has, in place of a job of its own."""
+"""Run a check in the allocation of this shell instead of a separate job."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from dlrun.model.plan import Plan
 from dlrun.plan.runtime_checks import granted
 
 _PATIENCE = 900.0
-"""Seconds that the check may take."""
+"""Time limit of the check in seconds."""
 
 
 def run(plan: Plan) -> Job:
-    """Run the plan's script to its end; raises Invalid if this shell has no allocation of the plan's size."""
+    """Run the plan's script to its end; raises Invalid without an allocation of the plan's size."""
     allocation = backends.scheduler(plan.scheduler).ALLOCATION
     if allocation is None:
         raise Invalid(f"`{plan.scheduler}` has no allocations to run in", help="leave out `--here`")

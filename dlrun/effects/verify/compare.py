@@ -1,4 +1,4 @@
-"""Compare the reports of ranks with the plan: every difference, and its likely cause. Pure."""
+"""Compare the reports of ranks with the plan: all differences with their likely causes. Pure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ from dlrun.effects.verify.report import Checked, Difference, Planned, Report, li
 from dlrun.model.cpuset import format_list, parse_list
 from dlrun.model.placement import RankPlacement
 from dlrun.model.plan import FabricCheck, Plan
-from dlrun.plan.affinity.observed import UNKNOWN, memory, wrong_cpus, wrong_memory
+from dlrun.plan.affinity.observed import (
+    UNKNOWN,
+    memory,
+    too_few_cpus,
+    wrong_cpus,
+    wrong_gpus,
+    wrong_memory,
+    wrong_threads,
+)
 
 
 def compare_check(
@@ -22,12 +30,13 @@ def compare_check(
     interfaces: Sequence[str] = (),
     libraries: bool = False,
 ) -> list[Checked]:
-    """Each rank's report beside the plan; `hosts` are the job's nodes in order.
+    """Compare each rank's report with the plan.
 
-    `interfaces` are those over which ranks were to reach one another (none: any), `fabric` is what a library's
-    transport is compared with; with `libraries` every rank was to test one.
+    hosts: the job's nodes in order; fabric: expected transports of libraries; interfaces: planned network interfaces (empty:
+    any); libraries: whether ranks tested a communication library.
     """
     request, placement = plan.request, plan.binding.placement
+    # By node, to find cores that two of its ranks share.
     of_host: dict[str, list[Report]] = {}
     for its in found.values():
         of_host.setdefault(its["host"], []).append(its)
@@ -55,6 +64,8 @@ def compare_check(
             differences += _placed(place, report, beside)
         elif plan.binding.mode == "job":
             differences += _shared(report, beside)
+        elif what := too_few_cpus(report["mask"], request.threads):
+            differences.append(Difference(what=what, cause="the launcher or the scheduler binds it to fewer"))
         differences += _gpus(plan, place, report)
         differences += _limits(report, limits)
         differences += _variables(plan, report)
@@ -76,14 +87,14 @@ def _planned(plan: Plan, place: RankPlacement | None, host: str | None) -> Plann
 
 
 def _threads(plan: Plan, report: Report) -> list[Difference]:
-    threads = plan.request.threads
-    if threads is None or report["threads"] in (None, str(threads)):
+    what = wrong_threads(plan.request.threads, report["threads"])
+    if what is None:
         return []
     own = [v.value.literal for v in plan.variables if v.name == "OMP_NUM_THREADS"]
     cause = "a module, a container or a start-up file of the shell sets it"
     if report["threads"] in own:
         cause = "the spec or the site sets it under `environment`; `cpus_per_rank` determines the number of threads"
-    return [Difference(what=f"OMP_NUM_THREADS is {report['threads']}, not {threads}", cause=cause)]
+    return [Difference(what=what, cause=cause)]
 
 
 def _placed(planned: RankPlacement, report: Report, beside: Sequence[Report]) -> list[Difference]:
@@ -107,7 +118,7 @@ def _placed(planned: RankPlacement, report: Report, beside: Sequence[Report]) ->
 
 
 _UP = ("active", "up", "unknown")
-"""States of an adapter that works; drivers without a state report `unknown`."""
+"""States of a working adapter; drivers without a state report `unknown`."""
 _ADAPTER = (
     "a cable, a port of the switch or the subnet manager",
     "a driver is not loaded, or the profile describes other nodes",
@@ -117,7 +128,7 @@ _SMT = "SMT numbering: the node numbers its hardware threads differently from th
 
 
 def _cause(seen: set[int], mask: set[int], report: Report, beside: Sequence[Report]) -> str:
-    """Why a rank has other CPUs than planned: who took them away, by what the rank saw of each in turn."""
+    """The likely cause of wrong CPUs, from the CPUs that node, control group and launcher left to the rank."""
     online, granted, inherited = (set(report.get(name) or ()) for name in ("online", "granted", "inherited"))
     if online and not mask <= online:
         return f"its node has CPUs {listed(online)} alone: the profile is of other nodes"
@@ -145,12 +156,12 @@ def _cause(seen: set[int], mask: set[int], report: Report, beside: Sequence[Repo
 
 
 def _split(mask: set[int], report: Report) -> list[int]:
-    """The first core of the node of which a planned mask has a part only; empty if it has whole ones."""
+    """The hardware threads of the first core that a planned mask contains only partly; empty if none."""
     return next((core for core in report.get("cores") or () if 0 < len(mask & set(core)) < len(core)), [])
 
 
 def _memory(planned: RankPlacement, report: Report) -> list[Difference]:
-    """The memory policy and its NUMA nodes."""
+    """Differences in the memory policy and its NUMA nodes."""
     nodes = set(planned.memory.nodes)
     policy, _, seen = (report["memory"] or UNKNOWN).partition(":")
     what = wrong_memory(planned.memory, policy, parse_list(seen))
@@ -169,7 +180,7 @@ def _memory(planned: RankPlacement, report: Report) -> list[Difference]:
 
 
 def _shared(report: Report, beside: Sequence[Report]) -> list[Difference]:
-    """Where cores are shared out in the job, ranks of a node must not have the same ones."""
+    """Differences: ranks of a node with common CPUs, if the job assigns cores itself."""
     mine = set(report["mask"])
     others = sorted(its["rank"] for its in beside if mine & set(its["mask"]))
     if not others:
@@ -180,35 +191,29 @@ def _shared(report: Report, beside: Sequence[Report]) -> list[Difference]:
 
 
 def _gpus(plan: Plan, place: RankPlacement | None, report: Report) -> list[Difference]:
-    """The GPUs that a variable lets the rank see, and those that it may open."""
+    """Differences in the visible GPUs and those that the rank may open."""
     variable, request = plan.binding.gpu_variable, plan.request
-    wanted = request.gpus_per_node // request.ranks_per_node if request.gpus_per_node else 0
-    seen: Mapping[str, str] = report["gpus"]
-    sets = "the scheduler, a container or the environment sets it"
-    if variable and place is not None and place.gpus:
-        planned = ",".join(map(str, place.gpus))
-        if seen.get(variable) != planned:
-            said = f"is {seen[variable]}" if variable in seen else "is not set"
-            return [Difference(what=f"{variable} {said}, not {planned}", cause=sets)]
-    elif wanted:
-        for name, value in seen.items():
-            shown = [word for word in value.split(",") if word not in ("", "-1", "NoDevFiles")]
-            if len(shown) < wanted:
-                return [Difference(what=f"{name} is `{value}`, fewer than {wanted} GPUs", cause=sets)]
-    devices = report.get("gpu_devices")
-    if wanted and devices and devices[0] < wanted:
-        what = f"may open {devices[0]} of the {devices[1]} GPUs of its node, and the plan gives it {wanted}"
-        cause = "the others are in the job's control group, or the driver has lost some"
-        return [Difference(what=what, cause=cause)]
-    return []
+    per_node = request.gpus_per_node or 0
+    given = report.get("given_gpus")
+    if given is None and variable and place is not None and place.gpus:
+        given = f"{variable}={','.join(map(str, place.gpus))}"
+    per_rank = per_node // request.ranks_per_node
+    wrong = wrong_gpus(per_rank, per_node, given, report["gpus"], report.get("gpu_devices"))
+    if wrong is None:
+        return []
+    what, by_variable = wrong
+    cause = "the others are in the job's control group, or the driver has lost some"
+    if by_variable:
+        cause = "the scheduler, a container or the environment sets it"
+    return [Difference(what=what, cause=cause)]
 
 
 _LIMITS = {"open_files": ("may open", "files", "-n"), "locked_memory": ("may lock", "bytes of memory", "-l")}
-"""Limits that a daemon of one node hands down: in words, and the option of `ulimit`."""
+"""Limits inherited from a node's scheduler daemon -> verb, unit, option of `ulimit`."""
 
 
 def _usual_limits(reports: Iterable[Report]) -> dict[str, int]:
-    """What most ranks have; of two as frequent the higher one."""
+    """The most frequent value of each limit; the higher of equally frequent ones."""
     found: dict[str, int] = {}
     every = list(reports)
     for name in _LIMITS:
@@ -223,7 +228,7 @@ def _limit(report: Report, name: str) -> int:
 
 
 def _limits(report: Report, usual: Mapping[str, int]) -> list[Difference]:
-    """A limit that is lower than what most ranks have is a node's own."""
+    """Differences: limits lower than those of most ranks."""
     found = []
     for name, least in usual.items():
         if name not in report or (mine := _limit(report, name)) >= least:
@@ -237,7 +242,7 @@ def _limits(report: Report, usual: Mapping[str, int]) -> list[Difference]:
 
 
 def _variables(plan: Plan, report: Report) -> list[Difference]:
-    """Variables of the plan that steer communication and are something else in the rank."""
+    """Differences: communication variables of the plan with another value in the rank."""
     found: list[Difference] = []
     if (seen := report.get("variables")) is None:
         return found

@@ -1,4 +1,4 @@
-"""Runs a job of a spec's exact plan in which each rank reports what it is, and compares that with the plan."""
+"""Run a job of a spec's exact plan in which each rank reports its placement, and compare it with the plan."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from dlrun.model.plan import FabricCheck, Plan
 from dlrun.model.spec import OnFailure, Spec, Sweep
 from dlrun.model.units import Duration
 from dlrun.node.checks import transport_lines
-from dlrun.plan.runtime_checks import TALKATIVE, expected
+from dlrun.plan.runtime_checks import VERBOSE, expected
 
 LONGEST = Duration(600)
-"""Walltime of a check: what a site starts soonest, and far more than it needs."""
+"""Walltime of a check in seconds: short, to start soon, but more than it needs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Network:
-    """What the libraries' transports were compared with (None: the site names no known fabric), the interfaces over
-    which ranks were to reach one another (none: any), and why a transport was not looked at or not compared."""
+    """The expected transports (None: no known fabric), the planned interfaces (empty: any), and the reason why a
+    transport was not seen or compared."""
 
     fabric: FabricCheck | None
     interfaces: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class Network:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """A check that has ended."""
+    """The result of a check."""
 
     job: Job
     ranks: list[Checked]
@@ -51,11 +51,11 @@ class Verified:
 
 
 def run(
-    path: Path, *, sets: Sequence[str], site: str | None, here: bool = False, say: Callable[[str], None]
+    path: Path, *, sets: Sequence[str], site: str | None, here: bool = False, notice: Callable[[str], None]
 ) -> Verified:
-    """Submit the check (or with `here` run it in this shell's allocation), wait for it, and compare.
+    """Submit the check, or with `here` run it in this shell's allocation; wait for its end, and compare.
 
-    Raises what `submit` and `verify_here.run` raise.
+    Raises like `submit` and `allocation.run`.
     """
     inputs = read_inputs(path, sets=sets, site=site)
     if inputs is None:
@@ -64,11 +64,12 @@ def run(
     ways = ways_of(inputs.spec) if nodes != 1 else ()
     over = inputs.site.fabric.interfaces if inputs.site.fabric is not None else ()
     prepared = prepare(path, inputs=replace(inputs, spec=check_of(inputs.spec, ways, over)))
+    # The ranks run the node program in place of the training.
     roles = tuple(replace(role, files=(*role.files, BUNDLE)) for role in prepared.plan.roles)
     plan = replace(prepared.plan, roles=roles)
     for warning in plan.warnings:
-        say(f"warning: {warning}")
-    job = verify_allocation.run(plan) if here else _submitted(plan, say)
+        notice(f"warning: {warning}")
+    job = verify_allocation.run(plan) if here else _submitted(plan, notice)
     fabric = expected(inputs.site, "warn")
     found = reports(job.directory)
     interfaces = tuple(over) or interfaces_of(plan)
@@ -82,34 +83,34 @@ def run(
     )
 
 
-def _submitted(plan: Plan, say: Callable[[str], None]) -> Job:
-    """The check as a job of its own that has ended."""
-    job = submit(plan, None, say=say).job
-    say(f"job {job.job_id} checks {plan.request.ranks} ranks; job directory: {job.directory}")
-    watcher = watch.Watcher(job, lambda why: say(f"job {job.job_id} is {why}"))
+def _submitted(plan: Plan, notice: Callable[[str], None]) -> Job:
+    """Submit the check as a separate job, and wait for its end."""
+    job = submit(plan, None, notice=notice).job
+    notice(f"job {job.job_id} checks {plan.request.ranks} ranks; job directory: {job.directory}")
+    watcher = watch.Watcher(job, lambda why: notice(f"job {job.job_id} is {why}"))
     while not watcher.ended():
         time.sleep(0.2)
     return job
 
 
 def check_of(spec: Spec, ways: Sequence[str], over: Sequence[str]) -> Spec:
-    """The spec with the check in place of its training, and nothing that would end or repeat that."""
+    """The spec with the check in place of the training, without keys that would end or repeat it."""
     wall = spec.resources.walltime
     words = ("--over", ",".join(over), *ways) if over else tuple(ways)
-    told = {name: value for settings in TALKATIVE.values() for name, value in settings} if ways else {}
+    variables = {name: value for settings in VERBOSE.values() for name, value in settings} if ways else {}
     return replace(
         spec,
         name=f"verify-{spec.name}"[:128],
         command=("python3", "{{ job_dir }}/" + BUNDLE, "check-rank", *words),
         resources=replace(spec.resources, walltime=min(wall, LONGEST) if wall else None),
-        environment=replace(spec.environment, variables={**spec.environment.variables, **told}),
+        environment=replace(spec.environment, variables={**spec.environment.variables, **variables}),
         sweep=Sweep(), data={}, checkpoint=None, chain=False, on_failure=OnFailure(), after=(), hold=False,
         verify="warn", fabric_check="off", hang=None, usage=False,
     )  # fmt: skip
 
 
 def ways_of(spec: Spec) -> tuple[str, ...]:
-    """The Python modules by which ranks can try the communication library, the framework's own first."""
+    """The Python modules for the test of the communication library, the framework's own first."""
     by_mpi = {"mpi-program", "intel-mpi"} & set(backends.framework(spec.framework).LIBRARIES)
     return ("mpi4py", "torch") if by_mpi else ("torch",)
 
@@ -117,11 +118,11 @@ def ways_of(spec: Spec) -> tuple[str, ...]:
 def unseen_of(
     ranks: Sequence[Checked], ways: Sequence[str], fabric: FabricCheck | None, site: str
 ) -> str | None:
-    """Why the transport of the communication library was not looked at, or compared with nothing."""
+    """The reason why the communication library's transport was not seen or compared, or None."""
     if not ways:
         return "a job on one node does not use the fabric"
-    said = [one.report.get("library") or {} for one in ranks if one.report is not None]
-    if said and not any("by" in one for one in said):
+    libraries = [one.report.get("library") or {} for one in ranks if one.report is not None]
+    if libraries and not any("by" in one for one in libraries):
         return f"the job's python3 has no {' and no '.join(ways)}, so its library cannot be tested"
     if not any(one.report and one.report.get("transport") for one in ranks):
         return "no library logged its transport"
@@ -131,7 +132,7 @@ def unseen_of(
 
 
 def reports(run: Path) -> dict[int, dict[str, Any]]:
-    """The reports of ranks, by rank; `library` is its test, `transport` what it logged when it started."""
+    """Rank -> its report; `library`: result of its test, `transport`: the library's logged transport."""
     found: dict[int, dict[str, Any]] = {}
     tried: dict[int, dict[str, Any]] = {}
     spoken: list[transport_lines.Chosen | None] = []
@@ -144,7 +145,7 @@ def reports(run: Path) -> dict[int, dict[str, Any]]:
             report["transport"] = chosen._asdict() if chosen is not None else None
         found |= of_log
         tried |= _marked(lines, "dlrun-library ")
-    for_all = transport_lines.said_for_all(spoken)
+    for_all = transport_lines.logged_for_all(spoken)
     for rank, report in found.items():
         report["library"] = tried.get(rank)
         if report["transport"] is None and for_all is not None:
@@ -153,14 +154,14 @@ def reports(run: Path) -> dict[int, dict[str, Any]]:
 
 
 def _marked(lines: Iterable[str], mark: str) -> dict[int, dict[str, Any]]:
-    """The JSON after a mark, by rank; an agent may have put its own mark before it."""
-    said = (line.partition(mark)[2] for line in lines)
-    every = [json.loads(text) for text in said if text]
+    """Rank -> JSON after a mark; the framework's agent may add a prefix of its own to lines."""
+    texts = (line.partition(mark)[2] for line in lines)
+    every = [json.loads(text) for text in texts if text]
     return {int(one["rank"]): one for one in every}
 
 
 def hosts_of(run: Path) -> list[str]:
-    """The nodes that the job wrote down when it started; empty if it never did."""
+    """The job's nodes, as recorded at its start; empty if it never started."""
     try:
         return [line.partition(".")[0] for line in (run / "hosts").read_text(encoding="utf-8").split()]
     except OSError:

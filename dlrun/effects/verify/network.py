@@ -1,4 +1,4 @@
-"""Whether ranks reach one another over what was planned, and which transport their library uses. Pure."""
+"""Compare the connections of ranks and the transport of their library with the plan. Pure."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from dlrun.node.checks.node_checks import SKEW
 from dlrun.node.checks.transport_lines import NAMES, TCP
 
 _LOCKED = 64 << 20
-"""Bytes of memory that a rank must be able to lock for a network adapter: less is a system's default."""
+"""Bytes of memory that a rank must be able to lock for RDMA; system defaults are lower."""
 _RDMA = ("infiniband", "roce", "omni-path")
 
 
 def interfaces_of(plan: Plan) -> tuple[str, ...]:
-    """The network interfaces that the plan's variables name."""
+    """The network interfaces in the plan's variables."""
     values = [v.value.literal for v in plan.variables if v.name.endswith(("SOCKET_IFNAME", "TCP_IFACE"))]
     return tuple(dict.fromkeys(value for value in values if value))
 
 
 def reached(plan: Plan, report: Report, first: Report | None, interfaces: Sequence[str]) -> list[Difference]:
-    """The rendezvous, the sum, the clock, and the mebibyte over one of the planned interfaces.
+    """Differences in the rendezvous, sum, clock, and 1 MiB test over the planned interfaces.
 
-    `first` is rank 0's report, None if it made none.
+    first: report of rank 0, or None.
     """
     found = []
     if "unreached" in report:
@@ -58,28 +58,28 @@ def reached(plan: Plan, report: Report, first: Report | None, interfaces: Sequen
 
 
 def library(plan: Plan, report: Report, fabric: FabricCheck | None) -> list[Difference]:
-    """The all-reduce by the communication library: its result, and the transport that the library used."""
-    said = report.get("library")
-    if said is None:
+    """Differences in the communication library's all-reduce: its result and transport."""
+    result = report.get("library")
+    if result is None:
         cause = "it was ended before, by the walltime or the library: see its log"
         return [Difference(what="did not finish its test of the communication library", cause=cause)]
-    if "failed" in said:
-        what = f"{said.get('by', 'the communication library')} fails: {said['failed']}"
+    if "failed" in result:
+        what = f"{result.get('by', 'the communication library')} fails: {result['failed']}"
         named = ", ".join(interfaces_of(plan)) or "the library's own choice of interface"
         cause = (
             f"ranks do not reach one another over what the library uses ({named}), or its build does not fit"
         )
         return [Difference(what=what, cause=cause)]
-    if "sums" not in said:  # there is no library
+    if "sums" not in result:  # there is no library
         return []
     found, ranks = [], plan.request.ranks
     right = ranks * (ranks + 1) // 2
-    if said["sums"] != [right, right] or said["before"] != (report["rank"] - 1) % ranks:
-        what = f"{said['by']} receives wrong numbers: sums {said['sums']}, from rank {said['before']}"
+    if result["sums"] != [right, right] or result["before"] != (report["rank"] - 1) % ranks:
+        what = f"{result['by']} receives wrong numbers: sums {result['sums']}, from rank {result['before']}"
         found.append(Difference(what=what, cause="a faulty node or network, or ranks of another run"))
-    if said.get("gpus") == 0 and plan.request.gpus_per_node:
+    if result.get("gpus") == 0 and plan.request.gpus_per_node:
         cause = "it was built for CPUs, its build does not fit the driver, or a variable hides the GPUs"
-        found.append(Difference(what=f"{said['by']} detects no GPU, but the plan has some", cause=cause))
+        found.append(Difference(what=f"{result['by']} detects no GPU, but the plan has some", cause=cause))
     chosen = report.get("transport")
     if chosen is not None and fabric is not None:
         found += _fallen_back(chosen, report, fabric)

@@ -1,4 +1,4 @@
-"""The check of one rank: its own report, what was planned for it, and how the two differ."""
+"""Data types of a check: a rank's report, its plan, and their differences."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from typing import Any
 from dlrun.model.cpuset import format_list
 
 Report = Mapping[str, Any]
-"""What a rank printed of itself (`dlrun/node/checks/check_rank.py`)."""
+"""The report of a rank (`dlrun/node/checks/check_rank.py`)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One thing that is not as planned, and what is likely to be behind it."""
+    """A difference from the plan, and its likely cause."""
 
     what: str
     cause: str
@@ -22,7 +22,7 @@ class Difference:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Planned:
-    """The plan of one rank. None and empty: the plan leaves it open."""
+    """The plan of one rank; None or empty: not planned."""
 
     host: str | None
     cpus: tuple[int, ...] = ()
@@ -35,7 +35,7 @@ class Planned:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """One rank: what was planned, what it reported (None: nothing), and how these differ."""
+    """One rank: plan, report (None: none), and differences."""
 
     rank: int
     planned: Planned
@@ -43,8 +43,8 @@ class Checked:
     differences: tuple[Difference, ...]
 
 
-def gathered(ranks: Sequence[Checked]) -> list[tuple[str, Difference]]:
-    """The differences, each once, with the ranks that have it (`rank 3`, `ranks 0-7,9`), in order of the first one."""
+def grouped(ranks: Sequence[Checked]) -> list[tuple[str, Difference]]:
+    """(ranks, difference) of each distinct difference, with ranks as `rank 3` or `ranks 0-7,9`, by first rank."""
     found: dict[tuple[str, str], list[int]] = {}
     for one in ranks:
         for its in one.differences:
@@ -56,5 +56,5 @@ def gathered(ranks: Sequence[Checked]) -> list[tuple[str, Difference]]:
 
 
 def listed(cpus: Iterable[int]) -> str:
-    """Numbers as the kernel writes a list of CPUs."""
+    """CPU numbers in the kernel's list format."""
     return format_list(sorted(cpus))

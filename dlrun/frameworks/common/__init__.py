@@ -1,3 +1,3 @@
-"""What frameworks share: `defaults` (the parts of the protocol that most need nothing special for), `agent` (a framework's
-own agent, `agent: true`) and `nested_launcher_check` (a launcher as the training command).
+"""Parts used by several frameworks: `defaults` (default parts of the protocol), `agent` (a framework's own launcher,
+`agent: true`) and `nested_launcher_check` (a launcher as the training command).
 """

@@ -1,6 +1,6 @@
-"""A framework's own agent, where the spec asks for it: `agent: true` under the framework's key.
+"""A framework's own launcher (agent), used with `agent: true` under the framework's key.
 
-dlrun needs none of them. Most run once on each node and start that node's ranks (`torchrun`, `deepspeed --no_ssh`,
+dlrun does not need it. Most run once on each node and start that node's ranks (`torchrun`, `deepspeed --no_ssh`,
 `accelerate launch`, `paddle.distributed.launch`); `horovodrun` runs once and starts all ranks by ssh.
 """
 
@@ -17,17 +17,17 @@ from dlrun.model.text import Shell, Text
 
 
 def wanted(program: str, where: str = "one per node") -> Any:
-    """The key that asks for an agent."""
+    """The spec key `agent`."""
     return key(f"start ranks through `{program}`, {where}; dlrun does not need it", default=False)
 
 
 def arguments(program: str) -> Any:
-    """The key for more of its arguments."""
+    """The spec key `agent_arguments`."""
     return key(f"more arguments of `{program}`, with `agent: true`", default=(), lone="never")
 
 
 def on_each_node(argv: Sequence[str | Shell | Text], variables: Sequence[Setting]) -> tuple[Role]:
-    """The role of an agent that starts the ranks of its node; it is not bound itself."""
+    """The role of an agent that starts the ranks of its node; the agent itself is not bound."""
     words = tuple(Text.of(word) for word in argv)
     return (Role(name="agent", place="node", argv=words, variables=tuple(variables), binds=False),)
 
@@ -35,35 +35,36 @@ def on_each_node(argv: Sequence[str | Shell | Text], variables: Sequence[Setting
 def module(
     shape: Shape, command: Sequence[Text], name: str, *, not_python: str
 ) -> tuple[tuple[Text, ...], tuple[Text, ...]]:
-    """How to start an agent that is a module by the command's own Python, and by which words it starts a rank.
+    """The words that start an agent (a module) by the command's Python, and the words by which it starts a rank.
 
-    An agent starts a rank's command with Python unless `not_python` is set: where the command is not Python, and
-    where the rank is bound by a script that becomes it.
+    Agents prepend Python to the rank's command unless they get the option `not_python`; it is set for commands that are
+    not Python, and for ranks started through the binding script.
     """
     python, program = split_python(command)
     start = (python or Text.of("python3"), Text.of("-m"), Text.of(name))
+    # The binder is a bash script, which the agent must not start with Python.
     if shape.binder:
         return start, (Text.of(not_python), *shape.binder, *command)
     return start, program if python else (Text.of(not_python), *program)
 
 
 def hostfile(shape: Shape) -> Shell:
-    """The name of a file of all hosts, each with its ranks as `slots=`; the last one may have fewer."""
+    """Expansion for the path of a host file with `slots=RANKS` per host; the last host may have fewer."""
     return Shell(f"$(dlrun_hostfile {shape.ranks_per_node} {shape.world_size})")
 
 
 def problems(
     shape: Shape, options: Any, *, program: str, even: bool, only: Sequence[str] = ()
 ) -> list[Problem]:
-    """Options of an agent that is not asked for (`only`: its further ones), and nodes that it wants `even`."""
+    """Problems: options of an agent without `agent: true` (`only`: further ones), and uneven nodes if it needs `even` ones."""
     found = []
     unused = [name for name in ("agent_arguments", *only) if getattr(options, name)]
     if unused and not options.agent:
-        said = " and ".join(f"`{name}`" for name in unused)
+        names = " and ".join(f"`{name}`" for name in unused)
         found.append(
             Problem(
                 code="DLR041",
-                message=f"{said}: for `{program}`, which `agent: true` would start",
+                message=f"{names}: for `{program}`, which `agent: true` would start",
                 help="add `agent: true`, or remove it",
             )
         )
@@ -79,11 +80,12 @@ def problems(
 
 
 def split_python(command: Sequence[Text]) -> tuple[Text | None, tuple[Text, ...]]:
-    """The interpreter of a `python [-u] script …` command and what follows it; None if it is not Python."""
+    """The interpreter of a `python [-u] script …` command and the words after it; None if the command is not Python."""
     first = command[0].literal or ""
     if not re.fullmatch(r"(.*/)?python[0-9.]*", first):
         return None, tuple(command)
     rest = list(command[1:])
+    # torchrun and deepspeed start their ranks with `-u` themselves.
     while rest and rest[0].literal == "-u":
         rest.pop(0)
     return command[0], tuple(rest)

@@ -1,4 +1,4 @@
-"""What families of frameworks have in common: the parts of the protocol that most need nothing special for."""
+"""Default parts of the framework protocol, for frameworks without special needs."""
 
 from __future__ import annotations
 
@@ -11,40 +11,44 @@ from dlrun.model.observed import Installed
 from dlrun.model.problem import Problem
 from dlrun.model.text import Shell, Text
 
+TURNS = "in synchronous training the workers wait while the servers add up their gradients"
+"""Why parameter servers may run on the cores of the ranks."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NoOptions:
     """This framework has no options of its own."""
 
 
-def settings(source: str, *said: tuple[str, str | Shell | Text, str]) -> tuple[Setting, ...]:
-    """Variables from (name, value, because), all by the same source."""
-    return tuple(Setting(name=name, value=value, because=why, source=source) for name, value, why in said)
+def settings(source: str, *rows: tuple[str, str | Shell | Text, str]) -> tuple[Setting, ...]:
+    """Settings from (name, value, because), with one common source."""
+    return tuple(Setting(name=name, value=value, because=why, source=source) for name, value, why in rows)
 
 
 def listening(port: Shell) -> Text:
-    """A check that something on the first node listens at a port."""
+    """Shell command that succeeds once a process of the first node listens on a port."""
     return Text.of(f'(exec 3<>"/dev/tcp/$DLRUN_MASTER_ADDR/{port.code}") 2>/dev/null')
 
 
 def answers(port: Shell, path: str, pattern: str) -> Text:
-    """A check that HTTP on the first node answers with what matches a regular expression."""
+    """Shell command that succeeds once the HTTP response of the first node matches a regular expression (grep -E)."""
+    # By bash's /dev/tcp: compute nodes may have neither curl nor wget.
     ask = f"printf 'GET {path} HTTP/1.0\\r\\n\\r\\n' >&3 && grep -Eq '{pattern}' <&3"
     return Text.of(f'(exec 3<>"/dev/tcp/$DLRUN_MASTER_ADDR/{port.code}" && {ask}) 2>/dev/null')
 
 
 def no_ports(shape: Shape, options: Any) -> int:
-    """None: ranks find one another through the launcher."""
+    """0: the rendezvous is the launcher's."""
     return 0
 
 
 def one_port(shape: Shape, options: Any) -> int:
-    """The one at which ranks meet."""
+    """1: the rendezvous port."""
     return 1
 
 
 def no_comm_cores(options: Any) -> int:
-    """None: communication happens in the ranks' own threads."""
+    """0: communication runs in the ranks' own threads."""
     return 0
 
 
@@ -55,5 +59,5 @@ def no_problems(
     variables: Mapping[str, str],
     installed: Installed,
 ) -> Sequence[Problem]:
-    """Nothing is known not to work."""
+    """Empty: no known problems."""
     return ()

@@ -1,4 +1,4 @@
-"""Launchers as the training command: each rank would start one, when dlrun has started the ranks already."""
+"""Check for a launcher as the training command: every rank would start a launcher with further ranks."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ _MODULES = {
 }
 
 _SEPARATE = {"accelerate": "--cpu"}
-"""Options of launchers by which each process trains a copy of its own."""
+"""Launcher -> its option with which each process trains a separate model."""
 _SUBCOMMANDS = {"accelerate": "launch"}
-"""Programs that launch by one of several subcommands."""
+"""Launcher -> the subcommand that launches."""
 
 
 def problems(shape: Shape, command: Sequence[Text]) -> Sequence[Problem]:
-    """A command that is itself a launcher; with one rank a node it may be meant, so that is a warning."""
+    """The problem of a command that is a launcher; a warning with one rank per node, where it can be intended."""
     words = [word.literal or "" for word in command]
     name = words[0].rpartition("/")[2]
     arguments = words[1:]
@@ -66,6 +66,6 @@ def problems(shape: Shape, command: Sequence[Text]) -> Sequence[Problem]:
 
 
 def _before_script(arguments: Sequence[str]) -> Sequence[str]:
-    """The launcher's own options: what comes after the script is the script's."""
+    """The launcher's own options: the words before the script."""
     script = next((n for n, word in enumerate(arguments) if word.endswith(".py")), len(arguments))
     return arguments[:script]

@@ -1,7 +1,7 @@
-"""How many threads a rank computes with, and where: one set of rules, for jobs and for `dlrun tune-affinity`.
+"""Number and binding of a rank's compute threads: one set of rules for jobs and `dlrun tune-affinity`.
 
-Jobs leave out what binds threads one by one, since processes that a bound thread starts inherit its one core
-(docs/decisions/0007); a framework that starts none asks for it.
+Jobs do not bind single threads, because processes started by a bound thread inherit its one-core mask
+(docs/decisions/0007), except for frameworks that start no processes (`bind`).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dlrun.model.text import Shell
 from dlrun.model.units import many
 
 COUNTS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-"""Where libraries look for how many threads to compute with; the others follow the first where they are not set."""
+"""Variables for the number of compute threads; libraries fall back to the first where theirs is not set."""
 
 SLEEP = "KMP_BLOCKTIME"
 _SLEEP_SOURCE = "pytorch torch/backends/xeon/run_cpu.py"
@@ -26,7 +26,7 @@ _POOL_SOURCE = "tensorflow core/common_runtime/process_util.cc"
 
 @record(frozen=True, slots=True, kw_only=True)
 class ThreadRule:
-    """A variable of one rank; `binds`: it binds threads one by one."""
+    """A variable of one rank; `binds`: it binds single threads."""
 
     name: str
     value: str
@@ -36,7 +36,7 @@ class ThreadRule:
 
 
 def counts(rank: RankPlacement, preset: Preset) -> Iterator[ThreadRule]:
-    """How many threads the libraries of a rank start."""
+    """Variables for the number of threads of a rank's libraries."""
     count = str(rank.threads)
     because = f"{many(rank.threads, 'compute thread')} on {many(len(rank.cores), 'core')}"
     for name in COUNTS:
@@ -52,7 +52,7 @@ def counts(rank: RankPlacement, preset: Preset) -> Iterator[ThreadRule]:
 
 
 def places(rank: RankPlacement, preset: Preset) -> Iterator[ThreadRule]:
-    """Where the OpenMP threads of a rank are, and when idle ones sleep."""
+    """Variables for the binding of a rank's OpenMP threads and the spin time of idle ones."""
     intel = preset.openmp in ("iomp", "iomp-list")
     if not preset.thread_pools and preset.openmp != "none":
         yield from _bound(rank, preset)
@@ -82,6 +82,7 @@ def _bound(rank: RankPlacement, preset: Preset) -> Iterator[ThreadRule]:
         return ThreadRule(name=name, value=value, because=because, binds=True)
 
     if preset.openmp == "gomp-old":
+        # libgomp before GCC 4.9 has no OMP_PLACES.
         yield bind("GOMP_CPU_AFFINITY", join(cpus), "one thread on each")
     elif preset.openmp == "gomp":
         yield bind("OMP_PLACES", ",".join(f"{{{cpu}}}" for cpu in cpus), "one thread on each")
@@ -92,12 +93,13 @@ def _bound(rank: RankPlacement, preset: Preset) -> Iterator[ThreadRule]:
     else:
         order = "compact" if every_thread else "compact,1,0"
         yield bind("KMP_AFFINITY", f"granularity=fine,{order}", "one thread per place, within the mask")
+        # The mask has all hardware threads of each core, of which compute threads use one.
         if not every_thread and len(rank.mask) > len(rank.cores):
             yield bind("KMP_HW_SUBSET", "1t", "one hardware thread of each core")
 
 
 def settings(shape: Shape, preset: Preset, *, bind: bool = False) -> tuple[Setting, ...]:
-    """What a job sets for its ranks by these rules, besides OMP_NUM_THREADS; `bind`: threads are bound one by one, too."""
+    """The variables of a job's ranks by these rules, without OMP_NUM_THREADS; `bind`: including those that bind threads."""
     of_ranks = [
         {rule.name: rule for rule in (*counts(rank, preset), *places(rank, preset))} for rank in shape.ranks
     ]
@@ -111,14 +113,14 @@ def settings(shape: Shape, preset: Preset, *, bind: bool = False) -> tuple[Setti
 
 
 def _of_each(values: list[str]) -> str | Shell:
-    """The value of every rank of a node: one, or one by local rank."""
+    """One value for all ranks of a node, or an expansion that selects it by local rank."""
     if len(set(values)) == 1:
         return values[0]
     return Shell(f'$(set -- {" ".join(values)}; shift "{protocol.LOCAL_RANK.code}"; printf %s "$1")')
 
 
 def _unplaced(preset: Preset, *, bind: bool) -> tuple[Setting, ...]:
-    """The same where the cores of a rank are known only in the job."""
+    """`settings` for ranks whose cores are known only inside the job."""
     found = []
     if preset.thread_pools:
         why = "one for each core of the rank"

@@ -1,4 +1,4 @@
-"""Frameworks whose ranks MPI starts.
+"""Frameworks whose ranks are started by an MPI launcher.
 
-Begin with `mpi` (any MPI program, and libraries that need no more); the others add to it. `ccl_workers` places oneCCL's.
+Begin with `mpi` (any MPI program, and libraries that need no more); the others add to it.
 """

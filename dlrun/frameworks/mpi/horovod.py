@@ -1,7 +1,7 @@
-"""Horovod: ranks find one another through MPI, or through Gloo and a key/value server that travels with the job.
+"""Horovod: rendezvous through MPI, or through Gloo and a key/value server that is part of the job.
 
 Variables as in Horovod 0.28's `horovod/common/common.h` and `horovod/common/gloo/gloo_context.h`; `horovodrun`
-(`horovod/runner/launch.py`) is not needed for either, and started where the spec asks for it.
+(`horovod/runner/launch.py`) is only started with `agent: true`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Literal
 
 from dlrun.frameworks import protocol
 from dlrun.frameworks.common import agent as own_agent
+from dlrun.frameworks.common import comm_cores as communication
 from dlrun.frameworks.common import defaults
-from dlrun.frameworks.mpi import ccl_workers
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.model.keys import key
 from dlrun.model.observed import Installed
-from dlrun.model.placement import Preset
+from dlrun.model.placement import CommLibrary, Preset
 from dlrun.model.plan import Identity
 from dlrun.model.problem import Problem
 from dlrun.model.record import record
@@ -38,12 +38,11 @@ PRESETS = {
 }
 SERVER = "hvd_rendezvous.py"
 _SOURCE = "Horovod 0.28, horovod/common/gloo/gloo_context.h"
-_CORES = "Horovod documentation, Horovod with oneCCL"
 _IDENTITY = Identity(
     rank=Shell("${HOROVOD_RANK:-${OMPI_COMM_WORLD_RANK:-$PMI_RANK}}"),
     local_rank=Shell("${HOROVOD_LOCAL_RANK:-${OMPI_COMM_WORLD_LOCAL_RANK:-$MPI_LOCALRANKID}}"),
 )
-"""The rank of a process of horovodrun: its own variables under Gloo, those of its mpirun under MPI."""
+"""Expansions for the rank of a process started by horovodrun: Horovod's variables under Gloo, the MPI's under its mpirun."""
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -51,7 +50,7 @@ class Options:
     """Options of Horovod jobs."""
 
     controller: Literal["auto", "mpi", "gloo"] = key(
-        "how ranks find one another; auto: mpi under an MPI's own launcher, else gloo", default="auto"
+        "how ranks find each other; auto: mpi under an MPI's own launcher, else gloo", default="auto"
     )
     cpu_operations: Literal["auto", "mpi", "gloo", "ccl"] = key(
         "library for reductions in host memory; auto: the controller", default="auto"
@@ -61,7 +60,7 @@ class Options:
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
-    """One process a rank, and under Gloo the rendezvous server on the first node."""
+    """One process per rank, and with Gloo the rendezvous server on the first node."""
     controller = _controller(shape, options)
     starter = "horovodrun" if options.agent else shape.launcher
     operations = controller if options.cpu_operations == "auto" else options.cpu_operations
@@ -70,7 +69,8 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
         ("HOROVOD_CONTROLLER", controller, f"ranks are started by {starter}"),
         ("HOROVOD_CPU_OPERATIONS", operations, "reductions in host memory use the controller's library"),
     )
-    chosen = (*chosen, *_cores(shape, options))
+    library: CommLibrary = "horovod-ccl" if options.cpu_operations == "ccl" else "horovod"
+    chosen = (*chosen, *communication.of_library(library, shape.ranks, otherwise=1))
     argv = tuple(command)
     if options.agent:
         return _agent(shape, argv, controller, chosen, options)
@@ -95,25 +95,12 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
 
 
 def comm_cores(options: Options) -> int:
-    """One for oneCCL's worker, which polls; Horovod's own thread shares the rank's cores."""
+    """1 for oneCCL's worker, which polls; else 0: Horovod's background thread shares the rank's cores."""
     return 1 if options.cpu_operations == "ccl" else 0
 
 
-def _cores(shape: Shape, options: Options) -> tuple[Setting, ...]:
-    """Where oneCCL's workers and Horovod's background thread run, if the placement keeps cores for them."""
-    ccl = options.cpu_operations == "ccl"
-    workers = ccl_workers.workers(shape, 1) if ccl else ()
-    if not any(rank.comm for rank in shape.ranks):
-        return workers
-    where = ",".join(str(rank.background_cpu(shared=ccl)) for rank in shape.ranks)
-    why = "one for each local rank: its communication core" + (
-        ", beside oneCCL's worker where it has two hardware threads" if ccl else ""
-    )
-    return (*workers, *defaults.settings(_CORES, ("HOROVOD_THREAD_AFFINITY", where, why)))
-
-
 def ports(shape: Shape, options: Options) -> int:
-    """One for the rendezvous server, none with MPI or horovodrun, which finds its own."""
+    """1 for the rendezvous server; 0 with MPI, and with horovodrun, which selects its own ports."""
     return 1 if not options.agent and _controller(shape, options) == "gloo" else 0
 
 
@@ -124,19 +111,30 @@ def problems(
     variables: Mapping[str, str],
     installed: Installed,
 ) -> Sequence[Problem]:
-    """An MPI controller where no MPI starts the ranks, and options of horovodrun without it."""
+    """Problems: an MPI controller under a launcher without MPI, and options of horovodrun without `agent: true`."""
     found = own_agent.problems(shape, options, program="horovodrun", even=False)
     if options.controller == "mpi" and not options.agent and shape.mpi is False:
         message = f"`horovod.controller: mpi` needs an MPI's launcher, and `{shape.launcher}` is not one"
         way_out = "leave `controller:` out, or use `launcher: openmpi` or another MPI's"
         found.append(Problem(code="DLR028", message=message, help=way_out))
+    by_ip = _controller(shape, options) == "gloo" and not options.agent and not shape.gpus_per_node
+    unknown = shape.nodes > 1 and shape.fabric is not None and shape.interface is None
+    if by_ip and unknown and "HOROVOD_GLOO_IFACE" not in variables:
+        found.append(
+            Problem(
+                code="DLR111",
+                message=f"no interface is known for this site's {shape.fabric}: Gloo takes the one of the host name",
+                help="set `HOROVOD_GLOO_IFACE` under `environment.variables`, or `fabric.interfaces` in the site profile",
+                warning=True,
+            )
+        )
     return found
 
 
 def _agent(
     shape: Shape, command: tuple[Text, ...], controller: str, chosen: tuple[Setting, ...], options: Options
 ) -> Sequence[Role]:
-    """`horovodrun` on the first node; each of its ranks is a `rank.sh`, which binds, logs and ends it as any other."""
+    """`horovodrun` on the first node; it starts each rank as `rank.sh`, which binds and logs it as under any launcher."""
     interface = ("--network-interfaces", shape.interface) if shape.interface and shape.nodes > 1 else ()
     words = (
         "dlrun_bare",
@@ -146,6 +144,8 @@ def _agent(
         "--hostfile",
         own_agent.hostfile(shape),
         f"--{controller}",
+        # horovodrun caches the result of its ssh checks by host name in ~/.horovod for an hour: nodes of an earlier
+        # job would not be checked.
         "--disable-cache",
         *interface,
         *options.agent_arguments,
@@ -158,7 +158,7 @@ def _agent(
 
 
 def _controller(shape: Shape, options: Options) -> str:
-    """Gloo always works; MPI does where the launcher is its own (plain srun needs the right PMI plug-in)."""
+    """The controller for `auto`: MPI under an MPI's own launcher, else Gloo (srun would need the matching PMI plug-in)."""
     if options.controller != "auto":
         return options.controller
     return "mpi" if shape.mpi else "gloo"
@@ -166,6 +166,7 @@ def _controller(shape: Shape, options: Options) -> str:
 
 def _gloo(shape: Shape) -> tuple[Setting, ...]:
     per_node = shape.ranks_per_node
+    # The last node may have fewer ranks, so that high local ranks exist on one node less.
     peers = Shell(f"$(( ({shape.world_size} - DLRUN_LOCAL_RANK + {per_node - 1}) / {per_node} ))")
     interface = (("HOROVOD_GLOO_IFACE", shape.interface, "the site's fabric"),) if shape.interface else ()
     return defaults.settings(

@@ -1,6 +1,6 @@
-"""IBM DDL: an MPI program that reads the cluster's shape from `DDL_OPTIONS`; `ddlrun` is not needed.
+"""IBM DDL: an MPI program that reads the layout from `DDL_OPTIONS`; `ddlrun` is not needed.
 
-As `ddlrun` sets it (IBM WML CE documentation, "Using the ddlrun tool"): `-mode MODE:GPUSxHOSTSxRACKSxAISLES`.
+The format is that of `ddlrun` (IBM WML CE documentation, "Using the ddlrun tool"): `-mode MODE:GPUSxHOSTSxRACKSxAISLES`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Options:
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
-    """One process a GPU."""
+    """One process per rank, with the layout in DDL_OPTIONS."""
     layout = f"-mode {options.mode}:{shape.ranks_per_node}x{shape.nodes}x1x1"
     why = f"{shape.ranks_per_node} ranks on each of {shape.nodes} hosts, in one rack"
     variables = defaults.settings(

@@ -1,9 +1,9 @@
-"""Intel Caffe with MLSL under Intel MPI: as its `scripts/run_intelcaffe.sh` would start it, from the placement.
+"""Intel Caffe with MLSL under Intel MPI: the start of its `scripts/run_intelcaffe.sh`, with the cores of the placement.
 
-The formulas are those of that script (repository intel/caffe); the cores of MLSL's servers are the placement's
-communication cores instead of fixed numbers from 6 on, which lie outside small nodes. Two of its faults are not
-repeated: it removes every file in `/dev/shm` and kills all users' `ep_server`, `caffe` and `mpiexec.hydra`, and
-its one list of internal threads for all ranks is read wrongly by all but the first (each rank is given its own).
+The formulas are those of that script (repository intel/caffe), but the cores of MLSL's servers are the placement's
+communication cores instead of numbers from 6 on, which small nodes do not have. Two errors of the script are avoided: it
+removes all files in `/dev/shm` and kills all users' `ep_server`, `caffe` and `mpiexec.hydra`; and its one list of internal
+threads for all ranks is parsed correctly only by the first, so each rank gets its own list.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dlrun.frameworks.common import comm_cores as communication
 from dlrun.frameworks.common import defaults, threads
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.model.keys import key
@@ -54,13 +55,13 @@ class Options:
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
-    """One `caffe train` a rank."""
+    """One `caffe train` per rank."""
     variables = (*_mlsl(shape, options), *_threads(shape), *_network(shape, options))
     return (Role(name="rank", place="rank", argv=tuple(command), variables=variables),)
 
 
 def comm_cores(options: Options) -> int:
-    """One for each MLSL server."""
+    """One per MLSL server."""
     return options.servers
 
 
@@ -71,7 +72,7 @@ def problems(
     variables: Mapping[str, str],
     installed: Installed,
 ) -> Sequence[Problem]:
-    """Servers without cores, and priorities that MLSL has for some numbers of ranks only."""
+    """Problems: servers without cores, and message priority with a number of ranks that is not a power of two."""
     found = []
     if options.servers and not _servers(shape):
         found.append(
@@ -99,47 +100,44 @@ def _servers(shape: Shape) -> tuple[int, ...]:
 
 
 def _mlsl(shape: Shape, options: Options) -> tuple[Setting, ...]:
-    count = len(shape.ranks[0].comm) if shape.ranks else options.servers
     root: str | Shell = options.mlsl_root or Shell(
         "${MLSL_ROOT:?set it by a module, mlslvars.sh or intelcaffe.mlsl_root}"
     )
-    said: list[tuple[str, str | Shell | Text, str]] = [
+    cores = _servers(shape)
+    without = 0 if shape.ranks else options.servers
+    rows: list[tuple[str, str | Shell | Text, str]] = [
         ("MLSL_ROOT", root, "required by MLSL"),
-        ("MLSL_NUM_SERVERS", str(count), "one for each communication core of the rank"),
         ("MLSL_LOG_LEVEL", "1", "errors and warnings"),
     ]
-    if cores := _servers(shape):
-        where = ",".join(map(str, cores))
-        said.append(("MLSL_SERVER_AFFINITY", where, "the communication cores of all ranks of a node"))
-    if count:
+    if cores or without:
         why = "servers are spawned, and Intel MPI from 2019 on allows that only if asked"
-        said.append(("I_MPI_SPAWN", "1", why))
+        rows.append(("I_MPI_SPAWN", "1", why))
     if options.message_priority:
         threshold = str(options.message_priority_threshold)
-        said += [
+        rows += [
             ("MLSL_MSG_PRIORITY", "1", "from the spec"),
             ("MLSL_MSG_PRIORITY_THRESHOLD", threshold, "size in bytes from which a message is large"),
         ]
-    return defaults.settings(_MLSL, *said)
+    servers = communication.of_library("mlsl", shape.ranks, otherwise=without)
+    return (*servers, *defaults.settings(_MLSL, *rows))
 
 
 def _threads(shape: Shape) -> tuple[Setting, ...]:
-    """OpenMP's threads, bound one by one (Caffe starts no processes), and Caffe's own."""
-    said: list[tuple[str, str | Shell | Text, str]] = [("GLOG_minloglevel", "0", "as the script starts it")]
+    """OpenMP threads, bound singly (Caffe starts no processes that would inherit a mask), and Caffe's internal threads."""
+    rows: list[tuple[str, str | Shell | Text, str]] = [("GLOG_minloglevel", "0", "as the script starts it")]
     if shape.ranks:
         pins = " ".join(_internal(rank) for rank in shape.ranks)
         own = Shell(f'$(set -- {pins}; shift "$DLRUN_LOCAL_RANK"; printf %s "$1")')
-        why = "the last two hardware threads of the rank, of its own only"
-        said.append(("INTERNAL_THREADS_PIN", own, why))
-    return (*threads.settings(shape, PRESETS[""], bind=True), *defaults.settings(_SCRIPT, *said))
+        why = "the last two hardware threads of this rank only"
+        rows.append(("INTERNAL_THREADS_PIN", own, why))
+    return (*threads.settings(shape, PRESETS[""], bind=True), *defaults.settings(_SCRIPT, *rows))
 
 
 def _internal(rank: RankPlacement) -> str:
-    """The last two second hardware threads of a rank's cores; where there are none its loader cores, else its last two
-    compute cores.
+    """The last two of the rank's second hardware threads; without SMT its loader cores, else its last two compute cores.
 
-    The script computes total × (ht - 1) + total × (p + 1) / ppn - 1 and the one before it: without second threads those
-    are the cores on which MLSL's servers poll.
+    The script computes total × (ht - 1) + total × (p + 1) / ppn - 1 and the one before it; without second threads these are
+    the cores on which MLSL's servers poll.
     """
     second = {pu for siblings in rank.comm_siblings for pu in siblings} | (set(rank.mask) - set(rank.cores))
     own = sorted(second or rank.loader or rank.cores)
@@ -147,15 +145,15 @@ def _internal(rank: RankPlacement) -> str:
 
 
 def _network(shape: Shape, options: Options) -> tuple[Setting, ...]:
-    """What `I_MPI_FABRICS=shm:tmi` with `I_MPI_TMI_PROVIDER=psm2`, or `shm:tcp`, is called today."""
+    """The libfabric variables that replaced `I_MPI_FABRICS=shm:tmi` (psm2) and `shm:tcp` in Intel MPI 2019."""
     providers = {"omni-path": "psm2", "ethernet": "tcp"}
-    said: list[tuple[str, str | Shell | Text, str]] = []
+    rows: list[tuple[str, str | Shell | Text, str]] = []
     if shape.nodes > 1 and shape.fabric in providers:
         was = "shm:tmi with I_MPI_TMI_PROVIDER=psm2" if shape.fabric == "omni-path" else "shm:tcp"
         why = f"the site's fabric; before Intel MPI 2019 this was I_MPI_FABRICS={was}"
-        said.append(("FI_PROVIDER", providers[shape.fabric], why))
+        rows.append(("FI_PROVIDER", providers[shape.fabric], why))
         if shape.fabric == "ethernet" and shape.interface:
-            said.append(("FI_TCP_IFACE", shape.interface, "the site's fabric; was I_MPI_TCP_NETMASK"))
+            rows.append(("FI_TCP_IFACE", shape.interface, "the site's fabric; was I_MPI_TCP_NETMASK"))
     if options.allreduce is not None:
-        said.append(("I_MPI_ADJUST_IALLREDUCE", options.allreduce, "from the spec"))
-    return defaults.settings("Intel MPI Library Developer Reference", *said)
+        rows.append(("I_MPI_ADJUST_IALLREDUCE", options.allreduce, "from the spec"))
+    return defaults.settings("Intel MPI Library Developer Reference", *rows)

@@ -1,4 +1,4 @@
-"""MPI programs: the launcher starts the ranks, MPI_Init finds the others, and nothing more is set."""
+"""MPI programs: rendezvous by MPI_Init; no variables are set."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ problems = defaults.no_problems
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
-    """One process for each rank."""
+    """One process per rank."""
     return (Role(name="rank", place="rank", argv=tuple(command)),)
 
 
 class Library:
-    """A library whose programs are started as any MPI program is; only its name and title are its own."""
+    """A library whose programs start like any MPI program; only name and title differ."""
 
     LAUNCHERS, LIBRARIES, PRESETS = LAUNCHERS, LIBRARIES, presets.NONE
     Options = Options

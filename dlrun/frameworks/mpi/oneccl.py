@@ -1,12 +1,12 @@
-"""Programs that call oneCCL: MPI starts them, and oneCCL's workers have the placement's communication cores."""
+"""oneCCL programs: started by MPI, with oneCCL's workers on the placement's communication cores."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from dlrun.frameworks.common import comm_cores as communication
 from dlrun.frameworks.common import defaults, presets
-from dlrun.frameworks.mpi import ccl_workers
 from dlrun.frameworks.protocol import Role, Shape
 from dlrun.model.keys import key
 from dlrun.model.observed import Installed
@@ -30,14 +30,14 @@ class Options:
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
-    """One process a rank; its workers' cores are set for all ranks of a node, in order of local rank."""
+    """One process per rank; the worker affinity lists the cores of all ranks of a node in order of local rank."""
     transport = defaults.settings(_SOURCE, ("CCL_ATL_TRANSPORT", "mpi", "the launcher is an MPI's"))
-    variables = (*transport, *ccl_workers.workers(shape, options.workers))
+    variables = (*transport, *communication.of_library("ccl", shape.ranks, otherwise=options.workers))
     return (Role(name="rank", place="rank", argv=tuple(command), variables=variables),)
 
 
 def comm_cores(options: Options) -> int:
-    """One for each worker."""
+    """One per worker."""
     return options.workers
 
 
@@ -48,7 +48,7 @@ def problems(
     variables: Mapping[str, str],
     installed: Installed,
 ) -> Sequence[Problem]:
-    """Workers without cores of their own: with I_MPI_PIN=0, oneCCL cannot find any by itself."""
+    """A warning for workers without cores: with I_MPI_PIN=0 oneCCL cannot derive them."""
     if any(rank.comm for rank in shape.ranks) or "CCL_WORKER_AFFINITY" in variables:
         return ()
     problem = Problem(

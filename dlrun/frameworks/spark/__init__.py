@@ -1,4 +1,4 @@
 """Frameworks that are Spark applications.
 
-Begin with `spark`; the others only add what they need.
+Begin with `spark`; the others add variables or options.
 """

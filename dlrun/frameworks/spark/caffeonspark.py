@@ -1,4 +1,4 @@
-"""CaffeOnSpark: a Spark application, with one task on each worker that has all of its cores.
+"""CaffeOnSpark: a Spark application with one task per worker, which uses all cores of the node.
 
 As in the CaffeOnSpark wiki, "Running CaffeOnSpark on a standalone cluster": the command is its `spark-submit` line
 without the master and these two settings; `-clusterSize {{ nodes }}` and `-connection` are the program's.
@@ -33,7 +33,7 @@ __all__ = [
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
-    """Spark's roles; the driver asks for one task a worker."""
+    """Spark's roles; the driver requests one task per worker."""
     *cluster, driver = spark.roles(shape, command, options)
     one_each = (
         Text.of("--conf"),

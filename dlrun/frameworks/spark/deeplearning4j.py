@@ -1,7 +1,7 @@
 """Deeplearning4j: a Spark application whose parameter server needs each node's address.
 
-As in its documentation, "Distributed Deep Learning on Spark": `DL4J_VOID_IP` is read where the program sets no
-network mask.
+As in its documentation, "Distributed Deep Learning on Spark": `DL4J_VOID_IP` is read if the program
+sets no network mask.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ __all__ = [
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
-    """Spark's roles, with the address in workers (whose executors inherit it) and driver."""
+    """Spark's roles, with DL4J_VOID_IP in driver and workers (whose executors inherit it)."""
     own = defaults.settings(
         "Deeplearning4j documentation, Distributed Deep Learning on Spark",
         ("DL4J_VOID_IP", protocol.OWN_ADDRESS, "this node, by the site's address rule"),

@@ -1,7 +1,7 @@
-"""Spark: a standalone master and workers on the granted nodes, then the command through `spark-submit` on the first.
+"""Spark: a standalone master, a worker on every node, and the command through `spark-submit` on the first node.
 
-As in the Spark documentation, "Spark Standalone Mode". The command is a Python program, or a whole `spark-submit`
-line; where the master is, is added. `sbin/start-master.sh` is not needed (and not in PySpark's wheel).
+As in the Spark documentation, "Spark Standalone Mode". The command is a Python program or a complete
+`spark-submit` line, to which the master's URL is added. `sbin/start-master.sh` is not needed (and not in PySpark's wheel).
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
 
 
 def ports(shape: Shape, options: Options) -> int:
-    """The master's, and the status pages of master and workers."""
+    """3: the master's port, and those of the web pages of master and workers."""
     return 3
 
 
 def submit(command: Sequence[Text], url: Text, options: Options) -> tuple[Text, ...]:
-    """The `spark-submit` line; options of the command itself come later, and win."""
+    """The `spark-submit` line; options of the command come last, so that they take precedence."""
     python, program = split_python(command)
     if command[0].literal is not None and command[0].literal.endswith("spark-submit"):
         first, program = command[0], tuple(command[1:])
@@ -89,6 +89,7 @@ def submit(command: Sequence[Text], url: Text, options: Options) -> tuple[Text, 
     words: list[str | Shell | Text] = ["--master", url]
     words += ["--conf", Text.of("spark.driver.host=", protocol.MASTER_IP)]
     words += ["--conf", Text.of("spark.driver.bindAddress=", protocol.MASTER_IP)]
+    # The driver's web page would take a fixed port (4040) of a node that other jobs may share.
     words += ["--conf", "spark.ui.enabled=false"]
     if options.executor_memory is not None:
         words += ["--executor-memory", f"{max(1, options.executor_memory // 2**20)}m"]
@@ -98,7 +99,7 @@ def submit(command: Sequence[Text], url: Text, options: Options) -> tuple[Text, 
 
 
 def _no_rest() -> tuple[Setting, ...]:
-    """The master's second way in, at a fixed port, where anybody may submit."""
+    """The variable that turns off the master's REST server, whose fixed port would accept applications of any user."""
     why = "it is not needed, and its port is the same for all jobs"
     return defaults.settings(_SOURCE, ("SPARK_MASTER_OPTS", "-Dspark.master.rest.enabled=false", why))
 

@@ -1,4 +1,4 @@
 """Frameworks that read `TF_CONFIG`.
 
-Begin with `tensorflow`; the processes of Mesh TensorFlow have other roles.
+Begin with `tensorflow`; `mesh_tensorflow` has other roles.
 """

@@ -1,4 +1,4 @@
-"""Mesh TensorFlow on hosts: `TF_CONFIG` as the program reads it; worker 0 drives, the others serve for ever."""
+"""Mesh TensorFlow on hosts, by `TF_CONFIG`: worker 0 drives, the other workers are servers that never exit."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ problems = defaults.no_problems
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
-    """The servers, one a rank, and the driver beside the first of them.
+    """The servers, one per rank, and the driver on the first node.
 
-    The driver is a `chief` task of the same cluster: a `worker` that never ends cannot be the training itself.
+    The driver is a `chief` task of the same cluster, because worker processes never exit.
     """
     argv = tuple(command)
     cluster = tensorflow.cluster(shape, chief=True)
@@ -38,5 +38,5 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
 
 
 def ports(shape: Shape, options: Options) -> int:
-    """One for each server of a node, one for the driver."""
+    """One per server of a node, and one for the driver."""
     return shape.ranks_per_node + 1

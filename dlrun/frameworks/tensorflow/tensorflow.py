@@ -1,7 +1,7 @@
-"""TensorFlow: every task reads the whole cluster and its own place in it from `TF_CONFIG`.
+"""TensorFlow: every task reads the endpoints of the cluster and its own type and index from `TF_CONFIG`.
 
 As in the TensorFlow guide, "Distributed training with TensorFlow", and `TFConfigClusterResolver`. Under
-`parameter_server` all tasks run the same command: the chief trains, `ps` and `worker` tasks serve for ever.
+`parameter_server` all tasks run the same command: the chief drives the training, `ps` and `worker` tasks never exit.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Options:
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
-    """One worker a rank; with parameter servers also those, and the chief on the first node."""
+    """One worker per rank; with `parameter_server` also the servers, and the chief on the first node."""
     argv = tuple(command)
     if options.strategy == "multi_worker_mirrored":
         return (Role(name="rank", place="rank", argv=argv, variables=worker_config(shape)),)
@@ -54,6 +54,7 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
             variables=(*config(tasks, "ps"), *hidden),
             service=True,
             binds=False,
+            shares=defaults.TURNS,
         ),
         Role(
             name="worker",
@@ -68,12 +69,13 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
             argv=argv,
             variables=(*config(tasks, "chief"), *hidden),
             binds=False,
+            shares="it hands out steps and waits for the workers",
         ),
     )
 
 
 def ports(shape: Shape, options: Options) -> int:
-    """One for every task of a node."""
+    """One per task of a node."""
     if options.strategy == "multi_worker_mirrored":
         return shape.ranks_per_node
     return shape.ranks_per_node + options.ps_per_node + 1
@@ -103,18 +105,18 @@ def problems(
 
 
 def _no_gpus() -> tuple[Setting, ...]:
-    """What keeps servers and chief off the GPUs, which are the workers'."""
+    """The variable that hides the GPUs from servers and chief."""
     why = "else each process takes nearly all memory of all GPUs, which the workers beside it need"
     return defaults.settings("TensorFlow guide, Use a GPU", ("CUDA_VISIBLE_DEVICES", "-1", why))
 
 
 def worker_config(shape: Shape) -> tuple[Setting, ...]:
-    """`TF_CONFIG` of a rank in a cluster of workers alone, and its threads."""
+    """`TF_CONFIG` and thread variables of a rank in a cluster of workers only."""
     return (*config(cluster(shape), "worker"), *threads.settings(shape, PRESETS[""]))
 
 
 def config(tasks: Mapping[str, Shell], task: str) -> tuple[Setting, ...]:
-    """`TF_CONFIG` of a process: endpoints of all tasks by kind, and which of them it is."""
+    """`TF_CONFIG` of a process: the endpoints of all tasks by type, and its own type and index."""
     parts: list[str | Shell] = ['{"cluster": {']
     for number, (kind, endpoints) in enumerate(tasks.items()):
         parts += [", " if number else "", f"{json.dumps(kind)}: [", endpoints, "]"]
@@ -124,7 +126,7 @@ def config(tasks: Mapping[str, Shell], task: str) -> tuple[Setting, ...]:
 
 
 def cluster(shape: Shape, *, servers: int = 0, chief: bool = False) -> dict[str, Shell]:
-    """Endpoints of each kind of task; those of one node have ports side by side."""
+    """Task type -> endpoints; tasks of a node have consecutive ports."""
     per_node = shape.ranks_per_node
     tasks = {"worker": protocol.endpoints(0, per_node, shape.world_size, quoted=True)}
     if servers:

@@ -1,4 +1,4 @@
 """Frameworks over torch.distributed.
 
-Begin with `env_ranks` (the rendezvous that all of them read) and `torch`; the others build on it.
+Begin with `env_ranks` (the `env://` rendezvous common to all) and `torch`.
 """

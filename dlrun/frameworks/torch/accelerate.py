@@ -44,7 +44,7 @@ class Options:
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
-    """One process a rank, or one `accelerate launch` a node."""
+    """One process per rank, or one `accelerate launch` per node."""
     agent = _launch(shape, command, options) if options.agent else None
     return env_ranks.ranks_or_agent(shape, command, agent, *_cpu(shape))
 
@@ -56,7 +56,7 @@ def problems(
     variables: Mapping[str, str],
     installed: Installed,
 ) -> Sequence[Problem]:
-    """A Gloo interface that cannot reach other nodes, and ways to have the launcher train separate copies."""
+    """Problems: Gloo on the loopback interface, and launcher options that train separate models."""
     found = [
         *env_ranks.gloo_problems(shape, variables),
         *own_agent.problems(shape, options, program=_LAUNCH, even=True),
@@ -80,17 +80,19 @@ def _cpu(shape: Shape) -> tuple[Setting, ...]:
 
 
 def _launch(shape: Shape, command: Sequence[Text], options: Options) -> tuple[str | Shell | Text, ...]:
-    """Of all its ways only the one called multi-GPU starts ranks that know of one another, on CPUs too.
+    """Only the multi-GPU mode of `accelerate launch` starts ranks with a common rendezvous, also on CPUs.
 
-    A configuration file, or a choice such as `--use_fsdp`, selects the mode itself; what it leaves open is set here.
+    A configuration file or an option such as `--use_fsdp` selects another mode; layout and rendezvous are always set here.
     """
     start, rank = own_agent.module(shape, command, "accelerate.commands.launch", not_python="--no_python")
-    said = {argument.partition("=")[0] for argument in options.agent_arguments}
+    given = {argument.partition("=")[0] for argument in options.agent_arguments}
     own = {"--config_file", "--use_deepspeed", "--use_fsdp", "--use_megatron_lm", "--multi_gpu"}
     words: list[str | Shell | Text] = []
-    if shape.world_size > 1 and not (own & said and shape.gpus_per_node):
+    if shape.world_size > 1 and not (own & given and shape.gpus_per_node):
         words.append("--multi_gpu")
-    if "--config_file" not in said:
+    if "--config_file" not in given:
+        # What is not given here is read from the user's default configuration file, which may be made for another
+        # machine.
         words += ["--mixed_precision", "no", "--dynamo_backend", "no"]
     words += ["--same_network", "--deepspeed_multinode_launcher", "standard"]
     words += ["--num_machines", str(shape.nodes), "--machine_rank", protocol.NODE_RANK]

@@ -43,7 +43,7 @@ class Options:
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
-    """One process a rank, or one launcher a node."""
+    """One process per rank, or one launcher per node."""
     agent = _launcher(shape, command, options) if options.agent else None
     return env_ranks.ranks_or_agent(shape, command, agent, *_cpu(shape))
 
@@ -55,7 +55,7 @@ def problems(
     variables: Mapping[str, str],
     installed: Installed,
 ) -> Sequence[Problem]:
-    """A lock that a killed compilation has left, for which every rank would wait, and what all of its kind have."""
+    """Problems: a stale compilation lock, Gloo on the loopback interface, and agent options without `agent: true`."""
     locks = [
         Problem(
             code="DLR047",
@@ -78,7 +78,7 @@ def _cpu(shape: Shape) -> tuple[Setting, ...]:
 
 
 def _launcher(shape: Shape, command: Sequence[Text], options: Options) -> tuple[str | Shell | Text, ...]:
-    """Ranks get only variables, as without the launcher, and no `--local_rank` argument."""
+    """The launcher's words; `--no_local_rank` leaves the program's arguments as they are without the launcher."""
     start, rank = own_agent.module(shape, command, "deepspeed.launcher.runner", not_python="--no_python")
     words: list[str | Shell | Text] = ["--hostfile", own_agent.hostfile(shape)]
     words += ["--no_ssh", "--node_rank", protocol.NODE_RANK]

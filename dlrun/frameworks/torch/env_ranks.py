@@ -1,4 +1,4 @@
-"""Ranks that find one another by torch's `env://`: the variables of torch, DeepSpeed, Accelerate, Lightning and Keras."""
+"""Ranks with torch's `env://` rendezvous: the variables of torch, DeepSpeed, Accelerate, Lightning and Keras."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _TORCH = "PyTorch documentation, torch.distributed"
 
 
 def ranks(shape: Shape, command: Sequence[Text], *more: Setting) -> tuple[Role]:
-    """One process per rank, with the variables of `env://` and others that its library reads."""
+    """One process per rank, with the variables of `env://` and `more` of the framework."""
     variables = (*environment(shape), *more)
     return (Role(name="rank", place="rank", argv=tuple(command), variables=variables),)
 
@@ -29,15 +29,15 @@ def ranks(shape: Shape, command: Sequence[Text], *more: Setting) -> tuple[Role]:
 def ranks_or_agent(
     shape: Shape, command: Sequence[Text], agent: Sequence[str | Shell | Text] | None, *more: Setting
 ) -> tuple[Role]:
-    """One process a rank, or, where `agent` has the command for one, an agent on each node that sets them for its ranks."""
+    """One process per rank, or with the command of an `agent` one agent per node, which sets the variables of its ranks."""
     if agent is None:
         return ranks(shape, command, *more)
     return own_agent.on_each_node(agent, (*gloo_interface(shape), *more))
 
 
 def environment(shape: Shape) -> tuple[Setting, ...]:
-    """What `env://` reads in each rank, and the interface that Gloo uses between nodes."""
-    said = defaults.settings(
+    """The variables of `env://` for each rank, and Gloo's interface."""
+    settings = defaults.settings(
         _TORCH,
         ("MASTER_ADDR", protocol.MASTER_ADDR, "rank 0's node, by the site's address rule"),
         ("MASTER_PORT", protocol.MASTER_PORT, "derived from the job id; free on rank 0's node"),
@@ -51,11 +51,11 @@ def environment(shape: Shape) -> tuple[Setting, ...]:
         ("LOCAL_WORLD_SIZE", protocol.LOCAL_SIZE, "ranks on this node"),
         ("GROUP_RANK", protocol.NODE_RANK, "node index; torchrun's name for it"),
     )
-    return (*said, *gloo_interface(shape))
+    return (*settings, *gloo_interface(shape))
 
 
 def gloo_interface(shape: Shape) -> tuple[Setting, ...]:
-    """The interface for torch's Gloo; nothing on one node, or where the site names none."""
+    """GLOO_SOCKET_IFNAME; empty on one node, or without an interface in the site profile."""
     if shape.interface is None or shape.nodes == 1:
         return ()
     why = "Gloo uses the site's fabric instead of the interface of the host name"
@@ -63,7 +63,7 @@ def gloo_interface(shape: Shape) -> tuple[Setting, ...]:
 
 
 def gloo_problems(shape: Shape, variables: Mapping[str, str]) -> list[Problem]:
-    """A Gloo interface that cannot reach other nodes."""
+    """The problem of Gloo on the loopback interface of several nodes."""
     if variables.get("GLOO_SOCKET_IFNAME") != "lo" or shape.nodes == 1:
         return []
     return [

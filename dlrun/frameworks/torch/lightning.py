@@ -1,4 +1,4 @@
-"""PyTorch Lightning: ranks are started from outside, which it recognises by `LOCAL_RANK`.
+"""PyTorch Lightning: ranks are started externally, which it detects by `LOCAL_RANK`.
 
 As in Lightning 2.6, `fabric/plugins/environments/lightning.py`. `Trainer(num_nodes=, devices=)` must agree with the
 job: pass `{{ nodes }}` and `{{ ranks_per_node }}` in the command.
@@ -36,7 +36,7 @@ _SOURCE = "Lightning 2.6, fabric/plugins/environments/lightning.py"
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
-    """One process a rank."""
+    """One process per rank."""
     node = defaults.settings(_SOURCE, ("NODE_RANK", protocol.NODE_RANK, "node index"))
     return env_ranks.ranks(shape, command, *node)
 
@@ -48,7 +48,7 @@ def problems(
     variables: Mapping[str, str],
     installed: Installed,
 ) -> Sequence[Problem]:
-    """Uneven nodes, which a Trainer cannot have, and a Gloo interface that cannot reach other nodes."""
+    """Problems: uneven nodes, which a Trainer does not support, and Gloo on the loopback interface."""
     found = env_ranks.gloo_problems(shape, variables)
     if shape.world_size != shape.nodes * shape.ranks_per_node:
         found.append(

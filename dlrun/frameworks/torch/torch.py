@@ -1,4 +1,4 @@
-"""torch.distributed: `env://` with one launched process a rank, or the elastic agent `torchrun` on each node.
+"""torch.distributed: `env://` with one process per rank, or the elastic agent `torchrun` on each node.
 
 Variables as in the PyTorch documentation, "Environment variable initialization" of torch.distributed,
 and "torchrun (Elastic Launch)".
@@ -51,7 +51,7 @@ class Options:
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
-    """One process a rank that reads env://, or one torchrun agent a node."""
+    """One process per rank with `env://`, or one torchrun agent per node."""
     agent = _torchrun(shape, command, options) if _by_agent(options) else None
     return env_ranks.ranks_or_agent(shape, command, agent)
 
@@ -63,7 +63,7 @@ def problems(
     variables: Mapping[str, str],
     installed: Installed,
 ) -> Sequence[Problem]:
-    """Settings that contradict one another, and a Gloo interface that cannot reach other nodes."""
+    """Problems: agent options without an agent, uneven nodes with one, and Gloo on the loopback interface."""
     only = ("max_restarts", *(["rendezvous"] if options.rendezvous != "static" else []))
     return (
         *env_ranks.gloo_problems(shape, variables),
@@ -91,8 +91,8 @@ def _torchrun(shape: Shape, command: Sequence[Text], options: Options) -> tuple[
             Text.of("--master-port=", protocol.MASTER_PORT),
         ]
     else:
-        # Every node compares the end point's name with its own to find the host: set it explicitly
-        # (pytorch#73656: sites whose fabric names differ from host names never agree).
+        # torchrun decides whether it hosts the store by comparing the end point with its host name, which fails where
+        # fabric and host names differ (pytorch#73656); is_host sets it explicitly.
         words += [
             "--rdzv-backend=c10d",
             Text.of("--rdzv-endpoint=", protocol.MASTER_ADDR, ":", protocol.MASTER_PORT),

@@ -1,7 +1,7 @@
 """Cut a data set into blocks, the unit that is read, sent, written, hashed, resumed and sent again.
 
-Every node cuts the same manifest the same way, so its number identifies a block: a run of small files
-of one or several directories, one middling file, or a chunk of a large one.
+The cut depends only on the manifest, so all nodes have the same block numbers. A block is a group of consecutive small
+files (up to 1 MiB, 64 files), one file of up to 4 MiB, or a 4 MiB chunk of a larger file.
 """
 
 from array import array
@@ -23,12 +23,12 @@ class Block(NamedTuple):
 
 
 def is_chunk(block: Block, manifest: Manifest) -> bool:
-    """Whether a block is a part of a file, not one or several whole files."""
+    """Whether a block is a chunk of a large file."""
     return block.length < manifest.sizes[block.first] or block.offset > 0
 
 
 def places(block: Block, manifest: Manifest) -> Iterator[Tuple[int, int, int]]:
-    """(entry, start, end) of each file of a block that is not a chunk: where its bytes are in the block."""
+    """(entry, start, end) of each file of a block of whole files; start and end are byte offsets in the block."""
     start = 0
     for entry in range(block.first, block.first + block.many):
         end = start + manifest.sizes[entry]
@@ -37,11 +37,12 @@ def places(block: Block, manifest: Manifest) -> Iterator[Tuple[int, int, int]]:
 
 
 class Blocks:
-    """All blocks of a manifest, in its order; `large` are the files that were cut into chunks.
+    """All blocks of a manifest, in its order; `large` has the entries of files cut into chunks.
 
-    few: the most files of one block.
+    few: maximum number of files of one block.
     """
 
+    # Columns, not objects: a set of a million blocks takes 24 MB, and iteration makes one Block at a time.
     def __init__(self, manifest: Manifest, few: int = FEW) -> None:
         self._few = few
         self._first, self._count = array("I"), array("I")

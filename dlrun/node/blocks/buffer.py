@@ -1,4 +1,4 @@
-"""Blocks on their way through a node: a bounded pool of buffers, so that a slow disk holds back the source."""
+"""Blocks in memory: a bounded pool of buffers, so that a slow disk slows down the source instead of filling memory."""
 
 import mmap
 import threading
@@ -6,11 +6,11 @@ from typing import List
 
 from ..source.manifest import CHUNK
 
-SLACK = 4096  # bytes beyond a block: the reader asks for one more than the file has, to see that it grew
+SLACK = 4096  # bytes beyond a block: the reader requests one more byte than the file has, to detect growth
 
 
 class BufferPool:
-    """Page-aligned buffers, at most `most` of them; the one given back last is given out first, warm in cache."""
+    """At most `most` page-aligned buffers, reused last in, first out: the latest is still in the CPU cache."""
 
     def __init__(self, most: int) -> None:
         self._most, self._made = most, 0
@@ -18,13 +18,14 @@ class BufferPool:
         self._changed = threading.Condition()
 
     def take(self) -> memoryview:
-        """A buffer; waits until there is one."""
+        """Take a buffer; waits for a free one."""
         with self._changed:
             while not self._free and self._made >= self._most:
                 self._changed.wait()
             if self._free:
                 return self._free.pop()
             self._made += 1
+        # Anonymous memory begins on a page, which O_DIRECT needs; it takes no RAM before it is written.
         return memoryview(mmap.mmap(-1, CHUNK + SLACK, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
 
     def give(self, buffer: memoryview) -> None:
@@ -34,16 +35,16 @@ class BufferPool:
             self._changed.notify()
 
     def allow(self, most: int) -> None:
-        """Let the pool grow."""
+        """Raise the maximum number of buffers."""
         with self._changed:
             self._most = max(self._most, most)
             self._changed.notify_all()
 
 
 class BlockBuffer:
-    """One block in a buffer, filled from the front while it is already being sent on.
+    """One block in a buffer; its first part may be sent on while the rest is still being received.
 
-    Reference-counted: the creator holds it, others may hold it too, and the last release returns the buffer to the pool.
+    Reference-counted: the creator is the first holder, and the last release returns the buffer to the pool.
     """
 
     def __init__(self, pool: BufferPool, number: int, length: int, digests: bytes = b"") -> None:
@@ -55,19 +56,19 @@ class BlockBuffer:
         self._changed = threading.Condition()
 
     def fill(self, upto: int) -> None:
-        """The first `upto` bytes are there."""
+        """Report that the first `upto` bytes are in the buffer."""
         with self._changed:
             self.filled = upto
             self._changed.notify_all()
 
     def fail(self) -> None:
-        """The rest will not arrive."""
+        """Report that the rest of the block will not arrive."""
         with self._changed:
             self.failed = True
             self._changed.notify_all()
 
     def wait(self, beyond: int) -> int:
-        """Wait until more than `beyond` bytes are there; how many are, or -1 when the rest will not arrive."""
+        """Wait for more than `beyond` bytes; returns the bytes in the buffer, or -1 if the rest will not arrive."""
         with self._changed:
             while self.filled <= beyond and not self.failed:
                 self._changed.wait()
@@ -79,7 +80,7 @@ class BlockBuffer:
             self._holders += 1
 
     def release(self) -> None:
-        """Release it for one holder."""
+        """Remove a holder; the last one returns the buffer."""
         with self._changed:
             self._holders -= 1
             last = self._holders == 0

@@ -1,4 +1,4 @@
-"""The hash of every byte that is moved: xxh3 where the node has xxhash, else sha1 from the standard library.
+"""Hashes of the copied data: XXH3 where the node has xxHash, else SHA-1 from the standard library.
 
 xxHash comes as a Python package, as the system's own library, which rsync and apt install on nearly every node, or as the
 submitting host's library, which a job carries beside `node.pyz`. Every Python has SHA-1. On one core of a processor
@@ -10,8 +10,8 @@ SHA-1 is as fast as any on processors with SHA instructions and about twice as f
 (840 MB a second of one core; BLAKE2b and MD5 500, SHA-256 370). The choice must not depend on a measurement: a set
 is only warm when it has the same hash.
 
-A file of one block has the hash of its bytes; a file cut into chunks has the hash of its chunks' hashes, so
-that several processes can work on one file and a part of it can be checked.
+A file of up to 4 MiB has one hash; a larger file has one hash per chunk, so that several processes can work on one file
+and a part of it can be checked.
 """
 
 import ctypes
@@ -27,7 +27,7 @@ Buffer = Union[bytes, bytearray, memoryview]
 
 
 class Hasher(NamedTuple):
-    """A hash function: its name in manifests, the bytes of a digest, and buffer -> digest."""
+    """A hash function: its name in manifests, the size of a digest in bytes, and the function buffer -> digest."""
 
     name: str
     size: int
@@ -74,7 +74,7 @@ _SAMPLE = bytes(range(256)) * 4
 _KNOWN = {
     b"": "99aa06d3014798d86001c324468d497f",
     _SAMPLE: "83885e853bb6640ca870f92984398d22",
-}  # XXH3 has been stable since xxHash 0.8: an older library gives others
+}  # XXH3 is stable since xxHash 0.8; older libraries compute other values
 
 
 class _Halves(ctypes.Structure):
@@ -82,7 +82,7 @@ class _Halves(ctypes.Structure):
 
 
 def _from_library() -> Optional[Callable[[Buffer], bytes]]:
-    """XXH3 of the system's library, or of that beside `node.pyz`, in the byte order of the Python package."""
+    """XXH3 of the system's library or of the one next to `node.pyz`; digests as in the Python package (big-endian)."""
     for name in (_LIBRARY, os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), _LIBRARY)):
         found = _checked(name)
         if found is not None:
@@ -91,7 +91,7 @@ def _from_library() -> Optional[Callable[[Buffer], bytes]]:
 
 
 def _checked(name: str) -> Optional[Callable[[Buffer], bytes]]:
-    """XXH3 of one library; None where it is missing, for another processor, or computes something else."""
+    """XXH3 of one library; None if it is missing, built for another processor, or too old (other digests)."""
     try:
         function = ctypes.CDLL(name).XXH3_128bits
     except (OSError, AttributeError):
@@ -103,7 +103,7 @@ def _checked(name: str) -> Optional[Callable[[Buffer], bytes]]:
             halves = function(data, len(data))
         elif not len(data) or (isinstance(data, memoryview) and data.readonly):
             halves = function(bytes(data), len(data))
-        else:  # in its place, without the interpreter lock
+        else:  # no copy; ctypes releases the interpreter lock
             halves = function(ctypes.addressof(ctypes.c_char.from_buffer(data)), len(data))
         return bytes(halves.high.to_bytes(8, "big") + halves.low.to_bytes(8, "big"))
 
@@ -127,12 +127,12 @@ def _xxh3() -> List[Hasher]:
 
 
 def usable() -> List[str]:
-    """The names that this node can compute, the one `auto` takes first."""
+    """The names of the hash functions of this node, the default (`auto`) first."""
     return [h.name for h in _xxh3()] + list(_BUILT_IN)
 
 
 def hasher(name: str) -> Hasher:
-    """The hash function of a name or `auto`; Usage when this node does not have it."""
+    """The hash function of a name or `auto`; raises Usage if the node does not have it."""
     name = usable()[0] if name == "auto" else name
     if name in _BUILT_IN:
         return _BUILT_IN[name]

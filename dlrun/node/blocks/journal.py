@@ -1,7 +1,7 @@
-"""Which blocks are on disk, with their hashes: appended as they are written, read again after a kill.
+"""The journals of finished blocks with their hashes, appended as blocks are written and read again after a kill.
 
-A record is written by one call after its block's files, so a killed process leaves at most a torn last record,
-which is ignored. Each process appends to its own file; the name holds the manifest that it belongs to.
+A record is written with one call after the files of its block, so a killed process leaves at most one incomplete record
+at the end, which is ignored. Each process appends to a file of its own; the file name contains the manifest's id.
 """
 
 import os
@@ -25,14 +25,14 @@ def _packed(block: int, digests: bytes) -> bytes:
 
 
 class Journal:
-    """One process's file of finished blocks, created when the first is finished."""
+    """The journal of one process, created with its first finished block."""
 
     def __init__(self, directory: int, identity: str, writer: str) -> None:
         self._directory, self._name = directory, _name(identity, writer)
         self._descriptor = -1
 
     def add(self, block: int, digests: bytes) -> None:
-        """Note that a block is on disk."""
+        """Record that a block is on disk; OSError (ENOSPC) if the record could not be written whole."""
         if self._descriptor < 0:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
             self._descriptor = os.open(self._name, flags, 0o600, dir_fd=self._directory)
@@ -42,7 +42,7 @@ class Journal:
 
 
 def read(directory: int, identity: str) -> Dict[int, bytes]:
-    """The hashes of every finished block of a manifest, from all journals in a directory."""
+    """Block number -> hashes of all finished blocks of a manifest, from all journals of a directory."""
     found: Dict[int, bytes] = {}
     for name in _journals(directory):
         if name.startswith(_name(identity, "")):
@@ -67,13 +67,14 @@ def _records(data: bytes, found: Dict[int, bytes]) -> None:
 
 
 def replace(directory: int, identity: str, digests: Dict[int, bytes]) -> None:
-    """Make one journal of these blocks the only one in a directory."""
+    """Replace all journals of a directory by one of these blocks."""
     temporary, final = b"new-journal", _name(identity, "kept")
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(temporary, flags, 0o600, dir_fd=directory)
     with os.fdopen(descriptor, "wb") as file:
         for block, found in digests.items():
             file.write(_packed(block, found))
+    # The new journal first: a kill before the others are removed leaves the same records twice, never none.
     os.rename(temporary, final, src_dir_fd=directory, dst_dir_fd=directory)
     for name in _journals(directory):
         if name != final:

@@ -1,26 +1,26 @@
-"""What the processes of one node share while they copy: flags for each block and each worker's counters."""
+"""Shared memory of a node's copying processes: flags per block, and counters per worker."""
 
 import mmap
 from typing import List
 
 DONE = 0  # the block is on this node's disk, its hash checked and noted in a journal
-SEEN = 1  # the block has come through this node in this session, for those after it
+SEEN = 1  # the block was received in this session, to be passed on
 TAKEN = 2  # a worker is receiving the block
-FAULTY = 3  # the source would not give the block as the manifest states
-WANTED = 4  # this node, or one after it, has not got the block
+FAULTY = 3  # the source's data of the block differs from the manifest
+WANTED = 4  # this node or a following one lacks the block
 _FLAGS = 5
 
 COUNTERS = ("bytes", "files", "blocks", "read", "sent", "received", "starved", "held", "disk")
-_ROOM = 16  # counters of 8 bytes that each worker has room for
+_ROOM = 16  # counters of 8 bytes reserved per worker (two cache lines)
 
 
 class ProgressBoard:
-    """Shared memory made before the workers are forked.
+    """Flags and counters in shared memory, created before the workers are forked.
 
     Each worker writes only its own row of counters; a flag is a byte of its own, so that setting it needs no lock.
-    bytes, files, blocks: written here; read: bytes from the source; sent, received: bytes over the network;
-    starved, held: nanoseconds of waiting for the node before and the node after; disk: nanoseconds in which
-    something that had arrived was not yet on this node's own disk.
+    bytes, files, blocks: written on this node; read: bytes from the source; sent, received: bytes over the network;
+    starved, held: nanoseconds of waiting for the previous and for the next node; disk: nanoseconds with received data
+    not yet on this node's disk.
     """
 
     def __init__(self, blocks: int, worker_count: int) -> None:
@@ -32,7 +32,7 @@ class ProgressBoard:
         self._flags = [whole[start + f * blocks : start + (f + 1) * blocks] for f in range(_FLAGS)]
 
     def add(self, worker: int, counter: str, amount: int) -> None:
-        """Add to a counter in a worker's row; a worker's threads take turns."""
+        """Add to a counter of a worker; the caller serialises the threads of one worker."""
         self._counters[worker * _ROOM + COUNTERS.index(counter)] += amount
 
     def total(self, counter: str) -> int:
@@ -41,7 +41,7 @@ class ProgressBoard:
         return sum(self._counters[worker * _ROOM + column] for worker in range(self.worker_count))
 
     def most(self, counter: str) -> int:
-        """The largest of all workers."""
+        """The maximum over all workers."""
         column = COUNTERS.index(counter)
         return max(self._counters[worker * _ROOM + column] for worker in range(self.worker_count))
 
@@ -54,9 +54,9 @@ class ProgressBoard:
         self._flags[flag][block] = value
 
     def plane(self, flag: int) -> bytes:
-        """One byte a block, 1 where it has the flag."""
+        """The flag of all blocks: one byte per block, 0 or 1."""
         return self._flags[flag].tobytes()
 
     def numbers(self, flag: int, value: bool = True) -> List[int]:
-        """The blocks that have a flag, or those that do not."""
+        """The numbers of the blocks with a flag, or without it (value False)."""
         return [number for number, set_ in enumerate(self.plane(flag)) if bool(set_) == value]

@@ -1,4 +1,4 @@
-"""Read blocks into a buffer, hash them, and notice a source that is not what the manifest states."""
+"""Read blocks into a buffer, hash them, and detect a source that differs from the manifest."""
 
 import os
 from typing import List
@@ -10,15 +10,15 @@ from ..source.manifest import Manifest
 from .blocks import Block, is_chunk, places
 from .hashing import Hasher
 
-_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a pipe planted in a file's place must not make us wait
+_READ = os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK  # a named pipe in a file's place must not block the open
 
 
 class Reader:
-    """One thread's reader of a tree that a manifest describes: the source, or a copy that is complete.
+    """Reads the blocks of a source or of a complete copy; one reader per thread.
 
-    follow: the tree may reach its files through symbolic links (a source that is copied with links followed);
-    timed: the files must have the manifest's times (all but our own half-written large files); slow: each call
-    takes long, so that nothing is read ahead: FUSE reads a file that it was late to read ahead in several calls.
+    follow: follow symbolic links to files (`--links follow`); timed: compare modification times with the manifest (except
+    our own half-written large files); slow: disable read-ahead, for file systems with slow calls: FUSE splits a read
+    whose read-ahead came late into several calls.
     """
 
     def __init__(
@@ -38,10 +38,10 @@ class Reader:
         self._descriptor = -1
 
     def read(self, block: Block, view: memoryview) -> bytes:
-        """Fill `view` with a block's bytes and return its hashes, one a file or one for the chunk.
+        """Fill `view` with a block's bytes and return its hashes: one per file, or one for a chunk.
 
-        `view` must be at least one byte longer than the block. Raises SourceFault when a file is missing,
-        unreadable, longer, shorter or younger than the manifest states.
+        `view` must be at least one byte longer than the block. Raises SourceFault if a file is missing or its size or time
+        differs from the manifest, Unreadable if it cannot be read.
         """
         if is_chunk(block, self._manifest):
             return self._chunk(block, view)
@@ -59,6 +59,7 @@ class Reader:
                 try:
                     if self._slow:
                         os.posix_fadvise(descriptor, 0, 0, os.POSIX_FADV_RANDOM)
+                    # One byte more than expected: a file that grew is detected without a further call.
                     got = os.readv(descriptor, (view[start : end + 1],))
                     if got < end - start:
                         got += _rest(descriptor, view[start + got : end + 1])
@@ -108,7 +109,7 @@ class Reader:
         return Unreadable("`{}` cannot be read: {}".format(name, explained(fault)))
 
     def close_file(self) -> None:
-        """Close the large file that is kept open between its chunks."""
+        """Close the large file, which stays open between chunks."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._descriptor = self._large = -1

@@ -1,7 +1,7 @@
 """Write blocks from a buffer below the temporary tree of a data set, checking their hashes first if asked.
 
-The chunks of large files go to a disk of this node past the page cache: it is as durable when the call returns,
-and copying 4 GB into the cache first took longer than the disk did (benchmarks/staging.py, `large`).
+Chunks of large files are written with O_DIRECT where the file system is on a local disk: copying 4 GB into the page
+cache took longer than the disk itself (benchmarks/staging.py, `large`).
 """
 
 import errno
@@ -19,15 +19,15 @@ from .hashing import Hasher
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 _OLD = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
-HOLE = 1 << 16  # bytes of zeros in a sparse file that are not written
+HOLE = 1 << 16  # bytes; runs of zeros of this size in a sparse file are not written
 _ZEROS = bytes(HOLE)
 
 
 class Writer:
-    """One thread's writer below a root. Every file must be new, except the large ones, which already exist, empty.
+    """Writes blocks below a root directory; one writer per thread. Files must be new, but large ones exist, empty.
 
-    sync: each file is on the disk, not only in memory, before its block counts as written. Buffers that begin on
-    a page are written past the page cache where that is possible, others through it.
+    sync: fsync each file before its block counts as written. Page-aligned buffers are written with O_DIRECT where
+    possible, others through the page cache.
     """
 
     def __init__(self, root: int, manifest: Manifest, sync: bool = False) -> None:
@@ -39,7 +39,7 @@ class Writer:
         self._descriptor = -1
 
     def write(self, block: Block, view: memoryview) -> None:
-        """Write a block's bytes; OSError (no space, no permission) when a file cannot be written."""
+        """Write a block's bytes; raises OSError if a file cannot be written (no space, no permission)."""
         if is_chunk(block, self._manifest):
             self._chunk(block, view)
         else:
@@ -97,11 +97,11 @@ class Writer:
             except OSError as fault:
                 if fault.errno != errno.EINVAL:
                     raise
-                self._past_cache = False  # this file system does not do it
+                self._past_cache = False  # the file system does not support O_DIRECT
         return os.open(name, _OLD, dir_fd=directory)
 
     def _whole_pages(self, view: memoryview, offset: int) -> None:
-        """Write a chunk; what is not a whole page, or cannot be written past the cache after all, goes through it."""
+        """Write a chunk with O_DIRECT; an incomplete last page, or all after EINVAL, goes through the cache."""
         pages = len(view) - len(view) % mmap.PAGESIZE
         try:
             write_all(self._descriptor, view[:pages], offset)
@@ -126,19 +126,19 @@ class Writer:
 
 
 def _through_cache(descriptor: int) -> None:
-    """Let what is written to an open file go through the page cache from now on."""
+    """Clear O_DIRECT of an open file: later writes go through the page cache."""
     fcntl.fcntl(descriptor, fcntl.F_SETFL, fcntl.fcntl(descriptor, fcntl.F_GETFL) & ~os.O_DIRECT)
 
 
 def write_all(descriptor: int, view: memoryview, offset: int) -> None:
-    """Write a buffer at a place of a file."""
+    """Write a whole buffer at an offset of a file."""
     done = 0
     while done < len(view):
         done += os.pwrite(descriptor, view[done:], offset + done)
 
 
 def write_with_holes(descriptor: int, view: memoryview, offset: int) -> None:
-    """Write a buffer at a place of a file, but for the pieces that are all zeros."""
+    """Write a buffer at an offset of a file, except for runs of `HOLE` zeros, which stay holes."""
     for start in range(0, len(view), HOLE):
         piece = view[start : start + HOLE]
         if piece != _ZEROS[: len(piece)]:
@@ -146,7 +146,7 @@ def write_with_holes(descriptor: int, view: memoryview, offset: int) -> None:
 
 
 def verify_block(block: Block, view: memoryview, digests: bytes, manifest: Manifest, hasher: Hasher) -> None:
-    """Damaged unless a block's bytes have the hashes that came with them."""
+    """Raise Damaged unless a block's bytes have the hashes of its frame."""
     if is_chunk(block, manifest):
         found = hasher.digest(view[: block.length])
     else:

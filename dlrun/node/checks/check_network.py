@@ -1,8 +1,8 @@
-"""Check that the ranks of a job reach one another over plain TCP: `dlrun verify` does this before it tests a library.
+"""Check plain TCP between the ranks of a job; `dlrun verify` does this before it tests a communication library.
 
-At the job's rendezvous address all add up a number with rank 0 and compare clocks; over the interface that the plan
-names, a mebibyte goes to rank 0 and back. Rank 0 listens on every address of its node: it accepts only callers that know
-the secret that it has left in the run's directory, which only the user can read.
+Over the rendezvous address the ranks compute a sum with rank 0 and compare clocks; over the plan's interface each rank
+sends 1 MiB to rank 0 and back. Rank 0 listens on all addresses of its node, and accepts only callers with the secret
+that it wrote to the run's directory, in a file of mode 0600.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from ..network import link as links
 from ..network.listener import Listener
 
 PATIENCE = 60.0
-"""Seconds that ranks wait for one another."""
+"""Seconds that a rank waits for the others."""
 SIZE = 1 << 20
 SIOCGIFADDR = 0x8915  # linux/sockios.h
 BULK, NUMBER = "bulk", "number"
@@ -31,12 +31,12 @@ Place = Tuple[str, int, bytes]
 
 
 def number(name: str) -> int:
-    """A variable of the framework's agent (`RANK`), or the job's own (`DLRUN_RANK`)."""
+    """An integer variable: `RANK` as set by the framework's agent, else the job's `DLRUN_RANK`."""
     return int(os.environ.get(name, os.environ["DLRUN_" + name]))
 
 
 def publish(name: str, *words: object) -> None:
-    """Publish rank 0's address for the ranks of this run, in a file of the run's directory that only the user can read."""
+    """Write words, such as rank 0's port, for all ranks of this run: a file of mode 0600 in the run's directory."""
     path = os.path.join(os.environ["DLRUN_RUN_DIR"], name)
     with open(path + ".new", "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as stream:
         stream.write(" ".join(map(str, (os.environ["DLRUN_RUN_ID"], *words))))
@@ -44,13 +44,14 @@ def publish(name: str, *words: object) -> None:
 
 
 def published(name: str, patience: float) -> List[str]:
-    """The address that rank 0 of this run published; OSError if there is none after so many seconds."""
+    """The words that rank 0 of this run has published; OSError after `patience` seconds without them."""
     path = os.path.join(os.environ["DLRUN_RUN_DIR"], name)
     deadline = time.time() + patience
     while time.time() < deadline:
         try:
             with open(path) as stream:
                 run, *words = stream.read().split()
+            # A requeued job has the same run directory: the file may be that of the earlier run.
             if run == os.environ["DLRUN_RUN_ID"]:
                 return words
         except (OSError, ValueError):
@@ -73,7 +74,7 @@ def addresses() -> Dict[str, str]:
 
 
 def planned(over: List[str]) -> str:
-    """This node's address on the first planned interface that has one; empty if none has."""
+    """This node's IPv4 address on the first of these interfaces that has one; empty if none has."""
     have = addresses()
     return next((have[name] for name in over if name in have), "")
 
@@ -84,7 +85,7 @@ def in_words(error: Exception) -> str:
 
 
 def listen() -> socket.socket:
-    """A socket on the job's own port; on another one where an agent of the framework has that."""
+    """A listening socket on the job's rendezvous port, or on any free port if the framework's agent uses that."""
     server = socket.socket()
     server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -96,19 +97,20 @@ def listen() -> socket.socket:
 
 
 def first(world: int, over: List[str]) -> int:
-    """Rank 0: send bytes back, add up the numbers of the others, send the sum to all; OSError if one does not connect."""
+    """Rank 0: echo the 1 MiB of each rank, send all the sum of their numbers; OSError if a rank does not connect."""
     server, secret = listen(), os.urandom(32)
     publish("check-port", server.getsockname()[1], planned(over) or "-", secret.hex())
     return int(_run(_add_up(server, secret, world)))
 
 
 def _run(work: Awaitable[Any]) -> Any:
-    """Run it in its own event loop; its tasks end with it."""
+    """Run a coroutine in an event loop of its own."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     try:
         return loop.run_until_complete(work)
     finally:
+        # Tasks that still wait for callers are destroyed with the loop; that is not reported.
         loop.set_exception_handler(lambda *_: None)
         loop.close()
 
@@ -160,7 +162,10 @@ async def _send_back(link: links.Link) -> None:
 async def _with_rank_0(
     place: Place, wants: Dict[str, Any], source: str, do: Callable[[links.Link], Awaitable[Any]]
 ) -> Any:
-    """Use a connection to rank 0; reconnect if it ends before its proof, since other programs may flood that port."""
+    """Connect to rank 0 and run `do`.
+
+    Reconnects if the connection ends before it is authenticated: rank 0 drops the oldest such ones under a flood.
+    """
     where, deadline = hosts.address(place[0]), time.monotonic() + PATIENCE
     link = None  # type: Optional[links.Link]
     while link is None:
@@ -186,7 +191,10 @@ async def _bulk(link: links.Link) -> Tuple[float, str, str]:
 
 
 def bulk(place: Place, source: str) -> Dict[str, Any]:
-    """A mebibyte there and back: the seconds, and the interface used (`lo` inside a node); or why it did not arrive."""
+    """Send 1 MiB to rank 0 and back.
+
+    Returns `round_trip` (seconds) and `interface` (`lo` inside a node), or `unsent` (the reason) and `unsent_to`.
+    """
     try:
         taken, mine, other = _run(_with_rank_0(place, {"wants": BULK}, source, _bulk))
     except (OSError, NodeError) as error:
@@ -196,24 +204,24 @@ def bulk(place: Place, source: str) -> Dict[str, Any]:
 
 
 def another(rank: int, over: List[str]) -> Dict[str, Any]:
-    """Any other rank: the result of the 1 MiB test, the offset of its clock from rank 0's, and the sum of all."""
+    """Any other rank: the result of `bulk`, `clock` (seconds ahead of rank 0), and `sum`."""
     port, fabric, secret = published("check-port", PATIENCE)
     rendezvous = os.environ["DLRUN_MASTER_ADDR"]
     place = (fabric if fabric != "-" else rendezvous, int(port), bytes.fromhex(secret))
     found = bulk(place, planned(over) if fabric != "-" else "")
     wants = {"wants": NUMBER, "rank": rank, "number": rank + 1}
 
-    async def hear(link: links.Link) -> None:
+    async def receive_sum(link: links.Link) -> None:
         answer, _ = await link.receive(PATIENCE)
         found.update(clock=time.time() - answer["time"], sum=answer["sum"])
 
     meet = (rendezvous, int(port), bytes.fromhex(secret))
-    _run(_with_rank_0(meet, wants, "", hear))
+    _run(_with_rank_0(meet, wants, "", receive_sum))
     return found
 
 
 def exchange(rank: int, world: int, over: List[str]) -> Dict[str, Optional[Any]]:
-    """Everything for one rank; `unreached` is why rank 0's rendezvous was not reached, or which ranks did not connect."""
+    """The result of one rank; `unreached` has the reason if rank 0, or for rank 0 another rank, was not reached."""
     try:
         if rank == 0:
             return {"sum": first(world, over), "clock": 0.0}

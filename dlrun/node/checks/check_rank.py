@@ -1,9 +1,9 @@
-"""Runs in place of a training: reports what this rank really is, and whether it reaches the others.
+"""Run in place of the training: report this rank's identity, binding and environment, and test its network.
 
     python3 node.pyz check-rank [--over INTERFACE,...] [WAY...]
 
-Prints one line: `dlrun-check` and JSON. With ways (`torch`, `mpi4py`) a process of its own, since a library may end it,
-then tries the first way that is there (library_check.py).
+Prints one line: `dlrun-check` and JSON. WAYs are communication libraries (`torch`, `mpi4py`), of which the first
+installed one is tested (library_check.py) in a child process, since a library may abort its process.
 """
 
 import json
@@ -19,7 +19,7 @@ from . import check_network, library_check
 from .placement_probe import memory_policy, numbers
 
 LIBRARY = 300.0
-"""Seconds that the library's test may take: from a cold file system, imports alone take minutes."""
+"""Time limit of the library's test in seconds: imports from a cold file system alone take minutes."""
 VISIBLE = ("CUDA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ZE_AFFINITY_MASK")
 MATTER = ("NCCL_", "RCCL_", "GLOO_", "UCX_", "FI_", "CCL_", "I_MPI_", "MPICH_", "OMPI_MCA_", "PSM2_", "PSM3_", "OMP_",
           "KMP_", "MKL_", "HSA_")  # fmt: skip
@@ -27,19 +27,19 @@ MATTER = ("NCCL_", "RCCL_", "GLOO_", "UCX_", "FI_", "CCL_", "I_MPI_", "MPICH_", 
 
 
 def memory() -> Optional[str]:
-    """This process's memory policy, such as `strict:0,1`; None where the kernel does not report it."""
+    """This process's memory policy and NUMA nodes, such as `strict:0,1`; None if the kernel does not report it."""
     policy, nodes = memory_policy()
     return None if policy == "unknown" else policy + ":" * bool(nodes) + ",".join(map(str, nodes))
 
 
 def inherited() -> Optional[List[int]]:
-    """The CPUs that this rank's script was started with, before it bound itself; None where it did not record them."""
-    said = os.environ.get("DLRUN_ALLOWED")
-    return sorted(map(int, said.split())) if said else None
+    """The CPUs of the rank's script before it bound itself (its launcher's binding); None if not recorded."""
+    recorded = os.environ.get("DLRUN_ALLOWED")
+    return sorted(map(int, recorded.split())) if recorded else None
 
 
 def granted() -> Optional[List[int]]:
-    """The CPUs that this process's control group allows; None where there is none for CPUs."""
+    """The CPUs of this process's cpuset control group, version 1 or 2; None without one."""
     try:
         with open("/proc/self/cgroup") as groups:
             for line in groups:
@@ -59,7 +59,7 @@ def granted() -> Optional[List[int]]:
 
 
 def cores() -> List[List[int]]:
-    """The hardware threads of each core of this node that has several, as the kernel numbers them."""
+    """The CPU numbers of each core with several hardware threads."""
     base, found = "/sys/devices/system/cpu", set()
     for name in os.listdir(base) if os.path.isdir(base) else []:
         try:
@@ -87,7 +87,7 @@ def adapters(root: str = "/sys/class") -> Dict[str, str]:
 
 
 def kernel_list(name: str) -> List[int]:
-    """A list of the kernel, such as the CPUs that are online; empty if there is none."""
+    """A list below /sys/devices/system, such as `cpu/online`; empty if it cannot be read."""
     try:
         with open("/sys/devices/system/" + name) as stream:
             return numbers(stream.read())
@@ -96,7 +96,7 @@ def kernel_list(name: str) -> List[int]:
 
 
 def gpu_devices(root: str = "/dev") -> Optional[List[int]]:
-    """How many GPUs this process may open, and how many there are; None where the node has none of NVIDIA's."""
+    """[GPUs that this process may open, GPUs of the node], by device files; None without NVIDIA GPUs."""
     names = [name for name in os.listdir(root) if name.startswith("nvidia") and name[6:].isdigit()]
     may = sum(
         os.access(os.path.join(root, name), os.R_OK | os.W_OK) and opens(os.path.join(root, name))
@@ -115,7 +115,7 @@ def opens(path: str) -> bool:
 
 
 def itself() -> Dict[str, Any]:
-    """What this rank is."""
+    """Identity, binding, limits and environment of this rank, as in the `dlrun-check` line."""
     environment = os.environ
     return {
         "rank": check_network.number("RANK"),
@@ -127,6 +127,7 @@ def itself() -> Dict[str, Any]:
         "numa": kernel_list("node/online"),
         "numactl": shutil.which("numactl") is not None,
         "gpu_devices": gpu_devices(),
+        "given_gpus": environment.get("DLRUN_GPUS"),
         "gpus": {name: environment[name] for name in VISIBLE if name in environment},
         "open_files": resource.getrlimit(resource.RLIMIT_NOFILE)[0],
         "locked_memory": resource.getrlimit(resource.RLIMIT_MEMLOCK)[0],
@@ -144,7 +145,7 @@ def itself() -> Dict[str, Any]:
 def by_library(ways: List[str]) -> None:
     """Test the communication library in a child process, which prints the result."""
     sys.stdout.flush()
-    child = os.fork()  # open descriptors stay open: by one of them, a process manager may talk to MPI
+    child = os.fork()  # open descriptors stay open: one of them may be the process manager's connection (PMI)
     if not child:
         os.environ.pop("NCCL_DEBUG_FILE", None)  # its output belongs in the log
         code = 1
@@ -152,15 +153,16 @@ def by_library(ways: List[str]) -> None:
             code = library_check.main(ways)
         finally:
             sys.stdout.flush()
+            # Not sys.exit: exit handlers of the parent, such as those of an MPI, must not run here.
             os._exit(code)
     failed = _failed(child, time.time() + LIBRARY)
     if failed is not None:
-        said = {"rank": check_network.number("RANK"), "failed": failed}
-        sys.stdout.write("dlrun-library " + json.dumps(said) + "\n")
+        report = {"rank": check_network.number("RANK"), "failed": failed}
+        sys.stdout.write("dlrun-library " + json.dumps(report) + "\n")
 
 
 def _failed(child: int, deadline: float) -> Optional[str]:
-    """How a process failed; None if it succeeded."""
+    """Wait for a process until a deadline (then kill it): how it failed, or None if it succeeded."""
     pause = 0.01
     while time.time() < deadline:
         done, status = os.waitpid(child, os.WNOHANG)
@@ -177,7 +179,7 @@ def _failed(child: int, deadline: float) -> Optional[str]:
 
 
 def main(words: List[str]) -> int:
-    """Print the report; 0 also where something is wrong: the report shows it."""
+    """Print the report. Exit status 0 also after failed checks: those are in the report."""
     over, ways = [], words  # type: List[str], List[str]
     if words[:1] == ["--over"]:
         over, ways = words[1].split(","), words[2:]

@@ -1,9 +1,9 @@
-"""Runs on a compute node in a job of `dlrun site test`: prints what a site profile states about the node, as it is there.
+"""Run on a compute node by the job of `dlrun site test`: print the node's actual values of site profile keys.
 
     python3 node.pyz check-site QUESTIONS [WORD...]
 
-QUESTIONS is JSON: `setup` (shell lines), `hygiene`, `modules`, `node_local` and `shared` (paths) and `names` (host names, in
-which `{host}` is this node).
+QUESTIONS is JSON: `setup` (shell lines), `hygiene`, `modules`, `node_local` and `shared` (paths), and `names` (host names
+with `{host}` for this node).
 Prints one line, `dlrun-site` and JSON: the facts of `describe` and the answers. Further words are those of `check-rank`, which
 then runs as well.
 """
@@ -18,15 +18,15 @@ from typing import Any, Dict, List
 
 from . import check_rank, describe
 
-PATIENCE = 120  # seconds that one module may take
-AVAILABLE = 4000  # characters of the list of modules that are kept
+PATIENCE = 120  # time limit of one module in seconds
+AVAILABLE = 4000  # characters kept of a list of modules
 FAILED = re.compile(
     r"unable to locate a modulefile|unknown module|cannot be loaded|not found|ERROR", re.IGNORECASE
 )
 
 
 def main(words: List[str]) -> int:
-    """Print the answers; 0 also where something is wrong: the answers show it."""
+    """Print the answers. Exit status 0 also after failed checks: those are in the answers."""
     asked = json.loads(words[0])
     found = describe.facts()
     found["memory_kib"] = memory_kib()
@@ -43,8 +43,9 @@ def main(words: List[str]) -> int:
 
 
 def memory_kib() -> int:
-    """The node's memory: of its NUMA nodes, else as /proc/meminfo has it."""
+    """The node's memory in KiB: the sum of its NUMA nodes, else MemTotal of /proc/meminfo."""
     total = 0
+    # The NUMA nodes first: in a container /proc/meminfo may be that of the container (lxcfs).
     base = "/sys/devices/system/node"
     for name in sorted(os.listdir(base)) if os.path.isdir(base) else []:
         match = re.search(r"MemTotal:\s*(\d+)", describe.read(os.path.join(base, name, "meminfo")) or "")
@@ -56,7 +57,11 @@ def memory_kib() -> int:
 
 
 def modules(asked: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:
-    """Each module after those before it: does it load, and if not what was printed and which of that name there are."""
+    """Load each module after the previous ones.
+
+    Returns, by module, `loads` and `output` (its last 300 characters), and for one that fails `available`: modules of
+    the same name.
+    """
     found = {}
     before = list(asked.get("setup", []))
     hygiene = asked.get("hygiene")
@@ -65,11 +70,12 @@ def modules(asked: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:
     names = asked.get("modules", [])
     for index, name in enumerate(names):
         loads = ["module load '{}'".format(one) for one in names[:index]]
-        code, said = shell(
+        code, output = shell(
             [*before, *("{} >/dev/null 2>&1".format(line) for line in loads), "module load '{}'".format(name)]
         )
-        good = code == 0 and not FAILED.search(said)
-        found[name] = {"loads": good, "said": said[-300:]}
+        # Environment Modules 3.2 exits 0 also after a failed `module load`.
+        good = code == 0 and not FAILED.search(output)
+        found[name] = {"loads": good, "output": output[-300:]}
         if not good:
             base = name.split("/")[0]
             _, listed = shell([*before, "module -t avail '{}' 2>&1".format(base)])
@@ -79,7 +85,7 @@ def modules(asked: Dict[str, Any]) -> Dict[str, Dict[str, Any]]:
 
 
 def shell(lines: List[str]) -> Any:
-    """The exit code of the last line and what all printed, in a bash like the batch script's."""
+    """Run lines in a bash like the batch script's; returns (exit code of the last line, output of all)."""
     try:
         done = subprocess.run(
             ["bash", "-c", "\n".join(lines)],
@@ -95,7 +101,7 @@ def shell(lines: List[str]) -> Any:
 
 
 def directory(path: Any) -> Any:
-    """What is at a path after its variables are expanded; None where the profile names none."""
+    """Existence, permissions, file system and size (bytes) of a path with variables expanded; None without a path."""
     if not path:
         return None
     place = os.path.expandvars(path)
@@ -104,7 +110,7 @@ def directory(path: Any) -> Any:
         return found
     best = ""
     for line in (describe.read("/proc/self/mounts") or "").splitlines():
-        device, mount, kind = line.replace("\\040", " ").split(" ")[:3]
+        device, mount, kind = describe.mount(line)
         real = os.path.realpath(place)
         if (real == mount or real.startswith(mount.rstrip("/") + "/")) and len(mount) >= len(best):
             best = mount
@@ -120,7 +126,7 @@ def directory(path: Any) -> Any:
 
 
 def resolves(name: str) -> bool:
-    """Whether a host name has an address here."""
+    """Whether a host name resolves on this node."""
     try:
         return bool(socket.getaddrinfo(name, None))
     except OSError:

@@ -1,9 +1,9 @@
-"""Runs on a compute node as the probe job of `dlrun site detect`: prints, as JSON, what only that node knows.
+"""Run on a compute node as the probe job of `dlrun site detect`: print the node's hardware and software as JSON.
 
     python3 describe.py
 
-The files of /sys and /proc that show where cores, NUMA nodes, caches, GPUs and adapters are, go out as they stand,
-for dlrun's readers; file systems and the programs that start ranks are looked at here.
+The files of /sys and /proc with cores, NUMA nodes, caches, GPUs and adapters are sent unparsed, so that dlrun's parsers
+on the submit host read them as on any machine; file systems and launchers are examined here.
 """
 
 import glob
@@ -16,7 +16,7 @@ import sys
 from typing import Any, Dict, List, Optional
 
 VERSION = 1
-PATIENCE = 20  # seconds that a program may take to print its version
+PATIENCE = 20  # time limit of `PROGRAM --version` in seconds
 
 CPU = "sys/devices/system/cpu"
 FILES = (
@@ -57,7 +57,7 @@ PCI_CLASSES = ("0x02", "0x03", "0x0b", "0x12")  # network, display, processor, a
 STARTERS = ("srun", "mpirun", "mpiexec", "mpiexec.hydra", "mpiexec.pals", "ibrun", "flux")
 LOCAL = ("ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "f2fs", "tmpfs")
 SYSTEM = re.compile(r"/(boot|dev|etc|proc|root|run|snap|sys|usr|var/(lib|log|run|spool|cache|tmp))(/|$)")
-TEMPORARY = "/tmp"  # noqa: S108 - what is asked is whether jobs have it
+TEMPORARY = "/tmp"  # noqa: S108 - only examined
 VARIABLES = (
     "TMPDIR",
     "SLURM_TMPDIR",
@@ -77,7 +77,7 @@ def main() -> None:
 
 
 def facts(root: str = "/") -> Dict[str, Any]:
-    """Everything, as plain data; `root` is where sys and proc lie."""
+    """All facts as plain data; `root` is the directory of sys and proc."""
     return {
         "version": VERSION,
         "host": os.uname().nodename,
@@ -89,12 +89,13 @@ def facts(root: str = "/") -> Dict[str, Any]:
 
 
 def tree(root: str = "/") -> Dict[str, str]:
-    """Path -> text of a file, or `-> TARGET` of a link; only what dlrun's readers ask for."""
+    """Path below `root` -> content of a file, or `-> TARGET` of a link; only the files that dlrun parses."""
     found = {}  # type: Dict[str, str]
     for pattern in FILES:
         for path in glob.glob(os.path.join(root, pattern)):
             keep(found, root, path)
     for path in glob.glob(os.path.join(root, CPU, "cpu[0-9]*/cache/index*/level")):
+        # Only the last-level cache matters for placement: levels 1 and 2 mostly belong to one core.
         if (read(path) or "0") > "2":
             keep(found, root, path)
             keep(found, root, os.path.join(os.path.dirname(path), "shared_cpu_list"))
@@ -117,14 +118,14 @@ def tree(root: str = "/") -> Dict[str, str]:
 
 
 def keep(found: Dict[str, str], root: str, path: str) -> None:
-    """Add a file's text, if it can be read."""
+    """Add a file's content, if it can be read."""
     text = read(path)
     if text is not None:
         found[os.path.relpath(path, root)] = text
 
 
 def link(found: Dict[str, str], root: str, path: str) -> None:
-    """Add a link's target, if it is one."""
+    """Add a link's target, if the path is a link."""
     if os.path.islink(path):
         found[os.path.relpath(path, root)] = "-> " + os.readlink(path)
 
@@ -139,10 +140,11 @@ def read(path: str) -> Optional[str]:
 
 
 def file_systems() -> List[Dict[str, Any]]:
-    """Mounted file systems that a job may write to, or that come from elsewhere, each once."""
+    """Mounted file systems that are writable or shared, by path, without the system's own directories."""
     found = {}  # type: Dict[str, Dict[str, Any]]
     for line in (read("/proc/self/mounts") or "").splitlines():
-        device, path, kind = line.replace("\\040", " ").split(" ")[:3]
+        device, path, kind = mount(line)
+        # NFS-like devices are `server:/path`; the parallel file systems in the list may have other names.
         away = kind not in LOCAL and (
             ":" in device or kind in ("lustre", "gpfs", "beegfs", "wekafs", "ceph", "panfs")
         )
@@ -155,6 +157,7 @@ def file_systems() -> List[Dict[str, Any]]:
             "shared": away,
             "writable": os.access(path, os.W_OK),
         }
+    # Often /tmp is not a mount but a part of the root file system.
     if TEMPORARY not in found and os.access(TEMPORARY, os.W_OK):
         root = found.get("/", {"type": "", "device": "", "shared": False})
         found[TEMPORARY] = dict(root, path=TEMPORARY, writable=True)
@@ -169,9 +172,15 @@ def file_systems() -> List[Dict[str, Any]]:
     return [found[path] for path in sorted(found) if found[path]["writable"] or found[path]["shared"]]
 
 
+def mount(line: str) -> List[str]:
+    """Device, path and type in a line of /proc/mounts: a user may mount at a path with blanks (proc(5): as `\\040`)."""
+    return [word.replace("\\040", " ") for word in line.split(" ")[:3]]
+
+
 def rotational(device: int) -> Optional[bool]:
-    """Whether a block device is rotational; None where the kernel does not report it."""
+    """Whether a block device (st_dev) is rotational; None if the kernel does not report it."""
     folder = os.path.realpath("/sys/dev/block/%d:%d" % (os.major(device), os.minor(device)))
+    # A partition has no queue directory; its parent, the disk, has.
     for place in (folder, os.path.dirname(folder)):
         text = read(os.path.join(place, "queue/rotational"))
         if text in ("0", "1"):
@@ -180,7 +189,7 @@ def rotational(device: int) -> Optional[bool]:
 
 
 def starters() -> Dict[str, str]:
-    """Program that starts ranks -> the first line of its version."""
+    """Launcher program -> first line of its version, for those on PATH."""
     found = {}
     for program in STARTERS:
         if shutil.which(program):

@@ -1,8 +1,8 @@
-"""An all-reduce and a ring of messages over all ranks, by the communication library that the training would use.
+"""An all-reduce and a ring of messages over all ranks, with the training's communication library.
 
-It runs in a child of `check-rank` (check_rank.py). The first way that is installed is taken: `torch` (NCCL or RCCL
-where it sees GPUs, else Gloo) or `mpi4py`. What the library logs about its transport when it starts stands in the rank's
-log, for dlrun to read. Prints one line: `dlrun-library` and JSON.
+Runs in a child process of `check-rank` (check_rank.py) with the first installed one of `torch` (NCCL or RCCL with GPUs,
+else Gloo) and `mpi4py`. The library's log lines about its transport go to the rank's log, where dlrun reads them.
+Prints one line: `dlrun-library` and JSON.
 """
 
 import importlib
@@ -17,21 +17,22 @@ from typing import Any, Dict, List
 from .check_network import number, publish, published
 
 PATIENCE = 240.0
-"""Seconds that ranks wait for one another: imports on a cold file system take minutes, and not alike on all nodes."""
+"""Seconds that a rank waits for the others: imports from a cold file system take minutes on some nodes."""
 COUNT = 1 << 18
-"""Numbers of four bytes in the all-reduce: a mebibyte."""
+"""Elements of 4 bytes in the all-reduce: 1 MiB."""
 
 Result = Dict[str, Any]
 
 
 def by_torch(rank: int, world: int) -> Result:
-    """By torch.distributed; raises RuntimeError as that does."""
+    """Test torch.distributed; its exceptions pass through."""
     torch, dist = importlib.import_module("torch"), importlib.import_module("torch.distributed")
     gpus = torch.cuda.is_available() and dist.is_nccl_available()
     backend = "nccl" if gpus else "gloo"
     patience = timedelta(seconds=PATIENCE)
     place = os.environ["DLRUN_MASTER_ADDR"]
     if rank == 0:
+        # A port of its own: that of the rendezvous may be held by the framework's agent.
         store = dist.TCPStore(place, 0, world, True, timeout=patience, wait_for_workers=False)
         publish("library-port", store.port)
     else:
@@ -62,7 +63,7 @@ def by_torch(rank: int, world: int) -> Result:
 
 
 def by_mpi4py(rank: int, world: int) -> Result:
-    """By MPI; raises RuntimeError if its ranks are not the job's."""
+    """Test MPI; raises RuntimeError if MPI's number of ranks is not the job's."""
     mpi = importlib.import_module("mpi4py.MPI")
     ranks = mpi.COMM_WORLD
     if ranks.Get_size() != world:
@@ -79,7 +80,7 @@ WAYS = {"torch": by_torch, "mpi4py": by_mpi4py}
 
 
 def main(ways: List[str]) -> int:
-    """Print the result of the test; 0 also where it failed: the line shows how."""
+    """Print the result. Exit status 0 also after a failed test: the result has the error."""
     rank = number("RANK")
     world = number("WORLD_SIZE")
     there = [way for way in ways if importlib.util.find_spec(way) is not None]

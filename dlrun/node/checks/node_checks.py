@@ -1,10 +1,10 @@
-"""Checks a node before the training, and chooses the best of those that were granted.
+"""Check the granted nodes before the training, and choose the best of them.
 
     python3 node_checks.py check HOST [quick]     on every node: write its report
     python3 node_checks.py choose COUNT           on the first: print the chosen hosts, note the bad ones
 
-What to check is `node_checks` of the job's plan.json. Reports lie in `nodes/HOST/report.json` of the run's
-directory; bad nodes in `bad-nodes` of the job's, one a line: host, until when (seconds since 1970), why.
+The checks are in `node_checks` of the job's plan.json. Reports go to `nodes/HOST/report.json` in the run's directory,
+bad nodes to `bad-nodes` in the job's directory, one per line: host, expiry (seconds since 1970), reason.
 """
 
 import contextlib
@@ -22,30 +22,30 @@ from collections import Counter
 from typing import Any, Dict, List, Optional, Tuple
 
 SKEW = 2.0
-"""Seconds by which the clocks of two nodes may differ."""
+"""Tolerated difference of two nodes' clocks in seconds."""
 PATIENCE = 30.0
 """Seconds in which every node must have started its check."""
 COMMAND = 60.0
-"""Seconds that one of the site's commands, or a GPU tool, may take."""
+"""Time limit in seconds of a command of the site, or a GPU tool."""
 PEERS = 8
-"""Number of following nodes that each node tries to reach."""
+"""Number of following nodes (in the list, cyclic) that each node connects to."""
 DOWN = {"down": "down", "lowerlayerdown": "down: its lower interface has no link", "notpresent": "not there"}
 """States of an interface that cannot be used (Documentation/networking/operstates.rst)."""
 SLOW = 1.5
-"""A node that takes so much longer than most for the same sum comes last."""
+"""A node whose reference computation takes this many times the median is used last."""
 
 Report = Dict[str, Any]
 
 
 def settings() -> Dict[str, Any]:
-    """Node checks in the plan."""
+    """The plan's `node_checks`."""
     with open(os.path.join(os.environ["DLRUN_JOB_DIR"], "plan.json"), encoding="utf-8") as stream:
         plan = json.load(stream)  # type: Dict[str, Report]
     return plan["node_checks"]
 
 
 def place(host: str, name: str) -> str:
-    """A file of a host's check."""
+    """The path of a file of a host's check."""
     return os.path.join(os.environ["DLRUN_RUN_DIR"], "nodes", host, name)
 
 
@@ -60,7 +60,7 @@ def write(path: str, text: str) -> None:
 
 
 def memory(least: Optional[int], meminfo: str) -> List[str]:
-    """Too little free memory."""
+    """Problem: less than `least` bytes of memory available."""
     free = [int(line.split()[1]) << 10 for line in meminfo.splitlines() if line.startswith("MemAvailable")]
     if least is None or not free or free[0] >= least:
         return []
@@ -68,7 +68,7 @@ def memory(least: Optional[int], meminfo: str) -> List[str]:
 
 
 def disk(directory: str, least: int) -> List[str]:
-    """A local directory that cannot be written, or is too full."""
+    """Problem: a directory that is not writable or has less than `least` bytes free."""
     try:
         handle, path = tempfile.mkstemp(prefix="dlrun-check-", dir=directory)
         try:
@@ -86,7 +86,7 @@ def disk(directory: str, least: int) -> List[str]:
 
 
 def nvidia(wanted: int, output: str) -> List[str]:
-    """Too few GPUs, or memory errors that could not be corrected, from nvidia-smi's CSV: index, errors."""
+    """Problems: too few GPUs, uncorrectable memory errors. `output`: CSV of nvidia-smi with index and errors."""
     rows = [[word.strip() for word in line.split(",")] for line in output.splitlines() if line.strip()]
     rows = [row for row in rows if row[0].isdigit()]
     problems = []
@@ -97,7 +97,7 @@ def nvidia(wanted: int, output: str) -> List[str]:
 
 
 def amd(wanted: int, root: str = "/sys") -> List[str]:
-    """The same for AMD's GPUs, from sysfs: they are nodes of the kfd with a GPU id; `ue` counts their errors."""
+    """The same for AMD GPUs, from sysfs: GPUs are kfd nodes with a `gpu_id`, uncorrectable errors the `ue` count."""
     count, problems = 0, []
     base = os.path.join(root, "class/kfd/kfd/topology/nodes")
     for node in sorted(os.listdir(base)):
@@ -106,15 +106,15 @@ def amd(wanted: int, root: str = "/sys") -> List[str]:
         problems.append("has {} of {} GPUs".format(count, wanted))
     cards = os.path.join(root, "class/drm")
     for card in sorted(os.listdir(cards)) if os.path.isdir(cards) else []:
-        said = read(os.path.join(cards, card, "device/ras/umc_err_count"))
-        errors = [line.split()[1] for line in said.splitlines() if line.startswith("ue:")]
+        counts = read(os.path.join(cards, card, "device/ras/umc_err_count"))
+        errors = [line.split()[1] for line in counts.splitlines() if line.startswith("ue:")]
         if errors and errors[0] != "0":
             problems.append("GPU {} has {} uncorrectable memory errors".format(card, errors[0]))
     return problems
 
 
 def gpus(wanted: int) -> List[str]:
-    """Output of the tools that are installed; nothing where there are none."""
+    """Problems of the GPUs, by nvidia-smi or the kfd; none if neither is installed."""
     if not wanted:
         return []
     if shutil.which("nvidia-smi"):
@@ -141,19 +141,19 @@ def active_ports(root: str = "/sys") -> int:
 
 
 def interfaces(names: List[str], root: str = "/sys") -> Dict[str, str]:
-    """The state of each of the fabric's IP interfaces, as the kernel calls it; empty where there is none."""
+    """Interface -> its `operstate`; empty if the interface does not exist."""
     return {name: read(os.path.join(root, "class/net", name, "operstate")) for name in names}
 
 
 def links(states: Dict[str, str]) -> List[str]:
-    """Interfaces that are down."""
+    """Problems: interfaces that are down."""
     return [
         "its interface {} is {}".format(name, DOWN[state]) for name, state in states.items() if state in DOWN
     ]
 
 
 def commands(lines: List[str]) -> List[str]:
-    """The site's own checks that fail, with the last line of their output."""
+    """Problems: commands of the site that fail, with the last line of their output."""
     problems = []
     for line in lines:
         code, output = run(["bash", "-c", line])
@@ -165,7 +165,7 @@ def commands(lines: List[str]) -> List[str]:
 
 
 def read(path: str) -> str:
-    """A small file of the kernel; empty if there is none."""
+    """The content of a small file, stripped; empty if it cannot be read."""
     try:
         with open(path) as stream:
             return stream.read().strip()
@@ -174,7 +174,7 @@ def read(path: str) -> str:
 
 
 def run(words: List[str]) -> Tuple[int, str]:
-    """Exit code and output of a command, which has a time limit."""
+    """Exit code and output of a command; 124 after the time limit, 127 if it cannot be started."""
     try:
         done = subprocess.run(
             words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=COMMAND,
@@ -188,12 +188,12 @@ def run(words: List[str]) -> Tuple[int, str]:
 
 
 def last(text: str) -> str:
-    """The last line that is not empty."""
+    """The last non-empty line, at most 160 characters."""
     return next((line.strip()[:160] for line in reversed(text.splitlines()) if line.strip()), "")
 
 
-def pace() -> float:
-    """Seconds for a fixed sum: the best of three."""
+def reference_time() -> float:
+    """Seconds for a fixed computation, the best of three."""
     times = []
     for _ in range(3):
         begun = time.perf_counter()
@@ -219,24 +219,25 @@ def answer(server: socket.socket) -> None:
 
 
 def reach(host: str, port: int) -> Optional[float]:
-    """How far a peer's clock is ahead of ours, in seconds; None if it cannot be reached."""
+    """Seconds by which a peer's clock is ahead of this node's; None if the peer cannot be reached."""
     try:
         with socket.create_connection((host, port), timeout=5.0) as connection:
-            deadline, said = time.monotonic() + 5.0, b""
-            while len(said) < 32:
+            # A deadline for the whole reply: another program on that port could send a byte every few seconds.
+            deadline, reply = time.monotonic() + 5.0, b""
+            while len(reply) < 32:
                 connection.settimeout(max(0.01, deadline - time.monotonic()))
-                part = connection.recv(32 - len(said))
+                part = connection.recv(32 - len(reply))
                 if not part:
                     return None
-                said += part
-        ahead = float(said) - time.time()
+                reply += part
+        ahead = float(reply) - time.time()
     except (OSError, ValueError):
         return None
     return ahead if math.isfinite(ahead) else None
 
 
 def peers(host: str, suffix: str) -> Dict[str, Optional[float]]:
-    """The clocks of the nodes after this one, by name."""
+    """The clock offset (see `reach`) of each of the `PEERS` following nodes, by host name."""
     with open(os.path.join(os.environ["DLRUN_RUN_DIR"], "nodes", "hosts")) as stream:
         hosts = stream.read().split()
     server = socket.socket()
@@ -257,12 +258,12 @@ def peers(host: str, suffix: str) -> Dict[str, Optional[float]]:
         os.path.exists(place(name, "done")) for name in hosts if read(place(name, "port"))
     ):
         write(place(host, "done"), "")
-        time.sleep(0.1)  # others may still want to reach this one
+        time.sleep(0.1)  # keep answering until every node that has started its check is done
     return found
 
 
 def check(host: str, quick: bool) -> None:
-    """Everything, or with `quick` only whether the node answers and its disk and GPUs work; then write the report."""
+    """Run all checks of this node and write its report; `quick` leaves out the speed test and the peers."""
     wanted = settings()
     problems = memory(wanted["memory"], read("/proc/meminfo"))
     problems += disk(os.path.expandvars(wanted["directory"]), wanted["space"] or 64 << 20)
@@ -273,7 +274,7 @@ def check(host: str, quick: bool) -> None:
         "absent": [name for name, state in states.items() if not state],
     }  # type: Report  # fmt: skip
     if not quick:
-        report["pace"] = pace()
+        report["pace"] = reference_time()
         report["clocks"] = peers(host, wanted["suffix"])
     write(place(host, "report.json"), json.dumps(report))
 
@@ -282,11 +283,12 @@ def check(host: str, quick: bool) -> None:
 
 
 def judge(hosts: List[str], reports: Dict[str, Report]) -> Tuple[Dict[str, str], Dict[str, str]]:
-    """The bad nodes with the reason, and remarks on others."""
+    """(bad nodes with the reason, remarks on other nodes), by host name."""
     bad = {host: "did not answer" for host in hosts if host not in reports}
     bad.update({h: "; ".join(report["problems"]) for h, report in reports.items() if report["problems"]})
     slow = "got staged data at {:.0%} of the others' rate"
     remarks = {h: slow.format(report["staged"]) for h, report in reports.items() if "staged" in report}
+    # The usual count, not the largest: one node with an extra adapter must not condemn the others.
     usual = Counter(report["ports"] for report in reports.values()).most_common(1)
     for host, report in reports.items():
         if usual and report["ports"] < usual[0][0]:
@@ -298,15 +300,15 @@ def judge(hosts: List[str], reports: Dict[str, Report]) -> Tuple[Dict[str, str],
             bad.setdefault(host, "has no interface {}, but others have".format(lacks))
     for host, why in [*_unreached(reports, bad).items(), *_astray(reports, bad, remarks).items()]:
         bad.setdefault(host, why)
-    paces = sorted(report["pace"] for host, report in reports.items() if host not in bad and "pace" in report)
+    times = sorted(report["pace"] for host, report in reports.items() if host not in bad and "pace" in report)
     for host, report in reports.items():
-        if host not in bad and paces and report.get("pace", 0.0) > SLOW * paces[len(paces) // 2]:
-            remarks[host] = "is {:.1f} times slower than most".format(report["pace"] / paces[len(paces) // 2])
+        if host not in bad and times and report.get("pace", 0.0) > SLOW * times[len(times) // 2]:
+            remarks[host] = "is {:.1f} times slower than most".format(report["pace"] / times[len(times) // 2])
     return bad, remarks
 
 
 def staged_slowly() -> Dict[str, Report]:
-    """For reports: the nodes that an earlier run found slow when they got their data, by the part of the others' rate."""
+    """Nodes that an earlier run found slow in staging: host -> `staged`, its rate as a part of the others' rate."""
     found = {}
     for line in read(os.path.join(os.environ["DLRUN_RUN_DIR"], "logs", "stage-0.jsonl")).splitlines():
         with contextlib.suppress(ValueError, KeyError):  # cut off where that run was killed
@@ -317,13 +319,13 @@ def staged_slowly() -> Dict[str, Report]:
 
 
 def lacking(reports: Dict[str, Report]) -> List[str]:
-    """Interfaces of the profile that no node has: an error of the profile, not of the nodes."""
+    """Interfaces of the profile that no node has: an error in the profile, not of the nodes."""
     absent = [set(report.get("absent", [])) for report in reports.values()]
     return sorted(set.intersection(*absent)) if absent else []
 
 
 def _unreached(reports: Dict[str, Report], bad: Dict[str, str]) -> Dict[str, str]:
-    """The fewest nodes, as far as that is easily found, without which every node reaches every other."""
+    """Nodes to leave out so that the others reach each other: greedy, the one with the most failed pairs first."""
     pairs = {
         (min(host, peer), max(host, peer))
         for host, report in reports.items()
@@ -343,7 +345,7 @@ def _unreached(reports: Dict[str, Report], bad: Dict[str, str]) -> Dict[str, str
 
 
 def _astray(reports: Dict[str, Report], bad: Dict[str, str], remarks: Dict[str, str]) -> Dict[str, str]:
-    """Nodes whose clock agrees with no other's; if that is half of them, it is unknown which are right, and none is reported."""
+    """Nodes whose clock agrees with no other's; only remarks if they are half of the nodes: it is unknown who is right."""
     seen = {}  # type: Dict[str, List[float]]
     for host, report in reports.items():
         for peer, ahead in report["clocks"].items():
@@ -365,7 +367,7 @@ def _astray(reports: Dict[str, Report], bad: Dict[str, str], remarks: Dict[str, 
 def choose(
     hosts: List[str], reports: Dict[str, Report], count: int
 ) -> Tuple[List[str], Dict[str, str], Dict[str, str]]:
-    """The best `count` in their order (fewer if there are not as many), the bad ones, and remarks."""
+    """(at most `count` good nodes, in the order of `hosts`; bad nodes; remarks). Nodes with remarks are chosen last."""
     bad, remarks = judge(hosts, reports)
     good = sorted((host for host in hosts if host not in bad), key=lambda host: host in remarks)[:count]
     return [host for host in hosts if host in good], bad, remarks

@@ -1,7 +1,7 @@
-"""What the kernel reports of a process's placement: the CPUs of its threads and its memory policy.
+"""A process's placement as the kernel reports it: the CPUs of its threads and its memory policy.
 
-`check_rank` asks for itself. As a program (`tune-affinity --verify` starts it as each rank) it first starts as many threads as
-its argument asks for: a team of OpenMP's through libgomp, as a training would, or plain threads where there is none.
+`check_rank` imports it. As a program (`tune-affinity --verify` starts it in place of each rank) it first starts as many
+threads as its argument: an OpenMP team through libgomp, as a training would, or plain threads without libgomp.
 """
 
 import ctypes
@@ -22,14 +22,15 @@ POLICIES = {
     5: "preferred",
     6: "interleave",
 }
-"""MPOL_* of linux/mempolicy.h, in the words of the key `placement.memory`."""
-IN_MAPS = (("prefer", "preferred"), ("bind", "strict"), ("default", "none"), ("local", "none"))
-"""The same as /proc/PID/numa_maps has them."""
+"""MPOL_* of linux/mempolicy.h -> value of the key `placement.memory`."""
+IN_MAPS = (("prefer", "preferred"), ("bind", "strict"), ("default", "none"), ("local", "none"),
+           ("interleave", "interleave"), ("weighted", "interleave"))  # fmt: skip
+"""The same for policies as named in /proc/PID/numa_maps."""
 NODES = 1024
 
 
 def main() -> None:
-    """Print what the kernel reports of all threads, as JSON."""
+    """Print the CPU lists of all threads and the memory policy, as JSON."""
     count = int(sys.argv[1])
     team = _openmp_team(count)
     if not team:
@@ -42,7 +43,7 @@ def main() -> None:
 
 
 def thread_masks(process: str) -> List[str]:
-    """The CPU list of every thread of a process, the first thread's first; none if it has ended."""
+    """The CPU list of each thread of a process, the main thread first; empty if the process has ended."""
     masks, tasks = [], "/proc/{}/task".format(process)  # type: List[str], str
     try:
         names = sorted(os.listdir(tasks), key=int)
@@ -60,7 +61,7 @@ def thread_masks(process: str) -> List[str]:
 
 
 def memory_policy() -> Tuple[str, List[int]]:
-    """Policy (`none`, `preferred`, `strict`, …) and NUMA nodes of this thread; `unknown` where the kernel does not report it."""
+    """(policy, NUMA nodes) of this thread; policy `unknown` if the kernel does not report it."""
     number = GET_MEMPOLICY.get(platform.machine())
     mode, mask = ctypes.c_int(-1), (ctypes.c_ulong * (NODES // 64))()
     if (
@@ -74,20 +75,26 @@ def memory_policy() -> Tuple[str, List[int]]:
 
 
 def _by_maps() -> Tuple[str, List[int]]:
-    """Of a container, say, that refuses the call."""
+    """The same from numa_maps: containers often refuse the system call (seccomp)."""
     try:
         with open("/proc/self/numa_maps") as maps:
-            words = maps.readline().split()
+            return policy_in(maps.readline())
     except OSError:
         return "unknown", []
-    text = "".join(words[1:3] if words[1:2] == ["prefer"] else words[1:2])  # `prefer (many):0-1`
+
+
+def policy_in(line: str) -> Tuple[str, List[int]]:
+    """(policy, NUMA nodes) of a line of /proc/PID/numa_maps."""
+    words = line.split()
+    both = words[1:2] in (["prefer"], ["weighted"])  # `prefer (many):0-1`, `weighted interleave:0-1`
+    text = "".join(words[1:3] if both else words[1:2])
     policy, _, nodes = text.partition(":")
     known = [name for start, name in IN_MAPS if policy.startswith(start)]
     return (known or [policy or "unknown"])[0], numbers(nodes)
 
 
 def numbers(text: str) -> List[int]:
-    """A kernel's list such as `0-3,8` as numbers."""
+    """The numbers of a kernel list such as `0-3,8`."""
     found = []  # type: List[int]
     for part in text.strip().split(","):
         first, _, last = part.partition("-")

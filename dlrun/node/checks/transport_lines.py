@@ -1,10 +1,10 @@
-"""Which transport a communication library really chose, read from the lines that it prints when it starts.
+"""Find the transport that a communication library selected in the lines that it logs at its start.
 
     python3 transport_lines.py ACTION FABRIC EXPECTED ROLE PER_NODE COUNT ADVICE
 
-As a program it follows the log of one process a node while the job runs, logs what was selected, and where that is not
-expected writes a file that ends the job (ACTION fail) or only logs it (warn). EXPECTED is a comma-separated list.
-SIGTERM: the job is over. What the logs contain by then is still reported.
+As a program it follows the log of one process per node during the job and logs the selected transports. An unexpected
+one ends the job through a file (ACTION fail) or is only logged (warn). EXPECTED is a comma-separated list.
+SIGTERM means that the job is over: the transports found so far are still logged.
 
 The forms of the lines: NCCL and RCCL src/init.cc and src/transport/net_*.cc, aws-ofi-nccl, oneCCL src/atl/ofi,
 Intel MPI with I_MPI_DEBUG=4, Open MPI ompi/mca/bml/r2 and ompi/mca/mtl/ofi, UCX src/ucp/core/ucp_worker.c and
@@ -20,18 +20,18 @@ import time
 from typing import Dict, Iterable, List, NamedTuple, Optional, Tuple
 
 PATIENCE = 900.0
-"""Seconds after which a library that has logged nothing is no longer waited for."""
+"""Seconds to wait for the library's lines."""
 MOMENT = 2.0
-"""Seconds in which the other nodes may still log theirs once one is known to be wrong: they start together."""
+"""Seconds to wait for the other nodes' lines after the first wrong one: all ranks start together."""
 LIMIT = 4 << 20
-"""Bytes at the beginning of a log in which the lines are looked for."""
+"""Bytes at the beginning of a log that are searched."""
 
 TCP = "tcp"
 _PROVIDERS = {"mlx": "ib", "verbs": "ib", "sockets": TCP, "tcp": TCP, "udp": TCP, "net": TCP}
-"""libfabric providers under the name of what they drive; others under their own (efa, cxi, psm2, psm3, opx)."""
+"""libfabric provider -> transport; other providers are their own transport (efa, cxi, psm2, psm3, opx)."""
 _LOCAL = ("shm", "sm2", "lnx")
 _BTL = {"tcp": TCP, "openib": "ib"}
-"""Open MPI's transports between nodes; others (uct, ofi, ugni) do not name the device."""
+"""Open MPI's BTL -> transport; the names of others (uct, ofi, ugni) do not determine the device."""
 _DOMAINS = (
     (r"mlx\d", "ib"),
     (r"cxi\d", "cxi"),
@@ -39,21 +39,21 @@ _DOMAINS = (
     (r"efa|rdmap", "efa"),
     (r"(eth|en|em|ib|bond|br|hs[in]|lo)[a-z]*\d|lo$", TCP),
 )
-"""How libfabric's domains begin, which Open MPI names, and what they are: a device of the fabric, or an interface of
-the kernel's, which is what sockets have (systemd.net-naming-scheme(7))."""
+"""(regular expression of a libfabric domain as logged by Open MPI, transport): a device of the fabric, or for sockets
+a network interface (systemd.net-naming-scheme(7))."""
 _FIRST_ALONE = ("Intel MPI", "oneCCL")
-"""Libraries of which only the first rank logs what all of them use."""
+"""Libraries whose first rank alone logs the transport, for all ranks."""
 NAMES = {
     "ib": "InfiniBand verbs", "roce": "RoCE", "efa": "EFA", "cxi": "Slingshot (cxi)", "psm2": "Omni-Path (psm2)",
     "psm3": "psm3", "opx": "Omni-Path (opx)", TCP: "TCP sockets",
 }  # fmt: skip
 
 Chosen = NamedTuple("Chosen", [("library", str), ("transport", str), ("certain", bool), ("line", str)])
-"""What a library chose; `certain` unless a later line may correct it."""
+"""A library's selected transport and the log line; `certain` unless a later line may correct it."""
 
 
 class TransportReader:
-    """Takes the lines of one log in order; `chosen` is the result so far."""
+    """Reads the lines of one log in order; `chosen` is the result so far."""
 
     def __init__(self) -> None:
         self.chosen = None  # type: Optional[Chosen]
@@ -61,7 +61,7 @@ class TransportReader:
         self._links = None  # type: Optional[str]
 
     def line(self, text: str) -> None:
-        """One line of the log."""
+        """Read one line of the log."""
         found = (
             self._nccl(text)
             or self._libfabric(text)
@@ -71,6 +71,7 @@ class TransportReader:
         )
         if found is None:
             return
+        # Gloo often runs beside the library that moves the data; TCP is what a fallback ends with, so it wins.
         before = self.chosen
         if (
             before is None
@@ -82,23 +83,23 @@ class TransportReader:
             self.chosen = found
 
     def _nccl(self, text: str) -> Optional[Chosen]:
-        _, mark, said = text.partition("NCCL INFO ")
+        _, mark, message = text.partition("NCCL INFO ")
         if not mark:
             return None
-        links = re.search(r"NET/IB ?: Using (.*?)(?:;|$)", said)
+        links = re.search(r"NET/IB ?: Using (.*?)(?:;|$)", message)
         if links:
             kinds = set(re.findall(r"\[\d+\] ?[^\s/=]+/(IB|RoCE)", links.group(1)))
             self._links = "roce" if kinds == {"RoCE"} else "ib"
             return Chosen("NCCL", self._links, False, text)
-        provider = re.search(r"NET/OFI Selected [Pp]rovider is ([^\s,]+)", said)
+        provider = re.search(r"NET/OFI Selected [Pp]rovider is ([^\s,]+)", message)
         if provider:
             self._provider = provider_of(provider.group(1))
             return Chosen("NCCL", self._provider, False, text)
-        if re.search(r"NET/Socket ?: Using ", said):
+        if re.search(r"NET/Socket ?: Using ", message):
             return (
                 Chosen("NCCL", TCP, False, text) if self._links is None and self._provider is None else None
             )
-        network = re.search(r"Using network (.+)", said) or re.search(r"via NET/([^/]+)/\d", said)
+        network = re.search(r"Using network (.+)", message) or re.search(r"via NET/([^/]+)/\d", message)
         return Chosen("NCCL", self._network(network.group(1).strip()), True, text) if network else None
 
     def _network(self, name: str) -> str:
@@ -159,7 +160,7 @@ class TransportReader:
 
 
 def provider_of(name: str) -> str:
-    """What a libfabric provider such as `tcp;ofi_rxm` drives."""
+    """The transport of a libfabric provider such as `tcp;ofi_rxm`."""
     core = name.split(";", maxsplit=1)[0].strip("'\"`.,")
     return _PROVIDERS.get(core, core)
 
@@ -172,24 +173,24 @@ def chosen(lines: Iterable[str]) -> Optional[Chosen]:
     return reader.chosen
 
 
-def said_for_all(every: Iterable[Optional[Chosen]]) -> Optional[Chosen]:
-    """What the first rank has logged for all ranks; None if each rank logs its own."""
+def logged_for_all(every: Iterable[Optional[Chosen]]) -> Optional[Chosen]:
+    """The transport that one rank has logged for all ranks; None if each rank logs its own."""
     return next((found for found in every if found is not None and found.library in _FIRST_ALONE), None)
 
 
-def says(found: Chosen) -> str:
+def description(found: Chosen) -> str:
     """`NCCL uses TCP sockets`."""
     return "{} uses {}".format(found.library, NAMES.get(found.transport, found.transport))
 
 
 def unexpected(found: Chosen, expected: Iterable[str]) -> bool:
-    """True if this is not what the site's fabric offers; an unknown transport is accepted."""
+    """True if a known transport is not in the expected ones; unknown transports are accepted."""
     wanted = set(expected)
     return bool(wanted) and found.transport in NAMES and found.transport not in wanted
 
 
 def log_paths(logs: str, role: str, first: int, per_node: int, count: int) -> Tuple[str, str]:
-    """Where the first rank of a node writes: a log of its own, or one that all of the node write to (`logs: node`)."""
+    """The paths of the log of a node's first rank, and of the log of all its ranks (`logs: node`)."""
     place = os.path.join(logs, str(first // 1000)) if count > 1000 else logs
     last = min(first + per_node, count) - 1
     return (
@@ -199,7 +200,7 @@ def log_paths(logs: str, role: str, first: int, per_node: int, count: int) -> Tu
 
 
 class GrowingLog:
-    """The growing log of a rank; `shared` is the one in which its lines begin with its `label`, if it writes there."""
+    """A rank's log while it grows; in the `shared` log of a node only lines that begin with `label` are the rank's."""
 
     def __init__(self, path: str, shared: str = "", label: str = "") -> None:
         self._paths = (path, shared)
@@ -210,7 +211,7 @@ class GrowingLog:
         self._rest = b""
 
     def look(self) -> None:
-        """Read what is new, up to the limit."""
+        """Read the lines added since the last call, up to `LIMIT` bytes of the log."""
         shared = not os.path.exists(self._paths[0])
         try:
             with open(self._paths[shared], "rb") as stream:
@@ -229,7 +230,7 @@ class GrowingLog:
             self.since = time.time()
 
     def settled(self, alone: float) -> bool:
-        """True if no later line will change it, or Gloo alone has been logged for so long."""
+        """True if no later line can change the result, or only Gloo has been logged for `alone` seconds."""
         found = self.reader.chosen
         if found is None or found.certain:
             return found is not None
@@ -237,29 +238,30 @@ class GrowingLog:
 
 
 def alone_after() -> float:
-    """Seconds after which Gloo is all that there is: on nodes with GPUs, NCCL may come minutes later, with the data."""
+    """Seconds until Gloo counts as the only library: on GPU nodes NCCL may start minutes later, with the first data."""
     return 300.0 if glob.glob("/dev/nvidia[0-9]*") or os.path.exists("/dev/kfd") else 10.0
 
 
 def rest(seconds: float) -> bool:
-    """Wait so long, or until the job is over; whether it is. SIGTERM must be blocked."""
+    """Wait for `seconds` or the end of the job (SIGTERM, which must be blocked); returns whether the job is over."""
     return signal.sigtimedwait((signal.SIGTERM,), seconds) is not None
 
 
 def follow(logs: Dict[int, GrowingLog], expected: List[str], until: float) -> bool:
-    """Until every log says for certain what was chosen, the job is over or its script gone, or the time is over.
+    """Follow the logs until all have a certain transport, the job is over, its script is gone, or the time `until`.
 
-    Once one is wrong the others have a moment left to log theirs; once one has logged for all, nothing is waited for.
+    After a wrong transport it waits `MOMENT` seconds more; after one that is valid for all ranks it returns at once.
     Returns whether the job is over.
     """
     parent, waiting, pause, over = os.getppid(), dict(logs), 0.5, False
     alone = alone_after()
+    # A changed parent: the script was killed, and SIGTERM never comes.
     while waiting and not over and time.time() < until and os.getppid() == parent:
         for rank, log in list(waiting.items()):
             log.look()
             found = log.reader.chosen
             if found is not None and log.settled(alone):
-                if said_for_all([found]):
+                if logged_for_all([found]):
                     return False
                 if unexpected(found, expected):
                     until = min(until, time.time() + MOMENT)
@@ -274,7 +276,7 @@ def follow(logs: Dict[int, GrowingLog], expected: List[str], until: float) -> bo
 
 def note(role: str, rank: int, host: str, detail: str) -> None:
     """Write the file that ends the job, atomically."""
-    # A name of its own: what the rank notes itself must not take its place.
+    # A name of its own, so that a failure file of the rank itself does not replace it.
     path = os.path.join(os.environ["DLRUN_RUN_DIR"], "failures", "fabric")
     text = "{} {} {} {} 1 fabric: {}\n".format(int(time.time() * 1e9), role, rank, host, detail)
     with open(path + ".new", "w") as stream:
@@ -295,23 +297,25 @@ def main(arguments: List[str]) -> int:
         own, shared = log_paths(os.path.join(run, "logs"), role, rank, int(per_node), int(count))
         logs[rank] = GrowingLog(own, shared, "{} {}:".format(role, rank))
     over = follow(logs, expected.split(","), time.time() + PATIENCE)
-    said = {}  # type: Dict[str, List[str]]
+    hosts_by_transport = {}  # type: Dict[str, List[str]]
     wrong = []
-    for_all = said_for_all(log.reader.chosen for log in logs.values())
+    for_all = logged_for_all(log.reader.chosen for log in logs.values())
     for rank, log in logs.items():
         host = hosts[min(rank // int(per_node), len(hosts) - 1)]
         found = log.reader.chosen or for_all
         if over and found is None:
             continue  # the job ended before a library could log
-        said.setdefault(says(found) if found else "no library has logged its transport", []).append(host)
+        hosts_by_transport.setdefault(
+            description(found) if found else "no library has logged its transport", []
+        ).append(host)
         if found is not None and unexpected(found, expected.split(",")):
             wrong.append((rank, host, found))
-    for what, where in said.items():
+    for what, where in hosts_by_transport.items():
         sys.stdout.write(
             "dlrun: fabric: {} on {}\n".format(what, ", ".join(where[:8]) + (", …" if where[8:] else ""))
         )
     for rank, host, found in wrong[:1]:
-        detail = "{}, but this is {}".format(says(found), fabric) + ("; " + advice if advice else "")
+        detail = "{}, but this is {}".format(description(found), fabric) + ("; " + advice if advice else "")
         sys.stdout.write("dlrun: fabric: {} {}: {}\n".format(role, rank, detail))
         sys.stdout.flush()
         if action == "fail" and not over:

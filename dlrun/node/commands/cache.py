@@ -19,7 +19,7 @@ from .options import Parser, size, store_options
 
 
 def list_sets(argv: List[str]) -> None:
-    """The data sets of a staging directory, the next to be evicted first."""
+    """`list`: print the data sets of a staging directory, the next to be evicted first."""
     parser = Parser("list", "List the data sets of a node, the next to be evicted first.")
     store_options(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object")
@@ -54,7 +54,7 @@ def list_sets(argv: List[str]) -> None:
 
 
 def evict(argv: List[str]) -> None:
-    """Remove one set, or the least recently used ones until a bound holds."""
+    """`evict`: remove one set, or the least recently used ones until a bound holds; NodeError if it cannot."""
     parser = Parser("evict", "Remove data sets that no running job uses, the one used longest ago first.")
     store_options(parser)
     parser.add_argument("--name", help="this set")
@@ -79,16 +79,17 @@ def evict(argv: List[str]) -> None:
     else:
         gone = [e.name for e in eviction.evict(area, lambda: space.free(area.directory) >= given.free)]
         if space.free(area.directory) < given.free:
-            _say(gone)
+            # The removed sets are reported even when they did not free enough.
+            _print_removed(gone)
             message = "{} are free, not {}".format(
                 text.size(space.free(area.directory)), text.size(given.free)
             )
             raise NodeError(message)
-    _say(gone)
+    _print_removed(gone)
 
 
 def clean(argv: List[str]) -> None:
-    """Remove what dead or ended jobs left, or everything that is not in use."""
+    """`clean`: remove the remains of ended jobs, or with --all every set that is not in use."""
     parser = Parser("clean", "Remove what ended jobs left behind.")
     store_options(parser)
     parser.add_argument(
@@ -96,15 +97,16 @@ def clean(argv: List[str]) -> None:
     )
     parser.add_argument("--all", action="store_true", help="remove every set that no running job uses")
     given = parser.parse_args(argv)
+    # Every job ends with `clean`, also on nodes where nothing was staged.
     if not os.path.isdir(given.to):
         return
     area = Area(given.to, make=False)
     gone = eviction.end_job(area, given.job) if given.job else []
-    _say(gone + (eviction.drop_all(area) if given.all else eviction.tidy(area)))
+    _print_removed(gone + (eviction.drop_all(area) if given.all else eviction.tidy(area)))
 
 
 def verify(argv: List[str]) -> None:
-    """Read a published set back and compare it with its manifest."""
+    """`verify`: read a published set back; raises Damaged if it differs from its manifest."""
     parser = Parser("verify", "Read a data set back and compare it with the hashes of its manifest.")
     store_options(parser)
     parser.add_argument("--name", required=True, help="of the data set")
@@ -124,6 +126,6 @@ def verify(argv: List[str]) -> None:
     )
 
 
-def _say(names: List[bytes]) -> None:
+def _print_removed(names: List[bytes]) -> None:
     for name in names:
         sys.stdout.write("removed {}\n".format(name.decode("ascii")))

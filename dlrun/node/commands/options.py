@@ -1,4 +1,4 @@
-"""The arguments of `stage`, the same on every node of a job but for --index."""
+"""The arguments of the commands. Those of `stage` are the same on every node of a job, except --index."""
 
 import argparse
 import re
@@ -11,7 +11,9 @@ from ..source.subset import BALANCES
 from ..store.early import Start
 from ..store.warm import CHECKS
 
-_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12, "p": 10**15}
+_UNITS = {"": 1}
+for _power, _unit in enumerate("kmgtp", 1):
+    _UNITS.update({_unit: 1000**_power, _unit + "i": 1024**_power})
 _SPANS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
 
 
@@ -24,39 +26,46 @@ def _quantity(given: str, units: "dict[str, int]", pattern: str, what: str) -> f
 
 
 def start(given: str) -> Start:
-    """When training may begin, from `10%`, `8 files` or `20GB`."""
+    """The --start condition of `10%`, `8 files` or `20GB`; raises Usage for anything else."""
     words = given.strip().lower()
-    match = re.match(r"([0-9]+(?:\.[0-9]+)?) *%\Z", words)
-    if match:
-        return Start(part=min(1.0, float(match.group(1)) / 100))
-    match = re.match(r"([0-9]+) *files?\Z", words)
-    return Start(files=int(match.group(1))) if match else Start(size=size(words))
+    part = re.match(r"([0-9]+(?:\.[0-9]+)?) *%\Z", words)
+    files = re.match(r"([0-9]+) *files?\Z", words)
+    if part:
+        found = Start(part=float(part.group(1)) / 100)
+    else:
+        found = Start(files=int(files.group(1))) if files else Start(size=size(words))
+    if found.part > 1 or not (found.part or found.files or found.size):
+        message = "--start is `{}`: it must be more than zero, and at most 100%".format(given)
+        raise Usage(message)
+    return found
 
 
 def size(given: str) -> int:
-    """Bytes from `500M`, `2.5GB`, `1000`; decimal units."""
-    return int(_quantity(given, _UNITS, r"([0-9]+(?:\.[0-9]+)?)([kmgtp]?)b?\Z", "a size like 500M or 2GB"))
+    """Bytes from `500M`, `2.5GB`, `2GiB`, `1000`; `G` is 10⁹ and `Gi` 2³⁰, as in a spec."""
+    return int(
+        _quantity(given, _UNITS, r"([0-9]+(?:\.[0-9]+)?) *([kmgtp]?i?)b?\Z", "a size like 500M or 2GB")
+    )
 
 
 def span(given: str) -> float:
-    """Seconds from `90`, `90s`, `15m`, `4h`, `1d`."""
+    """Seconds of `90`, `90s`, `15m`, `4h`, `1d`; raises Usage for anything else."""
     return _quantity(given, _SPANS, r"([0-9]+(?:\.[0-9]+)?)([smhd]?)\Z", "a time like 90s, 15m or 4h")
 
 
 class Parser(argparse.ArgumentParser):
-    """An argument parser whose faults are Usage errors, and which takes no abbreviations."""
+    """An argument parser that raises Usage instead of exiting, and accepts no abbreviated options."""
 
     def __init__(self, command: str, description: str) -> None:
         super().__init__(prog="node.pyz " + command, description=description, allow_abbrev=False)
 
     def error(self, message: str) -> NoReturn:
         """Raise Usage where argparse would end the process."""
-        told = "invalid arguments: {}".format(message)
-        raise Usage(told, "`{} --help` lists the arguments".format(self.prog))
+        problem = "invalid arguments: {}".format(message)
+        raise Usage(problem, "`{} --help` lists the arguments".format(self.prog))
 
 
 def store_options(parser: Parser) -> None:
-    """Where data sets are on a node."""
+    """Add the staging directory and its permissions."""
     parser.add_argument(
         "--to",
         required=True,
@@ -69,7 +78,7 @@ def store_options(parser: Parser) -> None:
 
 
 def report_options(parser: Parser) -> None:
-    """How a command reports."""
+    """Add the form and the interval of reports."""
     parser.add_argument("--json", action="store_true", help="JSON lines on stdout instead of text")
     parser.add_argument("--quiet", action="store_true", help="no progress")
     parser.add_argument(
@@ -78,7 +87,7 @@ def report_options(parser: Parser) -> None:
 
 
 def file_options(parser: Parser) -> None:
-    """Which files are copied, and what of them."""
+    """Add the file filters, and the treatment of special files and attributes."""
     parser.add_argument(
         "--include", action="append", default=[], metavar="GLOB", help="only files that match; repeat"
     )
@@ -92,7 +101,7 @@ def file_options(parser: Parser) -> None:
 
 
 def effort_options(parser: Parser) -> None:
-    """How much a copy may take of this node and its source, and how it is checked."""
+    """Add the hash function, and the limits on processes, bandwidth and priority."""
     parser.add_argument(
         "--hash",
         default="auto",
@@ -114,7 +123,7 @@ def effort_options(parser: Parser) -> None:
 
 
 def what(parser: Parser) -> None:
-    """What is copied, and how it is treated."""
+    """Add the source, the name and the file options."""
     parser.add_argument(
         "--source",
         required=True,
@@ -127,7 +136,7 @@ def what(parser: Parser) -> None:
 
 
 def strategy(parser: Parser) -> None:
-    """In which form, and how much of it, every node gets the data."""
+    """Add the strategy (copy, shard, pack, part) and its limits."""
     parser.add_argument(
         "--strategy", choices=("copy", "shard", "pack", "part"), default="copy",
         help="copy all files to every node, one shard to each node, one indexed tar file, or what fits and links to the rest "
@@ -167,7 +176,7 @@ def strategy(parser: Parser) -> None:
 
 
 def how(parser: Parser) -> None:
-    """How it is copied."""
+    """Add checks, syncing, eviction, locks and the job that uses the set."""
     effort_options(parser)
     parser.add_argument(
         "--verify",
@@ -209,7 +218,7 @@ def how(parser: Parser) -> None:
 
 
 def together(parser: Parser) -> None:
-    """The other nodes: one call a node, with the same arguments but for --index."""
+    """Add the options of a copy by several nodes: one call per node, with the same arguments except --index."""
     parser.add_argument(
         "--hosts",
         metavar="FILE",
@@ -252,7 +261,7 @@ def together(parser: Parser) -> None:
 
 
 def stage(argv: List[str]) -> argparse.Namespace:
-    """The arguments of `stage`; Usage when they are not valid."""
+    """Parse the arguments of `stage`; raises Usage if they are invalid or contradict each other."""
     parser = Parser("stage", "Copy a data set to this node, or with --hosts to all nodes of a job at once.")
     what(parser)
     store_options(parser)

@@ -1,6 +1,6 @@
-"""`results`: the directory on a node that a job's program writes its results to, ours alone; made, and removed again.
+"""`results`: create or remove the node-local directory, of mode 0700, for the results of a job.
 
-It stands hidden in the staging directory, where no data set can have its name.
+It is a hidden name in the staging directory: names of data sets do not begin with a dot.
 """
 
 import contextlib
@@ -24,10 +24,12 @@ def main(argv: List[str]) -> None:
     given = parser.parse_args(argv)
     name = PREFIX + set_name(given.name)
     if given.remove:
+        # Area(make=False) fails without the staging directory, but then there is nothing to remove.
         if os.path.isdir(given.to):
             area = Area(given.to, make=False)
             area.discard(area.directory, name)
         return
     area = Area(given.to)
+    # A restarted job continues with the results that are here.
     with contextlib.suppress(FileExistsError):
         os.mkdir(name, 0o700, dir_fd=area.directory)

@@ -1,4 +1,4 @@
-"""`stage`: copy one data set to this node, or with a host list to every node, complete and checked."""
+"""`stage`: copy one data set to this node, or with a host list to all nodes of a job, and check its hashes."""
 
 import argparse
 import os
@@ -12,7 +12,7 @@ from .options import stage as arguments
 
 
 def main(argv: List[str]) -> None:
-    """Run `stage`."""
+    """Run `stage`; raises NodeError if the set was not published."""
     given = arguments(argv)
     os.umask(0)  # modes are set as the manifest has them; what is ours alone is made 0700 or 0600
     progress = Progress(given.name, given.json, given.quiet, given.interval)
@@ -23,6 +23,7 @@ def main(argv: List[str]) -> None:
             _run(staging)
     except NodeError as fault:
         if staging is not None and staging.early is not None:
+            # A training that has started already waits for files in `dlrun_data.wait`: end its wait, too.
             staging.early.failed(fault.message)
         if not isinstance(fault, NoSpace):
             raise
@@ -41,7 +42,7 @@ def _run(staging: Staging) -> None:
 
 
 def _in_place(given: argparse.Namespace, progress: Progress, fault: NoSpace) -> None:
-    """Report that the set is read where it is."""
+    """Report, in the --else-in-place file and on stdout, that the job reads the source in place."""
     with open(given.else_in_place, "w", encoding="utf-8") as file:
         file.write(fault.message + "\n")
     progress.log("read in place: " + fault.message)

@@ -1,7 +1,7 @@
-"""`out`: results from this node's own storage to the shared file system, with the promises of `stage`.
+"""`stage-out`: copy results from node-local storage to the shared file system, with the guarantees of `stage`.
 
-A new destination appears in one step, complete. An existing one (`--update`) gets each new or changed file in
-one step; other files there are kept. A file that is being written is skipped until the next run, and reported.
+A new destination appears atomically, complete. In an existing one (`--update`) each new or changed file appears
+atomically; other files are kept. A file that changes during the copy is reported and left for the next run.
 """
 
 import argparse
@@ -35,7 +35,7 @@ from .options import Parser, effort_options, file_options, report_options, span
 
 
 def arguments(argv: List[str]) -> argparse.Namespace:
-    """The arguments of `out`."""
+    """Parse the arguments of `stage-out`; raises Usage if they are invalid."""
     parser = Parser(
         "stage-out", "Copy results from node-local storage to a directory on the shared file system."
     )
@@ -57,7 +57,7 @@ def arguments(argv: List[str]) -> argparse.Namespace:
 
 
 class Out:
-    """One `out` command."""
+    """One `stage-out` command."""
 
     def __init__(self, given: argparse.Namespace) -> None:
         self.given = given
@@ -72,7 +72,7 @@ class Out:
         self.copied = 0
 
     def run(self) -> None:
-        """Copy everything; SourceFault names what changed meanwhile, NodeError what was left at the deadline."""
+        """Copy everything; raises SourceFault for files that changed meanwhile, NodeError for a passed deadline."""
         if self.place.exists() and not self.given.update:
             message = "`{}` already exists".format(self.given.to)
             raise NodeError(message, "--update copies new and changed files into it")
@@ -88,7 +88,7 @@ class Out:
         self._done()
 
     def _round(self, few: int) -> Optional[NodeError]:
-        """Copy what the destination does not have; returns what could not be copied."""
+        """Copy the files that the destination lacks; returns the error of files that could not be copied, or None."""
         manifest, findings = survey.survey(self.source, self.walk)
         self.notes = survey.not_kept(findings, self.walk)
         root = self._existing()
@@ -107,6 +107,7 @@ class Out:
             return fault
         else:
             manifest = _whole(build)
+        # Before names appear in the destination: after a crash they must not refer to empty files.
         if self.given.sync != "none":
             self.place.sync()
         if root is None and not self.given.update:
@@ -176,7 +177,7 @@ class Out:
 
 
 def _whole(build: Build) -> Manifest:
-    """The complete files of a partial copy, as a data set; incomplete ones are removed."""
+    """The manifest of the complete files of a partial copy; incomplete files are removed from the tree."""
     finished = journal.read(build.directory, build.identity)
     pieces: "dict[int, int]" = {}
     for number, block in enumerate(build.blocks):
@@ -189,7 +190,7 @@ def _whole(build: Build) -> Manifest:
 
 
 def main(argv: List[str]) -> None:
-    """Run `out`."""
+    """Run `stage-out`."""
     given = arguments(argv)
     os.umask(0)
     Out(given).run()

@@ -1,8 +1,8 @@
-"""`fix-venv`: scripts of a staged Python environment that would start the interpreter of the original, made to start ours.
+"""`fix-venv`: make the scripts of a staged Python environment start the copy's interpreter, not the original's.
 
-A virtual environment finds itself by `pyvenv.cfg` beside its interpreter, so a copy of it works where it lies; only
-the scripts in `bin` name their interpreter by its full path. They are written next to the data set, which itself
-stays as its manifest states: DIR/NAME/bin is to come before DIR/NAME/data/bin on PATH.
+A virtual environment locates itself by `pyvenv.cfg` next to its interpreter, so a copy works at any path; only the
+scripts in `bin` have the interpreter's absolute path. The fixed scripts go next to the data set, which must stay as in
+its manifest: DIR/NAME/bin comes before DIR/NAME/data/bin on PATH.
 """
 
 import contextlib
@@ -25,18 +25,19 @@ _ACTIVATE = re.compile(rb"""^\s*(?:export )?VIRTUAL_ENV=["']?([^"'\n]+?)["']?\s*
 
 
 def fixed_script(script: bytes, olds: "Set[bytes]", new: bytes) -> bytes:
-    """A script that starts the interpreter of `new` where it started that of one of the `olds`; else as it was."""
+    """The script with interpreter paths of the environments `olds` replaced by that of `new`; others unchanged."""
     if not script.startswith(b"#!"):
         return script
     lines = script.split(b"\n", _LINES)
     head, rest = lines[:_LINES], lines[_LINES:]
+    # The longest first: one of the paths may be a prefix of another.
     for old in sorted(olds, key=len, reverse=True):
         head = [line.replace(old + b"/bin/", new + b"/bin/") for line in head]
     return b"\n".join(head + rest)
 
 
 def _olds(root: bytes, source: str) -> "Set[bytes]":
-    """The paths by which scripts may name the original environment."""
+    """The paths of the original environment that scripts may contain: as given, resolved, and as in `activate`."""
     found = {os.path.abspath(os.fsencode(source)), os.path.realpath(os.fsencode(source))}
     with contextlib.suppress(OSError), open(root + b"/bin/activate", "rb") as file:
         found.update(_ACTIVATE.findall(file.read(MOST)))
@@ -44,7 +45,7 @@ def _olds(root: bytes, source: str) -> "Set[bytes]":
 
 
 def fix_scripts(area: Area, name: bytes, source: str) -> int:
-    """Write the scripts; how many needed it. NodeError when the set does not exist or is not a Python environment."""
+    """Write the fixed scripts and return their number; NodeError if the set is missing or not an environment."""
     directory = area.published(name)
     if directory is None:
         message = "there is no data set `{}`".format(name.decode("ascii"))

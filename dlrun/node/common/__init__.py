@@ -1,4 +1,4 @@
-"""What every other package uses and what is independent of data sets: errors, text, system calls, safe paths.
+"""Code without knowledge of data sets, used by all packages of `node`: errors, text, system calls, safe paths.
 
 Read `errors` and `safety` first; the others are independent.
 """

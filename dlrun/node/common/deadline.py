@@ -1,4 +1,4 @@
-"""A deadline for a part of an asyncio program, which can be cancelled at any moment."""
+"""A deadline for a part of an asyncio program that stays correct when cancelled at any moment."""
 
 import asyncio
 import math
@@ -8,9 +8,9 @@ Result = TypeVar("Result")
 
 
 async def within(patience: float, work: "Awaitable[Result]") -> Result:
-    """The result of `work`; asyncio.TimeoutError when it takes more than `patience` seconds, and it is cancelled.
+    """The result of `work`; after `patience` seconds it is cancelled, and asyncio.TimeoutError raised.
 
-    Not asyncio.wait_for: before Python 3.12 that loses a cancellation that comes together with the result, and the
+    Not asyncio.wait_for: before Python 3.12 that loses a cancellation that arrives together with the result, and the
     cancelled task then continues for as long as the other node sends.
     """
     task = asyncio.ensure_future(work)
@@ -26,7 +26,7 @@ async def within(patience: float, work: "Awaitable[Result]") -> Result:
 
 
 async def _end(task: "asyncio.Future[Any]") -> None:
-    """Cancel a task, and wait until it has released its connection, whose number may be given to another."""
+    """Cancel a task and wait until it has released its connection, whose descriptor number may be reused."""
     task.cancel()
     await asyncio.wait([task])
     if not task.cancelled():

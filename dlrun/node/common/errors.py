@@ -1,6 +1,6 @@
-"""Errors of the node programs: a message, a way out and an exit status, never a traceback.
+"""Errors of the node programs: a message, a remedy and an exit status, never a traceback.
 
-System errors become errors of dlrun here alone: `system_errors` around whatever touches files.
+`system_errors` turns each OSError inside its block into one of these.
 """
 
 import contextlib
@@ -11,9 +11,9 @@ from typing import Dict, Iterator, Optional
 
 
 class NodeError(Exception):
-    """A failure with a message for the user; `exit_code` is what the process ends with.
+    """A failure with a message for the user; `exit_code` is the exit status of the process.
 
-    The message is lower case and has no full stop; `help` is the way out.
+    The message is lower case without a full stop; `help` is the remedy.
     """
 
     exit_code = 1
@@ -38,17 +38,17 @@ class Usage(NodeError):
 
 
 class UserInterrupt(NodeError):
-    """The user asked to end what ran, by Ctrl-C."""
+    """The user interrupted the command with Ctrl-C."""
 
     exit_code = 130
 
     def report(self) -> str:
-        """The text for stderr; in a terminal it begins on a new line, after the `^C`."""
+        """The text for stderr, in a terminal on a new line: the terminal has printed `^C`."""
         return ("\n" if sys.stderr.isatty() else "") + super().report()
 
 
 class NoSpace(NodeError):
-    """The node's disk cannot hold the data set, seen before the first byte or while writing."""
+    """The node's disk has too little space for the data set, found before or during the copy."""
 
 
 class SourceFault(NodeError):
@@ -60,11 +60,11 @@ class Unreadable(SourceFault):
 
 
 class Unsafe(NodeError):
-    """Something that another user could have planted: a link, a foreign owner, an open mode, a bad name."""
+    """A path that another user could have planted: a link, a foreign owner, an open mode, a bad name."""
 
 
 class Damaged(NodeError):
-    """Data that does not have the hash, size or format it must have."""
+    """Data with a wrong hash, size or format."""
 
 
 _FULL = (errno.ENOSPC, errno.EDQUOT)
@@ -84,18 +84,18 @@ _HELP: Dict[int, str] = {
 
 
 def explained(fault: OSError) -> str:
-    """A system error in words."""
+    """The text of a system error, clearer than strerror for some."""
     number = fault.errno or 0
     return _WORDS.get(number) or (os.strerror(number) if number else str(fault) or type(fault).__name__)
 
 
 def is_full(fault: OSError) -> bool:
-    """Whether a system error means that there is no space."""
+    """Whether a system error means that the disk or a quota is full."""
     return fault.errno in _FULL
 
 
 def from_system(fault: OSError, doing: str) -> NodeError:
-    """The error of dlrun for a system error while `doing` something; NoSpace where the disk or a quota is full."""
+    """A NodeError for a system error; NoSpace if the disk or a quota is full. `doing` begins the message."""
     where = fault.filename if fault.filename is not None else ""
     name = os.fsdecode(where) if isinstance(where, (bytes, str)) else ""
     message = doing + ": {}{}".format("`{}`: ".format(name) if name else "", explained(fault))
@@ -104,7 +104,7 @@ def from_system(fault: OSError, doing: str) -> NodeError:
 
 @contextlib.contextmanager
 def system_errors(doing: str) -> Iterator[None]:
-    """Raise the error of dlrun for each system error that comes out of the block."""
+    """Turn an OSError raised in the block into a NodeError."""
     try:
         yield
     except OSError as fault:

@@ -1,4 +1,4 @@
-"""Compute something in a process of its own: a further core for work that the interpreter lock would hold up."""
+"""Compute something in a forked process: a second core, which threads cannot use because of the interpreter lock."""
 
 import marshal
 import os
@@ -8,7 +8,7 @@ from .system import end_with_parent
 
 
 class ForkedCall:
-    """A forked process that computes `work(*arguments)`: plain values only, as `marshal` writes them."""
+    """A forked process that computes `work(*arguments)`; the result must be plain values that `marshal` supports."""
 
     def __init__(self, work: Callable[..., Any], *arguments: Any) -> None:
         self._end, write = os.pipe()
@@ -17,14 +17,15 @@ class ForkedCall:
             os.close(write)
             return
         try:
-            end_with_parent()  # it has what its parent has open, the lock of the data set, too
+            end_with_parent()  # it inherits its parent's open files, also the data set's lock
             with os.fdopen(write, "wb") as file:
                 marshal.dump(work(*arguments), file)
         finally:
+            # Not `sys.exit`: the parent's cleanup and its buffered output are not this process's.
             os._exit(0)
 
     def result(self) -> Any:
-        """What was computed, or None when the process failed or was killed; waits for it."""
+        """Wait for the process; its result, or None if it failed or was killed."""
         with os.fdopen(self._end, "rb") as file:
             content = file.read()
         os.waitpid(self._pid, 0)

@@ -1,6 +1,6 @@
-"""Report the progress of a copy: a line for people at intervals on stderr, or JSON lines on stdout.
+"""Report the progress of a copy: text lines at intervals on stderr, or JSON lines on stdout.
 
-In a job people read the log, and the JSON lines go to the file that $DLRUN_STAGE_EVENTS names besides.
+In a job the text lines go to the log, and JSON lines in addition to the file $DLRUN_STAGE_EVENTS.
 """
 
 import json
@@ -16,7 +16,7 @@ VERSION = 1  # of the JSON lines
 
 
 class Totals(NamedTuple):
-    """What is to be moved, and what has been: bytes and files."""
+    """Bytes and files to be copied, and those copied so far."""
 
     bytes: int
     files: int
@@ -33,12 +33,12 @@ class Progress:
     def __init__(self, name: str, json_lines: bool, quiet: bool, interval: float) -> None:
         self._name, self._json, self._quiet, self._interval = name, json_lines, quiet, interval
         self._events = os.environ.get("DLRUN_STAGE_EVENTS")
-        self._drawn = "DLRUN_STAGE_BAR" in os.environ  # the reader of the events draws the progress from them
+        self._drawn = "DLRUN_STAGE_BAR" in os.environ  # the reader of the events draws a progress bar
         self._began = time.monotonic()
         self._next = self._began + min(FIRST, interval)
 
     def event(self, what: str, **details: Any) -> None:
-        """One JSON line, if JSON lines are asked for."""
+        """Write one JSON line to stdout (--json) and to $DLRUN_STAGE_EVENTS, if set."""
         line = json.dumps(dict(details, version=VERSION, event=what, name=self._name), sort_keys=True) + "\n"
         if self._json:
             sys.stdout.write(line)
@@ -48,7 +48,7 @@ class Progress:
                 file.write(line)
 
     def log(self, line: str) -> None:
-        """One line for people, unless they asked for JSON or for quiet."""
+        """Write one text line to stderr, except with --json or --quiet."""
         if not self._json and not self._quiet:
             sys.stderr.write("{}: {}\n".format(self._name, line))
             sys.stderr.flush()
@@ -56,7 +56,7 @@ class Progress:
     def update(
         self, totals: Callable[[], Totals], last: Optional[Callable[[], Dict[str, Any]]] = None
     ) -> None:
-        """Report if it is time to; `last` gives the node that has the least, of several."""
+        """Report if the interval has passed; `last` returns the node with the least data, in a copy by several nodes."""
         now = time.monotonic()
         if now < self._next:
             return

@@ -1,7 +1,7 @@
 """Open directories and files so that another user's link or directory cannot redirect a write.
 
-Everything below the staging directory is reached by directory descriptors, one component at a time, never
-through a symbolic link; the way to it must belong to root or to us, and be closed to others' renaming.
+Paths below the staging directory are opened by directory descriptors, one component at a time, without following
+symbolic links; every directory above it must be owned by root or this user, and not be writable by others.
 """
 
 import contextlib
@@ -22,6 +22,7 @@ MOST_LINKS = 32
 def _trusted(status: os.stat_result) -> bool:
     if status.st_uid not in (0, os.geteuid()):
         return False
+    # In a sticky directory such as /tmp others cannot rename what is ours; the mode of a link means nothing.
     open_to_others = status.st_mode & 0o022 and not status.st_mode & stat.S_ISVTX
     return not open_to_others or stat.S_ISLNK(status.st_mode)
 
@@ -36,10 +37,10 @@ def _refuse(path: bytes, status: os.stat_result) -> Unsafe:
 
 
 def private_directory(path: bytes, make: bool = True) -> int:
-    """A descriptor of our own directory at an absolute path, made with mode 0700 where it is missing.
+    """A descriptor of this user's directory at an absolute path, created with mode 0700 if missing.
 
-    Raises Unsafe when a component of the way belongs to another user or others can rename in it, or when the
-    directory itself is not ours or is writable by others; NodeError when it cannot be made.
+    Raises Unsafe if a component of the path belongs to another user or is writable by others, or if the directory itself
+    is; NodeError if it cannot be created.
     """
     found = _way(path, make, MOST_LINKS)
     try:
@@ -54,7 +55,7 @@ def private_directory(path: bytes, make: bool = True) -> int:
 
 
 def _way(path: bytes, make: bool, links: int) -> bytes:
-    """The path with its links resolved, every component of it safe: no other user can change it after this check."""
+    """The path with links resolved and each component checked; no other user can change it afterwards."""
     reached = b""
     for part in path.split(b"/"):
         if not part:
@@ -91,7 +92,7 @@ def _cannot(way: bytes, fault: OSError) -> NodeError:
 
 
 def below(root: int, relative: bytes, flags: int = PATH_ONLY) -> int:
-    """A descriptor of a directory below `root`, no link followed; OSError when it is not there or is a link."""
+    """A descriptor of a directory below `root`; OSError if it is missing or a component is a symbolic link."""
     descriptor = root
     parts = relative.split(b"/") if relative else [b"."]
     try:
@@ -108,14 +109,14 @@ def below(root: int, relative: bytes, flags: int = PATH_ONLY) -> int:
 
 
 class Directories:
-    """The last few directories below a root that one thread works in, kept open; not shared between threads."""
+    """An LRU cache of open directories below a root, one per thread: consecutive files mostly share a directory."""
 
     def __init__(self, root: int, most: int = 8) -> None:
         self._root, self._most = root, most
         self._open: OrderedDict[bytes, int] = OrderedDict()
 
     def __call__(self, relative: bytes) -> int:
-        """The descriptor of a directory; valid until `most` others have been asked for."""
+        """The descriptor of a directory; valid until `most` others have been opened."""
         descriptor = self._open.get(relative)
         if descriptor is None:
             if len(self._open) >= self._most:
@@ -130,7 +131,7 @@ class Directories:
 
 
 def read_secret(path: str) -> bytes:
-    """The job's secret from a file that only we can read; Unsafe when it is not, NodeError when it is missing."""
+    """Read the job's secret; Unsafe if others can read the file or it is too short, NodeError if it is missing."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     except OSError as fault:
@@ -151,7 +152,7 @@ def read_secret(path: str) -> bytes:
 
 
 def opened(directory: int, name: bytes, flags: int, mode: int = 0o600) -> Optional[int]:
-    """os.open below a directory without following a link; None when the name is not there."""
+    """os.open below a directory without following a link; None if the name does not exist."""
     try:
         return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=directory)
     except FileNotFoundError:

@@ -1,6 +1,6 @@
-"""Calls of the system: cores, disks, and the few that Python 3.6 does not have (syncfs, fallocate, ...).
+"""System calls: cores, disks, and those missing in Python 3.6 (syncfs, fallocate, renameat2, ioprio_set).
 
-Each one falls back where the C library or the file system does not have it.
+Each has a fallback for C libraries and file systems without it.
 """
 
 import contextlib
@@ -30,14 +30,14 @@ def _c() -> Optional[Any]:
 
 
 def usable_cores() -> int:
-    """The cores that this process may use: a job's share of a node, not the node."""
+    """The number of CPUs of this process's affinity mask: the job's share of the node."""
     return len(os.sched_getaffinity(0))
 
 
 def waited_for_cores() -> float:
-    """Seconds that this process's threads could have computed and had no core for it; 0 where the kernel does not count it.
+    """Seconds that the threads of this process were runnable without a core; 0 if the kernel does not count it.
 
-    It is the second number of schedstat (Linux, Documentation/scheduler/sched-stats.rst).
+    The second number of schedstat (Linux, Documentation/scheduler/sched-stats.rst).
     """
     nanoseconds = 0
     with contextlib.suppress(OSError, IndexError, ValueError):  # a thread has ended, or nothing is counted
@@ -48,12 +48,12 @@ def waited_for_cores() -> float:
 
 
 def on_block_device(descriptor: int) -> bool:
-    """Whether a file or directory lies on a disk of this node: file systems of the network and of memory have no device."""
+    """Whether a file is on a block device of this node: network and memory file systems have device major 0."""
     return os.major(os.fstat(descriptor).st_dev) != 0
 
 
 def file_system(device: int, mounts: str = "/proc/self/mountinfo") -> str:
-    """The type of the file system of a device (st_dev), by the file of mounts; empty where that is not known."""
+    """The file system type of a device (st_dev), such as `ext4`, from mountinfo; empty if unknown."""
     wanted = "{}:{}".format(os.major(device), os.minor(device))
     with contextlib.suppress(OSError), open(mounts, encoding="utf-8", errors="replace") as file:
         for line in file:
@@ -64,24 +64,25 @@ def file_system(device: int, mounts: str = "/proc/self/mountinfo") -> str:
 
 
 def sync_file_system(descriptor: int) -> None:
-    """Wait until everything written to a descriptor's file system is on its disk; all of them when in doubt."""
+    """Flush the file system of a descriptor to its disk; all file systems where syncfs is missing or fails."""
     library = _c()
     if library is None or not hasattr(library, "syncfs") or library.syncfs(descriptor) != 0:
         os.sync()
 
 
 def fallocate(descriptor: int, size: int) -> int:
-    """Reserve the first `size` bytes of a file; 0, or the error number (ENOSYS where nothing can be reserved)."""
+    """Reserve the first `size` bytes of a file; returns 0 or an errno (ENOSYS without fallocate)."""
     library = _c()
     if library is None or not hasattr(library, "fallocate"):
         return errno.ENOSYS
     call = library.fallocate
+    # Without them ctypes passes C ints, which are too short for the size of a file.
     call.argtypes = [ctypes.c_int, ctypes.c_int, ctypes.c_longlong, ctypes.c_longlong]
     return 0 if call(descriptor, 0, 0, size) == 0 else ctypes.get_errno()
 
 
 def idle_io() -> bool:
-    """Let this process and those it starts use the disk only when it is otherwise idle; whether that was possible."""
+    """Set the idle I/O priority for this process and its children; returns whether that succeeded."""
     library, number = _c(), _IOPRIO_SET.get(os.uname().machine)
     return (
         library is not None
@@ -91,14 +92,14 @@ def idle_io() -> bool:
 
 
 def end_with_parent() -> None:
-    """Let this process be killed when the one that forked it ends, where the C library can arrange that."""
+    """Request SIGKILL for this process at its parent's death, if the C library has prctl."""
     library = _c()
     if library is not None and hasattr(library, "prctl"):
         library.prctl(_PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0)
 
 
 def exchange(directory_a: int, a: bytes, directory_b: int, b: bytes) -> bool:
-    """Exchange two names at once; whether the kernel and the file system could."""
+    """Exchange two names atomically (renameat2); False if the kernel or the file system cannot."""
     library = _c()
     if library is None or not hasattr(library, "renameat2"):
         return False

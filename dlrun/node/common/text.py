@@ -1,4 +1,4 @@
-"""How names, sizes and times are shown to people: odd bytes escaped, units chosen, always one line."""
+"""Format names, sizes and times for messages: unprintable bytes escaped, units chosen, always one line."""
 
 from typing import List, Sequence
 
@@ -6,13 +6,13 @@ _UNITS = ("B", "kB", "MB", "GB", "TB", "PB")
 
 
 def name(raw: bytes) -> str:
-    r"""A file name for one line of a message: UTF-8 where it is, `\xNN` and `\n` where it is not printable."""
+    r"""A file name as printable UTF-8 on one line; other bytes as `\xNN` or `\n`."""
     shown = raw.decode("utf-8", "backslashreplace")
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in shown)
 
 
 def some(names: Sequence[bytes], most: int = 5) -> str:
-    """The first names of a list between back quotes, and how many more there are."""
+    """The first names of a list in back quotes, and the number of the others."""
     parts: List[str] = ["`{}`".format(name(n)) for n in names[:most]]
     if len(names) > most:
         parts.append("{} more".format(len(names) - most))

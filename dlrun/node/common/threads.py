@@ -1,4 +1,6 @@
-"""Run slow work beside an asyncio loop, in a thread that ends with the work (the loop's process forks later)."""
+"""Run blocking work beside an asyncio loop, in a thread that ends with the work.
+
+Not the loop's executor: its idle threads would still exist when the process forks its workers."""
 
 import asyncio
 import threading
@@ -8,11 +10,12 @@ Result = TypeVar("Result")
 
 
 async def in_thread(work: Callable[[], Result]) -> Result:
-    """The result of `work`, or what it raised; the loop continues meanwhile."""
+    """Run `work` in a thread without blocking the loop; returns its result or raises its exception."""
     loop = asyncio.get_event_loop()
     done = loop.create_future()
 
     def settle(result: Any, fault: Any) -> None:
+        # The waiting task may have been cancelled meanwhile.
         if not done.done():
             if fault is None:
                 done.set_result(result)

@@ -1,4 +1,4 @@
-"""The nodes of a job and their addresses, from the file that every node is given."""
+"""The nodes of a job and their addresses, from the host list."""
 
 import socket
 from typing import List, Tuple
@@ -9,7 +9,7 @@ Address = Tuple[int, str]  # address family, numeric address
 
 
 def read(path: str) -> List[str]:
-    """The hosts of a file, one a line; empty lines and what follows `#` are left out."""
+    """The hosts of a file, one per line, without empty lines and `#` comments; Usage if one is listed twice."""
     try:
         with open(path, encoding="utf-8") as file:
             lines = [line.partition("#")[0].strip() for line in file]
@@ -24,7 +24,7 @@ def read(path: str) -> List[str]:
 
 
 def address(host: str) -> Address:
-    """A host's numeric address, IPv4 first; NodeError when it has none."""
+    """A host's address family and numeric address, IPv4 preferred; NodeError if the name does not resolve."""
     try:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except OSError as fault:
@@ -35,8 +35,9 @@ def address(host: str) -> Address:
 
 
 def listen(where: Address, port: int) -> socket.socket:
-    """A listening socket on one address; NodeError when the port is taken or the address is not this node's."""
+    """A non-blocking listening socket; NodeError if the port is in use or the address is not this node's."""
     listener = socket.socket(where[0], socket.SOCK_STREAM)
+    # Connections of an earlier run on this port may still be in TIME_WAIT.
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((where[1], port))
@@ -44,6 +45,6 @@ def listen(where: Address, port: int) -> socket.socket:
         listener.close()
         message = "cannot listen on {} port {}: {}".format(where[1], port, fault.strerror)
         raise NodeError(message, "give another --port, or this node's own address with --bind") from None
-    listener.listen(1024)  # strangers may connect by the hundred
+    listener.listen(1024)  # a port scan may connect hundreds of times
     listener.setblocking(False)
     return listener

@@ -1,7 +1,7 @@
-"""The connection on which two nodes agree: messages of JSON and bytes, each signed, in an asyncio loop.
+"""The control connection of two nodes: signed messages of JSON and bytes, in an asyncio loop.
 
-A connection is proven both ways before a message is read (see `wire`). Silence is a failure: both sides send a
-heartbeat, and a side that receives nothing for too long considers the other dead.
+Both sides authenticate before a message is read (see `wire`) and send heartbeats: a side that receives nothing for
+its timeout considers the other dead.
 """
 
 import asyncio
@@ -25,31 +25,34 @@ Message = Dict[str, Any]
 
 
 class Link:
-    """A proven connection. `peer` is the caller's introduction."""
+    """An authenticated connection. `peer` is the caller's introduction."""
 
     def __init__(self, connection: socket.socket, key: bytes, caller: bool) -> None:
         self.socket = connection
         self._loop = asyncio.get_event_loop()
+        # A key for each direction: a message that is sent back to its sender does not verify.
         self._keys = wire.mac(key, b"caller"), wire.mac(key, b"listener")
         if not caller:
             self._keys = self._keys[::-1]
         self._sent = self._received = 0
+        # Several tasks send: messages must not mix, and are numbered in the order in which they leave.
         self._turn = asyncio.Lock()
         self.peer: Message = {}
 
     async def send(self, message: Message, blob: bytes = b"") -> None:
-        """Send one message; OSError when the connection is broken."""
+        """Send one message; OSError if the connection is broken."""
         text = json.dumps(message).encode("ascii")
         async with self._turn:
             head = _SIZES.pack(len(text), len(blob))
+            # The number is signed, too: a message that is left out, repeated or moved does not verify.
             tag = wire.mac(self._keys[0], struct.pack("<Q", self._sent), head, text, blob)
             self._sent += 1
             await self._loop.sock_sendall(self.socket, head + text + blob + tag)
 
     async def receive(self, patience: float, most: int = MOST_JSON) -> Tuple[Message, bytes]:
-        """The next message; OSError when the connection ends or nothing comes for `patience` seconds.
+        """The next message; OSError if the connection ends or nothing arrives for `patience` seconds.
 
-        Raises Damaged when the message is not the other side's next one.
+        Raises Damaged if its signature or number is wrong. `most`: maximum bytes of the JSON part.
         """
         head = await self._exactly(_SIZES.size, patience)
         length, rest = _SIZES.unpack(head)
@@ -67,27 +70,28 @@ class Link:
         return await exactly(self.socket, count, patience)
 
     def end(self) -> None:
-        """Send nothing more; what the other side still sends is received."""
+        """Close the sending side only; data still in transit to this side is received."""
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
-        """End the connection."""
+        """Shut the connection down in both directions and close it."""
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)
         self.release()
 
     def release(self) -> None:
-        """Release the connection, which another process continues with."""
+        """Close this process's descriptor only: another process has the connection now."""
         _drop(self.socket)
 
 
 async def exactly(connection: socket.socket, count: int, patience: float = math.inf) -> bytes:
-    """Exactly `count` bytes; ConnectionError when nothing arrives for `patience` seconds, or the connection ends."""
+    """Exactly `count` bytes; ConnectionError if nothing arrives for `patience` seconds or the connection ends."""
     loop = asyncio.get_event_loop()
     parts = []
     while count:
         try:
+            # In parts: each call allocates a buffer of the size that it is given.
             part = await within(patience, loop.sock_recv(connection, min(count, 1 << 20)))
         except asyncio.TimeoutError:
             message = "nothing received for {:.0f} s".format(patience)
@@ -114,9 +118,9 @@ def _open(where: Address) -> socket.socket:
 async def call(
     where: Address, port: int, secret: bytes, introduction: Message, patience: float, source: str = ""
 ) -> Link:
-    """Call a node and prove the secret both ways within `patience` seconds, from this node's address `source` if given.
+    """Connect to a node and authenticate both ways within `patience` seconds; `source`: local address to bind.
 
-    OSError when it does not answer, Damaged when it does not know the secret.
+    Raises OSError if it does not answer, Damaged if it does not know the secret.
     """
     connection = _open(where)
     try:
@@ -152,9 +156,9 @@ async def _introduce(
 
 
 async def answer(connection: socket.socket, secret: bytes) -> Link:
-    """Answer a caller; its introduction is the link's `peer`. OSError or Damaged when it proves nothing.
+    """Authenticate an accepted connection; the link's `peer` is the caller's introduction.
 
-    There is no deadline: the caller sets one for the whole.
+    Raises OSError or Damaged if it fails. It has no deadline: `Listener` sets one for the whole exchange.
     """
     loop = asyncio.get_event_loop()
     try:
@@ -176,7 +180,7 @@ async def answer(connection: socket.socket, secret: bytes) -> Link:
 
 
 def _drop(connection: socket.socket) -> None:
-    """Close a connection that may be waited for: Python 3.6 keeps what waits."""
+    """Close a connection that a task may wait for: in Python 3.6 the loop keeps the callbacks of closed descriptors."""
     if connection.fileno() >= 0:
         loop = asyncio.get_event_loop()
         loop.remove_reader(connection)

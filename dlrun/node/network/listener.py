@@ -1,7 +1,7 @@
-"""A port of the job on a network where anyone can connect: only connections that prove the job's secret are accepted.
+"""A port of the job on a network with untrusted users: it accepts only connections that prove the job's secret.
 
-Nothing that others do ends it or fills it: an `accept` that fails is tried again, a proof has one deadline as a
-whole, and few connections may be without one. A new one replaces the oldest connection of the address that has most.
+Other users can neither end nor fill it: a failed `accept` is tried again, authentication has one deadline as a whole,
+and at most 64 connections may be unauthenticated. A further one replaces the oldest of the address with the most.
 """
 
 import asyncio
@@ -14,9 +14,9 @@ from ..common.deadline import within
 from ..common.errors import Damaged
 from . import link as links
 
-MOST = 64  # connections that have not proven the secret
-PROOF_TIME = 5.0  # seconds from the connection to the proof
-PAUSE = 0.05  # seconds before accepting again, where the kernel had no descriptor or memory for a connection
+MOST = 64  # unauthenticated connections
+PROOF_TIME = 5.0  # seconds from the connection to the end of authentication
+PAUSE = 0.05  # seconds until the next `accept` after one that failed (no descriptor or memory)
 
 
 class Listener:
@@ -40,7 +40,7 @@ class Listener:
             proof = asyncio.ensure_future(self._prove(connection, take))
             self._unproven[proof] = str(address[0])
             proof.add_done_callback(self._forget)
-            await asyncio.sleep(0)  # a connection that waits is accepted at once: let the others be closed
+            await asyncio.sleep(0)  # under a flood `accept` never blocks: let replaced connections be closed
 
     def _make_room(self) -> None:
         if len(self._unproven) >= MOST:
@@ -64,7 +64,7 @@ class Listener:
             proof.exception()  # invalid data from another program does not affect the job
 
     def close(self) -> None:
-        """Stop accepting, and close the connections that are not authenticated."""
+        """Stop accepting, and close the unauthenticated connections."""
         for proof in list(self._unproven):
             proof.cancel()
         if self._socket.fileno() >= 0:

@@ -1,7 +1,7 @@
-"""The protocol between nodes: proofs of the job's secret, and blocks as frames that carry their hashes.
+"""The wire protocol of the nodes: mutual authentication with the job's secret, and blocks as frames with hashes.
 
-A connection begins with a challenge each way, so that neither side speaks with one that does not know the
-secret. A frame's head is signed; it holds the hashes of the payload, which is checked where it is written.
+A connection begins with a challenge in each direction. The head of a frame is signed and has the hashes of the payload,
+which the receiver checks when it writes the block.
 """
 
 import hashlib
@@ -24,7 +24,7 @@ MOST_DIGESTS = 1 << 16
 
 
 def mac(key: bytes, *parts: bytes) -> bytes:
-    """HMAC-SHA256 over parts, each with its length, so that no two lists of parts are the same message."""
+    """HMAC-SHA256 over parts; each is preceded by its length, so that different lists of parts differ as messages."""
     total = hmac.new(key, digestmod=hashlib.sha256)
     for part in parts:
         total.update(struct.pack("<Q", len(part)))
@@ -43,27 +43,28 @@ def session_key(secret: bytes, session: str) -> bytes:
 
 
 class Handshake:
-    """One side of the proof: both know the secret, neither shows it, and a recorded conversation cannot be replayed."""
+    """One side of the authentication; nonces of both sides make a recorded exchange useless."""
 
     def __init__(self, secret: bytes) -> None:
         self._secret = secret
         self.mine = os.urandom(NONCE)
 
     def proof(self, role: bytes, theirs: bytes) -> bytes:
-        """The proof for the other side that this side knows the secret; `role` is this side's: b"caller" or b"listener"."""
+        """The proof that this side knows the secret; `role` is this side's, b"caller" or b"listener"."""
+        # The role is part of the proof: a listener's answer cannot be sent back to it as a caller's.
         return mac(self._secret, role, theirs, self.mine)
 
     def check(self, role: bytes, theirs: bytes, proof: bytes) -> bool:
-        """Whether the other side, in its role, knows the secret."""
+        """Whether a proof of the other side, in its role, is valid."""
         return same(proof, mac(self._secret, role, self.mine, theirs))
 
     def key(self, caller: bytes, listener: bytes) -> bytes:
-        """The key of this connection."""
+        """The key of this connection, from the nonces of both sides."""
         return mac(self._secret, b"connection", caller, listener)
 
 
 class Head:
-    """A frame's head: the block, the bytes that follow, their hashes."""
+    """The head of a frame: block number, bytes of payload, hashes of the payload."""
 
     size = _HEAD.size
 
@@ -77,7 +78,7 @@ class Head:
 
 
 def receive_head(peer: socket.socket, key: bytes) -> Optional[Head]:
-    """The next frame's head; None when the other side ended the connection; Damaged when it is not signed."""
+    """The next frame's head; None if the connection has ended; Damaged if the signature is wrong."""
     fixed = exactly(peer, _HEAD.size)
     if fixed is None:
         return None
@@ -93,7 +94,7 @@ def receive_head(peer: socket.socket, key: bytes) -> Optional[Head]:
 
 
 def exactly(peer: socket.socket, count: int) -> Optional[bytes]:
-    """Exactly `count` bytes, or None when the connection ends before."""
+    """Exactly `count` bytes, or None if the connection ends first."""
     data = peer.recv(count, socket.MSG_WAITALL)
     while len(data) < count:
         more = peer.recv(count - len(data), socket.MSG_WAITALL)
@@ -104,7 +105,7 @@ def exactly(peer: socket.socket, count: int) -> Optional[bytes]:
 
 
 def fill(peer: socket.socket, view: memoryview) -> bool:
-    """Fill a buffer; whether the connection lasted that long."""
+    """Fill a buffer; False if the connection ended first."""
     done = 0
     while done < len(view):
         got = peer.recv_into(view[done:], 0, socket.MSG_WAITALL)
@@ -115,8 +116,9 @@ def fill(peer: socket.socket, view: memoryview) -> bool:
 
 
 def send_all(peer: socket.socket, parts: "List[bytes | memoryview]") -> None:
-    """Send several buffers as one message, without joining them."""
+    """Send several buffers with one call, without copying them together."""
     sent = peer.sendmsg(parts)
+    # `sendmsg` may send less than all of it.
     for part in parts:
         if sent >= len(part):
             sent -= len(part)

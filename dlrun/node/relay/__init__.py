@@ -1,5 +1,5 @@
-"""Node to node: the chain (or tree) in which each node passes on what it receives.
+"""Copying from node to node: a chain (or tree) in which each node forwards the blocks that it receives.
 
-Read in this order: `chain`, `member` (the steps of one node), `state` (what it knows and reports), `leader`, `upstream` and
-`downstream` (the connections to its neighbours), `messages` (what goes over them), `shapes` (chain or tree).
+Read in this order: `chain`, `member` (the steps of one node), `state` (its data and status), `leader`, `upstream` and
+`downstream` (the connections to its neighbours), `messages` (their messages), `shapes` (chain or tree).
 """

@@ -7,7 +7,7 @@ from .member import Member
 
 
 def run(staging: Staging) -> None:
-    """Stage together with the other nodes of the host list."""
+    """Stage this node's copy together with the other nodes of the host list; raises NodeError if it fails."""
     loop = asyncio.new_event_loop()
     asyncio.set_event_loop(loop)
     member = Member(staging)
@@ -16,6 +16,7 @@ def run(staging: Staging) -> None:
     finally:
         member.close()
         loop.set_exception_handler(lambda _, __: None)  # tasks that are cancelled at the end are not reported
+        # One more turn of the loop: cancelled tasks release their connections in it.
         loop.run_until_complete(asyncio.sleep(0))
     staged = member.staged
     if staged is None:

@@ -1,4 +1,4 @@
-"""The connection to a following node: connected, sent announcements, read, reconnected, dropped when it is dead."""
+"""The connection to a following node: connect, send announcements, read its status, reconnect, give up a dead node."""
 
 import asyncio
 import contextlib
@@ -12,16 +12,16 @@ from ..network import link as links
 from .messages import DONE, inflate_need, unpack_status
 from .state import Neighbour, RelayState
 
-GRACE = 1.0  # seconds for a node that should have been there long ago
+GRACE = 1.0  # seconds for a node that should have started long ago
 RETRY = 0.1  # seconds between calls to a node that does not answer yet
-MOST_BREAKS = 5  # times that a node's data connections may break while the node itself answers
+MOST_BREAKS = 5  # data connections to a node that may break while its control connection lasts
 
 
 class Downstream(Neighbour):
-    """The connection to one node after this one.
+    """The connection to one following node.
 
-    `on_lost` is called with the node and the reason when it is dead; `on_bypassed` when the others went on without
-    this node. One that has `joined` was reported by the node before it.
+    `on_lost(node, reason)` is called if the node is dead, `on_bypassed()` if the others have continued without this node.
+    `joined`: the node is known to run, from a status of the previous node.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class Downstream(Neighbour):
         self._joined = joined
 
     async def serve(self) -> None:
-        """Stay connected until the node and all after it are done, or it is dead."""
+        """Stay connected until the node and all nodes after it are done, or the node is dead."""
         known, over = self._joined, False
         patience = self.state.dead_after if known else GRACE
         end = max(time.monotonic() + patience, 0.0 if known else self.state.join_end)
@@ -67,13 +67,13 @@ class Downstream(Neighbour):
         self._on_lost(self.node, self.state.failures.get(self.node, why))
 
     def dismiss(self) -> None:
-        """End the connection: another node is before that one now."""
+        """End the connection: that node has another upstream node now."""
         self.gone = True
         if self._link is not None:
             self._link.close()
 
     async def part(self) -> None:
-        """End the connection to a node that has another one before it now, after telling it so."""
+        """Announce to a node that another node sends to it from now on, and end the connection."""
         self.gone, link = True, self._link
         if link is None:
             return
@@ -102,14 +102,14 @@ class Downstream(Neighbour):
         return link
 
     async def _converse(self, link: links.Link) -> str:
-        """Send and receive until the connection ends; why it ended."""
+        """Send and receive until the connection ends; returns the reason."""
         if self.gone:
             link.close()
             return "it already receives data from another node"
         self._link, self._attached = link, False
         # Sending may block on a full connection, so beats and receiving are tasks of their own: else a slow node
         # would look dead.
-        tasks = [asyncio.ensure_future(work(link)) for work in (self._tell, self._hear, self._beat)]
+        tasks = [asyncio.ensure_future(work(link)) for work in (self._announce, self._receive, self._beat)]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         why = "the connection ended"
         for task in tasks:
@@ -125,14 +125,14 @@ class Downstream(Neighbour):
         self.state.signal.notify()
         return why
 
-    async def _tell(self, link: links.Link) -> None:
+    async def _announce(self, link: links.Link) -> None:
         state = self.state
-        told = 0
+        sent = 0
         while True:
-            while told < len(state.announcements):
-                announcement = state.announcements[told]
+            while sent < len(state.announcements):
+                announcement = state.announcements[sent]
                 await link.send(announcement.message, announcement.blob)
-                told += 1
+                sent += 1
                 if announcement.message["do"] == "abort":
                     self.abort_sent = True
                     return
@@ -148,7 +148,7 @@ class Downstream(Neighbour):
             await link.send({"do": "beat", "path": self.state.path()})
             await asyncio.sleep(self.state.beat)
 
-    async def _hear(self, link: links.Link) -> None:
+    async def _receive(self, link: links.Link) -> None:
         state = self.state
         while self.status.phase != DONE:
             message, blob = await link.receive(state.dead_after)
@@ -164,9 +164,9 @@ class Downstream(Neighbour):
         await link.send({"do": "acknowledged"})
 
     async def _attach_at_last(self, link: links.Link, worker: int) -> None:
-        """Connect a worker, with retries while the node answers: other programs may occupy the port's queue.
+        """Connect a worker, with retries while the node answers: other programs may fill the port's accept queue.
 
-        Raises OSError or Damaged when the node has not taken a call for as long as makes it a dead one.
+        Raises OSError or Damaged after `dead_after` seconds without success.
         """
         end = time.monotonic() + self.state.dead_after
         while True:
@@ -178,7 +178,7 @@ class Downstream(Neighbour):
             await asyncio.sleep(RETRY)
 
     async def _attach(self, worker: int) -> None:
-        """Connect a worker to the node's worker and hand the connection over."""
+        """Connect to the node's worker and pass the connection to this node's worker process."""
         attempt = self._attempts[worker] = self._attempts.get(worker, 0) + 1
         link = await self._call("worker", worker, attempt)
         if self.state.workers is not None:
@@ -192,7 +192,7 @@ class Downstream(Neighbour):
         link.release()
 
     def broken(self, worker: int, attempt: int) -> None:
-        """A data connection broke, as one of its ends reports: connect it again while the node answers."""
+        """One end has reported a broken data connection: reconnect it while the node answers."""
         old = attempt != self._attempts.get(worker)
         if old or self._link is None or self.gone or self.status.phase == DONE:
             return
@@ -207,6 +207,7 @@ class Downstream(Neighbour):
             return
         workers.send(worker, {"do": "drop", "node": self.node})
         try:
+            # A link whose data connections keep breaking gains nothing by retries: closing it makes the node a lost one.
             if self._breaks > MOST_BREAKS:
                 raise ConnectionAbortedError
             await self._attach_at_last(link, worker)

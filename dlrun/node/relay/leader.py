@@ -1,4 +1,4 @@
-"""Lead a chain: announce what is copied, wait until every node has made room, read it, and announce the end."""
+"""The leader of a chain: announce the session, wait until all nodes are prepared, read the source, announce the end."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ LINK_RATE = 1.25e9  # bytes a second of a node's network, for the choice between
 
 
 async def lead(state: RelayState) -> None:
-    """Lead from the current state of the chain: from the beginning, or from where the previous leader died."""
+    """Lead from the current state of the chain: from the beginning, or in place of a leader that died."""
     state.leading = True
     if not state.session:
         await _begin(state)
@@ -49,7 +49,7 @@ async def lead(state: RelayState) -> None:
 
 async def _begin(state: RelayState) -> None:
     staging, after = state.staging, state.downstream
-    # Only an attempt: where another job has the lock, the leader reads the source and keeps no copy of its own.
+    # Only an attempt: if another job has the lock, the leader reads the source and keeps no copy of its own.
     staging.try_lock()
     try:
         manifest = await in_thread(lambda: staging.find(whole=True))
@@ -80,7 +80,7 @@ async def _begin(state: RelayState) -> None:
 
 
 def _plain(manifest: Manifest) -> bytes:
-    """The manifest without hashes: every node takes those that come with the data."""
+    """The packed manifest without hashes: nodes get those with the blocks."""
     digests, size = manifest.digests, manifest.digest_size
     manifest.digests, manifest.digest_size = b"", 0
     try:
@@ -90,13 +90,13 @@ def _plain(manifest: Manifest) -> bytes:
 
 
 def _hash(state: RelayState) -> str:
-    """The hash function of the session: as asked, or the best that every node has."""
+    """The hash function of the session: as given, or for `auto` the best that all nodes have."""
     asked = state.staging.given.hash
     return state.status().hashes[0] if asked == "auto" else hasher(asked).name
 
 
 async def _move_slow_nodes(state: RelayState) -> None:
-    """Announce each slow node that a node of the chain reports, until everything is read."""
+    """Announce each slow node that a node reports, so that it moves to the end; until everything is read."""
     while state.announced("final") is None and not state.outcome.done():
         for node, rates in state.status().slow.items():
             if node not in state.lost and node not in state.behind:
@@ -110,12 +110,12 @@ async def _move_slow_nodes(state: RelayState) -> None:
 
 
 def _abort(state: RelayState, why: str, help: str = "", full: bool = False) -> None:
-    """End the session everywhere; `full`: only because of space."""
+    """Announce the end of the session to all nodes; `full`: the only reason is lack of space."""
     state.announce(Announcement({"do": "abort", "why": why, "help": help or None, "full": full}))
 
 
 async def read(state: RelayState) -> None:
-    """Read what is wanted and has not come through here yet; NodeError where the source cannot be read or has changed."""
+    """Read all blocks that a node needs and this one has not seen; NodeError for a source that fails or has changed."""
     workers, prepared = state.workers, state.prepared
     if workers is None or prepared is None or state.dealt:
         return
@@ -130,7 +130,7 @@ async def read(state: RelayState) -> None:
     left = [number for number in range(blocks) if wanted[number] and not seen[number]]
     remote = state.staging.remote
     if left and remote:
-        await in_thread(lambda: remote.fetch_again(prepared.task.manifest, state.staging.progress))
+        await in_thread(lambda: remote.refetch(prepared.task.manifest, state.staging.progress))
     state.tokens.deal(prepared.task, left)
     workers.send_all({"do": "read"})
     await state.until(lambda: state.worker_events.count("read") >= worker_count)

@@ -1,7 +1,7 @@
 """A node's part in a chain: the steps from the session to the published set.
 
-The node before announces the session; this node prepares, reports that, copies what arrives, and publishes. What it
-knows is in `state`; `leader`, `upstream` and `downstream` are the roles and connections.
+The previous node announces the session; this node prepares, reports that, copies the arriving blocks, and publishes. Its
+data is in `state`; `leader`, `upstream` and `downstream` are its roles and connections.
 """
 
 import asyncio
@@ -31,14 +31,14 @@ from .upstream import Upstream
 TICK, NEAR = (
     0.02,
     0.002,
-)  # seconds between looks at the progress board, and where only the last blocks are missing
+)  # seconds between checks of the progress board, and while only the last blocks are missing
 LAST = 4  # blocks that count as the last ones
-LOCK_TIME = 1.0  # seconds to wait for another job's lock before the data is passed on only
-FAREWELL = 2.0  # seconds in which an abort must reach the next nodes
+LOCK_TIME = 1.0  # seconds to wait for another job's lock; after that the node only forwards
+FAREWELL = 2.0  # seconds for an abort to reach the next nodes
 
 
 class Staged(NamedTuple):
-    """A node's part when every node has done its own: the data set, how it came here, and more for the report."""
+    """The result of a node: manifest, preparation, and fields of the final report that only a chain has."""
 
     manifest: Manifest
     prepared: PreparedSet
@@ -46,7 +46,7 @@ class Staged(NamedTuple):
 
 
 class Member:
-    """One node of a chain: it prepares, copies what arrives, publishes, and keeps its connections to the next nodes."""
+    """One node of a chain: prepares, copies, publishes, and manages the connections to the next nodes."""
 
     def __init__(self, staging: Staging) -> None:
         state = self.state = RelayState(staging)
@@ -60,7 +60,7 @@ class Member:
         self.upstream = Upstream(state, staging.given.bind, lambda: leader.lead(state))
 
     def _connect(self, node: int, *, joined: bool = False) -> None:
-        """Connect to a node as one after this one."""
+        """Connect to a node downstream of this one."""
         state = self.state
         if node not in state.downstream:
             found = state.downstream[node] = Downstream(
@@ -69,7 +69,7 @@ class Member:
             state.spawn(found.serve())
 
     def _leave(self, node: int, why: str) -> None:
-        """Continue without a node: those after it are now after this one."""
+        """Continue without a lost node: connect to the nodes that follow it."""
         state = self.state
         state.lost[node] = why
         self.staging.progress.log("node {} ({}) is lost: {}".format(node, state.names[node], why))
@@ -83,7 +83,7 @@ class Member:
         state.signal.notify()
 
     async def _arrange(self) -> None:
-        """Connect to the nodes that the session's shape puts after this one, and to no others."""
+        """Connect to the nodes that follow this one in the session's shape, and to no others."""
         state = self.state
         await state.until(lambda: bool(state.session))
         wanted = state.children(state.index)
@@ -96,7 +96,7 @@ class Member:
             self._connect(node)
 
     def _reorder(self) -> None:
-        """A node has gone to the end of the chain: send to the node after this one now, and to no other."""
+        """A node has moved to the end of the chain: send to the node that now follows this one, and to no other."""
         state = self.state
         wanted = state.following(state.index)
         for node in [node for node in state.downstream if node != wanted and node not in state.lost]:
@@ -114,7 +114,7 @@ class Member:
         state.suspect = False
 
     def _bypassed(self) -> None:
-        """The others have continued without this node: it reads what it is missing by itself."""
+        """The others have continued without this node: read the missing blocks from the source."""
         state = self.state
         self.staging.progress.log(
             "the other nodes continued without this one; reading the rest from the source"
@@ -126,7 +126,7 @@ class Member:
             state.spawn(leader.lead(state))
 
     async def run(self) -> None:
-        """Everything, until the set is published here and on every node after this one, or until it cannot be."""
+        """Stage until the set is published on this node and all after it; raises NodeError if that fails."""
         state = self.state
         self.upstream.listen()
         # Nodes meet as a chain whatever the shape will be: the leader decides that after all have reported.
@@ -217,13 +217,13 @@ class Member:
         elif event == "lost-down" and message["node"] in state.downstream:
             state.downstream[message["node"]].broken(number, message["attempt"])
         elif event == "lost-up":
-            state.spawn(self.upstream.again(number, message["attempt"]))
+            state.spawn(self.upstream.request_connection(number, message["attempt"]))
         else:
             state.worker_events.append(event)
         state.signal.notify()
 
     async def _blocks_here(self) -> None:
-        """Until every block that this node keeps is on its disk; then its hashes are known."""
+        """Wait until all blocks that this node keeps are on its disk, then take their hashes."""
         state = self.state
         prepared = state.prepared
         if prepared is None:
@@ -247,7 +247,7 @@ class Member:
         state.signal.notify()
 
     def _last(self) -> Dict[str, Any]:
-        """The node that has the least of the data."""
+        """Host name and bytes of the node with the least data."""
         reports = self.state.status().reports
         node = min(reports, key=lambda known: (reports[known].bytes, -known))
         return {"host": self.state.names[node], "bytes_done": reports[node].bytes}
@@ -278,7 +278,7 @@ class Member:
             state.outcome.set_result(None)
 
     def _end(self) -> Dict[str, Any]:
-        """The part of the final report that only a chain has."""
+        """The fields of the final report that only a chain has."""
         state = self.state
         status = state.status()
         more: Dict[str, Any] = {"node": state.index, "nodes": len(status.nodes)}
@@ -301,7 +301,7 @@ class Member:
         return more
 
     def _behind(self) -> Dict[str, Any]:
-        """The first of the nodes that went to the end of the chain, for the report; all of them in the notes."""
+        """The first node that moved to the end of the chain, for the report; adds all of them to the notes."""
         state = self.state
         found: List[Dict[str, Any]] = []
         for known in state.known_behind():

@@ -1,4 +1,4 @@
-"""The messages of a chain: announcements going down, each node's status going up; and the signal of a change."""
+"""The messages of a chain: announcements downstream, status upstream; and the wake-up signal of a node's tasks."""
 
 import asyncio
 import zlib
@@ -9,27 +9,27 @@ from ..network.link import Message
 from ..store.room import Room
 
 MOST_MANIFEST = 1 << 34  # bytes of a manifest that a node takes from another
-BEHIND = 0.5  # part of its time for which a node must wait to be called slow
-ANNOUNCEMENTS = ("session", "go", "behind", "final", "abort")  # the messages that are passed on to every node
-JOINED, READY, DONE = 1, 2, 3  # phases of a node and all after it: there, prepared, published
+BEHIND = 0.5  # part of the time that nodes wait for a link or disk from which on it is reported as slow
+ANNOUNCEMENTS = ("session", "go", "behind", "final", "abort")  # messages that are forwarded to all nodes
+JOINED, READY, DONE = 1, 2, 3  # phases of a node with all after it: connected, prepared, published
 
 
 class Signal:
-    """Wakes all tasks that wait for any change; each then checks whether it is the one it waits for."""
+    """Wakes all waiting tasks at any change; each then checks its own condition."""
 
     def __init__(self) -> None:
         self._waiting: List["asyncio.Future[None]"] = []
 
     def notify(self) -> None:
-        """Wake everyone who waits."""
+        """Wake all waiting tasks."""
         waiting, self._waiting = self._waiting, []
         for future in waiting:
             _wake(future)
 
     async def wait(self, patience: float) -> None:
-        """Until something changes, but at most `patience` seconds.
+        """Wait for the next change, at most `patience` seconds.
 
-        Not by asyncio.wait_for: before Python 3.12 that loses a cancellation that comes together with the change,
+        Not with asyncio.wait_for: before Python 3.12 that loses a cancellation that arrives together with the change,
         and a task that cannot be cancelled keeps the program from ending.
         """
         loop = asyncio.get_event_loop()
@@ -49,20 +49,20 @@ def _wake(future: "asyncio.Future[None]") -> None:
 
 
 class Announcement(NamedTuple):
-    """One message that goes down the chain to every node, also to one that joins later."""
+    """One message for all nodes of the chain, also for those that connect later."""
 
     message: Message
     blob: bytes = b""
 
 
 def behind(node: int, rates: Sequence[float]) -> Announcement:
-    """A node goes to the end of the chain: bytes a second to it, and without it."""
+    """The announcement that a node moves to the end of the chain; rates: bytes/s to it, and without it."""
     return Announcement({"do": "behind", "node": node, "rates": list(rates)})
 
 
 class Report(NamedTuple):
-    """One node's figures; starved, held, disk: the part of its time that it waits for the node before, for those
-    after it, and that something waits for its own disk; starving: the first of them, over the last moments."""
+    """One node's figures. As parts of its time: `starved`, waiting for the previous node; `held`, waiting for the next
+    nodes; `disk`, with data waiting for its disk; `starving`: `starved` over the last half second."""
 
     node: int
     how: str
@@ -79,11 +79,11 @@ class Report(NamedTuple):
 
 
 class Status:
-    """A node and all after it, as reported to the node before: phase, lost nodes and why, nodes that cannot, reports.
+    """The status of a node and all after it, as reported upstream.
 
-    full: those of the nodes that lack space; hashes: the hash functions that all of them have; slow: nodes that hold the
-    others back, with their rate and that without them; suspect: the first of them may be such a node;
-    room: what the set may take on each of them, None where all of it must fit.
+    lost, cannot: node -> reason; full: nodes of `cannot` without space; hashes: hash functions common to all; slow: slow
+    nodes -> bytes/s (to it, without it); suspect: the first of the nodes may be slow; room: the least room of all nodes
+    (strategy part), else None.
     """
 
     def __init__(self) -> None:
@@ -128,14 +128,14 @@ def unpack_status(message: Message) -> Status:
 
 
 def slowest(reports: Dict[int, Report], sent_to: Dict[int, List[int]]) -> Optional[Tuple[int, str, float]]:
-    """The node that held the others back, why, and for which part of the time; None if there is no such node.
+    """(node, reason, part of the time) of the node that slowed down the others; None if there is none.
 
-    A node whose own disk is behind keeps those before it waiting to send and those after it waiting to receive;
-    a slow link is behind the last node that waits to send while the one after it waits to receive.
+    A node with a slow disk keeps the nodes before it waiting to send and those after it waiting to receive; a slow link
+    lies behind the last node that waits to send while the next one waits to receive.
     """
     whole = (
         max((report.seconds for report in reports.values()), default=0.0) or 1.0
-    )  # who is done reports no more
+    )  # a finished node no longer reports
     disks = sorted((report.disk * report.seconds / whole, node) for node, report in reports.items())
     if len(disks) > 1:
         middle, (most, node) = disks[(len(disks) - 1) // 2][0], disks[-1]
@@ -149,7 +149,7 @@ def slowest(reports: Dict[int, Report], sent_to: Dict[int, List[int]]) -> Option
 
 
 def inflate(blob: bytes) -> bytes:
-    """A manifest as it was before it was sent."""
+    """Decompress a manifest; NodeError beyond `MOST_MANIFEST` bytes."""
     engine = zlib.decompressobj()
     found = engine.decompress(blob, MOST_MANIFEST)
     if engine.unconsumed_tail:
@@ -158,10 +158,10 @@ def inflate(blob: bytes) -> bytes:
 
 
 def deflate_need(need: int, blocks: int) -> bytes:
-    """The blocks that a node needs, for a message."""
+    """Pack a bit set of needed blocks (see `RelayState.need`) for a message."""
     return zlib.compress(need.to_bytes(blocks, "little"), 1)
 
 
 def inflate_need(blob: bytes) -> int:
-    """The blocks that a node needs, from a message."""
+    """The needed blocks of a message, as in `RelayState.need`."""
     return int.from_bytes(zlib.decompress(blob), "little")

@@ -1,8 +1,8 @@
-"""Find a node that holds the others back, while the data comes: it then goes to the end of the chain.
+"""Find a node that slows down the chain during the copy, and move it to the end.
 
-A link is too slow when the node before it waits to send while the node after it waits to receive. Which of its two
-ends is to blame is measured: the node before it sends to the next but one for a moment. If more passes so, the node that
-was left out is slow; if not, it may be the sender itself, and the node before that one measures in the same way.
+A link is slow if the sender waits to send while the receiver waits for data. To find which end is slow, the sender sends
+to the node after the receiver for a moment: if that is faster, the receiver is slow; if not, the sender itself may be,
+and the node before it measures in the same way.
 """
 
 import asyncio
@@ -18,17 +18,17 @@ from ..network import link as links
 from .messages import DONE, Report
 from .state import RelayState
 
-LOOK = 0.1  # seconds between two looks
-SPAN = 0.5  # seconds over which waiting is judged
-WAITS = 0.6  # part of the time for which the ends of a slow link wait for it
-GAIN = 1.5  # times as much must pass without a node for it to be called slow
+LOOK = 0.1  # seconds between two checks
+SPAN = 0.5  # seconds over which waiting times are averaged
+WAITS = 0.6  # part of the time that both ends of a link must wait for it to be slow
+GAIN = 1.5  # ratio of the rates without and with a node from which on it is slow
 PROBE_TIME, PROBE_BYTES = 0.2, 4 << 30  # of one measurement
-PATIENCE = 5.0  # seconds until a node that was measured without result is measured again
+PATIENCE = 5.0  # seconds until a node that was not found slow is measured again
 _PIECE = bytes(256 << 10)
 
 
 class _Sample(NamedTuple):
-    """What this node had sent and received at a time, in bytes, and for how many seconds it had waited to send."""
+    """Counters at a time: bytes sent and received, seconds waited to send."""
 
     time: float
     sent: int
@@ -37,7 +37,7 @@ class _Sample(NamedTuple):
 
 
 class SlowNodes:
-    """Watches the node after this one; `state.slow` has those that were found, with (its rate, that without it)."""
+    """Watches the next node; adds slow nodes to `state.slow`, with (bytes/s to it, bytes/s without it)."""
 
     def __init__(self, state: RelayState) -> None:
         self._state = state
@@ -49,7 +49,7 @@ class SlowNodes:
         self._tried: Dict[int, float] = {}
 
     async def watch(self) -> None:
-        """Look at the node after this one until all is done."""
+        """Check the next node until the copy is done."""
         state = self._state
         await state.until(lambda: state.announced("go") is not None and state.workers is not None)
         if state.staging.part or state.session["shape"] != "chain":
@@ -63,7 +63,7 @@ class SlowNodes:
                     await self._judge(node)
 
     def _after(self) -> Optional[int]:
-        """The node that this one sends to; None when there is none, or it is known to be slow."""
+        """The node that this one sends to; None if there is none or it is known to be slow."""
         state = self._state
         nodes = [
             node for node, found in state.downstream.items() if not found.gone and node not in state.behind
@@ -127,7 +127,7 @@ class SlowNodes:
         return _Sample(time.monotonic(), board.total("sent"), board.total("received"), held)
 
     async def _without(self, following: int) -> float:
-        """Bytes a second that leave this node while it sends to the next but one, too."""
+        """Bytes/s that leave this node while it sends test data to the node after the next."""
         state = self._state
         where = hosts.address(state.names[following])
         link = await links.call(
@@ -140,6 +140,7 @@ class SlowNodes:
             answer, _ = await link.receive(state.dead_after)
         finally:
             link.close()
+        # Both count: the copy continues over the slow link during the measurement.
         passed = (after.sent - before.sent) / (after.time - before.time)
         return passed + float(answer["bytes"] / max(answer["seconds"], PROBE_TIME / 2))
 
@@ -153,7 +154,7 @@ async def _send(link: links.Link) -> None:
 
 
 async def answer(link: links.Link, patience: float) -> None:
-    """Take what a node sends to measure the way to this one, and report how much came and how fast."""
+    """Receive the test data of a measurement, and reply with its bytes and seconds."""
     loop = asyncio.get_event_loop()
     began, count, more = 0.0, 0, True
     end = time.monotonic() + 2 * PATIENCE

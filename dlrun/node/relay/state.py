@@ -1,6 +1,6 @@
-"""What one node of a chain knows and reports: announcements going down, the status of its part of the chain going up.
+"""The state of one node of a chain: announcements received, and the status of the nodes from here on.
 
-`leader`, `upstream` and `downstream` see this and not the member, all in one asyncio loop.
+`leader`, `upstream` and `downstream` share it; all run in one asyncio loop, so that it needs no locks.
 """
 
 import asyncio
@@ -24,12 +24,12 @@ from ..transfer.workers import Workers
 from .messages import DONE, JOINED, Announcement, Report, Signal, Status
 from .shapes import children, group
 
-LATELY = 0.5  # seconds that count as the last moments
-LOOK = 60.0  # seconds after which a condition is checked again, though nothing was signalled
+LATELY = 0.5  # seconds over which `starving` is measured
+LOOK = 60.0  # seconds after which a condition is checked again without a signal
 
 
 class Neighbour:
-    """A node after this one: the status that it reported last, and whether it is still part of the chain."""
+    """A following node: its last reported status, and whether it is still part of the chain."""
 
     def __init__(self) -> None:
         self.status = Status()
@@ -38,24 +38,24 @@ class Neighbour:
 
     @property
     def settled(self) -> int:
-        """The phase that the nodes from here on have reached; a node that is gone does not hold up the others."""
+        """The phase of that node with all after it; DONE for a node that is gone, so that no node waits for it."""
         return DONE if self.gone else self.status.phase
 
     def dismiss(self) -> None:
-        """End the connection: another node is before that one now."""
+        """End the connection: that node has another upstream node now."""
         raise NotImplementedError
 
     async def part(self) -> None:
-        """End the connection to a node that has another one before it now, after telling it so."""
+        """Announce to a node that another node sends to it from now on, and end the connection."""
         raise NotImplementedError
 
     def broken(self, worker: int, attempt: int) -> None:
-        """A data connection broke, as one of its ends reports: connect it again while the node answers."""
+        """One end has reported a broken data connection: reconnect it while the node answers."""
         raise NotImplementedError
 
 
 class RelayState:
-    """One node's view of its chain. What is public here is read and changed by the other modules of this package."""
+    """One node's view of its chain; other modules of this package read and change its public attributes."""
 
     def __init__(self, staging: Staging) -> None:
         given = staging.given
@@ -97,11 +97,11 @@ class RelayState:
         self.outcome: "asyncio.Future[None]" = asyncio.get_event_loop().create_future()
 
     def announced(self, what: str) -> Optional[Announcement]:
-        """The session, go, final or abort, when it is known here."""
+        """The announcement of this name, if this node has received it."""
         return next((known for known in self.announcements if known.message["do"] == what), None)
 
     def announce(self, announcement: Announcement) -> None:
-        """Take note of an announcement; it is passed on to the next nodes."""
+        """Store an announcement, which `Downstream` forwards to the next nodes; duplicates are ignored."""
         message = announcement.message
         if message["do"] == "behind":
             if message["node"] in self.behind:
@@ -115,11 +115,11 @@ class RelayState:
         self.signal.notify()
 
     def known_behind(self) -> List[Message]:
-        """The announcements of nodes that went to the end of the chain."""
+        """The messages about nodes that moved to the end of the chain."""
         return [known.message for known in self.announcements if known.message["do"] == "behind"]
 
     def order(self) -> List[int]:
-        """The nodes of a chain as each passes data on to the next: those that are slow come last."""
+        """The order of the chain: host list order, slow nodes last."""
         return [node for node in range(len(self.names)) if node not in self.behind] + self.behind
 
     def children(self, node: int) -> List[int]:
@@ -132,19 +132,19 @@ class RelayState:
         return order[place : place + 1]
 
     def following(self, node: int) -> Optional[int]:
-        """The next node of a chain after one that is not lost; None at its end."""
+        """The next node of the chain that is not lost; None at its end."""
         for further in self.children(node):
             return self.following(further) if further in self.lost else further
         return None
 
     @property
     def session(self) -> Message:
-        """What all nodes of this chain have agreed on; empty before."""
+        """The session message with the common settings; empty before it is known."""
         known = self.announced("session")
         return known.message if known else {}
 
     def introduction(self, role: str, worker: int = 0, attempt: int = 0) -> Message:
-        """The first message to a node that is called."""
+        """The first message of a connection to another node."""
         return {
             "role": role,
             "node": self.index,
@@ -157,13 +157,13 @@ class RelayState:
         }
 
     def path(self) -> List[int]:
-        """This node and those before it, the leading one first; empty while they are not known."""
+        """The nodes from the leader to this one; empty while unknown."""
         if self.leading or self.index == 0:
             return [self.index]
         return [*self.upstream_path, self.index] if self.upstream_path else []
 
     async def until(self, ready: Callable[[], bool], patience: float = math.inf) -> bool:
-        """Wait for a condition, but at most `patience` seconds; whether it holds."""
+        """Wait for a condition, at most `patience` seconds; returns whether it holds."""
         end = time.monotonic() + patience
         while not ready():
             left = end - time.monotonic()
@@ -178,6 +178,7 @@ class RelayState:
         after = [node for node in self.downstream.values() if not node.gone]
         found.phase = min([self.phase, *(node.status.phase for node in after)])
         found.nodes = [self.index]
+        # Sorted by preference; the first that stays after all nodes is the session's.
         found.hashes = usable()
         found.lost, found.slow, found.suspect = dict(self.lost), dict(self.slow), self.suspect
         found.room = self.room
@@ -213,7 +214,7 @@ class RelayState:
         )
 
     def _starving(self, starved: float) -> float:
-        """The part of the last moments for which this node waited for data, of the seconds that it has ever waited."""
+        """The part of the last `LATELY` seconds spent waiting for data; starved: total seconds of waiting so far."""
         now, known = time.monotonic(), self._starved
         if not known or now - known[-1][0] > LATELY / 10:
             known.append((now, starved))
@@ -222,7 +223,7 @@ class RelayState:
         return round((starved - known[0][1]) / max(LATELY, now - known[0][0]), 3)
 
     def need(self) -> int:
-        """The blocks that this node or one after it does not have, one byte a block, as one number."""
+        """The blocks that this node or one after it lacks: an integer with one byte per block, little-endian."""
         wanted = 0
         if self.prepared is not None and self.prepared.how == COPY:
             # One big number instead of a list: an `or` of two of a million blocks takes microseconds.
@@ -234,7 +235,7 @@ class RelayState:
         return wanted
 
     def spawn(self, work: "Coroutine[Any, Any, None]") -> None:
-        """Run a part of the program; its failure ends the program."""
+        """Run a coroutine as a task; its exception becomes the outcome of the node."""
 
         def ended(task: "asyncio.Future[None]") -> None:
             fault = None if task.cancelled() else task.exception()
@@ -248,6 +249,6 @@ class RelayState:
         self._tasks = [other for other in self._tasks if not other.done()] + [task]
 
     def close(self) -> None:
-        """End every part of the program."""
+        """Cancel all tasks."""
         for task in self._tasks:
             task.cancel()

@@ -1,4 +1,4 @@
-"""The side that listens: the node before this one, its facts, and what to do when it is silent."""
+"""The connection from the previous node: listen, receive announcements, report status, take over from a dead leader."""
 
 import asyncio
 import contextlib
@@ -16,11 +16,11 @@ from . import slow_nodes
 from .messages import ANNOUNCEMENTS, READY, Announcement, behind, deflate_need, inflate
 from .state import RelayState
 
-RECALL = 2.0  # seconds in which the first node calls again if it was its connection alone that broke
+RECALL = 2.0  # seconds for the leader to reconnect if only its connection broke
 
 
 class Upstream:
-    """Listens on this node's address; `lead` is awaited when no node before this one is left."""
+    """Listens on this node's address; awaits `lead` when no previous node is left."""
 
     def __init__(self, state: RelayState, bind: str, lead: Callable[[], Awaitable[None]]) -> None:
         self.state, self._lead = state, lead
@@ -28,7 +28,7 @@ class Upstream:
         self._listener: Optional[Listener] = None
         self._link: Optional[links.Link] = None
         self._node = -1
-        self._heard = False
+        self._connected = False
         self._leaving = self._acknowledged = False
 
     def listen(self) -> None:
@@ -64,7 +64,7 @@ class Upstream:
             link.close()
 
     def _refusal(self, node: int, session: Optional[str]) -> str:
-        """Why a caller is not the node before this one; empty when it is."""
+        """The reason to refuse a caller as the previous node; empty if it is accepted."""
         state = self.state
         # Once a node further up has connected here past the caller, the chain continues without the caller; `bypassed` makes
         # it read the rest by itself, so that no node gets the same blocks from two sides.
@@ -98,18 +98,18 @@ class Upstream:
         state = self.state
         if self._link is not None:
             self._link.close()
-        self._link, self._node, self._heard = link, link.peer["node"], True
+        self._link, self._node, self._connected = link, link.peer["node"], True
         state.signal.notify()
-        telling = asyncio.ensure_future(self._tell(link))
+        reporting = asyncio.ensure_future(self._report(link))
         try:
             while True:
                 message, blob = await link.receive(state.dead_after)
                 await self._obey(message, blob)
         except (OSError, Damaged):
             pass
-        telling.cancel()
+        reporting.cancel()
         with contextlib.suppress(asyncio.CancelledError, OSError):
-            await telling
+            await reporting
         link.close()
         if self._link is link:
             self._link = None
@@ -131,32 +131,32 @@ class Upstream:
             state.manifest = await in_thread(lambda: unpack(inflate(blob)))
             state.signal.notify()
 
-    async def _tell(self, link: links.Link) -> None:
+    async def _report(self, link: links.Link) -> None:
         state = self.state
-        told, need_told = "", False
+        reported, need_sent = "", False
         while True:
             status = state.status()
             message = status.pack()
             text = json.dumps(dict(message, reports=[]))
             blob = b""
             # What is needed is sent once: blocks only ever become fewer, and a node that reads a few too many does no harm.
-            if status.phase >= READY and not need_told and state.prepared is not None:
-                blob, need_told = deflate_need(state.need(), len(state.prepared.task.blocks)), True
+            if status.phase >= READY and not need_sent and state.prepared is not None:
+                blob, need_sent = deflate_need(state.need(), len(state.prepared.task.blocks)), True
             await link.send(message, blob)
-            told = text
+            reported = text
             end = time.monotonic() + state.beat
             # The figures in `reports` change all the time and go with the next beat; anything else is reported at once.
-            while time.monotonic() < end and json.dumps(dict(state.status().pack(), reports=[])) == told:
+            while time.monotonic() < end and json.dumps(dict(state.status().pack(), reports=[])) == reported:
                 await state.signal.wait(max(0.01, end - time.monotonic()))
 
     async def expect(self) -> None:
-        """Lead when no node before this one calls in time."""
-        if not await self.state.until(lambda: self._heard, self.state.join_time):
+        """Become the leader if no previous node connects in time."""
+        if not await self.state.until(lambda: self._connected, self.state.join_time):
             self.state.staging.progress.log("no previous node has connected; this node reads the source")
             await self._lead()
 
     async def _orphaned(self) -> None:
-        """Lead when the first node is gone, or when none before this one calls in time."""
+        """Become the leader if the connection was to the leader, or if no other node connects in time."""
         state = self.state
 
         def settled() -> bool:
@@ -173,7 +173,7 @@ class Upstream:
             await self._lead()
 
     def part(self) -> None:
-        """Release the node before this one: another will call, now that this one is at the end of the chain."""
+        """End the connection to the previous node: this node has moved to the end, so another one will connect."""
         state = self.state
         order = state.order()
         if self._node == order[order.index(state.index) - 1]:
@@ -183,14 +183,14 @@ class Upstream:
             self._link.close()
 
     async def goodbye(self) -> None:
-        """Report to the previous node that everything here and after is done, until it has acknowledged that.
+        """Report to the previous node that this node and all after it are done, until it acknowledges.
 
-        Where the connection breaks first, it has a moment to call again: else it would take this node for a dead one.
+        If the connection breaks first, it has `RECALL` seconds to reconnect: it would else consider this node dead.
         """
         state = self.state
         self._leaving = True
         end = time.monotonic() + state.dead_after
-        while self._heard and not state.leading and not self._acknowledged and time.monotonic() < end:
+        while self._connected and not state.leading and not self._acknowledged and time.monotonic() < end:
             link = self._link
             if link is None:
                 if not await state.until(lambda: self._link is not None, RECALL):
@@ -200,14 +200,14 @@ class Upstream:
                 await link.send(state.status().pack())
             await state.until(lambda: self._acknowledged or self._link is not link, end - time.monotonic())  # noqa: B023 - awaited here
 
-    async def again(self, worker: int, attempt: int) -> None:
-        """Request a data connection that broke, if the previous node has not noticed."""
+    async def request_connection(self, worker: int, attempt: int) -> None:
+        """Ask the previous node to reconnect a broken data connection, whose failure it may not have noticed."""
         if self._link is not None:
             with contextlib.suppress(OSError):
                 await self._link.send({"do": "again", "worker": worker, "attempt": attempt})
 
     async def fail(self, why: str) -> None:
-        """Report to the previous node what this one could not do."""
+        """Report this node's failure to the previous node."""
         if self._link is not None:
             with contextlib.suppress(OSError):
                 await self._link.send({"do": "failed", "why": why})

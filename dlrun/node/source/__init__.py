@@ -1,5 +1,6 @@
-"""What is copied: the source is walked once and becomes a manifest.
+"""The source of a copy: walked once, and described by a manifest.
 
-Read in this order: `manifest` (a data set as a list of entries), `selection` (what the user names), `walk` and `listing`
-(many calls in flight), `survey` (the walk made into a manifest), `subset` (one node's shard), `part` (what of it fits a node).
+Read in this order: `manifest` (a data set as a list of entries), `selection` (the user's source and filters), `walk`
+and `listing` (many calls in flight), `survey` (from walk to manifest), `subset` (one node's shard), `part` (as much as
+fits a node).
 """

@@ -1,15 +1,15 @@
-"""What a walk finds: the entries of directories, and what cannot be copied as it is."""
+"""The results of a walk: directory entries with their status, and entries that cannot be copied unchanged."""
 
 import os
 from typing import List, Set, Tuple
 
 
 class Findings:
-    """What the walk met that cannot be copied as it is, for the report.
+    """Entries that cannot be copied unchanged, for the report.
 
-    unreadable: (path, why); special: devices, sockets, pipes; privileged: files with a set-user-id, set-group-id
-    or sticky bit; directories: those with such a bit; outside: links that lead out of the data set;
-    attributes: names of attributes not copied; slow: the source made the walk wait.
+    unreadable: (path, reason); special: devices, sockets, pipes; privileged, directories: files and directories with
+    a set-user-id, set-group-id or sticky bit; outside: links that lead out of the data set; attributes: names of
+    attributes not copied; slow: the walk mostly waited for the source.
     """
 
     def __init__(self) -> None:
@@ -22,14 +22,14 @@ class Findings:
         self.slow = False
 
 
-Status = Tuple[int, ...]  # of a file, with these places.
+Status = Tuple[int, ...]  # fields of stat(2), at these indices
 MODE, NLINK, SIZE, MTIME, BLOCKS, DEVICE, INODE, USER, GROUP, CTIME = range(
     10
-)  # bytes; nanoseconds; of 512 bytes
+)  # SIZE in bytes, MTIME and CTIME in nanoseconds, BLOCKS of 512 bytes
 
 
 def kept(status: os.stat_result) -> Status:
-    """What of a file's status is kept."""
+    """The kept fields of a status, as a plain tuple: forked walkers return it through marshal."""
     return (
         status[0], status[3], status[6], status.st_mtime_ns, status.st_blocks, status[2], status[1],
         status[4], status[5], status.st_ctime_ns,
@@ -37,7 +37,7 @@ def kept(status: os.stat_result) -> Status:
 
 
 class Listing:
-    """What one directory holds: its own status, and names with their statuses in the same order."""
+    """One directory: its status, and the names and statuses of its entries in the same order."""
 
     def __init__(self, status: Status) -> None:
         self.status = status
@@ -45,7 +45,7 @@ class Listing:
         self.statuses: List[Status] = []
 
     def sort(self) -> None:
-        """Put the entries in the order of their names, whatever order the file system gave."""
+        """Sort the entries by name; file systems return them in any order."""
         if any(a > b for a, b in zip(self.names, self.names[1:])):
             order = sorted(range(len(self.names)), key=self.names.__getitem__)
             self.names = [self.names[i] for i in order]

@@ -1,6 +1,6 @@
-"""As much of a data set as fits a node; the rest is read where it is, through symbolic links to the source.
+"""Strategy `part`: as many files as fit a node, and symbolic links to the source for the others.
 
-Small files come first: each saves an open at the metadata server for the fewest bytes.
+The smallest files are copied first: they save the most opens at the metadata server per byte.
 """
 
 from array import array
@@ -9,34 +9,35 @@ from typing import Any, Dict, List, Set
 from ..common import text
 from .manifest import FILE, HARD, LINK, Manifest
 
-CLUSTER = 4096  # bytes that a file's last piece, a directory and a long link take at least
-_INSIDE = 60  # bytes of a link's target that ext4 keeps in the inode (Linux, Documentation/filesystems/ext4)
+CLUSTER = 4096  # bytes: the allocation unit of files, directories and long links
+_INSIDE = 60  # bytes of a link target that ext4 stores in the inode (Linux, Documentation/filesystems/ext4)
 LINK_MODE = 0o777
 
 
 def cost(manifest: Manifest) -> int:
-    """Bytes of disk that a data set takes."""
+    """Bytes that a data set takes on the disk."""
     files = sum(_file(size) for size, kind in zip(manifest.sizes, manifest.kinds) if kind == FILE)
     links = sum(_link(len(target)) for target in manifest.links)
     return files + links + CLUSTER * len(manifest.dirs)
 
 
 def whole_size(manifest: Manifest) -> int:
-    """Bytes of the data set of which a manifest has a part, or all."""
+    """Bytes of the whole data set, for the manifest of a part or of all of it."""
     part: Dict[str, Any] = manifest.info.get("part") or {}
     return int(part.get("bytes", manifest.size()))
 
 
 def fitted(manifest: Manifest, root: bytes, room: int) -> Manifest:
-    """The manifest itself if it fits `room` bytes, else one that has links to `root` for the files that do not.
+    """The manifest itself if it fits `room` bytes, else one with links to `root` instead of the largest files.
 
-    It has no files if there is no room for the links alone.
+    Without room for even the links it has no files.
     """
     if cost(manifest) <= room:
         return manifest
     left = room - CLUSTER * len(manifest.dirs) - sum(_link(len(target)) for target in manifest.links)
     files = [entry for entry, kind in enumerate(manifest.kinds) if kind == FILE]
     away = {entry: _link(len(root) + 1 + len(manifest.path(entry))) for entry in files}
+    # First the links of all files, then each kept file returns the room of its link.
     left -= sum(away.values())
     kept: Set[int] = set()
     for entry in sorted(files, key=lambda e: (manifest.sizes[e], e)):
@@ -49,7 +50,7 @@ def fitted(manifest: Manifest, root: bytes, room: int) -> Manifest:
 
 
 def left_out(manifest: Manifest, root: str) -> str:
-    """A line for the report: what of a data set is read where it is; empty if all of it is here."""
+    """The report's line about the files read from the source; empty if all are copied."""
     part = manifest.info.get("part")
     if not part:
         return ""
@@ -71,7 +72,7 @@ def _link(length: int) -> int:
 
 
 def _with_links(manifest: Manifest, root: bytes, kept: Set[int]) -> Manifest:
-    """The manifest of the same names, with links for the files that are not kept and for their further names."""
+    """The same names, with links instead of files that are not kept and of their hard links."""
     made = Manifest()
     made.info = dict(manifest.info)
     whole = manifest.info.get("part") or {"bytes": manifest.size(), "files": manifest.files()}

@@ -1,14 +1,14 @@
-"""A source that is not on a file system: `s3://` by a client that the node has, `http(s)://` by Python itself.
+"""Sources that are URLs: `s3://` with a client installed on the node, `http(s)://` with Python.
 
-The first node lists it, and fetches it to its own storage unless a set with the same list is there; from then on it is
-a source like any other. Files get the modes 0644 and 0755, since neither web servers nor S3 have any.
+The first node lists the source, and downloads it to node-local storage unless a set with the same listing is published;
+the download is then the source of the copy. Modes are 0644 and 0755: neither web servers nor S3 have any.
 """
 
-import contextlib
 import email.utils
 import hashlib
 import http.client
 import os
+import re
 import shutil
 import subprocess
 import urllib.error
@@ -21,14 +21,14 @@ from ..common.system import end_with_parent
 from .selection import scheme
 
 PIECE = 1 << 20  # bytes read from a web server at a time
-PATIENCE = 60.0  # seconds without an answer from a web server
-TRIES = 5  # connections to a web server that break, for one file
+PATIENCE = 60.0  # timeout of a web server in seconds
+TRIES = 5  # connections to a web server for one file
 
 
 class Client(NamedTuple):
-    """A program that reads S3, with the arguments that list and copy; `size` is the column of the list with the bytes.
+    """An S3 client, with its arguments to list and to copy; size: column of the listing with the bytes.
 
-    resumes: whether a copy that was killed can be continued, for a file has its name, or its time, only once it is whole.
+    resumes: a killed copy can be continued, since files get their final name or time only when complete.
     """
 
     name: str
@@ -46,15 +46,15 @@ CLIENTS = (
         ["s3", "sync", "--delete", "--only-show-errors", "s3://{place}", "{to}"], 2, True,
     ),
 )  # fmt: skip
-"""The clients, the fastest first: s5cmd(1), rclone.org/s3, and the AWS CLI's reference.
+"""The clients, the fastest first; sources: s5cmd(1), rclone.org/s3, the AWS CLI's reference.
 
-s5cmd writes the parts of an object in any order under its last name (github.com/peak/s5cmd, issue 493): where it was killed there
-may be a file of the right size with holes. The others remove what an unfinished copy left under another name.
+s5cmd writes the parts of an object in any order under its final name (github.com/peak/s5cmd, issue 493): after a kill a
+file may have the right size, with holes. The others remove the temporary files of an unfinished copy.
 """
 
 
 class Listed(NamedTuple):
-    """What a source has now: a hash that changes with it, its bytes, who reads it, and whether that can go on after a kill."""
+    """The state of a source: a hash of its listing, its bytes, the reader's name, and whether a download can be resumed."""
 
     identity: str
     size: int
@@ -63,7 +63,7 @@ class Listed(NamedTuple):
 
 
 def look(url: str) -> Listed:
-    """List a source; SourceFault if this node cannot, or there is nothing."""
+    """List a source; raises SourceFault if this node cannot, or if it is empty."""
     if scheme(url) != "s3":
         return _look_at_web(url)
     client, place = _client(url), _place(url)
@@ -73,11 +73,11 @@ def look(url: str) -> Listed:
         raise SourceFault(message, "name a prefix, which is read as a directory")
     sizes = [words[client.size] for words in map(str.split, lines) if len(words) > client.size]
     identity = hashlib.sha256("\n".join(lines).encode("utf-8", "surrogateescape")).hexdigest()
-    return Listed(identity, sum(int(size) for size in sizes if size.isdigit()), client.name, client.resumes)
+    return Listed(identity, sum(max(0, _count(size)) for size in sizes), client.name, client.resumes)
 
 
 def fetch(url: str, to: str) -> None:
-    """Copy a source to a directory, or what of it is not there yet; SourceFault if that fails."""
+    """Download a source, or its missing files, to a directory; raises SourceFault if that fails."""
     if scheme(url) != "s3":
         _fetch_from_web(url, to)
         return
@@ -119,11 +119,11 @@ def _run(client: Client, words: List[str], url: str, place: str, to: str = "") -
 
 def _as_client() -> None:
     end_with_parent()
-    os.umask(0o022)  # this program's own is 0, for it copies modes
+    os.umask(0o022)  # this program's umask is 0, since it copies modes
 
 
 def _environment(client: str) -> Dict[str, str]:
-    """The environment in which each client has the AWS CLI's settings; credentials are on no command line."""
+    """The environment of a client, with the AWS CLI's settings translated; credentials never go on a command line."""
     found = dict(os.environ, RCLONE_CONFIG_DLRUN_TYPE="s3", RCLONE_CONFIG_DLRUN_ENV_AUTH="true")
     found.setdefault("RCLONE_CONFIG_DLRUN_PROVIDER", "AWS")
     bundle = found.pop("AWS_CA_BUNDLE", "") if client == "rclone" else ""  # its AWS SDK fails on that
@@ -137,15 +137,18 @@ def _environment(client: str) -> Dict[str, str]:
     return found
 
 
+_UNKNOWN, _BROKE = -2, -1
+"""Instead of the size of a file whose server sends none: all that came is the file, or the connection broke before its end."""
+
 # --- Web servers ----------------------------------------------------------------------------------------------
 
 
 def _open(url: str, method: str = "GET", headers: Optional[Dict[str, str]] = None) -> Any:
-    """The answer to a request; SourceFault if there is none."""
+    """The response to an HTTP request; raises SourceFault for errors."""
     request = urllib.request.Request(url, headers=headers or {}, method=method)  # noqa: S310 - the scheme is known
     try:
         return urllib.request.urlopen(request, timeout=PATIENCE)  # noqa: S310
-    except (OSError, ValueError) as fault:
+    except (OSError, ValueError, http.client.HTTPException) as fault:  # the last for what is not HTTP
         why = getattr(fault, "reason", None) or fault
         message = "`{}` cannot be read from node {}: {}".format(url, os.uname().nodename, why)
         raise SourceFault(
@@ -161,7 +164,7 @@ def _look_at_web(url: str) -> Listed:
         message = "`{}` has neither an ETag nor a time".format(url)
         raise SourceFault(message, "a change could not be found: fetch it to the shared file system instead")
     identity = hashlib.sha256("\n".join(found).encode("utf-8", "replace")).hexdigest()
-    return Listed(identity, int(found[2]) if found[2].isdigit() else 0, "Python", False)
+    return Listed(identity, max(0, _count(found[2])), "Python", False)
 
 
 def _name(url: str) -> str:
@@ -175,36 +178,56 @@ def _name(url: str) -> str:
 
 
 def _fetch_from_web(url: str, to: str) -> None:
-    """Fetch one file; after a broken connection from where that broke."""
-    path, done, state, whole = os.path.join(to, _name(url)), 0, "", -1
+    """Download one file; after a broken connection resume at the last byte."""
+    path, done, state, whole = os.path.join(to, _name(url)), 0, "", _UNKNOWN
     for _ in range(TRIES):
         with open(path, "ab" if done else "wb") as file:
             os.fchmod(file.fileno(), 0o644)
             whole, modified, state = _receive(url, file, done, state)
             done = file.tell()
-        if whole < 0 or done == whole:
+        if whole in (_UNKNOWN, done):
             if modified is not None:
                 os.utime(path, (modified, modified))
             return
-    message = "`{}` broke off after {} of {} bytes, {} times".format(url, done, whole, TRIES)
+    size = "{} of {}".format(done, whole) if whole >= 0 else str(done)
+    message = "`{}` broke off after {} bytes, {} times".format(url, size, TRIES)
     raise SourceFault(message, "run again later")
 
 
 def _receive(url: str, file: Any, done: int, state: str) -> Tuple[int, Optional[float], str]:
-    """Append what a server sends from a byte on, if it still has the file in that state.
+    """Append the server's data from byte `done` on, or restart if the file's state (ETag or time) has changed.
 
-    The size of the whole, -1 if it sends none, the file's time, and its state.
+    Returns (size of the whole file or `_UNKNOWN`, its time in seconds or None, its state).
     """
     headers = {"Range": "bytes={}-".format(done), "If-Range": state} if done and state else {}
     with _open(url, headers=headers) as answer:
+        # The server ignores ranges or has a newer file: it sends the whole file.
         if done and answer.status != 206:
             file.seek(0)
             file.truncate()
             done = 0
-        length = answer.headers.get("Content-Length")
-        whole = done + int(length) if length and length.isdigit() else -1
-        time = email.utils.parsedate_tz(answer.headers.get("Last-Modified") or "")
-        with contextlib.suppress(OSError, http.client.HTTPException):  # the rest is asked for
+        length = _count(answer.headers.get("Content-Length") or "")
+        whole = done + length if length >= 0 else _UNKNOWN
+        modified = _modified(answer.headers.get("Last-Modified") or "")
+        try:
             shutil.copyfileobj(answer, file, PIECE)
+        except (OSError, http.client.HTTPException) as broken:  # the rest is asked for
+            file.write(getattr(broken, "partial", b""))
+            whole = max(whole, _BROKE)
         state = answer.headers.get("ETag") or answer.headers.get("Last-Modified") or ""
-    return whole, email.utils.mktime_tz(time) if time else None, state
+    return whole, modified, state
+
+
+def _count(text: str) -> int:
+    """A number of bytes as a server writes it; -1 for anything else (`isdigit` alone is true of a superscript)."""
+    return int(text) if re.fullmatch("[0-9]{1,18}", text) else -1
+
+
+def _modified(text: str) -> Optional[float]:
+    """A file's time in seconds since 1970; None for what no file can have."""
+    try:
+        time = email.utils.parsedate_tz(text)
+        found = email.utils.mktime_tz(time) if time else None
+    except (ArithmeticError, ValueError, TypeError, IndexError):
+        return None
+    return found if found is not None and 0 <= found < 1 << 33 else None

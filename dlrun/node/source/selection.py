@@ -1,4 +1,4 @@
-"""What to copy: a directory, one file or a glob, with include and exclude patterns.
+"""The selection of the source: a directory, one file or a glob, with include and exclude patterns.
 
 Every source has one root directory; a file or a glob is a selection inside its root. A data set's paths are
 relative to the root, so `/a/b/*.h5` gives `x.h5` and `/a/*/train` gives `v1/train/...`.
@@ -27,10 +27,10 @@ def _glob(pattern: bytes) -> Pattern[bytes]:
 
 
 class Source(NamedTuple):
-    """The root directory, the selection below it by path component, and the patterns of the filter.
+    """The root directory, the glob below it by path component, and the filter patterns.
 
-    A pattern with a slash is matched against the path in the data set, one without against the last name; an
-    excluded directory is not entered. With include patterns only files that match one are taken.
+    A pattern with a slash is matched against the path in the data set, one without against the last component; excluded
+    directories are not entered. With include patterns only matching files are taken.
     """
 
     root: bytes
@@ -39,7 +39,7 @@ class Source(NamedTuple):
     exclude: Tuple[bytes, ...] = ()
 
     def describe(self) -> Dict[str, Any]:
-        """What a manifest's `info` keeps of it, to see whether a data set came from the same place."""
+        """As JSON values for a manifest's `info`, to recognise data sets of the same source."""
         return {
             "root": text.name(self.root),
             "parts": [text.name(p) for p in self.parts],
@@ -49,7 +49,7 @@ class Source(NamedTuple):
 
 
 class Chooser:
-    """Decides, while a source is walked, which directories to enter and which entries to take."""
+    """The filter of a walk: directories to enter, entries to take."""
 
     def __init__(self, source: Source) -> None:
         self._parts = [_glob(p) for p in source.parts]
@@ -87,7 +87,7 @@ def scheme(source: str) -> str:
 
 
 def parse(given: str, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> Source:
-    """The source that a user named; SourceFault when it is not there, Usage when it cannot be one."""
+    """Parse a user's source; raises SourceFault if it does not exist, Usage if it is empty."""
     if not given:
         raise Usage("the source is empty")
     path = os.path.abspath(os.fsencode(given))
@@ -95,6 +95,7 @@ def parse(given: str, include: Sequence[str] = (), exclude: Sequence[str] = ()) 
     if os.path.isdir(path):
         return Source(os.path.realpath(path), (), *filters)
     if os.path.exists(path):
+        # A single file is a glob that matches only itself: its special characters are escaped.
         root, leaf = os.path.split(os.path.realpath(path))
         return Source(root, (re.sub(rb"([*?\[])", rb"[\1]", leaf),), *filters)
     parts = path.split(b"/")

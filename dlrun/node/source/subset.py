@@ -1,4 +1,4 @@
-"""A part of a data set as a data set of its own: a node's shard, or what a destination has not got yet."""
+"""Manifests of a part of a data set: a node's shard, or the files that a destination lacks."""
 
 import argparse
 import heapq
@@ -13,9 +13,9 @@ BALANCES = ("files", "bytes")
 
 
 def subset(manifest: Manifest, wanted: Callable[[int], bool]) -> Manifest:
-    """The manifest of some entries, with all directories; a hard link comes with the file that has its data.
+    """The manifest of some entries, with all directories; hard links are included with their file.
 
-    `wanted` is asked for files and symbolic links.
+    `wanted(entry)` is called for files and symbolic links.
     """
     made = Manifest()
     made.dirs, made.info = list(manifest.dirs), dict(manifest.info)
@@ -43,9 +43,9 @@ def subset(manifest: Manifest, wanted: Callable[[int], bool]) -> Manifest:
 
 
 def shard(manifest: Manifest, part: int, parts: int, balance: str) -> Manifest:
-    """One of `parts` shards: the same number of files in each, or about the same number of bytes.
+    """Shard number `part` of `parts`, balanced by `files` or `bytes`.
 
-    Symbolic links and directories are in every shard. Every file is in exactly one.
+    Every file is in exactly one shard; symbolic links and directories are in all.
     """
     files = [entry for entry, kind in enumerate(manifest.kinds) if kind == FILE]
     owner: Dict[int, int] = {}
@@ -53,6 +53,7 @@ def shard(manifest: Manifest, part: int, parts: int, balance: str) -> Manifest:
         owner = {entry: place % parts for place, entry in enumerate(files)}
     else:
         loads: List["tuple[int, int]"] = [(0, number) for number in range(parts)]
+        # Largest first, to the least loaded shard; ties by number, so that all nodes compute the same.
         for entry in sorted(files, key=lambda e: (-manifest.sizes[e], e)):
             load, number = heapq.heappop(loads)
             owner[entry] = number
@@ -63,7 +64,7 @@ def shard(manifest: Manifest, part: int, parts: int, balance: str) -> Manifest:
 
 
 def shard_of(given: argparse.Namespace, index: int, count: int) -> Optional[Tuple[int, int, str]]:
-    """A node's shard: its number, the number of shards, the balance; None when every node gets all."""
+    """(number, number of shards, balance) of a node's shard; None for other strategies. Usage for an invalid --shard."""
     if given.strategy != "shard":
         return None
     if given.hosts is not None:

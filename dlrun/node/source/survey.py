@@ -1,4 +1,4 @@
-"""From a walk to a manifest: what is copied, what is rejected, and in which order."""
+"""Build the manifest from a walk: entries in order, entries rejected, entries not copied unchanged."""
 
 import errno
 import os
@@ -27,14 +27,14 @@ from .manifest import FILE, HARD, LINK, Manifest
 from .selection import Source
 from .walk import Options, Walk, join
 
-_BLOCK = 512  # bytes that one unit of st_blocks stands for, whatever the file system's own block
+_BLOCK = 512  # bytes of a unit of st_blocks, independent of the file system's block size (stat(2))
 
 
 def survey(source: Source, options: Options) -> Tuple[Manifest, Findings]:
-    """The manifest of a source, without hashes, and what the report must list as not kept.
+    """The manifest of a source, without hashes, and the findings for the report.
 
-    Raises SourceFault when a part cannot be read, when the source holds devices, pipes, sockets or privileged
-    modes and the options do not skip them, and when nothing is selected.
+    Raises SourceFault if an entry cannot be read, if nothing is selected, or if the source has devices, pipes, sockets or
+    privileged modes and the options do not skip them.
     """
     walk = Walk(source, options)
     try:
@@ -50,12 +50,15 @@ def survey(source: Source, options: Options) -> Tuple[Manifest, Findings]:
         raise SourceFault(message, "check the glob and the filter")
     made.info["source"] = source.describe()
     if file_system(os.stat(source.root).st_dev).startswith("fuse"):
-        made.ctimes = made.ctimes[:0]  # many make this time up, again at every mount
+        made.ctimes = made.ctimes[:0]  # many FUSE file systems invent it at each mount
     return made, walk.findings
 
 
 def closed_files(walk: Walk) -> List[Tuple[bytes, str]]:
-    """Files that this user may not read, by their modes; where a mode denies it, the system is asked (ACLs may allow it)."""
+    """(path, reason) of files that this user may not read.
+
+    By their modes, without a call per file; where the mode denies it access(2) decides, since an ACL may allow it.
+    """
     user, groups = os.geteuid(), {os.getegid(), *os.getgroups()}
     if user == 0:
         return []
@@ -121,7 +124,7 @@ def _columns(walk: Walk) -> Manifest:
 
 
 def _plain(listing: Listing) -> bool:
-    """Whether a directory holds nothing but ordinary files with one name and no holes: nearly all do."""
+    """Whether a directory has only regular files without hard links and holes: the fast path for nearly all."""
     statuses = listing.statuses
     return (
         {s[MODE] & ~0o777 for s in statuses} <= {stat.S_IFREG}
@@ -155,7 +158,7 @@ def _add_entry(
     if stat.S_ISLNK(mode):
         kind, size = LINK, 0
         made.links.append(walk.targets[path])
-        if _leads_outside(made.dirs[number], walk.targets[path]):
+        if _points_outside(made.dirs[number], walk.targets[path]):
             walk.findings.outside.append(path)
     elif not stat.S_ISREG(mode):
         walk.findings.special.append(path)
@@ -185,7 +188,7 @@ def _attributes(made: Manifest, walk: Walk, entry: int, path: bytes) -> None:
         made.xattrs += [(entry, key, value) for key, value in walk.xattrs.get(path, ())]
 
 
-def _leads_outside(directory: bytes, target: bytes) -> bool:
+def _points_outside(directory: bytes, target: bytes) -> bool:
     if target.startswith(b"/"):
         return True
     landed = os.path.normpath(b"/".join((directory or b".", target)))
@@ -193,7 +196,7 @@ def _leads_outside(directory: bytes, target: bytes) -> bool:
 
 
 def not_kept(findings: Findings, options: Options) -> List[str]:
-    """One line for each kind of thing that the copy does not have as the source has it."""
+    """The report's lines, one per kind of entry or attribute not copied unchanged."""
     lines: List[str] = []
     if findings.special:
         lines.append("left out, neither file nor link: " + text.some(findings.special))

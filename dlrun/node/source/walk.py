@@ -1,8 +1,8 @@
-"""Walk a source once, with as many calls in flight as its metadata server is slow, and give its manifest.
+"""Walk a source once, with a number of concurrent calls that depends on the measured latency of the source.
 
-A local disk answers in a microsecond, and more than one thread only costs. A parallel file system answers in a
-millisecond, and only width helps. The walk measures which it is, and shares what is left with further processes, one
-a core, for a process's threads compute in turns.
+A local disk answers in a microsecond, so a second thread only costs; a parallel file system in a millisecond, so only
+concurrency helps. The rest of a long walk is shared with further processes, one per core, because of the interpreter
+lock.
 """
 
 import os
@@ -16,22 +16,22 @@ from ..common.system import usable_cores
 from .listing import MODE, Findings, Listing, Status, kept
 from .selection import Chooser, Source
 
-BATCH = 64  # names between two looks at the clock
-PIECE = 16  # names that one thread of a wide walk asks about
-SHARE = 4096  # names of one directory that are asked about before others may be
+BATCH = 64  # names between two readings of the clock
+PIECE = 16  # names per job of a concurrent walk
+SHARE = 4096  # names per job of a serial walk
 MOST_HELPERS = 3  # processes besides this one
-SPREAD = 7919  # jobs between two that are drawn one after the other
-WIDE = 64  # calls in flight, of all processes, once the source is seen to be slow
-PROBE = 0.02  # seconds of walking after which the source is judged
-MANY = 64  # jobs for each further process from which on a wide walk is shared
-IDLE = 0.5  # a walk that computes for less than this part of its time is waiting for the source
+SPREAD = 7919  # distance of jobs drawn one after the other: a prime, so that all positions are reached
+WIDE = 64  # concurrent calls of all processes, at a slow source
+PROBE = 0.02  # seconds of walking before the source is classified
+MANY = 64  # jobs per further process from which on a concurrent walk is shared
+IDLE = 0.5  # part of the time computing below which the source is slow
 
 
 class Options(NamedTuple):
-    """How links, special files and extended attributes are treated.
+    """Treatment of links, special files and extended attributes.
 
-    follow: copy what a symbolic link points to; skip_special: leave out devices, sockets and pipes and strip
-    set-user-id bits instead of refusing; xattrs: ask every file for its user attributes.
+    follow: copy the targets of symbolic links; skip_special: skip devices, sockets and pipes and strip set-user-id bits
+    instead of failing; xattrs: read the user attributes of all files.
     """
 
     follow: bool = False
@@ -39,7 +39,7 @@ class Options(NamedTuple):
     xattrs: bool = True
 
 
-_Job = Tuple[bytes, Optional[List[bytes]]]  # a directory to list, or names inside it to look at
+_Job = Tuple[bytes, Optional[List[bytes]]]  # (directory, None to list it, or names in it to stat)
 
 
 def join(directory: bytes, name: bytes) -> bytes:
@@ -48,7 +48,7 @@ def join(directory: bytes, name: bytes) -> bytes:
 
 
 def _pieces(directory: bytes, names: List[bytes], size: int) -> List[_Job]:
-    """The names of a directory as jobs for several threads or processes."""
+    """Split the names of a directory into jobs."""
     return [(directory, names[k : k + size]) for k in range(0, len(names), size)]
 
 
@@ -74,7 +74,7 @@ class Walk:
         self._started = time.perf_counter(), time.process_time()
 
     def run(self) -> None:
-        """Walk everything; OSError when the root itself cannot be read."""
+        """Walk the source; raises OSError if the root cannot be read."""
         os.stat(self.root)
         self._work_off([(b"", None)])
 
@@ -91,12 +91,12 @@ class Walk:
             raise self._failure
 
     def _shareable(self) -> bool:
-        """Whether further processes should walk their part of the jobs: their result is merged at the end."""
+        """Whether there are enough jobs, after `PROBE` seconds, to share them with further processes."""
         least = self._helpers * (MANY if self._wide else 1)
         return len(self._jobs) > least > 0 and time.perf_counter() - self._started[0] > PROBE
 
     def _ask_widely(self) -> None:
-        """Process the jobs with many calls in flight, or until there are enough to share: a process forks without threads."""
+        """Process the jobs with many threads, until done or enough to share: a fork needs a process without threads."""
         helpers = [threading.Thread(target=self._help, daemon=True) for _ in range(self._threads)]
         for helper in helpers:
             helper.start()
@@ -104,7 +104,7 @@ class Walk:
             helper.join()
 
     def _share(self) -> None:
-        """Let further processes walk their part of what is left, while this one walks its own."""
+        """Share the jobs with forked processes, process this one's part, and merge the results."""
         count, jobs = self._helpers + 1, self._jobs
         self._helpers, self._threads, self._enough = 0, max(1, WIDE // count), False
         parts = [jobs[k::count] for k in range(1, count)]
@@ -118,7 +118,7 @@ class Walk:
                 self._take(*found)
 
     def _found_below(self, jobs: List[_Job]) -> Tuple[Any, ...]:
-        """In a process of its own: what is found by some of the jobs, for `_take`."""
+        """In a forked process: walk some of the jobs; returns the arguments of `_take`."""
         known = self.listings
         self.listings = {d: Listing(known[d].status) for d, names in jobs if names is not None}
         self.targets, self.xattrs, self.findings = {}, {}, Findings()
@@ -137,7 +137,7 @@ class Walk:
         attributes: Set[bytes],
         slow: bool,
     ) -> None:
-        """Add what another process found."""
+        """Merge the result of another process."""
         for directory, status, names, statuses in listings:
             listing = self.listings.setdefault(directory, Listing(status))
             listing.names += names
@@ -171,7 +171,7 @@ class Walk:
                 self._changed.notify_all()
 
     def _draw(self) -> _Job:
-        """A job from anywhere: many threads in one directory would wait for that directory."""
+        """Draw a job from anywhere: threads in one directory would wait for its lock on the metadata server."""
         self._drawn = (self._drawn + SPREAD) % len(self._jobs)
         jobs = self._jobs
         jobs[self._drawn], jobs[-1] = jobs[-1], jobs[self._drawn]
@@ -225,6 +225,7 @@ class Walk:
             try:
                 statuses = [kept(status_of(prefix + name)) for name in part]
             except OSError:
+                # Only now one by one: the list comprehension above is the fast path, without a try per name.
                 part, statuses = self._those_readable(directory, part)
             self._keep(directory, part, statuses)
             if not self._wide and self._is_slow():

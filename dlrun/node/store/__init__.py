@@ -1,5 +1,5 @@
-"""What is on this node: sets that are published, built, resumed, recognised and removed.
+"""The data sets on this node: built, published, resumed, recognised and removed.
 
 Read in this order: `area` (the staging directory), `layout` (files or one tar file), `build` (a set until it is published),
-`resume`, `warm` (a published set recognised), `eviction` and `uses` (who may remove what), `destination` (results).
+`resume`, `warm` (recognising a published set), `eviction` and `uses` (removal), `destination` (results).
 """

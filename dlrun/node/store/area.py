@@ -1,8 +1,8 @@
-"""The staging directory of a node: published data sets by name, and beside them what only dlrun uses.
+"""The staging directory of a node: published data sets by name, and dlrun's control directory.
 
-DIR/NAME/data/...      the data set, complete or not there at all
-DIR/NAME/manifest      what it is
-DIR/.dlrun/            0700: locks, half-built sets (part.NAME), records of use, what is being removed
+DIR/NAME/data/...      the data set; it exists only complete
+DIR/NAME/manifest      its manifest
+DIR/.dlrun/            mode 0700: locks, unfinished sets (part.NAME), records of use, trees being removed
 """
 
 import contextlib
@@ -23,11 +23,11 @@ from .remove import remove_tree
 
 CONTROL = b".dlrun"
 _NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,127}\Z")
-_POLL = 0.2  # seconds between tries of a lock that another job holds
+_POLL = 0.2  # seconds between attempts to take another job's lock
 
 
 def set_name(given: str) -> bytes:
-    """The name of a data set as its directory; Usage when it cannot be one."""
+    """The directory name of a data set; raises Usage for an invalid name."""
     if not _NAME.match(given):
         message = "`{}` is not a valid name of a data set".format(given)
         raise Usage(message, "letters, digits, `.`, `_` and `-`, at most 128")
@@ -39,23 +39,27 @@ def boot() -> str:
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
-    except OSError:  # a container without it: every run then counts as a new boot
+    except OSError:  # missing in a container: each run then counts as a new boot
         return "unknown {}".format(os.getpid())
 
 
 class Lock:
-    """The right to build or remove one data set; given up when closed and when the process dies."""
+    """An exclusive lock (flock) on building or removing one data set; released by `close` and by process exit."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
 
     def close(self) -> None:
-        """Give it up."""
+        """Release the lock."""
         os.close(self._descriptor)
 
 
 class Area(Place):
-    """An open staging directory. `shared` lets other users read the sets; else everything is 0700."""
+    """An open staging directory.
+
+    make: create it if missing; shared: other users may read the sets, else all directories have mode 0700. Raises Unsafe
+    if other users could change the directory or a component of its path.
+    """
 
     def __init__(self, path: str, make: bool = True, shared: bool = False) -> None:
         self.path = os.path.abspath(os.fsencode(path))
@@ -74,7 +78,7 @@ class Area(Place):
             raise Unsafe(message)
 
     def _control(self) -> int:
-        """The control directory, open; Unsafe where a link or a file has its name."""
+        """Open the control directory; raises Unsafe if its name is a link or a file."""
         try:
             return below(self.directory, CONTROL, LIST)
         except OSError as fault:
@@ -88,11 +92,11 @@ class Area(Place):
             raise Unsafe(message, way_out.format(shlex.quote(path))) from None
 
     def place(self, name: bytes) -> str:
-        """Where the data of a published set is."""
+        """The path of a published set's data."""
         return os.fsdecode(b"/".join((self.path, name, b"data")))
 
     def try_lock(self, name: bytes) -> Optional[Lock]:
-        """The lock of a set, or None when another process has it."""
+        """The lock of a set, or None if another process has it."""
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
         descriptor = os.open(b"lock." + name, flags, 0o600, dir_fd=self.control)
         try:
@@ -103,7 +107,7 @@ class Area(Place):
         return Lock(descriptor)
 
     def lock(self, name: bytes, patience: float, waiting: Callable[[], None]) -> Lock:
-        """The lock of a set; `waiting` is called once if another has it; NodeError when it keeps it too long."""
+        """Take the lock of a set; calls `waiting` once if another process has it; NodeError after `patience` seconds."""
         lock = self.try_lock(name)
         if lock is None:
             waiting()
@@ -122,7 +126,7 @@ class Area(Place):
         return lock
 
     def published(self, name: bytes) -> Optional[int]:
-        """The directory of a published set, or None; Unsafe when something else has its name."""
+        """A descriptor of a published set's directory, or None; Unsafe if the name is a link, a file or another user's."""
         try:
             descriptor = os.open(name, LIST, dir_fd=self.directory)
         except FileNotFoundError:
@@ -137,13 +141,13 @@ class Area(Place):
         return descriptor
 
     def part(self, name: bytes) -> int:
-        """The directory in which a set is built; what an earlier run left is still in it."""
+        """A descriptor of the directory in which a set is built, with the remains of an earlier run."""
         with contextlib.suppress(FileExistsError):
             os.mkdir(b"part." + name, 0o700, dir_fd=self.control)
         return below(self.control, b"part." + name, LIST)
 
     def publish(self, name: bytes) -> None:
-        """Give the finished part its name, in one step; what had the name is removed."""
+        """Publish the finished part atomically; an older version is removed."""
         if self.shared:
             os.chmod(b"part." + name, 0o755, dir_fd=self.control)  # noqa: S103 - shared on purpose
         old = self.published(name)
@@ -155,20 +159,22 @@ class Area(Place):
             with contextlib.suppress(OSError):  # the next run clears it
                 self.discard(self.control, b"part." + name)
         else:
+            # The file system cannot exchange two names: for a moment the set has none.
             trash = self.to_trash(self.directory, name)
             os.rename(b"part." + name, name, src_dir_fd=self.control, dst_dir_fd=self.directory)
             with contextlib.suppress(OSError):
                 remove_tree(self.control, trash)
 
     def to_trash(self, directory: int, name: bytes) -> bytes:
-        """Take a name away in one step; its contents are then in the control directory under the returned name."""
+        """Move a name to the control directory atomically; returns its name there."""
         trash = "trash.{}.{}".format(os.getpid(), time.monotonic()).encode("ascii")
         os.rename(name, trash, src_dir_fd=directory, dst_dir_fd=self.control)
         return trash
 
     def discard(self, directory: int, name: bytes) -> None:
-        """Remove a tree of ours, its name first; nothing happens when it is not there."""
+        """Remove a tree, if it exists."""
         try:
+            # Renamed before the removal: a kill in between leaves no half-removed set under a name of a set.
             trash = self.to_trash(directory, name)
         except FileNotFoundError:
             return
@@ -179,15 +185,15 @@ class Area(Place):
         return sorted(n for n in map(os.fsencode, os.listdir(self.directory)) if _NAME.match(os.fsdecode(n)))
 
     def controls(self, prefix: bytes) -> List[bytes]:
-        """What has a prefix in the control directory, without it."""
+        """The names in the control directory with a prefix, sorted, without the prefix."""
         found = map(os.fsencode, os.listdir(self.control))
         return sorted(n[len(prefix) :] for n in found if n.startswith(prefix))
 
     def clock(self) -> float:
-        """The time that a new file gets: by the file server's clock where that is not this node's; without space, by ours."""
+        """The file system's time in seconds, from a new file: it may be a file server's. This node's clock if it is full."""
         name = "now.{}".format(os.getpid()).encode("ascii")
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        self.discard(self.control, name)  # a killed one's, or its time is old
+        self.discard(self.control, name)  # of a killed process with this pid: its time is old
         try:
             with os.fdopen(os.open(name, flags, 0o600, dir_fd=self.control)) as file:
                 now = os.fstat(file.fileno()).st_mtime
@@ -197,7 +203,7 @@ class Area(Place):
         return now
 
     def write_record(self, name: bytes, record: Dict[str, Any]) -> None:
-        """Write a small record into the control directory, in one step."""
+        """Write a small JSON record to the control directory atomically."""
         temporary = "new.{}".format(os.getpid()).encode("ascii")
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         with os.fdopen(os.open(temporary, flags, 0o600, dir_fd=self.control), "w") as file:
@@ -205,7 +211,7 @@ class Area(Place):
         os.rename(temporary, name, src_dir_fd=self.control, dst_dir_fd=self.control)
 
     def read_record(self, name: bytes) -> Dict[str, Any]:
-        """A record; empty when it is not there or not readable."""
+        """A JSON record; empty if it is missing or damaged."""
         descriptor = opened(self.control, name, os.O_RDONLY)
         if descriptor is None:
             return {}

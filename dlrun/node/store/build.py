@@ -1,4 +1,4 @@
-"""One data set as it is built on this node: begun from what an earlier run left, completed, published."""
+"""Build a data set on this node: start from the remains of an earlier run, complete it, publish it."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ _BOOT = b"boot"
 
 
 def write_file(directory: int, name: bytes, content: bytes) -> None:
-    """Write a file of ours in one step."""
+    """Write a file of mode 0600 atomically."""
     temporary = b"new-" + name
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     with os.fdopen(os.open(temporary, flags, 0o600, dir_fd=directory), "wb") as file:
@@ -31,14 +31,14 @@ def write_file(directory: int, name: bytes, content: bytes) -> None:
 
 
 def note(directory: int, manifest: Manifest, hasher: Hasher, strategy: str) -> None:
-    """Note in a part directory what is built there, and in which boot of this node."""
+    """Write the manifest of an unfinished set, and the id of the current boot, to its part directory."""
     manifest.info = dict(manifest.info, hash=hasher.name, strategy=strategy, complete=False)
     write_file(directory, MANIFEST, manifest.pack())
     write_file(directory, _BOOT, boot().encode("ascii"))
 
 
 def on_disk(directory: int, manifest: Manifest) -> bool:
-    """Whether no power cut can have harmed what was written: the disk was waited for, or the node has not booted since."""
+    """Whether the files are safe from a power failure: they were synced, or the node has not rebooted since."""
     if manifest.info.get("complete") and manifest.info.get("synced"):
         return True
     written = opened(directory, _BOOT, os.O_RDONLY)
@@ -49,16 +49,16 @@ def on_disk(directory: int, manifest: Manifest) -> bool:
 
 
 def confirm(directory: int) -> None:
-    """Note that a published set was read back just now and is good."""
+    """Record that a published set has just been read back without errors."""
     write_file(directory, _BOOT, boot().encode("ascii"))
     os.utime(MANIFEST, dir_fd=directory)
 
 
 class Build:
-    """The part directory of a set, and what of it is done; the caller holds the set's lock.
+    """An unfinished set in its part directory; the caller holds the set's lock.
 
-    `kept` are the blocks that an earlier run had copied and that are still good, with their hashes; strategy is
-    copy (files as they are) or pack (one tar file); verify: read back what is kept.
+    kept: block number -> hashes of the valid blocks of an earlier run; strategy: `copy` (files) or `pack` (one tar file);
+    verify: read kept blocks back and compare their hashes.
     """
 
     def __init__(
@@ -87,21 +87,21 @@ class Build:
         self._note()
 
     def _resume(self, directory: int, there: Layout) -> Dict[int, bytes]:
-        """The blocks that need no copying, from what is in a directory as `there`."""
+        """Block number -> hashes of the valid blocks in an earlier run's directory with the layout `there`."""
         earlier = resume.load(directory, self.hasher)
         if earlier is None or earlier.manifest.info.get("strategy", "copy") != self.layout.strategy:
             return {}
         if earlier.manifest.info.get("source") != self.manifest.info.get("source"):
             return {}  # equal sizes and times prove nothing about another source's files
         if self.layout.strategy == "pack" and earlier.manifest.id() != self.identity:
-            return {}  # everything has another place in another tar file
+            return {}  # all offsets differ in another tar file
         verify = self._verify or not on_disk(directory, earlier.manifest)
         return resume.keep(earlier, there, self.manifest, self.blocks, verify)
 
     def _inherit(self) -> Dict[int, bytes]:
-        """Link what is still good of the published version, which stays until this one is published; its blocks."""
+        """Hard-link the valid files of the published version, which stays until this one is published; their blocks."""
         if not isinstance(self.layout, FileLayout) or self.manifest.xattrs:
-            return {}  # a tar file is written again; attributes would be set on the published files
+            return {}  # a tar file is rewritten; setting attributes would change the published files
         published = self.place.published(self.name)
         if published is None:
             return {}
@@ -113,6 +113,7 @@ class Build:
         try:
             kept = self._resume(published, FileLayout(tree, self.manifest, self.blocks))
             written = self._entries(number for number in range(len(self.blocks)) if number not in kept)
+            # A file with one changed block is written in place: it must not be a link to the published one.
             kept = {number: found for number, found in kept.items() if not written & self._entries([number])}
             if self.layout.link(tree, self._entries(kept)):
                 return kept
@@ -123,13 +124,14 @@ class Build:
             os.close(published)
 
     def _entries(self, numbers: Iterable[int]) -> Set[int]:
-        """The entries that have bytes in blocks."""
+        """The entries with data in these blocks."""
         blocks = (self.blocks[number] for number in numbers)
         return {entry for block in blocks for entry in range(block.first, block.first + block.many)}
 
     def _clear(self) -> None:
-        """Remove what is not kept; safe to kill anywhere."""
+        """Remove files that are not kept; a kill at any point leaves a state that the next run can use."""
         if not self.kept:
+            # Before the files: a journal of removed files would be believed by the next run.
             journal.remove(self.directory)
         self.layout.clear(self._entries(self.kept))
 
@@ -138,23 +140,23 @@ class Build:
         journal.replace(self.directory, self.identity, self.kept)
 
     def needs(self) -> Tuple[int, int]:
-        """The bytes of disk and the number of files that what is missing takes."""
+        """(bytes, files) that the missing part takes on the disk."""
         return space.needed(self.manifest, self.missing()), self.layout.absent(self._entries(self.kept))
 
     def require_space(self, where: bytes) -> None:
-        """NoSpace when the disk does not hold what is missing, in bytes or in files."""
+        """Raise NoSpace if the missing part does not fit the disk, in bytes or in inodes."""
         size, count = self.needs()
         space.require(self.tree, size, count, where)
 
     def frees(self, old: Manifest) -> Tuple[int, int]:
-        """The bytes and files at least that go with an older version, but for what this one has from it."""
+        """Minimum (bytes, files) freed by removing an older version, without those that this one shares with it."""
         kept = self._entries(self.kept)
         shared = sum(self.manifest.sizes[entry] for entry in kept)
         sparse = sum(old.sizes[entry] for entry in old.sparse)
         return max(0, old.size() - sparse - shared), max(0, old.files() - len(kept))
 
     def begin(self) -> None:
-        """Make what the writers need; NoSpace when it does not fit. Call it before the first block."""
+        """Create directories and large files; raises NoSpace. Call it before the first block is written."""
         self.layout.begin()
 
     def mark(self, board: ProgressBoard) -> None:
@@ -163,12 +165,12 @@ class Build:
             board.mark(number, DONE)
 
     def missing(self) -> int:
-        """The bytes that are still to be copied."""
+        """Bytes still to be copied."""
         done = sum(self.blocks[number].length for number in self.kept)
         return self.manifest.size() - done
 
     def take_hashes(self) -> None:
-        """Put the hashes of the journals into the manifest; Damaged when a block is missing."""
+        """Copy the hashes from the journals to the manifest; raises Damaged if a block is missing."""
         found = journal.read(self.directory, self.identity)
         if len(found) != len(self.blocks):
             message = "{} blocks were not written".format(len(self.blocks) - len(found))
@@ -177,11 +179,11 @@ class Build:
         self.manifest.digests = b"".join(found[number] for number in range(len(self.blocks)))
 
     def complete(self) -> List[str]:
-        """Make links, modes and times, and count every name; lines for the report of what was not kept."""
+        """Create links, set modes and times, compare all names; returns lines for the report about attributes lost."""
         return self.layout.finish()
 
     def publish(self, sync: bool) -> None:
-        """Write the manifest with the hashes and give the set its name; `sync` waits for the disk before and after."""
+        """Write the manifest with the hashes and publish the set; `sync`: flush to the disk before and after."""
         self.manifest.info = dict(self.manifest.info, complete=True, synced=sync)
         write_file(self.directory, MANIFEST, self.manifest.pack())
         journal.remove(self.directory)
@@ -190,11 +192,11 @@ class Build:
         self.place.publish(self.name)
         with contextlib.suppress(
             OSError
-        ):  # an older version went, and with it a name of the files that both had
+        ):  # removing the old version has changed the ctime of files that both share
             os.utime(MANIFEST, dir_fd=self.directory)
         if sync:
             os.fsync(self.place.directory)
 
     def abandon(self) -> None:
-        """Remove what was built: the space is needed, or it is damaged. A published version stays."""
+        """Remove the unfinished set: it is damaged, or its space is needed. A published version stays."""
         self.place.discard(self.place.control, b"part." + self.name)

@@ -1,4 +1,4 @@
-"""Where results go: a directory of the user on a shared file system, and beside it, hidden, what is half done."""
+"""The destination of results: a directory on a shared file system, and a hidden one for the unfinished copy next to it."""
 
 import contextlib
 import fcntl
@@ -15,10 +15,10 @@ _PART = b"part"
 
 
 class ResultsPlace(Place):
-    """The directory that results are copied to, which may be there already or not; `path` is absolute.
+    """The directory that results are copied to, existing or not; `path` is absolute.
 
-    While this is open no other program of this node works on the same destination. The hidden names next to it contain the
-    node, so that all nodes of a job can copy results to one directory.
+    It holds a lock against other processes of this node. The hidden directory's name contains the node, so that all nodes
+    of a job can copy to one destination. Raises NodeError if the parent is not writable or the lock is taken.
     """
 
     def __init__(self, given: str) -> None:
@@ -46,17 +46,17 @@ class ResultsPlace(Place):
             raise NodeError(message, "wait until it ends") from None
 
     def exists(self) -> bool:
-        """Whether something has the destination's name."""
+        """Whether the destination exists, as a directory or otherwise."""
         return os.path.lexists(self.path)
 
     def part(self, name: bytes) -> int:  # noqa: ARG002 - there is one
-        """The directory in which the copy is built."""
+        """A descriptor of the directory of the unfinished copy."""
         with contextlib.suppress(FileExistsError):
             os.mkdir(_PART, 0o700, dir_fd=self.control)
         return os.open(_PART, LIST, dir_fd=self.control)
 
     def publish(self, name: bytes) -> None:  # noqa: ARG002 - there is one
-        """Give the finished tree its name, in one step; NodeError when something has that name by now."""
+        """Rename the finished tree to the destination; raises NodeError if that exists by now."""
         try:
             os.rename(b"part/data", self.name, src_dir_fd=self.control, dst_dir_fd=self.directory)
         except OSError as fault:
@@ -72,9 +72,9 @@ class ResultsPlace(Place):
         remove_tree(self.control, trash)
 
     def close(self) -> None:
-        """Remove the hidden directories next to the destination: everything has arrived."""
+        """Remove the hidden directory: the copy is complete."""
         remove_tree(self.directory, self._hidden)
 
     def sync(self) -> None:
-        """Wait until names and data are on the disk."""
+        """Flush the file system of the destination."""
         system.sync_file_system(self.directory)

@@ -1,12 +1,12 @@
-"""Files of a set that is still being copied, each under its name as soon as it is whole: training can begin with them.
+"""The files of a set during its copy, each under its final name once it is complete: training can begin with them.
 
-DIR/.early-JOB/NAME/data/...  hard links to the files that are whole, later all of them; a link if the set was there before
+DIR/.early-JOB/NAME/data/...  hard links to the complete files, at the end to all; a symbolic link if the set was published before
 DIR/.early-JOB/NAME/files     the paths of all files of the set, each ended by a zero byte
-DIR/.early-JOB/NAME/state     `copying`, `done`, or `failed:` and why
-DIR/.early-JOB/NAME/lock      held (flock) as long as the copying process lives
+DIR/.early-JOB/NAME/state     `copying`, `done`, or `failed:` and the reason
+DIR/.early-JOB/NAME/lock      locked (flock) while the copying process runs
 
-`dlrun_data.py` waits for files there. A link changes its file's ctime, by which changed files are recognised: all links
-are made before the set is published, and when they are removed its manifest is made newer than that.
+`dlrun_data.py` waits for files there. Creating or removing a hard link changes the ctime of its file, by which changed
+files are recognised: all links are created before the set is published, and after their removal the manifest is touched.
 """
 
 import contextlib
@@ -28,23 +28,26 @@ from .remove import remove_tree
 from .resume import MANIFEST
 
 PREFIX = b".early-"
-TICK = 0.1  # seconds between looks at what is whole
+TICK = 0.1  # seconds between checks for complete files
 _WRITE = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 class Start:
-    """When training may begin: `bytes` or `files` are there, or `part` of all bytes; the file `note` is made then."""
+    """When training may begin: `size` bytes, `files` files, and the fraction `part` of all bytes are there.
+
+    note: path of a file that is created then.
+    """
 
     def __init__(self, part: float = 0.0, size: int = 0, files: int = 0, note: str = "") -> None:
         self.part, self.size, self.files, self.note = part, size, files, note
 
     def reached(self, size: int, files: int, whole: int) -> bool:
-        """Whether that is so with so many bytes and files of a set of `whole` bytes."""
+        """Whether training may begin with `size` bytes and `files` files of a set of `whole` bytes."""
         return size >= max(self.size, self.part * whole) and files >= self.files
 
 
 class Early:
-    """One set's files for one job, while and after it is copied."""
+    """The early files of one set for one job."""
 
     def __init__(self, area: Area, name: bytes, job: str, start: Start) -> None:
         self._area, self._name, self._start = area, name, start
@@ -71,7 +74,7 @@ class Early:
         self._fault: Optional[BaseException] = None
 
     def follow(self, tree: int, manifest: Manifest, blocks: Blocks, board: ProgressBoard) -> None:
-        """From now on link the files below `tree` as their blocks are done."""
+        """Start a thread that links the files below `tree` when their blocks are done."""
         self._tree, self._manifest, self._blocks, self._board = tree, manifest, blocks, board
         self._before = bytes(len(blocks))
         self._left: Dict[int, int] = {e: -(-manifest.sizes[e] // CHUNK) for e in blocks.large}
@@ -81,7 +84,7 @@ class Early:
         self._thread.start()
 
     def _links_to_the_source(self, manifest: Manifest) -> Set[int]:
-        """Make the links of files that are read where they are: nothing comes for these. The entries."""
+        """Create the links of files that are read from the source (strategy part) at once; returns their entries."""
         if not manifest.info.get("part"):
             return set()
         target, made = Directories(self._data), set()
@@ -107,6 +110,7 @@ class Early:
 
     def _advance(self) -> None:
         plane, size = self._board.plane(DONE), len(self._blocks)
+        # Compared as one big number each: a set of a million blocks would take long as a list, ten times a second.
         new = int.from_bytes(plane, "little") & ~int.from_bytes(self._before, "little")
         marks, self._before = new.to_bytes(size, "little"), plane
         number = marks.find(1)
@@ -132,6 +136,7 @@ class Early:
     def _link(self, entry: int, source: Directories, target: Directories) -> None:
         found = self._manifest
         path, name = found.dirs[found.parents[entry]], found.names[entry]
+        # A large file exists in full size from the start; until `finish` it lacks its mode and time.
         if entry in self._left:
             settle(found, entry, os.open(name, _WRITE, dir_fd=source(path)))
         self._make(path, target)
@@ -140,7 +145,7 @@ class Early:
         self._size += found.sizes[entry]
 
     def _make(self, path: bytes, target: Directories) -> None:
-        """Make a directory and those above it."""
+        """Create a directory and its parents."""
         if path not in self._made:
             parent, _, leaf = path.rpartition(b"/")
             self._make(parent, target)
@@ -148,7 +153,7 @@ class Early:
             self._made.add(path)
 
     def finish(self) -> None:
-        """Link all the rest: the tree is complete and is about to get its name."""
+        """Link the remaining entries: the tree is complete and about to be published."""
         if self._thread is None:
             return
         self._ended.set()
@@ -174,7 +179,7 @@ class Early:
         target.close()
 
     def complete(self, manifest: Manifest) -> None:
-        """The set has its name: all is there."""
+        """Record that the set is published."""
         if self._thread is None:  # it was there before
             self._list(manifest)
             os.rmdir(b"data", dir_fd=self._home)
@@ -183,7 +188,7 @@ class Early:
         self._enough()
 
     def failed(self, why: str) -> None:
-        """No more will come."""
+        """Record that the copy has failed."""
         self._ended.set()
         write_file(self._home, b"state", b"failed: " + os.fsencode(why))
 
@@ -195,7 +200,7 @@ class Early:
 
 
 def in_use(area: Area, job: bytes) -> bool:
-    """Whether a job still copies what it began with, or uses it."""
+    """Whether a job still copies, or uses, a set that it began early."""
     if any(use.job.encode("ascii") == job and use.live for use in uses.all_uses(area)):
         return True
     home = below(area.directory, PREFIX + job, LIST)
@@ -219,13 +224,13 @@ def _held(home: int, name: bytes) -> bool:
 
 
 def jobs(area: Area) -> List[bytes]:
-    """The jobs that began, or begin, before all was there."""
+    """The ids of the jobs with early files."""
     found = map(os.fsencode, os.listdir(area.directory))
     return sorted(name[len(PREFIX) :] for name in found if name.startswith(PREFIX))
 
 
 def remove(area: Area, job: bytes) -> None:
-    """Remove the links of a job that is over, without making the published sets look changed by it."""
+    """Remove the links of an ended job, without making its published sets look changed."""
     try:
         home = below(area.directory, PREFIX + job, LIST)
     except OSError:
@@ -247,6 +252,7 @@ def _remove(area: Area, home: int, name: bytes) -> None:
     if published is not None:
         with contextlib.suppress(OSError):
             before = os.stat(MANIFEST, dir_fd=published, follow_symlinks=False).st_ctime_ns
+            # Checked before the removal, which changes the ctimes: a set that was changed already stays recognisable.
             trusted = _unchanged(home, name + b"/data", before)
     remove_tree(home, name)
     if published is not None:
@@ -257,7 +263,7 @@ def _remove(area: Area, home: int, name: bytes) -> None:
 
 
 def _unchanged(home: int, path: bytes, before: int) -> bool:
-    """Whether no file below a directory was changed after a time; a link to the set itself has none of its own."""
+    """Whether no file below a directory has a ctime after `before` (ns); true for a symbolic link to the set."""
     try:
         directory = below(home, path, LIST)
     except OSError:

@@ -1,7 +1,4 @@
-"""Keep the published sets of a node within bounds: what is there, who uses it, what goes first when space is short.
-
-Evicted is the set that was used longest ago; never one that a running job uses or that is being copied.
-"""
+"""Evict published sets, the least recently used first, never one in use by a running job or being copied."""
 
 import contextlib
 import os
@@ -16,12 +13,12 @@ from . import early, space, uses
 from .area import Area, set_name
 from .resume import MANIFEST
 
-HEAD = 1 << 20  # bytes in which a manifest's line of JSON ends
-STALE = 86400.0  # seconds after which what a killed copy left is no longer kept for the next one
+HEAD = 1 << 20  # maximum bytes of a manifest's magic and JSON lines
+STALE = 86400.0  # seconds after which the remains of a killed copy are removed
 
 
 class PublishedSet(NamedTuple):
-    """A published set: bytes and files of its data, when it was used last, by whom now, and where it came from."""
+    """A published set: bytes and files, time of last use (seconds since 1970), jobs that use it, source."""
 
     name: bytes
     bytes: int
@@ -32,7 +29,7 @@ class PublishedSet(NamedTuple):
 
 
 def entries(area: Area) -> List[PublishedSet]:
-    """The published sets, the one used longest ago first; other directories are left out."""
+    """The published sets, least recently used first; other directories are ignored."""
     found = []
     for name in area.names():
         try:
@@ -65,11 +62,12 @@ def _head(directory: int) -> Dict[str, Any]:
 
 
 def remove(area: Area, name: bytes) -> bool:
-    """Remove a set that is not in use or being copied; whether it was removed."""
+    """Remove a set unless it is in use or being copied; returns whether it was removed."""
     lock = area.try_lock(name)
     if lock is None:
         return False
     try:
+        # Checked under the lock: a job may have begun to use the set since it was listed.
         if uses.users(area, name):
             return False
         area.discard(area.directory, name)
@@ -81,7 +79,7 @@ def remove(area: Area, name: bytes) -> bool:
 
 
 def evict(area: Area, enough: Callable[[], bool], but: bytes = b"") -> List[PublishedSet]:
-    """Remove sets, the one used longest ago first, until it is enough or none is left that may go."""
+    """Remove sets, least recently used first, until `enough()` or no more may be removed; returns the removed ones."""
     gone: List[PublishedSet] = []
     for entry in entries(area):
         if enough():
@@ -92,26 +90,26 @@ def evict(area: Area, enough: Callable[[], bool], but: bytes = b"") -> List[Publ
 
 
 def evictable(area: Area, but: bytes) -> int:
-    """Bytes of the sets that no running job uses, without the set `but`."""
+    """Bytes of all sets without users, except the set `but`."""
     return sum(entry.bytes for entry in entries(area) if entry.name != but and not entry.users)
 
 
 def in_use(area: Area, but: bytes) -> int:
-    """Bytes of the sets that running jobs use, without the set `but`."""
+    """Bytes of all sets in use, except the set `but`."""
     return sum(entry.bytes for entry in entries(area) if entry.name != but and entry.users)
 
 
 def make_room(area: Area, quota: Optional[int], need: int, size: int, but: bytes) -> List[PublishedSet]:
-    """Evict until `need` more bytes fit the disk and all sets with one of `size` the quota; NoSpace for the quota.
+    """Evict until `need` bytes are free on the disk, and all sets with the new one of `size` bytes fit the quota.
 
-    `but` is the set that is being copied. A disk that stays too full is left to the check of space.
+    `but` is the set being copied. Raises NoSpace for the quota; for the disk the caller checks.
     """
 
     def total() -> int:
         return size + sum(entry.bytes for entry in entries(area) if entry.name != but)
 
     if space.free(area.directory) + evictable(area, but) < need:
-        return []  # all of them would be too few
+        return []  # evicting all would not suffice: keep them
     gone = evict(
         area, lambda: space.free(area.directory) >= need and (quota is None or total() <= quota), but
     )
@@ -124,8 +122,10 @@ def make_room(area: Area, quota: Optional[int], need: int, size: int, but: bytes
 
 
 def tidy(area: Area) -> List[bytes]:
-    """Remove what dead jobs left: sets kept for their job only, half-built sets of yesterday, and what was being
-    removed. The names of the sets removed."""
+    """Remove the remains of ended jobs: sets staged with `--keep job`, unfinished sets older than `STALE`, trash.
+
+    Returns the names of the removed sets.
+    """
     removed = []
     noted = uses.all_uses(area)
     for use in noted:
@@ -164,7 +164,7 @@ def _drop_part(area: Area, name: bytes) -> None:
 
 
 def end_job(area: Area, job: str) -> List[bytes]:
-    """End the uses of a job and remove the sets kept only for it. The names of the sets removed."""
+    """End a job's uses, and remove the sets kept only for it; returns the names of the removed sets."""
     set_name(job)
     early.remove(area, job.encode("ascii"))
     removed = []
@@ -176,7 +176,7 @@ def end_job(area: Area, job: str) -> List[bytes]:
 
 
 def drop_all(area: Area) -> List[bytes]:
-    """Remove every set that no running job uses, and every half-built one. The names of the sets removed."""
+    """Remove all sets without users and all unfinished ones; returns the names of the removed sets."""
     removed = tidy(area) + [entry.name for entry in evict(area, lambda: False)]
     for name in area.controls(b"part."):
         _drop_part(area, name)

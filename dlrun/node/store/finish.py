@@ -1,4 +1,4 @@
-"""The last steps before a data set is published: links, modes, times, and a count of every name."""
+"""The last steps before a data set is published: links, modes, times, and a comparison of all names."""
 
 import os
 from typing import List
@@ -13,9 +13,9 @@ _WRITE = os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def finish(root: int, manifest: Manifest, large: List[int]) -> List[str]:
-    """Complete the tree of a manifest whose blocks are all written; lines for the report of what was not kept.
+    """Complete the tree of a manifest whose blocks are all written; returns report lines about attributes lost.
 
-    Raises Damaged when a name is missing or one too many is there.
+    `large`: entries written in chunks. Raises Damaged for a missing or an extra name.
     """
     directories = Directories(root)
     try:
@@ -44,7 +44,7 @@ def _large_files(directories: Directories, manifest: Manifest, large: List[int])
 
 
 def settle(manifest: Manifest, entry: int, descriptor: int) -> None:
-    """Give an open file its mode and its time, in this order, and close it."""
+    """Set mode and modification time of an open file, and close it."""
     try:
         os.fchmod(descriptor, manifest.modes[entry])
         os.utime(descriptor, ns=(manifest.mtimes[entry], manifest.mtimes[entry]))
@@ -60,7 +60,7 @@ def _attributes(directories: Directories, manifest: Manifest) -> List[str]:
         path = manifest.dirs[number] if entry < 0 else manifest.path(entry)
         if entry < 0:
             descriptor = os.open(b".", LIST, dir_fd=directory)
-        else:  # a file without write permission takes no attributes: lend it some
+        else:  # attributes need write permission; `settle` restores the mode
             os.chmod(manifest.names[entry], 0o600, dir_fd=directory)
             descriptor = os.open(manifest.names[entry], _WRITE, dir_fd=directory)
         try:
@@ -89,6 +89,7 @@ def _links(directories: Directories, manifest: Manifest) -> None:
 
 def _directories(root: int, manifest: Manifest) -> None:
     directories = Directories(root)
+    # Children first: a parent that loses its search or write permission would block them.
     for number in range(len(manifest.dirs) - 1, -1, -1):
         mtime = manifest.dir_mtimes[number]
         descriptor = os.open(b".", LIST, dir_fd=directories(manifest.dirs[number]))

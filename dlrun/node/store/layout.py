@@ -1,7 +1,7 @@
-"""What a data set looks like on the node's disk: its files as they are, or one indexed tar file.
+"""The layouts of a data set on the node's disk: plain files, or one indexed tar file.
 
-A form makes room for the blocks, gives every thread a reader and a writer of them, finds which of an earlier
-run's files are still there, and completes the tree.
+A layout reserves space for the blocks, creates readers and writers for each thread, finds the remaining files of an
+earlier run, and completes the tree.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ AnyWriter = Union[Writer, TarWriter]
 
 
 class FileLayout:
-    """Every file as it is in the source."""
+    """Plain files, as in the source."""
 
     strategy = "copy"
 
@@ -34,7 +34,10 @@ class FileLayout:
         self.root, self.manifest, self.blocks = root, manifest, blocks
 
     def present(self, entries: Set[int], complete: bool) -> Set[int]:
-        """The entries whose files are there as they should be; the large ones have their time once complete."""
+        """The entries whose files exist with their size and time.
+
+        complete: the earlier run had finished; in an unfinished one large files do not have their time yet.
+        """
         untimed = set() if complete else entries.intersection(self.blocks.large)
         return tree.present(self.root, self.manifest, entries, untimed)
 
@@ -43,22 +46,22 @@ class FileLayout:
         tree.sweep(self.root, self.manifest, keep)
 
     def link(self, other: int, entries: Set[int]) -> bool:
-        """Give files of another tree a name here too; whether that was possible for all of the entries."""
+        """Hard-link files of another tree; returns whether that succeeded for all entries."""
         return tree.link_files(other, self.root, self.manifest, entries)
 
     def absent(self, there: Set[int]) -> int:
-        """The files, links and directories that are still to be made when the files of some entries are there."""
+        """The number of files, links and directories to create, if the files of the entries `there` exist."""
         kinds = self.manifest.kinds
         made = sum(kind == LINK or (kind == FILE and entry not in there) for entry, kind in enumerate(kinds))
         return made + tree.absent_directories(self.root, self.manifest)
 
     def begin(self) -> None:
-        """Make what the writers need; NoSpace when it does not fit."""
+        """Create directories and large files; raises NoSpace."""
         tree.make_directories(self.root, self.manifest)
         tree.make_large(self.root, self.manifest, self.blocks.large)
 
     def reader(self, hasher: Hasher) -> AnyReader:
-        """A reader of what is written here, for one thread."""
+        """A reader of the copy, for one thread."""
         return Reader(self.root, self.manifest, hasher, timed=False)
 
     def writer(self, sync: bool) -> AnyWriter:
@@ -66,17 +69,17 @@ class FileLayout:
         return Writer(self.root, self.manifest, sync)
 
     def finish(self) -> List[str]:
-        """Complete the tree; lines for the report of what was not kept."""
+        """Complete the tree; returns report lines about attributes lost."""
         return finish(self.root, self.manifest, self.blocks.large)
 
 
 def identity(status: os.stat_result) -> Tuple[int, int]:
-    """The identity of a file, whatever its name."""
+    """The identity of a file: device and inode."""
     return status.st_dev, status.st_ino
 
 
 class TarLayout:
-    """One tar file named after the set, and its index."""
+    """One tar file NAME.tar, and its index NAME.tar.index."""
 
     strategy = "pack"
 
@@ -84,13 +87,11 @@ class TarLayout:
         self.root, self.manifest = root, manifest
         self.names = name + b".tar", name + b".tar.index"
         self.tar_map = TarMap(manifest)
-        self._made: Optional[Tuple[int, int]] = (
-            None  # device and inode of the tar file that `begin` found or made
-        )
+        self._made: Optional[Tuple[int, int]] = None  # device and inode of the tar file of `begin`
         self._kept_open = -1  # while it is open, no other file gets its inode
 
     def present(self, entries: Set[int], complete: bool) -> Set[int]:  # noqa: ARG002 - as Files.present
-        """All of the entries when the file is there in full size, else none."""
+        """All of the entries if the tar file exists in full size, else none."""
         try:
             status = os.stat(self.names[0], dir_fd=self.root, follow_symlinks=False)
         except OSError:
@@ -105,19 +106,19 @@ class TarLayout:
                 remove_tree(self.root, name)
 
     def absent(self, there: Set[int]) -> int:
-        """The files that are still to be made when those of some entries are there."""
+        """The number of files to create: tar file and index, or only the index."""
         return 1 if there else 2
 
     def begin(self) -> None:
-        """Make the file in its full size, with its space reserved; NoSpace when it does not fit."""
+        """Create the tar file in full size with its space reserved; raises NoSpace."""
         with contextlib.suppress(FileNotFoundError):
-            os.chmod(self.names[0], 0o600, dir_fd=self.root)  # it may have been finished before a kill
+            os.chmod(self.names[0], 0o600, dir_fd=self.root)  # an earlier run may have finished it, read-only
         tree.make_empty(self.root, self.names[0], self.tar_map.size, not self.manifest.sparse)
         self._kept_open = open_tar(self.root, self.names[0], os.O_RDONLY)
         self._made = identity(os.fstat(self._kept_open))
 
     def reader(self, hasher: Hasher) -> AnyReader:
-        """A reader of what is written here, for one thread."""
+        """A reader of the copy, for one thread."""
         return TarReader(self.root, self.names[0], self.tar_map, hasher)
 
     def writer(self, sync: bool) -> AnyWriter:
@@ -125,7 +126,7 @@ class TarLayout:
         return TarWriter(self.root, self.names[0], self.tar_map, sync)
 
     def finish(self) -> List[str]:
-        """Write what is not in blocks, and the index; Damaged when the file is not the one that was begun."""
+        """Write directories and links into the tar file, and the index; raises Damaged if the file was replaced."""
         descriptor = open_tar(self.root, self.names[0], os.O_RDWR)
         try:
             status = os.fstat(descriptor)
@@ -159,5 +160,5 @@ Layout = Union[FileLayout, TarLayout]
 
 
 def layout_of(strategy: str, root: int, manifest: Manifest, blocks: Blocks, name: bytes) -> Layout:
-    """The form of a strategy below an open directory."""
+    """The layout of a strategy (`copy` or `pack`) below an open directory."""
     return TarLayout(root, manifest, name) if strategy == "pack" else FileLayout(root, manifest, blocks)

@@ -1,18 +1,18 @@
-"""Data in memory: whether a file system is in memory, and how much memory this process may still use.
+"""Free memory, for data sets in memory file systems.
 
-A file in a tmpfs (tmpfs(5), /dev/shm) is memory. Its size is the maximum, not what is free; the pages
-count for the job that writes them, whose limit is that of its control group.
+Files in a tmpfs (tmpfs(5), /dev/shm) are memory: the size of the file system is only a maximum, and pages are charged to
+the control group of the job that writes them.
 """
 
 from typing import Dict, Iterator, Optional
 
 KINDS = ("tmpfs", "ramfs")
-"""File systems that are memory."""
-_UNLIMITED = 1 << 62  # bytes; version 1 of control groups writes a number as large for no limit
+"""Types of memory file systems."""
+_UNLIMITED = 1 << 62  # bytes; control groups of version 1 report a larger number for no limit
 
 
 def free(proc: str = "/proc", groups: str = "/sys/fs/cgroup") -> Optional[int]:
-    """Bytes of memory that this process may still take: the node's, or less by a control group; None if unknown."""
+    """Bytes of memory that this process may still use: the least of the node's and its control groups'; None if unknown."""
     found = [_available(_read(proc + "/meminfo")), *_groups(_read(proc + "/self/cgroup"), groups)]
     known = [size for size in found if size is not None]
     return min(known) if known else None
@@ -34,7 +34,7 @@ def _available(meminfo: str) -> Optional[int]:
 
 
 def _groups(listed: str, root: str) -> Iterator[Optional[int]]:
-    """What each control group above this process leaves, in both versions."""
+    """Bytes left in each control group of this process and its ancestors, version 1 and 2."""
     for line in listed.splitlines():
         number, controllers, path = [*line.split(":", 2), "", ""][:3]
         if number == "0":
@@ -48,6 +48,7 @@ def _groups(listed: str, root: str) -> Iterator[Optional[int]]:
             place = base + path
             most, now = _read(place + "/" + limit).strip(), _read(place + "/" + used).strip()
             if most.isdigit() and now.isdigit() and int(most) < _UNLIMITED:
+                # The page cache counts for the group, but the kernel drops it when memory is needed.
                 state = _pairs(_read(place + "/memory.stat"))
                 yield max(0, int(most) - int(now) + sum(state.get(name, 0) for name in cached))
             path = path.rpartition("/")[0]

@@ -1,4 +1,4 @@
-"""Merge a finished tree into an existing directory: each file in one step, other files there are kept."""
+"""Merge a finished tree into an existing directory: each file atomically; other files are kept."""
 
 import contextlib
 import os
@@ -12,15 +12,15 @@ from .tree import present
 
 
 def there_already(root: int, manifest: Manifest) -> Set[int]:
-    """The files that a directory has with the same size and time; those of several names never count as there."""
+    """The entries that a directory has with the same size and time; files with hard links are never among them."""
     files = {entry for entry, kind in enumerate(manifest.kinds) if kind == FILE}
     return present(root, manifest, files - set(manifest.hard), set())
 
 
 def merge(tree: int, root: int, manifest: Manifest) -> None:
-    """Move everything that a manifest names from `tree` to the directory `root`, following no link in either.
+    """Move the entries of a manifest from `tree` to the directory `root`, without following links in either.
 
-    Raises NodeError when a directory is in the place of a file, or the reverse.
+    Raises NodeError if a directory is in the place of a file, or the reverse.
     """
     source, target = Directories(tree), Directories(root)
     for number, path in enumerate(manifest.dirs):

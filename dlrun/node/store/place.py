@@ -1,16 +1,16 @@
-"""What a set is built and published in: a node's staging directory, or a destination for results."""
+"""Interface of the directories in which a set is built and published: staging directory, destination of results."""
 
 from typing import Optional
 
 
 class Place:
-    """The directory of the published names, and the hidden one next to them that only dlrun uses."""
+    """Descriptors of the directory of published names, and of dlrun's hidden control directory."""
 
     directory: int
     control: int
 
     def part(self, name: bytes) -> int:
-        """A descriptor of the directory in which a set is built; what an earlier run left is still in it."""
+        """A descriptor of the directory in which a set is built, with the remains of an earlier run."""
         raise NotImplementedError
 
     def published(self, name: bytes) -> Optional[int]:  # noqa: ARG002 - where versions replace one another
@@ -18,9 +18,9 @@ class Place:
         return None
 
     def publish(self, name: bytes) -> None:
-        """Give the finished part its name, in one step."""
+        """Publish the finished part atomically."""
         raise NotImplementedError
 
     def discard(self, directory: int, name: bytes) -> None:
-        """Remove a tree of ours; nothing happens when it is not there."""
+        """Remove a tree, if it exists."""
         raise NotImplementedError

@@ -15,7 +15,7 @@ from .resume import split
 def damaged(
     layout: Layout, manifest: Manifest, blocks: Blocks, hasher: Hasher, ignore: Container[int] = ()
 ) -> List[bytes]:
-    """The files that are missing, or have another size or hash than in the manifest, except for entries to ignore."""
+    """The paths of files that are missing or differ in size or hash, except the entries to ignore."""
     digests = split(manifest, blocks, hasher.size)
     reader = layout.reader(hasher)
     view = BufferPool(1).take()
@@ -26,6 +26,7 @@ def damaged(
         if is_chunk(block, manifest):
             wrong.add(block.first)
             continue
+        # A block of several files: read them one by one to name the damaged ones.
         for place in range(block.many):
             entry, size = block.first + place, hasher.size
             one = Block(entry, 1, 0, manifest.sizes[entry])
@@ -43,7 +44,7 @@ def _good(reader: AnyReader, block: Block, view: memoryview, digests: bytes) -> 
 
 
 def verify_set(layout: Layout, manifest: Manifest, blocks: Blocks, hasher: Hasher) -> None:
-    """Damaged, naming the files, when the copy differs from the manifest."""
+    """Raise Damaged, with the paths, if the copy differs from the manifest."""
     wrong = damaged(layout, manifest, blocks, hasher)
     if wrong:
         message = "the copy differs from its manifest: {}".format(text.some(wrong))

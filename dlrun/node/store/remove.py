@@ -1,6 +1,6 @@
-"""Remove a tree by descriptors, following no link, read-only directories included.
+"""Remove a tree by directory descriptors, without following links, including read-only directories.
 
-Another job of the same user may be removing the same tree: what is gone meanwhile is removed.
+Another job of the same user may remove the same tree at the same time: missing names are not an error.
 """
 
 import contextlib
@@ -11,7 +11,7 @@ from ..common.safety import LIST
 
 
 def remove_tree(parent: int, name: bytes) -> None:
-    """Remove a file or a whole directory below an open directory; nothing happens when it is not there."""
+    """Remove a file or a directory tree below an open directory, if it exists."""
     with contextlib.suppress(FileNotFoundError):
         status = os.stat(name, dir_fd=parent, follow_symlinks=False)
         if not stat.S_ISDIR(status.st_mode):
@@ -33,5 +33,6 @@ def _remove_entry(directory: int, name: bytes) -> None:
         os.unlink(name, dir_fd=directory)
     except FileNotFoundError:
         pass
+    # unlink(2) of a directory: EISDIR on Linux, EPERM as POSIX has it.
     except (IsADirectoryError, PermissionError):
         remove_tree(directory, name)

@@ -1,8 +1,8 @@
-"""What an earlier run left that is still good: found by its manifest and journals, checked against the disk.
+"""Find the valid blocks of an earlier run, by its manifest and journals, checked against the disk.
 
-The earlier tree may belong to a killed run or be the published data set of a source that has changed since. A
-file is kept when the source has it with the same size and time, the tree has it with the same size and time,
-and its hash is known; after a crash of the machine it must also still have that hash.
+The earlier tree is that of a killed run, or the published data set of a source that has changed since. A file is kept if
+source and tree have it with the same size and time, and its hash is known; after a crash of the node it must also still
+have that hash.
 """
 
 import os
@@ -21,14 +21,14 @@ TREE = b"data"
 
 
 class Earlier:
-    """An earlier run's directory: its manifest, and whether it had finished."""
+    """An earlier run: its directory, its manifest, and whether it had finished."""
 
     def __init__(self, directory: int, manifest: Manifest, hasher: Hasher) -> None:
         self.directory, self.manifest, self.hasher = directory, manifest, hasher
         self.complete = bool(manifest.digests) or bool(manifest.info.get("complete"))
 
     def units(self) -> Dict[Tuple[int, int], bytes]:
-        """The hash of everything that was finished, by (entry, offset)."""
+        """(entry, offset) -> hash of each finished file or chunk."""
         blocks, size = Blocks(self.manifest), self.hasher.size
         finished = split(self.manifest, blocks, size) if self.complete else self._journal()
         found: Dict[Tuple[int, int], bytes] = {}
@@ -46,7 +46,7 @@ class Earlier:
 
 
 def split(manifest: Manifest, blocks: Blocks, size: int) -> Dict[int, bytes]:
-    """A complete manifest's hashes by block, as a journal has them."""
+    """Block number -> hashes of a complete manifest, as in a journal; size: bytes of a hash."""
     found, place = {}, 0
     for number, block in enumerate(blocks):
         length = size if is_chunk(block, manifest) else size * block.many
@@ -56,7 +56,7 @@ def split(manifest: Manifest, blocks: Blocks, size: int) -> Dict[int, bytes]:
 
 
 def load(directory: int, hasher: Hasher) -> Optional[Earlier]:
-    """What an earlier run left in a directory, or None when that is nothing that can be used."""
+    """The earlier run of a directory, or None without a usable manifest with the same hash function."""
     descriptor = opened(directory, MANIFEST, os.O_RDONLY)
     if descriptor is None:
         return None
@@ -70,9 +70,9 @@ def load(directory: int, hasher: Hasher) -> Optional[Earlier]:
 
 
 def keep(earlier: Earlier, layout: Layout, new: Manifest, blocks: Blocks, verify: bool) -> Dict[int, bytes]:
-    """The hashes of the new manifest's blocks that need no copying; `verify` also reads them back.
+    """Block number of the new manifest -> hashes, for blocks that need no copying; `verify` reads them back.
 
-    `form` is that of the tree which the earlier run left.
+    `layout` is that of the earlier run's tree.
     """
     units, origin = earlier.units(), _origin(earlier.manifest, new)
     found: Dict[int, bytes] = {}
@@ -90,13 +90,13 @@ def _entries(block: Block) -> Iterator[int]:
 
 
 def _origin(old: Manifest, new: Manifest) -> Dict[int, int]:
-    """For each file of the new manifest the same file in the old one, when nothing about it has changed."""
+    """Entry of the new manifest -> entry of the old one, for unchanged files."""
     touched = bool(
         old.ctimes and new.ctimes
-    )  # whether it is known which files were rewritten with their old time
+    )  # whether files rewritten with their old mtime can be recognised
     if old.id() == new.id():
         return {e: e for e in range(len(new.names)) if not touched or old.ctimes[e] == new.ctimes[e]}
-    if old.xattrs or new.xattrs:  # seldom: not worth comparing
+    if old.xattrs or new.xattrs:  # rare, not worth a comparison
         return {}
     places = {old.path(entry): entry for entry, kind in enumerate(old.kinds) if kind == FILE}
     found: Dict[int, int] = {}
@@ -114,7 +114,7 @@ def _facts(manifest: Manifest, entry: int) -> Tuple[int, int, int]:
 
 
 def _unharmed(hasher: Hasher, layout: Layout, blocks: Blocks, found: Dict[int, bytes]) -> Dict[int, bytes]:
-    """Those of the blocks that still have their hash when they are read back; none when there are no hashes."""
+    """The blocks that still have their hash when read back; none for sets without hashes."""
     good: Dict[int, bytes] = {}
     if not hasher.size:
         return good

@@ -1,4 +1,4 @@
-"""How much of a node's storage a data set may take of which only a part fits: others, such as the training, need some too."""
+"""The room of a data set with strategy `part` on a node: some storage is left to others, such as the training."""
 
 import contextlib
 import os
@@ -11,15 +11,15 @@ from ..source.part import cost, fitted, whole_size
 from . import eviction, space, warm
 from .area import Area
 
-SPARE = 0.05  # part of the disk that is left to others
-SPARE_MEMORY = 0.5  # part of the free memory, where the storage is memory
-GROWTH = 0.1  # of a set of which a part is here: it is made again once so much more fits
+SPARE = 0.05  # part of the disk left to others
+SPARE_MEMORY = 0.5  # part of the free memory left to others, for memory file systems
+GROWTH = 0.1  # part of the whole set that must fit in addition for a published part to be rebuilt
 
 
 class Room(NamedTuple):
     """Bytes of disk that a set may take: `whole` if all of it fits, else `part`, which leaves more to others.
 
-    data: bytes that its files may have, whatever they take on the disk.
+    data: maximum sum of its files' sizes (quota, --room).
     """
 
     whole: int
@@ -27,20 +27,20 @@ class Room(NamedTuple):
     data: int
 
     def least(self, other: "Room") -> "Room":
-        """What there is on both of two nodes."""
+        """The minimum of two nodes' rooms."""
         return Room(*map(min, zip(self, other)))
 
     def fitted(self, manifest: Manifest, root: bytes) -> Manifest:
-        """The manifest itself if all of it fits, else with links to `root` for files that do not."""
+        """The manifest itself if all of it fits, else one with links to `root` for the other files."""
         if cost(manifest) <= self.whole and manifest.size() <= self.data:
             return manifest
         return fitted(manifest, root, min(self.part, self.data))
 
 
 def room(area: Area, name: bytes, quota: Optional[int], most: Optional[int]) -> Room:
-    """What a set may take, with what there already is of it, and what may be evicted for it.
+    """The room of a set, including its present size and sets that may be evicted for it.
 
-    quota: bytes for all sets of the node; most: for this one.
+    quota: maximum bytes of all sets of the node; most: of this one.
     """
     found = warm.load(area, name)
     ours = eviction.evictable(area, name) + _begun(area, name) + (cost(found) if found is not None else 0)
@@ -52,7 +52,7 @@ def room(area: Area, name: bytes, quota: Optional[int], most: Optional[int]) -> 
 
 
 def could_grow(area: Area, name: bytes, found: Manifest, quota: Optional[int], most: Optional[int]) -> bool:
-    """Whether a published part could be larger now by a good part of the whole."""
+    """Whether a published part could now grow by more than `GROWTH` of the whole set."""
     whole = whole_size(found)
     if found.size() >= whole:
         return False
@@ -68,7 +68,7 @@ def _without_spare(descriptor: int, free: int) -> int:
 
 
 def _begun(area: Area, name: bytes) -> int:
-    """Bytes that a killed copy of the set left for the next one."""
+    """Bytes of the unfinished copy of a killed run, which the next one continues."""
     try:
         directory = below(area.control, b"part." + name, LIST)
     except OSError:

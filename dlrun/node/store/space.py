@@ -9,22 +9,23 @@ from ..common.system import file_system
 from ..source.manifest import Manifest
 from . import memory
 
-MEMORY_MARGIN = 0.1  # part of the free memory that is left: the training is still to start
-_CLUSTER = 4096  # bytes that a file's last piece and a directory take at least
-MARGIN = 0.01  # part of the disk that is left free: file systems slow down, and estimates are estimates
+MEMORY_MARGIN = 0.1  # part of the free memory left free: the training has not started yet
+_CLUSTER = 4096  # bytes: the allocation unit of files and directories
+MARGIN = 0.01  # part of the disk left free: full file systems are slow, and `needed` is an estimate
 
 
 def needed(manifest: Manifest, missing: int) -> int:
-    """Bytes of disk that `missing` bytes of a data set take, with what its files and directories take besides."""
+    """Estimated bytes of disk for `missing` bytes of a data set, with the overhead of files and directories."""
     total = max(1, manifest.size())
     files, directories = manifest.files(), len(manifest.dirs)
     sparse = sum(manifest.sizes[entry] for entry in manifest.sparse)
     share = min(1.0, missing / total)
+    # On average the last allocation unit of a file is half empty.
     return int(missing - sparse * share + share * _CLUSTER * (files // 2 + directories))
 
 
 def free(descriptor: int) -> int:
-    """Bytes that this user may still write to a descriptor's disk, or to memory if it is a tmpfs."""
+    """Bytes that this user may still write to a descriptor's file system, without the margin."""
     status = os.fstatvfs(descriptor)
     disk = max(0, status.f_bavail * status.f_frsize - int(status.f_blocks * status.f_frsize * MARGIN))
     left = memory.free() if in_memory(descriptor) else None
@@ -32,18 +33,18 @@ def free(descriptor: int) -> int:
 
 
 def in_memory(descriptor: int) -> bool:
-    """Whether what a descriptor names is memory."""
+    """Whether a descriptor is in a memory file system."""
     return file_system(os.fstat(descriptor).st_dev) in memory.KINDS
 
 
 def free_files(descriptor: int) -> Optional[int]:
-    """Files that a descriptor's file system can still take; None where it has no bound."""
+    """Free inodes of a descriptor's file system; None if it has no limit."""
     status = os.fstatvfs(descriptor)
     return status.f_favail if status.f_files else None
 
 
 def require(descriptor: int, wanted: int, count: int, where: bytes) -> None:
-    """NoSpace when a disk has not so many bytes, or not so many files, left for us."""
+    """Raise NoSpace if the file system has fewer than `wanted` bytes or `count` inodes free."""
     there = free(descriptor)
     node = os.uname().nodename
     if wanted > there:

@@ -1,10 +1,10 @@
-"""The strategy `pack`: the data set as one indexed tar file, written by many at once without being read again.
+"""Strategy `pack`: the data set as one indexed tar file, written by several processes in one pass.
 
-The manifest determines the position of every member, so blocks are written in any order, each with one call.
-Training reads a member by the index at full speed without opening 50,000 files; `tar` reads it as well. Times
-are whole seconds there; hard links, symbolic links and long or odd names are as GNU tar writes them.
+The manifest determines the offset of every member, so blocks are written in any order, each with one call. Training
+reads members by the index without opening 50,000 files; `tar` can read the file, too. Times have whole seconds; hard
+links, symbolic links and long names are as in GNU tar.
 
-The index has one record a file, `OFFSET SIZE NAME` and a zero byte, in the manifest's order.
+The index has one record per file, `OFFSET SIZE NAME` and a zero byte, in the manifest's order.
 """
 
 import os
@@ -31,7 +31,7 @@ def _number(value: int, width: int) -> bytes:
 
 
 def header(name: bytes, kind: bytes, mode: int, size: int, seconds: int, target: bytes = b"") -> bytes:
-    """One member's header, with GNU's long-name members before it where they are needed."""
+    """The header of a member, preceded by GNU long-name members if name or target exceeds 100 bytes."""
     longer = b""
     for text, letter in ((target, b"K"), (name, b"L")):
         if len(text) > _NAME:
@@ -62,7 +62,7 @@ def _plain(name: bytes, kind: bytes, mode: int, size: int, seconds: int, target:
 
 
 class TarMap:
-    """The layout of the tar file of a manifest: directories, files in order, links, the end."""
+    """The offsets in the tar file of a manifest: directories, files in order, links, end."""
 
     def __init__(self, manifest: Manifest) -> None:
         self.manifest = manifest
@@ -103,7 +103,7 @@ class TarMap:
         return b"".join(parts)
 
     def index(self) -> bytes:
-        """The index: offset, size and name of every file."""
+        """The content of the index file."""
         found = self.manifest
         return b"".join(
             b"%d %d %s\0" % (self.offsets[entry], found.sizes[entry], found.path(entry))
@@ -113,12 +113,12 @@ class TarMap:
 
 
 def open_tar(root: int, name: bytes, flags: int) -> int:
-    """A new descriptor of the tar file that has the name now; OSError when there is none."""
+    """Open the tar file; raises OSError if it does not exist or is a link."""
     return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=root)
 
 
 class _Tar:
-    """The tar file by its name, opened when it is first needed: it may be removed and made again before."""
+    """A tar file opened at first use: before that it may be removed and created again."""
 
     _flags = os.O_RDONLY
 
@@ -140,7 +140,7 @@ class _Tar:
 
 
 class TarWriter(_Tar):
-    """One thread's writer into the tar file, which already has its full size. As `writing.Writer` otherwise."""
+    """Writes blocks into the tar file, which exists in full size; interface of `blocks.writer.Writer`."""
 
     _flags = os.O_RDWR
 
@@ -167,7 +167,7 @@ class TarWriter(_Tar):
 
 
 class TarReader(_Tar):
-    """One thread's reader of blocks back from the tar file. As `reading.Reader` otherwise."""
+    """Reads blocks back from the tar file; interface of `blocks.reader.Reader`."""
 
     def __init__(self, root: int, name: bytes, tar_map: TarMap, hasher: Hasher) -> None:
         super().__init__(root, name, tar_map)

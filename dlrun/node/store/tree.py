@@ -1,4 +1,4 @@
-"""The tree of a data set while it is built: unwanted entries removed, directories and large files created."""
+"""The tree of an unfinished data set: remove unwanted entries, create directories and large files, compare names."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ _EMPTY = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 def names_by_directory(manifest: Manifest) -> List[List[bytes]]:
-    """The names of the entries of each directory, directories below it not included."""
+    """The names of the files and links of each directory, in the order of `dirs`."""
     found: List[List[bytes]] = [[] for _ in manifest.dirs]
     parents, start = manifest.parents, 0
     for end in range(1, len(parents) + 1):
@@ -26,7 +26,7 @@ def names_by_directory(manifest: Manifest) -> List[List[bytes]]:
 
 
 def children(manifest: Manifest) -> Dict[bytes, Set[bytes]]:
-    """The names of the directories in each directory."""
+    """Directory -> names of its subdirectories."""
     found: Dict[bytes, Set[bytes]] = {directory: set() for directory in manifest.dirs}
     for directory in manifest.dirs[1:]:
         parent, _, leaf = directory.rpartition(b"/")
@@ -35,7 +35,7 @@ def children(manifest: Manifest) -> Dict[bytes, Set[bytes]]:
 
 
 def sweep(root: int, manifest: Manifest, keep: Set[int]) -> None:
-    """Remove everything below `root` but the manifest's directories and the files of the entries to keep."""
+    """Remove everything below `root` except the manifest's directories and the files of the entries `keep`."""
     stay: Dict[bytes, Set[bytes]] = {}
     for entry in keep:
         stay.setdefault(manifest.dirs[manifest.parents[entry]], set()).add(manifest.names[entry])
@@ -61,7 +61,7 @@ def _is_directory(directory: int, name: bytes) -> bool:
 
 
 def make_directories(root: int, manifest: Manifest) -> None:
-    """Make the manifest's directories with mode 0700; their own modes come last."""
+    """Create the manifest's directories with mode 0700; `finish` sets their modes."""
     directories = Directories(root)
     for path in manifest.dirs[1:]:
         parent, _, leaf = path.rpartition(b"/")
@@ -81,7 +81,7 @@ def _there(directory: int, name: bytes) -> bool:
 
 
 def absent_directories(root: int, manifest: Manifest) -> int:
-    """How many of the manifest's directories are not there."""
+    """The number of the manifest's directories that do not exist."""
     directories, absent = Directories(root), set()
     for path in manifest.dirs[1:]:
         parent, _, leaf = path.rpartition(b"/")
@@ -92,9 +92,9 @@ def absent_directories(root: int, manifest: Manifest) -> int:
 
 
 def link_files(other: int, root: int, manifest: Manifest, entries: Set[int]) -> bool:
-    """Give files of the tree `other` the same names below `root`; whether that was possible for all of them.
+    """Hard-link files of the tree `other` below `root`; returns whether that succeeded for all.
 
-    Not every file system can (BeeGFS and FAT have no hard links between directories, tmpfs counts them as files).
+    Not all file systems can: BeeGFS and FAT have no hard links between directories, and tmpfs counts them as files.
     """
     source, target = Directories(other), Directories(root)
     try:
@@ -111,9 +111,9 @@ def link_files(other: int, root: int, manifest: Manifest, entries: Set[int]) -> 
 
 
 def make_large(root: int, manifest: Manifest, entries: List[int]) -> None:
-    """Make the files that several processes will write, empty but of full size, with their space reserved.
+    """Create the files written in chunks by several processes, in full size and with their space reserved.
 
-    Raises NoSpace when the disk cannot hold them. Sparse files get no space beforehand.
+    Raises NoSpace if the disk cannot hold them. Space of sparse files is not reserved.
     """
     directories = Directories(root)
     sparse = set(manifest.sparse)
@@ -126,10 +126,10 @@ def make_large(root: int, manifest: Manifest, entries: List[int]) -> None:
 
 
 def make_empty(directory: int, name: bytes, size: int, reserve: bool) -> None:
-    """Make a file of zeros, with its space reserved if asked; one that is there stays. NoSpace when it does not fit."""
+    """Create a file of `size` zeros, with its space reserved if `reserve`; an existing one stays. Raises NoSpace."""
     try:
         descriptor = os.open(name, _EMPTY, 0o600, dir_fd=directory)
-    except FileExistsError:  # an earlier run's, kept
+    except FileExistsError:  # kept from an earlier run
         return
     try:
         os.ftruncate(descriptor, size)
@@ -140,7 +140,7 @@ def make_empty(directory: int, name: bytes, size: int, reserve: bool) -> None:
 
 
 def _reserve(descriptor: int, size: int) -> None:
-    """Reserve a file's blocks where the file system can do that at once (glibc would else write zeros)."""
+    """Reserve a file's blocks if the file system supports it; glibc's posix_fallocate would else write zeros."""
     fault = fallocate(descriptor, size)
     if fault in (errno.ENOSPC, errno.EDQUOT):
         message = "no space for a file of {} bytes".format(size)
@@ -148,7 +148,7 @@ def _reserve(descriptor: int, size: int) -> None:
 
 
 def check_names(root: int, manifest: Manifest) -> Tuple[List[bytes], List[bytes]]:
-    """The paths in the manifest but not in the tree, and the reverse; both empty if the tree is complete."""
+    """(paths missing in the tree, paths missing in the manifest), sorted."""
     missing: List[bytes] = []
     extra: List[bytes] = []
     below_it = children(manifest)
@@ -168,7 +168,7 @@ def check_names(root: int, manifest: Manifest) -> Tuple[List[bytes], List[bytes]
 
 
 def present(tree: int, found: Manifest, entries: Set[int], untimed: Set[int]) -> Set[int]:
-    """Those of the entries that are ordinary files of the right size and, unless in `untimed`, the right time."""
+    """The entries that are regular files of their size and, except for `untimed`, their modification time."""
     good: Set[int] = set()
     parent, directory = -1, -1
     for entry in sorted(entries):

@@ -1,7 +1,7 @@
-"""Which jobs use a published data set: what keeps it from eviction, and lets a dead job's sets be cleaned up.
+"""Records of the jobs that use a published data set: they prevent eviction, and find the sets of dead jobs.
 
-A job's use ends when it is released, when the node reboots, or when the longest walltime of the job is over. Uses
-end by the boot-time clock, so changes of the wall clock cannot expire them.
+A use ends when it is released, when the node reboots, or when the job's walltime is over, by the boot-time clock, so that
+changes of the wall clock cannot expire it.
 """
 
 import contextlib
@@ -11,11 +11,11 @@ from typing import List, NamedTuple
 
 from .area import Area, boot, set_name
 
-FOREVER = 30 * 86400.0  # seconds a use lasts when the job did not give its walltime
-TICK = 1e-3  # seconds by which what is used now is later than what was used before
+FOREVER = 30 * 86400.0  # duration of a use in seconds without a walltime
+TICK = 1e-3  # seconds between the last uses of two sets, at least
 _CLOCK = getattr(
     time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC
-)  # which stands still while a node sleeps; Python 3.6
+)  # Python 3.6 has only the monotonic clock, which stops while a node sleeps
 
 
 class Use(NamedTuple):
@@ -28,7 +28,7 @@ class Use(NamedTuple):
 
 
 def note(area: Area, name: bytes, job: str, lasting: float, keep: str) -> None:
-    """Note that a job uses a set for at most `lasting` seconds, and that the set was used now."""
+    """Record that a job uses a set for at most `lasting` seconds (0: `FOREVER`), from now on."""
     set_name(job)
     until = _since_boot() + (lasting or FOREVER)
     area.write_record(_record(name, job), {"until": until, "boot": boot(), "keep": keep})
@@ -36,13 +36,13 @@ def note(area: Area, name: bytes, job: str, lasting: float, keep: str) -> None:
 
 
 def touch(area: Area, name: bytes) -> None:
-    """Note that a set was used now, for the order of eviction: later than any other, whatever clock those had."""
+    """Record a use of a set now, for the order of eviction: later than all others, even after a clock change."""
     others = max((last(area, other) for other in area.controls(b"used.") if other != name), default=0.0)
     area.write_record(b"used." + name, {"at": max(time.time(), others + TICK)})
 
 
 def last(area: Area, name: bytes) -> float:
-    """When a set was used last, as time.time(); 0 when that is not known."""
+    """The time of a set's last use in seconds since 1970; 0 if unknown."""
     return float(area.read_record(b"used." + name).get("at", 0.0))
 
 
@@ -56,7 +56,7 @@ def _record(name: bytes, job: str) -> bytes:
 
 
 def all_uses(area: Area) -> List[Use]:
-    """Every noted use, those of dead jobs too."""
+    """All recorded uses, including those of dead jobs."""
     now, here = _since_boot(), boot()
     found = []
     for rest in area.controls(b"use."):

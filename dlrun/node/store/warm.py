@@ -1,8 +1,8 @@
 """Recognise a published data set in less than a tenth of a second, without reading its data.
 
-The manifest must name the same source and options; every directory of the source must have the time in the
-manifest, so that no entry was added, removed or renamed. Files of source and copy are checked: size, time, and
-whether they were touched since, which a program cannot undo.
+The manifest must have the same source and options, and all directories of the source their time in the manifest, so that
+no entry was added, removed or renamed. A sample of files of source and copy is checked: size, modification time, and
+change time (ctime), which programs cannot set.
 """
 
 import heapq
@@ -21,13 +21,13 @@ from .resume import MANIFEST, TREE
 from .tarball import TarMap
 from .tree import check_names
 
-SAMPLE = 200  # files looked at, spread over the set, another offset every time; and as many that changed last
-FEW = 1000  # a set of so many entries is looked at as a whole
+SAMPLE = 200  # files checked, evenly spread from a random offset, and as many of the last modified ones
+FEW = 1000  # entries up to which all files are checked
 CHECKS = ("sample", "all", "none")
 
 
 def load(area: Area, name: bytes) -> Optional[Manifest]:
-    """The manifest of a published set of ours, or None when there is none that this version can read."""
+    """The manifest of a published set, or None without one that this version can read."""
     directory = area.published(name)
     if directory is None:
         return None
@@ -45,14 +45,14 @@ def load(area: Area, name: bytes) -> Optional[Manifest]:
 
 
 def alike(found: Manifest, wanted: Dict[str, Any]) -> bool:
-    """Whether a manifest was made from the source and with the options in `wanted`."""
+    """Whether a manifest has the source and options `wanted`."""
     return all(found.info.get(key) == value for key, value in wanted.items())
 
 
 def source_unchanged(root: bytes, found: Manifest, check: str) -> bool:
     """Whether the source at `root` still matches the manifest.
 
-    `check`: sample, all (every file is looked at) or none (always true).
+    `check`: `sample`, `all` (all files) or `none` (always true).
     """
     if check == "none":
         return True
@@ -68,14 +68,14 @@ def source_unchanged(root: bytes, found: Manifest, check: str) -> bool:
             if status.st_size != found.sizes[entry] or status.st_mtime_ns != found.mtimes[entry]:
                 return False
             if found.ctimes and status.st_ctime_ns != found.ctimes[entry]:
-                return False  # rewritten with its old time, or its mode or owner changed
+                return False  # rewritten with its old mtime, or its mode or owner changed
     except OSError:
         return False
     return True
 
 
 def looked_at(found: Manifest, check: str) -> List[int]:
-    """The files to look at: all of a set of few, else a sample and those that changed last, which change again first."""
+    """The entries to check: all of a small set, else a sample, and the last modified, which tend to change again."""
     count = len(found.names)
     if check == "none":
         return []
@@ -89,7 +89,7 @@ def looked_at(found: Manifest, check: str) -> List[int]:
 
 
 def latest(found: Manifest) -> List[int]:
-    """The files of a large set that changed last, for its `info`."""
+    """The last modified entries of a large set, for its `info`."""
     if len(found.names) <= FEW:
         return []
     return heapq.nlargest(SAMPLE, range(len(found.names)), key=found.mtimes.__getitem__)
@@ -98,8 +98,8 @@ def latest(found: Manifest) -> List[int]:
 class Look(NamedTuple):
     """The result of a check of a published copy, as paths.
 
-    changed: files that are missing or differ; added: files beside the data, by readers; locks: files that readers
-    write (LMDB's `lock.mdb`); touched: whether a file may have been rewritten with its old time.
+    changed: missing or different files; added: files created by readers; locks: lock files written by readers (LMDB's
+    `lock.mdb`); touched: whether a file may have been rewritten with its old time.
     """
 
     changed: List[bytes]
@@ -109,9 +109,10 @@ class Look(NamedTuple):
 
 
 def look(area: Area, name: bytes, found: Manifest, strategy: str, check: str) -> Look:
-    """Look at our published copy without reading its data."""
+    """Check the published copy without reading its data."""
     root = tree_path(area, name)
     try:
+        # The manifest is written after all files of the set: later ctimes mean a later change.
         before = os.lstat(os.path.dirname(root) + b"/" + MANIFEST).st_ctime_ns
         if strategy == "pack":
             return _look_at_tar(root + b"/" + name + b".tar", found, before)
@@ -128,7 +129,7 @@ def _look_at_tar(path: bytes, found: Manifest, before: int) -> Look:
 
 
 def _names(root: bytes, found: Manifest) -> Tuple[List[bytes], List[bytes]]:
-    """The names that are missing in directories which have another time, and those that are there besides."""
+    """(missing names, additional names); a complete comparison only if the time of a directory has changed."""
     times = [
         os.lstat(root + b"/" + path if path else root).st_mtime_ns == mtime
         for path, mtime in zip(found.dirs, found.dir_mtimes)
@@ -166,13 +167,13 @@ def _look_at_files(
 
 
 def is_lock(path: bytes) -> bool:
-    """Whether a file is one that readers of the data write: LMDB notes its readers in `lock.mdb` or `NAME-lock`."""
+    """Whether a path is a lock file of LMDB (`lock.mdb` or `NAME-lock`), which readers of the data write."""
     leaf = path.rpartition(b"/")[2]
     return leaf == b"lock.mdb" or leaf.endswith((b".mdb-lock", b".lmdb-lock"))
 
 
 def is_trusted(area: Area, name: bytes, found: Manifest) -> bool:
-    """Whether a published set is known to have survived the last power cut."""
+    """Whether a published set is safe from, or has survived, the last reboot (see `on_disk`)."""
     directory = area.published(name)
     if directory is None:
         return False
@@ -183,7 +184,7 @@ def is_trusted(area: Area, name: bytes, found: Manifest) -> bool:
 
 
 def confirmed(area: Area, name: bytes) -> None:
-    """Note that a published set was read back just now and is good."""
+    """Record that a published set has just been read back without errors."""
     directory = area.published(name)
     if directory is not None:
         confirm(directory)
@@ -191,7 +192,7 @@ def confirmed(area: Area, name: bytes) -> None:
 
 
 def make_durable(area: Area, name: bytes, found: Manifest) -> None:
-    """Wait until a published set is on the disk, and note that: it was published for a job only, and is now kept."""
+    """Flush a published set to the disk and record that: it was staged for one job only, and is now kept."""
     directory = area.published(name)
     if directory is not None:
         sync_file_system(directory)

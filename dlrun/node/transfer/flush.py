@@ -1,7 +1,7 @@
-"""Start writing copied data to the disk while the copy continues.
+"""Write copied data to the disk while the copy continues.
 
-By itself the kernel begins when a tenth of the memory waits to be written, or after half a minute: a set that is smaller
-than that is copied into memory first and then written, one after the other.
+The kernel alone begins when a tenth of the memory is dirty (vm.dirty_background_ratio) or after 30 s: a smaller set would
+be copied into memory first and written to the disk only after that.
 """
 
 import contextlib
@@ -12,16 +12,16 @@ from typing import Callable, Iterator
 
 from ..common.system import on_block_device, sync_file_system
 
-PERIOD = 0.2  # seconds between two looks at what waits
-WORTH = 32 << 20  # bytes that are worth a call
-OTHERS = 2.0  # where more than so many times what we wrote waits, most of it is others', for which we would wait, too
+PERIOD = 0.2  # seconds between two checks
+WORTH = 32 << 20  # bytes written since the last flush from which on one is worth a call
+OTHERS = 2.0  # ratio of dirty to own bytes above which most are other jobs', which a flush would write, too
 
 
 @contextlib.contextmanager
 def flushed(directory: int, written: Callable[[], int]) -> Iterator[None]:
-    """While this lasts, what was written below a directory goes to its disk; `written` gives the bytes so far.
+    """Within the block, flush the file system of a directory periodically; `written()` returns the bytes so far.
 
-    Does nothing where the directory is not on a disk of this node. What is under way at the end is not waited for.
+    Does nothing unless the directory is on a local disk. At the end it does not wait for a flush in progress.
     """
     ended = threading.Event()
     if on_block_device(directory):
@@ -45,7 +45,7 @@ def _flush(directory: int, written: Callable[[], int], ended: threading.Event) -
 
 
 def waiting() -> int:
-    """The bytes in memory that wait to be written to any disk; 0 where the kernel does not report it."""
+    """Dirty bytes of all file systems; 0 if the kernel does not report them."""
     try:
         with open("/proc/meminfo", encoding="ascii") as file:
             found = re.search(r"^Dirty:\s+(\d+) kB", file.read(), re.MULTILINE)

@@ -1,4 +1,4 @@
-"""Copy on one node: every worker reads, hashes and writes until the blocks are used up."""
+"""Copy on one node: all workers read, hash and write until no blocks are left."""
 
 import time
 from typing import Callable, List, Optional, Tuple
@@ -10,9 +10,9 @@ from .flush import flushed
 from .task import Task, Tokens
 from .workers import Workers
 
-TICK = 0.2  # seconds between looks at the progress
-Fault = Tuple[str, bool]  # what could not be copied from the source, and whether it could not be read
-STRETCH = 32 << 20  # bytes for a worker at a time: those that make files in one directory wait for each other
+TICK = 0.2  # seconds between progress updates
+Fault = Tuple[str, bool]  # message about a file of the source, and whether it could not be read
+STRETCH = 32 << 20  # bytes per token: workers that create files in the same directory wait for its lock
 
 
 class DeadlineExceeded(NodeError):
@@ -20,10 +20,10 @@ class DeadlineExceeded(NodeError):
 
 
 def copy(task: Task, worker_count: int, report: Callable[[], None], end: Optional[float] = None) -> None:
-    """Copy all blocks that are not done, until `end` on the monotonic clock; `report` is called from time to time.
+    """Copy all blocks that are not done; calls `report` every `TICK` seconds.
 
-    Raises DeadlineExceeded at the end of the time, SourceFault naming what the source did not give, NoSpace when the
-    disk filled up, NodeError when it failed otherwise. What was copied stays, for the next run.
+    Raises DeadlineExceeded after `end` (monotonic clock), SourceFault for files that changed or cannot be read, NoSpace for a
+    full disk, NodeError for other disk errors. Copied blocks stay for the next run.
     """
     tokens = Tokens()
     faults: List[Fault] = []
@@ -55,14 +55,14 @@ def _deadline_exceeded(task: Task) -> DeadlineExceeded:
 
 
 def disk_failed(message: str, full: bool) -> NodeError:
-    """The error for a disk that did not take what was written."""
+    """The error for a failed write."""
     if full:
         return NoSpace("the disk filled up while the data was written: {}".format(message))
     return NodeError("the data could not be written: {}".format(message))
 
 
 def source_failed(faults: List[Fault]) -> SourceFault:
-    """The error for a source that is not what its manifest states, or that cannot be read."""
+    """The error for a source that has changed or cannot be read: up to three files, unreadable ones first."""
     broken = sorted(message for message, unreadable in faults if unreadable)
     listed = broken or sorted(message for message, _ in faults)
     more = " and {} more".format(len(listed) - 3) if len(listed) > 3 else ""

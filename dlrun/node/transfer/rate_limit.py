@@ -1,4 +1,4 @@
-"""Hold a copy back: a rate limit that protects a shared file system, and low priority on a shared node."""
+"""Throttle a copy: a rate limit to protect a shared file system, and low priority on a shared node."""
 
 import os
 import threading
@@ -6,11 +6,11 @@ import time
 
 from ..common.system import idle_io
 
-BURST = 0.1  # seconds of the rate that may pass at once
+BURST = 0.1  # seconds' worth of bytes that may pass at once after a pause
 
 
 class RateLimit:
-    """At most `rate` bytes a second through `take`, shared by the threads of a process; 0: without limit."""
+    """A limit of `rate` bytes/s, shared by the threads of a process; 0: no limit."""
 
     def __init__(self, rate: float) -> None:
         self._rate = rate
@@ -25,11 +25,12 @@ class RateLimit:
             now = time.monotonic()
             self._next = max(self._next, now - BURST) + amount / self._rate
             wait = self._next - now
+        # Outside of the lock: each thread has reserved its own time and sleeps on its own.
         if wait > 0:
             time.sleep(wait)
 
 
 def lower_priority() -> None:
-    """Run below everything else on this node, on its cores and on its disks."""
+    """Set the lowest CPU priority (nice 19) and the idle I/O class."""
     os.nice(19 - os.nice(0))
     idle_io()

@@ -1,4 +1,4 @@
-"""The worker's readers: take a token, read its blocks, write them here, pass them on; several threads at once."""
+"""The reader threads of a worker: take a token, read its blocks, write them on this node, pass them on."""
 
 import contextlib
 import threading
@@ -16,15 +16,15 @@ from ..store.layout import AnyReader, AnyWriter
 from .rate_limit import RateLimit
 from .task import Task, Tokens
 
-STEP = 0.05  # seconds between two judgements of the width
-HELD = 0.5  # part of a thread's time without a buffer from which on more threads cannot help
-FILE_WORTH = 1 << 15  # bytes that one more file counts for when the rate is judged
-SLOW_START = 16  # threads at a source that the walk found slow
-LARGE_START = 2  # threads where most bytes are in large files: one reads and hashes, the other has the disk
+STEP = 0.05  # seconds between two adjustments of the number of threads
+HELD = 0.5  # seconds of waiting for buffers per second above which the next node is the limit
+FILE_WORTH = 1 << 15  # bytes that a file counts in addition to its size in the rate
+SLOW_START = 16  # initial threads at a source that the walk found slow
+LARGE_START = 2  # initial threads for mostly large files: one reads and hashes while the other writes
 
 
 def _start(task: Task) -> int:
-    """The threads to begin with; how many there are in the end is measured."""
+    """The initial number of threads; `Concurrency` adjusts it."""
     if task.slow:
         return SLOW_START
     large = sum(task.manifest.sizes[entry] for entry in task.blocks.large)
@@ -32,10 +32,10 @@ def _start(task: Task) -> int:
 
 
 class BlockReaders:
-    """Reads on as many threads as pay, until the tokens are used up.
+    """Reads with as many threads as increase the rate, until no tokens are left.
 
-    `outlet` is given each buffer after it is written here; `complain` is called with each block that the source
-    does not provide; `count` takes a counter's name and an amount.
+    outlet(buffer): called after a block is written on this node; complain(fault): for a block that the source does not
+    provide; count(counter, amount): adds to the progress board.
     """
 
     def __init__(
@@ -56,12 +56,12 @@ class BlockReaders:
         self._changed = threading.Condition()
         self._working = 0
         self._work = 0.0
-        self._held = 0.0  # seconds that threads have waited for a buffer: those after this node are behind
+        self._held = 0.0  # seconds that threads have waited for a buffer, because the next nodes are slower
         self._empty = False
         self.failure: Optional[BaseException] = None
 
     def run(self) -> None:
-        """Work until all tokens are used up; raises what a thread could not do, an OSError of the disk first."""
+        """Work until no tokens are left; raises the exception of a thread, such as an OSError of the disk."""
         self._widen()
         before = self._spent()
         with self._changed:
@@ -81,7 +81,7 @@ class BlockReaders:
             raise self.failure
 
     def _spent(self) -> Tuple[float, ...]:
-        """The time; of it computed, and waited for a core; what was done; what threads waited for buffers."""
+        """(time, CPU time, time waited for a core, work, time waited for buffers): seconds, and work in bytes."""
         return time.perf_counter(), time.process_time(), waited_for_cores(), self._work, self._held
 
     def _widen(self) -> None:

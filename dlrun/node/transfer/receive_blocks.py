@@ -1,4 +1,4 @@
-"""Receive blocks from the previous node, passing each on while it still arrives."""
+"""Receive blocks from the previous node, and forward each while it is still being received."""
 
 import contextlib
 import socket
@@ -10,19 +10,19 @@ from ..blocks.buffer import BlockBuffer, BufferPool
 from ..blocks.progress_board import SEEN, TAKEN
 from ..common.errors import Damaged
 from ..network import wire
-from .stride import Stride
+from .piece_size import PieceSize
 from .task import Task
 
-AGAIN = 0.005  # seconds between looks at a block that another worker is receiving
+POLL_INTERVAL = 0.005  # seconds between checks of a block that another worker receives
 _WHOLE, _ABORTED, _ENDED = range(3)
 
 
 class Receiver:
-    """One worker's connection from the node before, with a thread of its own.
+    """A worker's connection from the previous node, with its own thread.
 
-    `claim` says whether a block is this worker's to take; `arriving` is given each such buffer as soon as its head
-    is there and must hold it; `arrived` when it is complete; `lost` is called when the connection ends, unless
-    `close` ended it; `count` takes a counter's name and an amount.
+    claim(number): whether this worker is to receive a block; arriving(buffer): called after the head of a block, must
+    retain the buffer; arrived(buffer): when it is complete; lost(): when the connection ends other than by `close`;
+    count(counter, amount): adds to the progress board.
     """
 
     def __init__(
@@ -41,18 +41,18 @@ class Receiver:
         self._claim, self._arriving, self._arrived = claim, arriving, arrived
         self._lost, self._count = lost, count
         self._open = True
-        self._stride = Stride()
+        self._piece_size = PieceSize()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def close(self) -> None:
-        """End the connection; returns when nothing more will arrive by it."""
+        """End the connection, and wait for its thread: no more blocks arrive after that."""
         self._open = False
         self.break_off()
         self._thread.join()
 
     def break_off(self) -> None:
-        """Break the connection, as if the network had."""
+        """Break the connection, like a network failure."""
         with contextlib.suppress(OSError):  # it may be gone already
             self._peer.shutdown(socket.SHUT_RDWR)
 
@@ -81,14 +81,14 @@ class Receiver:
             raise Damaged("received a block without its hashes")
 
     def _block(self, head: wire.Head) -> bool:
-        """Receive one block; whether the connection continues."""
+        """Receive one block; returns whether the connection continues."""
         board = self._task.board
         wanted = self._mine(head.number)
         buffer = BlockBuffer(self._pool, head.number, head.length, head.digests)
         outcome = _ENDED
         try:
             if wanted:
-                # Forwarded from its first segment on: a chain of N nodes then takes N strides to start, not N blocks.
+                # Forwarded from its first segment on: a chain of N nodes then takes N pieces to start, not N blocks.
                 self._arriving(buffer)
             outcome = self._payload(buffer)
         finally:
@@ -103,11 +103,11 @@ class Receiver:
         return outcome != _ENDED
 
     def _mine(self, number: int) -> bool:
-        """Whether this worker is to take the block: not when it was seen, after a wait when another worker has it."""
+        """Whether to keep the block: False if it was seen before; waits while another worker is receiving it."""
         while not self._claim(number):
             if self._task.board.has(number, SEEN):
                 return False
-            time.sleep(AGAIN)
+            time.sleep(POLL_INTERVAL)
         return True
 
     def _payload(self, buffer: BlockBuffer) -> int:
@@ -121,7 +121,7 @@ class Receiver:
             if not 0 < size <= length - done:
                 raise Damaged("received a segment with an invalid length")
             more = wire.SEGMENT.size if done + size < length else 0
-            if not self._strides(buffer, done, size, more):
+            if not self._receive_pieces(buffer, done, size, more):
                 return _ENDED
             done += size
             if more:
@@ -130,16 +130,16 @@ class Receiver:
                 size = int(wire.SEGMENT.unpack_from(buffer.view, done)[0])
         return _WHOLE
 
-    def _strides(self, buffer: BlockBuffer, done: int, size: int, more: int) -> bool:
-        """Receive a segment and `more` bytes after it, reporting each stride; whether the connection lasted."""
+    def _receive_pieces(self, buffer: BlockBuffer, done: int, size: int, more: int) -> bool:
+        """Receive a segment and `more` bytes after it in pieces; returns False if the connection ended."""
         place, end = done, done + size + more
         while place < end:
-            amount = min(self._stride.size, end - place)
+            amount = min(self._piece_size.size, end - place)
             began = time.perf_counter()
             if not wire.fill(self._peer, buffer.view[place : place + amount]):
                 return False
             elapsed = time.perf_counter() - began
-            self._stride.judge(amount, elapsed)
+            self._piece_size.judge(amount, elapsed)
             self._count("starved", int(elapsed * 1e9))
             self._count("received", amount)
             place += amount

@@ -1,4 +1,4 @@
-"""A source that is a URL, as the first node sees it: fetched to a directory beside the sets, which goes when the set is there."""
+"""A source that is a URL, on the first node: downloaded to the control directory, and removed after the copy."""
 
 import contextlib
 import os
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
 
 PREFIX = b"fetch."
 WHOLE = "whole\n"
-"""At the end of the record of a fetch that is complete."""
+"""The last line of the record of a complete download."""
 
 
 def remote_source(area: Area, name: bytes, source: str) -> "Optional[RemoteSource]":
-    """The source of a set, if it is a URL."""
+    """The remote source of a set, if its source is a URL."""
     return RemoteSource(area, name, source) if scheme(source) else None
 
 
 class RemoteSource:
-    """What there is at a URL; `place` is the directory to which it is fetched, `here` whether this process has done so.
+    """A source at a URL; `place`: the download directory; `here`: whether this process has downloaded it.
 
-    Beside `place` is a record of what is in it. A fetch that was killed is continued only in the same boot (after a crash of the
-    node, files may have their size and time, but not their content), with the same list, and by a client that can do so.
+    Next to `place` is a record of its content. A killed download is resumed only in the same boot (after a crash files may have
+    their size and time without their content), with the same listing, and with a client that can resume.
     """
 
     def __init__(self, area: Area, name: bytes, url: str) -> None:
@@ -41,14 +41,14 @@ class RemoteSource:
         self._listed: "Optional[Listed]" = None
 
     def prepare(self) -> bytes:
-        """The directory `place`, made where it is missing."""
+        """Create the directory `place`, if missing, and return its path."""
         for path in (self._base, self.place):
             with contextlib.suppress(FileExistsError):
                 os.mkdir(path, 0o700)
         return os.fsencode(self.place)
 
     def look(self) -> Dict[str, Any]:
-        """List it; the part of a manifest's `info` by which this state of the source is recognised."""
+        """List the source; returns its state for a manifest's `info`."""
         from ..source import remote  # HTTP, which a path does not need
 
         self.prepare()
@@ -56,9 +56,9 @@ class RemoteSource:
         return {"listing": self._listed.identity}
 
     def fetch(self, progress: Progress) -> None:
-        """Fetch what is not there yet; NoSpace if this node has no room for it and for its copy.
+        """Download the source or its missing files; raises NoSpace without room for both download and copy.
 
-        SourceFault if the source changes meanwhile, or if the client leaves something out.
+        Raises SourceFault if the source changes meanwhile or the download is incomplete.
         """
         from ..source import remote
 
@@ -86,12 +86,12 @@ class RemoteSource:
             self._write(state + WHOLE)
         self.here = True
 
-    def fetch_again(self, manifest: Manifest, progress: Progress) -> None:
-        """Fetch it on this node too, for the one that had it is gone: the files of this manifest, with its times."""
+    def refetch(self, manifest: Manifest, progress: Progress) -> None:
+        """Download on this node in place of a lost leader, with the times of the manifest."""
         with system_errors("cannot fetch `{}`".format(self.url)):
-            self._fetch_again(manifest, progress)
+            self._refetch(manifest, progress)
 
-    def _fetch_again(self, manifest: Manifest, progress: Progress) -> None:
+    def _refetch(self, manifest: Manifest, progress: Progress) -> None:
         if self.here:
             return
         if self.look()["listing"] != manifest.info.get("listing"):
@@ -100,6 +100,7 @@ class RemoteSource:
         self.fetch(progress)
         for entry, kind in enumerate(manifest.kinds):
             if kind == FILE:
+                # Each download has its own times, but readers compare them with the leader's manifest.
                 times = (manifest.mtimes[entry], manifest.mtimes[entry])
                 os.utime(os.path.join(os.fsencode(self.place), manifest.path(entry)), ns=times)
 
@@ -123,7 +124,7 @@ class RemoteSource:
         os.replace(self._record + ".new", self._record)
 
     def _empty(self) -> None:
-        """Remove what is there; the directory itself stays, for workers have it open."""
+        """Remove the downloaded files; the directory itself stays, since workers have it open."""
         directory = os.open(self.place, LIST)
         try:
             for name in os.listdir(directory):
@@ -132,5 +133,5 @@ class RemoteSource:
             os.close(directory)
 
     def remove(self) -> None:
-        """Remove what was fetched: the set is there."""
+        """Remove the download: the set is published."""
         self._area.discard(self._area.control, self._name)

@@ -1,4 +1,4 @@
-"""Pass buffers on to the next node as they fill, and send again what a new next node has missed."""
+"""Forward buffers to the next node while they fill, and resend blocks that a new next node has missed."""
 
 import contextlib
 import queue
@@ -11,17 +11,17 @@ from typing import Callable, List, Optional, Union
 from ..blocks.buffer import BlockBuffer
 from ..common.errors import NodeError
 from ..network import wire
-from .stride import Stride
+from .piece_size import PieceSize
 
-AHEAD = 1  # blocks that wait in memory for a node set apart
+AHEAD = 1  # blocks queued in memory for a slow node (`apart`)
 
 
 class Sender:
-    """One worker's connection to one node after this one, with a thread of its own.
+    """A worker's connection to one following node, with its own thread.
 
-    `missed` are blocks to send first, each made by `again`; `count` takes a counter's name and an amount;
-    `broken` is called once if the connection fails before `close`. `apart`: a node that is slow; what it has not taken yet
-    is released and made again later, so that no other node waits for it.
+    missed: blocks to send first, each read with reread(number); count(counter, amount): adds to the progress board;
+    broken(): called once if the connection fails before `close`. apart: the node is slow; blocks that it has not received
+    are released and read again later, so that no other node waits for it.
     """
 
     def __init__(
@@ -29,21 +29,21 @@ class Sender:
         peer: socket.socket,
         key: bytes,
         missed: List[int],
-        again: Callable[[int], BlockBuffer],
+        reread: Callable[[int], BlockBuffer],
         count: Callable[[str, int], None],
         broken: Callable[[], None],
         apart: bool = False,
     ) -> None:
-        self._peer, self._key, self._missed, self._again = peer, key, deque(missed), again
+        self._peer, self._key, self._missed, self._reread = peer, key, deque(missed), reread
         self._count, self._broken = count, broken
         self._queue: queue.Queue[Optional[BlockBuffer]] = queue.Queue()
         self._open, self._apart = True, apart
         self._lock = threading.Lock()
-        self._stride = Stride()
+        self._piece_size = PieceSize()
         threading.Thread(target=self._run, daemon=True).start()
 
     def put(self, buffer: BlockBuffer) -> None:
-        """Send a buffer after those before it; it is held until it is sent."""
+        """Queue a buffer; it is retained until it is sent."""
         with self._lock:
             # A buffer that waits here is one that the previous node cannot reuse: for a slow node note the number,
             # read it again later.
@@ -54,7 +54,7 @@ class Sender:
                 self._queue.put(buffer)
 
     def set_apart(self) -> None:
-        """From now on, and for what waits to be sent already, hold no buffers for this node."""
+        """Release the queued buffers, and retain none for this node from now on."""
         with self._lock:
             self._apart = True
             with contextlib.suppress(queue.Empty):
@@ -65,13 +65,13 @@ class Sender:
                         buffer.release()
 
     def close(self) -> None:
-        """Give up the connection and release what was not sent."""
+        """End the connection and release the queued buffers."""
         self._shut()
         with contextlib.suppress(OSError):  # it may be gone already
             self._peer.shutdown(socket.SHUT_RDWR)
 
     def _shut(self) -> bool:
-        """Take no more buffers; whether this call was the one that ended it."""
+        """Stop queueing; returns whether this was the first call."""
         with self._lock:
             was_open, self._open = self._open, False
             self._queue.put(None)
@@ -95,11 +95,11 @@ class Sender:
             self._broken()
 
     def _next(self) -> Optional[BlockBuffer]:
-        """What is to be sent next: what was missed first, but for a node set apart when no buffer waits; None at the end."""
+        """The next buffer: missed blocks first, for a slow node queued ones first; None at the end."""
         with self._lock:
             later = self._apart and not self._queue.empty()
             number = self._missed.popleft() if self._missed and self._open and not later else None
-        return self._queue.get() if number is None else self._again(number)
+        return self._queue.get() if number is None else self._reread(number)
 
     def _send(self, buffer: BlockBuffer) -> None:
         try:
@@ -111,13 +111,13 @@ class Sender:
                 if filled < 0:
                     wire.send_all(self._peer, [*parts, wire.SEGMENT.pack(wire.ABORT)])
                     return
-                amount = min(filled - sent, self._stride.size)
+                amount = min(filled - sent, self._piece_size.size)
                 began = time.perf_counter()
                 wire.send_all(
                     self._peer, [*parts, wire.SEGMENT.pack(amount), buffer.view[sent : sent + amount]]
                 )
                 elapsed = time.perf_counter() - began
-                self._stride.judge(amount, elapsed)
+                self._piece_size.judge(amount, elapsed)
                 self._count("held", int(elapsed * 1e9))
                 self._count("sent", amount)
                 parts, sent = [], sent + amount

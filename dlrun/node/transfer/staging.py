@@ -1,4 +1,4 @@
-"""`stage`: copy one data set to this node, or with a host list to every node, complete and checked."""
+"""The steps of `stage` on one node: find the source, recognise or copy the set, publish it."""
 
 import argparse
 import contextlib
@@ -31,15 +31,15 @@ from . import local, rate_limit
 from .remote_source import remote_source
 from .task import Task
 
-MOST_WORKERS = 4  # two carry 25 Gbit/s; more only take cores from the job's own start
-TOLERANCE = 0.1  # fraction by which a source may differ from its declared size
+MOST_WORKERS = 4  # two reach 25 Gbit/s; more only take cores from the starting job
+TOLERANCE = 0.1  # relative difference allowed between the source's size and --expect
 WARM, COPY, RELAY = "warm", "copy", "relay"
 
 
 class PreparedSet(NamedTuple):
-    """How this node takes part: it has the set already, copies it, or passes it on while another job copies it.
+    """How this node takes part: `warm` (has the set), `copy`, or `relay` (only forwards: another job copies the set).
 
-    missing: bytes still to come; build: the set that is built, for `copy` only.
+    missing: bytes still to be copied; build: the unfinished set, for `copy` only.
     """
 
     how: str
@@ -49,7 +49,7 @@ class PreparedSet(NamedTuple):
 
 
 class Staging:
-    """One `stage` command on one node: its arguments made into what the steps need."""
+    """One `stage` command on one node; raises Usage or NodeError for arguments that cannot be used here."""
 
     def __init__(self, given: argparse.Namespace, progress: Progress) -> None:
         self.given, self.progress = given, progress
@@ -61,10 +61,10 @@ class Staging:
         self.layout_name = "pack" if given.strategy == "pack" else "copy"
         self.partial = given.strategy == "part"
         self.sync = given.sync
-        if given.sync == "auto":  # what is kept must survive a power cut; what is not is gone then anyway
+        if given.sync == "auto":  # only a cached set must survive a power failure
             self.sync = "set" if given.keep == "cache" else "none"
         self.notes: List[str] = []
-        self.changed: List[bytes] = []  # files of the published copy that are not what they should be
+        self.changed: List[bytes] = []  # damaged or modified files of the published copy
         self.slow = False  # whether the walk found the source slow
         eviction.tidy(self.area)
         self.part: Optional[Tuple[int, int, str]] = None
@@ -73,12 +73,12 @@ class Staging:
         self.early = None if given.start is None else Early(self.area, self.name, given.job, given.start)
 
     def source(self) -> Source:
-        """The source as this node sees it; SourceFault when it does not."""
+        """The source on this node; raises SourceFault if it does not exist here."""
         place = self.remote.place if self.remote else self.given.source
         return parse(place, self.given.include, self.given.exclude)
 
     def wanted(self, source: Source) -> Dict[str, Any]:
-        """What the manifest of a set must contain for the set to be this one."""
+        """The source and options that a published set's manifest must have to be reused."""
         return {
             "source": dict(source.describe(), **({"root": self.remote.url} if self.remote else {})),
             "follow": self.walk.follow,
@@ -89,11 +89,11 @@ class Staging:
         }
 
     def lock(self) -> None:
-        """Wait for the right to build this set here."""
+        """Take the lock of the set, waiting for another job up to --lock-timeout; then NodeError."""
         self._lock = self.area.lock(self.name, self.given.lock_timeout, self._waiting)
 
     def try_lock(self) -> bool:
-        """Take the right to build this set here, if no other job has it."""
+        """Take the lock of the set, if no other job has it."""
         self._lock = self._lock or self.area.try_lock(self.name)
         return self._lock is not None
 
@@ -102,9 +102,9 @@ class Staging:
         self.progress.event("waiting")
 
     def find(self, whole: bool = False) -> Manifest:
-        """The manifest of the source: of the published set when that is still the same, else by a walk.
+        """The manifest of the source: that of the published set if it is still current, else from a walk.
 
-        whole: of the whole source, also where this node takes a shard of it.
+        whole: of the whole source, also if this node takes a shard.
         """
         state = self.remote.look() if self.remote else {}
         source = self.source()
@@ -114,7 +114,7 @@ class Staging:
             known = found is not None and warm.alike(found, wanted)
             if known and found is not None and self.partial:
                 known = not room.could_grow(self.area, self.name, found, self.given.quota, self.given.room)
-            check = "none" if self.remote else self.given.recheck  # the list of a URL's source is compared
+            check = "none" if self.remote else self.given.recheck  # for a URL the listing is compared instead
             if known and found is not None and warm.source_unchanged(source.root, found, check):
                 self._expected(whole_size(found))
                 return found
@@ -133,11 +133,11 @@ class Staging:
         return manifest if whole else self.part_of(manifest)
 
     def room(self) -> Room:
-        """What this set may take here."""
+        """The room of this set on this node (strategy part)."""
         return room.room(self.area, self.name, self.given.quota, self.given.room)
 
     def fit(self, manifest: Manifest, bound: Room) -> Manifest:
-        """With strategy part, what fits, and links to the rest; NoSpace if that would be links only."""
+        """With strategy part: the files that fit, and links to the others; raises NoSpace if no file fits."""
         if not self.partial:
             return manifest
         made = bound.fitted(manifest, self.source().root)
@@ -148,7 +148,7 @@ class Staging:
         return made
 
     def _expected(self, found: int) -> None:
-        """SourceFault when the whole source is not about as large as it should be."""
+        """Raise SourceFault if the size of the whole source differs from --expect by more than `TOLERANCE`."""
         wanted = self.given.expect
         if wanted is not None and not self.part and abs(found - wanted) > wanted * TOLERANCE:
             message = "the source `{}` has {}, not the {} that were expected".format(
@@ -157,11 +157,11 @@ class Staging:
             raise SourceFault(message, "check that the source is complete; if it is, correct the size")
 
     def part_of(self, manifest: Manifest) -> Manifest:
-        """This node's shard of a data set, or all of it."""
+        """This node's shard of a data set, or with other strategies all of it."""
         return shard(manifest, *self.part) if self.part else manifest
 
     def prepare(self, manifest: Manifest) -> PreparedSet:
-        """Find what is already here and prepare the rest; NoSpace when that does not fit."""
+        """Find valid data on this node and prepare the copy of the rest; raises NoSpace if that does not fit."""
         blocks = Blocks(manifest)
         board = ProgressBoard(len(blocks), self.worker_count)
         if not self._lock:
@@ -169,6 +169,7 @@ class Staging:
         if self._is_warm(manifest):
             for number in range(len(blocks)):
                 board.mark(number, DONE)
+            self.abandon()  # the version before, if the run that published this one was killed before it removed it
             return PreparedSet(WARM, self.task(manifest, blocks, board), 0)
         if self.given.low_priority:
             rate_limit.lower_priority()
@@ -179,7 +180,7 @@ class Staging:
         return PreparedSet(COPY, self.task(manifest, blocks, board, build), build.missing(), build)
 
     def _is_warm(self, manifest: Manifest) -> bool:
-        """Whether the published copy is this set; `changed` is what of it is not."""
+        """Whether the published copy is this set, undamaged; its damaged files are in `changed`."""
         found = warm.load(self.area, self.name)
         if found is None or not warm.alike(found, {"hash": self.hasher.name, "strategy": self.layout_name}):
             return False
@@ -203,7 +204,7 @@ class Staging:
         return True
 
     def _read_back(self, found: Manifest, trusted: bool) -> List[bytes]:
-        """The files of the published copy that do not have their hash; all where there are no hashes to trust."""
+        """The files of the published copy with wrong hashes; all of an untrusted copy without hashes."""
         if not trusted:
             self.progress.log("the node has rebooted since the copy was made; reading it back")
         if not found.digest_size and not trusted:
@@ -250,14 +251,14 @@ class Staging:
             self.area.discard(self.area.control, b"part." + self.name)
 
     def _room(self, build: Build) -> None:
-        """Evict other sets until what is missing fits; NoSpace when it does not."""
+        """Evict other sets until the missing part fits; raises NoSpace if it does not."""
         size, needed = build.manifest.size(), space.needed(build.manifest, build.missing())
         gone = eviction.make_room(self.area, self.given.quota, needed, size, self.name)
         self.notes += ["evicted `{}`".format(entry.name.decode("ascii")) for entry in gone]
         build.require_space(self.area.path)
 
     def _make_way(self, build: Build) -> bool:
-        """Remove the published version, which is out of date, if that makes the new one fit; whether it was removed."""
+        """Remove the outdated published version if the new one then fits; returns whether it was removed."""
         old = warm.load(self.area, self.name)
         if old is None:
             return False
@@ -274,7 +275,7 @@ class Staging:
         return True
 
     def check_unused(self) -> None:
-        """NodeError when another job uses the published version of this set, which is out of date."""
+        """Raise NodeError if another job uses the outdated published version."""
         others = uses.users(self.area, self.name, self.given.job)
         if others:
             users = "in use by job {}".format(", ".join(others))
@@ -287,7 +288,7 @@ class Staging:
     def task(
         self, manifest: Manifest, blocks: Blocks, board: ProgressBoard, build: Optional[Build] = None
     ) -> Task:
-        """What the workers are to do: copy into the build, or without one only pass on."""
+        """The workers' task: copy into the build, or without one only forward."""
         directory, tree = self.area.control, -1
         relay = build is None and board.plane(DONE).count(1) < len(blocks)
         if build is not None:
@@ -311,7 +312,7 @@ class Staging:
         )
 
     def _source_root(self) -> int:
-        """A descriptor of the source, or of what it is fetched to; -1 where this node does not see it: only readers need it."""
+        """A descriptor of the source or its download; -1 if this node cannot open it: only nodes that read need it."""
         try:
             place = self.remote.prepare() if self.remote else self.source().root
             return os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -319,7 +320,7 @@ class Staging:
             return -1
 
     def publish(self, build: Build) -> None:
-        """Complete the set, check it if asked, and give it its name; a copy found damaged is removed."""
+        """Complete the set, verify it with --verify, and publish it; a damaged copy is removed, and Damaged raised."""
         try:
             with system_errors(self._doing()):
                 self.notes += build.complete()
@@ -340,7 +341,7 @@ class Staging:
         self.copy_here(self.fit(manifest, self.room()) if self.partial else manifest)
 
     def copy_here(self, manifest: Manifest, **more: Any) -> None:
-        """Copy what is missing straight from the source, publish it, and report it."""
+        """Copy the missing part from the source, publish the set, and report it."""
         prepared = self.prepare(manifest)
         board, missing, files = prepared.task.board, prepared.missing, manifest.files()
         if prepared.build is not None:
@@ -350,7 +351,7 @@ class Staging:
 
             try:
                 if self.remote:  # for a damaged copy, whose list is current
-                    self.remote.fetch_again(manifest, self.progress)
+                    self.remote.refetch(manifest, self.progress)
                 local.copy(prepared.task, self.worker_count, lambda: self.progress.update(totals))
                 prepared.build.take_hashes()
             except NoSpace:

@@ -1,4 +1,4 @@
-"""All that the processes of a copy have in common: made before they are forked, never changed after."""
+"""The common data of the processes of a copy, made before they are forked and not changed afterwards."""
 
 import os
 import struct
@@ -13,18 +13,17 @@ from ..store.layout import Layout
 
 _TOKEN = struct.Struct("<II")
 _SHARES = (
-    4  # a run is at most this part of a worker's share of what is left, so that all workers end together
+    4  # a token is at most this fraction of a worker's share of the rest, so that all workers end together
 )
-_MOST = 8000  # tokens of 8 bytes fit a pipe's 64 KiB, so that writing them never waits
+_MOST = 8000  # tokens of 8 bytes: they fit a pipe's 64 KiB, so that writing them does not block
 
 
 class Task(NamedTuple):
-    """A copy: what, from where, to where, and how.
+    """The description of a copy.
 
-    source: directory descriptor of the source's root; form: the data set as it is built; directory: where the
-    journals go; follow: reach the source's files through links; sync: every block to the disk at once; rate:
-    bytes a second that all workers together may read, 0 for no limit; slow: the walk found the source slow;
-    write: keep a copy here, not only pass it on.
+    source: directory descriptor of the source's root; layout: that of the unfinished set; directory: descriptor for the
+    journals; follow: follow links in the source; sync: fsync each block; rate: bytes/s of all workers, 0 for no limit;
+    slow: the walk found the source slow; write: keep a copy on this node, not only forward.
     """
 
     manifest: Manifest
@@ -42,12 +41,12 @@ class Task(NamedTuple):
     write: bool = True
 
     def digests_length(self, number: int) -> int:
-        """The bytes of a block's hashes."""
+        """The size of a block's hashes in bytes."""
         block = self.blocks[number]
         return self.hasher.size * (1 if is_chunk(block, self.manifest) else block.many)
 
     def runs(self, numbers: List[int], stretch: int) -> List[Tuple[int, int]]:
-        """(first, last) of the runs in which blocks are dealt: `stretch` bytes of neighbours, at the end less and less."""
+        """(first, last) block of each token: `stretch` bytes of consecutive blocks, towards the end fewer."""
         found: List[Tuple[int, int]] = []
         place, least = 0, max(1, -(-len(numbers) // _MOST))
         while place < len(numbers):
@@ -63,7 +62,7 @@ class Task(NamedTuple):
 
 
 class Tokens:
-    """The blocks to read, dealt to the worker that asks first: a token is a run of block numbers, sent by a pipe."""
+    """A queue of blocks shared by the workers: a pipe of tokens, each a range of block numbers."""
 
     def __init__(self) -> None:
         self._read, self._write = os.pipe()
@@ -71,9 +70,9 @@ class Tokens:
         self._lock = threading.Lock()
 
     def deal(self, task: Task, numbers: List[int], stretch: int = 0) -> None:
-        """Mark the blocks as wanted, put them into the pipe and close it: a worker that finds it empty is done.
+        """Mark the blocks as wanted, write their tokens to the pipe, and close it: a worker is done at its end.
 
-        stretch: bytes that a worker gets at a time, one block at least.
+        stretch: bytes per token, at least one block.
         """
         # Runs may span blocks that are here already: the board, not the token, decides which to read.
         for number in numbers:
@@ -83,14 +82,15 @@ class Tokens:
         os.close(self._write)
 
     def only_read(self) -> None:
-        """In a worker: leave the writing end to the process that deals."""
+        """In a worker: close the writing end, which would else keep the pipe open."""
         os.close(self._write)
 
     def next(self) -> Optional[int]:
-        """The next block for a thread of this worker to look at, which may not be wanted or be seen; None at the end."""
+        """The next block number, of a block that may be unwanted or already seen; None at the end."""
         with self._lock:
             number = next(self._run, None)
             if number is None:
+                # A read of 8 bytes from a pipe is atomic: processes share it without a lock.
                 token = os.read(self._read, _TOKEN.size)
                 self._run = iter(range(*_TOKEN.unpack(token)) if token else ())
                 number = next(self._run, None)

@@ -1,8 +1,8 @@
-"""One of a node's copying processes: it reads or receives blocks, writes them, and passes them on.
+"""A worker process of a copy: reads or receives blocks, writes them, and forwards them.
 
-The process that forked it sends it commands and connections over a socket:
-`read` the blocks of the tokens; `up` take blocks from this connection, `alone` from none any more; `down` send to
-this one what it does not have; `drop` a node. It reports what it cannot do. When that process dies, so does the worker.
+Its parent sends commands and connections over a socket: `read` the blocks of the tokens; `up`: receive from this
+connection; `alone`: stop receiving; `down`: send this node the blocks that it lacks; `apart`: do not wait for a node;
+`drop` a node. The worker reports failures, and ends with its parent.
 """
 
 import array
@@ -29,12 +29,12 @@ from .task import Task, Tokens
 from .write_blocks import BlockWriters
 
 MESSAGE = 1 << 16  # bytes of one message on the channel
-WINDOW = 12  # blocks that may be on their way through a worker
-WRITERS = 2  # threads that write what arrives
+WINDOW = 12  # blocks in memory of a worker
+WRITERS = 2  # threads that write received blocks
 
 
 class Worker:
-    """The worker's state: its connections, the blocks it has handled, and the threads that work on them."""
+    """A worker: its connections, the blocks that it has handled, and its threads."""
 
     def __init__(self, task: Task, number: int, tokens: Tokens, channel: socket.socket, key: bytes) -> None:
         self.task, self.number, self.tokens, self.channel, self.key = task, number, tokens, channel, key
@@ -50,7 +50,7 @@ class Worker:
         self.claims = os.open(b".", os.O_RDONLY | os.O_CLOEXEC, dir_fd=task.directory)
 
     def run(self) -> None:
-        """Run commands until the process that sends them is gone."""
+        """Run commands until the parent has ended."""
         while True:
             message, descriptors = receive_message(self.channel)
             if message is None:
@@ -71,30 +71,31 @@ class Worker:
             elif what == "drop":
                 self.drop(message["node"])
 
-    def say(self, what: str, **details: Any) -> None:
-        """Report to the process that forked this one."""
+    def report(self, what: str, **details: Any) -> None:
+        """Send a report to the parent."""
         try:
             send_message(self.channel, dict(details, worker=self.number, event=what))
         except OSError:
+            # The process that forked this one is gone, and a worker ends with it.
             os._exit(1)
 
     def failed(self, fault: BaseException) -> None:
-        """Report what ends this node's part."""
+        """Report an error that ends this node's part of the copy."""
         if isinstance(fault, OSError):
-            self.say("failed", message=explained(fault), full=is_full(fault))
+            self.report("failed", message=explained(fault), full=is_full(fault))
         else:
-            self.say("failed", message=str(fault) or type(fault).__name__, full=False)
+            self.report("failed", message=str(fault) or type(fault).__name__, full=False)
 
     def count(self, counter: str, amount: int) -> None:
-        """Count for the progress report."""
+        """Add to a counter of the progress board."""
         with self.lock:
             self.task.board.add(self.number, counter, amount)
 
     def read(self) -> None:
-        """Read the tokens' blocks until there are none left."""
+        """Read the blocks of the tokens until none are left."""
 
         def complain(fault: SourceFault) -> None:
-            self.say("faulty", message=fault.message, unreadable=isinstance(fault, Unreadable))
+            self.report("faulty", message=fault.message, unreadable=isinstance(fault, Unreadable))
 
         try:
             BlockReaders(
@@ -103,7 +104,7 @@ class Worker:
         except BaseException as fault:  # noqa: BLE001 - reported to the process that decides
             self.failed(fault)
         else:
-            self.say("read")
+            self.report("read")
 
     def pass_on(self, buffer: BlockBuffer) -> None:
         """Pass a buffer to every following node."""
@@ -119,10 +120,10 @@ class Worker:
             self.solitary = True
             if self.receiver:
                 self.receiver.close()
-        self.say("alone")
+        self.report("alone")
 
     def take_from(self, peer: socket.socket, attempt: int) -> None:
-        """Receive from a new node before this one, after sending it the list of what is not needed again."""
+        """Receive from a new previous node, after sending it the list of blocks that it need not send."""
         with self.receiving:
             if self.receiver:
                 self.receiver.close()
@@ -138,7 +139,7 @@ class Worker:
                 peer.sendall(self.task.board.plane(SEEN))
 
             def lost() -> None:
-                self.say("lost-up", attempt=attempt)
+                self.report("lost-up", attempt=attempt)
 
             self.receiver = Receiver(
                 peer,
@@ -154,13 +155,13 @@ class Worker:
 
     def damaged(self, fault: Damaged) -> None:
         """Close a connection that delivered damaged data; the previous node reconnects and sends it again."""
-        self.say("damaged", message=fault.message)
+        self.report("damaged", message=fault.message)
         receiver = self.receiver
         if receiver:
             receiver.break_off()
 
     def claim(self, number: int) -> bool:
-        """Whether a block is free for this worker to receive; then it is this worker's."""
+        """Claim a block for this worker; False if it was seen or another worker has it."""
         # After a reconnection two workers may be sent the same block. A file lock, for the workers are processes, and
         # it goes with the one that dies.
         board = self.task.board
@@ -174,7 +175,7 @@ class Worker:
             fcntl.flock(self.claims, fcntl.LOCK_UN)
 
     def send_to(self, node: int, attempt: int, peer: socket.socket, apart: bool) -> None:
-        """Send to a node after this one, first what it has missed so far; `apart`: no other node waits for it."""
+        """Send to a following node, first the blocks that it has missed; `apart`: no other node waits for it."""
         prepare(peer)
         try:
             seen = wire.exactly(peer, len(self.task.blocks))
@@ -182,7 +183,7 @@ class Worker:
             seen = None
         if seen is None:
             peer.close()
-            self.say("lost-down", node=node, attempt=attempt)
+            self.report("lost-down", node=node, attempt=attempt)
             return
         with self.lock:
             if self.coming.pop(node, None) is not peer:
@@ -191,18 +192,18 @@ class Worker:
             missed = [number for number in self.handled if not seen[number]]
 
             def lost() -> None:
-                self.say("lost-down", node=node, attempt=attempt)
+                self.report("lost-down", node=node, attempt=attempt)
 
-            self.senders[node] = Sender(peer, self.key, missed, self.again, self.count, lost, apart)
+            self.senders[node] = Sender(peer, self.key, missed, self.reread, self.count, lost, apart)
 
     def apart(self, node: int) -> None:
-        """Wait no longer for a node that is slow."""
+        """Stop waiting for a slow node."""
         with self.lock:
             if node in self.senders:
                 self.senders[node].set_apart()
 
     def drop(self, node: int) -> None:
-        """Send nothing to a node any more."""
+        """Stop sending to a node."""
         with self.lock:
             peer, sender = self.coming.pop(node, None), self.senders.pop(node, None)
         if sender is not None:
@@ -211,8 +212,8 @@ class Worker:
             with contextlib.suppress(OSError):
                 peer.shutdown(socket.SHUT_RDWR)
 
-    def again(self, number: int) -> BlockBuffer:
-        """A block that was handled before, read from this node's copy, or from the source where it keeps none."""
+    def reread(self, number: int) -> BlockBuffer:
+        """A block that was handled before, read from this node's copy, or without one from the source."""
         task = self.task
         # Seen, but its writer has not finished: the copy here cannot be read before.
         while task.write and not task.board.has(number, DONE):
@@ -220,6 +221,7 @@ class Worker:
         source = Reader(task.source, task.manifest, task.hasher, task.follow)
         reader = task.layout.reader(task.hasher) if task.write else source
         block = task.blocks[number]
+        # A pool of its own: with all buffers of `pool` queued for this node, rereading would wait for itself.
         buffer = BlockBuffer(self.spare, number, block.length)
         try:
             buffer.digests = reader.read(block, buffer.view[: block.length + SLACK])
@@ -233,25 +235,29 @@ class Worker:
 
 
 def aside(work: Callable[..., None], *arguments: Any) -> None:
-    """Do something that may have to wait for another node, while the worker continues listening."""
+    """Run work that may wait for another node in a thread, so that the worker can handle further commands."""
     threading.Thread(target=work, args=arguments, daemon=True).start()
 
 
 def prepare(peer: socket.socket) -> None:
-    """Make a handed-over connection a blocking one that sends at once."""
+    """Set up a received connection: blocking, with TCP_NODELAY."""
     peer.setblocking(True)
     peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 def send_message(channel: socket.socket, message: Dict[str, Any], descriptors: Tuple[int, ...] = ()) -> None:
-    """Send one message, and open files with it."""
+    """Send one message with open descriptors (SCM_RIGHTS)."""
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors))] if descriptors else []
     channel.sendmsg([json.dumps(message).encode("ascii")], rights)
 
 
 def receive_message(channel: socket.socket) -> "Tuple[Optional[Dict[str, Any]], List[int]]":
-    """The next message and the files that came with it; None when the other side is gone."""
-    data, rights, _, _ = channel.recvmsg(MESSAGE, socket.CMSG_SPACE(4))
+    """(next message, its descriptors); the message is None if the other side has ended."""
+    room = socket.CMSG_SPACE(4)
+    try:
+        data, rights, _, _ = channel.recvmsg(MESSAGE, room)
+    except ConnectionResetError:  # it died with a message unread: reported once, before what it had written
+        data, rights, _, _ = channel.recvmsg(MESSAGE, room)
     descriptors = array.array("i")
     for level, kind, content in rights:
         if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
@@ -262,7 +268,8 @@ def receive_message(channel: socket.socket) -> "Tuple[Optional[Dict[str, Any]], 
 def start(
     task: Task, number: int, tokens: Tokens, key: bytes, others: List[socket.socket]
 ) -> Tuple[int, socket.socket]:
-    """Fork a worker; its process id and the channel to it. `others` are closed in it."""
+    """Fork a worker; returns its process id and the channel to it. `others`: channels that it must close."""
+    # SEQPACKET keeps messages apart, each with the files that belong to it.
     mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     pid = os.fork()
     if pid:
@@ -270,6 +277,7 @@ def start(
         return pid, mine
     status = 1
     try:
+        # A copy of the parent's ends here would keep other workers from seeing that the parent has died.
         for other in [*others, mine]:
             other.close()
         # Ctrl-C reaches the whole group: the parent ends the workers in order.

@@ -1,4 +1,4 @@
-"""The workers of a node from the side of the leading process: start, send commands, read reports, stop."""
+"""The parent's side of the workers of a node: start, send commands, read reports, stop."""
 
 import os
 import select
@@ -14,7 +14,7 @@ _KILLED = ("a copying process was killed", "check the memory limits of the job")
 
 
 class Workers:
-    """The forked workers of one copy. Use it in a `with` statement: nothing that it started outlives it."""
+    """The forked workers of one copy; a context manager that ends them at its exit."""
 
     def __init__(self, task: Task, tokens: Tokens, worker_count: int, key: bytes = b"") -> None:
         self.channels: List[socket.socket] = []
@@ -36,25 +36,25 @@ class Workers:
             os.waitpid(pid, 0)
 
     def send(self, number: int, message: Dict[str, Any], descriptors: Tuple[int, ...] = ()) -> None:
-        """Send one worker a message; NodeError when it has died."""
+        """Send a message to one worker; raises NodeError if it has died."""
         try:
             worker.send_message(self.channels[number], message, descriptors)
         except OSError:
             raise NodeError(*_KILLED) from None
 
     def send_all(self, message: Dict[str, Any]) -> None:
-        """Send every worker a message."""
+        """Send a message to all workers."""
         for number in range(len(self.channels)):
             self.send(number, message)
 
     def receive(self, number: int) -> Dict[str, Any]:
-        """One worker's next message; NodeError when it has died."""
+        """The next message of one worker; raises NodeError if it has died."""
         message, _ = worker.receive_message(self.channels[number])
         if message is None:
             raise NodeError(*_KILLED)
         return message
 
     def wait(self, timeout: float) -> List[Dict[str, Any]]:
-        """The messages that are there within `timeout` seconds."""
+        """Wait up to `timeout` seconds for messages; at most one per worker."""
         ready, _, _ = select.select(self.channels, [], [], timeout)
         return [self.receive(self.channels.index(channel)) for channel in ready]

@@ -1,4 +1,4 @@
-"""Write what arrives: check its hashes, write it, note it; several threads when the disk is slow to answer."""
+"""The writer threads of a worker: check the hashes of received blocks, write them, record them in the journal."""
 
 import queue
 import threading
@@ -15,7 +15,7 @@ from .task import Task
 
 
 class Backlog:
-    """Counts the time in which something waits for the disk or is being written, however many threads write."""
+    """Counts the time with at least one block waiting or being written, regardless of the number of threads."""
 
     def __init__(self, count: Callable[[str, int], None]) -> None:
         self._count = count
@@ -24,14 +24,14 @@ class Backlog:
         self._counted = 0.0  # up to when
 
     def begin(self) -> None:
-        """One more block waits."""
+        """Add a waiting block."""
         with self._lock:
             if not self._waiting:
                 self._counted = time.perf_counter()
             self._waiting += 1
 
     def end(self) -> None:
-        """One block is written."""
+        """Remove a block that was written."""
         with self._lock:
             self._waiting -= 1
             now = time.perf_counter()
@@ -40,9 +40,10 @@ class Backlog:
 
 
 class BlockWriters:
-    """A worker's writers. `broken` is called with a block that arrived damaged, `failed` with a disk error.
+    """The writer threads of a worker.
 
-    `count` takes a counter's name and an amount. With `write` off, what arrives is checked and passed on only.
+    count(counter, amount): adds to the progress board; damaged(fault): called for a block with wrong hashes;
+    failed(error): for a disk error. If the task does not write, blocks are only checked.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class BlockWriters:
             threading.Thread(target=self._run, daemon=True).start()
 
     def put(self, buffer: BlockBuffer) -> None:
-        """Write a complete buffer; it is held until that is done."""
+        """Queue a complete buffer, retained until it is written."""
         buffer.retain()
         self._backlog.begin()
         self._queue.put(buffer)

@@ -1,8 +1,9 @@
-"""The sampler: what the ranks of a job use on this node, as JSON lines in the job directory (`docs/guide/usage.md`).
+"""The sampler: records the resource usage of a job's ranks on this node as JSON lines (`docs/guide/usage.md`).
 
-It travels as `usage.pyz`. One process of each node runs it beside the training, at the lowest priority:
+It is copied to the job as `usage.py`. One process per node runs it during the training, at the lowest priority:
 
-    python3 usage.pyz $$      # DLRUN_RUN_DIR, DLRUN_RUN_ID, DLRUN_HOST, DLRUN_NODE_RANK as `rank.sh` sets them
+    python3 - $$ LOG CHECKPOINTS <usage.py    # DLRUN_RUN_DIR, DLRUN_RUN_ID, DLRUN_HOST, DLRUN_NODE_RANK as `rank.sh` sets them
 
-`sampler` (when, and the file) > `ranks`, `machine`, `cgroup`, `gpus` (`nvml`, `amd`, `level_zero`) > `procfs`.
+`sampler` (when, and the file) > `numa`, `saving` > `ranks`, `machine`, `cgroup`, `gpus` (`nvml`, `smi`, `amd`, `rocm`,
+`level_zero`) > `procfs`.
 """

@@ -1,4 +1,4 @@
-"""`python3 usage.pyz PARENT`, or `python3 -m dlrun.node.usage PARENT`."""
+"""`python3 - PARENT <usage.py`, or `python3 -m dlrun.node.usage PARENT`."""
 
 import sys
 

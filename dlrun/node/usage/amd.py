@@ -1,4 +1,4 @@
-"""AMD GPUs through the kernel's files (`gpu_busy_percent` and others: kernel documentation, GPU, amdgpu, thermal)."""
+"""AMD GPUs, from sysfs (`gpu_busy_percent` and others: kernel documentation, GPU, amdgpu, thermal)."""
 
 import os
 from typing import Any, Dict, List
@@ -9,7 +9,7 @@ BASE = "/sys/class/drm"
 
 
 class Amd:
-    """The GPUs of the node that amdgpu drives; OSError if there are none."""
+    """The node's GPUs with the driver amdgpu; raises OSError if there are none."""
 
     def __init__(self, base: str = BASE) -> None:
         self._places = []
@@ -34,11 +34,11 @@ class Amd:
         ]
 
     def rows(self) -> List[List[Any]]:
-        """The numbers of `gpus.COLUMNS` for each GPU."""
+        """The values of `gpus.COLUMNS` for each GPU."""
         return [_row(place) for place in self._places]
 
     def processes(self) -> List[List[int]]:
-        """Unknown: the kernel's files do not name them."""
+        """Empty: sysfs has no processes of a GPU."""
         return [[] for _ in self._places]
 
 

@@ -1,7 +1,7 @@
-"""The job's own cgroup on this node, version 1 or 2: the kernel's count of its memory and CPU time.
+"""Memory and CPU time of the job's cgroup on this node, version 1 or 2.
 
-Schedulers name it after the job: Slurm `job_ID`, OpenPBS `ID.SERVER`, Flux and systemd a scope of their own. Where the
-sampler is in none of these, a cgroup holds other processes as well, and its numbers are left out.
+Schedulers name it after the job: Slurm `job_ID`, OpenPBS `ID.SERVER`, Flux and systemd a scope. If the sampler is in no
+such cgroup, its cgroup may have processes of others, and the values are left out.
 """
 
 import re
@@ -10,13 +10,13 @@ from typing import Dict, List, Optional, Tuple
 from . import procfs
 
 COLUMNS = ("cpu", "memory", "peak", "limit")
-"""Seconds; bytes now, at most so far, and allowed (null: not known, or no limit)."""
+"""CPU seconds; memory in bytes: now, peak, limit (null: unknown or no limit)."""
 _NAMES = re.compile(r"^(job_?\d[\w.]*|\d+(\[\d*\])?\.[\w.-]+|imp-shell-.*|flux-.*|ge_.*)$")
 _NO_LIMIT = 1 << 60
 
 
 class Cgroup:
-    """Where the numbers of the job are; each of them is None if there are none."""
+    """The cgroup directories of the job; all values are None without them."""
 
     def __init__(
         self, words: str, membership: str = "/proc/self/cgroup", base: str = "/sys/fs/cgroup"
@@ -36,7 +36,7 @@ class Cgroup:
                     self._enter(controller, own, [base + "/" + controller, base + "/cpu,cpuacct"])
 
     def _job(self, path: str) -> Optional[str]:
-        """The part of a path up to the component that is named after the job."""
+        """The part of a cgroup path up to the last component with a job's name; None without one."""
         parts = path.split("/")
         for end in range(len(parts), 0, -1):
             if _NAMES.match(parts[end - 1]) or parts[end - 1] in self._words:
@@ -53,11 +53,11 @@ class Cgroup:
 
     @property
     def known(self) -> bool:
-        """True if the job has a cgroup of its own here."""
+        """Whether the job has a cgroup of its own on this node."""
         return bool(self._places)
 
     def row(self) -> List[object]:
-        """The numbers of `COLUMNS`."""
+        """The values of `COLUMNS`."""
         current, peak, limit = self._memory()
         if current is not None:
             self._seen = max(self._seen, current)

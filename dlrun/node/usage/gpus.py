@@ -1,4 +1,4 @@
-"""The GPUs of the node, by what can be asked for them here; an error of a driver's library costs only its numbers."""
+"""The GPUs of the node, through the reader that works here; errors of a driver's library lose only its values."""
 
 import os
 from typing import Any, Dict, List, Optional, Set
@@ -6,12 +6,12 @@ from typing import Any, Dict, List, Optional, Set
 from . import procfs
 
 COLUMNS = ("busy", "memory_busy", "memory", "power", "clock", "temperature", "slowed", "ecc")
-"""Percent of the time with a kernel; percent of the time with memory traffic; bytes in use; W; MHz; °C; why the clock is
-lower than it could be; uncorrected errors of memory since the driver was loaded."""
+"""Percent of the time with a kernel running; percent of the time with memory traffic; bytes in use; W; MHz; °C; reasons
+for a reduced clock; uncorrected memory errors since the driver was loaded."""
 
 
 class Gpus:
-    """What is known of the GPUs: descriptions once, then a row for each at every sample."""
+    """The GPUs: descriptions once, then one row per GPU and sample."""
 
     def __init__(self) -> None:
         self.missing: Set[str] = set()
@@ -22,9 +22,7 @@ class Gpus:
         if any(name.startswith("nvidia") and name[6:].isdigit() for name in procfs.names("/dev")):
             return self._nvidia()
         if os.path.exists("/dev/kfd"):
-            from .amd import Amd
-
-            return self._try(Amd, "amdgpu's files")
+            return self._amd()
         if any(procfs.text(p) == "0x8086" for p in _vendors()):
             from .level_zero import LevelZero
 
@@ -37,9 +35,19 @@ class Gpus:
 
             return Nvml()
         except (ImportError, OSError):
-            from .smi import Smi
+            from .smi import smi
 
-            return self._try(Smi, "NVML and nvidia-smi")
+            return self._try(smi, "NVML and nvidia-smi")
+
+    def _amd(self) -> Optional[Any]:
+        try:
+            from .amd import Amd
+
+            return Amd()
+        except OSError:  # a container without /sys/class/drm
+            from .rocm import rocm
+
+            return self._try(rocm, "amdgpu's files and rocm-smi")
 
     def _try(self, reader: Any, name: str) -> Optional[Any]:
         try:
@@ -49,7 +57,7 @@ class Gpus:
             return None
 
     def rows(self) -> List[List[Any]]:
-        """The numbers of `COLUMNS` for each GPU; none once its driver fails."""
+        """The values of `COLUMNS` for each GPU; empty after the driver has failed."""
         if self._reader is None:
             return []
         try:
@@ -60,7 +68,7 @@ class Gpus:
             return []
 
     def processes(self) -> List[List[int]]:
-        """The ids of the processes that compute on each GPU, where that can be known."""
+        """The ids of the compute processes of each GPU, if known."""
         return list(self._reader.processes()) if self._reader is not None else []
 
 

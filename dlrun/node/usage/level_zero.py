@@ -1,4 +1,4 @@
-"""Intel GPUs through Level Zero's system management, by `ctypes` (names and structures: zes_api.h of the specification)."""
+"""Intel GPUs through Level Zero Sysman with `ctypes` (names and structures: zes_api.h of the specification)."""
 
 import ctypes
 from typing import Any, Dict, List, Optional, Tuple
@@ -32,7 +32,7 @@ class _MemoryState(ctypes.Structure):
 
 
 class LevelZero:
-    """The GPUs that this process can see; OSError if there is no library, or it does not answer."""
+    """The visible GPUs; raises OSError if the library is missing or its initialisation fails."""
 
     def __init__(self, library: str = LIBRARY) -> None:
         self._call = ctypes.CDLL(library)
@@ -45,7 +45,7 @@ class LevelZero:
         self._before: Dict[int, Tuple[int, int]] = {}
 
     def _all(self, name: str, *of: ctypes.c_void_p) -> List[ctypes.c_void_p]:
-        """The handles that a function lists: first how many there are, then they themselves."""
+        """The handles of an enumeration function: one call for their number, one for the handles."""
         count = ctypes.c_uint32(0)
         function = getattr(self._call, name)
         if function(*of, ctypes.byref(count), None) or not count.value:
@@ -56,7 +56,7 @@ class LevelZero:
         return [ctypes.c_void_p(one) for one in held]
 
     def _engine(self, device: ctypes.c_void_p) -> Optional[ctypes.c_void_p]:
-        """What counts the work of all engines together."""
+        """The engine group of all engines (ZES_ENGINE_GROUP_ALL), if the device has one."""
         for engine in self._all("zesDeviceEnumEngineGroups", device):
             found = _EngineProperties(kind=_ENGINE_PROPERTIES)
             if not self._call.zesEngineGetProperties(engine, ctypes.byref(found)) and found.type == _ALL:
@@ -64,7 +64,7 @@ class LevelZero:
         return None
 
     def _memory(self, device: ctypes.c_void_p) -> Tuple[int, int]:
-        """Bytes of its memory, and of that in use."""
+        """(total, used) bytes of a device's memory."""
         size = free = 0
         for module in self._all("zesDeviceEnumMemoryModules", device):
             state = _MemoryState(kind=_MEMORY_STATE)
@@ -80,7 +80,7 @@ class LevelZero:
         ]
 
     def rows(self) -> List[List[Any]]:
-        """The numbers of `gpus.COLUMNS` for each GPU: busy since the last call, and memory."""
+        """The values of `gpus.COLUMNS` for each GPU: busy since the last call, and memory."""
         rows: List[List[Any]] = []
         for index, device in enumerate(self._devices):
             rows.append([self._busy(index), None, self._memory(device)[1], None, None, None, None, None])
@@ -98,5 +98,5 @@ class LevelZero:
         return min(100, round(100 * share))
 
     def processes(self) -> List[List[int]]:
-        """Not asked for."""
+        """Empty: not read."""
         return [[] for _ in self._devices]

@@ -1,4 +1,4 @@
-"""The node as a whole: cores, memory, pressure, network, local disks and shared file systems, of all that runs there."""
+"""Usage of the whole node, by all processes: cores, memory, pressure, network, local disks, shared file systems."""
 
 import os
 from typing import Dict, List, Optional, Set, Tuple
@@ -23,7 +23,7 @@ _WORD = 4  # bytes that one count of an InfiniBand or Omni-Path port's data coun
 
 
 class Machine:
-    """Counters of the node; each look gives their state."""
+    """The counters of the node; each method returns their current values."""
 
     def __init__(self) -> None:
         self._before: Dict[int, Tuple[int, int]] = {}
@@ -33,7 +33,7 @@ class Machine:
         ]
 
     def busy_cores(self) -> Set[int]:
-        """The hardware threads that had work at least nine tenths of the time since the last call."""
+        """The hardware threads that were busy at least 90 % of the time since the last call."""
         busy, before = set(), self._before
         self._before = {}
         for line in (procfs.read("/proc/stat") or b"").splitlines():
@@ -50,7 +50,7 @@ class Machine:
         return busy
 
     def row(self) -> List[object]:
-        """The numbers of `COLUMNS`."""
+        """The values of `COLUMNS`."""
         words = (procfs.read("/proc/stat") or b"cpu").split(b"\n", 1)[0].split()[1:9]
         ticks = [int(word) for word in words]
         used = (sum(ticks) - ticks[3] - ticks[4]) / os.sysconf("SC_CLK_TCK") if len(ticks) > 4 else None
@@ -89,7 +89,7 @@ class Machine:
         return [read, written, round(busy, 2)]
 
     def network(self) -> Dict[str, List[Optional[int]]]:
-        """Bytes received and sent by each interface and each InfiniBand or Omni-Path port, and its Mbit/s if known."""
+        """Interface or port -> bytes received, bytes sent, Mbit/s (None if unknown)."""
         found: Dict[str, List[Optional[int]]] = {}
         for line in procfs.text("/proc/net/dev").splitlines()[2:]:
             name, _, rest = line.partition(":")
@@ -114,7 +114,7 @@ class Machine:
         return found
 
     def _slingshot(self, device: str) -> Dict[str, List[Optional[int]]]:
-        """Of a Cassini NIC, bytes on the wire; libfabric's traffic passes the Ethernet interface by."""
+        """The same for a Cassini NIC, from its telemetry: libfabric's traffic is not in the Ethernet interface's counters."""
         place = "{}/{}/device/".format(_CXI, device)
         counts = []
         for way in ("rx", "tx"):
@@ -130,7 +130,7 @@ class Machine:
         return {device + ":1": [*counts, speed]}
 
     def file_systems(self) -> Dict[str, List[int]]:
-        """Bytes read from and written to NFS and Lustre, by mount point or file system."""
+        """Mount point (NFS) or file system (Lustre) -> bytes read, bytes written."""
         found, mount = {}, ""
         for line in procfs.text("/proc/self/mountstats").splitlines():
             words = line.split()
@@ -147,7 +147,7 @@ class Machine:
 
 
 def _lustre(path: str) -> List[int]:
-    """`read_bytes 12 samples [bytes] 1 4096 49152`: the last number is the sum (Lustre manual, llite stats)."""
+    """Bytes read and written: `read_bytes 12 samples [bytes] 1 4096 49152` ends with the sum (Lustre manual)."""
     sums = {"read_bytes": 0, "write_bytes": 0}
     for line in procfs.text(path).splitlines():
         words = line.split()

@@ -1,4 +1,4 @@
-"""NVIDIA GPUs through the driver's own library, NVML, by `ctypes` (names and structures: NVML API reference)."""
+"""NVIDIA GPUs through the driver's library NVML with `ctypes` (names and structures: NVML API reference)."""
 
 import ctypes
 from typing import Any, Dict, List, Optional
@@ -12,7 +12,7 @@ SLOWED = {
     0x0000000000000040: "temperature (hardware)",
     0x0000000000000080: "power brake",
 }
-"""Bits of `nvmlDeviceGetCurrentClocksThrottleReasons` that mean a lower clock than the work could use."""
+"""Bits of `nvmlDeviceGetCurrentClocksThrottleReasons` that mean a clock reduced under load."""
 
 
 class _Utilization(ctypes.Structure):
@@ -37,7 +37,7 @@ class _Process(ctypes.Structure):
 
 
 class Nvml:
-    """The GPUs that this process can see; OSError if there is no library, or the driver does not answer."""
+    """The visible GPUs; raises OSError if the library is missing or the driver fails."""
 
     def __init__(self, library: str = LIBRARY) -> None:
         self._call = ctypes.CDLL(library)
@@ -52,7 +52,7 @@ class Nvml:
                 self._devices.append(device)
 
     def _ask(self, name: str, *arguments: Any) -> int:
-        """NVML's return code, 0 for success; an old driver may lack the function."""
+        """Call a function; returns NVML's code, 0 for success, also for functions that an old driver lacks."""
         try:
             function = getattr(self._call, name)
         except AttributeError:
@@ -69,7 +69,7 @@ class Nvml:
         return "" if failed else held.value.decode("ascii", "replace")
 
     def describe(self) -> List[Dict[str, Any]]:
-        """Name, UUID, memory in bytes, highest clock in MHz, and whether it is divided (MIG), of each GPU."""
+        """Name, UUID, memory in bytes, maximum clock in MHz, and MIG mode of each GPU."""
         found = []
         for device in self._devices:
             memory = _Memory()
@@ -88,7 +88,7 @@ class Nvml:
         return found
 
     def rows(self) -> List[List[Any]]:
-        """The numbers of `gpus.COLUMNS` for each GPU; what a GPU does not have (MIG: utilization) is None."""
+        """The values of `gpus.COLUMNS` for each GPU; None for unsupported ones (such as utilization with MIG)."""
         return [self._row(device) for device in self._devices]
 
     def _row(self, device: ctypes.c_void_p) -> List[Any]:
@@ -112,7 +112,7 @@ class Nvml:
         ]
 
     def processes(self) -> List[List[int]]:
-        """The ids of the processes that compute on each GPU."""
+        """The ids of the compute processes of each GPU."""
         found = []
         for device in self._devices:
             count = ctypes.c_uint(64)

@@ -1,4 +1,4 @@
-"""Small files of the kernel, read in one system call where they fit; one that is missing has no content."""
+"""Read small files of procfs and sysfs, mostly with one read call; missing files are empty."""
 
 import os
 from typing import Dict, List, Optional
@@ -26,12 +26,12 @@ def read(path: str) -> Optional[bytes]:
 
 
 def text(path: str) -> str:
-    """A file's content as text without blanks around it; empty if it cannot be read."""
+    """A file's content as stripped text; empty if it cannot be read."""
     return (read(path) or b"").decode("utf-8", "replace").strip()
 
 
 def number(path: str) -> Optional[int]:
-    """The number that a file holds; None if it holds none, or `max`."""
+    """The first number of a file; None for other content, such as `max`."""
     try:
         return int(text(path).split()[0])
     except (IndexError, ValueError):
@@ -39,7 +39,7 @@ def number(path: str) -> Optional[int]:
 
 
 def table(path: str) -> Dict[str, int]:
-    """Lines such as `VmRSS:  12 kB` or `usage_usec 12`: the first number of each, by name."""
+    """Name -> first number, from lines such as `VmRSS:  12 kB` or `usage_usec 12`."""
     found = {}
     for line in (read(path) or b"").decode("utf-8", "replace").splitlines():
         words = line.split()
@@ -49,7 +49,7 @@ def table(path: str) -> Dict[str, int]:
 
 
 def names(path: str) -> List[str]:
-    """The entries of a directory in order; none if it cannot be read."""
+    """The sorted names of a directory; empty if it cannot be read."""
     try:
         return sorted(os.listdir(path))
     except OSError:

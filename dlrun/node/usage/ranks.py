@@ -1,8 +1,8 @@
-"""The processes of each rank on this node, and what they have used so far.
+"""The processes of each rank on this node, and their usage so far.
 
-`rank.sh` marks all that a rank starts with the variable `DLRUN_PROCESS` (run, role, rank), which also processes that
-detach themselves keep. What a process has used goes to its parent when that has waited for it (proc(5), `cutime`), so the
-sum over the living, `rank.sh` itself included, is that of all there ever were.
+`rank.sh` marks the processes of a rank with the variable `DLRUN_PROCESS` (run, role, rank), which daemonized processes
+keep, too. The CPU time of an ended process is added to that of its parent when this waits for it (proc(5), `cutime`), so
+the sum over the living ones with `rank.sh` is that of all processes of the rank.
 """
 
 import os
@@ -30,12 +30,13 @@ COLUMNS = (
     "written",  # bytes to storage
     "called",  # bytes through read and write calls, also of what is cached
     "busy_cores",  # cores that the rank may use and that were at least 90 % busy since the last sample
+    "near",  # share of the program's memory on the NUMA nodes of its cores (`numa`); null: not looked at, or no difference
 )
 _FULL = 0.9
 
 
 class Process:
-    """One process of a rank, as it was at the last look."""
+    """One process of a rank, with its values at the last call of `look`."""
 
     def __init__(self, pid: int, rank: str) -> None:
         self.pid, self.rank = pid, rank
@@ -47,7 +48,7 @@ class Process:
         self.faults = self.threads = self.resident = self.processor = 0
 
     def look(self) -> bool:
-        """Read `/proc/PID/stat`; False if the process is gone, or its number is another's."""
+        """Read `/proc/PID/stat`; False if the process has ended or its id was reused."""
         content = procfs.read("/proc/{}/stat".format(self.pid))
         if not content:
             return False
@@ -63,14 +64,14 @@ class Process:
         return True
 
     def wait(self) -> None:
-        """Read for how long the process could have run and had no core."""
+        """Read the time that the process was runnable without a core."""
         words = (procfs.read("/proc/{}/schedstat".format(self.pid)) or b"").split()
         if len(words) == 3:
             self.waiting = int(words[1]) / 1e9
 
 
 class Rank:
-    """What one rank has used; counters never go back."""
+    """The usage of one rank; counters never decrease."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -84,11 +85,12 @@ class Rank:
         self.cpu = self.main_cpu = 0.0
         self.peak = self.blocked = self.full = 0
         self.counters: Dict[str, int] = {}
+        self.near: Optional[float] = None
         self.announced = False
         self.missing: Set[str] = set()
 
     def row(self, busy: Set[int]) -> List[object]:
-        """The numbers of `COLUMNS`; `busy` are the cores of the node that had work all the time."""
+        """The values of `COLUMNS`; `busy`: the node's hardware threads that were at least 90 % busy."""
         resident = sum(one.resident for one in self.processes.values() if one.pid != self.shell)
         self.peak = max(self.peak, resident, self.counters.get("high", 0))
         running = [one for one in self.processes.values() if one.pid != self.shell]
@@ -99,7 +101,7 @@ class Rank:
             counters.get("preempted"), _seconds(counters.get("waited")), counters.get("moved"),
             sum(one.faults for one in self.processes.values()),
             counters.get("read"), counters.get("written"), counters.get("called"),
-            len(self.cores & busy),
+            len(self.cores & busy), self.near,
         ]  # fmt: skip
 
 
@@ -108,7 +110,7 @@ def _seconds(nanoseconds: Optional[int]) -> Optional[float]:
 
 
 class Ranks:
-    """All ranks of a run on this node, found again at each sample."""
+    """The ranks of a run on this node; each sample searches for new processes."""
 
     def __init__(self, run: str, directory: str) -> None:
         self._directory = b"DLRUN_RUN_DIR=" + os.fsencode(
@@ -123,7 +125,7 @@ class Ranks:
         self._known: Dict[int, Process] = {}
 
     def sample(self) -> None:
-        """Look at every process of every rank."""
+        """Read all processes of all ranks."""
         now = time.monotonic()
         self._find()
         self._look(now)
@@ -132,7 +134,7 @@ class Ranks:
         self._last = now
 
     def glance(self) -> None:
-        """Only the CPU time of the programs, so that little is missing of a rank that ends before the next sample."""
+        """Read only the CPU time of the programs, so that a rank that ends before the next sample lacks little."""
         for rank in self.ranks.values():
             ended = False
             for process in [rank.processes[pid] for pid in (rank.shell, rank.main) if pid in rank.processes]:
@@ -178,7 +180,7 @@ class Ranks:
         self.ranks.setdefault(name, Rank(name)).processes[pid] = process
 
     def _place(self, rank: Rank) -> None:
-        """Which of a rank's processes is the program, and which one is the `rank.sh` that started it."""
+        """Find the program of a rank among its processes, and the `rank.sh` that started it."""
         if rank.main in rank.processes or (rank.main and rank.shell in rank.processes):
             return
         for process in sorted(rank.processes.values(), key=lambda one: int(one.start)):
@@ -212,7 +214,7 @@ class Ranks:
             self._add(rank)
 
     def _forget(self, rank: Rank, process: Process, before: FrozenSet[int]) -> None:
-        """A process is gone: its parent has waited for it, if that was one of the rank's processes at the last look."""
+        """Remove an ended process. If its parent was not a known process of the rank, its time is added to `lost`."""
         del rank.processes[process.pid]
         self._known.pop(process.pid, None)
         if process.parent not in before:
@@ -224,7 +226,7 @@ class Ranks:
             rank.main_cpu = max(rank.main_cpu, rank.processes[rank.main].own)
 
     def _read(self, rank: Rank) -> None:
-        """Counters that need files of their own: of all processes the bytes, of the program the rest."""
+        """Read counters in other files: I/O bytes of all processes, and the program's status and scheduling."""
         sums = {"read": 0, "written": 0, "called": 0}
         files = 0
         for pid in rank.processes:

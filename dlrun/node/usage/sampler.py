@@ -1,6 +1,6 @@
-"""When samples are taken and written: often at first, less often the longer a job runs, within a budget of bytes and CPU time.
+"""Take and write samples, less often the longer the job runs, within a budget of bytes and CPU time.
 
-Whatever fails here costs numbers and never the job: the process ends without a word, and its file stays as it is.
+Failures lose values, never the job: the process ends without a message, and its file stays as it is.
 """
 
 import contextlib
@@ -8,43 +8,53 @@ import json
 import os
 import resource
 import signal
+import stat
 import sys
 import time
 from typing import Any, Dict, List, Optional, Set
 
-from . import cgroup, gpus, machine, ranks
+from . import cgroup, gpus, machine, numa, ranks, saving
 
 VERSION = 1
 DIRECTORY = "usage"
 _SHARE = 0.002
-"""Share of a core that sampling may take: an expensive sample makes the next one wait."""
+"""Maximum share of a core for sampling: an expensive sample delays the next one."""
 _PAUSES = ((20, 1.0), (120, 2.0), (900, 5.0), (3600, 15.0), (6 * 3600, 30.0))
 _LATER = 60.0
-"""Seconds between samples until a job has run for so long, and from then on."""
+"""(seconds since the start, seconds between samples until then); after the last one `_LATER`."""
 _BYTES, _A_DAY = 250000, 700000
-"""What a file may have at once, and grow in a day: less than a megabyte in the first day and in each that follows."""
+"""Bytes of a file allowed at once and in addition per day: less than 1 MB in any day."""
 _GLANCE = 1.0
+_LOG = 3600.0
+"""Seconds in which the size of the log is recorded, from which `dlrun usage` has the time of the first step."""
+
+
+def _opened(path: str) -> int:
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    return os.open(path, flags, 0o600)
 
 
 class Recording:
-    """The file of this node; one line is one `write`, and none is written once one has failed."""
+    """The file of this node. Each line is one `write` call; after a failure nothing more is written."""
 
     def __init__(self, path: str) -> None:
         self._descriptor = -1
         self._written = 0
         try:
-            with contextlib.suppress(FileExistsError):
-                os.mkdir(os.path.dirname(path), 0o700)
-            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            self._descriptor = os.open(path, flags, 0o600)
+            try:
+                self._descriptor = _opened(path)
+            except FileNotFoundError:  # job.sh has made its directory; the job removed it
+                with contextlib.suppress(FileExistsError):
+                    os.mkdir(os.path.dirname(path), 0o700)
+                self._descriptor = _opened(path)
             status = os.fstat(self._descriptor)
-            if status.st_size and os.path.isfile(path):
+            if status.st_size and stat.S_ISREG(status.st_mode):
                 self._end_line(path)
         except OSError:
             self.close()
 
     def _end_line(self, path: str) -> None:
-        """End what a sampler that was killed has left unfinished."""
+        """End an incomplete line of a killed sampler."""
         with open(path, "rb") as file:
             file.seek(-1, os.SEEK_END)
             if file.read(1) != b"\n":
@@ -52,11 +62,11 @@ class Recording:
 
     @property
     def open(self) -> bool:
-        """False once nothing can be written any more."""
+        """False after a write has failed."""
         return self._descriptor >= 0
 
     def has_room(self, elapsed: float) -> bool:
-        """True if the file is not larger than it may be after so many seconds."""
+        """Whether the file is within its budget after `elapsed` seconds."""
         return self._written < _BYTES + _A_DAY * elapsed / 86400
 
     def write(self, record: Dict[str, Any]) -> None:
@@ -70,16 +80,16 @@ class Recording:
         self._written += len(line)
 
     def close(self) -> None:
-        """Write nothing more."""
+        """Close the file."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._descriptor = -1
 
 
 class Sampler:
-    """One node's samples of one run."""
+    """The samples of one run on one node."""
 
-    def __init__(self, environment: Dict[str, str]) -> None:
+    def __init__(self, environment: Dict[str, str], log: str = "", saves: str = "") -> None:
         self._run = environment["DLRUN_RUN_ID"]
         self._host = environment["DLRUN_HOST"]
         self._began = time.monotonic()
@@ -90,12 +100,15 @@ class Sampler:
         self._ranks = ranks.Ranks(self._run, environment["DLRUN_RUN_DIR"])
         self._cgroup = cgroup.Cgroup(environment.get("DLRUN_JOB_ID", ""))
         self._gpus = gpus.Gpus()
+        self._locality = numa.Locality()
+        self._log = log
+        self._saving = saving.Saving(saves)
         self._node_rank = environment.get("DLRUN_NODE_RANK", "0")
-        self._told: Set[str] = set()
+        self._reported: Set[str] = set()
         self._placed = False
 
     def begin(self) -> None:
-        """Write what does not change."""
+        """Write the constant facts of the node."""
         os.sched_setaffinity(0, range(os.cpu_count() or 1))  # all that the job was granted
         granted = os.sched_getaffinity(0)
         self._machine.busy_cores()
@@ -111,8 +124,10 @@ class Sampler:
         )  # fmt: skip
 
     def sample(self, last: bool = False) -> None:
-        """Look at all there is, and write it down if there is room; the last sample always."""
+        """Take a sample, and write it if the budget allows; the last one always."""
         self._ranks.sample()
+        self._locality.look([rank for _, rank in sorted(self._ranks.ranks.items())])
+        self._look_at_first()
         if not self._placed and self._ranks.ranks:
             self._keep_away()
         elapsed = time.monotonic() - self._began
@@ -140,6 +155,10 @@ class Sampler:
         if self._gpus.described:
             record["gpus"] = self._gpus.rows()
             record["on"] = self._ranks_on_gpus()
+        if self._saving.known:
+            record["saving"] = round(self._saving.seconds, 1)
+        if self._log and elapsed < _LOG:
+            record["log"] = _size(self._log)
         shared = self._machine.file_systems()
         if shared:
             record["file_systems"] = shared
@@ -152,22 +171,22 @@ class Sampler:
 
     def _missing(self) -> List[str]:
         """What cannot be read here and has not been named yet."""
-        found = self._machine.missing | self._gpus.missing
+        found = self._machine.missing | self._gpus.missing | self._locality.missing
         for rank in self._ranks.ranks.values():
             found |= rank.missing
         if not self._cgroup.known:
             found.add("job: the sampler is in no cgroup of the job's own")
-        new = sorted(found - self._told)
-        self._told |= found
+        new = sorted(found - self._reported)
+        self._reported |= found
         return new
 
     def _ranks_on_gpus(self) -> List[List[str]]:
-        """The ranks that compute on each GPU."""
+        """The names of the ranks with a process on each GPU."""
         ranks_of = {pid: name for name, rank in self._ranks.ranks.items() for pid in rank.processes}
         return [sorted({ranks_of[pid] for pid in pids if pid in ranks_of}) for pids in self._gpus.processes()]
 
     def _keep_away(self) -> None:
-        """Run on cores that no rank is bound to, if there are any."""
+        """Bind this process to cores that no rank is bound to, if there are any."""
         taken = frozenset().union(*(rank.cores for rank in self._ranks.ranks.values()))
         free = os.sched_getaffinity(0) - taken
         self._placed = True
@@ -175,7 +194,7 @@ class Sampler:
             os.sched_setaffinity(0, free)
 
     def pause(self, cost: float) -> float:
-        """Seconds until the next sample, after one that took `cost` seconds of CPU time."""
+        """Seconds until the next sample, after one of `cost` seconds of CPU time."""
         elapsed = time.monotonic() - self._began
         usual = next((pause for until, pause in _PAUSES if elapsed < until), _LATER)
         return max(usual, cost / _SHARE)
@@ -183,6 +202,22 @@ class Sampler:
     def glance(self) -> None:
         """Keep the CPU time of ranks up to date between samples."""
         self._ranks.glance()
+        self._look_at_first()
+
+    def _look_at_first(self) -> None:
+        """Is the first rank of the node saving? Where others save as well, they do it at the same time."""
+        if not self._saving.known:
+            return
+        mains = [(len(name), name, rank.main) for name, rank in self._ranks.ranks.items() if rank.main]
+        if mains:
+            self._saving.look(min(mains)[2])
+
+
+def _size(path: str) -> Optional[int]:
+    try:
+        return os.stat(path).st_size
+    except OSError:
+        return None
 
 
 def _own_cpu() -> float:
@@ -201,9 +236,9 @@ def _folded(numbers: List[int]) -> str:
     return ",".join(str(a) if a == b else "{}-{}".format(a, b) for a, b in parts)
 
 
-def record(environment: Dict[str, str], parent: int) -> None:
+def record(environment: Dict[str, str], parent: int, log: str = "", saves: str = "") -> None:
     """Sample until SIGTERM comes, or the process that started this one is gone."""
-    sampler = Sampler(environment)
+    sampler = Sampler(environment, log, saves)
     sampler.begin()
     ended = False
     while not ended and sampler.file.open:
@@ -220,13 +255,17 @@ def record(environment: Dict[str, str], parent: int) -> None:
 
 
 def main(argv: Optional[List[str]] = None) -> int:
-    """Sample until the process that is named in the argument ends, which is the parent; always 0."""
+    """Sample until the process that is named in the first argument ends, which is the parent; always 0.
+
+    The others are the log of the node's first rank, and the place of the checkpoints; either may be empty or missing.
+    """
     try:
         for ignored in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
             signal.signal(ignored, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
         os.nice(19)
-        record(dict(os.environ), int((sys.argv if argv is None else argv)[1]))
+        words = sys.argv if argv is None else argv
+        record(dict(os.environ), int(words[1]), *words[2:4])
     except Exception:  # noqa: BLE001, S110 - a fault of the sampler costs numbers, never the job
         pass
     return 0

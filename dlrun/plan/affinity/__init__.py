@@ -1,6 +1,6 @@
 """Placement of a node's ranks on its cores, memory, GPUs and NICs.
 
-`place` is the whole of it: pure, deterministic, and indifferent to how the system numbers its CPUs.
+`place` is its interface: pure, deterministic and independent of the operating system's CPU numbering.
 """
 
 from __future__ import annotations

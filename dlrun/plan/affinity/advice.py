@@ -1,4 +1,4 @@
-"""Warnings about a placement, with numbers and what would be better."""
+"""Warnings about a placement, with numbers and a better alternative."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dlrun.plan.affinity.tree import grow, rules_for
 from dlrun.plan.affinity.usable import numa_spans_packages
 
 MOST_NAMED = 6
-"""Rank counts named in a warning."""
+"""Maximum number of rank counts listed in a warning."""
 
 
 def warn(
@@ -27,8 +27,8 @@ def warn(
     balance_gains: Callable[[], bool],
     comm: frozenset[int],
 ) -> list[str]:
-    """What a user should know: idle cores, GPUs and NICs far away, GPUs shared or unevenly given. `balance_gains` answers
-    whether locality `balance` gives ranks more cores; `comm` has the first PUs of all communication cores."""
+    """Warnings about idle cores, remote GPUs and NICs, shared or unevenly distributed GPUs. `balance_gains()` is True if
+    locality `balance` gives ranks more cores; `comm` has the first PUs of all communication cores."""
     return [
         *_idle(topology, cores, slots, size, request, balance_gains),
         *_spanning(slots),
@@ -40,7 +40,7 @@ def warn(
 
 
 def wasteless(topology: Topology, cores: tuple[Core, ...], most: int, *, l3_strict: bool) -> list[int]:
-    """Rank counts up to `most` whose equal slices use every core."""
+    """Rank counts up to `most` with equal slices that use every core."""
     root = grow(cores, numa_first=numa_spans_packages(topology))
     counts = [n for n in range(1, most + 1) if len(cores) % n == 0]
     return [
@@ -71,6 +71,7 @@ def _idle(
         )
         return [f"{text}{where}{more}"]
     strict = request.l3_borders == "strict"
+    # The search is limited: with hundreds of cores and prime counts it would dominate the time of a plan.
     counts = wasteless(topology, cores, min(len(cores), 4 * len(slots) + 16), l3_strict=strict)
     nearest = sorted(sorted(counts, key=lambda n: abs(n - len(slots)))[:MOST_NAMED])
     named = ", ".join(map(str, nearest))
@@ -150,7 +151,7 @@ def _memory(topology: Topology, slots: Sequence[Slot]) -> list[str]:
 
 
 def _hybrid(topology: Topology, slots: Sequence[Slot]) -> list[str]:
-    """Slower cores among those that ranks compute on: the whole job goes at their pace."""
+    """Warning about efficiency cores among the compute cores: synchronous training runs at their speed."""
     slow = {pu for slot in slots for core in slot.cores for pu in core.pus if pu in topology.efficient}
     used = {pu for slot in slots for core in slot.cores for pu in core.pus}
     if not slow or slow == used:

@@ -1,4 +1,4 @@
-"""What a node does under several ways to bind its ranks, measured: the data of `tune-affinity --measure --report`."""
+"""Measurements of several binding methods on one node: the data of `tune-affinity --measure --report`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from statistics import median
 
 MARGIN = 0.03
-"""A way must differ by more than this part (run-to-run noise of quiet nodes is 1-2 %)."""
+"""Smallest relative difference that is reported (run-to-run noise of quiet nodes is 1-2 %)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Way:
-    """A way to bind: its name, and the runs of each load, by name; none where it could not run."""
+    """A binding method: its name, and load -> results of its runs (absent where it could not run)."""
 
     name: str
     runs: dict[str, tuple[float, ...]]
@@ -22,14 +22,14 @@ class Way:
         return median(found) if found else None
 
     def spread(self, load: str) -> float:
-        """From the worst run to the best, as a part of the median."""
+        """Range of the runs, relative to the median."""
         found = self.runs[load]
         return (max(found) - min(found)) / median(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BindingReport:
-    """Ways in order, dlrun's last; `loads` are names and units; `doubts` are reasons why the measurement is not conclusive."""
+    """Methods in order, dlrun's last; `loads` are (name, unit); `doubts` are reasons why the measurement is not conclusive."""
 
     node: str
     ranks: int
@@ -39,7 +39,7 @@ class BindingReport:
     notes: tuple[str, ...] = ()
 
     def verdict(self, load: str, other: Way) -> str:
-        """How dlrun's binding compares with another way under a load."""
+        """Text of the comparison of dlrun's binding with another method under one load."""
         own, their = self.ways[-1].typical(load), other.typical(load)
         if own is None or their is None:
             return "not measured"

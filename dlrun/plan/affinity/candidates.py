@@ -1,4 +1,4 @@
-"""What a placement leaves open, as other requests worth measuring; and who wins a measurement."""
+"""Alternatives to a placement request that are worth measuring, and the selection of the fastest."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from dlrun.model.units import many
 from dlrun.plan.affinity.place import place
 
 MOST = 8
-"""Candidates measured, the computed answer among them."""
+"""Maximum number of candidates, including the computed placement."""
 
 MARGIN = 0.03
-"""A rival must be faster by more than this part (run-to-run noise of quiet nodes is 1-2 %)."""
+"""Relative gain that a candidate needs over the computed placement (run-to-run noise of quiet nodes is 1-2 %)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A request and how it differs from the computed answer."""
+    """A placement request, and its difference from the computed one as a label."""
 
     label: str
     request: PlacementRequest
@@ -28,25 +28,25 @@ class Candidate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Score:
-    """A candidate's runs, in work per second: more is better."""
+    """Results of a candidate's runs, in work per second."""
 
     candidate: Candidate
     runs: tuple[float, ...]
 
     @property
     def best(self) -> float:
-        """Its best run: the one least disturbed."""
+        """The best run, which is the least disturbed one."""
         return max(self.runs)
 
     @property
     def spread(self) -> float:
-        """From its worst run to its best."""
+        """Difference between best and worst run."""
         return max(self.runs) - min(self.runs)
 
 
 def candidates(topology: Topology, base: PlacementRequest, *, vary_ranks: bool) -> tuple[Candidate, ...]:
-    """The request itself, then what else can be placed: communication cores, SMT, own or spread, and (if
-    `vary_ranks`) a rank for each package, NUMA node or cache."""
+    """The request itself, then variants that can be placed: number and policy of communication cores, SMT, and (with
+    `vary_ranks`) one rank per package, NUMA node or cache."""
     found = [Candidate(label="as computed", request=base)]
     for label, request in _variants(topology, base, vary_ranks=vary_ranks):
         if len(found) < MOST and all(request != other.request for other in found):
@@ -80,12 +80,12 @@ def _variants(
 
 
 def winner(scores: Sequence[Score]) -> Score:
-    """The first (computed) candidate, unless another's best is better by more than MARGIN and by more than
-    either's runs differ among themselves."""
+    """The computed candidate, unless another's best run is better by more than MARGIN and by more than the spread of
+    either."""
     computed, *rivals = scores
 
     def wins(rival: Score) -> bool:
-        lead = rival.best - computed.best
-        return lead > MARGIN * computed.best and lead > max(rival.spread, computed.spread)
+        gain = rival.best - computed.best
+        return gain > MARGIN * computed.best and gain > max(rival.spread, computed.spread)
 
     return max((rival for rival in rivals if wins(rival)), key=lambda score: score.best, default=computed)

@@ -1,4 +1,4 @@
-"""Which network adapter each rank uses."""
+"""Assignment of network adapters to ranks."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ SAME_NODE, SAME_PACKAGE, REMOTE = range(3)
 def choose_nics(topology: Topology, slots: Sequence[Slot]) -> list[Nic | None]:
     """The nearest adapter of each rank; among equally near ones the least used, then the first.
 
-    Nearness of a rank with GPUs is that of the GPUs, which the traffic comes from: same NUMA node, same package, remote;
-    then the PCI bridges shared with them; then nearness to the cores, which with locality `balance` may be elsewhere.
+    The order for a rank with GPUs: distance to the GPUs, where the traffic originates (same NUMA node, same package,
+    remote), then number of shared PCI bridges, then distance to the cores, which with locality `balance` may be remote.
     """
     used: Counter[str] = Counter()
     places = {nic.name: place_of(topology, nic) for nic in topology.nics}
@@ -41,14 +41,14 @@ def choose_nics(topology: Topology, slots: Sequence[Slot]) -> list[Nic | None]:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Locality:
-    """The PUs next to an adapter and the packages that they are in; none if its place is unknown."""
+    """The PUs local to an adapter and their packages; empty if its location is unknown."""
 
     pus: frozenset[int]
     packages: frozenset[int]
 
 
 def place_of(topology: Topology, nic: Nic) -> Locality:
-    """Where an adapter is attached."""
+    """The location of an adapter."""
     local = near(topology, topology.cores, nic)
     return Locality(
         pus=frozenset(pu for core in local for pu in core.pus),
@@ -57,7 +57,7 @@ def place_of(topology: Topology, nic: Nic) -> Locality:
 
 
 def distance(place: Locality, cores: Sequence[Core]) -> int:
-    """SAME_NODE if the adapter is next to any of the cores, SAME_PACKAGE, or REMOTE (also: unknown)."""
+    """SAME_NODE if the adapter is local to any of the cores, SAME_PACKAGE, or REMOTE (also for an unknown location)."""
     if any(core.pus[0] in place.pus for core in cores):
         return SAME_NODE
     return SAME_PACKAGE if any(core.package in place.packages for core in cores) else REMOTE

@@ -1,4 +1,4 @@
-"""Where each rank lives: GPU ranks next to their GPUs, CPU ranks over the whole node."""
+"""Cores of each rank: next to its GPUs, or an equal part of the node without GPUs."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dlrun.plan.affinity.usable import numa_spans_packages
 
 @record(frozen=True, slots=True, kw_only=True)
 class Slot:
-    """One rank's cores, in order, and its GPUs (device indexes)."""
+    """One rank's cores in order, and indexes of its GPUs in `topology.gpus`."""
 
     cores: Slice
     gpus: tuple[int, ...] = ()
@@ -25,7 +25,7 @@ class Slot:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Homes:
-    """Slots in rank order and the number of cores that every rank can have."""
+    """Slots in rank order, and the number of cores available to every rank (`size`)."""
 
     slots: tuple[Slot, ...]
     size: int
@@ -33,15 +33,15 @@ class Homes:
 
 
 def find_homes(topology: Topology, cores: tuple[Core, ...], request: PlacementRequest) -> Homes:
-    """A slot for every rank; `size` is 0 if some rank would have no core of its own.
+    """A slot for every rank; `size` is 0 if there are not enough cores for all ranks.
 
-    Raises Invalid if the ranks need more GPUs than there are.
+    Raises Invalid if the ranks need more GPUs than the node has.
     """
     gpus = share_gpus(topology, request)
     workers = request.ranks_per_node
     if not any(gpus) or request.locality == "balance":
-        # `balance`: near cores may be few (all GPUs on one package); use every core, and keep each GPU's rank as near
-        # as that allows.
+        # `balance`: local cores may be few (all GPUs on one package), so all cores are divided, and each slice goes to
+        # the rank whose GPU is nearest.
         slices, size = _divide(topology, cores, workers, request)
         because = f"{many(workers, 'rank')} over all {many(len(cores), 'core')}, {size} each"
         if any(gpus) and slices:
@@ -60,9 +60,9 @@ def find_homes(topology: Topology, cores: tuple[Core, ...], request: PlacementRe
 
 
 def share_gpus(topology: Topology, request: PlacementRequest) -> list[tuple[int, ...]]:
-    """Device indexes of each rank's GPUs, in index order; with more ranks than GPUs neighbours share one.
+    """Indexes of each rank's GPUs in ascending order; with more ranks than GPUs, consecutive ranks share one.
 
-    Raises Invalid if `gpus_per_rank` asks for more than there are.
+    Raises Invalid if `gpus_per_rank` needs more GPUs than the node has.
     """
     workers, count, each = request.ranks_per_node, len(topology.gpus), request.gpus_per_rank
     if each is not None:
@@ -81,9 +81,9 @@ def share_gpus(topology: Topology, request: PlacementRequest) -> list[tuple[int,
 
 
 def near(topology: Topology, cores: tuple[Core, ...], device: Gpu | Nic) -> tuple[Core, ...]:
-    """The usable cores next to a device; none if its place is unknown or has no usable core."""
-    # A captured topology lists the local CPUs; by numbers only the NUMA node is known, and on some nodes its
-    # neighbours are as near.
+    """The usable cores local to a device; empty if its location is unknown or has no usable core."""
+    # A captured topology lists the local CPUs of a device; a described one has only its NUMA node, and on some nodes
+    # further NUMA nodes are equally near.
     if device.cpus:
         local = set(device.cpus)
         return tuple(core for core in cores if local.intersection(core.pus))
@@ -92,8 +92,8 @@ def near(topology: Topology, cores: tuple[Core, ...], device: Gpu | Nic) -> tupl
 
 
 def home(topology: Topology, cores: tuple[Core, ...], gpus: Iterable[Gpu]) -> Slice:
-    """The usable cores next to any of the GPUs; all of them if a GPU's place is unknown, the nearest if none that is next
-    to it may be used."""
+    """The usable cores local to any of the GPUs; all cores if a GPU's location is unknown, the nearest ones if no local core
+    is usable."""
     found: set[int] = set()
     for gpu in gpus:
         local = near(topology, cores, gpu) or _nearest(topology, cores, gpu)
@@ -102,7 +102,7 @@ def home(topology: Topology, cores: tuple[Core, ...], gpus: Iterable[Gpu]) -> Sl
 
 
 def _nearest(topology: Topology, cores: tuple[Core, ...], gpu: Gpu) -> Slice:
-    """Usable cores on the packages of the cores next to a GPU, else all."""
+    """Usable cores on a GPU's packages, else all usable cores."""
     packages = {core.package for core in near(topology, topology.cores, gpu)}
     return tuple(core for core in cores if core.package in packages) or cores
 
@@ -119,12 +119,12 @@ def _divide(
 def _divide_homes(
     topology: Topology, wanted: list[Slice], request: PlacementRequest
 ) -> tuple[list[Slice], int]:
-    """Cut each home among the ranks that share it; homes that overlap in part are filled one by one."""
+    """Divide each set of local cores among the ranks that share it; partly overlapping sets are handled by `fill`."""
     sharers: dict[tuple[int, ...], list[int]] = {}
     for rank, cores in enumerate(wanted):
         sharers.setdefault(tuple(core.pus[0] for core in cores), []).append(rank)
-    # Partial overlap, such as a GPU known by its package and one by its NUMA node: cutting each home alone would hand
-    # out a core twice.
+    # Partly overlapping sets (one GPU known by its package, another by its NUMA node): dividing each set alone would
+    # assign a core twice.
     if sum(map(len, sharers)) > len(set().union(*sharers)):
         return fill(wanted)
     slices: list[Slice] = [()] * len(wanted)
@@ -138,7 +138,7 @@ def _divide_homes(
 
 
 def _match(topology: Topology, slices: list[Slice], gpus: list[tuple[int, ...]]) -> list[Slice]:
-    """Give each rank, in order, the free slice that shares most with its GPUs' node, then package."""
+    """Assign to each rank, in order, the free slice with most cores on its GPUs' NUMA nodes, then packages."""
     left = list(slices)
     matched = []
     for owned in gpus:

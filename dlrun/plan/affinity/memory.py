@@ -9,11 +9,11 @@ from dlrun.model.topology import Core, Topology
 
 
 def bind_memory(topology: Topology, compute: Iterable[Core], policy: MemoryPolicy) -> MemoryBinding:
-    """Memory of the nodes that the rank computes on.
+    """The memory policy on the NUMA nodes of the compute cores.
 
-    Fast memory (MCDRAM, HBM) is small: it is preferred, never strict. A node known to have no memory
-    cannot be bound to, so then the nodes are at most preferred; with none left the kernel decides, and so it does where
-    the rank computes on all nodes that have memory: a policy that names all of them changes nothing.
+    Fast memory (MCDRAM, HBM) is small, so it is preferred, never strict. If one of the nodes has no memory, a strict
+    policy is not possible, and the others are preferred. Without any node with memory, or with all of them (which
+    changes nothing), no policy is set.
     """
     nodes = sorted({core.numa for core in compute})
     if policy == "none":

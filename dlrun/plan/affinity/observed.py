@@ -1,22 +1,26 @@
-"""A placement as it was planned beside what the kernel reported: the one comparison of every check."""
+"""Comparison of the planned with the observed placement of a rank, used by every check.
+
+A job's own check (`verify: fail`) is a second implementation in bash (`templates/lib/checks.sh`), because jobs do not need
+Python; tests/unit/affinity/test_checks_agree.py holds both to the same messages.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from dlrun.model.cpuset import format_list
 from dlrun.model.placement import MemoryBinding
 
 UNKNOWN = "unknown"
-"""A memory policy that the kernel did not report."""
+"""Value for a memory policy that the kernel does not report."""
 
 
 def wrong_cpus(
     planned: Collection[int], masks: Iterable[Collection[int]], *, whole: bool = True
 ) -> str | None:
-    """How the masks of a rank's threads, the first one's first, differ from the planned CPUs; None if they do not.
+    """Message if the masks of a rank's threads (the main thread first) differ from the planned CPUs, else None.
 
-    None may have other CPUs; with `whole` the first has all of them.
+    No thread may have other CPUs; with `whole` the main thread must have all of them.
     """
     every = [set(mask) for mask in masks]
     seen = set().union(*every)
@@ -27,7 +31,7 @@ def wrong_cpus(
 
 
 def wrong_memory(planned: MemoryBinding, policy: str, nodes: Collection[int]) -> str | None:
-    """How the memory policy differs; None if it does not, is not reported, or the plan leaves it open."""
+    """Message if the memory policy differs; None if it is equal, not reported or not planned."""
     if planned.policy == "none" or not planned.nodes or policy == UNKNOWN:
         return None
     if (policy, set(nodes)) == (planned.policy, set(planned.nodes)):
@@ -36,5 +40,53 @@ def wrong_memory(planned: MemoryBinding, policy: str, nodes: Collection[int]) ->
 
 
 def memory(policy: str, nodes: Collection[int]) -> str:
-    """`strict:0`, `preferred:4`, `none`."""
+    """Text of a memory policy: `strict:0`, `preferred:4`, `none`."""
     return f"{policy}:{format_list(sorted(nodes))}" if nodes else policy
+
+
+def wrong_threads(planned: int | None, seen: str | None) -> str | None:
+    """Message if OMP_NUM_THREADS differs; None if it is equal, not set or not planned."""
+    if planned is None or seen in (None, str(planned)):
+        return None
+    return f"OMP_NUM_THREADS is {seen}, not {planned}"
+
+
+def too_few_cpus(mask: Collection[int], threads: int | None) -> str | None:
+    """For plans without CPUs: message if a rank has fewer CPUs than threads, else None."""
+    if threads is None or len(mask) >= threads:
+        return None
+    return f"may use CPUs {format_list(mask)}, fewer than its {threads} threads"
+
+
+NO_GPU = ("", "-1", "NoDevFiles")
+"""Values of a visibility variable that mean no GPU."""
+
+
+def wrong_gpus(
+    per_rank: int, per_node: int, given: str | None, seen: Mapping[str, str], devices: Sequence[int] | None
+) -> tuple[str, bool] | None:
+    """Message if a rank's GPUs differ and True if a variable is the cause, else None.
+
+    `given`: `VARIABLE=INDEXES` as set by the rank's script from the granted GPUs; `seen`: the visibility variables of the
+    process; `devices`: (openable, existing) NVIDIA devices (None: the node has none).
+    """
+    if not per_rank:
+        return None
+    if given is not None:
+        name, _, value = given.partition("=")
+        if seen.get(name) != value:
+            actual = f"is {seen[name]}" if name in seen else "is not set"
+            return f"{name} {actual}, not {value}", True
+    for name, value in seen.items():
+        if sum(word not in NO_GPU for word in value.split(",")) < per_rank:
+            return f"{name} is `{value}`, fewer than {per_rank} GPUs", True
+    if devices is None or any(
+        "MIG-" in value for value in seen.values()
+    ):  # several MIG instances share a device
+        return None
+    may, there = devices
+    if may < per_rank:
+        return f"may open {may} of the {there} GPUs of its node, and the plan gives it {per_rank}", False
+    if not seen and there < per_node:
+        return f"finds {there} GPUs on its node, not {per_node}", False
+    return None

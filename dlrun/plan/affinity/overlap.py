@@ -1,4 +1,4 @@
-"""Equal slices out of homes that overlap in part: a rank with two GPUs between ranks with one each."""
+"""Equal slices from partly overlapping sets of cores, as for a rank with two GPUs between ranks with one each."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dlrun.plan.affinity.split import Slice
 
 
 def fill(homes: Sequence[Slice]) -> tuple[list[Slice], int]:
-    """The largest equal slices that the homes can give, and their size; none and 0 if some rank gets no core.
+    """The largest equal slices of the ranks' core sets, and their size; empty and 0 if a rank gets no core.
 
-    Cores that lie in the same homes are alike, so this is a small assignment problem: units of one core
-    move along augmenting paths (Ford and Fulkerson).
+    Cores in the same sets are interchangeable, so this is a small assignment problem, solved by augmenting paths (Ford
+    and Fulkerson).
     """
     sharers: dict[int, tuple[Core, list[int]]] = {}
     for rank, cores in enumerate(homes):
@@ -33,8 +33,9 @@ def fill(homes: Sequence[Slice]) -> tuple[list[Slice], int]:
 def _augment(
     rank: int, groups: list[tuple[int, ...]], given: list[dict[int, int]], free: list[int], seen: set[int]
 ) -> bool:
-    """Give the rank one more core, moving others' cores to other groups where that makes room."""
+    """Give the rank one more core, reassigning other ranks' cores if necessary; False if that is not possible."""
     mine = [g for g, ranks in enumerate(groups) if rank in ranks and g not in seen]
+    # Cores of few ranks first: those of many are the ones that others may still need.
     for group in sorted(mine, key=lambda g: (len(groups[g]), g)):
         seen.add(group)
         if free[group]:
@@ -55,7 +56,7 @@ def _take(
     given: list[dict[int, int]],
     size: int,
 ) -> list[Slice]:
-    # The last round, which failed, may have given some ranks one core more than others.
+    # The last, failed round may have given some ranks one more core than others.
     slices = []
     for counts in given:
         cores = [core for g, count in counts.items() for core in atoms[groups[g]][:count]]

@@ -1,4 +1,4 @@
-"""The steps of a placement, in order; each leaves a line that `tune-affinity --explain` prints."""
+"""The steps of a placement, in order; each adds a line to the output of `tune-affinity --explain`."""
 
 from __future__ import annotations
 
@@ -19,15 +19,17 @@ from dlrun.plan.affinity.usable import Usable, usable_cores
 
 
 def place(topology: Topology, request: PlacementRequest) -> Placement:
-    """Give every local rank its cores, communication cores, memory policy, GPUs and NIC.
+    """Assign cores, communication cores, memory policy, GPUs and NIC to every local rank.
 
-    Raises Invalid, with the number that would fit, for more ranks than cores (unless `oversubscribe`),
-    communication or loader cores that leave none to compute on, or more GPUs than there are.
+    Raises Invalid, with the number that would fit, for more ranks than cores (unless `oversubscribe`), for communication
+    or loader cores that leave no compute core, and for more GPUs than the node has.
     """
     _check(request)
     usable = usable_cores(topology, request.reserve)
     steps = [AppliedRule(rule="usable-cores", because=usable.because)]
     pools = _pools(usable, request)
+    # Spread communication cores come off first: slices are then cut from the rest, so that no rank loses a core
+    # afterwards.
     taken = {core.pus[0] for pool in pools.values() for core in pool}
     free = tuple(core for core in usable.cores if core.pus[0] not in taken)
     homes = find_homes(topology, free, request)
@@ -67,7 +69,7 @@ def place(topology: Topology, request: PlacementRequest) -> Placement:
 
 
 def _gains(topology: Topology, free: tuple[Core, ...], request: PlacementRequest, homes: Homes) -> bool:
-    """Whether ranks would have more cores if they did not have to stay by their GPUs."""
+    """True if locality `balance` gives ranks more cores."""
     return find_homes(topology, free, replace(request, locality="balance")).size > homes.size
 
 
@@ -94,7 +96,7 @@ def _too_many(usable: Usable, comm: int, request: PlacementRequest) -> Invalid:
 
 
 def _no_compute(have: str, size: int, request: PlacementRequest) -> Invalid:
-    """`have` describes the cores, `size` is how many cores a rank can have in all."""
+    """The error for no compute core; `have` describes the cores, `size` is the number of cores per rank."""
     wanted = f"{request.comm_cores} communication"
     if request.loader_cores:
         wanted += f" and {request.loader_cores} loader"
@@ -106,7 +108,7 @@ def _no_compute(have: str, size: int, request: PlacementRequest) -> Invalid:
 
 
 def _pools(usable: Usable, request: PlacementRequest) -> Pools:
-    """Communication cores taken off the packages first, if they are to be spread; none on one package."""
+    """Communication cores of each package for policy `spread`; empty for `own`, or on one package."""
     if request.comm_policy == "own" or len(usable.packages) < 2 or not request.comm_cores:
         return {}
     total = request.ranks_per_node * request.comm_cores
@@ -139,9 +141,10 @@ def _assign(
 
 
 def _threads(roles: Sequence[Roles], request: PlacementRequest) -> int:
-    """Compute threads of every rank; with `smt: all` the fewest PUs that any has (some may be offline)."""
+    """Compute threads of every rank; with `smt: all` the smallest number of PUs of a rank (some may be offline)."""
     if request.smt == "one":
         return len(roles[0].compute)
+    # The same number for all ranks, as the synchronous steps of training run at the speed of the slowest.
     return min(sum(len(core.pus) for core in role.compute) for role in roles)
 
 
@@ -175,7 +178,7 @@ def _first(cores: Sequence[Core]) -> tuple[int, ...]:
 
 
 def _oversubscribed(topology: Topology, usable: Usable, request: PlacementRequest) -> Placement:
-    """One core for each rank, in turn; ranks on the same core share it."""
+    """Placement with one core per rank, which ranks share."""
     gpus, count = share_gpus(topology, request), len(usable.cores)
     ranks = []
     for rank in range(request.ranks_per_node):

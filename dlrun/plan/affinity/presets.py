@@ -1,4 +1,4 @@
-"""What frameworks need of a placement, by the name that `--framework` takes."""
+"""Placement presets of the frameworks, by the name of `--framework`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dlrun.model.placement import Preset
 from dlrun.model.topology import Topology
 
 MLSL_ON_MANY_CORES = 4
-"""MLSL servers on Xeon Phi, where a core is slow (intel/caffe scripts/set_env.sh@44d5363)."""
+"""Number of MLSL servers on Xeon Phi, whose cores are slow (intel/caffe scripts/set_env.sh@44d5363)."""
 
 
 def presets() -> dict[str, Preset]:
-    """All of them: each framework's under its name, and its other ways, such as `torch-ccl`."""
+    """Name -> preset: each framework's default under its name, variants such as `torch-ccl`."""
     return {
         f"{name}-{way}" if way else name: preset
         for name in backends.FRAMEWORKS
@@ -22,7 +22,7 @@ def presets() -> dict[str, Preset]:
 
 
 def known_preset(framework: str) -> Preset | None:
-    """The preset of a framework, or of another way to use it; None for a name that is neither."""
+    """The preset of a framework or variant; None for an unknown name."""
     name, _, way = framework.partition("-")
     try:
         return backends.framework(name).PRESETS.get(way)
@@ -31,7 +31,7 @@ def known_preset(framework: str) -> Preset | None:
 
 
 def preset(framework: str) -> Preset:
-    """Likewise; raises Invalid for a name that is neither."""
+    """The preset of a framework or variant; raises Invalid for an unknown name."""
     if (found := known_preset(framework)) is not None:
         return found
     known = sorted(presets())
@@ -44,6 +44,7 @@ def preset(framework: str) -> Preset:
 
 def default_comm_cores(chosen: Preset, topology: Topology) -> int:
     """Default number of communication cores of a rank."""
+    # Four hardware threads per core on one package: Xeon Phi.
     if chosen.library == "mlsl" and topology.smt() == 4 and len(topology.packages()) == 1:
         return MLSL_ON_MANY_CORES
     return chosen.comm_cores

@@ -1,4 +1,4 @@
-"""What each core of a slice is for: compute, communication, data loading, or spare."""
+"""Division of a slice of cores into compute, communication, loader and spare cores."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from dlrun.plan.affinity.split import Slice
 
 @record(frozen=True, slots=True, kw_only=True)
 class Roles:
-    """The cores of one rank by role; compute, loader and spare in order, comm highest core id first."""
+    """The cores of one rank by use; compute, loader and spare in order, comm with the highest core id first."""
 
     compute: Slice
     comm: Slice
@@ -22,10 +22,10 @@ class Roles:
 def own(
     slices: Sequence[Slice], size: int, comm: int, loader: int, nic_near: Sequence[AbstractSet[int]]
 ) -> list[Roles]:
-    """Communication cores from each rank's own slice: at its end, or nearest the NIC where part of it is.
+    """Roles with communication cores from each rank's own slice: at its end, or next to the NIC if a part of it is.
 
-    `size` is what every rank has; `nic_near` holds the first PUs of the cores next to each rank's NIC. What a larger slice
-    has beyond that serves communication and loading first.
+    `size` is the common number of cores per rank; `nic_near` has the first PUs of the cores next to each rank's NIC. Cores of
+    a larger slice beyond `size` are used for communication and loading first.
     """
     roles = []
     for cores, close in zip(slices, nic_near, strict=True):
@@ -39,7 +39,7 @@ def own(
 
 
 def given(slices: Sequence[Slice], size: int, comm: Sequence[Slice], loader: int) -> list[Roles]:
-    """Roles where the communication cores were taken beforehand; `size` is what every slice has."""
+    """Roles with communication cores (`comm`) taken beforehand; `size` is the common number of cores per slice."""
     return [
         _rest(cores, cores, taken, size - loader, loader) for cores, taken in zip(slices, comm, strict=True)
     ]

@@ -1,4 +1,4 @@
-"""Cutting a group of cores into one slice a worker: as large as every worker can have, near as can be."""
+"""Division of a group of cores into one slice per worker: of the largest common size, within few NUMA nodes and caches."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ Slice = tuple[Core, ...]
 
 
 def common_size(root: Group, workers: int, rules: Rules) -> int:
-    """The most cores that every one of the workers can have; 0 if there are fewer cores than workers.
+    """The largest number of cores that every worker can have; 0 for fewer cores than workers.
 
-    Synchronous training runs at the pace of the slowest rank, so this is what counts.
+    Synchronous training runs at the speed of the slowest rank, so this number is maximised.
     """
     low, high = 0, len(root.cores) // workers
-    # Capacity only falls as the size grows, so bisect: a few evaluations of the tree, also with 256 cores.
+    # Capacity decreases monotonically with the size, so bisection needs few evaluations of the tree, also for 256 cores.
     while low < high:
         middle = (low + high + 1) // 2
         if capacity(root, middle, rules) >= workers:
@@ -37,7 +37,7 @@ def split(group: Group, workers: int, size: int, rules: Rules) -> list[Slice]:
         return _even(group.cores, workers)
     parts = _parts(group, workers, size, rules)
     if group.level == "l3" and sum(part.room for part in parts) < workers:
-        return _even(group.cores, workers)  # a border is crossed rather than a core lost
+        return _even(group.cores, workers)  # crossing an L3 border costs less than losing cores
     shares = apportion(workers, [len(part.cores()) for part in parts], [part.room for part in parts])
     slices: list[Slice] = []
     for part, share in zip(parts, shares, strict=True):
@@ -50,22 +50,22 @@ def split(group: Group, workers: int, size: int, rules: Rules) -> list[Slice]:
 
 def _parts(group: Group, workers: int, size: int, rules: Rules) -> tuple[Segment, ...]:
     children, count = group.children, len(group.children)
-    # Fewer ranks than children (NUMA nodes, caches): give each rank whole children in a row where they are large enough.
+    # Fewer ranks than children (NUMA nodes, caches): each rank gets consecutive whole children if they are large enough.
     if workers < count and group.level in rules.spans:
         runs = tuple(children[i * count // workers : (i + 1) * count // workers] for i in range(workers))
         if all(sum(len(child.cores) for child in run) >= size for run in runs):
             return tuple(Segment(children=run, room=1) for run in runs)
     alone = tuple(Segment(children=(child,), room=capacity(child, size, rules)) for child in children)
-    # Prefer slices that stay within one child; only if they do not suffice, join neighbours.
+    # Slices within one child come first; adjacent children are joined only if these do not suffice.
     if sum(part.room for part in alone) >= workers:
         return alone
     return segments(group, size, rules)
 
 
 def apportion(workers: int, weights: Sequence[int], room: Sequence[int]) -> list[int]:
-    """Workers for each part, in proportion to its weight by largest remainder, never more than its room.
+    """Number of workers of each part: proportional to its weight (largest remainder), at most its room.
 
-    Ties go to the first. The room must suffice for all.
+    Ties go to the first part. The sum of the rooms must be at least `workers`.
     """
     total = sum(weights)
     shares = [min(workers * weight // total, most) for weight, most in zip(weights, room, strict=True)]

@@ -1,4 +1,4 @@
-"""Communication cores spread over the packages, as the PRACE guide places MLSL's servers."""
+"""Communication cores spread over the packages (`comm_policy: spread`), as in the PRACE guide for MLSL's servers."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from dlrun.model.topology import Core
 from dlrun.plan.affinity.split import Slice
 
 Pools = dict[int, list[Core]]
-"""Communication cores that each package gives."""
+"""Package -> its communication cores."""
 
 
 def take_pools(cores: Sequence[Core], packages: Sequence[int], total: int) -> Pools | None:
-    """Take `total` cores off the packages before slices are cut; None if a package has too few.
+    """Remove `total` cores from the packages before slices are cut; None if a package has too few.
 
-    Every package gives as many as every other, the first ones one more if it does not divide. Within a
-    package the NUMA node, and within that the cache, with most cores left gives its last.
+    All packages contribute equally, the first ones one more if `total` does not divide. Within a package the last core of
+    the NUMA node, and within it of the cache, with most remaining cores is taken.
     """
     pools: Pools = {}
     for i, package in enumerate(packages):
@@ -36,16 +36,16 @@ def _take_one(groups: Mapping[tuple[int, int], list[Core]]) -> Core:
     for (numa, _), group in groups.items():
         left[numa] += len(group)
     order = {place: i for i, place in enumerate(groups)}
-    # The last of equals: the end of the package, which libiomp's compact order reaches last.
+    # Among equals the last: the end of the package is what libiomp's compact order fills last.
     place = max((p for p in groups if groups[p]), key=lambda p: (left[p[0]], len(groups[p]), order[p]))
     return groups[place].pop()
 
 
 def deal(pools: Pools, slices: Sequence[Slice], comm: int) -> list[Slice]:
-    """Each rank's communication cores: from every package as many as from any other, or one more.
+    """Each rank's communication cores, equally from all packages or one more from some.
 
-    From a package a rank takes what is on its own NUMA node first, then the highest core id. The result
-    has the highest OS id first.
+    From a package, cores on the rank's own NUMA nodes come first, then the highest core ids. The result has the highest
+    OS id first.
     """
     left = {package: list(pool) for package, pool in pools.items()}
     dealt = []
@@ -61,9 +61,9 @@ def deal(pools: Pools, slices: Sequence[Slice], comm: int) -> list[Slice]:
 
 
 def _needs(pools: Pools, homes: Sequence[int], comm: int) -> list[dict[int, int]]:
-    """How many cores each rank takes from each package, so that all pools are used up exactly.
+    """For each rank: package -> number of cores, such that all pools are used completely.
 
-    What does not divide is at most one core a package; a rank's own package comes first while it has some.
+    A remainder is at most one core per package; a rank's own package comes first while it has cores left.
     """
     packages = list(pools)
     each, extra = divmod(comm, len(packages))
@@ -73,7 +73,7 @@ def _needs(pools: Pools, homes: Sequence[int], comm: int) -> list[dict[int, int]
         later = len(homes) - rank - 1
         start = packages.index(home)
         in_turn = [*packages[start:], *packages[:start]]
-        # A package with more left than the ranks after this one can take must give now.
+        # A package with more cores left than later ranks can take has to be used now.
         in_turn.sort(key=lambda p: (quota[p] <= later, p != home or not quota[p], -quota[p]))
         chosen = in_turn[:extra]
         for package in chosen:

@@ -1,4 +1,4 @@
-"""Cores as a tree (packages, NUMA nodes, L3 groups) and how many equal slices fit into it."""
+"""Tree of cores (packages, NUMA nodes, L3 groups) and its capacity for equal slices."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Level: TypeAlias = Literal["package", "numa", "l3"]
 
 @record(frozen=True, slots=True, kw_only=True)
 class Group:
-    """Consecutive cores; `children` are its parts at `level`, none if it is not divided further."""
+    """Consecutive cores; `children` are the parts at `level`, empty if it is not divided further."""
 
     cores: tuple[Core, ...]
     children: tuple[Group, ...] = ()
@@ -23,15 +23,15 @@ class Group:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """What a slice may do: `spans` are levels at which it may be several whole groups; `l3_strict`
-    forbids parts of two L3 groups."""
+    """Constraints of slices: at the levels in `spans` a slice may consist of several whole groups; `l3_strict` forbids slices
+    with parts of two L3 groups."""
 
     spans: frozenset[Level]
     l3_strict: bool
 
 
 def grow(cores: Sequence[Core], *, numa_first: bool) -> Group:
-    """The tree over ordered cores; levels at which a group has one part only are left out."""
+    """The tree of ordered cores; levels at which a group has a single part are omitted."""
     levels: tuple[Level, ...] = ("numa", "package", "l3") if numa_first else ("package", "numa", "l3")
     return _grow(tuple(cores), levels)
 
@@ -47,12 +47,12 @@ def _grow(cores: tuple[Core, ...], levels: tuple[Level, ...]) -> Group:
 
 
 def label(core: Core, level: Level) -> int:
-    """The number of the group at this level that the core belongs to."""
+    """The number of the core's group at this level."""
     return core.package if level == "package" else core.numa if level == "numa" else core.l3
 
 
 def rules_for(root: Group, workers: int, *, l3_strict: bool) -> Rules:
-    """Slices may span packages (or NUMA nodes) only if there are fewer workers than those."""
+    """The constraints: slices may span packages (or NUMA nodes) only if there are fewer workers than packages (nodes)."""
     counts: dict[Level, int] = {
         level: len({label(core, level) for core in root.cores}) for level in ("package", "numa")
     }
@@ -62,7 +62,7 @@ def rules_for(root: Group, workers: int, *, l3_strict: bool) -> Rules:
 
 
 def capacity(group: Group, size: int, rules: Rules) -> int:
-    """How many workers with slices of at least `size` cores the group can hold."""
+    """The number of slices of at least `size` cores that fit into the group."""
     if not group.children or (group.level == "l3" and not rules.l3_strict):
         return len(group.cores) // size
     return sum(segment.room for segment in segments(group, size, rules))
@@ -70,8 +70,8 @@ def capacity(group: Group, size: int, rules: Rules) -> int:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Segment:
-    """A run of children that is divided on its own: one child with room for several workers, or several
-    whole children for one."""
+    """Consecutive children that are divided together: one child with room for several workers, or several whole children for
+    one worker."""
 
     children: tuple[Group, ...]
     room: int
@@ -82,8 +82,9 @@ class Segment:
 
 
 def segments(group: Group, size: int, rules: Rules) -> tuple[Segment, ...]:
-    """The division of a group's children into runs that holds the most workers; single children win ties."""
+    """The division of a group's children into segments with the largest capacity; single children win ties."""
     children = group.children
+    # Dynamic programming: best[n] is the best division of the first n children.
     best: list[tuple[int, tuple[Segment, ...]]] = [(0, ())]
     for end in range(1, len(children) + 1):
         room = capacity(children[end - 1], size, rules)

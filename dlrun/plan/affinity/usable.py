@@ -1,4 +1,4 @@
-"""Which cores ranks may use, in the order in which slices are cut: package, NUMA node, L3, core id."""
+"""Usable cores, in the order in which slices are cut: package, NUMA node, L3, core id."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from dlrun.model.topology import Core, Topology
 
 @record(frozen=True, slots=True, kw_only=True)
 class Usable:
-    """Usable cores in order, PUs that may not be used cut off; the `packages` that the job was granted
-    cores of; `because` for people; `trimmed` if the allowed mask has only some hardware threads of most
-    cores."""
+    """Usable cores in order, without PUs that are not allowed; `packages` with granted cores; `because` as text;
+    `trimmed` if the allowed mask has only some of the hardware threads of most cores."""
 
     cores: tuple[Core, ...]
     packages: tuple[int, ...]
@@ -24,10 +23,10 @@ class Usable:
 
 
 def usable_cores(topology: Topology, reserve: Reserve) -> Usable:
-    """Online, allowed, neither isolated nor reserved; a core counts only with all its online PUs.
+    """Cores that are online, allowed, not isolated and not reserved; a core counts only with all its online PUs.
 
-    A mask with a part of more cores than it has whole ones is a scheduler's way to switch SMT off
-    (`--hint=nomultithread`), or an odd list: then those parts are the cores. Raises Invalid if nothing is left.
+    A mask with parts of more than twice as many cores as whole ones is how schedulers turn SMT off
+    (`--hint=nomultithread`), or an irregular list; then the parts are the cores. Raises Invalid if no core is left.
     """
     if missing := set(reserve.cpus) - {*topology.pus(), *topology.offline}:
         raise Invalid(
@@ -35,6 +34,7 @@ def usable_cores(topology: Topology, reserve: Reserve) -> Usable:
             help="name CPUs that it has, as the operating system numbers them",
         )
     taken = {"isolated": set(topology.isolated), "reserved": {*topology.reserved, *reserve.pus(topology)}}
+    # Whole cores: a rank on the second thread of a reserved core would share it with the system.
     blocked = {pu for core in topology.cores_of(set().union(*taken.values())) for pu in core.pus}
     offline = set(topology.offline)
     online = [_only(core, {pu for pu in core.pus if pu not in offline}) for core in topology.cores]
@@ -62,7 +62,7 @@ def usable_cores(topology: Topology, reserve: Reserve) -> Usable:
 
 
 def numa_spans_packages(topology: Topology) -> bool:
-    """Whether some NUMA node has cores of several packages (interleaved memory, one node for all)."""
+    """True if a NUMA node has cores of several packages (interleaved memory: one node for all)."""
     pairs = {(core.numa, core.package) for core in topology.cores}
     return len(pairs) > len({numa for numa, _ in pairs})
 
@@ -73,7 +73,7 @@ def _only(core: Core, pus: set[int]) -> Core:
 
 
 def _ordered(cores: list[Core], topology: Topology) -> tuple[Core, ...]:
-    # L3 labels are arbitrary: order them by the lowest core id, so that renumbering changes nothing.
+    # L3 labels are arbitrary, so groups are ordered by their lowest core id: the placement must not depend on numbering.
     first: dict[tuple[int, int, int], tuple[int, int]] = {}
     for core in cores:
         group = (core.package, core.numa, core.l3)

@@ -1,1 +1,1 @@
-"""The training command of a spec: `command_line` first; `expressions` evaluates `{{ }}` in it, `sweep` makes its points."""
+"""The training command of a spec: begin with `command_line`; `expressions` evaluates `{{ }}`, `sweep` makes the points."""

@@ -18,7 +18,7 @@ from dlrun.plan.roles import BackEnds
 
 @record(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What the values are made from; `threads` is None where only the node knows them."""
+    """The sources of values in `{{ }}`; `threads` is None where it is known only on the node."""
 
     spec: Spec
     layout: Layout
@@ -27,7 +27,7 @@ class Known:
 
 
 def global_batch(spec: Spec, layout: Layout) -> int | None:
-    """Samples of a step over all ranks."""
+    """Samples per step over all ranks; None without `batch_per_rank`."""
     return spec.batch_per_rank * layout.ranks if spec.batch_per_rank is not None else None
 
 
@@ -49,23 +49,23 @@ _VALUES: Mapping[str, Callable[[Known], Any]] = {
     "batch_per_rank": lambda known: known.spec.batch_per_rank,
     "global_batch": lambda known: global_batch(known.spec, known.layout),
 }
-"""Every name that `{{ }}` has besides the parameters of a sweep; None: this job does not have it."""
+"""Name in `{{ }}` -> its value (None: undefined in this job), without the parameters of a sweep."""
 
 _RANK_ONLY = ("threads", "data", "results")
-"""Values of the command alone: where variables are set they are not yet known, or are variables of their own."""
+"""Names valid only in the command: when variables are set, they are not known yet."""
 
 RESERVED = frozenset(_VALUES)
-"""Names that are the same at every point of a sweep, and so can be none of its parameters."""
+"""Names that are constant over a sweep and therefore not allowed as parameters."""
 
 
 def commands(known: Known, sweep: Sequence[Mapping[str, str]], ledger: Ledger) -> list[tuple[Text, ...]]:
-    """The command with its `{{ }}` filled in, at each point of a sweep; without one, the one command."""
+    """The command with `{{ }}` substituted, for each point of a sweep (one command without a sweep)."""
     names = {"env": _environment(known.spec), **_values(known)}
     return [_fill(known.spec, {**names, **point}, ledger) for point in sweep or [{}]]
 
 
 def variables(known: Known, sweep: Sequence[Mapping[str, str]], ledger: Ledger) -> dict[str, Text]:
-    """The user's variables with their `{{ }}` filled in."""
+    """Name -> value of the user's variables, with `{{ }}` substituted."""
     names = {name: value for name, value in _values(known).items() if name not in _RANK_ONLY}
     names["env"] = _environment(known.spec)
     filled = {}
@@ -81,7 +81,7 @@ def variables(known: Known, sweep: Sequence[Mapping[str, str]], ledger: Ledger) 
 
 
 def _environment(spec: Spec) -> NodeVariables:
-    """The variables of the node but the secrets, which arguments would show to everybody on it (`ps`)."""
+    """`{{ env.NAME }}`, without secrets: arguments are visible to all users of a node (`ps`)."""
     return NodeVariables(without=frozenset(spec.secrets))
 
 
@@ -101,6 +101,7 @@ def _fill(spec: Spec, names: Mapping[str, Any], ledger: Ledger) -> tuple[Text, .
             if error.name in ("batch_per_rank", "global_batch"):
                 hint = f"set `batch_per_rank:` to define it; {hint}"
             ledger.problem("DLR029", str(error), f"command.{index}", "command", help=hint)
+    # Later steps need a command also where this one has problems, which are reported together with theirs.
     return tuple(words) or (Text.of(""),)
 
 
@@ -111,9 +112,9 @@ def points(
     choice: BackEnds,
     shape: Shape,
 ) -> tuple[Point, ...]:
-    """The sweep's points, each with what the training role then runs.
+    """The points of a sweep, each with the arguments of the training role.
 
-    Most frameworks start the command unchanged; one that does not builds it for each point.
+    Most frameworks append the command unchanged; the others build their roles again for each point.
     """
     main = next((role for role in role_plans if not role.service), None)
     if not sweep or main is None:

@@ -16,6 +16,7 @@ from dlrun.plan.command.shell_words import quotes_open, word
 
 Value: TypeAlias = int | float | str | bool | Shell | Text | Mapping[str, Any]
 
+# Bounds keep an expression of somebody else's spec from taking minutes or gigabytes.
 _LIMIT = 10**18
 _LONGEST = 1000
 _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
@@ -37,7 +38,7 @@ _OPERATORS: dict[type[ast.AST], Callable[..., Any]] = {
 
 
 def _round(number: float, digits: int = 0) -> float:
-    """As Python's, for numbers of digits that a float can have: more would be computed for minutes."""
+    """`round` limited to the digits of a float: Python would compute with huge powers of ten for minutes."""
     if not -20 <= digits <= 20:
         raise OverflowError("`round` takes -20 to 20 digits")
     return round(number, digits) if digits else round(number)
@@ -55,7 +56,7 @@ _MENU = f"it may use + - * / // %, comparisons, `a if b else c` and {', '.join(_
 
 
 class ExpressionError(ValueError):
-    """An expression that cannot be evaluated; `name` is the unknown name, if that is why."""
+    """An expression that cannot be evaluated; `name` is the unknown name if that is the cause, else empty."""
 
     def __init__(self, message: str, *, help: str = "", name: str = "") -> None:
         super().__init__(message)
@@ -64,7 +65,7 @@ class ExpressionError(ValueError):
 
 
 def substitute(text: str, values: Mapping[str, Value], *, quoted: bool = False) -> Text:
-    """The text with each `{{ expression }}` replaced; raises ExpressionError for one that cannot be.
+    """The text with each `{{ expression }}` replaced by its value; raises ExpressionError.
 
     `quoted`: the text is shell text, and each value is one word of it.
     """
@@ -84,7 +85,7 @@ def substitute(text: str, values: Mapping[str, Value], *, quoted: bool = False) 
 
 
 def names(text: str) -> frozenset[str]:
-    """Every name that the text's expressions use, dotted names whole; empty if one cannot be parsed."""
+    """The names used by a text's expressions, dotted names as a whole; expressions that cannot be parsed have none."""
     found: set[str] = set()
     for start, stop in _marks(text):
         source = text[start + 2 : stop - 2].strip()
@@ -97,7 +98,7 @@ def names(text: str) -> frozenset[str]:
 
 
 def _marks(text: str) -> Iterator[tuple[int, int]]:
-    """Where each `{{ expression }}` begins and ends."""
+    """(begin, end) of each `{{ expression }}`."""
     end = 0
     while (start := text.find("{{", end)) >= 0 and (stop := text.find("}}", start + 2)) >= 0:
         end = stop + 2
@@ -159,6 +160,7 @@ def _walk(node: ast.expr, values: Mapping[str, Value], source: str) -> Any:
             return _OPERATORS[type(op)](a, b)
         case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _OPERATORS:
             a, b = (_known(_walk(n, values, source), source) for n in (left, right))
+            # Parameters of a sweep are texts: `lr > 0.1` has to compare numbers.
             if isinstance(a, str) != isinstance(b, str):
                 a, b = _number(a, source), _number(b, source)
             return _OPERATORS[type(op)](a, b)
@@ -190,7 +192,7 @@ def _lookup(name: str, values: Mapping[str, Value], source: str) -> Value:
 
 
 def _known(value: Any, source: str) -> Any:
-    """A value that can be looked at now; raises ExpressionError for one of the node, or a group."""
+    """A value usable in arithmetic; raises ExpressionError for a value of the node or a group of values."""
     if isinstance(value, Text) and value.literal is not None:
         return value.literal
     if isinstance(value, Shell | Text):

@@ -1,4 +1,4 @@
-"""Values put into shell text of a user's (`run:`), so that each stays one word whatever it holds."""
+"""Quoting of values in a user's shell text (`run:`), so that each remains one word."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dlrun.model.text import Shell, Text
 
 
 def quotes_open(text: str) -> str:
-    """The quotation that is open at the end of a shell text: `'`, `"`, or nothing."""
+    """The quote character open at the end of a shell text: `'`, `"` or empty."""
     quote, escaped = "", False
     for letter in text:
         if escaped:
@@ -22,9 +22,9 @@ def quotes_open(text: str) -> str:
 
 
 def word(value: str | Shell | Text, quote: str) -> str:
-    """A value as shell text inside this quotation.
+    """A value as shell text inside the open quote `quote`.
 
-    What is known only on the node is an exported variable there, which the shell that reads the text expands.
+    Values known only on the node are exported variables, expanded by the shell that reads the text.
     """
     if isinstance(value, Text):
         return "".join(word(part, quote) for part in value.parts) or ("" if quote else "''")

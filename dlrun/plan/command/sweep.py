@@ -1,4 +1,4 @@
-"""A sweep as points: its list, its zipped parameters and its grid, each point a value for every parameter."""
+"""The points of a sweep, from its list, its zipped parameters and its grid."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dlrun.plan.command.command_line import RESERVED
 from dlrun.plan.decisions import Ledger
 
 MOST = 100_000
-"""Points of a sweep: a job directory with a directory for each has to stay usable."""
+"""Maximum number of points: the job directory has a directory for each."""
 
 _SIZES = {
     "nodes",
@@ -28,9 +28,9 @@ _SIZES = {
 
 
 def points(sweep: Sweep, ledger: Ledger) -> list[dict[str, str]]:
-    """Every point in order, the last parameter of the grid varying fastest; none if there is no sweep.
+    """The points in order, the last parameter of the grid varying fastest; empty without a sweep.
 
-    What is wrong with the sweep goes to the ledger; one point is then used for all, so that its names are known.
+    Problems go to the ledger; the result is then one point with placeholder values, so that later checks know the names.
     """
     before = len(ledger.problems)
     _check(sweep, ledger)
@@ -116,14 +116,15 @@ def _instead(name: str) -> str:
 
 
 def subset(plan: Plan, indexes: Sequence[int], because: str) -> Plan:
-    """The plan of some points of a sweep alone, renumbered from 0, for the same scheduler."""
+    """The plan restricted to some points of a sweep, renumbered from 0."""
     back_end = backends.scheduler(plan.scheduler)
     request = plan.request
+    # The directive is identified by its text: it is the one that the back end wrote, not one of the user.
     old = back_end.array(request.array or 1, request.at_once)
     new = back_end.array(len(indexes), request.at_once)
     share = len(indexes) / max(1, len(plan.points))
     cost = plan.cost
-    first = plan.points[0].argv  # a role that runs the points has the first one's command
+    first = plan.points[0].argv  # the training role has the command of the first point
     return replace(
         plan,
         roles=tuple(

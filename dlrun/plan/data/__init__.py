@@ -1,3 +1,3 @@
-"""Data sets of a plan: `sets` (where each lies and the path that the program sees) begins; `strategy` chooses how nodes
-get one, `storage` adds up what a node must hold, `stage_arguments` are the node program's arguments.
+"""Data sets of a plan: begin with `sets` (location of each set and path for the program); `strategy` selects the staging
+strategy, `storage` has the request for node-local storage, `stage_arguments` the arguments of the node program.
 """

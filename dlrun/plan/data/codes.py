@@ -1,4 +1,4 @@
-"""The problem codes of data sets: what they mean, in the order of their numbers."""
+"""The problem codes of data sets, in numerical order."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ DATA_CODES: dict[str, tuple[str, str]] = {
     "DLR109": (
         "training cannot start before this data set is complete",
         "`start` lets the training begin while files of one data set still arrive. It goes with neither `strategy: pack` (one "
-        "file) nor `verify` (which reads the whole copy first), and only one data set of a job can have it.",
+        "file) nor `verify` (which reads the whole copy first), only one data set of a job can have it, and it cannot be more than "
+        "the whole data set.",
     ),
     "DLR110": (
         "a data set that is not on a file system",

@@ -1,4 +1,4 @@
-"""Where each data set lies when training starts, and the path that the program sees."""
+"""Location of each data set when training starts, and the path for the program."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dlrun.model.plan import DataPlan, ResultsPlan
 from dlrun.model.site import Site
 from dlrun.model.spec import Spec
 from dlrun.model.text import Shell, Text, expanding
-from dlrun.model.units import Bytes, Duration
+from dlrun.model.units import Bytes, Duration, many
 from dlrun.plan.data.strategy import (
     NOTHING,
     Choice,
@@ -35,7 +35,7 @@ _CLIENTS = {
     "https": "wget -r URL",
     "hf": "hf download REPOSITORY --local-dir DIRECTORY",
 }
-"""Clients that fetch from such places: AWS CLI, Google Cloud CLI, Wget and Hugging Face Hub documentation."""
+"""URL scheme -> command that fetches it (documentation of AWS CLI, Google Cloud CLI, Wget, Hugging Face Hub)."""
 
 
 def place_data(
@@ -47,12 +47,12 @@ def place_data(
     *,
     memory: Bytes | None = None,
 ) -> tuple[DataPlan, ...]:
-    """One plan a data set, in the order of the spec; `measured` has what is known of their sources, by name.
+    """The plan of each data set, in the order of the spec; `measured`: name -> measured size of the source.
 
-    `memory` is what the job may use on each node, for storage that is memory.
+    `memory` is the job's memory per node in bytes, for storage in memory.
     """
     local = sized(site.storage.node_local, memory)
-    _check_start(spec.data, ledger)
+    _check_start(spec.data, measured, ledger)
     _check_sources(spec.data, local, ledger)
     whole = {} if local is None else _whole_sets(spec.data, measured, local)
     return tuple(
@@ -64,7 +64,7 @@ def place_data(
 def _whole_sets(
     sets: Mapping[str, DataSet], measured: Mapping[str, DataSize], local: NodeLocal
 ) -> dict[str, Bytes]:
-    """The sizes, where they are known, of the sets that every node has as a whole."""
+    """Name -> size of the data sets copied to every node as a whole, as far as sizes are known."""
     sizes = {name: known_size(data, measured.get(name)) for name, data in sets.items()}
     fits = room_for_part(local, NOTHING)
     return {
@@ -80,7 +80,7 @@ def _beside(whole: Mapping[str, Bytes], name: str) -> Bytes:
     return Bytes(sum(size for other, size in whole.items() if other != name))
 
 
-def _check_start(sets: Mapping[str, DataSet], ledger: Ledger) -> None:
+def _check_start(sets: Mapping[str, DataSet], measured: Mapping[str, DataSize], ledger: Ledger) -> None:
     """A problem for each data set that cannot be complete only after the training has started."""
     early = [name for name, data in sets.items() if data.start is not None]
     for name in early:
@@ -100,10 +100,30 @@ def _check_start(sets: Mapping[str, DataSet], ledger: Ledger) -> None:
                 f"data.{name}.start",
                 help="leave out one of the two",
             )
+        elif data.start is not None and (least := _more_than_all(data.start, data, measured.get(name))):
+            ledger.problem(
+                "DLR109",
+                f"data set `{name}` has {least}, less than its `start`: the training would start when it is complete",
+                f"data.{name}.start",
+                help="set `start` to a part of it, such as `10%`, or leave it out",
+            )
+
+
+def _more_than_all(start: str, data: DataSet, measured: DataSize | None) -> str:
+    """What the data set has as a whole, if that is known and `start` is more; else empty."""
+    if start.rstrip().endswith("%"):
+        return ""
+    counted = measured is not None and measured.whole
+    if "file" in start:
+        files = measured.files if measured is not None and counted else None
+        wanted = int(start.rstrip("files "))
+        return many(files, "file") if files is not None and files < wanted else ""
+    size = known_size(data, measured if counted else None)
+    return str(size) if size is not None and size < Bytes.parse(start) else ""
 
 
 ENVIRONMENT = "environment"
-"""The staged venv's name among the data sets of a node."""
+"""Name of the staged venv among the data sets of a node."""
 
 
 def _check_sources(sets: Mapping[str, DataSet], local: NodeLocal | None, ledger: Ledger) -> None:
@@ -123,12 +143,12 @@ def _check_sources(sets: Mapping[str, DataSet], local: NodeLocal | None, ledger:
 
 
 def is_fetched(source: str) -> bool:
-    """Whether a source is a URL that the first node of a job fetches."""
+    """True if a source is a URL that the first node of the job fetches."""
     return (found := _URL.match(source)) is not None and found[1].lower() in FETCHED
 
 
 def elsewhere(source: str) -> str | None:
-    """What to do about a source that is a URL which no node fetches; None for any other source."""
+    """Help for a source with an unsupported URL scheme; None for any other source."""
     return None if _URL.match(source) is None or is_fetched(source) else _fetch_first(source)
 
 
@@ -139,7 +159,7 @@ def _fetch_first(source: str) -> str:
 
 
 def place_environment(spec: Spec, site: Site, data: Sequence[DataPlan], ledger: Ledger) -> DataPlan | None:
-    """The venv as a data set, if the spec wants it on each node."""
+    """The venv as a data set for `environment.stage: true`, else None."""
     wanted = spec.environment
     if not wanted.stage:
         return None
@@ -177,13 +197,14 @@ def place_environment(spec: Spec, site: Site, data: Sequence[DataPlan], ledger: 
         path=Text.of(Shell("$DLRUN_DATA_ENVIRONMENT")),
         because=because,
         variable="DLRUN_DATA_ENVIRONMENT",
+        # Later jobs use the same environment, and copy only files that changed.
         keep="cache",
         fallback=True,
     )
 
 
 def place_results(spec: Spec, site: Site, walltime: Duration | None, ledger: Ledger) -> ResultsPlan | None:
-    """How results come from node-local storage, if the spec writes any there."""
+    """The copy of results from node-local storage; None without `results`."""
     wanted = spec.results
     if wanted is None:
         return None
@@ -208,7 +229,7 @@ def place_results(spec: Spec, site: Site, walltime: Duration | None, ledger: Led
 
 
 def stage_directory(site: Site, data: Sequence[DataPlan], results: ResultsPlan | None) -> Text | None:
-    """Where staged data sets lie on each node: ours alone, under the site's node-local storage."""
+    """The user's staging directory on each node, in the site's node-local storage; None if nothing is staged."""
     local = site.storage.node_local
     if local is None or (results is None and all(one.strategy == "in_place" for one in data)):
         return None
@@ -262,7 +283,7 @@ def _choose(
     others: Bytes,
     ledger: Ledger,
 ) -> Choice:
-    """How nodes get the data, and why."""
+    """The staging strategy of a data set, with its reason."""
     if data.strategy == "in_place":
         return Choice(strategy="in_place", because="from the spec")
     if local is None:

@@ -1,4 +1,4 @@
-"""The arguments of the node program that copy one data set to a node: the same in a job and by hand."""
+"""Arguments of the node program that copy one data set, for jobs and for `dlrun stage-data`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dlrun.model.units import Bytes
 
 
 def stage_words(data: DataPlan, request: Request, quota: Bytes | None) -> tuple[Text, ...]:
-    """What follows `stage`, but for the directory, the job and the other nodes; `quota` is for all sets of a node."""
+    """The arguments after `stage`, without directory, job and hosts; `quota` in bytes is for all data sets of a node."""
     words: list[Word] = ["--name", data.name, "--source", data.source, "--strategy", data.strategy]
     if data.strategy == "shard" and request.nodes == 1:
         words += ["--shard", "0/1"]

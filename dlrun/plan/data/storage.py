@@ -1,4 +1,4 @@
-"""What a job has on the storage of its nodes: data sets, the venv and results, and what it asks for."""
+"""Node-local storage of a job: data sets, venv, results, and the request for it."""
 
 from __future__ import annotations
 
@@ -21,9 +21,10 @@ from dlrun.plan.roles import BackEnds, stage_keep, stage_launch
 
 @record(frozen=True, slots=True, kw_only=True)
 class NodeStorage:
-    """The decisions; `asking` and `lines` go to the scheduler, `launch` starts one process on each node (empty: none).
+    """The decisions about node-local storage.
 
-    `keep` starts beside the training what waits for the job's end (empty: it can be started when that comes).
+    `asking` are directives, `lines` further lines of the script; `launch` starts one process on each node (empty: none).
+    `keep` starts, beside the training, the process that waits for the end of the job (empty: it can be started then).
     """
 
     data: tuple[DataPlan, ...]
@@ -41,7 +42,7 @@ class NodeStorage:
 def decide(
     spec: Spec, site: Site, layout: Layout, choice: BackEnds, measured: Mapping[str, DataSize], ledger: Ledger
 ) -> NodeStorage:
-    """All of it, in the order in which one decision rests on another."""
+    """All decisions about node-local storage, in the order of their dependencies."""
     local = site.storage.node_local
     data = place_data(spec, site, layout.nodes, measured, ledger, memory=usable_memory(layout))
     venv = place_environment(spec, site, data, ledger)
@@ -67,7 +68,7 @@ def decide(
 def _ask_for_storage(
     spec: Spec, local: NodeLocal | None, nodes: int, ledger: Ledger
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The directives and the script's other lines by which a job asks for node-local storage, for so many nodes at once."""
+    """Directives and other script lines that request node-local storage; `{gb}` is the size for `nodes` nodes together."""
     wanted = spec.resources.node_local
     if local is None or not (wanted or spec.data or spec.results or spec.environment.stage):
         return (), ()
@@ -82,6 +83,7 @@ def _ask_for_storage(
             help="set the size per node: `resources: {node_local: 200GB}`",
         )
         return (), ()
+    # Rounded up: a request below the size needed would fail only while data is copied.
     gigabytes = str(-(-(wanted or 0) * nodes // 10**9))
     directives, lines = (tuple(text.replace("{gb}", gigabytes) for text in kind) for kind in texts)
     return directives, lines

@@ -1,4 +1,4 @@
-"""How nodes get a data set when the spec leaves it open: by its size, its files, who reads it how often, and room."""
+"""Selection of the staging strategy of a data set by its size, number of files, number of reads, and free storage."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from dlrun.model.observed import DataSize
 from dlrun.model.units import Bytes
 
 MANY_FILES = 50_000
-"""Files from which opening them one by one costs more than reading them (a metadata server serves some 10,000 a second)."""
+"""Number of files from which opening costs more than reading (a metadata server handles some 10,000 opens per second)."""
 
 SMALL_FILE = Bytes(128 * 1024)
-"""Mean size up to which a file's open costs as much as its bytes: 0.3 ms at 500 MB/s."""
+"""Mean file size up to which opening costs as much as reading: 0.3 ms at 500 MB/s."""
 
 MARGIN = 0.95
-"""Part of the node-local storage that a data set may fill; file systems slow down beyond."""
+"""Fraction of the node-local storage that a data set may fill; fuller file systems become slow."""
 
 NOTHING = Bytes(0)
 LEAST_PART = 0.1
-"""Part of a data set from which copying it pays where the whole does not fit: it saves that part of each epoch's reads."""
+"""Fraction of a data set from which copying a part is worthwhile: it saves that fraction of each epoch's reads."""
 
 IN_MEMORY = ("/dev/shm", "/run/shm")  # noqa: S108 - the profile named it
-"""Directories that are memory on every Linux."""
+"""Directories that are in memory (tmpfs) on every Linux."""
 
 MEMORY_PART = 0.5
-"""Part of a node's memory that data may fill: the default size of a tmpfs (tmpfs(5)); the rest is the training's."""
+"""Fraction of a node's memory for data: the default size of a tmpfs (tmpfs(5)); the rest is for the training."""
 
 STRIPE = Bytes(4 << 20)
 MOST_STRIPES = 16
-"""Size and number of stripes to advise for large files: the chunks that dlrun reads, and enough OSTs for most sites."""
+"""Recommended stripe size (that of dlrun's reads) and maximum stripe count (enough OSTs for most sites) for large files."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """A strategy, why, and what would help; `fallback`: read in place if it does not fit once the job runs.
+    """A strategy with its reason, and advice; `fallback`: read in place if it does not fit when the job runs.
 
-    `room`: bytes of a node's storage that strategy part may take.
+    `room`: maximum bytes per node for strategy `part`.
     """
 
     strategy: Literal["in_place", "copy", "shard", "pack", "part"]
@@ -48,7 +48,7 @@ class Choice:
 
 
 def sized(local: NodeLocal | None, memory: Bytes | None) -> NodeLocal | None:
-    """The node-local storage with its size, which for memory is a part of what the job may use on a node."""
+    """The node-local storage with its size; the size of storage in memory is a fraction of the job's memory per node."""
     if local is None or local.size is not None:
         return local
     kind = "memory" if local.path.rstrip("/").startswith(IN_MEMORY) else local.kind
@@ -58,19 +58,19 @@ def sized(local: NodeLocal | None, memory: Bytes | None) -> NodeLocal | None:
 
 
 def known_size(data: DataSet, measured: DataSize | None) -> Bytes | None:
-    """The size of a data set as far as it is known before the job starts."""
+    """The size of a data set, from the spec or measured; None if unknown before the job starts."""
     return data.size if data.size is not None else measured.size if measured else None
 
 
 def room_for_part(local: NodeLocal, others: Bytes) -> Bytes | None:
-    """What a data set may take on a node beside other sets of so many bytes; None where that is not known here."""
+    """Free storage per node beside other data sets of `others` bytes; None if the storage's size is unknown."""
     return None if local.size is None else Bytes(max(0, int(local.size * MARGIN) - others))
 
 
 def choose_strategy(
     data: DataSet, measured: DataSize | None, local: NodeLocal, nodes: int, others: Bytes = NOTHING
 ) -> Choice:
-    """The choice for one data set on a site with node-local storage, which other sets fill by `others` bytes."""
+    """The strategy of a data set at a site with node-local storage, of which other data sets use `others` bytes."""
     size = known_size(data, measured)
     if size is None:
         return Choice(
@@ -89,7 +89,9 @@ def choose_strategy(
             fallback=True,
         )
     if data.reads == 1 and nodes == 1:
-        return Choice(strategy="in_place", because=f"{what} is read once by one node, as a copy would, too")
+        return Choice(
+            strategy="in_place", because=f"{what} is read only once by one node, so a copy would save nothing"
+        )
     often = (
         "in every epoch" if data.reads is None else "once each" if data.reads == 1 else f"{data.reads} times"
     )
@@ -100,7 +102,7 @@ def choose_strategy(
         else f"goes to {_kind(local)} as far as it fits"
     )
     because = f"{what} {fits} ({local.path}), and is then read once from the shared file system {saved}"
-    in_memory = local.kind == "memory"  # how much is free, the node knows when the job starts
+    in_memory = local.kind == "memory"  # the free amount is known only when the job starts
     unsure = room is None or in_memory
     return Choice(strategy="part" if unsure else "copy", because=because, fallback=unsure)
 
@@ -108,7 +110,7 @@ def choose_strategy(
 def _too_large(
     data: DataSet, measured: DataSize | None, local: NodeLocal, nodes: int, others: Bytes
 ) -> Choice:
-    """The choice for a set that is larger than a node's storage: the part that fits, if that is worth it."""
+    """The strategy of a data set larger than a node's storage: `part` if enough of it fits, else `in_place`."""
     size, room, part = (
         known_size(data, measured) or Bytes(0),
         local.size or Bytes(0),
@@ -121,14 +123,14 @@ def _too_large(
         because += f", and the part that would{beside} is less than {LEAST_PART:.0%} of it"
         return Choice(strategy="in_place", because=because, advice=advice)
     if data.reads == 1 and nodes == 1:
-        because += ", and one node reads it once, as a copy would, too"
+        because += ", and one node reads it only once, so a copy would save nothing"
         return Choice(strategy="in_place", because=because, advice=advice)
     because += ": " + _split(size, part, data.reads)
     return Choice(strategy="part", because=because, advice=advice, fallback=True, room=part)
 
 
 def choose_part(data: DataSet, measured: DataSize | None, local: NodeLocal, others: Bytes) -> Choice:
-    """The part that fits, as the spec wants it."""
+    """The choice for `strategy: part` of the spec."""
     size, part = known_size(data, measured), room_for_part(local, others)
     because = "from the spec"
     if size is not None and part is not None:
@@ -137,7 +139,7 @@ def choose_part(data: DataSet, measured: DataSize | None, local: NodeLocal, othe
 
 
 def _split(size: Bytes, part: Bytes, reads: int | None) -> str:
-    """What each node has, and what the training reads in place."""
+    """Text: the part copied to each node, and the rest, read in place."""
     who = "the training" if reads == 1 else "every epoch"
     return (
         f"{part} of it, small files first, is copied to each node; {who} reads the other {Bytes(size - part)} from the "
@@ -157,7 +159,7 @@ def _described(size: Bytes, measured: DataSize | None) -> str:
 
 
 def _advice(size: Bytes, measured: DataSize | None, room: Bytes, nodes: int) -> str:
-    """What helps a data set that does not fit."""
+    """Advice for a data set that does not fit."""
     lines = []
     if nodes > 1 and size <= room * MARGIN * nodes:
         lines.append(

@@ -1,1 +1,1 @@
-"""Metrics of a training: `spec` (what a spec declares), `log` (the numbers in a log), `trainers` (patterns of known trainers)."""
+"""Metrics of a training: `spec` (check of the declarations), `log` (values in a log), `trainers` (patterns of known trainers)."""

@@ -1,4 +1,4 @@
-"""Metrics read from a log: the numbers that it has, those that count, and the combined one."""
+"""Metrics of a log: extraction of the values, exclusion of the first ones, and aggregation."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from dlrun.plan.metrics.spec import THROUGHPUT
 from dlrun.plan.metrics.trainers import JSON_KEYS, TRAINERS
 
 _LONGEST = 20_000
-"""Characters of a line that are looked at: a dump of binary data is not a metric."""
+"""Maximum number of characters examined per line: lines of binary data are not metrics."""
 
 _SCALES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, None: 1.0}
 _SPEED = re.compile(r"/s|sec|/it|step|iteration|bandwidth|throughput|^Epoch", re.IGNORECASE)
-"""What every line of a known trainer has: the others are passed over quickly."""
+"""Occurs in every line of a known trainer; a fast filter before all patterns are tried."""
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A metric of one run: all numbers in the order printed, how many of the first do not count, and the result.
+    """A metric of one run: all values in the order printed, the number of first values that are skipped, and the result.
 
-    `by` is what found them. A throughput is that of the whole job, in samples (or what else is counted) a second.
+    `by` is the pattern or format that matched. A throughput is the whole job's, in samples (or other units) per second.
     """
 
     name: str
@@ -38,14 +38,14 @@ class Reading:
 
 @record(frozen=True, slots=True, kw_only=True)
 class RunSize:
-    """What turns the number of a rank or a step into that of the job: ranks, and samples of a step (None: unknown)."""
+    """Factors from a value per rank or step to the job's: number of ranks, samples per step (None: unknown)."""
 
     ranks: int
     global_batch: int | None
 
 
 def read_metric(name: str, metric: Metric, lines: Iterable[str], shape: RunSize) -> Reading | None:
-    """A metric of a log; None if the log has no such number."""
+    """A metric of a log; None if the log has no value of it."""
     found = _find(metric)
     if found is None:
         return _known(name, metric, lines, shape)
@@ -59,7 +59,7 @@ def read_metric(name: str, metric: Metric, lines: Iterable[str], shape: RunSize)
 
 
 def _find(metric: Metric) -> Callable[[str], float | None] | None:
-    """How a metric's number is found in a line; None if it is not in the spec."""
+    """The function that extracts a metric's value from a line; None if the spec has neither pattern nor JSON key."""
     if metric.json is not None:
         path = metric.json.split(".")
         return lambda line: _in_json(line, path)
@@ -76,7 +76,7 @@ def _find(metric: Metric) -> Callable[[str], float | None] | None:
 
 
 def _known(name: str, metric: Metric, lines: Iterable[str], shape: RunSize) -> Reading | None:
-    """The speed as one of the known trainers prints it."""
+    """The throughput in the format of the first known trainer in `TRAINERS` that the log matches."""
     found: dict[int, list[float]] = {}
     counted: dict[int, str] = {}
     for line in _split(lines):
@@ -84,6 +84,7 @@ def _known(name: str, metric: Metric, lines: Iterable[str], shape: RunSize) -> R
             continue
         for key in JSON_KEYS if line.lstrip().startswith("{") else ():
             if (number := _in_json(line, [key])) is not None:
+                # -1 sorts before all patterns: a JSON key is not a guess.
                 found.setdefault(-1, []).append(number)
                 break
         for index, printed in enumerate(TRAINERS):
@@ -103,7 +104,7 @@ def _known(name: str, metric: Metric, lines: Iterable[str], shape: RunSize) -> R
 
 
 def _rate(groups: Mapping[str, str | None]) -> float | None:
-    """The rate in a trainer's line: as such, or by the time of one."""
+    """The rate in a trainer's line: printed, or the inverse of a printed time."""
     value = groups.get("value")
     if value is not None:
         rate = _number(value)
@@ -115,7 +116,7 @@ def _rate(groups: Mapping[str, str | None]) -> float | None:
 
 
 def _factor(of: str, shape: RunSize, unit: str | None) -> tuple[float, str]:
-    """What makes a printed number one of the whole job, and its unit then."""
+    """The factor from a printed value to the whole job's, and the resulting unit."""
     if of == "rank":
         return shape.ranks, unit or ""
     if of in ("steps", "step_time"):
@@ -140,7 +141,7 @@ def _reading(name: str, metric: Metric, values: list[float], unit: str, by: str)
 
 
 def _skip(name: str, metric: Metric, count: int) -> int:
-    """How many of the first numbers do not count."""
+    """Number of first values to skip; by default a tenth of a throughput's values (warm-up)."""
     if metric.skip != "auto":
         return metric.skip
     if name != THROUGHPUT or count < 3:
@@ -149,14 +150,14 @@ def _skip(name: str, metric: Metric, count: int) -> int:
 
 
 def _split(lines: Iterable[str]) -> Iterable[str]:
-    """Lines, and the states of a progress bar that one line has."""
+    """The lines, with progress bars split at carriage returns."""
     for line in lines:
         for part in line[:_LONGEST].split("\r") if "\r" in line else (line[:_LONGEST],):
             yield part.rstrip("\n")
 
 
 def _in_json(line: str, path: list[str]) -> float | None:
-    """The number at a path of a line that is a JSON object, if it is one and has it."""
+    """The number at a path of a JSON object in a line; None if there is none."""
     start = line.find("{")
     if start < 0 or path[0] not in line:
         return None

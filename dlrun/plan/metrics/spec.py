@@ -1,4 +1,4 @@
-"""The metrics of a spec: whether each defines how to find its number."""
+"""Check of a spec's metrics: each needs a pattern or JSON key."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dlrun.model.spec import Metric, Spec
 from dlrun.plan.decisions import Ledger
 
 THROUGHPUT = "throughput"
-"""The metric that a scaling study is about; the usual trainers' ways to print it are known."""
+"""Name of the metric of scaling studies; the formats of common trainers are known."""
 
 
 def check(spec: Spec, ledger: Ledger) -> None:
-    """Note every metric that cannot be read."""
+    """Add a problem for each incomplete metric."""
     for name, metric in spec.metrics.items():
         key = f"metrics.{name}"
         if fault := _fault(name, metric):
@@ -29,7 +29,7 @@ def check(spec: Spec, ledger: Ledger) -> None:
 
 
 def _fault(name: str, metric: Metric) -> tuple[str, str] | None:
-    """What is wrong with it, and the way out."""
+    """Message and help for an invalid metric, else None."""
     if metric.pattern is not None and metric.json is not None:
         return "both `pattern` and `json` are given", "give one of them"
     if metric.pattern is None:

@@ -1,7 +1,7 @@
-"""How common trainers print their speed: a pattern a trainer, with where its text comes from.
+"""Formats in which common trainers print their throughput: one pattern per format, with its source.
 
-Groups of a pattern: `value` is a rate; `time` the seconds that one takes (with `scale`, in `s`, `ms` or `us`);
-`batch` how many samples that one has; `unit` what is counted.
+Groups of a pattern: `value` is a rate; `time` the duration of one step (with `scale`: in `s`, `ms` or `us`); `batch` the
+samples per step; `unit` the counted unit.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _NUMBER = r"[0-9][0-9.,]*(?:[eE][+-]?[0-9]+)?"
 
 @record(frozen=True, slots=True, kw_only=True)
 class Printed:
-    """One way to print a speed; `of` as in a spec's metric. `source` is the program's file that prints it."""
+    """One format of a throughput; `of` as in a spec's metric. `source` is the source file that prints it."""
 
     name: str
     pattern: re.Pattern[str]
@@ -102,7 +102,7 @@ TRAINERS: tuple[Printed, ...] = (
         "steps", "steps/s", "tqdm/tqdm tqdm/std.py",
     ),
 )  # fmt: skip
-"""The most precise first: of those that a log has, the first one counts."""
+"""In order of precision: among the formats in a log, the first in this list counts."""
 
 JSON_KEYS = ("throughput", "samples_per_second", "samples_per_sec", "images_per_second", "images_per_sec")
-"""Keys under which a line that is a JSON object has the speed of the whole job."""
+"""Keys of the whole job's throughput in lines that are JSON objects."""

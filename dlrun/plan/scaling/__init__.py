@@ -1,1 +1,1 @@
-"""The arithmetic of scaling studies: `table` (speed-up and efficiency), `compare` (two studies), `estimate` (sizes not run)."""
+"""Evaluation of scaling studies: `table` (speed-up, efficiency), `compare` (two studies), `estimate` (extrapolation)."""

@@ -1,4 +1,4 @@
-"""Two scaling studies side by side: the ratio of their throughputs at every size that both have."""
+"""Comparison of two scaling studies: the ratio of their throughputs at common sizes."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from dlrun.plan.scaling.table import Run
 
 @record(frozen=True, slots=True, kw_only=True)
 class Ratio:
-    """Second over first at one size: the medians' ratio, and the smallest and largest of any two runs.
+    """Throughput of the second study over the first at one size.
 
-    `sure` is True if every run of the one is faster than every run of the other.
+    `ratio` is that of the medians, `low` and `high` are the smallest and largest of any two runs.
     """
 
     nodes: int
@@ -27,12 +27,12 @@ class Ratio:
 
     @property
     def sure(self) -> bool:
-        """The spread does not reach from one side of 1 to the other."""
+        """True if every run of one study is faster than every run of the other."""
         return self.low > 1 or self.high < 1
 
 
 def compare(first: Iterable[Run], second: Iterable[Run]) -> tuple[Ratio, ...]:
-    """The ratios by size. Raises ValueError if the studies count different things, or share no size."""
+    """The ratios by size. Raises ValueError if the units differ, or the studies have no common size."""
     left, right = _sizes(first), _sizes(second)
     units = [{run.unit for runs in side.values() for run in runs} for side in (left, right)]
     if units[0] != units[1]:

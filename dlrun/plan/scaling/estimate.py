@@ -1,4 +1,4 @@
-"""An estimate of sizes that were not run: a model of the gradients' all-reduce, fitted to those that were.
+"""Extrapolation to sizes that were not run, by a model of the gradients' all-reduce fitted to the measured sizes.
 
 A step of data-parallel training computes and then (at worst) communicates. With p ranks an all-reduce takes
 
@@ -6,8 +6,8 @@ A step of data-parallel training computes and then (at worst) communicates. With
 
 (Thakur, Rabenseifner, Gropp: Optimization of Collective Communication Operations in MPICH, IJHPCA 2005, §4.5; the
 tree is recursive halving and doubling). Compute, latency and volume are fitted as times a sample, none below zero,
-to the medians of the measured sizes. Overlap of the two, congestion and input are in none of the terms: the error
-shows how far that matters here.
+to the medians of the measured sizes. Overlap, congestion and input are not modelled; the error of the fit
+shows their influence.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ Algorithm = Literal["ring", "tree"]
 Mode = Literal["weak", "strong"]
 
 FEWEST = 3
-"""Sizes that must have been measured: with fewer, the fit has no error."""
+"""Minimum number of measured sizes: with fewer, the error of the fit is undefined."""
 
 
 @record(frozen=True, slots=True, kw_only=True)
@@ -40,9 +40,9 @@ class MeasuredSize:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Estimate:
-    """Estimated sizes; `error` is the largest relative error at a measured size that the fit had not seen.
+    """Estimated sizes; `error` is the largest relative error of leave-one-out predictions of measured sizes.
 
-    `compute`, `latency` and `volume` are the fitted terms, in seconds a sample.
+    `compute`, `latency` and `volume` are the fitted terms, in seconds per sample.
     """
 
     algorithm: Algorithm
@@ -54,7 +54,7 @@ class Estimate:
 
 
 def estimate(table: Table, nodes: Sequence[int], mode: Mode, algorithm: Algorithm | None = None) -> Estimate:
-    """Fit both models (or the one named), take the one with the smaller error, and apply it.
+    """Fit both models (or `algorithm`), and apply the one with the smaller error to `nodes`.
 
     Raises ValueError with fewer than three measured sizes.
     """
@@ -84,7 +84,7 @@ def estimate(table: Table, nodes: Sequence[int], mode: Mode, algorithm: Algorith
 
 
 def _basis(ranks: int, mode: Mode, algorithm: Algorithm) -> tuple[float, float, float]:
-    """What each term contributes to the seconds a sample: weak steps have p times the samples of one rank."""
+    """Coefficients of the terms in the seconds per sample; steps of weak scaling have p times the samples of one rank."""
     latency = 2.0 * (ranks - 1) if algorithm == "ring" else 2 * math.log2(ranks)
     volume = 2.0 * (ranks - 1) / ranks
     share = 1 / ranks if mode == "weak" else 1.0
@@ -96,7 +96,7 @@ def _predict(terms: Sequence[float], ranks: int, mode: Mode, algorithm: Algorith
 
 
 def _unseen(rows: Sequence[Row], mode: Mode, algorithm: Algorithm) -> float:
-    """The largest relative error of a size's throughput, predicted from all others."""
+    """The largest relative error of a size's throughput predicted from all other sizes."""
     worst = 0.0
     for row in rows:
         others = [other for other in rows if other.ranks != row.ranks]
@@ -106,7 +106,8 @@ def _unseen(rows: Sequence[Row], mode: Mode, algorithm: Algorithm) -> float:
 
 
 def _fit(rows: Sequence[Row], mode: Mode, algorithm: Algorithm) -> tuple[float, float, float]:
-    """Least squares of relative errors, no term below zero: the best of all ways to leave terms out."""
+    """Non-negative least squares of the relative errors: the best non-negative solution over all subsets of terms."""
+    # Multiplied by the throughput, so that a residual is a relative error.
     basis = [[b * row.middle for b in _basis(row.ranks, mode, algorithm)] for row in rows]
     best: tuple[float, tuple[float, float, float]] = (math.inf, (0.0, 0.0, 0.0))
     for count in range(1, min(3, len(rows)) + 1):
@@ -117,6 +118,7 @@ def _fit(rows: Sequence[Row], mode: Mode, algorithm: Algorithm) -> tuple[float, 
             terms = [0.0, 0.0, 0.0]
             for k, value in zip(kept, solved, strict=True):
                 terms[k] = value
+            # With three terms there are seven subsets, so that trying all needs no iterative solver.
             miss = sum((sum(t * b for t, b in zip(terms, line, strict=True)) - 1) ** 2 for line in basis)
             if miss < best[0] * (1 - 1e-9) - 1e-18:  # a further term must help
                 best = (miss, (terms[0], terms[1], terms[2]))
@@ -126,6 +128,7 @@ def _fit(rows: Sequence[Row], mode: Mode, algorithm: Algorithm) -> tuple[float, 
 def _solve(basis: Sequence[Sequence[float]]) -> list[float] | None:
     """Least squares of `basis · terms = 1` by the normal equations; None if terms cannot be distinguished."""
     size = len(basis[0])
+    # Columns are normalised: the terms differ by orders of magnitude, which would make the matrix nearly singular.
     scale = [math.sqrt(sum(line[i] ** 2 for line in basis)) or 1.0 for i in range(size)]
     scaled = [[line[i] / scale[i] for i in range(size)] for line in basis]
     product: Callable[[int, int], float] = lambda i, j: sum(line[i] * line[j] for line in scaled)  # noqa: E731

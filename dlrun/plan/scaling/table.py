@@ -10,7 +10,7 @@ from dlrun.model.record import record
 
 @record(frozen=True, slots=True, kw_only=True)
 class Run:
-    """One measured run: its size, the job's throughput in `unit`, and seconds from its start to its end."""
+    """One measured run: size, throughput of the job in `unit`, and duration in seconds."""
 
     nodes: int
     ranks: int
@@ -21,10 +21,10 @@ class Run:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Row:
-    """All runs of one size. Throughput as minimum, median and maximum; the others follow from the median.
+    """All runs of one size: minimum, median and maximum throughput; the other values are derived from the median.
 
-    `speedup` is against the smallest size, `efficiency` the speed-up over what the ranks alone would give (1.0).
-    `seconds` to train: to work through the study's samples, else what the program took; `node_hours` for that.
+    `speedup` is relative to the smallest size, `efficiency` is `speedup` / `ideal` (1.0: linear). `seconds` is the training
+    time for the study's samples, else the program's duration; `node_hours` are those of `seconds`.
     """
 
     nodes: int
@@ -42,7 +42,7 @@ class Row:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Rows by size. `below` is the first size from which efficiency stays under the bound; None: it never does."""
+    """Rows by size. `below` is the first size from which on efficiency is under `bound`; None if there is none."""
 
     rows: tuple[Row, ...]
     unit: str
@@ -51,7 +51,7 @@ class Table:
 
 
 def tabulate(runs: Iterable[Run], *, samples: float | None = None, bound: float = 0.8) -> Table:
-    """The table of a study; `samples` are those of a whole training. Raises ValueError for runs of several units."""
+    """The table of a study; `samples` is the number of samples of a training. Raises ValueError for runs in different units."""
     sizes: dict[tuple[int, int], list[Run]] = {}
     for run in runs:
         sizes.setdefault((run.ranks, run.nodes), []).append(run)
@@ -87,7 +87,7 @@ def _row(runs: Sequence[Run], base: Sequence[Run], samples: float | None) -> Row
 
 
 def _below(rows: Sequence[Row], bound: float) -> Row | None:
-    """The first of the rows at the end that are all under the bound."""
+    """The first of the last rows that are all under the bound; None if there are none."""
     first = None
     for row in reversed(rows):
         if row.efficiency >= bound:

@@ -1,4 +1,4 @@
-"""What `dlrun tune` tries, and when it has seen enough: pure functions.
+"""Candidates and stopping rule of `dlrun tune`: pure functions.
 
-Begin with `candidates` (the settings that are worth a trial, from `knobs`), then `race` (which trial is next, and who won).
+Begin with `candidates` (settings worth a trial, from `knobs`), then `race` (next trial, and result).
 """

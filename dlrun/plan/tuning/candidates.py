@@ -1,4 +1,4 @@
-"""The settings that are worth a trial: what the rules left open for this spec on this site, one change at a time."""
+"""Settings worth a trial for a spec at a site: those that dlrun's rules leave open, one change each."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from dlrun.model.topology import Topology
 from dlrun.plan.tuning.knobs import ALLOCATOR, HUGE_PAGES, SEVERAL_NODES, VALUES
 
 DEFAULT = "as planned"
-"""The name of the plan as it is, which all others are compared with."""
+"""Name of the unchanged plan, the baseline of all comparisons."""
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class Candidate:
-    """A setting to try: keys of the spec with their values (as after `--set`), parameters of the command, and why."""
+    """A setting to try: spec keys with values (as for `--set`), parameters of the command, and the reason."""
 
     name: str
     sets: Mapping[str, str]
@@ -31,12 +31,12 @@ class Candidate:
 
     @property
     def keys(self) -> frozenset[str]:
-        """What it changes: of two candidates with a key in common, only one can be chosen."""
+        """The changed keys; candidates with a common key exclude each other."""
         return frozenset({*self.sets, *self.parameters})
 
 
 def together(found: Sequence[Candidate], parameters: Mapping[str, str]) -> Candidate:
-    """Several changes at once; `parameters` are those of the plan as it is."""
+    """The combination of several candidates; `parameters` are those of the unchanged plan."""
     sets = {key: value for one in found for key, value in one.sets.items()}
     changed = {
         name: value
@@ -53,14 +53,14 @@ def together(found: Sequence[Candidate], parameters: Mapping[str, str]) -> Candi
 
 
 def as_planned(parameters: Mapping[str, str]) -> Candidate:
-    """The plan as it is."""
+    """The candidate of the unchanged plan."""
     return Candidate(name=DEFAULT, sets={}, parameters=parameters, because="what `dlrun submit` would run")
 
 
 def asked_for(
     tries: Sequence[tuple[str, tuple[str, ...]]], known: frozenset[str]
 ) -> tuple[list[Candidate], dict[str, str]]:
-    """Candidates of `--try NAME=A,B`, and the parameters of the plan as it is: of each, the first value.
+    """Candidates of `--try NAME=A,B`, and the parameters of the unchanged plan (the first value of each).
 
     A name whose first part is in `known` is a key of the spec; any other is a parameter `{{ NAME }}` of the command.
     """
@@ -80,7 +80,7 @@ def asked_for(
 
 @record(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """What the machine can try with memory: files of `ALLOCATORS`, and whether programs may ask for huge pages."""
+    """Memory settings available on the machine: files of `ALLOCATORS`, and whether huge pages can be requested."""
 
     allocators: tuple[str, ...] = ()
     huge_pages: bool = True
@@ -94,9 +94,9 @@ def of_the_rules(
     parameters: Mapping[str, str],
     memory: Memory,
 ) -> list[Candidate]:
-    """What dlrun's own rules leave open: threads, SMT, cores set aside, ranks of a node, settings of the libraries, memory.
+    """Candidates from dlrun's rules: threads, SMT, reserved cores, ranks per node, library settings, memory.
 
-    Nothing that changes what the training computes: ranks vary only where `batch_per_rank` keeps the global batch.
+    None changes the result of the training: ranks vary only where `batch_per_rank` keeps the global batch.
     """
     found: list[Candidate] = []
 
@@ -115,7 +115,7 @@ def of_the_rules(
 
 
 def _of_placement(spec: Spec, plan: Plan, topology: Topology | None) -> Iterator[tuple[str, object, str]]:
-    """Keys of `placement:`, where dlrun binds the ranks itself."""
+    """Keys of `placement:` with values to try, where the plan binds the ranks."""
     placement = plan.binding.placement
     if placement is None or not placement.ranks:
         return
@@ -138,7 +138,7 @@ def _of_placement(spec: Spec, plan: Plan, topology: Topology | None) -> Iterator
 
 
 def _ranks(plan: Plan, topology: Topology | None, spec: Spec) -> Iterator[tuple[int, int, str]]:
-    """Ranks of a node, with the batch of each that keeps the global one: on nodes without GPUs."""
+    """Ranks per node with the batch per rank that keeps the global batch, on nodes without GPUs."""
     if topology is None or topology.gpus or spec.batch_per_rank is None or plan.points:
         return
     now, batch = plan.request.ranks_per_node, spec.batch_per_rank
@@ -149,7 +149,7 @@ def _ranks(plan: Plan, topology: Topology | None, spec: Spec) -> Iterator[tuple[
 
 
 def _of_memory(spec: Spec, plan: Plan, memory: Memory) -> Iterator[tuple[str, str, str]]:
-    """Huge pages, and other allocators than the C library's: for trainings on CPUs, whose tensors they hold."""
+    """Huge pages and other allocators than the C library's, for training on CPUs."""
     if plan.request.gpus_per_node:
         return
     given = {*spec.environment.variables, *spec.environment.drop, *(one.name for one in plan.variables)}
@@ -163,7 +163,7 @@ def _of_memory(spec: Spec, plan: Plan, memory: Memory) -> Iterator[tuple[str, st
 
 
 def _variables(spec: Spec, site: Site, plan: Plan) -> Iterator[tuple[str, str, str]]:
-    """Settings of the libraries in play that neither dlrun nor the user sets."""
+    """Settings of the job's libraries that neither dlrun nor the user sets."""
     fabric = site.fabric
     in_play = libraries.in_play(
         used=(

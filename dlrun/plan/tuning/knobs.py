@@ -15,7 +15,7 @@ VALUES = {
     "MPICH_ASYNC_PROGRESS": ("1",),
     "UCX_MAX_RNDV_RAILS": ("1",),
 }
-"""Values other than the library's default: halves and doubles of sizes, the other side of switches."""
+"""Variable -> values to try besides the library's default: half and double sizes, the opposite of switches."""
 
 SEVERAL_NODES = frozenset(
     {
@@ -26,7 +26,7 @@ SEVERAL_NODES = frozenset(
         "UCX_MAX_RNDV_RAILS",
     }
 )
-"""Those that act between nodes only."""
+"""Variables that only affect communication between nodes."""
 
 HUGE_PAGES = (
     (
@@ -42,9 +42,9 @@ HUGE_PAGES = (
         "PyTorch asks for transparent huge pages for tensors of 2 MB and more [PyTorch, pull request 107697]",
     ),
 )
-"""Variables, their values, the library that each needs (None: any program), and why; for memory of trainings without GPUs."""
+"""(variable, value, library that reads it (None: any program), reason), for training without GPUs."""
 
 ALLOCATORS = ("jemalloc", "tcmalloc_minimal", "tcmalloc")
-"""Libraries that replace malloc for a program that preloads them."""
+"""Libraries that replace malloc by LD_PRELOAD, without `lib` and `.so`."""
 
 ALLOCATOR = "it replaces malloc, where many threads allocate [PyTorch performance tuning guide, Switch memory allocator]"

@@ -1,4 +1,4 @@
-"""Which trial is next, and what the trials prove: candidates race, and those that have lost are dropped early.
+"""Selection of the next trial, and evaluation: a race in which slower candidates are dropped early.
 
 All are tried once, in turn with the plan as it is; those that are slower than the fastest by more than the trials of one
 setting differ among themselves are dropped; the others run again. Changes that each won alone are tried together, then those that
@@ -18,14 +18,14 @@ from dlrun.plan.tuning.candidates import DEFAULT, Candidate, together
 Stage = Literal["alone", "together", "confirm"]
 
 QUIET = 0.02
-"""The least difference that counts, as a part: runs of quiet nodes differ by 1-2 % (see `plan.affinity.candidates`)."""
+"""Smallest relative difference that counts: runs on quiet nodes differ by 1-2 % (see `plan.affinity.candidates`)."""
 UNKNOWN = 0.10
-"""The same before any setting has run twice, when it is not known yet how much trials differ."""
+"""Relative noise assumed before any setting has run twice."""
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class Trial:
-    """One short run: its candidate's name, its throughput (None: it had none, for the reason `failed`), and how long it took."""
+    """One short run: candidate, throughput (None: it failed for the reason `failed`), duration in seconds."""
 
     candidate: str
     stage: Stage
@@ -38,7 +38,7 @@ class Trial:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Next:
-    """What to run now."""
+    """The next trial."""
 
     candidate: Candidate
     stage: Stage
@@ -46,10 +46,10 @@ class Next:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What the confirming trials show of the winner against the plan as it is.
+    """Result of the confirming trials: the winner against the unchanged plan.
 
-    `gain` is the ratio of the medians less 1; `low` and `high` the least and greatest of any two trials; `sure` is True if
-    each trial of the one is faster than each of the other by more than QUIET.
+    `gain` is the ratio of the medians minus 1; `low` and `high` are the smallest and largest for any two trials; `sure` is
+    True if every trial of the winner is faster than every one of the plan by more than QUIET / 2.
     """
 
     winner: Candidate
@@ -69,7 +69,8 @@ def values(
 
 
 def noise(trials: Sequence[Trial]) -> float:
-    """How much trials of one setting differ, as a part: twice the root mean square from their median, at least QUIET."""
+    """Relative noise of trials of one setting: twice the root mean square deviation from their median, at least QUIET."""
+    # Pooled over all settings, because each has only a few trials.
     squares, freedom = 0.0, 0
     for name in {one.candidate for one in trials}:
         found = values(trials, name, ("alone", "together", "confirm"))
@@ -81,7 +82,7 @@ def noise(trials: Sequence[Trial]) -> float:
 
 
 def dropped(trials: Sequence[Trial], name: str) -> bool:
-    """True once a candidate has lost: it failed, or even its best trial is slower than the fastest by more than the noise."""
+    """True if a candidate failed, or its best trial is slower than the fastest median by more than the noise."""
     tried = [one for one in trials if one.candidate == name]
     if not tried:
         return False
@@ -89,11 +90,12 @@ def dropped(trials: Sequence[Trial], name: str) -> bool:
     if not found:
         return True
     medians = [median(other) for one in {t.candidate for t in trials} if (other := values(trials, one))]
+    # Its best trial counts: a single disturbed one must not end a good candidate.
     return max(found) < max(medians) * (1 - noise(trials))
 
 
 def leader(candidates: Sequence[Candidate], trials: Sequence[Trial]) -> Candidate:
-    """The candidate with the best median; the plan as it is, unless another is faster by more than the noise."""
+    """The candidate with the best median; the unchanged plan unless another is faster by more than the noise."""
     planned = next(one for one in candidates if one.name == DEFAULT)
     base = values(trials, DEFAULT)
     best, fastest = planned, (median(base) * (1 + noise(trials)) if base else 0.0)
@@ -105,7 +107,7 @@ def leader(candidates: Sequence[Candidate], trials: Sequence[Trial]) -> Candidat
 
 
 def _winners(candidates: Sequence[Candidate], trials: Sequence[Trial]) -> list[Candidate]:
-    """The candidates that were faster alone than the plan as it is, the fastest first."""
+    """The candidates that were faster than the unchanged plan by themselves, the fastest first."""
     alone = [
         one for one in trials if one.stage == "alone"
     ]  # what comes later does not change what is combined
@@ -121,10 +123,10 @@ def _winners(candidates: Sequence[Candidate], trials: Sequence[Trial]) -> list[C
 def combinations(
     candidates: Sequence[Candidate], trials: Sequence[Trial], repeat: int
 ) -> tuple[list[Candidate], Candidate | None]:
-    """The combinations so far, and the one that is to run now.
+    """The combinations so far, and the one to run next (None: there is none).
 
-    To the fastest change, each other one is added in turn, winners first: what lost alone can win beside another. Then each takes
-    the place of those with a key in common. What makes the combination faster stays.
+    Greedy search: to the fastest change, each other one is added in turn, winners first (a change that is slower by itself
+    can be faster beside another). Then each one replaces those with a common key. Faster combinations are kept.
     """
     planned = next(one for one in candidates if one.name == DEFAULT)
     winners = _winners(candidates, trials)
@@ -151,16 +153,16 @@ def combinations(
 
 
 def _changed(one: Candidate, planned: Candidate) -> set[str]:
-    """The keys and parameters in which a candidate differs from the plan as it is."""
+    """The keys and parameters in which a candidate differs from the unchanged plan."""
     return {*one.sets, *(n for n, value in one.parameters.items() if planned.parameters.get(n) != value)}
 
 
 def upcoming(
     candidates: Sequence[Candidate], trials: Sequence[Trial], *, repeat: int, last: bool = False
 ) -> Next | None:
-    """The next trial; None when all has been seen, or the plan as it is has failed.
+    """The next trial; None if the race is finished or the unchanged plan failed.
 
-    `repeat` is how often a candidate that stays in the race runs in each stage; with `last`, there is only time to confirm.
+    `repeat` is the number of runs per stage of a remaining candidate; with `last`, only confirming trials follow.
     """
     if any(one.candidate == DEFAULT and one.value is None for one in trials):
         return None
@@ -176,7 +178,7 @@ def upcoming(
 
 
 def _of_round(candidates: Sequence[Candidate], trials: Sequence[Trial], number: int) -> Candidate | None:
-    """Who runs next in a round: the plan as it is first, then the others, another one first each time."""
+    """The next candidate of a round: the unchanged plan first, then the others, rotated by one in each round."""
     planned = next(one for one in candidates if one.name == DEFAULT)
     others = [one for one in candidates if one.name != DEFAULT]
     shift = (number - 1) % len(others) if others else 0
@@ -188,7 +190,7 @@ def _of_round(candidates: Sequence[Candidate], trials: Sequence[Trial], number: 
 
 
 def _confirming(candidates: Sequence[Candidate], trials: Sequence[Trial], repeat: int) -> Next | None:
-    """Winner and plan as it is in turn, the order changing each time."""
+    """The next confirming trial: winner and unchanged plan alternate, with alternating order."""
     planned = next(one for one in candidates if one.name == DEFAULT)
     done = [one for one in trials if one.stage == "confirm"]
     names = [one.candidate for one in done]
@@ -197,6 +199,7 @@ def _confirming(candidates: Sequence[Candidate], trials: Sequence[Trial], repeat
     if winner.name == DEFAULT:
         return None
     for number in range(1, repeat + 1):
+        # Alternating order: a node that warms up or gets busier must not favour the same side each time.
         for one in (planned, winner) if number % 2 else (winner, planned):
             if names.count(one.name) < number:
                 return Next(candidate=one, stage="confirm")
@@ -204,14 +207,14 @@ def _confirming(candidates: Sequence[Candidate], trials: Sequence[Trial], repeat
 
 
 def everyone(candidates: Sequence[Candidate], trials: Sequence[Trial]) -> tuple[Candidate, ...]:
-    """The candidates, with the combinations that were tried."""
+    """The candidates and all combinations that were tried."""
     ran = {one.candidate for one in trials if one.stage == "together"}
     made, _ = combinations(candidates, trials, 1)
     return (*candidates, *(one for one in made if one.name in ran))
 
 
 def verdict(candidates: Sequence[Candidate], trials: Sequence[Trial]) -> Verdict | None:
-    """What the confirming trials show; None if nothing was faster than the plan as it is, or nothing was confirmed."""
+    """Result of the confirming trials; None if no candidate was faster than the unchanged plan, or none was confirmed."""
     ran = [one.candidate for one in trials if one.stage == "confirm" and one.candidate != DEFAULT]
     winner = next((one for one in everyone(candidates, trials) if one.name in ran), None)
     if winner is None:
@@ -230,11 +233,11 @@ def verdict(candidates: Sequence[Candidate], trials: Sequence[Trial]) -> Verdict
 
 
 def most(count: int, repeat: int) -> int:
-    """The most trials that a race of this many candidates can take: none dropped, all combined, one confirmed."""
+    """Maximum number of trials of a race with `count` candidates: none dropped, all combined, one confirmed."""
     return 2 * count * repeat + 2 * repeat
 
 
 def expected(count: int, repeat: int) -> int:
-    """About how many trials it takes: half of the candidates are dropped in each further round,
-    each is tried in a combination, two combinations and the confirming runs go on to the end."""
+    """Approximate number of trials: half of the candidates are dropped in each further round, each is tried in a combination,
+    two combinations and the confirming runs are repeated."""
     return sum(max(2, count >> number) for number in range(repeat)) + count + 4 * repeat

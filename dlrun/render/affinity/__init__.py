@@ -1,4 +1,4 @@
-"""Placements as text: `table` for people, `formats` in the words of each tool that can apply one, `drawing` as pictures.
+"""Placements as text: `table` for people, `formats` as options of tools that can apply one, `drawing` as pictures.
 
-`settings` and `variables` have the environment of ranks, `override` writes what a measurement found.
+`settings` and `variables` have the environment of ranks, `override` renders the result of a measurement.
 """

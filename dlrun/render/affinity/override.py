@@ -1,4 +1,4 @@
-"""What a measurement found, as keys of a spec or as an override of a site profile."""
+"""The result of a measurement as keys of a spec or as an override of a site profile."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dlrun.config.wording import yaml_text
 from dlrun.model.placement import PlacementRequest
 
 Changes = Mapping[str, Mapping[str, str]]
-"""Values by section of the spec (`placement`, `resources`) and key."""
+"""Section of the spec (`placement`, `resources`) -> key -> value."""
 
 
 def changes(computed: PlacementRequest, kept: PlacementRequest) -> dict[str, dict[str, str]]:
@@ -27,8 +27,7 @@ def changes(computed: PlacementRequest, kept: PlacementRequest) -> dict[str, dic
 
 
 def site_override(name: str, site: str, wanted: Changes, *, cite: str, date: str) -> str:
-    """A profile called `name` that extends a site and sets these keys as defaults of every spec; `cite` is who
-    found them."""
+    """A profile `name` that extends `site` and has these keys as defaults of specs; `cite` is the source of the values."""
     lines = [f"name: {yaml_text(name)}", f"extends: {yaml_text(site)}", "defaults:"]
     for section, values in wanted.items():
         lines += [f"  {section}:", *(f"    {key}: {value}" for key, value in values.items())]

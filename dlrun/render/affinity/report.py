@@ -10,7 +10,7 @@ from dlrun.plan.affinity.binding_report import BindingReport
 WIDTH, BAR, GAP, LEFT = 720, 22, 34, 170
 FILLS = ("#b9c2cf", "#7d93b2", "#1c6dd0")
 COLUMNS = 88
-"""Letters of a line of 13 pixels high text that fit the picture's width, in the widest of its fonts."""
+"""Maximum length of a line of text (13 pixels) in the picture, for the widest of its fonts."""
 
 FONT = "font-family='Inter,Segoe UI,Helvetica,Arial,DejaVu Sans,sans-serif'"
 
@@ -21,7 +21,7 @@ def headline(report: BindingReport) -> str:
 
 
 def rows(report: BindingReport) -> tuple[list[str], list[list[str]]]:
-    """The titles, and a row for each way to bind with the median of each load."""
+    """The titles, and a row per binding method with the median of each load."""
     head = ["binding", *(f"{name} ({unit})" for name, unit in report.loads)]
     return head, [
         [way.name, *(_cell(report, i, load) for load, _ in report.loads)] for i, way in enumerate(report.ways)
@@ -34,17 +34,16 @@ def _cell(report: BindingReport, way: int, load: str) -> str:
 
 
 def conclusions(report: BindingReport) -> list[str]:
-    """One line for each other way, then doubts and notes."""
+    """Doubts first, since no number below them is worth more; then one line for each other way, and notes."""
     lines = []
     for other in report.ways[:-1]:
         found = "; ".join(f"{load}: {report.verdict(load, other)}" for load, _ in report.loads)
         lines.append(f"against {other.name}: {found}")
-    return [*lines, *report.doubts, *report.notes]
+    return [*report.doubts, *lines, *report.notes]
 
 
 def svg(report: BindingReport) -> str:
-    """Bars of each load, as parts of the best run, each with a line from its lowest run to its highest; one
-    self-contained document."""
+    """Bars per load, relative to the best run, each with a line from the lowest to the highest run; a self-contained document."""
     title = wrap(headline(report), COLUMNS - 8)
     parts, y = [], 46 + 18 * len(title)
     for load, unit in report.loads:

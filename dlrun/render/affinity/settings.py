@@ -1,6 +1,6 @@
-"""The environment variables that make runtimes keep to a placement, each with its reason.
+"""The environment variables of a placement, each with its reason.
 
-Names that the user has set already are left alone, and so is a whole family of which one is set.
+Variables set by the user are not changed, nor the other ones of `OPENMP_BINDING` if one of them is set.
 """
 
 from __future__ import annotations
@@ -9,13 +9,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
-from dlrun.frameworks.common import threads
+from dlrun.frameworks.common import comm_cores, threads
 from dlrun.model.cpuset import format_list, join
 from dlrun.model.placement import Placement, Preset, RankPlacement
 from dlrun.model.topology import DEVICE_ORDER, VERBS_NIC, VISIBILITY
 
 OPENMP_BINDING = ("OMP_PLACES", "OMP_PROC_BIND", "GOMP_CPU_AFFINITY", "KMP_AFFINITY", "KMP_HW_SUBSET")
-"""Ways to bind OpenMP threads; a runtime that finds two obeys one and warns, or fails."""
+"""Variables that bind OpenMP threads; a runtime that finds two of them uses one and warns, or fails."""
+
+COMPOSITE = ("ZE_FLAT_DEVICE_HIERARCHY", "COMPOSITE")
+"""With this value Level Zero counts cards; the numbers of tiles in a placement would be those of other cards, or of none."""
 
 GpuPolicy: TypeAlias = Literal["visible", "all", "scheduler"]
 
@@ -37,7 +40,7 @@ class BindingContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankVariable:
-    """One variable of one rank, or of all (`rank` is None), and why it is set."""
+    """One variable of one rank or of all ranks (`rank` is None), with its reason."""
 
     name: str
     value: str
@@ -46,7 +49,7 @@ class RankVariable:
 
 
 def settings(placement: Placement, job: BindingContext) -> tuple[RankVariable, ...]:
-    """Every variable of every rank, those common to all first; none that the user has set."""
+    """All variables of all ranks, common ones first, without those set by the user."""
     found = list(_node(placement, job.preset))
     for rank in placement.ranks:
         found += [
@@ -57,11 +60,18 @@ def settings(placement: Placement, job: BindingContext) -> tuple[RankVariable, .
     blocked = set(job.given)
     if blocked.intersection(OPENMP_BINDING):
         blocked.update(OPENMP_BINDING)
+    if _counts_cards(job):
+        blocked.add(VISIBILITY["ze"])
     return tuple(setting for setting in found if setting.name not in blocked)
 
 
+def _counts_cards(job: BindingContext) -> bool:
+    name, value = COMPOSITE
+    return job.given.get(name) == value
+
+
 def kept(placement: Placement, job: BindingContext) -> tuple[str, ...]:
-    """One line for each variable that is left as the user set it."""
+    """One line per variable left as set by the user."""
     names = {setting.name for setting in settings(placement, BindingContext(preset=job.preset))}
     lines = [
         f"{name}={value} is already set and is kept" for name, value in job.given.items() if name in names
@@ -70,36 +80,14 @@ def kept(placement: Placement, job: BindingContext) -> tuple[str, ...]:
     dropped = sorted(names.intersection(OPENMP_BINDING) - set(job.given))
     if own and dropped:
         lines.append(f"{', '.join(dropped)} not set next to {own[0]}, which you set")
+    if _counts_cards(job) and VISIBILITY["ze"] in names and VISIBILITY["ze"] not in job.given:
+        lines.append(f"{VISIBILITY['ze']} not set next to {'='.join(COMPOSITE)}: the placement counts tiles")
     return tuple(lines)
 
 
 def _node(placement: Placement, preset: Preset) -> Iterable[RankVariable]:
-    comm = join(cpu for rank in placement.ranks for cpu in rank.comm)
-    count = len(placement.ranks[0].comm)
-    if comm and preset.library == "mlsl":
-        yield RankVariable(
-            name="MLSL_NUM_SERVERS", value=str(count), because="communication cores of each rank"
-        )
-        yield RankVariable(
-            name="MLSL_SERVER_AFFINITY",
-            value=comm,
-            because="OS ids, the first rank's cores first; outside every mask",
-        )
-    if comm and preset.library in ("ccl", "horovod-ccl"):
-        yield RankVariable(
-            name="CCL_WORKER_COUNT", value=str(count), because="communication cores of each rank"
-        )
-        yield RankVariable(
-            name="CCL_WORKER_AFFINITY",
-            value=comm,
-            because="OS ids, the first rank's cores first; `auto` would guess",
-        )
-    if comm and preset.library.startswith("horovod"):
-        shared = preset.library == "horovod-ccl"
-        threads = join(rank.background_cpu(shared=shared) for rank in placement.ranks)
-        yield RankVariable(
-            name="HOROVOD_THREAD_AFFINITY", value=threads, because="one OS id for each local rank"
-        )
+    for setting in comm_cores.of_library(preset.library, placement.ranks):
+        yield RankVariable(name=setting.name, value=str(setting.value), because=setting.because)
     if any(name.startswith("hfi1_") for name in placement.node.nics):
         yield RankVariable(name="HFI_NO_CPUAFFINITY", value="1", because="else PSM2 binds each rank itself")
     order = DEVICE_ORDER.get(placement.node.gpu_kind)
@@ -124,14 +112,14 @@ def _binding(rank: RankPlacement, preset: Preset) -> Iterable[RankVariable]:
 
 
 def visibility(placement: Placement, job: BindingContext) -> str | None:
-    """The variable that shows a rank only its own GPUs; None where it sees others too, or there are none."""
+    """The variable that limits a rank to its own GPUs; None if ranks see other GPUs, or there are none."""
     if job.gpu_binding != "visible" or not placement.node.gpus:
         return None
     return job.gpu_variable or VISIBILITY[placement.node.gpu_kind]
 
 
 def at_run_time(placement: Placement, job: BindingContext) -> BindingContext:
-    """The same for scripts that look at the visibility variable themselves, where the rank runs, and keep within it."""
+    """The context for scripts that read the visibility variable at run time and stay within it: it does not count as given."""
     name = visibility(placement, job)
     return replace(job, given={key: value for key, value in job.given.items() if key != name})
 

@@ -10,7 +10,7 @@ from dlrun.model.units import many
 
 
 def rows(placement: Placement) -> tuple[list[str], list[list[str]]]:
-    """The titles and a row for each rank, without the columns that are empty for all ranks."""
+    """The titles, and a row per rank, without columns that are empty for all ranks."""
     columns = ["rank", "threads", "cores", "comm", "loader", "memory", "GPUs", "NIC", "spare"]
     cells = [_row(rank) for rank in placement.ranks]
     used = [i for i, name in enumerate(columns) if i < 3 or any(row[i] for row in cells)]
@@ -18,7 +18,7 @@ def rows(placement: Placement) -> tuple[list[str], list[list[str]]]:
 
 
 def headline(placement: Placement) -> str:
-    """The node in a few words."""
+    """A one-line summary of the node."""
     node = placement.node
     parts = [
         many(node.packages, "package"),
@@ -49,7 +49,7 @@ def _row(rank: RankPlacement) -> list[str]:
 
 
 def compact(cpus: Sequence[int]) -> str:
-    """A CPU list, with `a-b:s` for runs in steps (`0-46:2` for the even ones)."""
+    """A CPU list with strides, such as `0-46:2`."""
     words, rest = [], sorted(cpus)
     while rest:
         step = rest[1] - rest[0] if len(rest) > 1 else 1

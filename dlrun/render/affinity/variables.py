@@ -1,4 +1,4 @@
-"""Every variable that a placement sets, and whether its value may differ from rank to rank of a node."""
+"""All variables of a placement, and whether their values may differ between the ranks of a node."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ Cores: TypeAlias = Literal["", "counts", "names"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BindingVariable:
-    """A variable, who reads it, whether ranks of a node may have different values, and the reason with its source.
+    """A variable, the library that reads it, whether ranks of a node may have different values, and the reason with its source.
 
-    `cores` is the relation of the value to the planned cores: nothing, it counts them, or it names them.
+    `cores` is the relation of the value to the planned cores: none, their number (`counts`), or their ids (`names`).
     """
 
     name: str
@@ -85,4 +85,4 @@ COUNT_CORES = frozenset(variable.name for variable in VARIABLES if variable.core
 """Names of the variables whose value is a rank's number of threads."""
 
 NAME_CORES = frozenset(variable.name for variable in VARIABLES if variable.cores == "names")
-"""Names of the variables whose value is wrong where the job was granted other cores than the plan's."""
+"""Names of the variables with core ids, which are wrong if the job was granted other cores than planned."""

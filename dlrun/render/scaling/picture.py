@@ -1,4 +1,4 @@
-"""A scaling study as a picture: throughput against ranks with its spread, and the ideal line. Needs matplotlib."""
+"""A scaling study as a picture: throughput and efficiency over the number of ranks, with spread and ideal. Needs matplotlib."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 KINDS = ("svg", "png")
 
 _TICKS = 4
-"""Least number of ticks."""
+"""Minimum number of ticks."""
 _PAPER = {"facecolor": "white", "edgecolor": "none", "alpha": 0.7, "pad": 0.5}
-"""Behind a label, so that a line which crosses it leaves it legible."""
+"""Background of a label, which stays legible where a line crosses it."""
 _MEASURED, _IDEAL, _ESTIMATED = "#1b6ca8", "#8a8a8a", "#c8553d"
 
 
 def draw(table: Table, title: str, kind: Literal["svg", "png"], estimate: Estimate | None = None) -> bytes:
-    """The picture; an estimate is drawn apart from what was measured. Raises Invalid without matplotlib."""
+    """The picture; estimated sizes are drawn separately from measured ones. Raises Invalid without matplotlib."""
     figure = _figure()
     left, right = figure.subplots(1, 2, gridspec_kw={"wspace": 0.28})
     ranks = [row.ranks for row in table.rows]
@@ -77,13 +77,19 @@ def draw(table: Table, title: str, kind: Literal["svg", "png"], estimate: Estima
     figure.suptitle(title)
     out = io.BytesIO()
     figure.savefig(
-        out, format=kind, dpi=150, bbox_inches="tight", metadata={"Date": None} if kind == "svg" else None
+        # Without a date the same study gives the same file.
+        out,
+        format=kind,
+        dpi=150,
+        bbox_inches="tight",
+        metadata={"Date": None} if kind == "svg" else None,
     )
     return out.getvalue()
 
 
 def _round(least: float, highest: float) -> list[float]:
-    """Round numbers from under the least to over the highest value, for an axis whose steps are factors."""
+    """Round numbers that cover the range of values, for a logarithmic axis."""
+    # A logarithmic axis has no place for a throughput of 0.
     least, found = max(least, highest / 1e6), [highest]
     for steps in (
         (1, 2, 5),
@@ -114,7 +120,7 @@ def _estimated(left: Any, right: Any, table: Table, estimate: Estimate) -> None:
 
 
 def _figure() -> Any:
-    """An empty figure that no window shows."""
+    """An empty figure without a window."""
     try:
         from matplotlib import rcParams  # noqa: PLC0415 - hundreds of modules that nothing else needs
         from matplotlib.figure import Figure  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""A scaling table as text: for the terminal, Markdown, LaTeX and CSV, all with the same numbers."""
+"""A scaling table as text for the terminal, Markdown, LaTeX and CSV."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HEADER = (
 
 
 def cells(table: Table) -> list[tuple[str, ...]]:
-    """The rows as people read them: four digits of a measurement, efficiency in per cent."""
+    """The rows for people: measurements with four digits, efficiency in per cent."""
     return [
         (
             str(row.nodes), str(row.ranks), str(row.runs), number(row.low), number(row.middle), number(row.high),
@@ -25,14 +25,14 @@ def cells(table: Table) -> list[tuple[str, ...]]:
 
 
 def number(value: float | None) -> str:
-    """Four significant digits, never as a power of ten for what a table holds; `-` for what is not known."""
+    """A number with four significant digits, without an exponent from 0.0001 on; `-` for None."""
     if value is None:
         return "-"
     return f"{value:.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def clock(seconds: float | None) -> str:
-    """A time for a table: `42 s`, `3:25` (minutes), `2:03:25`."""
+    """A duration for a table: `42 s`, `3:25` (min:s), `2:03:25` (h:min:s); `-` for None."""
     if seconds is None:
         return "-"
     if seconds < 100:
@@ -43,7 +43,7 @@ def clock(seconds: float | None) -> str:
 
 
 def verdict(table: Table) -> str:
-    """Where efficiency falls under the bound, in a sentence; empty for a single size."""
+    """A sentence about the size at which efficiency falls under the bound; empty for a single size."""
     if len(table.rows) < 2:
         return ""
     bound = f"{100 * table.bound:g} %"

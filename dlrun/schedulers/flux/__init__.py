@@ -1,1 +1,3 @@
-"""Flux: `flux` is the back end; `directives` writes `# flux:` lines, `states` reads `flux jobs`."""
+"""Flux: `flux` is the back end; `directives` writes `# flux:` lines, `states` parses `flux jobs`, `check`
+validates a job without submitting it.
+"""

@@ -1,8 +1,8 @@
-"""Whether Flux would take a job, without submitting it: what its ingest does with a job, by the same programs.
+"""Validation of a job without submitting it, by the programs of Flux's own ingest.
 
-`flux batch --dry-run` parses the directives alone. The frobnicator then knows the queues, the validator asks the scheduler
-whether nodes could ever satisfy the request, and the limits of the queue are compared here (flux-config-ingest(5)). Banks
-are known to a plugin of flux-accounting alone, which looks at jobs that are submitted.
+`flux batch --dry-run` only parses the directives. The frobnicator adds the queue's defaults and constraints, the validator
+asks the scheduler whether the request could ever be satisfied, and the limits of the queue are compared here
+(flux-config-ingest(5)). Banks are checked only by a plugin of flux-accounting, at submission.
 """
 
 from __future__ import annotations
@@ -30,4 +30,4 @@ flux queue list --no-header --format='{queuem}|{limits.timelimit}|{limits.max.nn
 bank=$(of bank)
 if [ -n "$bank" ]; then echo "bank not checked: $bank"; fi
 """
-"""A program for bash; its argument is the script, and it fails with the reason on standard error."""
+"""A bash program with the script's path as its argument; on rejection it fails with the reason on standard error."""

@@ -1,4 +1,4 @@
-"""What a request looks like as `# flux:` lines, which `flux batch` reads like a shell's words (flux-batch(1))."""
+"""`# flux:` lines of a request; `flux batch` splits them by shell rules, so values are quoted for a shell (flux-batch(1))."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _SET_BY = {
     "`dlrun logs` shows the output, which is in the job directory": "output error",
 }
 _OWN = {option: instead for instead, options in _SET_BY.items() for option in options.split()}
-"""Options that have a key of their own in the spec, with what to use instead."""
+"""Option -> the key of the spec that sets it."""
 _LACKS = {
     "qos": ("QOS", "leave out resources.qos; `resources.options: {urgency: …}` orders your own jobs"),
     "reservation": ("reservations", "leave out resources.reservation; a reservation of Flux is a queue"),
@@ -61,12 +61,13 @@ def directives(
 
 
 def array(points: int, at_once: int | None) -> str:
-    """None: each point is a job of its own, which `bash lib/flux.sh` submits."""
+    """Empty: Flux has no arrays; `bash lib/flux.sh` submits each point as a job."""
     return ""
 
 
 def _output(draft: DirectiveList, output: str) -> None:
-    """A sweep's points get theirs when they are submitted."""
+    """The log's path; for a sweep lib/flux.sh adds one to each point at submission."""
+    # Flux expands `{{id}}` and the like in the path of the log.
     if "{{" in output:
         draft.problem(f"Flux cannot write to `{output}`: `{{{{` is special to it", "use a path without it")
     if not draft.request.array:
@@ -76,7 +77,7 @@ def _output(draft: DirectiveList, output: str) -> None:
 
 
 def _layout(draft: DirectiveList) -> None:
-    """Whole nodes, or a slot for each rank: Flux gives no more to a job than its slots have."""
+    """Whole nodes, or one slot per rank: outside exclusive jobs Flux allocates only the resources of the slots."""
     request, site = draft.request, draft.site
     draft.add(f"--nodes={request.nodes}", many(request.nodes, "node"), "nodes")
     if request.exclusive or site.exclusive:
@@ -89,6 +90,7 @@ def _layout(draft: DirectiveList) -> None:
     gpus = request.gpus_per_node
     if not gpus or site.gpus == "none" or draft.refused("gpus_per_node"):
         return
+    # Flux requests GPUs per slot, and there is a slot per rank.
     if gpus % request.ranks_per_node:
         draft.problem(
             f"{gpus} GPUs cannot be shared evenly by {request.ranks_per_node} ranks",
@@ -136,6 +138,7 @@ def _when(draft: DirectiveList) -> None:
     if request.walltime is not None:
         draft.add(f"--time-limit={int(request.walltime)}s", f"the walltime, {request.walltime}", "walltime")
     for one in request.after:
+        # A sweep's id lists the ids of its points, each of which is a job of Flux.
         for job_id in each([one.job_id]):
             draft.add(f"--dependency={_WHEN[one.when]}:{job_id}", "dependencies", "after")
     if request.hold:

@@ -1,7 +1,7 @@
 """Flux, from 0.60: flux batch, flux jobs, flux cancel (flux-framework/flux-core, doc/man1; run with 0.88).
 
-A job is a Flux instance of its own: the script runs on its first node and starts ranks by `flux run` (see
-`dlrun.launchers.flux`).
+Each job is a nested Flux instance: the script runs on its first node and starts ranks by `flux run`
+(`dlrun.launchers.flux`).
 """
 
 from __future__ import annotations
@@ -18,24 +18,29 @@ from dlrun.schedulers.flux.directives import PREFIX, array, directives
 from dlrun.schedulers.flux.ids import ID, each, plain
 from dlrun.schedulers.flux.states import FORMAT, parse
 from dlrun.schedulers.protocol import Allocation, Probe
-from dlrun.schedulers.refusals import advice_for, says_only
+from dlrun.schedulers.refusals import advice_for, every_line_matches
 
 __all__ = ["ID", "PREFIX", "array", "directives"]
 
 NAME = "flux"
 CLIENT = "flux"
 BY_HAND = "flux batch"
+# FLUX_JOB_ID is not set in a batch script: the script is the initial program of an instance, whose own id is this
+# one.
 JOB_ID = Shell("${FLUX_ENCLOSING_ID/#ƒ/f}")
 ARRAY_INDEX = Shell("${DLRUN_FLUX_POINT:-}")
 LIBRARY: tuple[str, ...] = ("flux", "resubmit")
 RESTARTS = Shell("0")
 HOSTS = r"flux hostlist --expand --delimiter='\n' local"
+# Flux has no requeue; a new `flux batch` from inside the job goes to the parent instance.
 REQUEUE = None
 HIDES_ENVIRONMENT = True
+# `flux batch --signal` signals every broker, and SIGUSR1 ends those of the other nodes: the job script sends it
+# instead.
 SIGNALS_EARLY = False
 IDS_NAME_CLUSTER = False
 WRITES_IN_PLACE = True
-TELLS_OF_LOST_NODES = False  # the run ends with a word about it, the job does not
+REPORTS_LOST_NODES = False  # `flux run` reports the lost node, but the job continues
 ON_THIS_MACHINE = False
 MOST_NODES: int | None = None
 WHOLE_NODES = False
@@ -88,7 +93,7 @@ flux job attach "$id"
 def submit(
     script: str, *, check: bool = False, points: int | None = None, at_once: int | None = None
 ) -> Sequence[str]:
-    """Arguments that submit a script, or each point of a sweep in one process; with `check` only ask about it."""
+    """Arguments that submit a script, or all points of a sweep in one process; with `check` they only validate it."""
     if check:
         return ("bash", "-c", CHECK, "flux", script)
     if points is None:
@@ -97,7 +102,7 @@ def submit(
 
 
 def submitted(stdout: str) -> str:
-    """The job id that was printed, or those of a sweep's points, among whatever a site prints around them."""
+    """The printed job id, or the ids of a sweep's points joined by commas; other lines are ignored."""
     found = [one for line in stdout.splitlines() if (one := plain(line))]
     if not found:
         message = "flux printed no job id"
@@ -106,54 +111,54 @@ def submitted(stdout: str) -> str:
 
 
 def tasks(job_id: str) -> Sequence[str]:
-    """The ids of a sweep's points, each of which is a job."""
+    """The job ids of a sweep's points."""
     return each([job_id])
 
 
 def cluster(text: str) -> str | None:
-    """None: ids do not name it."""
+    """None: job ids do not contain the cluster."""
     return None
 
 
 def identify() -> Sequence[str]:
-    """Arguments that ask for the compute nodes, whose names identify a cluster of Flux."""
+    """Arguments that list the compute nodes; the prefix of their names identifies the cluster."""
     return ("flux", "resource", "list", "--states=all", "--no-header", "--format={nodelist}")
 
 
 def identified(stdout: str) -> str | None:
-    """`tuo` of `tuo[1-1152]`: hosts are named after their cluster."""
+    """The common prefix of the host names: `tuo` of `tuo[1-1152]`."""
     match = re.match(r"[A-Za-z][A-Za-z-]*", stdout.strip())
     return match[0].rstrip("-") if match else None
 
 
 def estimate(output: str) -> str | None:
-    """What a check leaves open; it does not ask when. A job that waits shows its estimate in `dlrun status`."""
+    """The part that a check cannot verify; a start time is only known for pending jobs (`dlrun status`)."""
     match = re.search(r"^bank not checked: (.+)$", output, re.MULTILINE)
     return f"unknown; bank `{match[1]}` is checked only when the job is submitted" if match else None
 
 
 def queue(job_ids: Sequence[str]) -> Sequence[str]:
-    """One `flux jobs` for any number of jobs; those that ended are known until the instance purges them."""
+    """One `flux jobs` for any number of jobs; ended jobs are listed until the instance purges them."""
     return ("flux", "jobs", "--no-header", f"--format={FORMAT}", *each(job_ids))
 
 
 def parse_queue(stdout: str) -> Sequence[JobStatus]:
-    """Jobs that `flux jobs` printed."""
+    """The jobs in the output of `flux jobs`."""
     return parse(stdout)
 
 
 def history(job_ids: Sequence[str]) -> Sequence[str] | None:
-    """None: the queue has what is known of ended jobs."""
+    """None: `flux jobs` also lists ended jobs."""
     return None
 
 
 def parse_history(stdout: str) -> Sequence[JobStatus]:
-    """Nothing: there is no other history."""
+    """Empty: there is no separate history."""
     return ()
 
 
 def probe(asked: Probe) -> Sequence[str]:
-    """A whole node, since a GPU is given with its slot alone; `flux run` would wait for ever."""
+    """A whole node, because a GPU comes only with a slot; cancelled after `wait`, because `flux run` has no timeout."""
     named = [f"--requires=host:{asked.host}"] if asked.host else []
     queue = [f"--queue={asked.queue}"] if asked.queue else []
     what = ["--job-name=dlrun-probe", f"--time-limit={asked.minutes}m", "--nodes=1", "--exclusive"]
@@ -162,12 +167,12 @@ def probe(asked: Probe) -> Sequence[str]:
 
 
 def knows_nothing(stderr: str, code: int) -> bool:
-    """True if a request failed only because Flux has forgotten the jobs, or they have ended."""
-    return says_only(r"JobID \S+ unknown|job is inactive|unknown job id", stderr)
+    """True if a request failed only because the jobs are purged or inactive."""
+    return every_line_matches(r"JobID \S+ unknown|job is inactive|unknown job id", stderr)
 
 
 def task_id(job_id: str, task: int) -> str:
-    """The id of a point."""
+    """The job id of one point of a sweep."""
     ids = each([job_id])
     return ids[task] if task < len(ids) else job_id
 
@@ -178,17 +183,17 @@ def cancel(job_ids: Sequence[str]) -> Sequence[str]:
 
 
 def hold(job_ids: Sequence[str]) -> Sequence[str]:
-    """Arguments that hold jobs: an urgency of 0 keeps a job from starting."""
+    """Arguments that hold jobs, by urgency 0."""
     return _urgency("0", job_ids)
 
 
 def release(job_ids: Sequence[str]) -> Sequence[str]:
-    """Arguments that release held jobs: 16 is the urgency of those that name none."""
+    """Arguments that release held jobs, by Flux's default urgency, 16."""
     return _urgency("16", job_ids)
 
 
 def _urgency(level: str, job_ids: Sequence[str]) -> Sequence[str]:
-    """`flux job urgency` takes one job: a shell goes through them."""
+    """A shell loop, because `flux job urgency` takes one job."""
     text = (
         'urgency=$1; shift; code=0; for id; do flux job urgency "$id" "$urgency" || code=1; done; exit $code'
     )
@@ -196,10 +201,10 @@ def _urgency(level: str, job_ids: Sequence[str]) -> Sequence[str]:
 
 
 def advice(stderr: str) -> str | None:
-    """What to do about a refusal, from the words that the client used; None if unknown."""
+    """Help for a rejection, by the client's message; None if the message is unknown."""
     return advice_for(_REFUSALS, stderr)
 
 
 def accounts(stderr: str, user: str) -> Sequence[str]:
-    """None: only flux-accounting knows banks, and few sites let users ask it."""
+    """Empty: only flux-accounting lists banks, and few sites let users query it."""
     return ()

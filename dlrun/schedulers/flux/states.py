@@ -1,4 +1,4 @@
-"""What `flux jobs` prints in the form asked for here, as JobStatus (flux-jobs(1); seen with 0.88)."""
+"""Parser of `flux jobs --format=FORMAT` (flux-jobs(1); seen with 0.88)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FIELDS = {
     "exception": "{exception.type}",
     "note": "{exception.note}",
 }
-"""What is read, with its names for `--format`; free text comes last."""
+"""Field -> its name in `--format`. Free text is last: a `|` in it must not shift other fields."""
 
 FORMAT = "|".join(FIELDS.values())
 
@@ -43,7 +43,7 @@ _RESULTS = {
 
 
 def parse(stdout: str) -> Sequence[JobStatus]:
-    """Jobs that `flux jobs` printed with FORMAT."""
+    """The jobs in the output of `flux jobs` with FORMAT."""
     rows = (line.split("|", len(FIELDS) - 1) for line in stdout.splitlines())
     fields = (dict(zip(FIELDS, row, strict=True)) for row in rows if len(row) == len(FIELDS))
     return [status for row in fields if (status := _status(row))]
@@ -68,7 +68,7 @@ def _status(row: Mapping[str, str]) -> JobStatus | None:
 
 
 def _open(row: Mapping[str, str]) -> tuple[State, str | None]:
-    """A state and why the job waits: held by an urgency of 0, for other jobs, or for resources until an estimated time."""
+    """State of a job that has not ended, and the reason why it is pending."""
     state = _OPEN.get(row["state"], State.UNKNOWN)
     if state is State.UNKNOWN:
         return state, f"Flux reports {row['state']}"
@@ -82,7 +82,7 @@ def _open(row: Mapping[str, str]) -> tuple[State, str | None]:
 
 
 def _ended(row: Mapping[str, str]) -> tuple[State, str | None]:
-    """A final state and its reason. An exception of severity 0 has ended the job; its note is the reason."""
+    """Final state and reason: the note of the severity-0 exception that ended the job."""
     state, note = _RESULTS.get(row["result"], State.UNKNOWN), row["note"] or None
     if state is State.UNKNOWN:
         return state, f"Flux reports {row['result']}"
@@ -94,7 +94,8 @@ def _ended(row: Mapping[str, str]) -> tuple[State, str | None]:
 
 
 def _ending(text: str) -> tuple[int | None, int | None]:
-    """Exit code or signal from a wait status as of wait(2); a job that never ran has none."""
+    """Exit code and signal from a wait(2) status; both None for a job that never ran."""
+    # A job that never ran has -1, and a number over 16 bits is not a status of wait(2).
     if not digits(text) or (status := int(text)) >= 1 << 16:
         return None, None
     return (None, status & 0x7F) if status & 0x7F else (status >> 8, None)

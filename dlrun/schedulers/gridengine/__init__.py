@@ -1,1 +1,1 @@
-"""Grid Engine: `gridengine` is the back end; `directives` writes `#$` lines, `states` reads qstat and qacct."""
+"""Grid Engine: `gridengine` is the back end; `directives` writes `#$` lines, `states` parses qstat and qacct."""

@@ -1,7 +1,7 @@
-"""What a request looks like as `#$` lines, one option a line (qsub(1)); consumables are counted by slot.
+"""`#$` lines of a request, one option per line (qsub(1)); consumables are counted per slot.
 
-Grid Engine knows no nodes: a job asks a parallel environment for slots. On each node it gets as many as the environment's
-rule sets, so the site's must have a fixed number (`allocation_rule 8`), which dlrun asks for by node.
+Grid Engine does not allocate nodes but slots of a parallel environment, whose allocation rule sets the slots per node. The
+site's environment therefore needs a fixed number (`allocation_rule 8`), of which dlrun requests a multiple.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ _SET_BY = {
     "`dlrun logs` shows the output, which is in the job directory": "o e j",
 }
 _OWN = {option: instead for instead, options in _SET_BY.items() for option in options.split()}
-"""Options that the rest of the spec sets, with what to use instead."""
+"""Option -> the key of the spec that sets it."""
 _OF_QSUB = frozenset(
     ["ac", "binding", "ckpt", "clear", "dc", "dl", "js", "jsv", "masterq", "now", "sc", "shell"]
 )
-"""Options of qsub(1) with longer names; any other name is a complex."""
+"""Options of qsub(1) of more than one letter; any other such name is a complex."""
 _LACKS = {
     "qos": ("QOS", "leave out resources.qos"),
     "gpu_type": ("types of GPU", "leave out scheduler.gpu_type and select nodes by resources.constraint"),
@@ -56,8 +56,8 @@ def directives(
     draft.add("-S /bin/bash", "the script is bash, whatever the login shell is")
     draft.add("-cwd", "it runs where it is submitted")
     _output(draft, output)
-    again = "the scheduler may requeue the job" if request.requeue else "`on_failure` has no requeues"
-    draft.add(f"-r {'y' if request.requeue else 'n'}", again, "requeue")
+    why = "the scheduler may requeue the job" if request.requeue else "`on_failure` has no requeues"
+    draft.add(f"-r {'y' if request.requeue else 'n'}", why, "requeue")
     if request.array:
         draft.add(array(request.array, request.at_once), f"{request.array} points of the sweep", "array")
     _slots(draft)
@@ -71,12 +71,12 @@ def directives(
 
 
 def array(points: int, at_once: int | None) -> str:
-    """`-t 1-100 -tc 4`: an array of tasks, which count from 1, at most so many running at once."""
+    """`-t 1-100 -tc 4`: an array of tasks, numbered from 1 (Grid Engine rejects 0), at most `at_once` running."""
     return f"-t 1-{points}" + (f" -tc {at_once}" if at_once else "")
 
 
 def _name(draft: DirectiveList) -> None:
-    """A name without blanks and the characters that qsub refuses, which begins with no digit."""
+    """The name without blanks and characters that qsub rejects; it must not begin with a digit."""
     name = re.sub(r"[^A-Za-z0-9_+.-]", "_", draft.request.name)
     name = (name if name[:1].isalpha() else f"j{name}")[:LONGEST_NAME]
     same = name == draft.request.name
@@ -85,7 +85,8 @@ def _name(draft: DirectiveList) -> None:
 
 
 def _output(draft: DirectiveList, output: str) -> None:
-    """Quotes would swallow the rest of the line, and `$` is expanded; tasks of an array write their logs themselves."""
+    """The log's path, unquoted: a quoted path extends to the end of the line, and `$` is expanded."""
+    # $TASK_ID counts from 1 and dlrun's points from 0, so the script of an array task opens its log itself.
     path = "logs-of-points" if INDEX in output else output
     if re.search(r"[\s$:\"'\\]", path):
         draft.problem(f"Grid Engine cannot write to `{path}`", "use a path of plain letters")
@@ -94,7 +95,7 @@ def _output(draft: DirectiveList, output: str) -> None:
 
 
 def _slots(draft: DirectiveList) -> None:
-    """The parallel environment with slots for all nodes, and what is counted by slot or by host."""
+    """The parallel environment with the slots of all nodes, then the consumables."""
     request, site, complexes = draft.request, draft.site, draft.site.complexes
     share = request.cpus_per_node or (request.cpus_per_rank or 1) * request.ranks_per_node
     slots = share if site.cpus != "none" else request.ranks_per_node
@@ -102,6 +103,7 @@ def _slots(draft: DirectiveList) -> None:
     if environment:
         asked = f"{many(slots, 'slot')} on each of {many(request.nodes, 'node')}"
         draft.add(f"-pe {environment} {slots * request.nodes}", asked, "nodes")
+        # Without a reservation, smaller jobs take free slots first and a job of several whole nodes may never start.
         draft.add("-R y", "nodes are kept for the job until enough are free")
     elif request.nodes > 1 or slots > 1:
         draft.problem(
@@ -122,8 +124,9 @@ def _slots(draft: DirectiveList) -> None:
 
 
 def _counted(draft: DirectiveList, slots: int) -> None:
-    """GPUs and memory, as the site counts them."""
+    """GPUs and memory, per slot or per host as in the site profile."""
     request, complexes = draft.request, draft.site.complexes
+    # A consumable is multiplied by the job's slots on the host unless the complex is counted by HOST or JOB.
     each = slots if complexes.gpus_counted == "slot" else 1
     gpus = request.gpus_per_node
     if gpus and draft.site.gpus != "none" and not draft.refused("gpus_per_node"):
@@ -203,7 +206,7 @@ def _when(draft: DirectiveList) -> None:
 
 
 def _plain(draft: DirectiveList, value: str, field: str) -> str:
-    """A value as one word: qsub splits directives at blanks and takes quotes in its own way."""
+    """A value without blanks and quotes: qsub splits directives at blanks, and its quoting differs from a shell's."""
     if re.search(r"[\s\"'\\]", value):
         draft.problem(
             f"Grid Engine cannot take `{value}` in a directive", "use a word without blanks and quotes", field
@@ -212,7 +215,7 @@ def _plain(draft: DirectiveList, value: str, field: str) -> str:
 
 
 def _options(draft: DirectiveList) -> None:
-    """`-x value` of qsub's own options, which have one letter or are listed; `-l name=value` of any other name."""
+    """`-x value` for options of qsub (one letter, or in `_OF_QSUB`); `-l name=value` for complexes."""
     for bare, value in draft.user_options(_OWN):
         word = _plain(draft, value, "options")
         of_qsub = len(bare) == 1 or bare in _OF_QSUB

@@ -12,7 +12,7 @@ from dlrun.schedulers.gridengine import accounting
 from dlrun.schedulers.gridengine.directives import PREFIX, array, directives
 from dlrun.schedulers.gridengine.states import parse_history, parse_queue
 from dlrun.schedulers.protocol import Allocation, Probe
-from dlrun.schedulers.refusals import advice_for, says_only
+from dlrun.schedulers.refusals import advice_for, every_line_matches
 
 __all__ = ["PREFIX", "accounting", "array", "directives", "parse_history", "parse_queue"]
 
@@ -21,6 +21,7 @@ CLIENT = "qsub"
 BY_HAND = "qsub"
 JOB_ID = Shell("$JOB_ID")
 ID = "[0-9]{1,12}"
+# Grid Engine numbers tasks from 1; dlrun numbers points from 0.
 ARRAY_INDEX = Shell("$((SGE_TASK_ID - 1))")
 LIBRARY: tuple[str, ...] = ("gridengine",)
 RESTARTS = Shell("$(dlrun_ge_restarts)")
@@ -29,8 +30,8 @@ REQUEUE = "dlrun_ge_requeue"
 HIDES_ENVIRONMENT = False
 SIGNALS_EARLY = False
 IDS_NAME_CLUSTER = False
-WRITES_IN_PLACE = False  # its names of logs count tasks from 1
-TELLS_OF_LOST_NODES = False
+WRITES_IN_PLACE = False  # $TASK_ID in the log's path counts from 1
+REPORTS_LOST_NODES = False
 ON_THIS_MACHINE = False
 MOST_NODES: int | None = None
 WHOLE_NODES = False
@@ -76,7 +77,7 @@ _REFUSALS = {
 """Regular expressions for what the clients print, with advice."""
 
 _CHECK = 'copy=$(mktemp) && cat -- "$1" >"$copy" && qsub -w v "$copy"; code=$?; rm -f "$copy"; exit "$code"'
-"""A script from standard input has no size, and is none to `qsub -w v`."""
+"""`qsub -w v` accepts only a regular file, so a script on standard input is copied to one."""
 
 _HISTORY = r"""
 mine=$(mktemp) && trap 'rm -f "$mine"' EXIT
@@ -86,22 +87,23 @@ if awk -F: -v ids=" $* " 'index(ids, " " $6 " ") {known = 1; if ($42 !~ /^[0-9]+
 for id; do qacct "${from[@]}" -j "$id"; done
 true
 """
-"""accounting(5) has a line for each process that qrsh started, with its own exit status, and the script's after them.
+"""accounting(5) has one line per process that qrsh started, followed by the script's. qacct does not distinguish them: while
 
-qacct shows them alike, so that a job whose script is not accounted for yet would end as one of its ranks did. It also
-reads all of the file for each job; here the file is read once.
+the script's line is missing, a job would get the exit status of one of its ranks. qacct also reads the whole file for
+each job; this program reads it once.
 """
 
 
 def submit(
     script: str, *, check: bool = False, points: int | None = None, at_once: int | None = None
 ) -> Sequence[str]:
-    """Arguments that submit a script, or with `check` only ask whether a queue could ever run it."""
+    """Arguments that submit a script, or with `check` verify that some queue could ever run it."""
     return ("bash", "-c", _CHECK, "qsub", script) if check else ("qsub", "-terse", script)
 
 
 def submitted(stdout: str) -> str:
-    """The job id in `31`, `31.1-3:1` or `Your job 31 ("name") has been submitted`, among what a site prints."""
+    """The job id in `31`, `31.1-3:1` or `Your job 31 ("name") has been submitted`, other lines are ignored."""
+    # Wrappers of sites print their text before the id of qsub.
     for line in reversed(stdout.splitlines()):
         if match := re.fullmatch(
             r"(?:Your job(?:-array)? )?(\d{1,12})(?:\.\d+-\d+:\d+)?(?: \(.*)?", line.strip()
@@ -112,37 +114,37 @@ def submitted(stdout: str) -> str:
 
 
 def cluster(text: str) -> str | None:
-    """None: ids do not name it."""
+    """None: job ids do not contain the cluster."""
     return None
 
 
 def identify() -> Sequence[str]:
-    """Arguments that ask for the host of the scheduler, which identifies a cell."""
+    """Arguments that print the scheduler's host, which identifies a cell."""
     return ("qconf", "-sss")
 
 
 def identified(stdout: str) -> str | None:
-    """The host's name."""
+    """The host name of the scheduler; None if nothing was printed."""
     return stdout.strip() or None
 
 
 def estimate(output: str) -> str | None:
-    """None: Grid Engine does not report it when a job would start."""
+    """None: Grid Engine does not predict start times."""
     return None
 
 
 def queue(job_ids: Sequence[str]) -> Sequence[str]:
-    """One qstat for all jobs of the user, array tasks one by one: `qstat -j` has no states."""
+    """One qstat for all jobs of the user, one row per array task; `qstat -j` does not print states."""
     return ("qstat", "-xml", "-g", "d", "-r")
 
 
 def history(job_ids: Sequence[str]) -> Sequence[str] | None:
-    """A qacct for each job, which takes one, of the lines that are the scripts'."""
+    """One qacct per job, over the accounting lines of job scripts only."""
     return ("bash", "-c", _HISTORY, "qacct", *job_ids)
 
 
 def probe(asked: Probe) -> Sequence[str]:
-    """One slot."""
+    """qsub of a job with one slot."""
     named = ["-l", f"hostname={asked.host}"] if asked.host else []
     queue = ["-q", asked.queue] if asked.queue else []
     return ["qsub", "-terse", "-N", "dlrun-probe", "-S", "/bin/bash", "-j", "y", "-o", asked.log, *named, *queue,
@@ -150,17 +152,19 @@ def probe(asked: Probe) -> Sequence[str]:
 
 
 def knows_nothing(stderr: str, code: int) -> bool:
-    """True if a query failed only because Grid Engine has forgotten the jobs, or keeps no accounts."""
-    return says_only(r"job id \S+ not found|do not exist|^\s*\d+$|no jobs running since startup", stderr)
+    """True if a query failed only because the jobs are unknown or there is no accounting."""
+    return every_line_matches(
+        r"job id \S+ not found|do not exist|^\s*\d+$|no jobs running since startup", stderr
+    )
 
 
 def tasks(job_id: str) -> Sequence[str]:
-    """None: points are tasks of one job."""
+    """Empty: points are tasks of one job."""
     return ()
 
 
 def task_id(job_id: str, task: int) -> str:
-    """`123.5`: tasks count from 1."""
+    """`123.5` for task 4: Grid Engine numbers tasks from 1."""
     return f"{job_id}.{task + 1}"
 
 
@@ -180,10 +184,10 @@ def release(job_ids: Sequence[str]) -> Sequence[str]:
 
 
 def advice(stderr: str) -> str | None:
-    """What to do about a refusal, from the words that the client used; None if unknown."""
+    """Help for a rejection, by the client's message; None if the message is unknown."""
     return advice_for(_REFUSALS, stderr)
 
 
 def accounts(stderr: str, user: str) -> Sequence[str]:
-    """None: `qconf -sprjl` lists all projects, and not whose they are."""
+    """Empty: `qconf -sprjl` lists all projects, not those of a user."""
     return ()

@@ -1,4 +1,4 @@
-"""What `qstat -xml` and `qacct` print, as JobStatus (seen with Debian's 8.1.9)."""
+"""Parsers of `qstat -xml` and `qacct` (seen with Debian's 8.1.9)."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from dlrun.model.text import digits
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 _LIMIT, _SIGNALLED, _RESCHEDULED = 37, 100, 25
-"""Values of `failed` in accounting(5): the limit was enforced; the job was ended by a signal; it runs again."""
+"""Values of `failed` in accounting(5): limit enforced; ended by a signal; rescheduled."""
 _START_FAILURES = range(1, 25)
 """Values of `failed` before and around the start of a job."""
 
 
 def parse_queue(stdout: str) -> Sequence[JobStatus]:
-    """Jobs and tasks that `qstat -xml -g d -r` printed; nothing if it is not XML."""
-    if "<!DOCTYPE" in stdout:  # entities could make much of little
+    """The jobs and tasks in the output of `qstat -xml -g d -r`; empty if it is not XML."""
+    if "<!DOCTYPE" in stdout:  # entities could expand to gigabytes
         return ()
     try:
         root = ET.fromstring(stdout.encode())  # noqa: S314 - no entities: nothing expands
@@ -45,12 +45,13 @@ def _waiting_or_running(row: ET.Element) -> JobStatus | None:
 
 
 def _task(text: str) -> int | None:
-    """dlrun counts points from 0, Grid Engine from 1."""
+    """The index of a task from 0; Grid Engine's numbers begin at 1."""
     return int(text) - 1 if digits(text) and int(text) else None
 
 
 def _state(word: str, waits_for: Sequence[str]) -> tuple[State, str | None]:
     """The letters of qstat(1): d deletion, E error, h hold, r running, R restarted, s/S/T suspended, t transfer, w waiting."""
+    # The order matters: letters combine (`dr`, `hqw`, `Eqw`), and an error or deletion outweighs the rest.
     if "E" in word:
         return State.HELD, "an error kept it from starting: `qstat -j ID` shows it, `qmod -cj ID` lets it go"
     if "d" in word:
@@ -67,10 +68,10 @@ def _state(word: str, waits_for: Sequence[str]) -> tuple[State, str | None]:
 
 
 def parse_history(stdout: str) -> Sequence[JobStatus]:
-    """Jobs and tasks in what `qacct -j` printed.
+    """The jobs and tasks in the output of `qacct -j`.
 
-    A job has a block for each run; where the accounting file cannot be read, also for each process that qrsh started,
-    before the script's.
+    A job has one block per run. Where the accounting file is not readable there are also blocks of the processes that qrsh
+    started, before the script's; the last block of a job counts.
     """
     last: dict[tuple[str, int | None], Mapping[str, str]] = {}
     for block in _blocks(stdout):
@@ -104,9 +105,9 @@ def _ended(number: str, task: int | None, block: Mapping[str, str]) -> JobStatus
 
 
 def _end(failed: int | None, status: int | None, block: Mapping[str, str]) -> tuple[State, str | None]:
-    """The final state. `failed` 37 stands for time and memory alike; a deleted job was ended by a signal.
+    """The final state. `failed` 37 means either a time or a memory limit; `failed` 100 is a deleted job.
 
-    At `s_rt` Grid Engine warns by SIGUSR1. Its own parent of what qrsh started does not survive that, and the job is killed.
+    At `s_rt` Grid Engine sends SIGUSR1 to the process group; the shepherd of qrsh's processes dies of it and the job is killed.
     """
     words = block.get("failed", "").partition(":")[2].strip() or None
     category, ran = block.get("category", ""), _number(block.get("ru_wallclock", "").removesuffix("s")) or 0

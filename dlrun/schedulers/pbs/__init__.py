@@ -1,4 +1,4 @@
-"""The PBS family: `openpbs` and `torque` are back ends, each with its own directives.
+"""The PBS family: `openpbs` and `torque` are the back ends, each with its directives.
 
-What they share: `clients` (ids, qdel, qhold, refusals), `directives` (`#PBS` lines), `qstat` and `states` (its output).
+Common to both: `clients` (ids, qdel, qhold, rejections), `directives` (`#PBS` lines), `qstat` and `states` (output of qstat).
 """

@@ -1,5 +1,5 @@
-"""Whether PBS would take a job, as far as that can be known beforehand: qsub has no trial run, but server, queues, nodes and
-reservations can be asked for what they allow. Hooks, projects and limits on the number of jobs are seen at submission only.
+"""Prediction of whether PBS would accept a job: qsub has no test mode, but server, queues, nodes and reservations can be
+queried for their limits. Hooks, projects and limits on the number of jobs show only at submission.
 
 Sources: qstat(1B), pbsnodes(8), pbs_rstat(1B) and pbs_queue_attributes(7B) of OpenPBS 23.06; pbsnodes(8) of Torque 6.
 """
@@ -19,13 +19,13 @@ Stanza = Mapping[str, str]
 
 _UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40, "pb": 1 << 50}
 _GONE = ("down", "offline", "unknown", "stale", "maintenance")
-"""States of nodes that take no job."""
+"""Node states in which no job starts."""
 UNSEEN = "hooks, projects and limits on the number of jobs show only when it is submitted"
 
 
 def questions(request: Request) -> Sequence[Sequence[str]]:
-    """The clients to ask: server, queues, nodes, and the reservation if one is named; another server than the default one
-    where the queue is `NAME@SERVER`."""
+    """The queries: server, queues, nodes, and the reservation if one is requested; to another server than the default one
+    for a queue `NAME@SERVER`."""
     _, at, server = (request.partition or "").partition("@")
     asked = [("qstat", "-B", "-f"), ("qstat", "-Q", "-f"), ("pbsnodes", "-a")]
     if at and not request.reservation:
@@ -40,7 +40,7 @@ def questions(request: Request) -> Sequence[Sequence[str]]:
 
 
 def judge(request: Request, answers: Sequence[str], user: str, groups: Sequence[str]) -> Judgement:
-    """What the answers, in the order of `questions`, say about a job of `user`; a client that failed has answered nothing."""
+    """The verdict on a job of `user`, from the outputs in the order of `questions`; the output of a failed client is empty."""
     servers, queues, nodes = (stanzas(answer) for answer in answers[:3])
     server = next(iter(servers.values()), {})
     named = (request.partition or "").partition("@")[0]
@@ -55,14 +55,14 @@ def judge(request: Request, answers: Sequence[str], user: str, groups: Sequence[
     fitting, up = _fitting(request, nodes, name)
     if nodes and fitting < request.nodes:
         problems.append(
-            f"{fitting} of {many(len(nodes), 'node')} have what each node of the job needs, and it needs {request.nodes}"
+            f"{fitting} of {many(len(nodes), 'node')} satisfy the request for a node, but the job needs {request.nodes}"
         )
-    waits = f"; it waits, for {up} of those are up" if nodes and up < request.nodes else ""
-    waits += "" if queue.get("started", "True") == "True" else f"; it waits, for {place} is stopped"
+    waits = f"; it waits, because only {up} of them are up" if nodes and up < request.nodes else ""
+    waits += "" if queue.get("started", "True") == "True" else f"; it waits, because {place} is stopped"
     fits = f", {fitting} of {many(len(nodes), 'node')} fit" if nodes else ""
     return Judgement(
         problems=problems,
-        accepted=f"unknown, PBS does not predict it; there is no objection from {place}{fits}{waits}; {UNSEEN}",
+        accepted=f"unknown, PBS does not predict it; no conflict was found with {place}{fits}{waits}; {UNSEEN}",
     )
 
 
@@ -80,9 +80,9 @@ def _about_queue(
         near = nearest(name, queues)
         yield f"the server has no queue `{name}`" + (f"; the nearest is `{near}`" if near else "")
     if queue.get("enabled", "True") != "True":
-        yield f"queue `{name}` takes no jobs now (enabled = False)"
+        yield f"queue `{name}` does not accept jobs now (enabled = False)"
     if queue.get("from_route_only") == "True":
-        yield f"queue `{name}` takes jobs from routing queues alone"
+        yield f"queue `{name}` accepts jobs only from routing queues"
     for kind, mine in (("user", [user]), ("group", list(groups))):
         listed = queue.get(f"acl_{kind}s", "")
         if queue.get(f"acl_{kind}_enable") == "True" and not _listed(mine, listed):
@@ -90,7 +90,7 @@ def _about_queue(
 
 
 def _listed(names: Sequence[str], listed: str) -> bool:
-    """True if an access list lets one of the names in: `bob@*,-eve,+`, of which the first that fits counts."""
+    """True if an access list such as `bob@*,-eve,+` admits one of the names; the first matching entry counts."""
     for word in (word.strip() for word in listed.split(",") if word.strip()):
         name = word.lstrip("+-").partition("@")[0]
         if name in ("", "*") or name in names:
@@ -101,7 +101,7 @@ def _listed(names: Sequence[str], listed: str) -> bool:
 def _about_reservation(name: str, answer: str, user: str) -> Iterator[str]:
     known = dict(re.findall(r"^\s*(\w[\w ]*?)\s*[=:]\s*(.*)$", answer, re.MULTILINE))
     if not known:
-        yield f"PBS knows no reservation `{name}`: `pbs_rstat` lists those that you may use"
+        yield f"PBS has no reservation `{name}`: `pbs_rstat` lists those that you may use"
         return
     users = known.get("Authorized_Users")
     if users is not None and not _listed([user], users):
@@ -112,7 +112,7 @@ def _about_reservation(name: str, answer: str, user: str) -> Iterator[str]:
 
 
 def _over(request: Request, place: str, limits: Stanza) -> Iterator[str]:
-    """What the job asks for and a queue or server does not allow."""
+    """Requested amounts outside the limits of a queue or server."""
     nodes = request.nodes + request.spare_nodes
     cpus = request.cpus_per_node or (request.cpus_per_rank or 0) * request.ranks_per_node
     asked = {
@@ -125,6 +125,7 @@ def _over(request: Request, place: str, limits: Stanza) -> Iterator[str]:
         asked["mem"] = (int(request.memory_per_node) * nodes, "resources.memory_per_node")
     for resource, (amount, what) in asked.items():
         most, least = (limits.get(f"resources_{end}.{resource}") for end in ("max", "min"))
+        # A limit in a form that is not understood must not become an objection: the amount itself stands in for it.
         if amount and most is not None and amount > _amount(most, amount):
             yield f"{place} allows {resource} up to {most}, and {what} is more"
         if amount and least is not None and amount < _amount(least, 0):
@@ -135,7 +136,7 @@ def _over(request: Request, place: str, limits: Stanza) -> Iterator[str]:
 
 
 def _fitting(request: Request, nodes: Mapping[str, Stanza], queue: str | None) -> tuple[int, int]:
-    """How many nodes have what each node of the job needs, and how many of those are up; nodes of other queues aside."""
+    """Number of nodes that satisfy the request for a node, and how many of them are up; nodes of other queues do not count."""
     cpus = request.cpus_per_node or (request.cpus_per_rank or 0) * request.ranks_per_node
     memory = request.memory_per_node if isinstance(request.memory_per_node, int) else 0
     needs = {"ncpus": cpus, "ngpus": request.gpus_per_node or 0, "mem": int(memory)}
@@ -151,24 +152,24 @@ def _fitting(request: Request, nodes: Mapping[str, Stanza], queue: str | None) -
 
 
 def _has(node: Stanza, resource: str) -> str:
-    """What a node has of a resource, in the words of OpenPBS, or else of Torque: `np`, `gpus`, and `status`, a list."""
+    """A node's amount of a resource, from OpenPBS's `resources_available` or from Torque's `np`, `gpus` and `status`."""
     if "np" not in node:
         return node.get(f"resources_available.{resource}", "0")
     if resource == "mem":
         known = re.search(r"(?:^|,)physmem=(\w+)", node.get("status", ""))
-        return known[1] if known else "1024pb"  # a node that is down has reported nothing
+        return known[1] if known else "1024pb"  # a node that is down reports no memory: do not count it out
     return node.get({"ncpus": "np", "ngpus": "gpus"}[resource], "0")
 
 
 def _named_so(node: Stanza, constraint: str | None) -> bool:
-    """True if a node of Torque has the properties of a constraint, `fast:gpu`; elsewhere these are resources of any kind."""
+    """True if a Torque node has the properties of a constraint (`fast:gpu`); OpenPBS's are resources and not checked."""
     if "np" not in node or not constraint:
         return True
     return set(constraint.split(":")) <= set(re.split(r"[,\s]+", node.get("properties", "")))
 
 
 def _amount(text: str, otherwise: int) -> int:
-    """`24:00:00` in seconds, `16gb` in bytes, `8` as it is; `otherwise` for what is none of these."""
+    """`24:00:00` in seconds, `16gb` in bytes, `8` as 8; `otherwise` for any other text."""
     if re.fullmatch(r"(?:\d+:){1,3}\d+", text):
         total = 0
         for part in text.split(":"):

@@ -1,4 +1,4 @@
-"""What OpenPBS counted of a job: `qstat -xf`."""
+"""Usage of a job in OpenPBS, from `qstat -xf`."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40}
 
 
 def ask(job_id: str) -> list[str]:
-    """The arguments that print it."""
+    """The qstat arguments for a job."""
     return ["qstat", "-x", "-f", job_id]
 
 
 def read(text: str) -> Accounted | None:
-    """`resources_used.cput` and `resources_used.mem`, of all nodes together."""
+    """`resources_used.cput` in seconds and `resources_used.mem` in bytes, summed over all nodes."""
     found: dict[str, str] = dict(re.findall(r"resources_used\.(cput|mem) = (\S+)", text))
     memory = re.fullmatch(r"(\d+)([kmgt]?b)", found.get("mem", ""))
     if not found:

@@ -1,4 +1,4 @@
-"""What OpenPBS and Torque share at the command line: job ids, qdel, qhold, qrls and their refusals."""
+"""Client commands common to OpenPBS and Torque: job ids, qdel, qhold, qrls and their rejections."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ ID = r"[0-9]{1,12}(?:\[\])?(?:\.[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,253}[A-Za-z0-9])?
 
 
 def submitted(stdout: str) -> str:
-    """The job id that qsub printed (`123.server`, `123[].server`), among whatever a site prints around it."""
+    """The job id that qsub printed (`123.server`, `123[].server`), other lines are ignored."""
+    # Wrappers and submit hooks of sites print their text before the id of qsub.
     for line in reversed(stdout.splitlines()):
         if re.fullmatch(ID, line.strip()):
             return line.strip()
@@ -68,29 +69,29 @@ def submitted(stdout: str) -> str:
 
 
 def cluster(text: str) -> str | None:
-    """The server in a job id such as `123[].server`, by itself or in the output of qsub."""
+    """The server of a job id such as `123[].server`, given alone or in the output of qsub."""
     match = re.search(r"^\d+(?:\[\d*\])?\.([\w.-]+)\s*$", text, re.MULTILINE)
     return match[1] if match else None
 
 
 def identify() -> Sequence[str]:
-    """Arguments that ask the default server about itself."""
+    """Arguments that print the attributes of the default server."""
     return ("qstat", "-B", "-f")
 
 
 def identified(stdout: str) -> str | None:
-    """The server's name in what `qstat -B -f` printed."""
+    """The server's name in the output of `qstat -B -f`."""
     match = re.search(r"^Server:\s*(\S+)", stdout, re.MULTILINE)
     return match[1] if match else None
 
 
 def tasks(job_id: str) -> Sequence[str]:
-    """None: points are tasks of one job."""
+    """Empty: points are tasks of one job."""
     return ()
 
 
 def task_id(job_id: str, task: int) -> str:
-    """`123[].server` -> `123[4].server`."""
+    """The id of one array task: `123[].server` -> `123[4].server`."""
     number, _, server = job_id.partition("[]")
     return f"{number}[{task}]{server}"
 
@@ -111,5 +112,5 @@ def release(job_ids: Sequence[str]) -> Sequence[str]:
 
 
 def restarts(attribute: str) -> str:
-    """A shell expansion for the earlier starts of this job, which PBS reports only through qstat (lib/pbs.sh)."""
+    """Shell expansion for the number of earlier starts of this job, which PBS reports only through qstat (lib/pbs.sh)."""
     return f"$(dlrun_pbs_restarts {attribute})"

@@ -1,4 +1,4 @@
-"""`#PBS` lines that OpenPBS and Torque have in common: name, output, queue, project, time, order, holds."""
+"""`#PBS` lines common to OpenPBS and Torque: name, output, queue, project, walltime, dependencies, hold."""
 
 from __future__ import annotations
 
@@ -24,11 +24,13 @@ _SET_BY = {
     "`dlrun logs` shows the output, which is in the job directory": "o e j k",
 }
 _OWN = {option: instead for instead, options in _SET_BY.items() for option in options.split()}
+# PBS keeps only one of two directives for the same resource, silently; `-V` would copy the submission shell's
+# environment.
 _RAW_OWN = re.compile(r"-(?:l\s*(?:select|nodes|place|walltime)=|N\b|J\b|q\b|V\b)")
 
 
 def quote(value: str) -> str:
-    """Quote a value for qsub's own tokenizer: inside its quotes nothing escapes (make_argv in qsub.c)."""
+    """Quote a value for qsub's tokenizer, which has no escape character inside quotes (make_argv in qsub.c)."""
     if _PLAIN.fullmatch(value):
         return value
     pieces = re.findall(r"[^\"]+|\"+", value)
@@ -36,7 +38,7 @@ def quote(value: str) -> str:
 
 
 def add_name(draft: DirectiveList, longest: int) -> None:
-    """Name the job; PBS takes letters, digits and `-_+.` after a letter, up to `longest` characters."""
+    """Add the job's name: a letter, then letters, digits and `-_+.`, up to `longest` characters."""
     name = re.sub(r"[^A-Za-z0-9_+.-]", "_", draft.request.name)
     name = (name if name[:1].isascii() and name[:1].isalpha() else f"j{name}")[:longest]
     same = name == draft.request.name
@@ -46,8 +48,9 @@ def add_name(draft: DirectiveList, longest: int) -> None:
 
 
 def add_shell_and_output(draft: DirectiveList, output: str) -> None:
-    """Run the script by bash and join both streams in `output`."""
+    """Run the script by bash, with both streams in the file `output`."""
     draft.add("-S /bin/bash", "the script is bash, whatever the login shell is")
+    # In `-o` PBS reads `HOST:PATH`: a relative path with a colon would be a file on another host.
     if not output.isascii() or (":" in output and not output.startswith("/")):
         draft.problem(f"PBS cannot write to `{output}`", "use a path in plain ASCII, without a colon")
     draft.add(f"-o {quote(output)}", "standard output, in the job directory")
@@ -55,7 +58,7 @@ def add_shell_and_output(draft: DirectiveList, output: str) -> None:
 
 
 def add_who(draft: DirectiveList) -> None:
-    """The queue and the project; a reservation is a queue to PBS."""
+    """The queue and the project; a reservation of PBS is submitted to as a queue."""
     request = draft.request
     if request.partition and request.reservation:
         draft.problem(
@@ -77,7 +80,7 @@ def add_who(draft: DirectiveList) -> None:
 
 
 def add_when(draft: DirectiveList, dependencies: Iterable[str]) -> None:
-    """Walltime, order and hold; `dependencies` as this PBS spells them."""
+    """Walltime, dependencies and hold; `dependencies` in the syntax of this PBS."""
     request = draft.request
     if request.walltime is not None:
         draft.add(f"-l walltime={request.walltime.clock()}", f"the walltime, {request.walltime}", "walltime")
@@ -113,11 +116,11 @@ def _check_raw(draft: DirectiveList, directives: Iterable[str], field: str) -> N
 
 
 def refuse(draft: DirectiveList, *fields: str) -> None:
-    """Note each of these fields of the request that is set: this PBS has no word for it."""
+    """Report each of these fields that the request sets and this PBS has no option for."""
     for field in fields:
-        said = field == "node_local" and bool(draft.request.directives)  # the site's own request has it
-        left_out = field == "exclude" and draft.request.spare_nodes > 0  # by the job itself
-        if getattr(draft.request, field) and not (said or left_out):
+        stated = field == "node_local" and bool(draft.request.directives)  # the site's directives request it
+        left_out = field == "exclude" and draft.request.spare_nodes > 0  # the job itself avoids the nodes
+        if getattr(draft.request, field) and not (stated or left_out):
             draft.problem(f"{_NAMES[draft.site.type]} cannot express `{field}`", _INSTEAD[field], field)
 
 
@@ -134,13 +137,13 @@ _INSTEAD = {
 
 
 def ranks_on(request: Request) -> list[int]:
-    """Ranks on each node in order: all alike, but for the last when they do not divide."""
+    """Number of ranks on each node, in order: equal on all nodes but possibly the last."""
     most = request.ranks_per_node
     return [max(0, min(most, request.ranks - node * most)) for node in range(request.nodes)]
 
 
 def hosts(draft: DirectiveList) -> tuple[str, ...]:
-    """The hosts to run on, one a node; none if any will do."""
+    """The requested hosts, one per node; empty if none are requested."""
     named, nodes = draft.request.hosts, draft.request.nodes
     if named and len(named) != nodes:
         draft.problem(
@@ -151,7 +154,7 @@ def hosts(draft: DirectiveList) -> tuple[str, ...]:
 
 
 def asks_gpus(draft: DirectiveList) -> bool:
-    """True if GPUs are to be asked for; a form of another scheduler is a problem of the profile."""
+    """True if GPUs are requested; reports a profile whose `scheduler.gpus` is a form of another scheduler."""
     form = draft.site.gpus
     if not draft.request.gpus_per_node or form == "none" or draft.refused("gpus_per_node"):
         return False
@@ -165,7 +168,7 @@ def asks_gpus(draft: DirectiveList) -> bool:
 
 
 def memory(draft: DirectiveList) -> Bytes | None:
-    """Memory to ask for on each node."""
+    """Memory to request on each node, in bytes; None for no request."""
     if draft.refused("memory_per_node"):
         return None
     if draft.request.memory_per_node == "all":
@@ -179,6 +182,6 @@ def memory(draft: DirectiveList) -> Bytes | None:
 
 
 def size(amount: Bytes) -> str:
-    """A size as PBS counts, in powers of 1024: `512mb`, `96gb`."""
+    """A size in the units of PBS, powers of 1024: `512mb`, `96gb`."""
     mebibytes = max(1, amount.mebibytes())
     return f"{mebibytes}mb" if mebibytes % 1024 else f"{mebibytes // 1024}gb"

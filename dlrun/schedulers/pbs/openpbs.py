@@ -28,7 +28,7 @@ from dlrun.schedulers.pbs.directives import PREFIX
 from dlrun.schedulers.pbs.openpbs_directives import array, directives
 from dlrun.schedulers.pbs.states import job_status
 from dlrun.schedulers.protocol import Allocation, Probe
-from dlrun.schedulers.refusals import advice_for, says_only
+from dlrun.schedulers.refusals import advice_for, every_line_matches
 
 __all__ = [
     "ID",
@@ -50,17 +50,19 @@ __all__ = [
 NAME = "openpbs"
 CLIENT = "qsub"
 BY_HAND = "qsub"
+# The task id `12[3].server` becomes the array id `12[].server`: dlrun records one id for all tasks.
 JOB_ID = Shell(r"${PBS_JOBID/\[*\]/[]}")
 ARRAY_INDEX = Shell("${PBS_ARRAY_INDEX:-}")
 LIBRARY: tuple[str, ...] = ("pbs", "resubmit")
 RESTARTS = Shell(restarts("run_count"))
+# PBS_NODEFILE has one line per MPI process (`mpiprocs`), not per host.
 HOSTS = """awk '!seen[$0]++' "$PBS_NODEFILE\""""
 REQUEUE = None
 HIDES_ENVIRONMENT = False
 SIGNALS_EARLY = False
 IDS_NAME_CLUSTER = True
 WRITES_IN_PLACE = True
-TELLS_OF_LOST_NODES = False
+REPORTS_LOST_NODES = False
 ON_THIS_MACHINE = False
 MOST_NODES: int | None = None
 WHOLE_NODES = False
@@ -117,34 +119,34 @@ _CODES = {
 def submit(
     script: str, *, check: bool = False, points: int | None = None, at_once: int | None = None
 ) -> Sequence[str]:
-    """Arguments that submit a script; raises Invalid for a check, which qsub does not offer (see `TRIAL`)."""
+    """Arguments that submit a script; raises Invalid for a check, which qsub does not have (see `TRIAL`)."""
     if check:
         raise Invalid("qsub cannot check a job without submitting it")
     return ("qsub", script)
 
 
 def estimate(output: str) -> str | None:
-    """None: PBS does not report when a job would start."""
+    """None: PBS does not predict the start of a job before its submission."""
     return None
 
 
 def queue(job_ids: Sequence[str]) -> Sequence[str]:
-    """One qstat for any number of jobs, array tasks one by one."""
+    """One qstat for any number of jobs, with one entry per array task."""
     return ("qstat", "-t", "-f", *_form(job_ids), *job_ids)
 
 
 def _form(job_ids: Sequence[str]) -> Sequence[str]:
-    """JSON for one job; text for several: OpenPBS up to 23.06 prints no more than the first of them as JSON."""
+    """JSON for one job, text for several: OpenPBS up to 23.06 prints only the first of several jobs as JSON."""
     return () if len(job_ids) > 1 else ("-F", "json")
 
 
 def history(job_ids: Sequence[str]) -> Sequence[str] | None:
-    """One qstat for jobs that have ended, where the server keeps their history."""
+    """One qstat for ended jobs (`-x`), where the server keeps a job history."""
     return ("qstat", "-x", "-t", "-f", *_form(job_ids), *job_ids)
 
 
 def parse_queue(stdout: str) -> Sequence[JobStatus]:
-    """Jobs that qstat printed. The tasks of a held array wait with it, which PBS reports only for the array."""
+    """The jobs in the output of qstat. Pending tasks of a held array are held, which PBS reports only for the array."""
     read = qstat.from_json if stdout.lstrip().startswith("{") else qstat.from_text
     found = [job_status(identity, attributes, _CODES) for identity, attributes in read(stdout).items()]
     held = {status.job_id for status in found if status.task is None and status.state is State.HELD}
@@ -160,7 +162,7 @@ parse_history = parse_queue
 
 
 def probe(asked: Probe) -> Sequence[str]:
-    """A chunk of one core."""
+    """qsub of a chunk with one core, and a GPU if requested."""
     chunk = (
         "select=1:ncpus=1" + (":ngpus=1" if asked.gpu else "") + (f":host={asked.host}" if asked.host else "")
     )
@@ -169,15 +171,17 @@ def probe(asked: Probe) -> Sequence[str]:
 
 
 def knows_nothing(stderr: str, code: int) -> bool:
-    """True if a query failed only because PBS has forgotten the jobs, or keeps no history."""
-    return says_only(r"Unknown Job Id|Job has finished|not configured to maintain job history", stderr)
+    """True if a query failed only because the jobs are unknown or there is no job history."""
+    return every_line_matches(
+        r"Unknown Job Id|Job has finished|not configured to maintain job history", stderr
+    )
 
 
 def advice(stderr: str) -> str | None:
-    """What to do about a refusal, from the words that the client used; None if unknown."""
+    """Help for a rejection, by the client's message; None if the message is unknown."""
     return advice_for(REFUSALS, stderr)
 
 
 def accounts(stderr: str, user: str) -> Sequence[str]:
-    """None: no client lists a user's projects."""
+    """Empty: no client lists a user's projects."""
     return ()

@@ -1,4 +1,4 @@
-"""What a request looks like to OpenPBS and PBS Professional: chunks of `select`, or totals of the job."""
+"""`#PBS` lines of a request for OpenPBS and PBS Professional: chunks of `select`, or job-wide totals."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def directives(
 
 
 def _rerun(draft: DirectiveList) -> None:
-    """PBS refuses arrays that are not rerunnable."""
+    """`-r` and `-J`; PBS rejects arrays that are not rerunnable."""
     points = draft.request.array
     if points:
         draft.add("-r y", "PBS accepts only rerunnable arrays", "requeue")
@@ -54,12 +54,12 @@ def _rerun(draft: DirectiveList) -> None:
 
 
 def array(points: int, at_once: int | None) -> str:
-    """`-J 0-99%4`: an array of tasks, at most so many running at once; one of one task needs X < Y in `-J X-Y`."""
+    """`-J 0-99%4`: an array of tasks, at most `at_once` running. PBS requires X < Y in `-J X-Y`: one task is `-J 0-1:2`."""
     return "-J 0-1:2" if points == 1 else f"-J 0-{points - 1}" + (f"%{at_once}" if at_once else "")
 
 
 def _chunks(draft: DirectiveList) -> None:
-    """`select` with one kind of chunk a node, and `place`: PBS packs chunks on one node unless `place=scatter` is set."""
+    """`select` with one chunk per node, and `place`; without `place=scatter` PBS packs chunks on one node."""
     request, place = draft.request, draft.site.place
     counts = pbs.ranks_on(request)
     kinds = {ranks: _chunk(draft, ranks) for ranks in counts}
@@ -72,19 +72,21 @@ def _chunks(draft: DirectiveList) -> None:
         f"{many(request.nodes, 'node')} with {many(request.ranks, 'rank')}",
         "nodes",
     )
+    # `exclhost` keeps other jobs off the whole host; `excl` only off the vnodes of the chunks.
     if request.exclusive and not draft.site.exclusive and "excl" not in place:
         place += ":exclhost"
     draft.add(f"-l {pbs.quote(f'place={place}')}", "PBS packs chunks on one node by default", "exclusive")
 
 
 def _chunk(draft: DirectiveList, ranks: int) -> str:
-    """The resources of one node with this many ranks: `:ncpus=8:mpiprocs=4`."""
+    """The resources of a node with `ranks` ranks: `:ncpus=8:mpiprocs=4`."""
     request, site = draft.request, draft.site
     words: list[str] = []
     cpus = request.cpus_per_node or (request.cpus_per_rank or 0) * ranks
     if cpus and site.cpus != "none":
         words.append(f"ncpus={cpus}")
     words.append(f"mpiprocs={ranks}")
+    # Without it PBS sets OMP_NUM_THREADS of the job to `ncpus`.
     if request.threads:
         words.append(f"ompthreads={request.threads}")
     if pbs.asks_gpus(draft):
@@ -97,7 +99,7 @@ def _chunk(draft: DirectiveList, ranks: int) -> str:
 
 
 def _totals(draft: DirectiveList) -> None:
-    """Job-wide resources, as NCI counts them: no chunks, so nothing can differ between nodes."""
+    """Job-wide resources, as NCI (Gadi) requests them; without chunks, nodes cannot differ."""
     request, site, nodes = draft.request, draft.site, draft.request.nodes
     pbs.refuse(draft, "hosts", "constraint")
     because = f"of the whole job: {many(nodes, 'node')}"
@@ -111,6 +113,6 @@ def _totals(draft: DirectiveList) -> None:
 
 
 def _dependencies(request: Request) -> list[str]:
-    """`afterok:1:2` and the like, in the order written."""
+    """Dependencies such as `afterok:1:2`, in the order of the spec."""
     groups = groupby(request.after, key=lambda dependency: dependency.when)
     return [":".join((_WHEN[when], *(dependency.job_id for dependency in group))) for when, group in groups]

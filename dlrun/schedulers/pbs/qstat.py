@@ -1,4 +1,4 @@
-"""Reads `qstat -f`: as JSON, as almost-JSON (OpenPBS does not always write valid JSON), and as text; `stanzas` others, too."""
+"""Parsers of `qstat -f`: JSON, invalid JSON of older OpenPBS, and text; `stanzas` also parses other PBS clients."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from collections.abc import Mapping
 from typing import Any
 
 Attributes = Mapping[str, Mapping[str, str]]
-"""Attributes of each job, by its id: names in lower case, `resource_list.walltime` for what is nested."""
+"""Job id -> attributes; names in lower case, nested ones as `resource_list.walltime`."""
 
 _ENTRY = re.compile(r'\s*"((?:[^"\\]|\\.)*)"\s*:\s*(.*?),?\s*')
 
 
 def from_json(stdout: str) -> Attributes:
-    """Jobs in the output of `qstat -f -F json`; nothing if there is no output."""
+    """The jobs in the output of `qstat -f -F json`; empty if there is no output."""
     try:
         tree = json.loads(stdout) if stdout.strip() else {}
     except ValueError:
@@ -25,7 +25,7 @@ def from_json(stdout: str) -> Attributes:
 
 
 def from_text(stdout: str) -> Attributes:
-    """Jobs in the output of `qstat -f`, whose long lines continue after a tab (or spaces, in Torque's)."""
+    """The jobs in the output of `qstat -f`; long lines continue after a tab (OpenPBS) or spaces (Torque)."""
     jobs: dict[str, dict[str, str]] = {}
     current: dict[str, str] = {}
     last = ""
@@ -42,7 +42,7 @@ def from_text(stdout: str) -> Attributes:
 
 
 def _tree_of_lines(text: str) -> dict[str, Any]:
-    """The tree of an output with one entry a line: old qstats leave numbers such as 0x1F or inf bare."""
+    """The tree of an output with one entry per line: old qstats do not quote values such as 0x1F or inf."""
     root: dict[str, Any] = {}
     path = [root]
     for line in text.splitlines():
@@ -70,9 +70,9 @@ def _flat(job: Mapping[str, Any]) -> dict[str, str]:
 
 
 def stanzas(text: str) -> dict[str, dict[str, str]]:
-    """What `qstat -Bf`, `qstat -Qf`, `pbsnodes -a` and `pbs_rstat -f` print, as attributes by name.
+    """Name -> attributes, from `qstat -Bf`, `qstat -Qf`, `pbsnodes -a` or `pbs_rstat -f`.
 
-    A line at the margin names what the indented `key = value` lines below it are of; long lines continue after a tab.
+    An unindented line is the name for the indented `key = value` lines below it; long lines continue after a tab.
     """
     found: dict[str, dict[str, str]] = {}
     current: dict[str, str] = {}

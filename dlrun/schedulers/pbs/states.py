@@ -1,4 +1,4 @@
-"""The state of a job from PBS attributes; OpenPBS and Torque differ only in their codes."""
+"""The state of a job from PBS attributes; OpenPBS and Torque differ only in their exit codes."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dlrun.model.job import UNMET, JobStatus, State
 from dlrun.model.text import digits
 
 Codes = Mapping[int, tuple[State, str]]
-"""What negative exit statuses mean: the server's own codes."""
+"""Negative exit status, set by the server -> state and reason."""
 
 _OPEN = {
     "Q": State.PENDING,
@@ -33,7 +33,7 @@ _OUT_OF_MEMORY = re.compile(
     r"exceeded resource v?mem|mem\w* .*exceeded|exceeded.* memory|out of memory", re.IGNORECASE
 )
 _SCHEDULER = "Scheduler"
-"""The user as whom OpenPBS's scheduler deletes jobs that it preempts, where `preempt_order` deletes."""
+"""User name under which OpenPBS's scheduler deletes preempted jobs (`preempt_order` with D)."""
 _DATE = re.compile(r"\w{3} (\w{3}) +(\d+) (\d{2}:\d{2}:\d{2}) (\d{4})")
 _MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
@@ -69,6 +69,7 @@ def _state(attributes: Mapping[str, str], codes: Codes, signal: int | None) -> t
     if letter in "FXC" and letter:
         return _ended(attributes, codes, signal)
     if letter == "H":
+        # PBS puts a job with open dependencies into H with the system hold alone; another hold type is a real hold.
         waits = attributes.get("depend") and attributes.get("hold_types", "s") == "s"
         return (State.PENDING, "waits for other jobs") if waits else (State.HELD, comment)
     if letter not in _OPEN:
@@ -77,7 +78,7 @@ def _state(attributes: Mapping[str, str], codes: Codes, signal: int | None) -> t
 
 
 def _ended(attributes: Mapping[str, str], codes: Codes, signal: int | None) -> tuple[State, str | None]:
-    """How a job ended: who deleted it, then the server's codes, then the exit status."""
+    """Final state, from the deleting user, then the server's codes, then the exit status."""
     comment, status = attributes.get("comment", ""), attributes.get("exit_status", "")
     if deleted := re.search(r"terminated by ([^\s@]+)", comment):
         if deleted[1] == attributes.get("job_owner", "").partition("@")[0]:
@@ -91,22 +92,23 @@ def _ended(attributes: Mapping[str, str], codes: Codes, signal: int | None) -> t
     if _OUT_OF_MEMORY.search(comment):
         return State.OUT_OF_MEMORY, comment
     started = attributes.get("exec_host") or attributes.get("stime") or attributes.get("start_time")
-    if attributes.get("depend") and not started:  # PBS calls it finished, or terminated
+    # Reported like a normal end: only the missing start shows that a dependency failed.
+    if attributes.get("depend") and not started:
         return State.CANCELLED, UNMET
     substate = _SUBSTATES.get(attributes.get("substate", ""))
     if substate is State.CANCELLED:
         return State.CANCELLED, None
     if status:
         return _by_exit(attributes, status, signal, known=substate is not None)
-    if said := _SUBJOB_COMMENTS.get(comment) or substate:
-        return said, None
+    if end := _SUBJOB_COMMENTS.get(comment) or substate:
+        return end, None
     return (State.LOST, "PBS does not report how it ended") if started else (State.CANCELLED, "never started")
 
 
 def _by_exit(
     attributes: Mapping[str, str], status: str, signal: int | None, *, known: bool
 ) -> tuple[State, str | None]:
-    """271 (SIGTERM) without another reason is a walltime kill if the time was used up, else a deletion."""
+    """The state by exit status; 271 (SIGTERM) of an unknown substate is a walltime kill after the walltime, else a deletion."""
     if status == "0":
         return State.COMPLETED, None
     if signal == 15 and not known:
@@ -120,7 +122,7 @@ def _by_exit(
 
 
 def _exit(attributes: Mapping[str, str]) -> tuple[int | None, int | None]:
-    """Exit code and signal: 256 and more is a signal (User's Guide, "Job Exit Status")."""
+    """Exit code and signal: a status over 256 is 256 + signal (User's Guide, "Job Exit Status")."""
     text = attributes.get("exit_status", "")
     if not digits(text):
         return None, None
@@ -129,13 +131,13 @@ def _exit(attributes: Mapping[str, str]) -> tuple[int | None, int | None]:
 
 
 def _nodes(exec_host: str) -> str | None:
-    """`c1/0*4+c2/0*4` -> `c[1-2]`."""
+    """Hosts of exec_host, folded: `c1/0*4+c2/0*4` -> `c[1-2]`."""
     hosts = dict.fromkeys(word.partition("/")[0] for word in exec_host.split("+") if word)
     return fold(hosts) or None
 
 
 def _iso(date: str) -> str | None:
-    """`Sat Nov  7 03:04:15 2026` -> `2026-11-07T03:04:15`, whatever the locale."""
+    """`Sat Nov  7 03:04:15 2026` -> `2026-11-07T03:04:15`, independent of the locale (strptime is not)."""
     match = _DATE.fullmatch(date)
     if not match or match[1] not in _MONTHS:
         return None

@@ -1,4 +1,4 @@
-"""Torque: qsub, qstat, qdel, qhold and qrls of the older PBS line."""
+"""Torque: qsub, qstat, qdel, qhold and qrls."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from dlrun.schedulers.pbs.openpbs import HOSTS, accounts, advice, estimate, subm
 from dlrun.schedulers.pbs.states import job_status
 from dlrun.schedulers.pbs.torque_directives import array, directives
 from dlrun.schedulers.protocol import Allocation, Probe
-from dlrun.schedulers.refusals import says_only
+from dlrun.schedulers.refusals import every_line_matches
 
 __all__ = [
     "HOSTS",
@@ -61,7 +61,7 @@ HIDES_ENVIRONMENT = False
 SIGNALS_EARLY = False
 IDS_NAME_CLUSTER = True
 WRITES_IN_PLACE = False
-TELLS_OF_LOST_NODES = False
+REPORTS_LOST_NODES = False
 ON_THIS_MACHINE = False
 MOST_NODES: int | None = None
 WHOLE_NODES = False
@@ -104,37 +104,37 @@ _CODES = {
 
 
 def queue(job_ids: Sequence[str]) -> Sequence[str]:
-    """One qstat for any number of jobs; Torque keeps ended ones for keep_completed seconds."""
+    """One qstat for any number of jobs; ended jobs are listed for `keep_completed` seconds."""
     tasks = ("-t",) if any("[" in job_id for job_id in job_ids) else ()
     return ("qstat", *tasks, "-f", *job_ids)
 
 
 def history(job_ids: Sequence[str]) -> Sequence[str] | None:
-    """None: users cannot ask Torque about the past."""
+    """None: Torque has no job history for users."""
     return None
 
 
 def parse_queue(stdout: str) -> Sequence[JobStatus]:
-    """Jobs that qstat printed."""
+    """The jobs in the output of qstat."""
     return [
         job_status(identity, attributes, _CODES) for identity, attributes in qstat.from_text(stdout).items()
     ]
 
 
 def parse_history(stdout: str) -> Sequence[JobStatus]:
-    """Nothing: there is no history."""
+    """Empty: there is no history."""
     return ()
 
 
 def probe(asked: Probe) -> Sequence[str]:
-    """One processor."""
+    """qsub of a job with one processor."""
     return ["qsub", "-N", "dlrun-probe", "-j", "oe", "-o", asked.log, "-l", f"nodes={asked.host or 1}:ppn=1",
             "-l", f"walltime=00:{asked.minutes:02}:00"]  # fmt: skip
 
 
 def knows_nothing(stderr: str, code: int) -> bool:
-    """True if a query failed only because Torque has forgotten the jobs.
+    """True if a query failed only because the jobs are unknown.
 
-    Slurm's wrappers say so by the exit code alone: PBSE_UNKJOBID, 15001, in eight bits.
+    Slurm's PBS wrappers report it only by the exit code: PBSE_UNKJOBID, 15001, modulo 256 = 153.
     """
-    return says_only(r"Unknown Job Id", stderr) or (code == 153 and not stderr.strip())
+    return every_line_matches(r"Unknown Job Id", stderr) or (code == 153 and not stderr.strip())

@@ -1,4 +1,4 @@
-"""What a request looks like to Torque: `-l nodes=N:ppn=P`."""
+"""`#PBS` lines of a request for Torque: `-l nodes=N:ppn=P`."""
 
 from __future__ import annotations
 
@@ -23,20 +23,21 @@ def directives(
 ) -> Sequence[Directive]:
     """The `#PBS` lines of a request; raises InvalidFile for what Torque or the site cannot do.
 
-    Torque appends the index of an array task to its log's path itself, and copies the log there at the end.
+    Torque itself appends the index of an array task to the log's path, and copies the log there when the job ends.
     """
     draft = DirectiveList(pbs.PREFIX, request, site, origins or {})
     pbs.refuse(draft, "exclude", "gpu_type", "node_local", "reservation")
     pbs.add_name(draft, LONGEST_NAME)
     pbs.add_shell_and_output(draft, output.rpartition("/")[2] if INDEX in output else output)
-    again = "the scheduler may requeue the job" if request.requeue else "`on_failure` has no requeues"
-    draft.add(f"-r {'y' if request.requeue else 'n'}", again, "requeue")
+    why = "the scheduler may requeue the job" if request.requeue else "`on_failure` has no requeues"
+    draft.add(f"-r {'y' if request.requeue else 'n'}", why, "requeue")
     if request.array:
         draft.add(array(request.array, request.at_once), f"{request.array} points of the sweep", "array")
     _nodes(draft)
     if request.exclusive and not site.exclusive:
         draft.add("-l naccesspolicy=singlejob", "whole nodes for this job", "exclusive")
     if memory := pbs.memory(draft):
+        # `mem` of Torque is the total of the job; `pmem` would be a limit of each process.
         total = pbs.size(Bytes(memory * request.nodes))
         draft.add(
             f"-l mem={total}", f"memory of the whole job: {many(request.nodes, 'node')}", "memory_per_node"
@@ -48,12 +49,12 @@ def directives(
 
 
 def array(points: int, at_once: int | None) -> str:
-    """`-t 0-99%4`: an array of tasks, at most so many running at once."""
+    """`-t 0-99%4`: an array of tasks, at most `at_once` running."""
     return f"-t 0-{points - 1}" + (f"%{at_once}" if at_once else "")
 
 
 def _nodes(draft: DirectiveList) -> None:
-    """`ppn` counts CPUs; where the site counts none, the ranks."""
+    """`-l nodes=`: `ppn` is the number of CPUs, or of ranks where the site does not count CPUs."""
     request, site = draft.request, draft.site
     hosts = pbs.hosts(draft)
     gpus = f":gpus={request.gpus_per_node}" if pbs.asks_gpus(draft) else ""
@@ -74,6 +75,6 @@ def _nodes(draft: DirectiveList) -> None:
 
 
 def _dependency(dependency: Dependency) -> str:
-    """Torque has other words for dependencies on whole arrays: `afterokarray:12[].server`."""
+    """A dependency; on an array it has another keyword, `afterokarray:12[].server`."""
     array = "array" if "[]" in dependency.job_id else ""
     return f"{_WHEN[dependency.when]}{array}:{dependency.job_id}"

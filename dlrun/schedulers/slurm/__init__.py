@@ -1,4 +1,4 @@
-"""Slurm: `slurm` is the back end; `directives` writes `#SBATCH` lines within `rules`, `states` reads squeue and sacct.
+"""Slurm: `slurm` is the back end; `directives` writes `#SBATCH` lines and checks them by `rules`.
 
-`refusals` has what sbatch and its fellows print when they refuse, with advice.
+`states` parses squeue and sacct, `refusals` has the help for rejections.
 """

@@ -1,4 +1,4 @@
-"""What a request looks like as `#SBATCH` lines."""
+"""`#SBATCH` lines of a request."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ _SET_BY = {
     "`dlrun logs` shows the output, which is in the job directory": "output o error e open-mode",
 }
 _OWN = {option: instead for instead, options in _SET_BY.items() for option in options.split()}
-"""Options that have a key of their own in the spec, with what to use instead."""
+"""Option -> the key of the spec that sets it."""
 
 
 def quote(value: str) -> str:
-    """Quote a value for sbatch's own tokenizer: inside its quotes a backslash still escapes.
+    """Quote a value for sbatch's tokenizer, in which a backslash escapes also inside quotes.
 
-    That tokenizer (`_get_argument`, src/sbatch/opt.c) is not the shell's: `#` starts a comment anywhere.
+    The tokenizer (`_get_argument`, src/sbatch/opt.c) differs from a shell's: `#` begins a comment anywhere.
     """
     if _PLAIN.fullmatch(value):
         return value
@@ -73,6 +73,7 @@ def directives(
 
 
 def _output(draft: DirectiveList, output: str) -> None:
+    # A backslash in the file name turns off all `%` patterns of the path (sbatch(1), filename pattern).
     if "\\" in output:
         draft.problem(
             f"Slurm cannot write to `{output}`: a backslash is special to it", "use a path without one"
@@ -105,6 +106,7 @@ def _layout(draft: DirectiveList) -> None:
         share = request.cpus_per_rank or (request.cpus_per_node or 0) // request.ranks_per_node
         if share:
             draft.add(f"--cpus-per-task={share}", f"{site.cpus} of each rank", "cpus_per_rank")
+        # The request per node exceeds the sum of the ranks' shares; --cpus-per-task alone would allocate less.
         if (
             request.cpus_per_node
             and request.cpus_per_node > share * request.ranks_per_node
@@ -118,7 +120,7 @@ def _layout(draft: DirectiveList) -> None:
 
 
 def array(points: int, at_once: int | None) -> str:
-    """`--array=0-99%4`: an array of tasks, at most so many running at once."""
+    """`--array=0-99%4`: an array of tasks, at most `at_once` running."""
     return f"--array=0-{points - 1}" + (f"%{at_once}" if at_once else "")
 
 
@@ -161,7 +163,7 @@ def _memory(draft: DirectiveList) -> None:
         draft.add("--mem=0", "all memory of each node", "memory_per_node")
     elif memory is not None:
         draft.add(f"--mem={max(1, memory.mebibytes())}M", f"{memory} on each node", "memory_per_node")
-    if draft.request.node_local and not draft.request.directives:  # else the site's own request has it
+    if draft.request.node_local and not draft.request.directives:  # else the site's directives request it
         size = max(1, draft.request.node_local.mebibytes())
         draft.add(f"--tmp={size}M", f"{draft.request.node_local} of node-local storage", "node_local")
 
@@ -191,7 +193,7 @@ def _where(draft: DirectiveList) -> None:
 
 
 def _host_list(hosts: Sequence[str]) -> str:
-    """Slurm 22.05 refuses a suffix after brackets (`a[1-2]-ib`): such lists are written out."""
+    """A folded host list; written out where a suffix follows brackets (`a[1-2]-ib`), which Slurm 22.05 rejects."""
     folded = fold(hosts)
     return ",".join(hosts) if re.search(r"\][^,]", folded) else folded
 
@@ -234,7 +236,7 @@ def _options(draft: DirectiveList) -> None:
 
 
 def _value(long: str, short: str, directive: str) -> str | None:
-    """The value that a directive gives to an option, or None if it is about another."""
+    """The option's value in a directive, or None for directives of other options."""
     try:
         words = shlex.split(directive)
     except ValueError:
@@ -248,6 +250,7 @@ def _value(long: str, short: str, directive: str) -> str | None:
 
 
 def _all_features(draft: DirectiveList, features: list[str]) -> str:
+    # Only plain features can be joined by `&` without a change of meaning.
     if any(re.search(r"[|,\[\]*]", feature) for feature in features):
         draft.problem(
             f"the constraints `{'` and `'.join(features)}` cannot be joined",

@@ -1,4 +1,4 @@
-"""Slurm's refusals and the way out of each: from slurm_errno.c, and from real ones (tests/captured/slurm)."""
+"""Rejection messages of Slurm with help for each; from slurm_errno.c and captured output (tests/captured/slurm)."""
 
 from __future__ import annotations
 
@@ -70,4 +70,4 @@ REFUSALS = {
         "the script has Windows line ends: convert it with `sed -i 's/\\r$//'`"
     ),
 }
-"""Regular expressions for what the clients print, with advice; the first that is found counts."""
+"""Regular expression -> help; the first match counts."""

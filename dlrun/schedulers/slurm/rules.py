@@ -1,4 +1,4 @@
-"""Which sbatch options exclude one another or need a newer Slurm, as data.
+"""Table of sbatch options that are mutually exclusive or need a minimum version of Slurm.
 
 From SchedMD's CHANGELOG and sbatch(1) of the versions named.
 """
@@ -13,7 +13,7 @@ from dlrun.schedulers.directive_list import DirectiveList
 
 @dataclass(frozen=True, slots=True)
 class Clash:
-    """Two options that Slurm refuses, or silently resolves, when both are given; `since` is a version."""
+    """Two options that Slurm from version `since` on rejects, or resolves silently, when given together."""
 
     one: str
     other: str
@@ -36,19 +36,20 @@ NEEDS = {
     "--network=disable_rdzv_get": (23, 11),
     "--stepmgr": (24, 5),
 }
-"""Options with the first Slurm version that knows them."""
+"""Option -> the first Slurm version that has it."""
 
 
 def version(text: str | None) -> tuple[int, int] | None:
-    """`23.11.4` -> (23, 11); None if the version is unknown or no version."""
+    """`23.11.4` -> (23, 11); None if the text is None or not a version."""
     match = re.match(r"(\d+)\.(\d+)", text or "")
     return (int(match[1]), int(match[2])) if match else None
 
 
 def check_rules(draft: DirectiveList) -> None:
-    """Note every clash between the draft's options, and those that the site's Slurm is too old for."""
+    """Report mutually exclusive options, and options that the site's Slurm is too old for."""
     here = version(draft.site.version)
     for clash in CLASHES:
+        # An unknown version counts as the newest for clashes, and as new enough for `NEEDS`.
         if (here or (99, 0)) >= clash.since and _has(draft, clash.one) and _has(draft, clash.other):
             draft.problem(f"`{clash.one}` and `{clash.other}` cannot be combined", clash.why, "options")
     for option, first in NEEDS.items():
@@ -61,6 +62,6 @@ def check_rules(draft: DirectiveList) -> None:
 
 
 def _has(draft: DirectiveList, option: str) -> bool:
-    """True if a directive gives this option (`--mem` is not `--mem-per-cpu`)."""
+    """True if the draft has this option (`--mem` does not match `--mem-per-cpu`)."""
     end = "" if "=" in option else r"(?:[= ]|$)"
     return any(re.match(re.escape(option) + end, text) for text in draft.texts())

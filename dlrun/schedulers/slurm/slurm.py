@@ -9,7 +9,7 @@ from typing import Literal
 from dlrun.errors import OperationFailed
 from dlrun.model.text import Shell
 from dlrun.schedulers.protocol import Allocation, Probe
-from dlrun.schedulers.refusals import advice_for, says_only
+from dlrun.schedulers.refusals import advice_for, every_line_matches
 from dlrun.schedulers.slurm import accounting
 from dlrun.schedulers.slurm.directives import PREFIX, array, directives
 from dlrun.schedulers.slurm.refusals import INVALID_ACCOUNT, REFUSALS
@@ -20,12 +20,14 @@ __all__ = ["PREFIX", "accounting", "array", "directives", "parse_history", "pars
 NAME = "slurm"
 CLIENT = "sbatch"
 BY_HAND = "sbatch"
+# In an array task SLURM_JOB_ID is the task's own number, which dlrun does not record.
 JOB_ID = Shell("${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}")
 ID = "[0-9]{1,12}"
 ARRAY_INDEX = Shell("${SLURM_ARRAY_TASK_ID:-}")
 LIBRARY: tuple[str, ...] = ()
 RESTARTS = Shell("${SLURM_RESTART_COUNT:-0}")
 HOSTS = 'scontrol show hostnames "$SLURM_JOB_NODELIST"'
+# In an array only this task is requeued, not the whole array.
 REQUEUE = (
     'scontrol requeue "${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}"'
 )
@@ -33,7 +35,7 @@ HIDES_ENVIRONMENT = True
 SIGNALS_EARLY = True
 IDS_NAME_CLUSTER = False
 WRITES_IN_PLACE = True
-TELLS_OF_LOST_NODES = True
+REPORTS_LOST_NODES = True
 ON_THIS_MACHINE = False
 MOST_NODES: int | None = None
 WHOLE_NODES = False
@@ -59,12 +61,13 @@ TRIAL = None
 def submit(
     script: str, *, check: bool = False, points: int | None = None, at_once: int | None = None
 ) -> Sequence[str]:
-    """Arguments that submit a script, or with `check` only ask whether it would be accepted."""
+    """Arguments that submit a script, or with `check` verify that it would be accepted (`--test-only`)."""
     return ("sbatch", "--test-only" if check else "--parsable", script)
 
 
 def submitted(stdout: str) -> str:
-    """The job id from `sbatch --parsable` (`123` or `123;cluster`), among whatever a site prints around it."""
+    """The job id from `sbatch --parsable` (`123` or `123;cluster`), other lines are ignored."""
+    # Wrappers and job-submit plug-ins of sites print their text before the id of sbatch.
     for line in reversed(stdout.splitlines()):
         if match := re.fullmatch(
             r"(?:Submitted batch job )?(\d+)(?:;\S+)?(?: on cluster \S+)?", line.strip()
@@ -75,18 +78,18 @@ def submitted(stdout: str) -> str:
 
 
 def cluster(text: str) -> str | None:
-    """The cluster in `123;cluster`, which sbatch prints where it was sent to another than its own."""
+    """The cluster in `123;cluster`, which sbatch prints for a job on another cluster than the default one."""
     match = re.search(r"^(?:\d+;|Submitted batch job \d+ on cluster )(\S+)\s*$", text, re.MULTILINE)
     return match[1] if match else None
 
 
 def identify() -> Sequence[str]:
-    """Arguments that ask the controller for its configuration, which has the name of the cluster."""
+    """Arguments that print the controller's configuration, with the cluster's name."""
     return ("scontrol", "show", "config")
 
 
 def identified(stdout: str) -> str | None:
-    """The `ClusterName` in what `scontrol show config` printed."""
+    """The `ClusterName` in the output of `scontrol show config`."""
     match = re.search(r"^ClusterName\s*=\s*(\S+)", stdout, re.MULTILINE)
     return match[1] if match else None
 
@@ -98,7 +101,7 @@ def estimate(output: str) -> str | None:
 
 
 def queue(job_ids: Sequence[str]) -> Sequence[str]:
-    """One squeue for any number of jobs; those that ended are still known for MinJobAge (300 s by default)."""
+    """One squeue for any number of jobs; ended jobs are listed for MinJobAge (300 s by default)."""
     fields = ",".join(f"{name}:|" for name in QUEUE_FIELDS.values())
     return (
         "squeue",
@@ -111,7 +114,7 @@ def queue(job_ids: Sequence[str]) -> Sequence[str]:
 
 
 def history(job_ids: Sequence[str]) -> Sequence[str] | None:
-    """One sacct for any number of jobs with their steps: only a step reports that memory ran out."""
+    """One sacct for any number of jobs with their steps, because only steps have the state OUT_OF_MEMORY."""
     fields = ",".join(HISTORY_FIELDS.values())
     return (
         "sacct",
@@ -123,7 +126,7 @@ def history(job_ids: Sequence[str]) -> Sequence[str] | None:
 
 
 def probe(asked: Probe) -> Sequence[str]:
-    """srun, which stops waiting by itself."""
+    """srun, which gives up after `--immediate` seconds."""
     named = [f"--nodelist={asked.host}"] if asked.host else []
     queue = [f"--partition={asked.queue}"] if asked.queue else []
     what = ["--nodes=1", "--ntasks=1", *named, *(["--gres=gpu:1"] if asked.gpu else []), *queue]
@@ -132,17 +135,17 @@ def probe(asked: Probe) -> Sequence[str]:
 
 
 def knows_nothing(stderr: str, code: int) -> bool:
-    """True if a query failed only because Slurm has forgotten the jobs, or keeps no accounts."""
-    return says_only(r"Invalid job id specified|accounting storage is disabled", stderr)
+    """True if a query failed only because the jobs are unknown or there is no accounting."""
+    return every_line_matches(r"Invalid job id specified|accounting storage is disabled", stderr)
 
 
 def tasks(job_id: str) -> Sequence[str]:
-    """None: points are tasks of one job."""
+    """Empty: points are tasks of one job."""
     return ()
 
 
 def task_id(job_id: str, task: int) -> str:
-    """`123_4`."""
+    """The id of one array task, `123_4`."""
     return f"{job_id}_{task}"
 
 
@@ -162,12 +165,12 @@ def release(job_ids: Sequence[str]) -> Sequence[str]:
 
 
 def advice(stderr: str) -> str | None:
-    """What to do about a refusal, from the words that the client used; None if unknown."""
+    """Help for a rejection, by the client's message; None if the message is unknown."""
     return advice_for(REFUSALS, stderr)
 
 
 def accounts(stderr: str, user: str) -> Sequence[str]:
-    """Arguments that list a user's accounts, one a line, where a refusal is about the account; else none."""
+    """Arguments that list a user's accounts, one per line, for a rejection of the account; else empty."""
     if not re.search(INVALID_ACCOUNT, stderr, re.IGNORECASE):
         return ()
     return (

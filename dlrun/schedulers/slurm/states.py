@@ -1,13 +1,12 @@
-"""What squeue and sacct print, as JobStatus. Text, not JSON: its fields are the same in every version."""
+"""Parsers of squeue and sacct: text, because the JSON of Slurm changes its fields between versions."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from dlrun.model.job import UNMET, JobStatus, State
-from dlrun.model.text import digits
+from dlrun.model.text import digits, late_pattern
 
 QUEUE_FIELDS = {
     "job": "JobArrayID",
@@ -19,7 +18,7 @@ QUEUE_FIELDS = {
     "ended": "EndTime",
     "nodes": "NodeList",
 }
-"""What is read from squeue, with its names for `--Format`."""
+"""Field -> its name in squeue's `--Format`."""
 
 HISTORY_FIELDS = {
     "job": "JobID",
@@ -32,7 +31,7 @@ HISTORY_FIELDS = {
     "ended": "End",
     "nodes": "NodeList",
 }
-"""What is read from sacct, with its names for `--format`."""
+"""Field -> its name in sacct's `--format`."""
 
 _STATES = {
     "PENDING": State.PENDING,
@@ -76,28 +75,29 @@ _PLAIN = frozenset(
         "CANCELLED",
     ]
 )
-"""States that need no further reason; the others are more specific than the state they are mapped to."""
+"""States without a further reason; for all others Slurm's word is the reason, as it is more specific than the mapped state."""
 
 _FATAL = frozenset({UNMET, "BadConstraints"})
-"""Reasons for which Slurm itself cancels; the others are why a job was waiting when it was cancelled."""
+"""Reasons for which Slurm cancels a job; any other reason of a cancelled job is why it was pending before."""
 
-_HELD = re.compile(r".*[Hh]eld.*|JobHoldMaxRequeue")
-_ID = re.compile(r"([0-9]{1,18})(?:_([0-9]{1,9}))?(?:\+[0-9]+)?")
+_HELD = late_pattern(r".*[Hh]eld.*|JobHoldMaxRequeue")
+# `123+1` is component 1 of heterogeneous job 123.
+_ID = late_pattern(r"([0-9]{1,18})(?:_([0-9]{1,9}))?(?:\+[0-9]+)?")
 _NOTHING = frozenset({"", "None", "NONE", "(None)", "N/A", "n/a", "Unknown", "None assigned", "(null)"})
 _LAST_SIGNAL = 64
-"""Larger numbers have another meaning: Slurm writes 125 for out of memory."""
+"""Larger numbers are not signals: Slurm writes 125 for out of memory."""
 
 
 def parse_queue(stdout: str) -> Sequence[JobStatus]:
-    """Jobs that squeue printed with QUEUE_FIELDS, each with a `|` after every field."""
+    """The jobs in the output of squeue with QUEUE_FIELDS, each followed by `|`."""
     return [status for row in _rows(stdout, QUEUE_FIELDS) if (status := _status(row))]
 
 
 def parse_history(stdout: str) -> Sequence[JobStatus]:
-    """Jobs that sacct printed with HISTORY_FIELDS.
+    """The jobs in the output of sacct with HISTORY_FIELDS.
 
-    A row without a partition is one that slurmdbd is still making (seen in 22.05, for some seconds after
-    a short job): its owner is root and its nodes are too few, so it does not count. Neither do steps.
+    Rows without a partition are incomplete in slurmdbd (seen in 22.05, for some seconds after a short job: owner root, too
+    few nodes) and are ignored, as are rows of steps.
     """
     rows = list(_rows(stdout, HISTORY_FIELDS))
     starved = {row["job"].partition(".")[0] for row in rows if row["state"].startswith("OUT_OF_ME")}
@@ -106,7 +106,7 @@ def parse_history(stdout: str) -> Sequence[JobStatus]:
 
 
 def _whole(rows: Iterable[Mapping[str, str]]) -> Iterable[Mapping[str, str]]:
-    """The rows of jobs. One that lost a node under `--no-kill` has two: the second begins where the first shrank."""
+    """The rows of jobs. A job that lost a node under `--no-kill` has two; the result has the first one's start."""
     began: dict[str, str] = {}
     for row in rows:
         if not row["partition"] or "." in row["job"]:
@@ -118,7 +118,7 @@ def _whole(rows: Iterable[Mapping[str, str]]) -> Iterable[Mapping[str, str]]:
 
 
 def _starved(status: JobStatus) -> JobStatus:
-    """A job that failed because a step of it ran out of memory: Slurm calls only the step so."""
+    """A failed job with a step that ran out of memory as OUT_OF_MEMORY: Slurm gives this state only to the step."""
     return replace(status, state=State.OUT_OF_MEMORY) if status.state is State.FAILED else status
 
 
@@ -142,18 +142,18 @@ def _status(row: Mapping[str, str]) -> JobStatus | None:
         reason=reason,
         exit_code=exit_code,
         signal=signal,
-        nodes=_said(row["nodes"]),
-        started=None if state in {State.PENDING, State.HELD} else _said(row["started"]),
-        ended=_said(row["ended"]) if state.final else None,
-        expected=_said(row["started"]) if state is State.PENDING else None,
+        nodes=_value(row["nodes"]),
+        started=None if state in {State.PENDING, State.HELD} else _value(row["started"]),
+        ended=_value(row["ended"]) if state.final else None,
+        expected=_value(row["started"]) if state is State.PENDING else None,
         restarts=int(row["restarts"]) if digits(row.get("restarts", "")) else None,
     )
 
 
 def _state(row: Mapping[str, str]) -> tuple[State, str | None]:
-    """The state and its reason; sacct's `CANCELLED by 7001` names a user: the owner, or else an admin."""
+    """The state and its reason; the user id in sacct's `CANCELLED by 7001` is the owner's or an administrator's."""
     word, _, canceller = row["state"].partition(" by ")
-    reason = _said(row["reason"])
+    reason = _value(row["reason"])
     if reason == "DependencyNeverSatisfied":
         reason = UNMET
     state = _STATES.get(word, State.UNKNOWN)
@@ -162,7 +162,7 @@ def _state(row: Mapping[str, str]) -> tuple[State, str | None]:
     if state is State.PENDING and _HELD.fullmatch(reason or ""):
         return State.HELD, reason
     if state is State.CANCELLED:
-        if canceller.isdigit() and canceller != row.get("owner"):
+        if digits(canceller) and canceller != row.get("owner"):
             return State.CANCELLED_BY_ADMIN, f"cancelled by user id {canceller}"
         return state, reason if reason in _FATAL else None
     if state in {State.RUNNING, State.ENDING}:
@@ -171,7 +171,7 @@ def _state(row: Mapping[str, str]) -> tuple[State, str | None]:
 
 
 def _ending(code: str, state: State) -> tuple[int | None, int | None]:
-    """Exit code and signal from `3:0`, or from squeue's raw wait status (before 23.02)."""
+    """Exit code and signal from `3:0`, or from the raw wait status that squeue prints before 23.02."""
     if not state.final:
         return None, None
     first, colon, second = code.partition(":")
@@ -180,8 +180,9 @@ def _ending(code: str, state: State) -> tuple[int | None, int | None]:
     status, signal = (int(first), int(second)) if colon else (int(first) >> 8, int(first) & 0x7F)
     if 0 < signal <= _LAST_SIGNAL:
         return None, signal
+    # `0:0` of a job that did not complete is not an exit code: the program did not end by itself.
     return (status if status or state is State.COMPLETED else None), None
 
 
-def _said(text: str) -> str | None:
+def _value(text: str) -> str | None:
     return None if text in _NOTHING else text

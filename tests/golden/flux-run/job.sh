@@ -17,10 +17,9 @@
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/flux-run # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use flux resubmit lost-nodes ports start flux-run # parts of lib/ that this job uses
+dlrun_use flux resubmit lost-nodes start flux-run # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
-
 export DLRUN_JOB_ID="${FLUX_ENCLOSING_ID/#ƒ/f}" # the scheduler's name for this job
 export DLRUN_RESTART="0" # how often the job was started before: a program may go on from its checkpoint
 export DLRUN_NODES=4 # how many nodes run ranks
@@ -28,19 +27,16 @@ dlrun_start flux hostlist --expand --delimiter='\n' local # makes logs/ and stat
 dlrun_ask_nodes bash -c 'exec "$0" run --nodes=1 --ntasks=1 --requires=host:"$1" "${@:2}"' flux # after a failure: is every node still there?
 
 # --- Environment --------------------------------------------------------------------------------------------
-
 cd -- /home/ada/project
 set +u # module files and activation scripts may read unset variables
 source /home/ada/envs/torch/bin/activate
 dlrun_own_shell # options, traps and names of commands are as before those lines
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
-
 export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, by its name in the scheduler
-dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
+dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
-
 export OMP_NUM_THREADS=24 # 96 cores / 4 ranks [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 export NCCL_DEBUG=WARN # prints an explicit message when a call fails, and nothing else [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
@@ -55,8 +51,6 @@ export FI_CXI_DEFAULT_TX_SIZE=2048 # Vendor value for large jobs relying on unex
 export FI_CXI_RX_MATCH_MODE=hybrid # Falls to software matching when NIC resources run out instead of stalling [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce]
 
 # --- Launch -------------------------------------------------------------------------------------------------
-
-# 16 × rank, 4 on each node
 dlrun_launch dlrun_flux flux --nodes=4 --ntasks=16 -o cpu-affinity=off -o gpu-affinity=off -o mpibind=off -o exit-on-error \
   bash "$DLRUN_JOB_DIR/rank.sh" rank
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

@@ -1,15 +1,12 @@
 #!/bin/bash
-# search, each process: who it is, its cores, its variables, the command.
-# The launcher (flux) starts it once for each process, unbound: rank.sh ROLE
+# search, each process (launcher flux starts it, unbound, as rank.sh ROLE): who it is, its cores, variables and command.
 
 set -uo pipefail
 trap : USR2 # the early warning; no effect until the program runs
 source "$DLRUN_JOB_DIR/lib/rank.sh"
-
 dlrun_identify "$1" "$FLUX_TASK_RANK" "$FLUX_TASK_LOCAL_ID" 4 4 # role, rank, local rank, ranks on a node, ranks
 
 # --- Cores: whole nodes of known topology (apu)
-
 case $DLRUN_LOCAL_RANK in # threads, hardware threads, numactl's option for memory
 0) dlrun_bind 24 0-23,96-119 --preferred=0; dlrun_show_gpus ROCR_VISIBLE_DEVICES 0 ;;
 1) dlrun_bind 24 24-47,120-143 --preferred=1; dlrun_show_gpus ROCR_VISIBLE_DEVICES 1 ;;
@@ -19,7 +16,6 @@ esac
 dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
 
 # --- torch: variables of each process, and the command
-
 export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]
 export MASTER_PORT="$DLRUN_MASTER_PORT" # derived from the job id; free on rank 0's node [PyTorch documentation, torch.distributed]
 export WORLD_SIZE=4 # 1 node × 4 ranks [PyTorch documentation, torch.distributed]

@@ -78,7 +78,7 @@ def launch(plan) -> str:
         and not re.match(OF_ALL, line)
     ]
     started = [line for line in sections["Launch"] if line and not line.startswith("dlrun_wait")]
-    framework = re.search(r"^# --- [^\n]*the command\n\n(.*)", made["rank.sh"], re.MULTILINE | re.DOTALL)
+    framework = re.search(r"^# --- [^\n]*the command\n(.*)", made["rank.sh"], re.MULTILINE | re.DOTALL)
     return "\n".join([*told, *started, "", framework[1]])
 
 

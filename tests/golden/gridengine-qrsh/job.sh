@@ -21,10 +21,9 @@
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/gridengine-qrsh # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use gridengine endings lost-nodes ports start ssh qrsh # parts of lib/ that this job uses
+dlrun_use gridengine endings lost-nodes start ssh qrsh # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
-
 export DLRUN_JOB_ID="$JOB_ID" # the scheduler's name for this job
 DLRUN_RESTART="$(dlrun_ge_restarts)" || true
 export DLRUN_RESTART # how often the job was started before: a program may go on from its checkpoint
@@ -36,22 +35,17 @@ dlrun_requeue 2 'timed_out preempted node_failed' dlrun_ge_requeue # how often, 
 dlrun_ask_nodes qrsh -inherit -nostdin # after a failure: is every node still there?
 
 # --- Environment --------------------------------------------------------------------------------------------
-
 cd -- /home/ada/project
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
-
 export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, by its name in the scheduler
-dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
+dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
-
 export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 export NCCL_DEBUG=WARN # prints an explicit message when a call fails, and nothing else [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
 export NCCL_SOCKET_IFNAME='=ib0' # bootstrap, and data over sockets, by the interfaces that the site names (exactly these: `=`); NCCL's own choice may be an interface that other nodes cannot reach [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
 
 # --- Launch -------------------------------------------------------------------------------------------------
-
-# 8 × rank, 4 on each node
 dlrun_launch dlrun_ssh "$DLRUN_HOSTS" 4 8 2 dlrun_qrsh qrsh bash "$DLRUN_JOB_DIR/rank.sh" rank
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

@@ -8,32 +8,26 @@
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/local-openmpi-unbound # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use ports openmpi # parts of lib/ that this job uses
+dlrun_use openmpi # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
-
 export DLRUN_JOB_ID="${DLRUN_LOCAL_JOB:-$(dlrun_this_process)}" # the scheduler's name for this job
 export DLRUN_RESTART="${DLRUN_LOCAL_RESTART:-0}" # how often the job was started before: a program may go on from its checkpoint
 export DLRUN_NODES=1 # how many nodes run ranks
 dlrun_start dlrun_this_host # makes logs/ and state.json, cleans up at the end
 
 # --- Environment --------------------------------------------------------------------------------------------
-
 cd -- /home/ada/project
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
-
 export DLRUN_MASTER_ADDR="127.0.0.1" # all ranks run on this machine
-dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
+dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
-
 export OMP_NUM_THREADS=2 # set by the spec, spec.yaml:8:34 [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 
 # --- Launch -------------------------------------------------------------------------------------------------
-
-# 2 × rank, 2 on each node
 dlrun_launch dlrun_openmpi 2 mpirun -np 2 --hostfile "$DLRUN_HOSTS"-x2 --map-by ppr:2:node --bind-to none \
   bash "$DLRUN_JOB_DIR/rank.sh" rank
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

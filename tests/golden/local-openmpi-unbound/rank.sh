@@ -1,17 +1,13 @@
 #!/bin/bash
-# unbound, each process: who it is, its cores, its variables, the command.
-# The launcher (openmpi) starts it once for each process, unbound: rank.sh ROLE
+# unbound, each process (launcher openmpi starts it, unbound, as rank.sh ROLE): who it is, its cores, variables and command.
 
 set -uo pipefail
 source "$DLRUN_JOB_DIR/lib/rank.sh"
-
 dlrun_identify "$1" "$OMPI_COMM_WORLD_RANK" "$OMPI_COMM_WORLD_LOCAL_RANK" 2 2 # role, rank, local rank, ranks on a node, ranks
 
 # --- Cores: not bound, as the spec asks
-
 export DLRUN_THREADS=2 # threads of this process
 dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
 
 # --- mpi: the command
-
 dlrun_run ./solver

@@ -1,39 +1,33 @@
 #!/bin/bash
 
 # points on site here: 1 node, 2 ranks. Written by dlrun VERSION.
-# Each rank of point 0 of 2 runs: ./train a
+# Each rank of the first of 2 points runs: ./train a
 # Edit this file and submit it from its own directory: `bash job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/local-sweep-checkpoint # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use endings ports start local # parts of lib/ that this job uses
+dlrun_use endings start local # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
-
 export DLRUN_JOB_ID="${DLRUN_LOCAL_JOB:-$(dlrun_this_process)}" # the scheduler's name for this job
 export DLRUN_POINT="${DLRUN_LOCAL_INDEX:-}" # which point of the sweep this is
 export DLRUN_RESTART="${DLRUN_LOCAL_RESTART:-0}" # how often the job was started before: a program may go on from its checkpoint
 export DLRUN_NODES=1 # how many nodes run ranks
 dlrun_start dlrun_this_host # makes logs/ and state.json, cleans up at the end
-dlrun_checkpoint USR2 USR1 30 570 job 'the ranks' # the signal, how it is delivered, seconds before the walltime ends, after the start, sender, receivers
+dlrun_checkpoint USR2 USR1 30 570 job 'the ranks' # the program's signal, the one that announces it, seconds before the walltime ends, seconds after the start, sender, receivers
 
 # --- Environment --------------------------------------------------------------------------------------------
-
 cd -- /home/ada/project
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
-
 export DLRUN_MASTER_ADDR="127.0.0.1" # all ranks run on this machine
-dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
+dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
-
 export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 
 # --- Launch -------------------------------------------------------------------------------------------------
-
-# 2 × rank, 2 on each node
 dlrun_launch dlrun_local 2 bash "$DLRUN_JOB_DIR/rank.sh" rank
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

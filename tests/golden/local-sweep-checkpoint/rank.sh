@@ -1,21 +1,17 @@
 #!/bin/bash
-# points, each process: who it is, its cores, its variables, the command.
-# The launcher (local) starts it once for each process, unbound: rank.sh ROLE
+# points, each process (launcher local starts it, unbound, as rank.sh ROLE): who it is, its cores, variables and command.
 
 set -uo pipefail
 trap : USR1 # the early warning; no effect until the program runs
 source "$DLRUN_JOB_DIR/lib/rank.sh"
-
 dlrun_identify "$1" "$DLRUN_RANK" "$DLRUN_LOCAL_RANK" 2 2 # role, rank, local rank, ranks on a node, ranks
 
 # --- Cores: equal shares of the granted cores, as the spec asks
-
 dlrun_share_cores # an equal part of the job's cores on this node
 export OMP_NUM_THREADS="$DLRUN_THREADS" # one per core of the rank [OpenMP 5.2, chapter 21]
 dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
 
 # --- torch: variables of each process, and the command
-
 export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]
 export MASTER_PORT="$DLRUN_MASTER_PORT" # derived from the job id; free on rank 0's node [PyTorch documentation, torch.distributed]
 export WORLD_SIZE=2 # 1 node × 2 ranks [PyTorch documentation, torch.distributed]

@@ -20,10 +20,9 @@
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/openpbs-hydra # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use pbs resubmit lost-nodes ports # parts of lib/ that this job uses
+dlrun_use pbs resubmit lost-nodes # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
-
 export DLRUN_JOB_ID="${PBS_JOBID/\[*\]/[]}" # the scheduler's name for this job
 DLRUN_RESTART="$(dlrun_pbs_restarts run_count)" || true
 export DLRUN_RESTART # how often the job was started before: a program may go on from its checkpoint
@@ -32,7 +31,6 @@ dlrun_start awk '!seen[$0]++' "$PBS_NODEFILE" # makes logs/ and state.json, clea
 dlrun_ask_nodes ssh -o BatchMode=yes # after a failure: is every node still there?
 
 # --- Environment --------------------------------------------------------------------------------------------
-
 cd -- /home/ada/project
 set +u # module files and activation scripts may read unset variables
 module reset
@@ -40,18 +38,14 @@ module load mpich/4.2
 dlrun_own_shell # options, traps and names of commands are as before those lines
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
-
 export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, by its name in the scheduler
-dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
+dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
-
 export OMP_NUM_THREADS=16 # 32 cores / 2 ranks [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 export CUDA_DEVICE_ORDER=PCI_BUS_ID # GPUs are numbered as in the plan
 
 # --- Launch -------------------------------------------------------------------------------------------------
-
-# 6 × rank, 2 on each node
 dlrun_launch mpiexec.hydra -f "$DLRUN_HOSTS" -ppn 2 -n 6 -bind-to none bash "$DLRUN_JOB_DIR/rank.sh" rank
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

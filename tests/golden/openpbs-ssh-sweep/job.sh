@@ -12,17 +12,16 @@
 #PBS -l walltime=01:00:00
 
 # pbs sweep on site pbs: 2 nodes, 4 ranks, 2 on each node. Written by dlrun VERSION.
-# Each rank of point 0 of 3 runs: python train.py 0.1
+# Each rank of the first of 3 points runs: python train.py 0.1
 # Edit this file and submit it from its own directory: `qsub job.sh`. The nodes need bash, not dlrun: the functions
 # are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
 
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/openpbs-ssh-sweep # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use pbs resubmit lost-nodes ports start ssh # parts of lib/ that this job uses
+dlrun_use pbs resubmit lost-nodes start ssh # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
-
 export DLRUN_JOB_ID="${PBS_JOBID/\[*\]/[]}" # the scheduler's name for this job
 export DLRUN_POINT="${PBS_ARRAY_INDEX:-}" # which point of the sweep this is
 DLRUN_RESTART="$(dlrun_pbs_restarts run_count)" || true
@@ -32,24 +31,19 @@ dlrun_start awk '!seen[$0]++' "$PBS_NODEFILE" # makes logs/ and state.json, clea
 dlrun_ask_nodes ssh # after a failure: is every node still there?
 
 # --- Environment --------------------------------------------------------------------------------------------
-
 cd -- /home/ada/project
 set +u # module files and activation scripts may read unset variables
 source /home/ada/envs/torch/bin/activate
 dlrun_own_shell # options, traps and names of commands are as before those lines
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
-
 DLRUN_MASTER_ADDR="$(hostname -f)"
 export DLRUN_MASTER_ADDR # the first host's fully qualified name
-dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
+dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
-
 export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 
 # --- Launch -------------------------------------------------------------------------------------------------
-
-# 4 × rank, 2 on each node
 dlrun_launch dlrun_ssh "$DLRUN_HOSTS" 2 4 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" rank
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

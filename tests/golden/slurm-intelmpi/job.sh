@@ -16,34 +16,29 @@
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-intelmpi # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use staging ports # parts of lib/ that this job uses
+dlrun_use staging # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
-
 export DLRUN_JOB_ID="${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}" # the scheduler's name for this job
 export DLRUN_RESTART="${SLURM_RESTART_COUNT:-0}" # how often the job was started before: a program may go on from its checkpoint
 export DLRUN_NODES=2 # how many nodes run ranks
 dlrun_start scontrol show hostnames "$SLURM_JOB_NODELIST" # makes logs/ and state.json, cleans up at the end
 
 # --- Environment --------------------------------------------------------------------------------------------
-
 cd -- /home/ada/project
 unset SLURM_EXPORT_ENV I_MPI_PIN_DOMAIN I_MPI_PIN_PROCESSOR_LIST # would change what intelmpi does
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
-
 export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, by its name in the scheduler
-dlrun_take_ports 20000 29999 2 # from, to, how many: DLRUN_MASTER_PORT is the first
+dlrun_take_ports 20000 29999 2 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
-
 export OMP_NUM_THREADS=42 # 48 cores / 2 ranks, 3 reserved for communication and data loading [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 export I_MPI_PIN=0 # ranks start unbound; rank.sh binds them [Intel MPI Library Developer Reference]
 export I_MPI_JOB_RESPECT_PROCESS_PLACEMENT=0 # -ppn counts, whatever the scheduler's own layout [Intel MPI Library Developer Reference]
 
 # --- Data on every node before the first step ---------------------------------------------------------------
-
 export DLRUN_STAGE="${TMPDIR}"/fast/dlrun-"$DLRUN_USER" # node-local storage, as the site names it
 dlrun_chain_port 1 # where nodes pass data on to one another
 dlrun_data DLRUN_DATA_SET set /scratch/set # its 100GB fits the 400GB of node-local storage ($TMPDIR/fast), and is then read once from the shared file system instead of by 2 nodes in every epoch
@@ -52,7 +47,5 @@ dlrun_keep_a_step 2 srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution
 dlrun_stage data mpiexec -f "$DLRUN_HOSTS" -ppn 1 -n 2 -genv I_MPI_DEBUG 5 # each node runs stage.sh
 
 # --- Launch -------------------------------------------------------------------------------------------------
-
-# 4 × rank, 2 on each node
 dlrun_launch mpiexec -f "$DLRUN_HOSTS" -ppn 2 -n 4 -genv I_MPI_DEBUG 5 bash "$DLRUN_JOB_DIR/rank.sh" rank
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

@@ -22,26 +22,23 @@
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-checked # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use endings hang nodes ports # parts of lib/ that this job uses
+dlrun_use endings hang nodes # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
-
 export DLRUN_JOB_ID="${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}" # the scheduler's name for this job
 export DLRUN_RESTART="${SLURM_RESTART_COUNT:-0}" # how often the job was started before: a program may go on from its checkpoint
 dlrun_count_replacements # this script may have begun again on other nodes of the same job
 export DLRUN_NODES=4 # how many nodes run ranks
 dlrun_start scontrol show hostnames "$SLURM_JOB_NODELIST" # makes logs/ and state.json, cleans up at the end
-dlrun_checkpoint USR1 USR2 300 6900 scheduler 'the ranks' # the signal, how it is delivered, seconds before the walltime ends, after the start, sender, receivers
+dlrun_checkpoint USR1 USR2 300 6900 scheduler 'the ranks' # the program's signal, the one that announces it, seconds before the walltime ends, seconds after the start, sender, receivers
 dlrun_requeue 2 'timed_out preempted node_failed hang' scontrol requeue "${SLURM_ARRAY_JOB_ID:+${SLURM_ARRAY_JOB_ID}_}${SLURM_ARRAY_TASK_ID:-$SLURM_JOB_ID}" # how often, and after what
 dlrun_watch_progress 16 rank 10m # the job ends once none has written or computed for so long
 
 # --- Environment --------------------------------------------------------------------------------------------
-
 cd -- /home/ada/project
 unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV # would change what srun does
 
 # --- Nodes: the best of them, as 1 more than needed are granted ---------------------------------------------
-
 dlrun_on_node() { # COMMAND...: run it on the host DLRUN_FIRST_HOST
   srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL --cpu-bind=none \
     --overlap --nodelist="$DLRUN_FIRST_HOST" "$@"
@@ -51,12 +48,10 @@ dlrun_exclude_on_requeue # keeps the bad nodes out of the next run, too
 dlrun_choose_nodes 4 180 # how many; seconds that the checks may take
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
-
 export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, by its name in the scheduler
-dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
+dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
-
 export OMP_NUM_THREADS=12 # 48 cores / 4 ranks [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 export CUDA_DEVICE_ORDER=PCI_BUS_ID # GPUs are numbered as in the plan
@@ -68,8 +63,6 @@ export NCCL_DEBUG_SUBSYS=INIT,NET # makes the library log its transport, which `
 export UCX_LOG_LEVEL=info # makes the library log its transport, which `fabric_check` reads
 
 # --- Launch -------------------------------------------------------------------------------------------------
-
-# 16 × rank, 4 on each node
 dlrun_launch srun --nodes=4 --ntasks=16 --ntasks-per-node=4 --distribution=block --kill-on-bad-exit=1 --export=ALL \
   --cpu-bind=none --nodelist="$DLRUN_CHOSEN_HOSTS" bash "$DLRUN_JOB_DIR/rank.sh" rank
 # Compare the transport that each library logs with the site's fabric; ends once all have logged it

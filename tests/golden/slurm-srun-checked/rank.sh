@@ -1,30 +1,24 @@
 #!/bin/bash
-# checked, each process: who it is, its cores, its variables, the command.
-# The launcher (srun) starts it once for each process, unbound: rank.sh ROLE
+# checked, each process (launcher srun starts it, unbound, as rank.sh ROLE): who it is, its cores, variables and command.
 
 set -uo pipefail
 trap : USR2 # the early warning; no effect until the program runs
 source "$DLRUN_JOB_DIR/lib/rank.sh"
-
 dlrun_identify "$1" "$SLURM_PROCID" "$SLURM_LOCALID" 4 16 # role, rank, local rank, ranks on a node, ranks
 
 # --- Cores: whole nodes of known topology (gpu)
-
 case $DLRUN_LOCAL_RANK in # threads, hardware threads, numactl's option for memory
 0) dlrun_bind 12 0-11 --preferred=0; dlrun_show_gpus CUDA_VISIBLE_DEVICES 0 ;;
 1) dlrun_bind 12 12-23 --preferred=0; dlrun_show_gpus CUDA_VISIBLE_DEVICES 1 ;;
 2) dlrun_bind 12 24-35 --preferred=1; dlrun_show_gpus CUDA_VISIBLE_DEVICES 2 ;;
 3) dlrun_bind 12 36-47 --preferred=1; dlrun_show_gpus CUDA_VISIBLE_DEVICES 3 ;;
 esac
-dlrun_check_placement fail yes 4 1 4 # action on a difference, bound or not, GPUs of the node, of the rank, ranks on the node
+dlrun_check_placement fail yes 4 1 4 12 # action on a difference, bound or not, GPUs of the node, of the rank, ranks on the node, threads
 dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
 dlrun_mark_idle 600 # leaves a mark after so many seconds without output or CPU time
 
 # --- torch: variables of each process, and the command
-
-if ((DLRUN_RANK == 0)) && [[ -z ${WANDB_RUN_ID-} ]]; then
-  export WANDB_RUN_ID=${DLRUN_JOB_DIR##*/}${DLRUN_POINT:+-$DLRUN_POINT} WANDB_RESUME=allow # all runs of this job continue one W&B run
-fi
+dlrun_continue_wandb # rank 0 sets WANDB_RUN_ID, unless it is set: all runs of this job continue one W&B run
 export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]
 export MASTER_PORT="$DLRUN_MASTER_PORT" # derived from the job id; free on rank 0's node [PyTorch documentation, torch.distributed]
 export WORLD_SIZE=16 # 4 nodes × 4 ranks [PyTorch documentation, torch.distributed]

@@ -17,34 +17,29 @@
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-container # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use staging ports # parts of lib/ that this job uses
+dlrun_use staging # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
-
 export DLRUN_JOB_ID="${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}" # the scheduler's name for this job
 export DLRUN_RESTART="${SLURM_RESTART_COUNT:-0}" # how often the job was started before: a program may go on from its checkpoint
 export DLRUN_NODES=2 # how many nodes run ranks
 dlrun_start scontrol show hostnames "$SLURM_JOB_NODELIST" # makes logs/ and state.json, cleans up at the end
 
 # --- Environment --------------------------------------------------------------------------------------------
-
 cd -- /home/ada/project
 unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV # would change what srun does
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
-
 export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, by its name in the scheduler
-dlrun_take_ports 20000 29999 2 # from, to, how many: DLRUN_MASTER_PORT is the first
+dlrun_take_ports 20000 29999 2 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
-
 export OMP_NUM_THREADS=8 # 16 cores / 2 ranks [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 export DLRUN_DATA_SET=/scratch/set # data set `set`: from the spec
 export NCCL_DEBUG=INFO # set by the spec, spec.yaml:8:27
 
 # --- Data on every node before the first step ---------------------------------------------------------------
-
 export DLRUN_STAGE=/local/"${USER}"/dlrun-"$DLRUN_USER" # node-local storage, as the site names it
 dlrun_chain_port 1 # where nodes pass data on to one another
 dlrun_data DLRUN_DATA_IMAGES images /scratch/images # from the spec
@@ -54,9 +49,7 @@ dlrun_stage data srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=bl
   --export=ALL --cpu-bind=none # each node runs stage.sh
 
 # --- Launch -------------------------------------------------------------------------------------------------
-
 dlrun_expect_image '/images/torch 2.6.sif' # the same on each node
-# 4 × rank, 2 on each node
 dlrun_launch srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --distribution=block --kill-on-bad-exit=1 --export=ALL \
   --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

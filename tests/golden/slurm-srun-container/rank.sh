@@ -1,14 +1,11 @@
 #!/bin/bash
-# contained, each process: who it is, its cores, its variables, the command.
-# The launcher (srun) starts it once for each process, unbound: rank.sh ROLE
+# contained, each process (launcher srun starts it, unbound, as rank.sh ROLE): who it is, its cores, variables and command.
 
 set -uo pipefail
 source "$DLRUN_JOB_DIR/lib/rank.sh"
-
 dlrun_identify "$1" "$SLURM_PROCID" "$SLURM_LOCALID" 2 4 # role, rank, local rank, ranks on a node, ranks
 
 # --- Cores: whole nodes of known topology (gpu)
-
 case $DLRUN_LOCAL_RANK in # threads, hardware threads, numactl's option for memory
 0) dlrun_bind 8 0-7 ;;
 1) dlrun_bind 8 8-15 ;;
@@ -16,13 +13,11 @@ esac
 dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
 
 # --- Secrets: read now, by this process alone; never written, never printed
-
 HF_TOKEN=${HF_TOKEN-}
 [[ -n $HF_TOKEN ]] || dlrun_missing HF_TOKEN 'the variable HF_TOKEN is not set in the job'
 export HF_TOKEN # a secret: from here the program alone has it
 
 # --- torch: variables of each process, and the command
-
 export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]
 export MASTER_PORT="$DLRUN_MASTER_PORT" # derived from the job id; free on rank 0's node [PyTorch documentation, torch.distributed]
 export WORLD_SIZE=4 # 2 nodes × 2 ranks [PyTorch documentation, torch.distributed]

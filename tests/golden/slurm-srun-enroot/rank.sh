@@ -1,14 +1,11 @@
 #!/bin/bash
-# contained, each process: who it is, its cores, its variables, the command.
-# The launcher (srun) starts it once for each process, unbound: rank.sh ROLE
+# contained, each process (launcher srun starts it, unbound, as rank.sh ROLE): who it is, its cores, variables and command.
 
 set -uo pipefail
 source "$DLRUN_JOB_DIR/lib/rank.sh"
-
 dlrun_identify "$1" "$SLURM_PROCID" "$SLURM_LOCALID" 2 4 # role, rank, local rank, ranks on a node, ranks
 
 # --- Cores: whole nodes of known topology (gpu)
-
 case $DLRUN_LOCAL_RANK in # threads, hardware threads, numactl's option for memory
 0) dlrun_bind 8 0-7 ;;
 1) dlrun_bind 8 8-15 ;;
@@ -16,7 +13,6 @@ esac
 dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
 
 # --- Variables of every rank, once more: the image may have set some of them itself
-
 unset DLRUN_ENVIRONMENT DLRUN_PYTHON DLRUN_PYTHON3 DLRUN_DIRECTORIES # paths of the host, to compare with: the image has its own
 export OMP_NUM_THREADS=8 # 16 cores / 2 ranks [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
@@ -26,13 +22,11 @@ export DLRUN_DATA_LABELS=/scratch/labels # data set `labels`: from the spec
 export NCCL_DEBUG=INFO # set by the spec, spec.yaml:8:27
 
 # --- Secrets: read now, by this process alone; never written, never printed
-
 HF_TOKEN=${HF_TOKEN-}
 [[ -n $HF_TOKEN ]] || dlrun_missing HF_TOKEN 'the variable HF_TOKEN is not set in the job'
 export HF_TOKEN # a secret: from here the program alone has it
 
 # --- torch: variables of each process, and the command
-
 export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]
 export MASTER_PORT="$DLRUN_MASTER_PORT" # derived from the job id; free on rank 0's node [PyTorch documentation, torch.distributed]
 export WORLD_SIZE=4 # 2 nodes × 2 ranks [PyTorch documentation, torch.distributed]

@@ -1,17 +1,13 @@
 #!/bin/bash
-# bound-by-slurm, each process: who it is, its cores, its variables, the command.
-# The launcher (srun) starts it once for each process, bound: rank.sh ROLE
+# bound-by-slurm, each process (launcher srun starts it, bound, as rank.sh ROLE): who it is, its cores, variables and command.
 
 set -uo pipefail
 source "$DLRUN_JOB_DIR/lib/rank.sh"
-
 dlrun_identify "$1" "$SLURM_PROCID" "$SLURM_LOCALID" 4 8 # role, rank, local rank, ranks on a node, ranks
 
 # --- Cores: bound by the scheduler, as the spec asks
-
 export DLRUN_THREADS=5 # threads of this process
 dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
 
 # --- mpi: the command
-
 dlrun_run ./solver --ranks=8

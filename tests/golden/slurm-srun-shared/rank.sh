@@ -1,20 +1,16 @@
 #!/bin/bash
-# part of a node, each process: who it is, its cores, its variables, the command.
-# The launcher (srun) starts it once for each process, unbound: rank.sh ROLE
+# part of a node, each process (launcher srun starts it, unbound, as rank.sh ROLE): who it is, its cores, variables and command.
 
 set -uo pipefail
 source "$DLRUN_JOB_DIR/lib/rank.sh"
-
 dlrun_identify "$1" "$SLURM_PROCID" "$SLURM_LOCALID" 3 6 # role, rank, local rank, ranks on a node, ranks
 
 # --- Cores: on shared nodes the granted cores are known only when the job starts
-
 dlrun_share_cores 4 # an equal part of the job's cores on this node, or this number if the scheduler grants none
 export OMP_NUM_THREADS="$DLRUN_THREADS" # one per core of the rank [OpenMP 5.2, chapter 21]
 dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
 
 # --- torch: variables of each process, and the command
-
 export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]
 export MASTER_PORT="$DLRUN_MASTER_PORT" # derived from the job id; free on rank 0's node [PyTorch documentation, torch.distributed]
 export WORLD_SIZE=6 # 2 nodes × 3 ranks [PyTorch documentation, torch.distributed]

@@ -16,18 +16,16 @@
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-staged # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use endings staging ports # parts of lib/ that this job uses
+dlrun_use endings staging # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
-
 export DLRUN_JOB_ID="${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}" # the scheduler's name for this job
 export DLRUN_RESTART="${SLURM_RESTART_COUNT:-0}" # how often the job was started before: a program may go on from its checkpoint
 export DLRUN_NODES=2 # how many nodes run ranks
 dlrun_start scontrol show hostnames "$SLURM_JOB_NODELIST" # makes logs/ and state.json, cleans up at the end
-dlrun_checkpoint USR1 USR2 120 13680 scheduler 'the ranks' # the signal, how it is delivered, seconds before the walltime ends, after the start, sender, receivers
+dlrun_checkpoint USR1 USR2 120 13680 scheduler 'the ranks' # the program's signal, the one that announces it, seconds before the walltime ends, seconds after the start, sender, receivers
 
 # --- Environment --------------------------------------------------------------------------------------------
-
 cd -- /home/ada/project
 unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV # would change what srun does
 set +u # module files and activation scripts may read unset variables
@@ -35,16 +33,13 @@ source /home/ada/env/bin/activate
 dlrun_own_shell # options, traps and names of commands are as before those lines
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
-
 export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, by its name in the scheduler
-dlrun_take_ports 20000 29999 2 # from, to, how many: DLRUN_MASTER_PORT is the first
+dlrun_take_ports 20000 29999 2 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
-
 export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 
 # --- Data on every node before the first step, results from every node after the last -----------------------
-
 export DLRUN_STAGE=/local/dlrun-"$DLRUN_USER" # node-local storage, as the site names it
 dlrun_results '/scratch/my results' always # what ranks write to $DLRUN_RESULTS is copied there
 dlrun_chain_port 1 # where nodes pass data on to one another
@@ -62,8 +57,6 @@ dlrun_unless_it_fits DLRUN_DATA_ENVIRONMENT environment /home/ada/env # then it 
 dlrun_use_staged_venv environment "$DLRUN_DATA_ENVIRONMENT" # as its `activate` would
 
 # --- Launch -------------------------------------------------------------------------------------------------
-
-# 2 × rank, 1 on each node
 dlrun_launch srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
   --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

@@ -1,19 +1,15 @@
 #!/bin/bash
-# crowded, each process: who it is, its cores, its variables, the command.
-# The launcher (srun) starts it once for each process, unbound: rank.sh ROLE
+# crowded, each process (launcher srun starts it, unbound, as rank.sh ROLE): who it is, its cores, variables and command.
 
 set -uo pipefail
 source "$DLRUN_JOB_DIR/lib/rank.sh"
-
 dlrun_identify "$1" "$SLURM_PROCID" "$SLURM_LOCALID" 12 12 # role, rank, local rank, ranks on a node, ranks
 
 # --- Cores: there are not enough cores for every rank: 12 ranks need 12 cores, and 8 of 8 cores are usable
-
 export DLRUN_THREADS=1 # threads of this process
 dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
 
 # --- torch: variables of each process, and the command
-
 export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]
 export MASTER_PORT="$DLRUN_MASTER_PORT" # derived from the job id; free on rank 0's node [PyTorch documentation, torch.distributed]
 export WORLD_SIZE=12 # 1 node × 12 ranks [PyTorch documentation, torch.distributed]

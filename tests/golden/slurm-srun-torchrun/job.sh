@@ -16,17 +16,15 @@
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-srun-torchrun # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use addresses ports # parts of lib/ that this job uses
+dlrun_use addresses # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
-
 export DLRUN_JOB_ID="${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}" # the scheduler's name for this job
 export DLRUN_RESTART="${SLURM_RESTART_COUNT:-0}" # how often the job was started before: a program may go on from its checkpoint
 export DLRUN_NODES=2 # how many nodes run ranks
 dlrun_start scontrol show hostnames "$SLURM_JOB_NODELIST" # makes logs/ and state.json, cleans up at the end
 
 # --- Environment --------------------------------------------------------------------------------------------
-
 cd -- /home/ada/project
 unset SLURM_CPUS_PER_TASK SRUN_CPUS_PER_TASK SLURM_CPU_BIND SLURM_TRES_PER_TASK SLURM_EXPORT_ENV # would change what srun does
 set +u # module files and activation scripts may read unset variables
@@ -36,20 +34,16 @@ ulimit -n 65536
 dlrun_own_shell # options, traps and names of commands are as before those lines
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
-
 DLRUN_MASTER_ADDR="$(dlrun_address_of eno1)"
 export DLRUN_MASTER_ADDR # the address of `eno1` on the first host
-dlrun_take_ports 30000 30999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
+dlrun_take_ports 30000 30999 1 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
-
 export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 export NCCL_DEBUG=WARN # prints an explicit message when a call fails, and nothing else [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
 export NCCL_SOCKET_IFNAME='=eno1' # bootstrap, and data over sockets, by the interfaces that the site names (exactly these: `=`); NCCL's own choice may be an interface that other nodes cannot reach [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
 
 # --- Launch -------------------------------------------------------------------------------------------------
-
-# 2 × agent, 1 on each node
 dlrun_launch srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
   --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" agent
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

@@ -17,10 +17,9 @@
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/slurm-ssh-rocm # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use lost-nodes ports start ssh # parts of lib/ that this job uses
+dlrun_use lost-nodes start ssh # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
-
 export DLRUN_JOB_ID="${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}" # the scheduler's name for this job
 export DLRUN_RESTART="${SLURM_RESTART_COUNT:-0}" # how often the job was started before: a program may go on from its checkpoint
 export DLRUN_NODES=2 # how many nodes run ranks
@@ -28,21 +27,16 @@ dlrun_start scontrol show hostnames "$SLURM_JOB_NODELIST" # makes logs/ and stat
 dlrun_ask_nodes ssh -o BatchMode=yes # after a failure: is every node still there?
 
 # --- Environment --------------------------------------------------------------------------------------------
-
 cd -- /home/ada/project
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
-
 export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, by its name in the scheduler
-dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
+dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
-
 export OMP_NUM_THREADS=16 # 64 cores / 4 ranks [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 
 # --- Launch -------------------------------------------------------------------------------------------------
-
-# 8 × rank, 4 on each node
 dlrun_launch dlrun_ssh "$DLRUN_HOSTS" 4 8 3 ssh -o BatchMode=yes bash "$DLRUN_JOB_DIR/rank.sh" rank
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

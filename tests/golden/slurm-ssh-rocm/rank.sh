@@ -1,14 +1,11 @@
 #!/bin/bash
-# pairs, each process: who it is, its cores, its variables, the command.
-# The launcher (ssh) starts it once for each process, unbound: rank.sh ROLE
+# pairs, each process (launcher ssh starts it, unbound, as rank.sh ROLE): who it is, its cores, variables and command.
 
 set -uo pipefail
 source "$DLRUN_JOB_DIR/lib/rank.sh"
-
 dlrun_identify "$1" "$DLRUN_RANK" "$DLRUN_LOCAL_RANK" 4 8 # role, rank, local rank, ranks on a node, ranks
 
 # --- Cores: whole nodes of known topology (gpu)
-
 case $DLRUN_LOCAL_RANK in # threads, hardware threads, numactl's option for memory
 0) dlrun_bind 16 48-63 --preferred=3; dlrun_show_gpus ROCR_VISIBLE_DEVICES 0,1 ;;
 1) dlrun_bind 16 16-31 --preferred=1; dlrun_show_gpus ROCR_VISIBLE_DEVICES 2,3 ;;
@@ -18,7 +15,6 @@ esac
 dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
 
 # --- torch: variables of each process, and the command
-
 export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]
 export MASTER_PORT="$DLRUN_MASTER_PORT" # derived from the job id; free on rank 0's node [PyTorch documentation, torch.distributed]
 export WORLD_SIZE=8 # 2 nodes × 4 ranks [PyTorch documentation, torch.distributed]

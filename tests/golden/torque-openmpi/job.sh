@@ -16,10 +16,9 @@
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/torque-openmpi # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use pbs resubmit lost-nodes ports openmpi # parts of lib/ that this job uses
+dlrun_use pbs resubmit lost-nodes openmpi # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
-
 export DLRUN_JOB_ID="${PBS_JOBID/\[*\]/[]}" # the scheduler's name for this job
 DLRUN_RESTART="$(dlrun_pbs_restarts start_count)" || true
 export DLRUN_RESTART # how often the job was started before: a program may go on from its checkpoint
@@ -29,21 +28,16 @@ dlrun_start awk '!seen[$0]++' "$PBS_NODEFILE" # makes logs/ and state.json, clea
 dlrun_ask_nodes ssh -o BatchMode=yes # after a failure: is every node still there?
 
 # --- Environment --------------------------------------------------------------------------------------------
-
 cd -- /home/ada/project
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
-
 export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, by its name in the scheduler
-dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
+dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
-
 export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 
 # --- Launch -------------------------------------------------------------------------------------------------
-
-# 8 × rank, 4 on each node
 dlrun_launch dlrun_openmpi 4 mpirun -np 8 --hostfile "$DLRUN_HOSTS"-x4 --map-by ppr:4:node --bind-to none \
   bash "$DLRUN_JOB_DIR/rank.sh" rank
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

@@ -1,18 +1,14 @@
 #!/bin/bash
-# after others, each process: who it is, its cores, its variables, the command.
-# The launcher (openmpi) starts it once for each process, unbound: rank.sh ROLE
+# after others, each process (launcher openmpi starts it, unbound, as rank.sh ROLE): who it is, its cores, variables and command.
 
 set -uo pipefail
 source "$DLRUN_JOB_DIR/lib/rank.sh"
-
 dlrun_identify "$1" "$OMPI_COMM_WORLD_RANK" "$OMPI_COMM_WORLD_LOCAL_RANK" 4 8 # role, rank, local rank, ranks on a node, ranks
 
 # --- Cores: on shared nodes the granted cores are known only when the job starts
-
 dlrun_share_cores # an equal part of the job's cores on this node
 export OMP_NUM_THREADS="$DLRUN_THREADS" # one per core of the rank [OpenMP 5.2, chapter 21]
 dlrun_measure # beside the program: what the ranks of this node use, for `dlrun usage`
 
 # --- mpi: the command
-
 dlrun_run ./solver

@@ -16,10 +16,9 @@
 set -euo pipefail
 export DLRUN_JOB_DIR=/home/ada/jobs/torque-ssh # the job directory: this script, lib/, plan.json, logs/
 source "$DLRUN_JOB_DIR/lib/job.sh"
-dlrun_use pbs resubmit lost-nodes ports start ssh # parts of lib/ that this job uses
+dlrun_use pbs resubmit lost-nodes start ssh # parts of lib/ that this job uses
 
 # --- Job and nodes ------------------------------------------------------------------------------------------
-
 export DLRUN_JOB_ID="${PBS_JOBID/\[*\]/[]}" # the scheduler's name for this job
 DLRUN_RESTART="$(dlrun_pbs_restarts start_count)" || true
 export DLRUN_RESTART # how often the job was started before: a program may go on from its checkpoint
@@ -29,7 +28,6 @@ dlrun_start awk '!seen[$0]++' "$PBS_NODEFILE" # makes logs/ and state.json, clea
 dlrun_ask_nodes ssh # after a failure: is every node still there?
 
 # --- Environment --------------------------------------------------------------------------------------------
-
 cd -- /home/ada/project
 set +u # module files and activation scripts may read unset variables
 eval "$(conda shell.bash hook)"
@@ -38,16 +36,12 @@ export PATH=/opt/bin:$PATH
 dlrun_own_shell # options, traps and names of commands are as before those lines
 
 # --- Rendezvous ---------------------------------------------------------------------------------------------
-
 export DLRUN_MASTER_ADDR="$DLRUN_FIRST_HOST" # the first host, by its name in the scheduler
-dlrun_take_ports 20000 29999 1 # from, to, how many: DLRUN_MASTER_PORT is the first
+dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 
 # --- Variables of every rank --------------------------------------------------------------------------------
-
 export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 
 # --- Launch -------------------------------------------------------------------------------------------------
-
-# 4 × rank, 2 on each node
 dlrun_launch dlrun_ssh "$DLRUN_HOSTS" 2 4 1 ssh bash "$DLRUN_JOB_DIR/rank.sh" rank
 dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

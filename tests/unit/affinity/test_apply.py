@@ -49,6 +49,26 @@ def test_a_rank_sees_its_gpus_within_what_the_scheduler_shows_it(shown, planned,
     assert done.stdout == f"{left}\n"
 
 
+@pytest.mark.parametrize(
+    ("shown", "hierarchy", "left", "noted"),
+    [
+        (None, None, "3", False),
+        (None, "FLAT", "3", False),
+        (None, "COMPOSITE", "all", True),
+        ("0,1", "COMPOSITE", "0,1", True),
+        ("0.0,0.1,1.0,1.1", "COMPOSITE", "1.1", False),
+    ],
+)
+def test_tiles_are_shown_unless_level_zero_counts_cards(shown, hierarchy, left, noted):
+    given = {"ZE_AFFINITY_MASK": shown, "ZE_FLAT_DEVICE_HIERARCHY": hierarchy}
+    done = bash(
+        'dlrun_show_gpus ZE_AFFINITY_MASK 3; echo "${ZE_AFFINITY_MASK-all} $_dlrun_gpus"',
+        **{name: value for name, value in given.items() if value is not None},
+    )
+    assert done.stdout == f"{left} {'' if noted else f'ZE_AFFINITY_MASK={left}'}\n"
+    assert ("counts cards, and the plan counts tiles" in done.stderr) == noted
+
+
 @pytest.mark.skipif(shutil.which("numactl") is None, reason="numactl is not here")
 @pytest.mark.parametrize(
     "option", ["--preferred-many=0,63", "--membind=63", "--preferred=63", "--no-such-policy=0"]

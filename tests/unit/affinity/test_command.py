@@ -98,7 +98,7 @@ def test_explain_walks_the_rules_with_numbers(stampede2):
     done = run("--topology", stampede2, "--framework", "intelcaffe", "--reserve", "0,1", "--explain")
     assert "46 of 48 cores (0-1,48-49 reserved)" in done.stdout
     assert "every rank computes on 21 cores" in done.stdout
-    assert "MLSL_SERVER_AFFINITY=38,42,39,43: OS ids" in done.stdout
+    assert "MLSL_SERVER_AFFINITY=38,42,39,43: the communication cores of all ranks" in done.stdout
 
 
 def test_capture_here_is_a_topology_for_elsewhere(tmp_path):
@@ -195,6 +195,13 @@ def test_acting_on_other_machines_is_refused(site):
         (("--exec",), 2, "needs a command"),
         (("--", "true"), 2, "is for --exec"),
         (("--exec", "no-such-program"), 2, "cannot run `no-such-program`"),
+        (("--exec", "--ranks-per-node", "2"), 2, "come before `--exec`"),
+        (("--capture", "--verify"), 2, "--capture and --verify cannot be combined"),
+        (("--explain", "--exec", "true"), 2, "--explain and --exec cannot be combined"),
+        (("--json", "--format", "srun"), 2, "`--json` and `--format srun` cannot be combined"),
+        (("--format", "env", "-o", "node.svg"), 2, "`--format env` is text"),
+        (("--ranks-per-node", "two"), 2, "`two` is not a whole number"),
+        (("--site", "generic-slurm", "--node-type", "gpu"), 2, "does not describe the topology"),
         (("--gpus-per-rank", "64"), 2, "GPUs each need"),
         (("nowhere.yaml",), 2, "nowhere.yaml"),
     ],
@@ -288,6 +295,27 @@ with multiprocessing.get_context("fork").Pool(1) as pool:
 def test_data_loaders_have_all_of_the_ranks_cores_also_after_threads_have_started():
     done = run("--ranks-per-node", 1, "--memory", "none", "--exec", sys.executable, "-c", FORKS)
     assert done.stdout.split() == ["2", "2"], done.stderr  # with `--openmp gomp` it would be 1 and 1
+
+
+@TWO_CPUS
+@pytest.mark.parametrize(
+    ("environment", "threads"),
+    [
+        ({}, "1"),
+        ({"OMP_NUM_THREADS": "3"}, "3"),
+        ({"OMP_NUM_THREADS": "64", "NCPUS": "64", "PBS_JOBID": "7.server"}, "1"),
+        ({"OMP_NUM_THREADS": "3", "NCPUS": "64", "PBS_JOBID": "7.server"}, "3"),
+        ({"OMP_NUM_THREADS": "64", "NCPUS": "64"}, "64"),
+        ({"OMP_NUM_THREADS": "1", "TORCHELASTIC_RUN_ID": "none"}, "1"),
+        ({"OMP_NUM_THREADS": "3", "TORCHELASTIC_RUN_ID": "none"}, "3"),
+    ],
+)
+def test_a_number_of_threads_that_a_scheduler_or_an_agent_has_set_by_itself_is_not_the_users(
+    environment, threads
+):
+    """PBS sets OMP_NUM_THREADS and NCPUS to all CPUs of the job on a node, whatever the ranks."""
+    done = run("--ranks-per-node", 2, "--exec", "bash", "-c", "echo $OMP_NUM_THREADS", env=environment)
+    assert done.stdout.split() == [threads] * 2, done.stderr
 
 
 @TWO_CPUS

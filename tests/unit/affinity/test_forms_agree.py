@@ -3,6 +3,7 @@ real processes."""
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -26,6 +27,7 @@ from dlrun.render.affinity.formats.as_wrapper import emit as emit_wrapper
 from dlrun.render.affinity.formats.as_wrapper import for_rank
 from dlrun.render.affinity.settings import BindingContext
 from dlrun.render.affinity.variables import MAY_DIFFER, SAME
+from tests.examples import cases
 from tests.unit.affinity.machines import FOLDER, topology
 
 OURS = MAY_DIFFER | SAME
@@ -61,8 +63,10 @@ def machines():
     return sorted(path.stem for path in FOLDER.glob("*.json"))
 
 
-@pytest.mark.parametrize("preset", ["torch", "intelcaffe", "horovod-ccl", "tensorflow"])
-@pytest.mark.parametrize("machine", machines())
+PRESETS = ["torch", "intelcaffe", "horovod-ccl", "tensorflow"]
+
+
+@pytest.mark.parametrize(("machine", "preset"), cases(itertools.product(machines(), PRESETS), quick=16))
 def test_variables_are_the_same_in_every_form(machine, preset):
     node = topology(machine)
     for request in REQUESTS.values():

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 
 from dlrun.config.topology.short import build
 from dlrun.effects.inputs.spec import load_site
+from dlrun.model.topology import Nic
 from dlrun.plan.affinity import PlacementRequest, place
 from dlrun.plan.affinity.presets import default_comm_cores, preset, presets
 from dlrun.render.affinity.formats.registry import format_named
 from dlrun.render.affinity.settings import BindingContext, settings
-from tests.unit.affinity.machines import topology
+from dlrun.render.affinity.variables import MAY_DIFFER, SAME
+from tests.unit.affinity.machines import FOLDER, topology
 
 
 def variables(machine, framework, **request):
@@ -94,6 +97,42 @@ def test_runtimes_are_never_told_twice_how_to_bind():
         assert ("KMP_AFFINITY" in told) == (chosen.openmp == "iomp")
 
 
+def emitted_variables():
+    """Names that are set by rank, and names that are set once for all, over machines and frameworks of every kind."""
+    by_rank, for_all = set(), set()
+    nodes = [topology(machine) for machine in ("stampede2", "dgx-a100", "lumi-g", "alps-gh200")]
+    nodes.append(build(load_site("aurora").site.node_types["pvc"].topology))
+    nodes.append(replace(topology("stampede2"), nics=(Nic(name="hfi1_0", numa=0),)))
+    for node in nodes:
+        placement = place(node, PlacementRequest(ranks_per_node=2, comm_cores=2, loader_cores=1))
+        for name, of_framework in presets().items():
+            for openmp in ("gomp", "gomp-old", "iomp", of_framework.openmp):
+                chosen = replace(of_framework, openmp=openmp)
+                for found in settings(placement, BindingContext(preset=chosen)):
+                    (for_all if found.rank is None else by_rank).add(found.name)
+                    assert found.rank is not None or found.name not in MAY_DIFFER, (name, found)
+    return by_rank, for_all
+
+
+def test_the_table_of_variables_is_what_placements_set():
+    """One that differs by rank may, one that does not is not listed as if it did, and nothing is listed that is never set."""
+    by_rank, for_all = emitted_variables()
+    assert by_rank <= MAY_DIFFER
+    assert for_all <= SAME
+    never = {"NCCL_IB_HCA"}  # set by jobs alone, from the profile
+    assert by_rank | for_all == (MAY_DIFFER | SAME) - never
+
+
+def test_jobs_set_by_rank_only_who_the_rank_is_and_what_may_differ():
+    """Over all recorded jobs: a library that builds one picture of the node from all ranks fails where their values differ."""
+    scripts = [path.read_text() for path in (FOLDER.parent).rglob("*.sh")]
+    pattern = r"^\s*export (\w+)=.*\$\{?DLRUN_(?:LOCAL_)?RANK\b"
+    by_rank = {name for text in scripts for name in re.findall(pattern, text, re.MULTILINE)}
+    identity = {name for name in by_rank if re.search(r"(^|_)RANK($|_)|TRAINER_ID$", name)}
+    assert "LOCAL_RANK" in identity
+    assert by_rank - identity <= MAY_DIFFER
+
+
 def test_hunters_lists_for_pals():
     """jordan-hlrs/hello-cluster, jobscript.pbs: four MI300A, two cores of each kept for the system."""
     node = build(load_site("hunter").site.node_types["mi300a"].topology)
@@ -104,6 +143,62 @@ def test_hunters_lists_for_pals():
     )
     assert [rank.gpus for rank in placement.ranks] == [(0,), (1,), (2,), (3,)]
     assert {rank.threads for rank in placement.ranks} == {22}
+
+
+def of_site(site, node_type):
+    """Packages, NUMA nodes and adapter of each rank, one for each GPU, in the order of the GPUs."""
+    node = build(load_site(site).site.node_types[node_type].topology)
+    package = {pu: core.package for core in node.cores for pu in core.pus}
+    ranks = place(node, PlacementRequest(ranks_per_node=len(node.gpus))).ranks
+    assert [rank.gpus for rank in ranks] == [(i,) for i in range(len(ranks))]
+    return [({package[pu] for pu in rank.cores}, rank.numa, rank.nic) for rank in ranks]
+
+
+@pytest.mark.parametrize(
+    ("site", "node_type", "numa", "nics"),
+    [
+        # olcf-user-docs, NIC Mapping: each MI250X, two GPUs, has an adapter of its own; LUMI has the same blades
+        ("frontier", "gcd", [3, 3, 1, 1, 0, 0, 2, 2], [0, 0, 1, 1, 2, 2, 3, 3]),
+        ("lumi-g", "gcd", [3, 3, 1, 1, 0, 0, 2, 2], [0, 0, 1, 1, 2, 2, 3, 3]),
+        # `nvidia-smi topo -m` on Perlmutter's nodes: GPUs count against the NUMA nodes and the adapters
+        ("perlmutter", "gpu", [3, 2, 1, 0], [3, 2, 1, 0]),
+        ("perlmutter", "gpu-hbm80g", [3, 2, 1, 0], [3, 2, 1, 0]),
+        # cscs-docs: four superchips, each with its adapter
+        ("alps-gh200", "gh200", [0, 1, 2, 3], [0, 1, 2, 3]),
+        # hello-cluster of HLRS: four APUs, each with its adapter
+        ("hunter", "mi300a", [0, 1, 2, 3], [0, 1, 2, 3]),
+    ],
+)
+def test_ranks_of_shipped_profiles_have_the_published_node_and_adapter_of_their_gpu(
+    site, node_type, numa, nics
+):
+    found = of_site(site, node_type)
+    assert [(nodes, nic) for _, nodes, nic in found] == [
+        ((node,), f"hsn{nic}") for node, nic in zip(numa, nics, strict=True)
+    ]
+
+
+def test_auroras_ranks_have_adapters_of_their_own_package_each_as_often_as_the_others():
+    """argonne-lcf/user-guides, DAOS overview: adapters 0 to 3 with package 0, 4 to 7 with package 1; 6 tiles each."""
+    found = of_site("aurora", "pvc")
+    assert [packages for packages, _, _ in found] == [{0}] * 6 + [{1}] * 6
+    assert [nic for _, _, nic in found] == [f"hsn{i}" for i in (0, 1, 2, 3, 0, 1, 4, 5, 6, 7, 4, 5)]
+
+
+@pytest.mark.parametrize(
+    ("site", "node_type", "packages", "nodes"),
+    [
+        ("perlmutter", "gpu", 1, 4),  # measured
+        ("perlmutter", "cpu", 2, 8),  # docs.nersc.gov: 4 NUMA domains per socket (NPS=4)
+        ("elcapitan", "mi300a", 4, 4),
+        ("tuolumne", "mi300a", 4, 4),
+    ],
+)
+def test_numa_nodes_of_shipped_profiles_are_those_that_the_centres_configure(
+    site, node_type, packages, nodes
+):
+    node = build(load_site(site).site.node_types[node_type].topology)
+    assert (len(node.packages()), len(node.cpu_nodes())) == (packages, nodes)
 
 
 @pytest.mark.parametrize(

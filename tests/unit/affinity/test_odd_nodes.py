@@ -13,7 +13,7 @@ from dlrun.config.topology.sysfs import read_sysfs
 from dlrun.config.topology.tree import MappingTree
 from dlrun.effects.inputs.topology import DirectoryTree, topology_from
 from dlrun.errors import Invalid
-from dlrun.model.placement import PlacementRequest, Reserve
+from dlrun.model.placement import MemoryBinding, PlacementRequest, Reserve
 from dlrun.model.topology import Core, Gpu, Nic, NumaNode, Topology
 from dlrun.plan.affinity import place
 from dlrun.plan.affinity.presets import preset
@@ -153,6 +153,18 @@ def test_no_core_is_idle_where_cores_have_unequal_threads(runtime):
     assert len(re.findall(r"\d+", text)) == 3
 
 
+@pytest.mark.parametrize("policy", ["strict", "preferred"])
+def test_a_rank_on_all_numa_nodes_has_no_memory_policy(policy):
+    """It would change nothing, and `--preferred-many` ends on kernels before 5.15; a node without memory counts for none."""
+    node = two_packages()
+    assert place(node, PlacementRequest(ranks_per_node=1, membind=policy)).ranks[0].memory == MemoryBinding()
+    bare = replace(node, numa_nodes=(*node.numa_nodes, NumaNode(id=2, memory=0)))
+    assert place(bare, PlacementRequest(ranks_per_node=1, membind=policy)).ranks[0].memory == MemoryBinding()
+    more = replace(node, numa_nodes=(*node.numa_nodes, NumaNode(id=2)))
+    kept = place(more, PlacementRequest(ranks_per_node=1, membind=policy)).ranks[0].memory
+    assert kept == MemoryBinding(policy=policy, nodes=(0, 1))
+
+
 def test_slower_cores_among_a_ranks_are_named():
     node = replace(two_packages(), efficient=tuple(range(12, 16)))
     (warning,) = (w for w in place(node, PlacementRequest(ranks_per_node=2)).warnings if "efficiency" in w)
@@ -173,3 +185,25 @@ def test_slower_cores_among_a_ranks_are_named():
 )
 def test_kinds_of_cores_are_read(more, efficient):
     assert read_sysfs(MappingTree({**a_tree("\n"), **more})).efficient == efficient
+
+
+KIND = '<cpukind cpuset="{}"><info name="{}" value="{}"/></cpukind>'
+
+
+@pytest.mark.parametrize(
+    ("kinds", "efficient"),
+    [
+        ((("0x1", "CoreType", "IntelCore"), ("0x2", "CoreType", "IntelAtom")), (1,)),
+        ((("0x1", "LinuxCapacity", "446"), ("0x2", "LinuxCapacity", "1024")), (0,)),
+        ((("0x1", "LinuxCapacity", "1008"), ("0x2", "LinuxCapacity", "1024")), ()),
+        ((("0x1", "LinuxCapacity", "much"), ("0x2", "LinuxCapacity", "1024")), ()),
+        ((("0x3", "FrequencyMaxMHz", "3900"),), ()),
+        ((), ()),
+    ],
+    ids=["Intel", "Arm", "Arm, bins of one kind", "not a number", "one kind", "nothing noted"],
+)
+def test_kinds_of_cores_are_read_from_lstopo(kinds, efficient):
+    text = LSTOPO.format("").replace(
+        "</topology>", "".join(KIND.format(*kind) for kind in kinds) + "</topology>"
+    )
+    assert read_topology(text).efficient == efficient

@@ -12,8 +12,11 @@ from click.testing import CliRunner
 from dlrun.cli.tune_affinity import command
 from dlrun.effects.affinity import measure, report
 from dlrun.effects.inputs.topology import live_topology
+from dlrun.model.placement import PlacementRequest
+from dlrun.plan.affinity import place
 from dlrun.plan.affinity.binding_report import BindingReport, Way
 from dlrun.render.affinity import report as shown
+from tests.unit.affinity.machines import topology
 
 
 def made(*, own, other, **more):
@@ -40,6 +43,7 @@ def test_a_difference_counts_only_beyond_what_runs_differ(own, other, verdict):
 def test_table_and_picture_have_numbers_conclusions_and_doubts():
     found = made(own=(150.0,), other=(100.0,), doubts=("too busy to tell",), notes=("no Slurm here",))
     conclusions, picture = shown.conclusions(found), shown.svg(found)
+    assert conclusions[0] == "too busy to tell", "before any number"
     for line in ("against no binding: gemm: 50 % faster", "too busy to tell", "no Slurm here"):
         assert line in conclusions
         assert line in "".join(ET.fromstring(picture).itertext())
@@ -61,6 +65,16 @@ def test_nothing_in_the_picture_is_wider_than_it():
     ends = [re.match(r"M([\d.-]+) \S+h([\d.]+)", line.get("d")) for line in root.iter(f"{svg}path")]
     assert len(ends) == 2
     assert all(float(end[1]) + float(end[2]) < float(root.get("width")) for end in ends)
+
+
+@pytest.mark.parametrize(
+    ("machine", "ranks", "doubted"), [("two-cpus", 2, True), ("skx-block", 2, False), ("skx-block", 1, False)]
+)
+def test_a_machine_that_is_too_small_is_named(machine, ranks, doubted):
+    node = topology(machine)
+    doubts = report._doubts(node, place(node, PlacementRequest(ranks_per_node=ranks)), busy=0.0)
+    assert any("too small to tell" in doubt for doubt in doubts) == doubted
+    assert any("only one rank" in doubt for doubt in doubts) == (ranks == 1)
 
 
 def test_real_ranks_are_measured_each_way(monkeypatch):

@@ -46,7 +46,7 @@ def test_a_bar_of_counted_work_ends_without_a_trace(monkeypatch):
     monkeypatch.setenv("TERM", "xterm")
     with drawn_progress.progress("fetching") as work:
         work.step(1, 4)
-        work.say("a message")
+        work.notice("a message")
         work.step(2, 4)
     assert "fetching" in out.getvalue()
     assert "a message" in out.getvalue()

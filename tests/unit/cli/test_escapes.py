@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dlrun.cli.escapes import echo, echo_drawn, echo_log, json_text
+from dlrun.cli.escapes import echo, echo_data, echo_drawn, echo_log, json_text
 from dlrun.model.text import LINES, visible
 
 
@@ -68,3 +68,13 @@ def test_every_other_way_to_the_terminal_is_known():
         "effects/staging/run.py",
         "effects/transport/openssh.py",
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "data"), [("é", "é".encode()), ("a\udcff", b"a\xff"), ("a\ud800", b"a\\ud800")]
+)
+def test_data_may_have_what_no_encoding_has(text, data, capfdbinary):
+    """A path of the user's that is not UTF-8 is written back as it is; half of a character comes from a damaged record."""
+    echo_data(text)
+    sys.stdout.flush()
+    assert capfdbinary.readouterr().out == data

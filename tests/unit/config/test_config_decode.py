@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -9,6 +10,7 @@ import pytest
 
 from dlrun.config.decode import decode
 from dlrun.config.document import parse
+from dlrun.config.hints import keys
 from dlrun.config.wording import pattern_fault
 from dlrun.model.data import DataSet
 from dlrun.model.keys import AMOUNT, key
@@ -230,3 +232,50 @@ def test_origins_and_history_name_every_value():
 
 def test_an_amount_that_is_none_is_told_in_words():
     assert pattern_fault(AMOUNT, "1O%") == "is not an amount such as `10%`, `8 files` or `20GB`"
+
+
+AMOUNTS = ("10%", "100%", "100.0%", "0.5%", "8 files", "1 file", "20GB", "1.5 GiB", "1B", "0.001kB", " 3% ")
+NOT_AMOUNTS = (
+    "150%",
+    "100.1%",
+    "0%",
+    "0.0%",
+    "0 files",
+    "0B",
+    "0.0GB",
+    "0.2B",
+    "1.5 files",
+    "٣ files",
+    "10",
+    "",
+)
+
+
+def test_an_amount_is_more_than_zero_and_at_most_all():
+    assert [text for text in AMOUNTS if not re.fullmatch(AMOUNT, text)] == []
+    assert [text for text in NOT_AMOUNTS if re.fullmatch(AMOUNT, text)] == []
+
+
+def numbers_of_data(schema, place, text):
+    """Each key of a schema that takes a number, a size or an amount: its place, and this text where a value goes."""
+    for name, found in keys(schema).items():
+        if {Bytes, int} & set(found.hint.scalars) or found.pattern == AMOUNT:
+            yield f"{place}.{name}", text.replace("KEY", name)
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        *numbers_of_data(DataSet, "data.x", "data: {x: {source: /d, KEY: VALUE}}"),
+        ("resources.node_local", "resources: {node_local: VALUE}"),
+    ],
+)
+def test_no_count_and_no_size_of_data_is_zero(path, text):
+    faults = []
+    for value in ("0", "0B", "0GB", "0%", "0 files", "0.0 GiB", "-1", "-1B"):
+        problems = decode(parse(BASE + text.replace("VALUE", value) + "\n", FILE).root, Spec).problems
+        assert [problem.origin.line for problem in problems] == [3], value
+        assert problems[0].origin.column == 1 + text.index("VALUE")
+        faults.append(problems[0].message)
+    assert all(f"`{path}` " in fault for fault in faults)
+    assert any("more than zero" in fault or "the minimum is 1" in fault for fault in faults)

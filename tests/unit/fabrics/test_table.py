@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from dlrun.fabrics.rules import JobTraits, holds, say
+from dlrun.fabrics.rules import JobTraits, condition_text, holds
 from dlrun.fabrics.table import Rule, about, does, left_out, rules, sources
 from dlrun.fabrics.versions import within
 
@@ -35,7 +35,7 @@ def test_a_row_says_everything_and_the_engine_understands_it():
         re.compile(rule.pattern)
         within("1.0", rule.versions)
         holds(JobTraits(fabric=rule.fabrics[0], libraries=frozenset({rule.library})), rule)
-        assert all(say(condition) for condition in rule.when), where
+        assert all(condition_text(condition) for condition in rule.when), where
         assert not rule.instead.startswith("leave"), "it is read as `use …`"
         if rule.act == "set":
             assert "<" not in rule.value, "what only a site can know is never set by default"

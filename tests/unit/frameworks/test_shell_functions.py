@@ -62,7 +62,6 @@ def take_ports(place, *, first: int, last: int, count: int = 1, runtime: str | N
     """Take ports of this range, with the locks in `runtime`, and print which."""
     lines = f"""
     XDG_RUNTIME_DIR={runtime or place} DLRUN_MASTER_ADDR=n1
-    dlrun_use ports
     dlrun_take_ports {first} {last} {count}
     echo "took $DLRUN_MASTER_PORT"
     """
@@ -108,7 +107,6 @@ def test_jobs_that_start_at_once_where_dead_ones_left_their_locks_take_different
     first, jobs = 23456, 8
     lines = f"""
     XDG_RUNTIME_DIR={tmp_path} DLRUN_MASTER_ADDR=n1
-    dlrun_use ports
     _dlrun_port_is_free() {{ :; }} # the locks alone decide, whatever else this machine does
     until [[ -e {tmp_path}/go ]]; do sleep 0.01; done
     dlrun_take_ports {first} {first + jobs - 1} 1

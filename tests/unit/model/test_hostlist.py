@@ -1,9 +1,12 @@
 """Host lists: what the bracket form means, and that folding and expanding undo one another in order."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dlrun.model import hostlist
 from dlrun.model.hostlist import expand, fold
 
 
@@ -73,3 +76,16 @@ def test_a_run_of_hosts_is_one_bracket(first, count, width):
     assert expand(folded) == tuple(hosts)
     assert folded.count("[") <= 1
     assert "," not in folded
+
+
+@pytest.mark.parametrize(
+    "text", ["n" + "[0-9999]" * 40, "n[" + ",".join(["0-9999"] * 40) + "]", "n[0-9998],m[0-9998]"]
+)
+def test_a_list_that_names_too_many_is_refused_before_it_is_held(text, monkeypatch):
+    monkeypatch.setattr(hostlist, "_LIMIT", 10_000)  # a million takes tracemalloc half a minute
+    tracemalloc.start()
+    with pytest.raises(ValueError, match="host list"):
+        expand(text)
+    held = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert held < 4 << 20

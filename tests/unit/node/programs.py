@@ -53,6 +53,11 @@ def prepared(words, prelude):
     return [sys.executable, "-c", begin, *words[3:]]
 
 
+def staging(source, to, name="set"):
+    """The words that stage a source below a directory, by default as the set `set`."""
+    return ("stage", "--source", source, "--to", to, "--name", name)
+
+
 class Result:
     """What a node program said and its exit status."""
 

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from dlrun.node import hvd_rendezvous
 
+from tests.ports import free_port
+
 from .strangers import Strangers
 
 ME, RANK, STRANGER = "127.0.0.1", "127.0.0.2", "127.0.0.3"
@@ -103,8 +105,7 @@ def test_keys_and_values_have_a_bound():
 def test_ranks_meet_among_strangers(job, tmp_path):
     """The program as a job starts it, with fewer descriptors than strangers have connections."""
     program = Path(hvd_rendezvous.__file__)
-    with socket.create_server((ME, 0)) as probe:
-        port = probe.getsockname()[1]
+    port = free_port(ME)
     few = "import resource, runpy, sys; resource.setrlimit(resource.RLIMIT_NOFILE, (100, 100)); sys.argv = sys.argv[1:];"
     running = subprocess.Popen(
         [sys.executable, "-c", few + "runpy.run_path(sys.argv[0], run_name='__main__')",

@@ -110,7 +110,7 @@ FAULTS = [
     Case("DLR021", "resources: {options: {nice: '5'}}", "'5'", "to set the option `nice`", "remove it", TACC_LIKE),
     Case("DLR062", "environment: {variables: {FI_MR_CACHE_MONITOR: memhooks}}\nresources: {gpus_per_node: 1}", "memhooks",
          "which is refused", "use userfaultfd", FABRIC),
-    Case("DLR098", "environment: {variables: {UID: '7'}}", "'7'", "`UID` cannot be set: bash gives it a value of its own",
+    Case("DLR098", "environment: {variables: {UID: '7'}}", "'7'", "`UID` cannot be set: bash sets it itself",
          "use another name", BARE),
     Case("DLR098", "secrets: {DLRUN_X: {env: X}}", None, "names that begin with `DLRUN_`", "use another name", BARE),
     Case("DLR069", "environment: {drop: [RANK]}", "[RANK]", "`RANK` cannot be dropped", "remove it", BARE),
@@ -211,6 +211,8 @@ FAULTS = [
          "reads every copy back", "leave out one of the two", SSD),
     Case("DLR109", "data: {b: {source: /e, start: 1GB, strategy: copy}, a: {source: /d, strategy: copy, start: 50%}}\n"
          "resources: {nodes: 2}", "50%", "`b` has `start` as well", "leave out one of the two", SSD),
+    Case("DLR109", "data: {a: {source: /d, strategy: copy, size: 10GB, start: 20GB}}\nresources: {nodes: 2}", "20GB",
+         "data set `a` has 10GB, less than its `start`", "a part of it, such as `10%`", SSD),
     Case("DLR110", "data: {a: 'gs://bucket/set'}\nresources: {nodes: 2}", "'gs", "`gs://bucket/set` is not on a file system",
          "gcloud storage rsync -r URL DIRECTORY", SSD),
     Case("DLR110", "data: {a: {source: 's3://bucket/set', strategy: shard}}\nresources: {nodes: 2}", "'s3",

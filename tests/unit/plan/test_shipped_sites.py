@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dlrun.effects.inputs.profiles import load_site
 from dlrun.effects.site.check import check_profile
 from dlrun.model.problem import InvalidFile
 from dlrun.resources import directory as resource
@@ -22,7 +23,7 @@ def plan(place, spec):
 def refusal(place, spec):
     with pytest.raises(InvalidFile) as raised:
         plan(place, spec)
-    (found,) = raised.value.problems
+    (found,) = [problem for problem in raised.value.problems if not problem.warning]
     return found
 
 
@@ -102,6 +103,27 @@ def test_an_unknown_interface_on_ethernet_is_warned_about(tmp_path):
     assert not any("DLR111" in line for line in plan_of(tmp_path, own, f"{site}}}\n").warnings)
 
 
+@pytest.mark.parametrize(
+    ("fabric", "more", "warned"),
+    [
+        ("omni-path", "framework: torch", True),
+        ("infiniband", "framework: torch", True),
+        ("omni-path, interfaces: [ib0]", "framework: torch", False),
+        ("omni-path", "framework: torch\nenvironment: {variables: {GLOO_SOCKET_IFNAME: ib0}}", False),
+        ("omni-path", "framework: mpi", False),
+        ("omni-path", "framework: horovod\nhorovod: {controller: gloo}", True),
+        ("omni-path, interfaces: [ib0]", "framework: horovod\nhorovod: {controller: gloo}", False),
+        ("omni-path", "framework: horovod\nhorovod: {controller: mpi}\nlauncher: openmpi", False),
+    ],
+)
+def test_gloo_without_a_known_interface_is_warned_about_on_every_fabric(tmp_path, fabric, more, warned):
+    site = f"name: s\nscheduler: {{type: slurm}}\nlauncher: {{name: srun}}\nfabric: {{name: {fabric}}}\n"
+    resources = "\nresources: {nodes: 2, ranks_per_node: 1, gpus_per_node: COUNT}"
+    for count, expected in ((0, warned), (1, False)):  # with GPUs the data goes by their library
+        found = plan_of(tmp_path, more + resources.replace("COUNT", str(count)), site).warnings
+        assert any("DLR111" in line for line in found) is expected, found
+
+
 def test_alt_read_that_the_admins_have_set_for_all_needs_no_option_of_the_job(tmp_path):
     site = "name: s\nscheduler: {type: slurm}\nlauncher: {name: srun}\nfabric: {name: slingshot, settings: "
     site += "{FI_CXI_RDZV_PROTO: alt_read}"
@@ -111,3 +133,45 @@ def test_alt_read_that_the_admins_have_set_for_all_needs_no_option_of_the_job(tm
     assert "DLR063" in {found.code for found in raised.value.problems}
     found = plan_of(tmp_path, spec, f"{site}, in_force: [disable_rdzv_get]}}\n")
     assert "FI_CXI_RDZV_PROTO" in {v.name for v in found.variables}
+
+
+GADI = HEAD + "site: gadi\nresources: {account: a, memory_per_node: 190GiB, options: {storage: gdata/a}, "
+
+
+@pytest.mark.parametrize(
+    ("resources", "entry"),
+    [
+        ("partition: normal, nodes: 15, exclusive: true, walltime: 24h", "normal-24h"),
+        ("partition: normalsr, nodes: 41, exclusive: true, walltime: 5h", "normalsr-5h"),
+        ("partition: gpuvolta, nodes: 3, gpus_per_node: 4, walltime: 24h", "gpuvolta-24h"),
+        ("partition: dgxa100, nodes: 2, gpus_per_node: 8, walltime: 5h", "dgxa100-5h"),
+    ],
+)
+def test_gadis_walltimes_fall_with_the_size_of_the_job(tmp_path, resources, entry):
+    found = refusal(tmp_path, f"{GADI}{resources}}}")
+    assert f"or use partition `{entry}`, which accepts it" in found.help
+    queue = entry.partition("-")[0]
+    taken = plan(tmp_path, f"{GADI}{resources.replace(queue, entry)}}}")
+    assert f"-q {queue}" in [directive.text for directive in taken.directives]
+
+
+def test_gpus_of_nodes_whose_cores_are_not_known_are_counted(tmp_path):
+    spec = f"{HEAD}site: pbs-gtx1080ti\nresources: {{nodes: 2, walltime: 1h"
+    assert plan(tmp_path, f"{spec}}}").request.ranks_per_node == 4
+    with pytest.raises(InvalidFile) as raised:
+        plan(tmp_path, f"{spec}, gpus_per_node: 5}}")
+    (five,) = [found for found in raised.value.problems if not found.warning]
+    assert (five.code, five.message) == ("DLR018", "5 GPUs per node, but `gtx1080ti` has 4")
+
+
+@pytest.mark.parametrize(("partition", "interface"), [("gpu_a100", "eno1np0"), ("gpu_h100", "eno2np0")])
+def test_snellius_interface_is_the_partitions(tmp_path, partition, interface):
+    spec = f"{HEAD}site: snellius\nresources: {{nodes: 2, walltime: 1h, gpus_per_node: 4, partition: {partition}}}"
+    found = plan(tmp_path, spec)
+    assert {v.name: str(v.value) for v in found.variables}["NCCL_SOCKET_IFNAME"] == f"={interface}"
+    assert found.cost.an_hour == {"gpu_a100": 8 * 128, "gpu_h100": 8 * 192}[partition]
+
+
+def test_a_country_has_one_code():
+    centres = {load_site(name, here=NOWHERE).site.centre or "" for name in SHIPPED}
+    assert not [centre for centre in centres if centre.endswith(", GB")], "the others have `UK`"

@@ -68,6 +68,17 @@ def below(pid: str) -> list[str]:
     return done.stdout.split()
 
 
+def test_a_rank_whose_daemon_is_gone_before_its_program_runs_ends_too(tmp_path):
+    wait = "until [[ -e {place}/go ]]; do sleep 0.05; done\ndlrun_run"
+    running = daemon(tmp_path, "slurmstepd", RANK.replace("dlrun_run", wait))
+    running.kill()
+    running.wait()
+    (tmp_path / "go").touch()
+    note = tmp_path / "failures" / "rank-1"
+    until(lambda: note.exists() and "slurmstepd on n2" in note.read_text())
+    until(lambda: gone(running.pid))
+
+
 def test_a_rank_whose_daemon_is_killed_ends_and_notes_it(tmp_path):
     running = daemon(tmp_path, "slurmstepd", RANK)
     note = tmp_path / "failures" / "rank-1"

@@ -43,15 +43,15 @@ def test_a_job_within_the_limits():
         ({"partition": "debg"}, "the server has no queue `debg`; the nearest is `debug`"),
         (
             {"cpus_per_rank": 12},
-            "0 of 3 nodes have what each node of the job needs, and it needs 2",
+            "0 of 3 nodes satisfy the request for a node, but the job needs 2",
         ),
         (
             {"memory_per_node": Bytes(5 << 30)},
-            "0 of 3 nodes have what each node of the job needs, and it needs 2",
+            "0 of 3 nodes satisfy the request for a node, but the job needs 2",
         ),
         (
             {"gpus_per_node": 1},
-            "0 of 3 nodes have what each node of the job needs, and it needs 2",
+            "0 of 3 nodes satisfy the request for a node, but the job needs 2",
         ),
         ({"array": 20000}, "the server allows arrays of 10000, and the sweep has 20000 points"),
     ],
@@ -67,8 +67,8 @@ def test_what_speaks_against_a_job(asked, problem):
 @pytest.mark.parametrize(
     ("line", "problem"),
     [
-        ("enabled = False", "queue `debug` takes no jobs now (enabled = False)"),
-        ("from_route_only = True", "queue `debug` takes jobs from routing queues alone"),
+        ("enabled = False", "queue `debug` does not accept jobs now (enabled = False)"),
+        ("from_route_only = True", "queue `debug` accepts jobs only from routing queues"),
         (
             "acl_user_enable = True\n    acl_users = bob@*,eve@login",
             "queue `debug` is for the users bob@*,eve@login",
@@ -102,13 +102,13 @@ def test_a_stopped_queue_takes_jobs_that_wait():
     stopped = QUEUES.replace("started = True", "started = False")
     found = judge(request(), queues=stopped)
     assert found.problems == []
-    assert "it waits, for queue `debug` is stopped" in found.accepted
+    assert "it waits, because queue `debug` is stopped" in found.accepted
 
 
 def test_nodes_that_are_down_may_come_back():
     found = judge(request(), nodes=NODES.replace("state = free", "state = down,offline"))
     assert found.problems == []
-    assert "it waits, for 0 of those are up" in found.accepted
+    assert "it waits, because only 0 of them are up" in found.accepted
 
 
 def test_a_client_that_fails_says_nothing():
@@ -120,7 +120,7 @@ def test_reservations():
     assert acceptance.questions(asked)[-1] == ("pbs_rstat", "-f", "R7")
     assert judge(asked, more=[RESERVATION]).problems == []
     assert judge(asked, more=[""]).problems == [
-        "PBS knows no reservation `R7`: `pbs_rstat` lists those that you may use"
+        "PBS has no reservation `R7`: `pbs_rstat` lists those that you may use"
     ]
     (told,) = judge(asked, more=[RESERVATION.replace(", alice@login", "")]).problems
     assert told == "the reservation `R7` is for bob@login"
@@ -197,7 +197,7 @@ def test_nodes_of_torque_are_known_by_other_names(asked, problems):
 def test_a_node_of_torque_that_is_down_may_come_back():
     wanted = request(nodes=1, ranks=2, cpus_per_rank=2, constraint="slow")
     found = judge(wanted, server=TORQUE_SERVER, queues=TORQUE_QUEUES, nodes=TORQUE_NODES)
-    assert "it waits, for 0 of those are up" in found.accepted
+    assert "it waits, because only 0 of them are up" in found.accepted
 
 
 def test_clients_of_slurm_that_are_named_like_those_of_torque_leave_it_open():

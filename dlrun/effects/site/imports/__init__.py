@@ -1,1 +1,1 @@
-"""`dlrun site import`: first profiles from what others wrote about a cluster, or its scheduler printed; nothing is run."""
+"""`dlrun site import`: draft profiles from other tools' configurations or saved scheduler output; nothing is run."""

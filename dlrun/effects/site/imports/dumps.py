@@ -1,5 +1,5 @@
-"""A first profile from what a scheduler printed elsewhere: `scontrol show config`, `partition` and `node`, or PBS's
-`pbsnodes -a -F json`, `qstat -Qf -F json`, `qstat -Bf -F json` and `qmgr -c "print server"`, in one file or several."""
+"""Draft a profile from saved output of `scontrol show config`, `partition` and `node`, or of PBS's `pbsnodes -a -F json`,
+`qstat -Qf -F json`, `qstat -Bf -F json` and `qmgr -c "print server"`, in one or several files."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from datetime import date
 from typing import Any
 
 from dlrun.effects.site import pbs as site_pbs
 from dlrun.effects.site import slurm as site_slurm
 from dlrun.effects.site.detect import Seen, detect
-from dlrun.effects.site.facts import Cluster
-from dlrun.effects.site.yaml_text import ProfileDraft
+from dlrun.effects.site.facts import Cluster, understood
+from dlrun.effects.site.yaml_text import ProfileDraft, sources
 from dlrun.errors import Invalid
 
 _SLURM = re.compile(r"^\s*(PartitionName|NodeName)=", re.MULTILINE)
@@ -23,23 +22,22 @@ _PBS_KEYS = ("nodes", "Queue", "Server")
 
 
 def is_dump(text: str) -> bool:
-    """Whether a text is what one of these commands printed."""
+    """Whether a text is the output of one of these commands."""
     return bool(_SLURM.search(text) or _QMGR.search(text) or _of_pbs(text))
 
 
 def import_dumps(texts: Mapping[str, str], name: str | None) -> ProfileDraft:
-    """The draft of a profile from the texts by file name; raises Invalid if they list no partition and no node."""
+    """The draft of a profile from the texts by file name; raises Invalid if they list no partition and no node,
+    OperationFailed if they cannot be read."""
     every = list(texts.values())
-    cluster = _slurm(every) if any(_SLURM.search(text) for text in every) else _pbs(every)
+    cluster = understood(_slurm if any(_SLURM.search(text) for text in every) else _pbs, every)
     if not cluster.queues and not cluster.nodes:
         raise Invalid(
             "the files list neither partitions nor nodes",
             help="take them with `scontrol show partition` and `scontrol show node`, or `pbsnodes -a -F json` and `qstat -Qf`",
         )
     draft = detect(name or cluster.name or "mycluster", cluster, Seen())
-    draft.values["sources"] = [
-        {"cite": f"what the scheduler printed: {', '.join(texts)}", "date": date.today().isoformat()}  # noqa: DTZ011
-    ]
+    draft.values["sources"] = sources(f"what the scheduler printed: {', '.join(texts)}")
     return draft
 
 
@@ -55,7 +53,7 @@ def _slurm(texts: Sequence[str]) -> Cluster:
 
 
 def _records(text: str) -> list[tuple[str, str]]:
-    """Each record on a line of its own, as `scontrol -o` prints them: without `-o` the rest of one is indented."""
+    """(kind, record on one line, as from `scontrol -o`); without `-o` records have indented continuation lines."""
     found: list[tuple[str, str]] = []
     for line in text.splitlines():
         if match := _SLURM.match(line):
@@ -86,7 +84,7 @@ def _pbs(texts: Sequence[str]) -> Cluster:
 
 
 def _of_pbs(text: str) -> dict[str, Any]:
-    """One of PBS's answers in JSON; empty for anything else."""
+    """PBS's JSON output; empty for other text."""
     if not text.lstrip().startswith("{"):
         return {}
     try:
@@ -99,7 +97,7 @@ def _of_pbs(text: str) -> dict[str, Any]:
 
 
 def _printed(manager: str) -> tuple[dict[str, dict[str, Any]], dict[str, Any]]:
-    """Queues and server as `qmgr -c "print server"` lists them, in the shape of PBS's JSON."""
+    """(queues, server) of `qmgr -c "print server"`, in the structure of PBS's JSON."""
     queues: dict[str, dict[str, Any]] = {}
     server: dict[str, Any] = {}
     for kind, what, value in _QMGR.findall(manager):

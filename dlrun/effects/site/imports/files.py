@@ -1,4 +1,4 @@
-"""Which kind of file `dlrun site import` was given."""
+"""Recognise the kind of files given to `dlrun site import`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from dlrun.model.origin import Layer
 
 
 def import_files(paths: Sequence[Path], system: str | None) -> tuple[ProfileDraft, str]:
-    """The draft of a profile, and what it was made from; raises Invalid for files of no known kind."""
+    """(draft of a profile, description of its source); raises Invalid for unknown files."""
     texts = {path.name: read_text(path, Layer.SITE) for path in paths}
     if all(is_dump(text) for text in texts.values()):
         return import_dumps(texts, system), "what the scheduler printed"

@@ -1,6 +1,6 @@
-"""What is written out in a Python file, without running it: literals, names bound to them, and plain changes of them.
+"""Read literals of a Python file without running it: literals, names bound to them, and simple changes of them.
 
-Everything else (calls, imports, conditions) is left out, and its line is noted.
+Other code (calls, imports, conditions) is skipped, and its line noted.
 """
 
 from __future__ import annotations
@@ -11,18 +11,18 @@ from dataclasses import dataclass, field
 from typing import Any
 
 MOST_STEPS = 20_000
-"""Statements that are followed: a file describes a cluster, it does not compute."""
+"""Maximum number of statements evaluated: configurations do not compute much."""
 _CHANGES = ("update", "append", "extend", "setdefault")
 
 
 class Named(str):
-    """A constant of another module (`DEVICE_TYPES.GPU`), of which only the name is known."""
+    """A constant of another module (`DEVICE_TYPES.GPU`), known only by name."""
 
     __slots__ = ()
 
 
 class Unknown:
-    """A value that only running the file would give."""
+    """A value that is known only after running the file."""
 
 
 UNKNOWN = Unknown()
@@ -30,7 +30,7 @@ UNKNOWN = Unknown()
 
 @dataclass(slots=True)
 class Literals:
-    """The names of a file with their values as far as they are written out, and by line what is not."""
+    """values: name -> literal value; notes: line number -> text about skipped code."""
 
     values: dict[str, Any] = field(default_factory=dict)
     notes: dict[int, str] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class _Reader:
         self.found = Literals()
 
     def follow(self, body: list[ast.stmt]) -> None:
-        """Take over what statements bind and change."""
+        """Evaluate statements; raises ValueError beyond `MOST_STEPS`."""
         for statement in body:
             self._steps += 1
             if self._steps > MOST_STEPS:
@@ -97,6 +97,7 @@ class _Reader:
             self._note(node, "is not followed")
             return
         for one in over:
+            # The body is evaluated per element: ReFrame configurations often build partitions in loops.
             self.found.values[name] = one
             self.follow(body)
 
@@ -183,7 +184,7 @@ class _Reader:
         return "".join(map(str, pieces))
 
     def _sum(self, left: Any, right: Any, node: ast.AST) -> Any:
-        """Of lists, what is known of both; of texts and numbers, both."""
+        """The sum of two texts, two numbers, or of the known ones of two lists."""
         known = [one for one in (left, right) if one is not UNKNOWN]
         if len(known) == 2 and (
             all(isinstance(one, str) for one in known) or all(isinstance(one, int) for one in known)

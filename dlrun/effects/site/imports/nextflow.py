@@ -1,13 +1,12 @@
-"""A first profile from an institutional configuration of Nextflow, as nf-core collects them: what is written out, by line."""
+"""Draft a profile from an institutional configuration of Nextflow (nf-core/configs), from its literal lines."""
 
 from __future__ import annotations
 
 import re
-from datetime import date
 from typing import Any
 
 from dlrun import backends
-from dlrun.effects.site.yaml_text import ProfileDraft
+from dlrun.effects.site.yaml_text import ProfileDraft, sources
 from dlrun.errors import Invalid
 
 _EXECUTORS = {
@@ -30,19 +29,19 @@ _DESCRIPTION = re.compile(r"config_profile_description\s*=\s*(['\"])(.*?)\1")
 
 
 def is_nextflow(text: str) -> bool:
-    """Whether a text looks like a configuration of Nextflow."""
+    """Whether a text is a configuration of Nextflow."""
     return bool(re.search(r"^\s*(process|params|executor|profiles)\s*\{", text, re.MULTILINE))
 
 
 def import_nextflow(text: str, name: str, file: str) -> ProfileDraft:
-    """The draft of a profile; raises Invalid if no executor is written out, or one that dlrun does not support."""
+    """The draft of a profile; raises Invalid without a supported executor."""
     code = re.sub(r"(?m)^\s*//.*$|\s//\s.*$", "", text)
     executors = [next(filter(None, found)) for found in _EXECUTOR.findall(code)]
     known = [one for one in executors if _is_queue(one)] or [one for one in executors if one in _EXECUTORS]
     if not known:
         listed = ", ".join(f"`{one}`" for one in _EXECUTORS)
-        said = f"the executor `{executors[0]}`, which dlrun does not support" if executors else "no executor"
-        raise Invalid(f"`{file}` names {said}", help=f"of Nextflow's dlrun supports {listed}")
+        named = f"the executor `{executors[0]}`, which dlrun does not support" if executors else "no executor"
+        raise Invalid(f"`{file}` names {named}", help=f"of Nextflow's dlrun supports {listed}")
     scheduler = _EXECUTORS[known[0]]
     values: dict[str, Any] = {"name": re.sub(r"[^A-Za-z0-9._-]", "-", name)}
     if match := _DESCRIPTION.search(code):
@@ -60,13 +59,9 @@ def import_nextflow(text: str, name: str, file: str) -> ProfileDraft:
         values["partitions"] = {queue: {"node_type": "node", **alone} for queue in queues}
     values["node_types"] = {"node": _node(code)}
     values["rendezvous"] = {"address": "hostname"}
-    values["sources"] = [
-        {
-            "cite": f"Nextflow configuration {file}",
-            "date": date.today().isoformat(),  # noqa: DTZ011 - the admin's own day
-            "note": "imported; limits are those of a pipeline's jobs",
-        }
-    ]
+    values["sources"] = sources(
+        f"Nextflow configuration {file}", "imported; limits are those of a pipeline's jobs"
+    )
     draft = ProfileDraft(values=values)
     draft.unseen.append(
         "GPUs, NUMA nodes, fabric, node-local storage: such a configuration does not describe them"
@@ -82,7 +77,7 @@ def import_nextflow(text: str, name: str, file: str) -> ProfileDraft:
 
 
 def _node(code: str) -> dict[str, Any]:
-    """Memory of the largest node, and its CPUs in words: cores or threads is not stated."""
+    """The largest node: memory, and CPUs as a note, since these may be cores or threads."""
     sizes = [
         (float(number) * 1024 ** "KMGT".index(unit.upper()), number, unit)
         for number, unit in _MEMORY.findall(code)
@@ -103,5 +98,5 @@ def _longest(code: str) -> str | None:
 
 
 def _is_queue(executor: str) -> bool:
-    """Whether dlrun has a scheduler for an executor, and it has a queue."""
+    """Whether an executor is a supported scheduler with a queue."""
     return executor in _EXECUTORS and not backends.scheduler(_EXECUTORS[executor]).ON_THIS_MACHINE

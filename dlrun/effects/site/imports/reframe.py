@@ -1,18 +1,17 @@
-"""A first profile from a system of a ReFrame configuration, read as JSON or as a Python literal: nothing is run."""
+"""Draft a profile from a system of a ReFrame configuration, in JSON or Python, which is not run."""
 
 from __future__ import annotations
 
 import json
 import re
 from collections.abc import Mapping, Sequence
-from datetime import date
 from pathlib import Path
 from typing import Any
 
 from dlrun import backends
 from dlrun.effects.inputs.text import read_text
 from dlrun.effects.site.imports import literals
-from dlrun.effects.site.yaml_text import ProfileDraft
+from dlrun.effects.site.yaml_text import ProfileDraft, sources
 from dlrun.errors import Invalid
 from dlrun.model.nearest import nearest
 from dlrun.model.origin import Layer
@@ -26,7 +25,7 @@ _LAUNCHERS = {
 
 
 def import_reframe(path: Path, system: str | None) -> ProfileDraft:
-    """The profile of one system; raises Invalid if the file has none, or several and none is named."""
+    """The draft of one system; raises Invalid for an unknown system, or several without a choice."""
     systems, notes = _systems(read_text(path, Layer.SITE), path)
     names = [str(one.get("name")) for one in systems]
     if system is None and len(systems) == 1:
@@ -46,7 +45,7 @@ def import_reframe(path: Path, system: str | None) -> ProfileDraft:
 
 
 def _systems(text: str, path: Path) -> tuple[list[Mapping[str, Any]], list[str]]:
-    """The systems of a file, and by line what of it is not written out."""
+    """(systems of a file, notes about skipped lines)."""
     notes: list[str] = []
     try:
         data = json.loads(text)
@@ -66,11 +65,11 @@ def _systems(text: str, path: Path) -> tuple[list[Mapping[str, Any]], list[str]]
 
 
 _NAMES = ("site_configuration", "base_config", "config")
-"""Names of a configuration, or of a system that another file puts into one."""
+"""Variable names of a configuration, or of one system in a file of its own."""
 
 
 def _literal(text: str, path: Path) -> tuple[Any, list[str]]:
-    """What is written out of `site_configuration`; code is not run, and the lines that would compute a part are noted."""
+    """(literal part of `site_configuration`, notes about skipped lines); raises Invalid without one."""
     try:
         found = literals.read(text)
     except ValueError as error:
@@ -89,7 +88,7 @@ def _literal(text: str, path: Path) -> tuple[Any, list[str]]:
 
 
 def _here(partition: Mapping[str, Any]) -> bool:
-    """True if jobs of a partition run on the host that ReFrame runs on."""
+    """Whether jobs of a partition run on ReFrame's own host."""
     name = _SCHEDULERS.get(str(partition.get("scheduler")))
     return name is not None and backends.scheduler(name).ON_THIS_MACHINE
 
@@ -121,13 +120,7 @@ def _draft(system: Mapping[str, Any], path: Path) -> ProfileDraft:
     values["partitions"] = {str(p["name"]): _partition(p) for p in mine}
     values["node_types"] = {str(p["name"]): _node_type(p) for p in mine}
     values["rendezvous"] = {"address": "hostname"}
-    values["sources"] = [
-        {
-            "cite": f"ReFrame configuration {path.name}",
-            "date": date.today().isoformat(),  # noqa: DTZ011 - the admin's own day
-            "note": "imported; check every value",
-        }
-    ]
+    values["sources"] = sources(f"ReFrame configuration {path.name}", "imported; check every value")
     draft = ProfileDraft(values=values)
     draft.unseen += ["limits of partitions, fabric, memory, NUMA nodes: ReFrame does not describe them"]
     draft.unseen += [f"host names by regular expression: {h}" for h in hosts if h not in plain]
@@ -194,7 +187,7 @@ def _gpus(partition: Mapping[str, Any]) -> int:
 
 
 def _memory(partition: Mapping[str, Any]) -> dict[str, str]:
-    """Memory of a node, which test suites keep in MiB under `mem_per_node`."""
+    """The memory of a node, from `mem_per_node` (MiB) of test suites' `extras`; empty without it."""
     extras = partition.get("extras")
     for name, value in extras.items() if isinstance(extras, dict) else ():
         if str(name).lower().endswith("mem_per_node") and isinstance(value, int):

@@ -1,4 +1,4 @@
-"""The bash scripts that run on login nodes. Their arguments precede them as assignments."""
+"""The bash scripts for login nodes; their arguments precede them as assignments."""
 
 from __future__ import annotations
 
@@ -9,14 +9,11 @@ from pathlib import Path
 from dlrun import resources
 
 PLACE = Path(__file__).parent
-"""Where the scripts lie."""
+"""The directory of the scripts."""
 
 
 def script(*names: str, **given: str | int | Sequence[str] | Mapping[str, int]) -> str:
-    """Scripts by name, one after the other, with their variables set.
-
-    A sequence becomes an array, a mapping an associative one.
-    """
+    """The text of scripts with their variables; sequences become arrays, mappings associative arrays."""
     lines = [_assignment(name, value) for name, value in given.items()]
     texts = [resources.text(PLACE / f"{name}.sh") for name in names]
     return "\n".join([*lines, *texts])

@@ -1,1 +1,1 @@
-"""Pictures of a node: `cells` (whose each core is), `boxes` (where everything goes), then `svg` or `blocks` (terminal)."""
+"""Pictures of a node: `cells` (use of each core), `boxes` (layout), then `svg` or `blocks` (terminal)."""

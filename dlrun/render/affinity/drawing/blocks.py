@@ -1,4 +1,4 @@
-"""A node as text blocks: two characters a core, in the colour of its rank where the terminal has colours."""
+"""A node as text blocks: two characters per core, in the colour of its rank on colour terminals."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from dlrun.render.affinity.drawing.cells import ANSI, Cell, NumaPart, Use, scene
 SYMBOLS = "0123456789abcdefghijklmnopqrstuvwxyz"
 MARKS = {"compute": " ", "comm": "*", "loader": "+", "spare": "."}
 WIDTH = 32
-"""Cores in a line."""
+"""Maximum number of cores per line."""
 
 
 def blocks(placement: Placement, topology: Topology, *, colour: bool) -> str:
-    """The picture, with a line that explains the marks."""
+    """The picture, with a legend in the last line."""
     shown = scene(placement, topology)
     nic_ranks: dict[str, list[int]] = {}
     gpu_ranks: dict[int, list[int]] = {}

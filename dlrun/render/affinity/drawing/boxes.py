@@ -1,4 +1,4 @@
-"""Where everything in the picture of a node goes: packages side by side, NUMA nodes in them, caches in those."""
+"""Layout of the picture of a node: packages side by side, containing NUMA nodes, containing caches. Lengths are in pixels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from dlrun.render.affinity.drawing.cells import Cell, NumaPart, PackagePart, Scene
 
 CELL = 28
-"""Distance from core to core."""
+"""Distance between the centres of neighbouring cores."""
 
 GAP, PAD, HEAD = 12, 12, 30
 DEVICE_ROW = 30
@@ -44,7 +44,7 @@ class Device:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """Everything with its place; outer boxes come first."""
+    """All elements with their coordinates; outer boxes come first."""
 
     width: int
     height: int
@@ -53,7 +53,7 @@ class Picture:
     devices: tuple[Device, ...] = ()
 
     def moved(self, x: int, y: int) -> Picture:
-        """The same picture elsewhere."""
+        """The picture shifted by (`x`, `y`)."""
         return replace(
             self,
             boxes=tuple(replace(box, x=box.x + x, y=box.y + y) for box in self.boxes),
@@ -63,7 +63,7 @@ class Picture:
 
 
 def arrange(scene: Scene) -> Picture:
-    """The whole node: two packages a row; devices of unknown place below."""
+    """The whole node: two packages per row (four on small nodes), and devices of unknown location below."""
     cores = sum(1 for _ in scene.cells())
     packages = [_package(package) for package in scene.packages]
     node = _grid(packages, columns=min(len(packages), 2 if cores > 16 else 4), gap=20)
@@ -143,7 +143,7 @@ def _devices(part: NumaPart, width: int) -> Picture:
 
 
 def _grid(pictures: Sequence[Picture], *, columns: int, gap: int) -> Picture:
-    """Pictures in rows; those of a column are as wide, those of a row as high as the largest."""
+    """Pictures in a grid; all in a column have the same width, all in a row the same height."""
     rows = [pictures[i : i + columns] for i in range(0, len(pictures), columns)]
     widths = [max(row[c].width for row in rows if c < len(row)) for c in range(len(rows[0]))]
     boxes: list[Box] = []
@@ -169,7 +169,7 @@ def _grid(pictures: Sequence[Picture], *, columns: int, gap: int) -> Picture:
 
 
 def _stretch(picture: Picture, width: int, height: int) -> Picture:
-    """Let the outermost frame fill its place in the grid."""
+    """Resize the outermost frame to its grid cell."""
     if not picture.boxes:
         return picture
     outer, *inner = picture.boxes

@@ -1,4 +1,4 @@
-"""What a picture shows of each core: whose it is and for what; and the colours of ranks."""
+"""Rank and use of each core for pictures, and the colours of ranks."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from dlrun.model.placement import Placement
 from dlrun.model.topology import Core, Gpu, Nic, NumaNode, Topology
 
 Use: TypeAlias = Literal["compute", "comm", "loader", "spare", "idle", "closed"]
-"""Of a core: four roles in a rank, unused, or not usable (reserved, isolated, not allowed)."""
+"""Use of a core: one of four by a rank, unused (`idle`), or unusable (`closed`: reserved, isolated, not allowed)."""
 
 PALETTE = (
     "#3b7dd8", "#e0762f", "#2f9e6b", "#c2489b", "#8a63d2", "#c9a21b", "#d24b4b", "#2a9fb5",
     "#7a9a2e", "#9c6b4a", "#5b6ee1", "#d86a8d",
 )  # fmt: skip
-"""Fills of ranks, repeated beyond twelve: neighbours differ in hue and in lightness."""
+"""Fill colours of ranks, repeated after twelve; neighbours differ in hue and lightness."""
 
 ANSI = (33, 208, 35, 169, 98, 178, 167, 37, 106, 137, 63, 175)
-"""The nearest colours of a 256-colour terminal."""
+"""The nearest colours of `PALETTE` on a 256-colour terminal."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ class PackagePart:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scene:
-    """Everything that a picture shows; `gpus` and `nics` are those whose place is unknown."""
+    """The contents of a picture; `gpus` and `nics` are those of unknown location."""
 
     packages: tuple[PackagePart, ...]
     gpus: tuple[Gpu, ...]
@@ -121,7 +121,7 @@ def _cell(core: Core, uses: dict[int, tuple[int, Use]], closed: set[int], allowe
 
 
 def _device_homes(topology: Topology) -> dict[str, int]:
-    """NUMA node with cores at which each device is drawn; memory-only nodes are drawn at their neighbour."""
+    """Device -> NUMA node with cores at which it is drawn; devices of memory-only nodes are drawn at the nearest one."""
     with_cores = set(topology.cpu_nodes())
     near = {node.id: next((n for n in node.near if n in with_cores), None) for node in topology.numa_nodes}
     devices = [(f"gpu {gpu.index}", gpu) for gpu in topology.gpus]

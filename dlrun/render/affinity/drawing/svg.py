@@ -56,7 +56,7 @@ def svg(placement: Placement, topology: Topology) -> str:
 
 
 def colour(rank: int) -> str:
-    """Fill of a rank."""
+    """The fill colour of a rank."""
     return PALETTE[rank % len(PALETTE)]
 
 
@@ -101,7 +101,7 @@ def _cell(cell: Cell, x: int, y: int) -> str:
     if cell.use == "compute":
         body = f"{shape}fill='{tint}' stroke='{tint}' stroke-width='1.5'/>"
         return f"<g>{title}{body}{_number(*label_at, number, '#ffffff')}</g>"
-    # Pale and patterned with a strong border: the number stays readable.
+    # A pale pattern with a strong border keeps the number readable.
     body = (
         f"{shape}fill='{tint}' fill-opacity='0.16'/>{shape}fill='url(#{cell.use})' "
         f"stroke='{tint}' stroke-width='2.2'/>"
@@ -115,8 +115,8 @@ def _describe(cell: Cell) -> str:
         "comm": "communicates",
         "loader": "loads data",
         "spare": "spare",
-        "idle": "nobody's",
-        "closed": "not to be used",
+        "idle": "unused",
+        "closed": "not usable",
     }[cell.use]
     who = f"rank {cell.rank}: " if cell.rank is not None else ""
     return f"{who}{what}; CPUs {', '.join(map(str, cell.pus))}"
@@ -167,14 +167,14 @@ def _legend(rank: RankPlacement, x: int, y: int) -> str:
 
 
 def _marks(x: int, y: int, uses: set[str]) -> str:
-    """What the fills mean, for those that occur."""
+    """The legend of the fills that occur."""
     samples: Sequence[tuple[str, str]] = (
         ("compute", "computes"),
         ("comm", "communicates"),
         ("loader", "loads data"),
         ("spare", "spare"),
-        ("idle", "nobody's"),
-        ("closed", "not to be used"),
+        ("idle", "unused"),
+        ("closed", "not usable"),
     )
     parts = []
     for use, text in samples:

@@ -1,4 +1,4 @@
-"""A placement in the words of each tool that can apply it: `registry` finds a format, each `as_*` module is one.
+"""A placement as options or variables of tools: `registry` finds a format, each `as_*` module is one.
 
-`logical` has hwloc's core numbers for the formats that need them.
+`logical` has hwloc's logical core numbers, which some formats need.
 """

@@ -15,7 +15,7 @@ NOTE = (
 
 
 def emit(placement: Placement, _topology: Topology, job: BindingContext) -> str:
-    """Variables common to all ranks, then a section for each."""
+    """Variables common to all ranks, then a section per rank."""
     found = settings(placement, job)
     lines = ["# every rank", *map(export, (s for s in found if s.rank is None))]
     for rank in placement.ranks:
@@ -24,5 +24,5 @@ def emit(placement: Placement, _topology: Topology, job: BindingContext) -> str:
 
 
 def export(setting: RankVariable) -> str:
-    """One line of shell, with its reason behind it."""
+    """One `export` line, with the reason as a comment."""
     return f"export {setting.name}={shlex.quote(setting.value)}  # {setting.because}"

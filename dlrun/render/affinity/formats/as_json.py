@@ -1,4 +1,4 @@
-"""The whole placement as JSON: what scripts should read."""
+"""The placement as JSON, for scripts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NOTE = ""
 
 
 def emit(placement: Placement, _topology: Topology, _job: BindingContext) -> str:
-    """One rank a line within the document."""
+    """The document, with one line per rank."""
     data = placement.to_json()
     ranks = ",\n  ".join(json.dumps(rank) for rank in data.pop("ranks"))
     head = json.dumps({"version": data["version"], "node": data["node"]})[:-1]

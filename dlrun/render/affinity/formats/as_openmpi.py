@@ -1,7 +1,7 @@
-"""Arguments of Open MPI's `mpirun`: so many ranks an object, each with the object's next cores.
+"""Arguments of Open MPI's `mpirun`: a number of ranks per object, each with the next cores of the object.
 
-Only placements in which every object's ranks take its first cores in hwloc's order can be expressed this way;
-the mapper is played through and compared, so that nothing else is ever emitted.
+Only placements in which the ranks of every object have its first cores in hwloc's order can be expressed; the mapper is
+simulated and its result compared with the placement.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ OBJECTS: tuple[tuple[str, Callable[[Core], int]], ...] = (
     ("l3cache", lambda core: core.l3),
     ("node", lambda core: 0),  # noqa: ARG005 - all cores are in one
 )
-"""Open MPI's names of objects, and which one a core is in."""
+"""Open MPI's name of an object type -> function from a core to its object."""
 
 
 def emit(placement: Placement, topology: Topology, _job: BindingContext) -> str:
@@ -46,7 +46,7 @@ def emit(placement: Placement, topology: Topology, _job: BindingContext) -> str:
 
 
 def mapped(topology: Topology, name: str, each: int, cores: int) -> list[tuple[int, ...]]:
-    """OS ids of every rank's cores as Open MPI maps them; a rank that no longer fits has none."""
+    """OS ids of every rank's cores as mapped by Open MPI; empty for a rank that does not fit."""
     group = dict(OBJECTS)[name]
     ranks: list[tuple[int, ...]] = []
     ordered = logical_cores(topology)

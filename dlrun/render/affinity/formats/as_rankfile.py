@@ -1,6 +1,6 @@
-"""Open MPI's rankfile, in hwloc's logical core numbers: what its `slot=` means, whatever the OS ids are.
+"""Open MPI's rankfile; its `slot=` are hwloc's logical core numbers, not OS ids.
 
-So in Open MPI 4 and 5 alike (`tests/oracles`).
+Verified for Open MPI 4 and 5 (`tests/oracles`).
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from dlrun.render.affinity.settings import BindingContext
 
 NOTE = (
     "for one node: repeat the lines with the next ranks and `+n1`, `+n2`, ... for more; use as `mpirun --rankfile FILE` "
-    "(Open MPI 4) or `mpirun --map-by rankfile:file=FILE` (5); `--format wrapper` or `env` for memory policy, GPUs, threads"
+    "(Open MPI 4) or `mpirun --map-by rankfile:file=FILE` (5); where Open MPI knows of no scheduler's nodes, write the "
+    "host's name for `+n0`; `--format wrapper` or `env` for memory policy, GPUs, threads"
 )
 
 
 def emit(placement: Placement, topology: Topology, _job: BindingContext) -> str:
-    """One line a rank; binding to a core is binding to all its hardware threads."""
+    """One line per rank; a core stands for all its hardware threads."""
     return "".join(
         f"rank {rank.rank}=+n0 slot={format_list(numbers(topology, rank.cores))}\n"
         for rank in placement.ranks

@@ -1,7 +1,7 @@
-"""A bash script that binds a rank, sets its memory policy and variables, and becomes its command.
+"""A bash script that binds a rank, sets its memory policy and variables, and `exec`s its command.
 
-It finds its local rank in the variable of whichever launcher started it, so one script serves all of
-them; start it with the launcher's own binding off. What binds is the text that jobs bind their ranks with.
+It reads the local rank from the variables of all known launchers, whose own binding must be off. The binding code is the
+same as in jobs (`templates/lib/bind.sh`).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ esac
 
 
 def emit(placement: Placement, _topology: Topology, job: BindingContext) -> str:
-    """The whole script; variables that the user has set (`job.given`) are left alone."""
+    """The script for all ranks; variables set by the user (`job.given`) are not changed."""
     body = _body(placement, job, placement.ranks)
     identify = IDENTIFY.format(names=" ".join(LOCAL_RANK), step=STEP)
     return HEAD + _library(job) + identify + body
@@ -65,8 +65,7 @@ def emit(placement: Placement, _topology: Topology, job: BindingContext) -> str:
 def for_rank(
     placement: Placement, job: BindingContext, rank: RankPlacement, granted: Sequence[int] = ()
 ) -> str:
-    """The script for one rank that is known already; `granted` are the job's CPUs, where the rank's launcher may have
-    bound it to fewer."""
+    """The script for one known rank; `granted` are the job's CPUs, of which the rank's launcher may have left it only some."""
     known = f"\nDLRUN_LOCAL_RANK={rank.rank}\n_dlrun_granted={format_list(granted)}\n"
     return HEAD + _library(job) + known + _body(placement, job, [rank])
 

@@ -1,4 +1,4 @@
-"""hwloc's logical core numbers, which Open MPI's rankfiles use, against the operating system's."""
+"""Conversion from OS ids to hwloc's logical core numbers, which Open MPI's rankfiles use."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from dlrun.model.topology import Core, Topology
 
 
 def logical_cores(topology: Topology) -> tuple[Core, ...]:
-    """Cores in hwloc's order: at each level groups come by their lowest CPU, larger groups outermost.
+    """Cores in hwloc's order: groups are sorted by their lowest CPU, larger groups outermost.
 
-    CPUs that the process may not use are invisible to hwloc, and so are cores without any other.
+    hwloc ignores CPUs outside the process's mask, and cores without any CPU in it.
     """
     allowed = set(topology.pus() if topology.allowed is None else topology.allowed) - set(topology.offline)
     cores = [core for core in topology.cores if allowed.intersection(core.pus)]

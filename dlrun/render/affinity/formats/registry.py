@@ -1,7 +1,7 @@
-"""A placement as options or variables of each tool that can apply it.
+"""The formats of placements, one module per tool.
 
-A format is a module with `NOTE` (what to know when using it) and `emit`. The tests read each text back and compare it with
-the placement (`tests/affinity_formats.py`).
+A format is a module with `NOTE` (advice for users) and `emit`. Tests parse each text and compare it with the placement
+(`tests/affinity_formats.py`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dlrun.render.affinity.settings import BindingContext
 
 
 class Format(Protocol):
-    """What a module of this package must have to be a format."""
+    """The interface of a format module."""
 
     NOTE: str
 
@@ -37,11 +37,11 @@ FORMATS = (
     "numactl",
     "json",
 )
-"""Names of the formats, as `tune-affinity --format` takes them; each is a module `as_NAME`."""
+"""Names of the formats for `tune-affinity --format`; each is a module `as_NAME`."""
 
 
 def format_named(name: str) -> Format:
-    """The format of a name; raises Invalid if there is none."""
+    """The format with a name; raises Invalid for an unknown name."""
     if name not in FORMATS:
         raise Invalid(f"no format `{name}`", help=f"formats are {', '.join(FORMATS)}")
     return cast("Format", import_module(f"dlrun.render.affinity.formats.as_{name}"))

@@ -1,4 +1,3 @@
-# 64 × rank, 4 on each node
 dlrun_launch dlrun_openmpi 4 mpirun -np 64 --hostfile "$DLRUN_HOSTS"-x4 --map-by ppr:4:node --bind-to none \
   bash "$DLRUN_JOB_DIR/rank.sh" rank
 

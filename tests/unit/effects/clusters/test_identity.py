@@ -14,7 +14,9 @@ from dlrun.effects.queue.selection import Selection
 from dlrun.effects.records import jobs
 from dlrun.errors import OperationFailed
 from dlrun.model.job import State
+from dlrun.model.json_codec import to_plain
 from tests.fakebin import FakeClients
+from tests.making import plan_of
 
 CONFIG = "Configuration data as of 2026-11-22T10:00:00\nClusterName             = {}\nSlurmctldHost[0] = c\n"
 
@@ -55,6 +57,28 @@ def job(tmp_path):
 )
 def test_names_of_clusters(one, other, same):
     assert identity.same(one, other) is same
+
+
+@pytest.mark.parametrize(
+    ("queue", "answering", "away"),
+    [
+        ("other@n2", "login", None),  # PBS's clients ask the server in the id
+        ("other@n2.x.org", "login", None),
+        ("other@n3", "login", "n2"),
+        ("other", "login", "n2"),
+        (None, "login", "n2"),
+        ("other@n2", None, None),
+    ],
+)
+def test_a_job_whose_queue_names_its_pbs_server_is_found_by_its_id(tmp_path, queue, answering, away):
+    spec = "framework: torch\nresources: {nodes: 1, ranks_per_node: 1, walltime: 1h}"
+    site = "name: s\nscheduler: {type: openpbs}\nlauncher: {name: ssh}\npartitions: {p: {default: true, queue: QUEUE}}"
+    text = site.replace("QUEUE", queue) if queue else site.rpartition("\n")[0]
+    plan = to_plain(plan_of(tmp_path, spec, text))
+    (tmp_path / "plan.json").write_text(json.dumps(plan))
+    record = {"version": 1, "job_id": "7.n2", "submitted": 0.0, "host": "login", "cluster": "n2"}
+    (tmp_path / "submission.json").write_text(json.dumps(record))
+    assert identity.elsewhere(jobs.load(tmp_path), answering) == away
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from dlrun.effects.diagnosis import own_messages
+from dlrun.effects.diagnosis import own_patterns
 from dlrun.effects.diagnosis.own_messages import JOB, NODE, PASSING
 from dlrun.effects.diagnosis.patterns import BY_NOTE
 from dlrun.effects.diagnosis.why import answer
@@ -135,4 +135,4 @@ def test_why_knows_what_a_node_program_reports(message, cause, tmp_path):
 
 @pytest.mark.parametrize("message", PASSING)
 def test_what_only_reports_progress_is_no_cause(message):
-    assert own_messages.reports_progress(filled(message))
+    assert own_patterns.reports_progress(filled(message))

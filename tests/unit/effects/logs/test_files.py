@@ -150,3 +150,11 @@ def test_the_log_of_a_node_is_followed_rank_by_rank(shared):
         (7, b"alone\n"), (1001, b"one\n"), (1000, b"zero\n"), (1001, b"long rank 1003:three\n"),
         (1001, b"and its end\n"), (1000, b"more\n"), (1001, b"half whole\n"), (1000, b"last\n"),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [("rank-0-99999999999", 0), ("rank-0-999999999", 1 << 16), ("rank-²", 0), ("rank-7-3", 0)],
+)
+def test_the_name_of_a_log_stands_for_no_more_ranks_than_a_node_has(name, most):
+    assert len(log_files.processes(f"{name}.log")) == most

@@ -99,6 +99,27 @@ def test_an_end_that_accounting_has_not_heard_of_is_asked_for_again(clients, job
     assert len(clients.calls("squeue")) == 2
 
 
+@pytest.mark.parametrize(
+    ("written", "age", "state"),
+    [
+        ({"state": "running", "job_id": "7"}, 100, State.FAILED),
+        ({"state": "running", "job_id": "7"}, 0, State.UNKNOWN),  # what a node wrote may not be seen here yet
+        ({"state": "running", "job_id": "7", "launched": 5}, 100, State.COMPLETED),
+        ({"state": "running", "job_id": "6"}, 100, State.COMPLETED),
+        ({"state": "ended", "job_id": "7", "exit_code": 0}, 100, State.COMPLETED),
+    ],
+)
+def test_a_success_that_started_nothing_is_none(clients, job, written, age, state):
+    """`exec` in a set-up line replaces the shell of job.sh: the scheduler sees exit code 0."""
+    clients.answer("squeue", "")
+    clients.answer("sacct", "7|COMPLETED|None|0:0|1|debug|N/A|N/A|n1\n")
+    found = job("7")
+    record(found, **written)
+    for path in (found.directory / "state.json", *(found.directory / "logs").glob("*.log")):
+        os.utime(path, (time.time() - age, time.time() - age))
+    assert one(found).state is state
+
+
 def test_an_outcome_belongs_to_one_submission(clients, job):
     clients.answer("squeue", "7|COMPLETED|None|0|0|N/A|N/A||\n8|RUNNING|None|0|0|N/A|N/A||\n")
     clients.answer("sacct", "7|COMPLETED|None|0:0|1|debug|N/A|N/A|n1\n")

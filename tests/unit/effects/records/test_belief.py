@@ -40,6 +40,29 @@ def test_what_another_user_owns_is_not_believed(tmp_path, what):
         jobs.find("7", tmp_path)
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="gives files to another user")
+def test_where_users_share_a_directory_a_stranger_takes_no_jobs_name(tmp_path):
+    """Directories and links that are called as the id of a job, or as its name begins, are passed over."""
+    jobs_of_all = tmp_path / "all"
+    own = make(jobs_of_all / "train-1", {"job_id": "7"})
+    other = make(jobs_of_all / "train-2", {"job_id": "8"})
+    for name in ("7", "latest", "tr"):
+        make(jobs_of_all / name, {"job_id": "9"})
+        for path in (jobs_of_all / name, *(jobs_of_all / name).iterdir()):
+            os.chown(path, 65534, 65534, follow_symlinks=False)
+    (jobs_of_all / "8").symlink_to(own)
+    os.chown(jobs_of_all / "8", 65534, 65534, follow_symlinks=False)
+    assert jobs.find("7", jobs_of_all).directory == own
+    assert jobs.find("8", jobs_of_all).directory == other
+    assert jobs.find("latest", jobs_of_all).directory in (own, other)
+    with pytest.raises(Invalid, match="any of 2 jobs"):
+        jobs.find("tr", jobs_of_all)
+    with pytest.raises(Invalid, match="belongs to another user"):
+        jobs.find(str(jobs_of_all / "7"), jobs_of_all)
+    os.chown(jobs_of_all / "8", os.getuid(), os.getgid(), follow_symlinks=False)
+    assert jobs.find("8", jobs_of_all).directory == own
+
+
 BAD = {
     "slurm": [
         "--user=victim",

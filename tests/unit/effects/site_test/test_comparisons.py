@@ -8,14 +8,18 @@ from pathlib import Path
 import pytest
 
 from dlrun.cli.site_verdicts import lines_of
+from dlrun.effects.inputs.node_types import topology_for_site
 from dlrun.effects.inputs.profiles import load_site
 from dlrun.effects.site.facts import Cluster, Nodes, Queue
 from dlrun.effects.site_test import limits, places
-from dlrun.effects.site_test.answers import parsed
+from dlrun.effects.site_test.answers import MARK, parsed
 from dlrun.effects.site_test.fact import Fact, merged
+from dlrun.effects.site_test.hardware import hardware
 from dlrun.effects.site_test.run import Verdicts, _Placer
 from dlrun.effects.site_test.surroundings import surroundings
-from dlrun.node.checks import check_site
+from dlrun.model.problem import InvalidFile
+from dlrun.model.site import NodeType
+from dlrun.node.checks import check_site, describe
 
 PROFILE = """\
 name: crag
@@ -57,6 +61,20 @@ def lines(facts):
     return {fact.key: (fact.verdict, fact.line) for fact in facts}
 
 
+@pytest.mark.parametrize(("stated", "verdict", "line"), [(4, "holds", None), (2, "differs", "gpus: 4")])
+def test_gpus_of_nodes_whose_cores_are_not_described(stated, verdict, line):
+    live = Nodes(name="n", count=1, memory_mib=1000, gpus=4)
+    found = hardware("n", NodeType(gpus=stated), None, [node()], live)
+    assert lines(found) == {"node_types.n.gpus": (verdict, line)}
+
+
+def test_gpus_are_stated_once(tmp_path):
+    path = tmp_path / "crag.yaml"
+    path.write_text(PROFILE.replace("{count: 8}", "{gpus: 4, topology: {packages: 1, cores: 8}}"))
+    with pytest.raises(InvalidFile, match="GPUs are part of it: remove `gpus`"):
+        topology_for_site(load_site(str(path)), "n")
+
+
 def test_interfaces_that_are_up_stay_in_the_corrected_line(loaded):
     found = lines(surroundings(loaded.site, [node()]))
     assert found["fabric.interfaces"] == ("differs", "interfaces: [ib1]")
@@ -95,10 +113,10 @@ def test_node_local_storage(loaded, there, key, verdict, line):
 
 def test_a_module_is_replaced_by_the_nearest_that_there_is(loaded):
     tried = {
-        "gcc/13": {"loads": True, "said": ""},
+        "gcc/13": {"loads": True, "output": ""},
         "cuda/12.6": {
             "loads": False,
-            "said": "ERROR: Unable to locate a modulefile for 'cuda/12.6'",
+            "output": "ERROR: Unable to locate a modulefile for 'cuda/12.6'",
             "available": ["/apps/modules:", "cuda/11.8", "cuda/12.4(default)"],
         },
     }
@@ -176,7 +194,7 @@ def test_modules_are_tried_one_after_the_other_in_a_shell_of_the_site(tmp_path):
         {"setup": [setup], "hygiene": "purge", "modules": ["good/1", "good/2", "none/1", "good/3"]}
     )
     assert [found[name]["loads"] for name in ("good/1", "good/2", "none/1")] == [True, True, False]
-    assert "no none/1" in found["none/1"]["said"]
+    assert "no none/1" in found["none/1"]["output"]
     assert found["none/1"]["available"] == ["none/2"]
     assert "good/3" not in found
     silent = check_site.modules({"setup": [setup], "modules": ["bad"]})
@@ -229,3 +247,37 @@ def test_a_large_job_is_submitted_only_where_its_partition_is_named(tmp_path, lo
     path.write_text(BILLED)
     assert priced(path, "--partition", "huge")[-1] == "1 job, together at most 5130 node-minutes (256 SUs)"
     assert [places.is_run(place, ()) for place in places.places(loaded.site)] == [True, True]
+
+
+SPOILT = [
+    {"memory_kib": "x"}, {"memory_kib": 10**400}, {"memory_kib": -1}, {"memory_kib": True}, {"names": []}, {"gpu_devices": ["x"]},
+    {"shared": {"/x": None}}, {"node_local": {"path": "/x"}}, {"modules": {"a": {"loads": 1, "output": ""}}},
+    {"file_systems": [{"path": "/x"}]}, {"file_systems": [1]}, {"starters": 1}, {"environment": [[]]},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("spoilt", SPOILT, ids=str)
+def test_an_answer_of_another_shape_is_passed_over(spoilt):
+    whole = {"version": 1, "host": "n1", "tree": {}, "file_systems": [], "starters": {}, "environment": {}}
+    place = {"path": "/x", "exists": True, "writable": True, "type": "ext4", "size": 1, "rotational": None}
+    file_system = {
+        "path": "/x",
+        "type": "",
+        "shared": False,
+        "writable": True,
+        "free": 0,
+        "rotational": False,
+    }
+    good = whole | {
+        "memory_kib": 5,
+        "shared": {"/x": place},
+        "gpu_devices": [1, 2],
+        "file_systems": [file_system],
+    }
+    lines = [MARK + json.dumps(one) for one in (whole | spoilt, good)]
+    assert [one.rest for one in parsed(lines)] == [good]
+
+
+def test_a_mount_at_a_path_with_blanks():
+    """Any user may mount one: what follows the blank is neither its type nor another file system."""
+    assert describe.mount("me /tmp/a\\040nfs4 fuse.x rw 0 0") == ["me", "/tmp/a nfs4", "fuse.x"]

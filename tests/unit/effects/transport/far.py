@@ -53,7 +53,7 @@ class Far:
     def submit(self, **how):
         """Submit the spec from the working tree."""
         to = Destination(host="there", transport="local", directory=how.pop("directory", None))
-        return remote.submit(read_inputs(Path("spec.yaml"), **how), to, say=self.said.append)
+        return remote.submit(read_inputs(Path("spec.yaml"), **how), to, notice=self.said.append)
 
     def calls(self) -> list[str]:
         """The directories that jobs were submitted from."""

@@ -16,7 +16,7 @@ from dlrun.effects.remote import copies as remote_copies
 from dlrun.effects.remote import fetch as remote_fetch
 from dlrun.effects.transport.local import LocalTransport
 from dlrun.effects.transport.protocol import TransportFailed
-from dlrun.effects.usage.job import bring
+from dlrun.effects.usage.job import copy_records
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.job import State
 from tests.unit.effects.transport.far import SPEC, Wire
@@ -296,14 +296,14 @@ def test_job_of_this_machine_has_nothing_to_fetch(job):
 
 
 def test_recordings_of_what_a_job_uses_come_as_they_grow(job, there):
-    bring(job)
+    copy_records(job)
     assert not (job.directory / "usage").exists()
     (there / "usage").mkdir()
     (there / "usage/n1.jsonl").write_bytes(b"one\n")
     (there / "usage/n2.jsonl").symlink_to("/etc/passwd")
     (there / "usage/other").write_bytes(b"not wanted\n")
-    bring(job)
+    copy_records(job)
     (there / "usage/n1.jsonl").write_bytes(b"one\ntwo\n")
-    bring(job)
+    copy_records(job)
     assert (job.directory / "usage/n1.jsonl").read_bytes() == b"one\ntwo\n"
     assert [path.name for path in (job.directory / "usage").iterdir()] == ["n1.jsonl"]

@@ -14,6 +14,7 @@ from dlrun.effects.scaling.study import Size, Study
 from dlrun.effects.transport.local import LocalTransport
 from dlrun.effects.transport.protocol import TransportFailed
 from dlrun.errors import Invalid
+from tests.examples import cases
 from tests.unit.effects.transport.far import Wire
 
 
@@ -46,7 +47,7 @@ def wire(monkeypatch, count: int | None) -> Wire | LocalTransport:
 def go_on(study: Study, far, **how) -> None:
     studies.settle(study)
     checked, place = scaling_submit.checked(study)
-    scaling_submit.carry_out(checked, place, wait=False, say=far.said.append, **{"at_once": False, **how})
+    scaling_submit.carry_out(checked, place, wait=False, notice=far.said.append, **{"at_once": False, **how})
 
 
 def sizes_there(far) -> dict[str, int]:
@@ -96,7 +97,7 @@ def test_wire_cut_everywhere(far, study, monkeypatch):
     """The connection breaks at each thing that goes over it in turn; the same command then goes on."""
     wire(monkeypatch, None)
     plain = scaling_submit.checked(study)[0]
-    for count in range(1, 300, 7):
+    for count in cases(range(1, 300, 7), quick=12):
         here = studies.replace(plain, directory=far.home / f"study-{count}")
         here.save()
         before = len(far.calls())

@@ -25,6 +25,7 @@ from dlrun.effects.transport.protocol import TransportFailed
 from dlrun.effects.transport.scripts import script
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.problem import InvalidFile
+from tests.examples import cases
 from tests.unit.effects.transport.far import Wire
 
 
@@ -46,7 +47,7 @@ def test_job_directory_there_and_record_here(far):
 
 def test_wire_cut_everywhere(far, monkeypatch):
     """The connection breaks at each thing that goes over it in turn; the same command then goes on."""
-    for count in range(1, 100):
+    for count in cases(range(1, 100), quick=25):
         wire = Wire(count)
         monkeypatch.setattr(remote, "open_transport", lambda *_, wire=wire: wire)
         before = len(far.calls())
@@ -318,19 +319,19 @@ def test_check_sends_the_script_to_the_client_and_keeps_nothing(far):
     )
     to = Destination(host="there", transport="local")
     assert (
-        remote.check_with_scheduler(read_inputs(Path("spec.yaml")), to, say=far.said.append)
+        remote.check_with_scheduler(read_inputs(Path("spec.yaml")), to, notice=far.said.append)
         == "2026-11-21T03:04:15 on n1"
     )
     (far.home / "refuse").touch()
     with pytest.raises(OperationFailed, match="sbatch on `there` rejects the job: sbatch: error: no"):
-        remote.check_with_scheduler(read_inputs(Path("spec.yaml")), to, say=far.said.append)
+        remote.check_with_scheduler(read_inputs(Path("spec.yaml")), to, notice=far.said.append)
     assert far.directories() == []
     assert not far.jobs.exists()
 
 
 def test_dry_run_asks_nobody(far, monkeypatch):
     monkeypatch.setattr(remote, "open_transport", lambda *_: pytest.fail("connected"))
-    load = remote.preview(read_inputs(Path("spec.yaml")), Destination(host="there"), say=far.said.append)
+    load = remote.preview(read_inputs(Path("spec.yaml")), Destination(host="there"), notice=far.said.append)
     assert "~/.local/state/dlrun/jobs/job" in load.texts["job.sh"]
     assert [one.name for one in load.sent] == ["train.sh"]
     assert "was not queried" in far.said[0]

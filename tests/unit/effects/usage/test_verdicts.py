@@ -117,6 +117,22 @@ def test_a_good_run_on_gpus_has_none(tmp_path):
     assert verdicts(job(tmp_path, four(main=0.9), gpu=gpu)) == {}
 
 
+@pytest.mark.parametrize(
+    "different",
+    [{"main": 0.3}, {"main": 0.2, "cpu": 2.2, "full": 2, "processes": 3}, {"main": 0.2, "blocked": 0.15}],
+    ids=["network", "loaders", "storage"],
+)
+def test_programs_that_wait_for_busy_gpus_are_good(tmp_path, different):
+    """With a steady transfer, full loading processes, or storage beside it; and one that has more to do than its peers."""
+    gpu = {"busy": 94, "memory": 60e9, "slowed": [], "clock": 1980}
+    uses = four(**different) | {"rank-0": GOOD | different | {"main": 0.4}}
+    assert verdicts(job(tmp_path, uses, gpu=gpu, network={"eth0": (2e8, 100000)})) == {}
+
+
+def test_a_program_that_gets_no_core_is_not_idle(tmp_path):
+    assert verdicts(job(tmp_path, four(main=0.01, waited=0.97))) == {"disturbed": None}
+
+
 LOADING = {"main": 0.2, "cpu": 2.2, "full": 2, "processes": 3}
 CASES = {
     "idle": (four(main=0.01), {}, None),

@@ -6,7 +6,7 @@ import pytest
 
 from dlrun.effects.verify.compare import compare_check
 from dlrun.effects.verify.job import reports
-from dlrun.effects.verify.report import gathered
+from dlrun.effects.verify.report import grouped
 from dlrun.model.plan import FabricCheck
 from tests.making import plan_of
 
@@ -159,7 +159,7 @@ def test_what_several_ranks_have_in_common_is_said_once(plan):
     found = right(plan)
     for rank in (0, 1, 3):
         found[rank]["threads"] = "64"
-    ((who, difference),) = gathered(compare_check(plan, found, HOSTS))
+    ((who, difference),) = grouped(compare_check(plan, found, HOSTS))
     assert (who, difference.what.split(",")[0]) == ("ranks 0-1,3", "OMP_NUM_THREADS is 64")
 
 
@@ -292,3 +292,26 @@ def test_where_cores_are_shared_out_ranks_must_not_have_the_same(tmp_path):
         True,
         True,
     ]
+
+
+def test_gpus_within_what_the_scheduler_granted_do_not_differ(plan):
+    found = right(plan)
+    found[0] |= {"given_gpus": "CUDA_VISIBLE_DEVICES=5", "gpus": {"CUDA_VISIBLE_DEVICES": "5"}}
+    assert [one.differences for one in compare_check(plan, found, HOSTS)] == [()] * 4
+    found[0]["gpus"] = {"CUDA_VISIBLE_DEVICES": "0"}
+    (difference,) = compare_check(plan, found, HOSTS)[0].differences
+    assert difference.what == "CUDA_VISIBLE_DEVICES is 0, not 5"
+
+
+def test_fewer_cpus_than_threads_are_a_difference_where_the_scheduler_binds(tmp_path):
+    spec = "resources: {nodes: 2, ranks_per_node: 2, exclusive: true, walltime: 1h}\nplacement: {bind: scheduler}"
+    plan = plan_of(tmp_path, spec, SITE)
+    assert (plan.binding.placement, plan.request.threads) == (None, 4)
+    report = {"host": "n1", "threads": "4", "memory": "none", "gpus": {}, "sum": 10, "clock": 0.01}
+    found = {
+        rank: {**report, "rank": rank, "host": HOSTS[rank // 2], "mask": [0, 1, 2, 3]} for rank in range(4)
+    }
+    found[3]["mask"] = [0, 1]
+    assert [[its.what for its in one.differences] for one in compare_check(plan, found, HOSTS)] == [
+        [], [], [], ["may use CPUs 0-1, fewer than its 4 threads"],
+    ]  # fmt: skip

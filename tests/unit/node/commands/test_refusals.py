@@ -12,7 +12,7 @@ from dlrun.node import bundle
 from dlrun.node.common import safety
 from dlrun.node.common.errors import Unsafe
 
-from tests.unit.node.programs import ROOT, run
+from tests.unit.node.programs import ROOT, run, staging
 from tests.unit.node.trees import snapshot, write
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to act as another user")
@@ -174,13 +174,7 @@ def test_a_source_unreadable_in_part_is_told_and_nothing_published(open_path):
     os.chown(open_path + "/home", 65534, 65534)
     arguments = (
         open_path + "/node.pyz",
-        "stage",
-        "--source",
-        open_path + "/source",
-        "--to",
-        open_path + "/home/node",
-        "--name",
-        "s",
+        *staging(open_path + "/source", open_path + "/home/node", "s"),
     )
     found = as_nobody(*arguments)
     assert found.returncode == 1
@@ -198,13 +192,7 @@ def test_a_node_without_local_storage_is_told(open_path):
     write(os.fsencode(open_path) + b"/source/good", b"data")
     found = as_nobody(
         open_path + "/node.pyz",
-        "stage",
-        "--source",
-        open_path + "/source",
-        "--to",
-        open_path + "/scratch/node",
-        "--name",
-        "s",
+        *staging(open_path + "/source", open_path + "/scratch/node", "s"),
     )
     assert found.returncode == 1
     assert "there is no node-local storage at" in found.stderr

@@ -6,10 +6,13 @@ import signal
 import stat
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+from dlrun.node.source.manifest import FILE
+from dlrun.node.store.warm import FEW, SAMPLE, latest, looked_at
 
-from tests.unit.node.programs import run, start, start_held
+from tests.unit.node.programs import run, staging, start, start_held
 from tests.unit.node.trees import has_xattrs, odd, snapshot, write
 
 
@@ -143,11 +146,38 @@ def test_a_changed_source_is_noticed_and_only_the_change_is_copied(tmp_path, sou
     assert done["copied"] < 2 << 20, "the large file and most of the small ones were there already"
 
 
-def test_a_rewritten_file_is_found_when_all_files_are_looked_at(tmp_path, source):
+@pytest.mark.parametrize("side", ["source", "copy"])
+def test_of_a_large_set_all_files_are_looked_at_where_that_is_asked_for_and_none_where_not(tmp_path, side):
+    source = tmp_path / "many"
+    for number in range(FEW + 100):
+        write(os.fsencode(source / f"f{number}"), b"data", mtime=10**18 + number)
     stage(tmp_path, source)
-    (source / "large").write_bytes(os.urandom(9 << 20))
-    stage(tmp_path, source, "--recheck", "all")
+    changed = (source if side == "source" else data(tmp_path)) / "f7"
+    changed.write_bytes(b"longer than before")
+    if side == "source":
+        (source / "new").write_bytes(b"and one more")
+    assert stage(tmp_path, source, "--json", "--recheck", "none").done()["how"] == "warm"
+    assert stage(tmp_path, source, "--json", "--recheck", "all").done()["how"] == "copied"
     assert snapshot(data(tmp_path)) == snapshot(source)
+
+
+def test_the_files_that_are_looked_at():
+    def found(count, newest=()):
+        kinds = [FILE] * count
+        return SimpleNamespace(names=[b"f"] * count, kinds=kinds, info={"latest": list(newest)})
+
+    assert looked_at(found(FEW), "sample") == list(range(FEW)), "all of few"
+    assert looked_at(found(FEW * 9), "all") == list(range(FEW * 9))
+    assert looked_at(found(FEW * 9), "none") == []
+    offsets, newest = set(), [17, 4711, 8999]
+    for _ in range(50):
+        sample = looked_at(found(FEW * 9, newest), "sample")
+        assert set(newest) <= set(sample), "what changed last"
+        assert SAMPLE <= len(sample) <= SAMPLE + 1 + len(newest)
+        offsets.add(min(set(sample) - set(newest)))
+    assert len(offsets) > 1, "another sample each time"
+    times = SimpleNamespace(names=[b"f"] * FEW * 2, mtimes=[(7919 * n) % (FEW * 2) for n in range(FEW * 2)])
+    assert {times.mtimes[entry] for entry in latest(times)} == set(range(FEW * 2 - SAMPLE, FEW * 2))
 
 
 def test_a_copy_that_somebody_changed_is_mended(tmp_path, source):
@@ -170,13 +200,7 @@ def slowly(tmp_path, source):
     """A copy whose first block is on its way, and which goes on when `gate` is there."""
     process = start_held(
         tmp_path / "gate",
-        "stage",
-        "--source",
-        source,
-        "--to",
-        tmp_path / "node",
-        "--name",
-        "set",
+        *staging(source, tmp_path / "node"),
         "--workers",
         "1",
     )
@@ -268,13 +292,7 @@ def test_progress_is_told_in_lines_and_in_json(tmp_path, source):
     assert "left" in text.err
     assert text.out.strip() == str(data(tmp_path))
     events = run(
-        "stage",
-        "--source",
-        source,
-        "--to",
-        tmp_path / "other",
-        "--name",
-        "set",
+        *staging(source, tmp_path / "other"),
         "--rate",
         "4M",
         "--interval",

@@ -11,6 +11,7 @@ import time
 
 import pytest
 
+from tests.ports import free_port
 from tests.unit.node.programs import ROOT, environment
 from tests.unit.node.relay.test_chain import nodes, source, until  # noqa: F401 - fixtures
 from tests.unit.node.strangers import NOISE, Strangers
@@ -164,8 +165,7 @@ def report(program):
 
 @pytest.fixture
 def port():
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return probe.getsockname()[1]
+    return free_port()
 
 
 def listening(where, port):

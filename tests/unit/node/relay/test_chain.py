@@ -1,7 +1,6 @@
 """A data set on several nodes, each a process with an address of its own: one reader, every node complete."""
 
 import contextlib
-import itertools
 import json
 import os
 import re
@@ -12,21 +11,21 @@ import time
 
 import pytest
 
-from tests.unit.node.programs import HELD_DISK, HELD_READER, Result, command, environment, prepared, run
+from tests.examples import cases
+from tests.ports import free_port
+from tests.unit.node.programs import (
+    HELD_DISK,
+    HELD_READER,
+    Result,
+    command,
+    environment,
+    prepared,
+    run,
+    staging,
+)
 from tests.unit.node.trees import data_size, odd, snapshot, write
 
-PORTS = itertools.count(os.getpid() * 37)
-"""Where each process of tests looks next: not among the ports that the kernel gives to others' connections."""
-
-
-def free_port():
-    """A port that nobody has on the addresses of the first nodes."""
-    while True:
-        port = 10000 + next(PORTS) % 10000
-        with contextlib.suppress(OSError), contextlib.ExitStack() as held:
-            for node in range(8):
-                held.enter_context(socket.create_server((f"127.0.0.{node + 1}", port)))
-            return port
+ADDRESSES = [f"127.0.0.{node + 1}" for node in range(8)]
 
 
 def until(so):
@@ -42,7 +41,7 @@ class Nodes:
 
     def __init__(self, root, count, secret=b"0123456789abcdef0123456789abcdef"):
         self.root, self.count = root, count
-        self.port = free_port()
+        self.port = free_port(*ADDRESSES)
         (root / "hosts").write_text("".join(f"127.0.0.{k + 1}\n" for k in range(count)))
         (root / "secret").write_bytes(secret)
         os.chmod(root / "secret", 0o600)
@@ -195,7 +194,7 @@ def test_a_node_that_lost_its_copy_gets_it_from_the_others(nodes, source):
     assert snapshot(group.data(2)) == snapshot(source)
 
 
-@pytest.mark.parametrize("victim", [0, 1, 2, 3], ids=["head", "second", "middle", "tail"])
+@pytest.mark.parametrize("victim", cases([0, 1, 2, 3], quick=2), ids="node {}".format)
 def test_the_chain_heals_around_a_node_that_dies(nodes, source, victim):
     group = nodes(4)
     group.begin_held(source)
@@ -445,7 +444,12 @@ def test_two_jobs_on_overlapping_nodes_copy_once_each(tmp_path, nodes, source):
     for node in range(3):
         until((tmp_path / f"node{node}" / ".dlrun" / "part.set" / "manifest").exists)
     second = Nodes.__new__(Nodes)
-    second.root, second.count, second.port, second.programs = tmp_path / "second", 3, free_port(), {}
+    second.root, second.count, second.port, second.programs = (
+        tmp_path / "second",
+        3,
+        free_port(*ADDRESSES),
+        {},
+    )
     second.root.mkdir()
     (second.root / "hosts").write_text("127.0.0.3\n127.0.0.2\n127.0.0.1\n")
     (second.root / "secret").write_bytes((tmp_path / "secret").read_bytes())
@@ -498,13 +502,7 @@ def test_wrong_arguments_are_told(tmp_path, nodes, source):
     assert (
         "--hosts needs --port and --secret"
         in run(
-            "stage",
-            "--source",
-            source,
-            "--to",
-            tmp_path / "n",
-            "--name",
-            "s",
+            *staging(source, tmp_path / "n", "s"),
             "--hosts",
             group.root / "hosts",
         ).err

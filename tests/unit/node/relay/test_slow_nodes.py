@@ -5,6 +5,7 @@ import signal
 
 import pytest
 
+from tests.examples import cases
 from tests.unit.node.relay.test_chain import nodes, until  # noqa: F401 - a fixture
 from tests.unit.node.trees import data_size, snapshot, write
 
@@ -19,7 +20,7 @@ def fill(peer, view):
         time.sleep(0.05)
     return real(peer, view)
 wire.fill = fill
-"""  # a stride takes a twentieth of a second before the gate is open
+"""  # a piece takes a twentieth of a second before the gate is open
 NARROW = """
 from dlrun.node.transfer import worker
 worker.WINDOW = 4
@@ -41,7 +42,7 @@ def begin(group, source, slow):
         group.begin(node, source, "--workers", "1", "--dead-after", "10s", prelude=prelude)
 
 
-@pytest.mark.parametrize("slow", [1, 2, 3], ids=["second", "middle", "last"])
+@pytest.mark.parametrize("slow", cases([1, 2, 3], quick=1), ids="node {}".format)
 def test_the_others_are_ready_before_a_node_that_is_slow(nodes, source, slow):  # noqa: F811
     group = nodes(4)
     begin(group, source, slow)
@@ -55,10 +56,12 @@ def test_the_others_are_ready_before_a_node_that_is_slow(nodes, source, slow):  
         assert snapshot(group.data(node)) == snapshot(source)
 
 
-@pytest.mark.parametrize(
-    "victim", [0, 1, 2, 4], ids=["head", "node before it", "slow node", "node that sends to it"]
-)
+VICTIMS = {"head": 0, "node before it": 1, "slow node": 2, "node that sends to it": 4}
+
+
+@pytest.mark.parametrize("victim", cases(VICTIMS, quick=1))
 def test_a_node_dies_after_a_slow_one_went_to_the_end(nodes, source, victim):  # noqa: F811
+    victim = VICTIMS[victim]
     group = nodes(5)
     begin(group, source, 2)
     until(lambda: '"slow"' in (group.root / "out0").read_text())

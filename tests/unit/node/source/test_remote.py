@@ -13,7 +13,10 @@ import time
 from typing import ClassVar
 
 import pytest
+from dlrun.node.common.errors import SourceFault
+from dlrun.node.source import remote
 
+from tests.ports import free_port
 from tests.unit.node.programs import command, environment, run
 from tests.unit.node.relay.test_chain import nodes  # noqa: F401 - a fixture
 from tests.unit.node.trees import write
@@ -133,8 +136,7 @@ def s3():
     """The endpoint of a server that speaks S3."""
     if not shutil.which("moto_server"):
         pytest.skip("moto_server is not installed")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     server = subprocess.Popen(
         ["moto_server", "-p", str(port)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -242,3 +244,51 @@ def test_a_damaged_copy_is_fetched_again(tmp_path, web):
     copy.write_bytes(b"other")
     assert stage(tmp_path, web + "/one%20file.tar").done()["how"] == "copied"
     assert copy.read_bytes() == (tmp_path / "web" / "one file.tar").read_bytes()
+
+
+def raw(answers):
+    """A server that sends these bytes, one answer after another, whatever it is asked; its URL."""
+    server = socket.create_server(("127.0.0.1", 0))
+
+    def serve():
+        with server:
+            for answer in answers:
+                connection, _ = server.accept()
+                with connection:
+                    connection.recv(65536)
+                    connection.sendall(answer)
+
+    threading.Thread(target=serve, daemon=True).start()
+    return f"http://127.0.0.1:{server.getsockname()[1]}/f.bin"
+
+
+CHUNKED = b"HTTP/1.1 200 OK\r\nETag: a\r\nTransfer-Encoding: chunked\r\n\r\n4\r\nabcd\r\n"
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        b"ETag: a\r\nContent-Length: \xb2", b"ETag: a\r\nContent-Length: -1", b"ETag: a\r\nContent-Length: " + b"9" * 5000,
+        b"Last-Modified: Sun, 99 Nov 99999 99:99:99 +9999", b"Last-Modified: \xb2",
+        b"Last-Modified: Mon, 01 Jan 0001 00:00:00 GMT",
+    ],
+)  # fmt: skip
+def test_headers_that_cannot_be(tmp_path, headers):
+    head = b"HTTP/1.0 200 OK\r\n" + headers + b"\r\n\r\n"
+    url = raw([head, head + b"abcd"])
+    assert remote.look(url).size == 0
+    remote.fetch(url, str(tmp_path))
+    assert (tmp_path / "f.bin").read_bytes() == b"abcd"
+
+
+@pytest.mark.parametrize("answer", [b"SSH-2.0-x\r\n", b"HTTP/1.1 200 OK\r\n" + b"a" * 100000, b""])
+def test_an_answer_that_is_not_http(answer):
+    with pytest.raises(SourceFault, match="cannot be read"):
+        remote.look(raw([answer]))
+
+
+def test_a_file_of_unknown_size_that_breaks_off_is_not_the_whole(tmp_path):
+    remote.fetch(raw([CHUNKED, CHUNKED + b"2\r\nef\r\n0\r\n\r\n"]), str(tmp_path))
+    assert (tmp_path / "f.bin").read_bytes() == b"abcdef"
+    with pytest.raises(SourceFault, match="broke off after 4 bytes"):
+        remote.fetch(raw([CHUNKED] * remote.TRIES), str(tmp_path / "."))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from dlrun.node import dlrun_data
 
-from tests.unit.node.programs import environment, run, start_held
+from tests.unit.node.programs import environment, run, staging, start_held
 from tests.unit.node.relay.test_chain import until
 from tests.unit.node.trees import odd, snapshot, write
 
@@ -141,6 +141,19 @@ def test_links_of_a_job_that_is_gone_are_removed_by_the_next(tmp_path, source):
     ended(program)
     run(*other).done()
     assert not (tmp_path / "to" / ".early-7").exists()
+
+
+@pytest.mark.parametrize("amount", ["150%", "0%", "0 files", "0B", "files", "-1 file"])
+def test_training_starts_with_something_and_with_no_more_than_all(tmp_path, source, amount):
+    found = run(
+        *staging(source, tmp_path / "to"),
+        "--job",
+        "7",
+        "--start=" + amount,
+    )
+    assert found.status == 2
+    assert amount in found.err
+    assert not (tmp_path / "to").exists()
 
 
 @pytest.mark.parametrize("more", [("--strategy", "pack"), ("--verify",)], ids=["pack", "verify"])

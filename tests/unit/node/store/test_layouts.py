@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.examples import examples
-from tests.unit.node.programs import run, start, start_held
+from tests.unit.node.programs import run, staging, start, start_held
 from tests.unit.node.relay.test_chain import Nodes, until
 from tests.unit.node.source.test_manifest import manifest_like
 from tests.unit.node.trees import odd, snapshot, write
@@ -60,13 +60,7 @@ def test_one_node_takes_its_shard(tmp_path, source):
     for part in range(3):
         place = tmp_path / f"node{part}"
         arguments = (
-            "stage",
-            "--source",
-            source,
-            "--to",
-            place,
-            "--name",
-            "s",
+            *staging(source, place, "s"),
             "--strategy",
             "shard",
             "--shard",
@@ -86,13 +80,7 @@ def test_one_node_takes_its_shard(tmp_path, source):
     )
     assert (
         run(
-            "stage",
-            "--source",
-            source,
-            "--to",
-            tmp_path / "n",
-            "--name",
-            "s",
+            *staging(source, tmp_path / "n", "s"),
             "--strategy",
             "shard",
             "--shard",
@@ -148,13 +136,7 @@ def check_tar(path, tree, before):
 def test_a_packed_set_is_a_tar_file_with_an_index(tmp_path):
     before = odd(tmp_path / "source")
     arguments = (
-        "stage",
-        "--source",
-        tmp_path / "source",
-        "--to",
-        tmp_path / "node",
-        "--name",
-        "set",
+        *staging(tmp_path / "source", tmp_path / "node"),
         "--strategy",
         "pack",
     )
@@ -182,15 +164,10 @@ def test_a_packed_set_is_a_tar_file_with_an_index(tmp_path):
     assert run("verify", "--to", tmp_path / "node", "--name", "set").status == 1
 
 
-def test_a_killed_packing_goes_on(tmp_path, source):
+@pytest.mark.parametrize("shortened", [False, True], ids=["whole", "shortened by a crash"])
+def test_a_killed_packing_goes_on(tmp_path, source, shortened):
     arguments = (
-        "stage",
-        "--source",
-        source,
-        "--to",
-        tmp_path / "node",
-        "--name",
-        "set",
+        *staging(source, tmp_path / "node"),
         "--strategy",
         "pack",
     )
@@ -199,8 +176,11 @@ def test_a_killed_packing_goes_on(tmp_path, source):
     until(lambda: any(path.stat().st_size for path in part.glob("journal.*")))
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
+    if shortened:
+        tar = part / "data" / "set.tar"
+        os.truncate(tar, tar.stat().st_size - 1)
     done = run(*arguments, "--json").done()
-    assert done["copied"] < done["bytes"]
+    assert (done["copied"] < done["bytes"]) is not shortened
     check_tar(os.path.join(done["path"], "set.tar"), source, snapshot(source))
     write(os.fsencode(source / "d1" / "a"), b"first of all: everything moves")
     check_tar(os.path.join(run(*arguments, "--json").done()["path"], "set.tar"), source, snapshot(source))
@@ -218,13 +198,7 @@ TarWriter.write = write
 
 def test_a_packing_killed_before_its_first_block_is_packed_whole_by_the_next_run(tmp_path, source):
     arguments = (
-        "stage",
-        "--source",
-        source,
-        "--to",
-        tmp_path / "node",
-        "--name",
-        "set",
+        *staging(source, tmp_path / "node"),
         "--strategy",
         "pack",
     )
@@ -258,13 +232,7 @@ TarWriter.write = write
 @pytest.mark.parametrize("more", [(), ("--verify",)])
 def test_a_tar_file_that_is_replaced_while_it_is_written_is_not_published(tmp_path, source, more):
     arguments = (
-        "stage",
-        "--source",
-        source,
-        "--to",
-        tmp_path / "node",
-        "--name",
-        "set",
+        *staging(source, tmp_path / "node"),
         "--strategy",
         "pack",
     )

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from tests.unit.node.programs import run, start_held
+from tests.unit.node.programs import run, staging, start_held
 from tests.unit.node.relay.test_chain import Nodes, nodes, until  # noqa: F401 - a fixture
 from tests.unit.node.trees import write
 
@@ -26,13 +26,7 @@ def source(tmp_path):
 
 def stage(tmp_path, source, *more):
     words = (
-        "stage",
-        "--source",
-        source,
-        "--to",
-        tmp_path / "to",
-        "--name",
-        "set",
+        *staging(source, tmp_path / "to"),
         "--strategy",
         "part",
         "--json",
@@ -128,13 +122,7 @@ def test_a_full_disk_has_room_for_others_and_a_killed_copy_goes_on(tmp_path):
         pytest.skip("no loop device")
     try:
         words = (
-            "stage",
-            "--source",
-            tmp_path / "source",
-            "--to",
-            disk / "to",
-            "--name",
-            "set",
+            *staging(tmp_path / "source", disk / "to"),
             "--strategy",
             "part",
             "--json",

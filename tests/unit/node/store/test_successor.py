@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from tests.unit.node.commands.test_refusals import on_small_disk
-from tests.unit.node.programs import run, start_held
+from tests.unit.node.programs import run, staging, start, start_held
 from tests.unit.node.relay.test_chain import until
 from tests.unit.node.trees import snapshot, write
 
@@ -87,3 +87,32 @@ def without_links(found):
 def contents(root):
     """What is in a tree, but for further names of its files."""
     return without_links(snapshot(root))
+
+
+KILLED_BEFORE_THE_OLD_VERSION_IS_REMOVED = """
+import os
+from dlrun.node.store.area import Area
+def discard(self, directory, name):
+    os._exit(9)
+Area.discard = discard
+"""
+
+
+@pytest.mark.parametrize("strategy", ["copy", "pack"])
+def test_the_next_run_removes_the_old_version_that_a_kill_left_also_where_it_copies_nothing(
+    tmp_path, source, strategy
+):
+    words = (
+        *staging(source, tmp_path / "node", "s"),
+        "--json",
+        "--strategy",
+        strategy,
+    )
+    run(*words).done()
+    write(os.fsencode(source / "f0"), b"another")
+    ended = start(*words, prelude=KILLED_BEFORE_THE_OLD_VERSION_IS_REMOVED)
+    ended.communicate()
+    assert ended.returncode == 9
+    assert "part.s" in os.listdir(tmp_path / "node" / ".dlrun")
+    assert run(*words).done()["how"] == "warm"
+    assert "part.s" not in os.listdir(tmp_path / "node" / ".dlrun")

@@ -4,7 +4,7 @@ import os
 
 import pytest
 
-from tests.unit.node.programs import run
+from tests.unit.node.programs import run, staging, start
 from tests.unit.node.trees import snapshot, write
 
 
@@ -106,6 +106,35 @@ def test_what_is_kept_is_on_the_disk_before_it_is_published(stage, data):
     as_if_older(data)
     (data.parent / "boot").write_text("another boot")
     assert stage("--keep", "cache").done()["how"] == "warm", "what was on the disk survives a power cut"
+
+
+NOTED = """
+import os
+from dlrun.node.store import area, build
+def noted(what, real):
+    def call(*arguments, **options):
+        with open({log!r}, "a") as file:
+            file.write(what + " ")
+        return real(*arguments, **options)
+    return call
+build.sync_file_system = noted("data", build.sync_file_system)
+area.Area.publish = noted("publish", area.Area.publish)
+os.fsync = noted("name", os.fsync)
+"""
+
+
+@pytest.mark.parametrize(("keep", "order"), [("cache", "data publish name "), ("job", "publish ")])
+def test_the_disk_is_waited_for_before_a_kept_set_gets_its_name(tmp_path, source, keep, order):
+    words = (
+        *staging(source, tmp_path / "node"),
+        "--job",
+        "7",
+        "--keep",
+        keep,
+    )
+    program = start(*words, prelude=NOTED.format(log=str(tmp_path / "log")))
+    assert program.communicate()[1].count("copied") == 1
+    assert (tmp_path / "log").read_text() == order
 
 
 def test_what_a_reader_leaves_beside_the_data_is_kept_and_named(stage, source, data):

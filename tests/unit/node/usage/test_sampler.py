@@ -77,9 +77,10 @@ def test_its_one_file_runs_on_every_python(tmp_path, monkeypatch, minor):
     python = pythons().get(minor)
     if python is None:
         pytest.skip(f"there is no Python 3.{minor} here")
-    packed = tmp_path / "usage.pyz"
-    packed.write_bytes(bundle.alone(bundle.sources(bundle.SAMPLER), "dlrun_usage"))
-    monkeypatch.setitem(globals(), "SAMPLER", [python, "-I", "-S", "-W", "error", str(packed)])
+    whole = tmp_path / "usage.py"
+    whole.write_bytes(bundle.alone(bundle.sources(bundle.SAMPLER), "dlrun_usage"))
+    read = ["bash", "-c", 'exec "$0" -I -S -W error - "$2" <"$1"', python, str(whole)]
+    monkeypatch.setitem(globals(), "SAMPLER", read)
     found, _ = run(tmp_path, sys.executable, "-c", BURN.format(1))
     assert [record["kind"] for record in (*found[:1], *found[-1:])] == ["start", "end"]
     assert row(found[-1])["cpu"] >= 1

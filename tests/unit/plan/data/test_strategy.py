@@ -23,7 +23,7 @@ def found(size: int, files: int, *, whole: bool = True) -> DataSize:
     [
         ({}, found(10**11, 10), SSD, 8, "copy", False, "instead of by 8 nodes in every epoch"),
         ({"reads": 90}, found(10**11, 1), SSD, 8, "copy", False, "its 100GB in 1 file fits the 1TB"),
-        ({"reads": 1}, found(10**11, 10), SSD, 1, "in_place", False, "read once by one node"),
+        ({"reads": 1}, found(10**11, 10), SSD, 1, "in_place", False, "read only once by one node"),
         ({"reads": 1}, found(10**11, 10), SSD, 2, "copy", False, "instead of by 2 nodes once each"),
         (
             {},
@@ -34,7 +34,7 @@ def found(size: int, files: int, *, whole: bool = True) -> DataSize:
             True,
             "every epoch reads the other 1050GB from the shared",
         ),
-        ({"reads": 1}, found(2 * 10**12, 10), SSD, 1, "in_place", False, "reads it once"),
+        ({"reads": 1}, found(2 * 10**12, 10), SSD, 1, "in_place", False, "reads it only once"),
         ({}, found(10**13, 10), SSD, 8, "in_place", False, "is less than 10% of it"),
         (
             {},

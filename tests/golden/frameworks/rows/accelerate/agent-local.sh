@@ -1,4 +1,3 @@
-# 1 × agent, 1 on each node
 dlrun_launch dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" agent
 
 export ACCELERATE_USE_CPU=true # there are no GPUs [Accelerate documentation, Launching on CPUs]

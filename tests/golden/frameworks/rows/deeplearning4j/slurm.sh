@@ -1,4 +1,4 @@
-dlrun_take_ports 20000 29999 3 # from, to, how many: DLRUN_MASTER_PORT is the first
+dlrun_take_ports 20000 29999 3 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 DLRUN_MASTER_IP=$(dlrun_numeric "$DLRUN_MASTER_ADDR")
 # 1 × master, on the first node
 dlrun_service srun --nodes=1 --ntasks=1 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \

@@ -1,4 +1,3 @@
-# 1 × agent, 1 on each node
 dlrun_launch dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" agent
 
 export DS_ACCELERATOR=cpu # there are no GPUs [DeepSpeed, accelerator/real_accelerator.py]

@@ -1,5 +1,4 @@
 export OMP_NUM_THREADS=4 # 8 cores / 2 ranks [OpenMP 5.2, chapter 21]
-# 2 × rank, 2 on each node
 dlrun_launch dlrun_local 2 bash "$DLRUN_JOB_DIR/rank.sh" rank
 
 export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]

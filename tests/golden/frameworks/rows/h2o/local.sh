@@ -1,4 +1,4 @@
-dlrun_take_ports 20000 29999 2 # from, to, how many: DLRUN_MASTER_PORT is the first
+dlrun_take_ports 20000 29999 2 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 DLRUN_MASTER_IP=$(dlrun_numeric "$DLRUN_MASTER_ADDR")
 # 1 × node, 1 on each node
 dlrun_service dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" node

@@ -1,5 +1,4 @@
 export OMP_NUM_THREADS=4 # 8 cores / 2 ranks [OpenMP 5.2, chapter 21]
-# 2 × rank, 2 on each node
 dlrun_launch dlrun_openmpi 2 mpirun -np 2 --hostfile "$DLRUN_HOSTS"-x2 --map-by ppr:2:node --bind-to none \
   bash "$DLRUN_JOB_DIR/rank.sh" rank
 

@@ -1,4 +1,3 @@
-# 1 × rank, 1 on each node
 dlrun_launch dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" rank
 
 export MASTER_ADDR="$DLRUN_MASTER_ADDR" # rank 0's node, by the site's address rule [PyTorch documentation, torch.distributed]

@@ -1,4 +1,4 @@
-dlrun_take_ports 20000 29999 2 # from, to, how many: DLRUN_MASTER_PORT is the first
+dlrun_take_ports 20000 29999 2 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 # 1 × server, 1 on each node
 dlrun_service dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" server
 # 1 × driver, on the first node

@@ -1,4 +1,3 @@
-# 2 × rank, 1 on each node
 dlrun_launch srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
   --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank
 

@@ -1,7 +1,6 @@
 export OMP_NUM_THREADS=3 # 8 cores / 2 ranks, 1 reserved for communication and data loading [OpenMP 5.2, chapter 21]
 export I_MPI_PIN=0 # ranks start unbound; rank.sh binds them [Intel MPI Library Developer Reference]
 export I_MPI_JOB_RESPECT_PROCESS_PLACEMENT=0 # -ppn counts, whatever the scheduler's own layout [Intel MPI Library Developer Reference]
-# 2 × rank, 2 on each node
 dlrun_launch mpiexec.hydra -f "$DLRUN_HOSTS" -ppn 2 -n 2 bash "$DLRUN_JOB_DIR/rank.sh" rank
 
 export CCL_ATL_TRANSPORT=mpi # the launcher is an MPI's [oneCCL documentation, Environment variables]

@@ -1,6 +1,5 @@
-dlrun_take_ports 20000 29999 2 # from, to, how many: DLRUN_MASTER_PORT is the first
+dlrun_take_ports 20000 29999 2 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 DLRUN_MASTER_IP=$(dlrun_numeric "$DLRUN_MASTER_ADDR")
-# 1 × agent, 1 on each node
 dlrun_launch dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" agent
 
 DLRUN_OWN_ADDRESS=$(dlrun_numeric "127.0.0.1")

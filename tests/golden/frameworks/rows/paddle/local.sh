@@ -1,5 +1,4 @@
-dlrun_take_ports 20000 29999 2 # from, to, how many: DLRUN_MASTER_PORT is the first
-# 1 × rank, 1 on each node
+dlrun_take_ports 20000 29999 2 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 dlrun_launch dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" rank
 
 export PADDLE_TRAINERS_NUM=1 # 1 node × 1 rank [Paddle 3.3, paddle/distributed/parallel.py]

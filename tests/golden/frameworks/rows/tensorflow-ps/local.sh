@@ -1,4 +1,4 @@
-dlrun_take_ports 20000 29999 3 # from, to, how many: DLRUN_MASTER_PORT is the first
+dlrun_take_ports 20000 29999 3 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 # 1 × ps, 1 on each node
 dlrun_service dlrun_local 1 bash "$DLRUN_JOB_DIR/rank.sh" ps
 # 1 × worker, 1 on each node

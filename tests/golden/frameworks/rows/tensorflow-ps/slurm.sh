@@ -1,4 +1,4 @@
-dlrun_take_ports 20000 29999 3 # from, to, how many: DLRUN_MASTER_PORT is the first
+dlrun_take_ports 20000 29999 3 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
 # 2 × ps, 1 on each node
 dlrun_service srun --nodes=2 --ntasks=2 --ntasks-per-node=1 --distribution=block --kill-on-bad-exit=1 --export=ALL \
   --cpu-bind=none --overlap bash "$DLRUN_JOB_DIR/rank.sh" ps

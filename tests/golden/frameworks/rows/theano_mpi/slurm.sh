@@ -1,5 +1,4 @@
 export OMP_NUM_THREADS=24 # 48 cores / 2 ranks [OpenMP 5.2, chapter 21]
-# 4 × rank, 2 on each node
 dlrun_launch srun --nodes=2 --ntasks=4 --ntasks-per-node=2 --distribution=block --kill-on-bad-exit=1 --export=ALL \
   --cpu-bind=none bash "$DLRUN_JOB_DIR/rank.sh" rank
 

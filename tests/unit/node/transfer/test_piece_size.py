@@ -9,35 +9,35 @@ from dlrun.node.blocks.blocks import Block
 from dlrun.node.blocks.buffer import BufferPool
 from dlrun.node.blocks.progress_board import ProgressBoard
 from dlrun.node.network import wire
+from dlrun.node.transfer.piece_size import LAG, LEAST, MOST, PieceSize
 from dlrun.node.transfer.receive_blocks import Receiver
-from dlrun.node.transfer.stride import LAG, LEAST, MOST, Stride
 
 
-def test_a_stride_grows_on_a_fast_link_and_shrinks_on_a_slow_one():
-    stride = Stride()
+def test_a_piece_grows_on_a_fast_link_and_shrinks_on_a_slow_one():
+    piece = PieceSize()
     for _ in range(10):
-        stride.judge(stride.size, LAG / 10)
-    assert stride.size == MOST
-    stride.judge(LEAST, LAG / 10)
-    stride.judge(stride.size, LAG)
-    assert stride.size == MOST, "neither a short one nor one in good time says anything"
+        piece.judge(piece.size, LAG / 10)
+    assert piece.size == MOST
+    piece.judge(LEAST, LAG / 10)
+    piece.judge(piece.size, LAG)
+    assert piece.size == MOST, "neither a short one nor one in good time says anything"
     for _ in range(10):
-        stride.judge(stride.size, LAG * 10)
-    assert stride.size == LEAST
+        piece.judge(piece.size, LAG * 10)
+    assert piece.size == LEAST
 
 
 def test_a_size_is_found_for_every_link_and_kept():
     for rate, size in ((12.5e6, 64), (25e6, 128), (50e6, 256), (125e6, 512), (1.25e9, 1024)):
-        stride, sizes = Stride(), []
+        piece, sizes = PieceSize(), []
         for _ in range(20):
-            stride.judge(stride.size, stride.size / rate)
-            sizes.append(stride.size >> 10)
+            piece.judge(piece.size, piece.size / rate)
+            sizes.append(piece.size >> 10)
         assert sizes[10:] == [size] * 10
         assert size in (LEAST >> 10, MOST >> 10) or LAG / 2 < (size << 10) / rate < 2 * LAG
 
 
-def test_what_arrives_is_told_of_before_its_segment_is_complete():
-    """A chain starts in the time of N strides, not of N segments."""
+def test_what_arrives_is_passed_on_before_its_segment_is_complete():
+    """A chain starts in the time of N pieces, not of N segments."""
     ours, theirs = socket.socketpair()
     key, length = bytes(32), 1 << 20
     task = SimpleNamespace(

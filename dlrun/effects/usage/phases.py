@@ -1,0 +1,103 @@
+"""Where the time of a run went: the parts that its script, its sampler and its log know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from dlrun.effects.logs import files as log_files
+from dlrun.effects.paths import open_regular
+from dlrun.effects.usage.samples import Recording
+from dlrun.model.plan import Plan
+from dlrun.model.spec import Metric
+from dlrun.plan.metrics.log import RunSize, read_metric
+from dlrun.plan.metrics.spec import THROUGHPUT
+
+_MOST = 16 << 20
+"""Bytes at the beginning of a log in which the first throughput is looked for."""
+_LONGEST = 3600.0
+"""Seconds from the launch to the first process that are believed: more is a clock that was set."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phases:
+    """Seconds; None is not known. `preparing` has `staging` in it, `training` has `starting` (up to the first throughput in
+    the log), `saving` (a checkpoint is open for writing) and `results` (copied from the nodes) in it."""
+
+    queued: float | None
+    preparing: float | None
+    staging: float | None
+    training: float | None
+    starting: float | None
+    saving: float | None
+    results: float | None
+
+
+def phases(
+    plan: Plan,
+    run: Path,
+    record: Mapping[str, Any],
+    found: Sequence[Recording],
+    *,
+    submitted: float | None,
+    now: float,
+) -> Phases:
+    """The parts of one run; `record` is its `state.json`, `now` the time until which it counts if it still runs."""
+    began, launched = record.get("started"), record.get("launched")
+    saving = [one.saving for one in found if one.saving is not None]
+    return Phases(
+        queued=max(0.0, began - submitted) if began and submitted and not record.get("restarts") else None,
+        preparing=max(0.0, launched - began) if began and launched else None,
+        staging=record.get("staging"),
+        training=max(0.0, (record.get("ended") or now) - launched) if launched else None,
+        starting=_starting(plan, run, record, found),
+        saving=max(saving, default=None),  # where several nodes save, they do it at the same time
+        results=record.get("results"),
+    )
+
+
+def _starting(plan: Plan, run: Path, record: Mapping[str, Any], found: Sequence[Recording]) -> float | None:
+    """Seconds from the launch to the first throughput: when its line was in the log, by the sizes that the sampler saw."""
+    of = min(found, key=lambda one: one.node_rank, default=None)
+    if of is None:
+        return None
+    sizes = [(sample.t, sample.log) for sample in of.samples if sample.log is not None]
+    logs = log_files.find(run, "first")[1:]
+    if not sizes or not logs:
+        return None
+    after = (
+        sizes[0][1] if record.get("restarts") else 0.0
+    )  # what is before it was printed by an earlier start
+    end = _first_throughput(plan, logs[0].path, int(after))
+    when = next((t for t, size in sizes if end is not None and size >= end), None)
+    if when is None:
+        return None
+    launched = record.get("launched")
+    before = of.began - launched if launched and of.node == record.get("host") else 0.0
+    return when + (before if 0 <= before <= _LONGEST else 0.0)
+
+
+def _first_throughput(plan: Plan, log: Path, after: int) -> int | None:
+    """Where in the log the first line with a throughput ends."""
+    shape = RunSize(ranks=plan.request.ranks, global_batch=plan.global_batch)
+    metric = plan.metrics.get(THROUGHPUT, Metric())
+    for line, end in _lines(log, after):
+        if read_metric(THROUGHPUT, metric, [line.decode("utf-8", "replace")], shape) is not None:
+            return end
+    return None
+
+
+def _lines(log: Path, after: int) -> Iterator[tuple[bytes, int]]:
+    """The lines from a position on, each with that of its end; a progress bar's states are lines, too."""
+    try:
+        with open_regular(log) as file:
+            file.seek(after)
+            content = file.read(_MOST)
+    except OSError:
+        return
+    end = after
+    for line in content.replace(b"\r", b"\n").split(b"\n"):
+        end += len(line) + 1
+        yield line, end

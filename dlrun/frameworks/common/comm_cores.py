@@ -1,0 +1,61 @@
+"""Who uses the communication cores of a placement: one set of rules, for jobs and for `dlrun tune-affinity`.
+
+Threads and servers that a library starts inside the ranks (MLSL, oneCCL, Horovod) get them by the library's variables.
+Processes beside the ranks (parameter servers) are bound to them by the plan. Where a placement has none, both share the
+cores of the ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlrun.frameworks.common import defaults
+from dlrun.frameworks.protocol import Setting
+from dlrun.model.placement import CommLibrary, RankPlacement
+
+_WORKERS = {
+    "mlsl": ("MLSL_NUM_SERVERS", "MLSL_SERVER_AFFINITY", "Intel MLSL, src/comm_ep.cpp"),
+    "ccl": ("CCL_WORKER_COUNT", "CCL_WORKER_AFFINITY", "oneCCL documentation, Environment variables"),
+}
+"""Of a library whose workers poll: the variables for how many a rank has and for their cores, and the source."""
+
+_BACKGROUND = {"horovod": "", "horovod-ccl": "ccl"}
+"""Libraries with one background thread a rank, and whose workers poll beside it."""
+
+
+def of_library(
+    library: CommLibrary, ranks: Sequence[RankPlacement], *, otherwise: int | None = None
+) -> tuple[Setting, ...]:
+    """The variables by which a library's threads are on the communication cores of the ranks of one node.
+
+    `otherwise` is how many workers a rank has where it has no such cores; None: left to the library.
+    """
+    found: list[Setting] = []
+    beside = _BACKGROUND.get(library)
+    workers = beside or library
+    cores = [core for rank in ranks for core in rank.comm]
+    if workers in _WORKERS:
+        count_name, where_name, source = _WORKERS[workers]
+        count = len(ranks[0].comm) if cores else otherwise
+        if count is not None:
+            rows = [(count_name, str(count), "one for each communication core of the rank")]
+            if cores:
+                where = ",".join(map(str, cores))
+                rows.append((where_name, where, "the communication cores of all ranks of a node"))
+            found += defaults.settings(source, *rows)
+    if cores and beside is not None:
+        shared = bool(beside)
+        where = ",".join(str(rank.background_cpu(shared=shared)) for rank in ranks)
+        why = "one for each local rank: its communication core"
+        why += ", beside oneCCL's worker where it has two hardware threads" if shared else ""
+        found += defaults.settings(
+            "Horovod documentation, Horovod with oneCCL", ("HOROVOD_THREAD_AFFINITY", where, why)
+        )
+    return tuple(found)
+
+
+def of_processes(ranks: Sequence[RankPlacement]) -> tuple[int, ...]:
+    """All hardware threads of the communication cores of a node's ranks, for processes beside the ranks."""
+    own = (rank.comm for rank in ranks)
+    siblings = (cpus for rank in ranks for cpus in rank.comm_siblings)
+    return tuple(sorted({cpu for cpus in (*own, *siblings) for cpu in cpus}))

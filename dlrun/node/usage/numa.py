@@ -1,0 +1,81 @@
+"""Where the memory of ranks is: the part of it that is on the NUMA nodes of their own cores.
+
+The kernel walks a process's page tables for this (proc(5), numa_maps), so there is at most one look a minute, at one rank
+after the other, and none where it cannot find anything: on one NUMA node, and at ranks that may use the cores of all.
+"""
+
+import time
+from typing import Dict, FrozenSet, List, Optional, Sequence, Set
+
+from . import procfs
+from .ranks import Rank, numbers
+
+BASE = "/sys/devices/system/node"
+_PAUSE = 60.0
+_SHARE = 0.0005
+
+
+class Locality:
+    """Looks at the memory of one rank at a time."""
+
+    def __init__(self, base: str = BASE, proc: str = "/proc") -> None:
+        self._proc = proc
+        self._cores: Dict[int, FrozenSet[int]] = {}
+        for name in procfs.names(base):
+            if name.startswith("node") and name[4:].isdigit():
+                cores = frozenset(numbers(procfs.text("{}/{}/cpulist".format(base, name))))
+                if cores:  # a node may have memory alone
+                    self._cores[int(name[4:])] = cores
+        self._due = 0.0
+        self._turn = 0
+        self.missing: Set[str] = set()
+
+    def look(self, ranks: Sequence[Rank]) -> None:
+        """Look at the next of these ranks, if it is time."""
+        now = time.monotonic()
+        if now < self._due:
+            return
+        bound = [one for one in ranks if one.main and self._own(one)]
+        if not bound:
+            return
+        rank = bound[self._turn % len(bound)]
+        self._turn += 1
+        used = time.process_time()
+        content = procfs.read("{}/{}/numa_maps".format(self._proc, rank.main))
+        self._due = now + max(_PAUSE, (time.process_time() - used) / _SHARE)
+        if content is None and not procfs.names("{}/{}".format(self._proc, rank.main)):
+            return  # it has ended
+        if content is None:
+            self.missing.add("near: /proc/PID/numa_maps cannot be read")
+        else:
+            found = near(content, self._own(rank))
+            rank.near = rank.near if found is None else found
+
+    def _own(self, rank: Rank) -> FrozenSet[int]:
+        """The NUMA nodes of its cores; none where these are all that have cores."""
+        own = frozenset(node for node, cores in self._cores.items() if cores & rank.cores)
+        return own if len(own) < len(self._cores) else frozenset()
+
+
+def near(content: bytes, own: FrozenSet[int]) -> Optional[float]:
+    """The share of a process's own memory (without the pages of files) that is on these nodes; None if it has none."""
+    here = everywhere = 0
+    for line in content.splitlines():
+        words = line.split()
+        if not any(word.startswith(b"anon=") for word in words):
+            continue
+        size = next((int(word[18:]) for word in words if word.startswith(b"kernelpagesize_kB=")), 4)
+        for node, pages in _pages(words):
+            everywhere += pages * size
+            here += pages * size if node in own else 0
+    return round(here / everywhere, 3) if everywhere else None
+
+
+def _pages(words: List[bytes]) -> List[List[int]]:
+    """Node and number of pages of the words `N0=12`."""
+    found = []
+    for word in words:
+        name, _, count = word.partition(b"=")
+        if name[:1] == b"N" and name[1:].isdigit() and count.isdigit():
+            found.append([int(name[1:]), int(count)])
+    return found

@@ -1,0 +1,21 @@
+"""Ports for what tests start: not among those that the kernel gives to connections of others meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import socket
+
+_NEXT = itertools.count(os.getpid() * 37)
+"""Where each process of tests looks next."""
+
+
+def free_port(*addresses: str) -> int:
+    """A port that nobody has on these addresses, by default on this machine's own."""
+    while True:
+        port = 10000 + next(_NEXT) % 10000
+        with contextlib.suppress(OSError), contextlib.ExitStack() as held:
+            for address in addresses or ("127.0.0.1",):
+                held.enter_context(socket.create_server((address, port)))
+            return port

@@ -1,0 +1,98 @@
+"""What `dlrun top` draws, and what its keys do, on a terminal of 80 columns and 12 lines."""
+
+from __future__ import annotations
+
+import os
+from types import SimpleNamespace
+
+import pytest
+from rich.console import Console
+
+from dlrun.cli.output.screen import Screen, names
+from dlrun.effects.usage.live import Live, LiveNode, LiveRank
+from dlrun.model.job import JobStatus, State
+
+WIDTH, HEIGHT = 80, 12
+NODE = LiveNode(node="n1", memory=3e9, limit=64e9, network=1e6, interface="eth0", age=1.0)
+
+
+def rank(number: int, cores: float = 1.0, **more) -> LiveRank:
+    default = {
+        "memory": 1e9, "peak": 2e9, "read": 0.0, "written": 0.0, "gpus": "", "busy": None, "line": "step 7"
+    }  # fmt: skip
+    return LiveRank(rank=f"rank-{number}", node="n1", cores=cores, **{**default, **more})
+
+
+def look(*ranks: LiveRank) -> Live:
+    status = JobStatus(job_id="7", state=State.RUNNING)
+    return Live(status=status, running=5.0, ranks=ranks, nodes=(NODE,), metrics={})
+
+
+@pytest.fixture
+def screen(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, "get_terminal_size", lambda _: os.terminal_size((WIDTH, HEIGHT)))
+    monkeypatch.setattr("sys.stdout", SimpleNamespace(fileno=lambda: 1))
+    (tmp_path / "logs").mkdir()
+    watch = SimpleNamespace(job=SimpleNamespace(directory=tmp_path), run=tmp_path, trouble=None)
+    made = Screen(watch, 2.0)
+
+    def press(live: Live, *keys: str) -> list[str]:
+        """The lines after these keys."""
+        made._draw(live)
+        for key in keys:
+            made._press(key)
+        out = Console(width=WIDTH, height=HEIGHT, color_system=None, force_terminal=True)
+        with out.capture() as captured:
+            out.print(made._draw(live))
+        return captured.get().splitlines()
+
+    press.logs = tmp_path / "logs"
+    press.chosen = lambda: made._chosen
+    return press
+
+
+def test_the_chosen_rank_stays_chosen_where_the_order_changes(screen):
+    screen(look(rank(0, 3.0), rank(1, 2.0), rank(2, 1.0)), "c", "down")
+    assert screen.chosen() == "rank-1"
+    shown = screen(look(rank(0, 0.1), rank(1, 0.5), rank(2, 4.0)))
+    assert [line.split()[0] for line in shown if line.startswith("rank-")] == ["rank-2", "rank-1", "rank-0"]
+    assert screen.chosen() == "rank-1"
+    screen(look(rank(0, 0.1), rank(1, 0.5), rank(2, 4.0)), "down", "down")
+    assert screen.chosen() == "rank-0"
+    screen(look(rank(2, 4.0)))
+    assert screen.chosen() == "rank-2"
+
+
+def test_the_newest_line_of_a_log_with_long_lines_is_seen(screen):
+    (screen.logs / "rank-0.log").write_text("".join(f"{i} {'x' * 300}\n" for i in range(30)) + "newest\n")
+    shown = screen(look(rank(0)), "enter")
+    assert "newest" in shown
+    assert len(shown) <= HEIGHT
+    assert all(len(line) <= WIDTH for line in shown)
+    assert "Enter: all ranks" in shown[-1]
+
+
+def test_what_there_is_none_of_takes_no_column(screen):
+    assert "GPU" not in screen(look(rank(0)))[2].split()
+    shown = screen(look(rank(0, gpus="0", busy=57.0), rank(1)))
+    assert "GPU" in shown[2].split()
+    assert "0: 57 %" in shown[3]
+
+
+def test_many_ranks_scroll(screen):
+    ranks = [rank(number) for number in range(40)]
+    shown = screen(look(*ranks), *["down"] * 20)
+    assert any(line.startswith("rank-20 ") for line in shown)
+    assert len(shown) <= HEIGHT
+
+
+def test_before_the_first_sample(screen):
+    assert "no samples yet" in "\n".join(screen(look(), "down", "c", "enter"))
+
+
+def test_keys_that_come_at_once():
+    """Each of them counts; other sequences, such as F5 and a mouse's, are one key that does nothing."""
+    assert names(b"\x1b[B\r") == ["down", "enter"]
+    assert names(b"\rgq\x1bOA") == ["enter", "g", "q", "up"]
+    assert "q" not in names(b"\x1b[15~\x1b[1;5q\x1b")
+    assert names("äq".encode())[-1] == "q"
