@@ -53,7 +53,7 @@ while True:
         if inode in known:
             continue
         program = holder(inode)
-        if program is None:
+        if not program:  # gone, or at a moment at which it has no arguments: it is looked at again
             continue
         known.add(inode)
         if os.path.basename(program.split()[0]) not in OF_THE_SCHEDULER:  # noqa: PTH119

@@ -30,6 +30,10 @@ WAITS = False
 PAUSES = (0.2, 0.2)
 """Short: reading the process table and the job directory has no cost for others."""
 
+_ARGUMENTS_PAUSE = 0.01
+_ARGUMENTS_LOOKS = 1000
+"""How often, and with what pause in seconds, the arguments of a process that is being started are looked for."""
+
 _REASONS = {
     "cancelled": State.CANCELLED,
     "timed out": State.TIMED_OUT,
@@ -138,11 +142,18 @@ def supervises(job_id: str, directory: Path) -> bool:
     """Whether the process is the running supervisor of the job in this directory; checked before it is signalled."""
     import psutil  # noqa: PLC0415 - 20 ms that `dlrun status` has no use for
 
-    if not alive(job_id):
-        return False
+    words: list[str] = []
     try:
-        process = psutil.Process(_pid(job_id))
-        words, same = process.cmdline(), Path(process.cwd()).samefile(directory)
+        # A process that is just starting its program has no arguments yet: the kernel closes the pipe that
+        # `Popen` waits for before it sets them.
+        for _ in range(_ARGUMENTS_LOOKS):
+            if not alive(job_id):
+                return False
+            process = psutil.Process(_pid(job_id))
+            words, same = process.cmdline(), Path(process.cwd()).samefile(directory)
+            if words:
+                break
+            time.sleep(_ARGUMENTS_PAUSE)
     except (OSError, psutil.Error):
         return False
     return same and len(words) > 3 and Path(words[3]).name == _SUPERVISOR.name
