@@ -33,27 +33,43 @@ NODE = "dlrun/node/"
 RARE = (
     *(f"{NODE}{name}/" for name in ("blocks", "commands", "common", "network", "relay", "source", "store", "transfer", "usage")),
     "click/testing", "click/_termui_impl", "click/shell_completion", "jinja2/ext", "jinja2/debug", "jinja2/nativetypes",
-    "dlrun/effects/affinity/", "dlrun/effects/scaling/", "dlrun/render/affinity/", "dlrun/render/scaling/",
-    "dlrun/effects/tuning/", "dlrun/plan/tuning/", "dlrun/effects/site_test/", "dlrun/effects/site/imports/",
-    "jinja2/sandbox", "jinja2/meta", "jinja2/async_utils",
+    "jinja2/sandbox", "jinja2/meta",
+    "dlrun/effects/affinity/", "dlrun/render/affinity/drawing/", "dlrun/render/affinity/formats/",
+    "dlrun/effects/scaling/", "dlrun/render/scaling/", "dlrun/effects/tuning/", "dlrun/plan/tuning/",
+    "dlrun/effects/site_test/", "dlrun/effects/site/imports/",
 )  # fmt: skip
 """Modules that only nodes or few commands import: without byte code."""
 SKIP = {"__pycache__", "tests"}
 WINDOW = 32768
 """Bytes that deflate looks back (RFC 1951)."""
 SAMPLES = 20
+UNCHECKED = (1).to_bytes(4, "little")
+"""The flags of byte code that is not compared with its source (PEP 552)."""
 EPOCH = (1980, 1, 1, 0, 0, 0)
 """The same bytes from the same sources."""
 
 COMPILE = """
-import marshal, sys
+import ast, marshal, sys
 from importlib.util import MAGIC_NUMBER
+
+def without_docstrings(text):
+    # A class keeps a short one: for a data class without one, `dataclass` works out a text with `inspect`, which takes
+    # longer than to read one.
+    tree = ast.parse(text)
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)) and ast.get_docstring(node):
+            if isinstance(node, ast.ClassDef):
+                node.body[0].value.value = "-"
+            else:
+                node.body = node.body[1:] or [ast.copy_location(ast.Pass(), node.body[0])]
+    return tree
+
 sources = marshal.load(sys.stdin.buffer)
 made = {}
 for name, text in sources.items():
     said = name.startswith(("dlrun/cli/", "dlrun/model/", "dlrun/frameworks/"))  # docstrings are help texts and schema
-    plain = 0 if said else 2
-    made[name] = marshal.dumps(compile(text, name, "exec", dont_inherit=True, optimize=plain))
+    tree = ast.parse(text) if said else without_docstrings(text)
+    made[name] = marshal.dumps(compile(tree, name, "exec", dont_inherit=True, optimize=0 if said else 1))
 marshal.dump((MAGIC_NUMBER, made), sys.stdout.buffer, 2)
 """
 
@@ -106,13 +122,17 @@ def archive(pythons: list[str], shebang: str) -> bytes:
     """The whole file."""
     texts, files = sources(), data()
     often = {name: text for name, text in texts.items() if not name.startswith(RARE)}
+    start = (Path(__file__).parent / "pyz_start.py").read_bytes()
     members = {
-        "__main__.py": (Path(__file__).parent / "pyz_start.py").read_bytes(),
+        "__main__.py": start,
         "files": marshal.dumps((sorted(texts), *_packed(files)), 2),
         "sources": lzma.compress(marshal.dumps({n: t for n, t in texts.items() if n not in files}, 2)),
     }
     for python in pythons:
-        magic, codes = compiled(often, python)
+        magic, codes = compiled({**often, "__main__.py": start}, python)
+        main = codes.pop("__main__.py")
+        # One Python has its byte code of `__main__`, too: others compare the magic number and compile the source (PEP 552).
+        members.setdefault("__main__.pyc", magic + UNCHECKED + bytes(8) + main)
         members[f"code-{magic.hex()}"] = marshal.dumps(_packed(codes), 2)
     whole = io.BytesIO()
     with zipfile.ZipFile(whole, "w", zipfile.ZIP_STORED) as zipped:

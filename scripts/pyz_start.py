@@ -44,6 +44,7 @@ class Importer:
 
     def __init__(self, archive, loader):
         self.archive, self._loader = archive, loader
+        self._start = len(archive) + 1
         modules, common, packed = marshal.loads(loader.get_data(archive + "/files"))
         self._modules = frozenset(modules)
         self._sources = {}
@@ -71,11 +72,13 @@ class Importer:
 
     def exec_module(self, module):
         """Run a module's code."""
-        exec(self.get_code(module.__spec__.name), module.__dict__)
+        exec(self._code(module.__spec__.origin[self._start :]), module.__dict__)
 
     def get_code(self, name):
         """The code of a module: made before for this Python, or compiled now."""
-        inside = self._inside(name)
+        return self._code(self._inside(name))
+
+    def _code(self, inside):
         code = self._codes.get(inside)
         if code is not None:
             return marshal.loads(code)
@@ -86,7 +89,7 @@ class Importer:
         return self._source(self._inside(name)).decode("utf-8")
 
     def _inside(self, name):
-        return self.find_spec(name).origin[len(self.archive) + 1 :]
+        return self.find_spec(name).origin[self._start :]
 
     def _source(self, inside):
         text = self.files.get(inside)

@@ -155,6 +155,39 @@ def test_one_file_does_what_the_package_does(one_file, tmp_path):
         subprocess.run(["rm", "-rf", tmp_path / "job"], check=True)
 
 
+UNPACKED = """
+import lzma, runpy, sys
+def decompress(_):
+    raise AssertionError("a module without byte code is imported")
+lzma.decompress = decompress
+del sys.argv[0]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "--help",
+        "submit spec.yaml --site generic-slurm --dry-run",
+        "plan spec.yaml --site generic-slurm",
+        "list",
+    ],
+)
+def test_one_file_has_byte_code_of_what_usual_commands_import(one_file, tmp_path, words):
+    """Sources are compressed as a whole: to unpack them takes a quarter of a dry run's time."""
+    (tmp_path / "spec.yaml").write_text("name: run\ncommand: [./train]\nframework: torch\n")
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", UNPACKED, str(one_file), *words.split()],
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path)},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_one_file_runs_a_job_on_this_machine(one_file, tmp_path):
     (tmp_path / "spec.yaml").write_text(
         "name: run\ncommand: [bash, -c, 'echo rank $RANK']\nframework: torch\n"
