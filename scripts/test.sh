@@ -38,7 +38,7 @@ beside() { # NAME COMMAND...
   DLRUN_SUITES=$$ "$@" >"$reports/$name" 2>&1 &
   suites+=("$name $!")
 }
-suite() { beside "$1" pytest -q -r aR "${@:2}"; }
+suite() { beside "$1" pytest -q -r aR --durations=40 --durations-min=10 "${@:2}"; }
 reported() { # wait for what runs, and show what each found
   local entry name pid
   for entry in "${suites[@]}"; do
