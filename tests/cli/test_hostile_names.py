@@ -1,6 +1,7 @@
 """Names that the library, bash or the pages use, in a user's hands: as variables, in set-up lines, as functions, as traps.
 
-Each way is a real job with all names at once, which ends well, and one which fails; with `-m slow` also a job for each name.
+Each way is a real job with all names at once, which ends well, and one which fails; with `-m slow` also a job for each name,
+in set-up lines with all ways of such lines at once.
 """
 
 from __future__ import annotations
@@ -127,7 +128,12 @@ def environment_of(way: str, names: list[str]) -> str:
     """The `environment:` of a spec that uses the names in this way."""
     if way == "variable":
         return json.dumps({"variables": dict.fromkeys(names, HOSTILE)})
-    lines = {
+    return json.dumps({"setup": lines_of(way, names)})
+
+
+def lines_of(way: str, names: list[str]) -> list[str]:
+    """The lines of `environment.setup` that use the names in this way."""
+    return {
         "setup": [f"{name}='{HOSTILE}'" for name in names],
         "function": [f"{name}() {{ printf 'HOSTILE {name}\\n' >&2; return 9; }}" for name in names],
         "alias": [
@@ -136,7 +142,6 @@ def environment_of(way: str, names: list[str]) -> str:
         ],
         "trap": [f"trap 'printf \"HOSTILE {name}\\n\" >&2' {name}" for name in names],
     }[way]
-    return json.dumps({"setup": lines})
 
 
 WAYS = {
@@ -251,21 +256,36 @@ def test_names_that_belong_to_bash_or_dlrun_are_refused(dlrun):
     assert [name for name in names if f"`{name}` cannot be set: " not in ran.stderr] == []
 
 
+def runs_well(place: Path, way: str, name: str, environment: str) -> None:
+    """A job with this environment ends as its program does: every second one with a failure."""
+    code = 3 * (int(place.name) % 2)
+    place.mkdir()
+    (place / "show.sh").write_text(SHOW)
+    spec = f"command: [bash, {place}/show.sh, {code}]\nresources: {{ranks_per_node: 1}}\nplacement: {{bind: none}}\n"
+    plan = plan_of(place, f"{spec}environment: {environment}", LOCAL, directory=str(place))
+    write_job(plan, place)
+    done = subprocess.run(
+        ["bash", "job.sh"], cwd=place, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == code, (name, done.stdout, done.stderr)
+    check(way, [name], code, place, done.stdout)
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("way", ["variable", "trap"])
 def test_a_job_for_each_name(tmp_path, way):
     for number, name in enumerate(WAYS[way]):
-        place = tmp_path / str(number)
-        place.mkdir()
-        code = 3 * (number % 2)
-        (place / "show.sh").write_text(SHOW)
-        spec = f"command: [bash, {place}/show.sh, {code}]\nresources: {{ranks_per_node: 1}}\nplacement: {{bind: none}}\n"
-        plan = plan_of(
-            place, f"{spec}environment: {environment_of(way, [name])}", LOCAL, directory=str(place)
-        )
-        write_job(plan, place)
-        done = subprocess.run(
-            ["bash", "job.sh"], cwd=place, capture_output=True, text=True, timeout=60, check=False
-        )
-        assert done.returncode == code, (name, done.stdout, done.stderr)
-        check(way, [name], code, place, done.stdout)
+        runs_well(tmp_path / str(number), way, name, environment_of(way, [name]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+def test_a_job_for_each_name_in_set_up_lines(tmp_path, part):
+    """As a variable, a function and an alias at once, as far as bash allows each."""
+    ways = ("setup", "function", "alias")
+    names = sorted({name for way in ways for name in WAYS[way]})[part::4]
+    assert len(names) >= 50
+    for number, name in enumerate(names):
+        lines = [line for way in ways if name in WAYS[way] for line in lines_of(way, [name])]
+        lines.sort(key="shopt -s expand_aliases".__ne__)  # before `shopt` is a function
+        runs_well(tmp_path / str(number), "setup", name, json.dumps({"setup": lines}))

@@ -143,6 +143,7 @@ def supervises(job_id: str, directory: Path) -> bool:
     import psutil  # noqa: PLC0415 - 20 ms that `dlrun status` has no use for
 
     words: list[str] = []
+    same = False
     try:
         # A process that is just starting its program has no arguments yet: the kernel closes the pipe that
         # `Popen` waits for before it sets them.
