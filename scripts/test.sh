@@ -57,7 +57,7 @@ if ! (($#)); then
   echo "not in the quick tests: tests/cluster, tests/frameworks, tests/oracles, what is marked slow, nine in ten of"
   echo "Hypothesis's examples, most cases of large matrices (scripts/test.sh --all runs them)"
   beside types mypy
-  DLRUN_EXAMPLES=0.1 pytest -q -n "$workers" "${own[@]}" -m 'not slow' || failed=1
+  DLRUN_EXAMPLES=0.1 pytest -q -n "$workers" --dist worksteal "${own[@]}" -m 'not slow' || failed=1
   reported
   exit "$failed"
 fi
@@ -81,7 +81,7 @@ beside types mypy
 suite cluster -n 4 --dist loadfile tests/cluster
 suite oracles tests/oracles
 reported
-suite own -n "$workers" "${own[@]}"
+suite own -n "$workers" --dist worksteal "${own[@]}"
 suite frameworks -n 2 tests/frameworks -m 'not slow' # the heavy installations run when named: -m slow
 reported
 exit "$failed"

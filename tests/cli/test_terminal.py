@@ -158,6 +158,7 @@ def poisoned(on_terminal, tmp_path):
     return job
 
 
+@pytest.mark.slow
 def test_what_a_jobs_files_hold_does_not_steer_the_terminal(on_terminal, poisoned):
     for words in (
         ["list"], ["status", "latest"], ["results"], ["results", "--csv"], ["results", "--json"], ["usage", "latest"],

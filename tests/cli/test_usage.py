@@ -57,7 +57,7 @@ import json, subprocess, sys, time
 kept = bytearray(int(sys.argv[1]) << 20)
 kept[::4096] = b'x' * len(kept[::4096])
 child = subprocess.Popen([sys.executable, __file__, '60', 'child'], stdout=subprocess.PIPE) if len(sys.argv) == 2 else None
-until = time.process_time() + 2
+until = time.process_time() + 5
 while time.process_time() < until: pass
 (high,) = [int(line.split()[1]) << 10 for line in open('/proc/self/status') if line.startswith('VmHWM')]
 mine = [time.process_time(), high]
@@ -67,6 +67,7 @@ time.sleep(4)
 """Of known memory and CPU time: prints the kernel's numbers of itself and its child, then rests until it has been looked at."""
 
 
+@pytest.mark.slow
 def test_the_numbers_are_within_two_percent_of_the_kernels(dlrun):
     (dlrun.place / "known.py").write_text(KNOWN)
     job = dlrun.submit("command: [python3, known.py, '120']\nresources: {ranks_per_node: 1}\n", "--wait")
@@ -75,7 +76,7 @@ def test_the_numbers_are_within_two_percent_of_the_kernels(dlrun):
     (run,) = json.loads(dlrun("usage", job, "--json").stdout)["usage"]
     (rank,) = run["use"]["ranks"]
     assert rank["peak"] == pytest.approx(memory, rel=0.02)
-    assert rank["cpu"] == pytest.approx(cpu, rel=0.02)
+    assert rank["cpu"] == pytest.approx(cpu, rel=0.02)  # with 0.2 s also for rank.sh and the program's end
 
 
 def test_it_can_be_turned_off(dlrun):
@@ -107,6 +108,7 @@ def test_a_job_does_not_fail_for_want_of_it(dlrun, obstacle):
     assert not dlrun.alive()
 
 
+@pytest.mark.slow
 def test_what_a_job_used(dlrun):
     idle = "import time; time.sleep(24)"
     job = dlrun.submit(spec(idle), "--wait")
@@ -143,6 +145,7 @@ for step in range(10):
 """Two seconds until its first throughput, then three times one and a half for a checkpoint."""
 
 
+@pytest.mark.slow
 def test_where_the_time_went(dlrun):
     (dlrun.place / "ckpt").mkdir()
     more = "checkpoint: {signal: USR1, before_end: 1m, path: ckpt}\n"
@@ -178,6 +181,7 @@ def test_the_time_of_staging_and_of_results(dlrun):
     assert "copying results " in dlrun("usage", job).stdout
 
 
+@pytest.mark.slow
 def test_points_of_a_sweep_are_a_table(dlrun):
     job = dlrun.submit(spec(BURN.format("{{ s }}"), "sweep: {s: [1, 2]}\n"), "--wait")
     lines = dlrun("usage", job).stdout.splitlines()

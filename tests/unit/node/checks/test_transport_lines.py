@@ -146,6 +146,7 @@ def test_once_one_is_wrong_the_others_have_a_moment_to_say_theirs(tmp_path, monk
     assert Clock.now < 104
 
 
+@pytest.mark.slow
 def test_gloo_alone_is_not_waited_for_until_the_end(run):
     """A later line of NCCL's would tell otherwise; where none comes, Gloo is all that there is."""
     for rank in (0, 2):

@@ -99,6 +99,7 @@ def test_a_file_that_is_being_written_is_left_and_the_others_arrive(tmp_path, re
     assert (shared / "d1" / "log").read_bytes() == log.read_bytes()
 
 
+@pytest.mark.slow
 def test_the_deadline_keeps_what_is_whole_by_then(tmp_path, results):
     found = out(tmp_path, results, "--update", "--deadline", "10s", "--rate", "400k", "--workers", "1")
     assert found.status == 1

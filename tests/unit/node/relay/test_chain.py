@@ -231,6 +231,7 @@ def test_two_nodes_die_one_after_the_other(nodes, source):
         assert snapshot(group.data(node)) == snapshot(source)
 
 
+@pytest.mark.slow
 def test_a_node_that_hangs_is_left_behind_and_helps_itself_when_it_wakes(nodes, source):
     group = nodes(3)
     group.begin_held(source, "--dead-after", "10s")

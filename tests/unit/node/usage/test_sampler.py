@@ -57,6 +57,7 @@ def row(record: dict, rank: str = "rank-0") -> dict:
     return dict(zip(ranks.COLUMNS, record["ranks"][rank], strict=True))
 
 
+@pytest.mark.slow
 def test_the_cpu_time_of_a_rank_is_that_of_all_its_processes(tmp_path):
     two = (
         f"import subprocess, sys\nsubprocess.run([sys.executable, '-c', {BURN.format(2)!r}])\n"
