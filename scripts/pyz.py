@@ -2,8 +2,8 @@
 
     python scripts/pyz.py [--output FILE] [--python PYTHON]... [--shebang LINE]
 
-It runs on any Python from 3.11 on. For the Python that makes it, and for each `--python`, it has the byte code as well: others
-compile what they import at each start. What it imports is taken from the environment of the Python that runs this script.
+It runs on any Python from 3.11 on. For each `--python`, or else for the Python that makes it, it has the byte code as well:
+others compile what they import at each start. What it imports is taken from the environment of the Python that runs this script.
 paramiko and psutil have compiled parts: commands that need them use those of the Python that runs `dlrun.pyz`, if any.
 """
 
@@ -157,10 +157,12 @@ def main() -> None:
     """Write the file."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--output", default="dlrun.pyz", type=Path)
-    parser.add_argument("--python", action="append", default=[], help="another Python to have byte code for")
+    parser.add_argument(
+        "--python", action="append", default=[], help="a Python to have byte code for, instead of this one"
+    )
     parser.add_argument("--shebang", default="#!/usr/bin/env python3")
     given = parser.parse_args()
-    content = archive([sys.executable, *given.python], given.shebang)
+    content = archive(given.python or [sys.executable], given.shebang)
     with tempfile.NamedTemporaryFile(dir=given.output.resolve().parent, delete=False) as part:
         part.write(content)
     made = Path(part.name)
