@@ -80,6 +80,8 @@ fi
 beside types mypy
 suite cluster -n 4 --dist loadfile tests/cluster
 suite oracles tests/oracles
+# Horovod is compiled meanwhile, of time that nothing else wants. What cannot be installed here is named by the tests that need it.
+beside environments nice -n 19 python -m tests.frameworks.install --quick
 reported
 suite own -n "$workers" --dist worksteal "${own[@]}"
 suite frameworks -n 2 tests/frameworks -m 'not slow' # the heavy installations run when named: -m slow
