@@ -12,6 +12,7 @@ from ..network import link as links
 from .messages import DONE, inflate_need, unpack_status
 from .state import Neighbour, RelayState
 
+FAREWELL = 2.0  # seconds for a node that may leave to close the connection
 GRACE = 1.0  # seconds for a node that should have started long ago
 RETRY = 0.1  # seconds between calls to a node that does not answer yet
 MOST_BREAKS = 5  # data connections to a node that may break while its control connection lasts
@@ -39,7 +40,7 @@ class Downstream(Neighbour):
         self._link: Optional[links.Link] = None
         self._breaks = 0
         self._attempts: Dict[int, int] = {}
-        self._attached = False
+        self._attached = self._released = False
         self._joined = joined
 
     async def serve(self) -> None:
@@ -58,7 +59,9 @@ class Downstream(Neighbour):
                 over = known
             except (OSError, Damaged) as fault:
                 why = str(fault)
-            if self.gone or self.status.phase == DONE or self.abort_sent:
+            if self.gone or self._released or self.abort_sent:
+                self.left = True
+                self.state.signal.notify()
                 return
             over = over or time.monotonic() > end
             if not over:
@@ -109,7 +112,8 @@ class Downstream(Neighbour):
         self._link, self._attached = link, False
         # Sending may block on a full connection, so beats and receiving are tasks of their own: else a slow node
         # would look dead.
-        tasks = [asyncio.ensure_future(work(link)) for work in (self._announce, self._receive, self._beat)]
+        works = (self._announce, self._receive, self._beat, self._release)
+        tasks = [asyncio.ensure_future(work(link)) for work in works]
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         why = "the connection ended"
         for task in tasks:
@@ -150,7 +154,7 @@ class Downstream(Neighbour):
 
     async def _receive(self, link: links.Link) -> None:
         state = self.state
-        while self.status.phase != DONE:
+        while True:
             message, blob = await link.receive(state.dead_after)
             if message["do"] == "status":
                 self.status = unpack_status(message)
@@ -161,7 +165,14 @@ class Downstream(Neighbour):
                 state.failures[self.node] = message["why"]
             elif message["do"] == "again":
                 self.broken(message["worker"], message["attempt"])
-        await link.send({"do": "acknowledged"})
+
+    async def _release(self, link: links.Link) -> None:
+        """Once all nodes are done, allow this one to leave, and wait until it has closed the connection."""
+        await self.state.until(lambda: self.state.over)
+        await link.send({"do": "over"})
+        self._released = True
+        # Its reports are received until then: a connection closed with some unread would take the message with it.
+        await asyncio.sleep(FAREWELL)
 
     async def _attach_at_last(self, link: links.Link, worker: int) -> None:
         """Connect a worker, with retries while the node answers: other programs may fill the port's accept queue.

@@ -12,7 +12,7 @@ from ..common.threads import in_thread
 from ..source.manifest import Manifest
 from ..transfer.local import source_failed
 from . import shapes
-from .messages import JOINED, READY, Announcement, behind
+from .messages import DONE, JOINED, READY, Announcement, behind
 from .slow_nodes import LOOK
 from .state import RelayState
 
@@ -96,8 +96,11 @@ def _hash(state: RelayState) -> str:
 
 
 async def _move_slow_nodes(state: RelayState) -> None:
-    """Announce each slow node that a node reports, so that it moves to the end; until everything is read."""
-    while state.announced("final") is None and not state.outcome.done():
+    """Announce each slow node that a node reports, so that it moves to the end; until all nodes are done.
+
+    Also after everything is read: all of a small data set can be on its way before the first node is found slow.
+    """
+    while state.status().phase != DONE and not state.outcome.done():
         for node, rates in state.status().slow.items():
             if node not in state.lost and node not in state.behind:
                 host, progress = state.names[node], state.staging.progress

@@ -28,13 +28,11 @@ from .slow_nodes import SlowNodes
 from .state import RelayState
 from .upstream import Upstream
 
-TICK, NEAR = (
-    0.02,
-    0.002,
-)  # seconds between checks of the progress board, and while only the last blocks are missing
+TICK = 0.02  # seconds between checks of the progress board
+NEAR = 0.002  # the same while only the last blocks are missing
 LAST = 4  # blocks that count as the last ones
 LOCK_TIME = 1.0  # seconds to wait for another job's lock; after that the node only forwards
-FAREWELL = 2.0  # seconds for an abort to reach the next nodes
+FAREWELL = 2.0  # seconds for an abort to reach the next nodes, and for them to leave
 
 
 class Staged(NamedTuple):
@@ -270,9 +268,8 @@ class Member:
             await in_thread(lambda: staging.publish(build))
         state.phase, state.ended = DONE, time.monotonic()
         state.signal.notify()
-        # This node is not done before all after it are: if it left earlier, they could not get a missing block from it.
-        await state.until(lambda: all(node.settled == DONE for node in state.downstream.values()))
-        await self.upstream.goodbye()
+        await state.until(lambda: state.over)
+        await state.until(lambda: all(node.left or node.gone for node in state.downstream.values()), FAREWELL)
         self.staged = Staged(manifest, prepared, self._end())
         if not state.outcome.done():
             state.outcome.set_result(None)

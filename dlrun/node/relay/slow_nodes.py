@@ -42,20 +42,18 @@ class SlowNodes:
     def __init__(self, state: RelayState) -> None:
         self._state = state
         self._samples: Deque[_Sample] = deque()
-        self._node, self._received = (
-            -1,
-            0.0,
-        )  # whom it sends to; bytes a second that this node has received at most
+        self._node = -1  # whom it sends to
+        self._received = 0.0  # bytes a second that this node has received at most
         self._tried: Dict[int, float] = {}
 
     async def watch(self) -> None:
-        """Check the next node until the copy is done."""
+        """Check the next node until all nodes are done, also after this node's own copy is."""
         state = self._state
         await state.until(lambda: state.announced("go") is not None and state.workers is not None)
         if state.staging.part or state.session["shape"] != "chain":
             return  # nothing is passed on, or every node sends to two
         self._samples.append(self._sample())
-        while state.phase != DONE and not state.outcome.done():
+        while state.status().phase != DONE and not state.outcome.done():
             await asyncio.sleep(LOOK)
             node = self._after()
             if node is not None:

@@ -29,11 +29,14 @@ LOOK = 60.0  # seconds after which a condition is checked again without a signal
 
 
 class Neighbour:
-    """A following node: its last reported status, and whether it is still part of the chain."""
+    """A following node: its last reported status, and whether it is still part of the chain.
+
+    `left`: it was allowed to leave and has closed the connection, or it will not be called again.
+    """
 
     def __init__(self) -> None:
         self.status = Status()
-        self.gone = False
+        self.gone = self.left = False
         self.abort_sent = False
 
     @property
@@ -89,6 +92,7 @@ class RelayState:
         self.faults: List[Fault] = []
         self.worker_events: List[str] = []
         self.leading = False
+        self.may_leave = False  # announced by the previous node: all nodes are done
         self.dealt = False
         self.began = time.monotonic()
         self.ended: Optional[float] = None
@@ -136,6 +140,16 @@ class RelayState:
         for further in self.children(node):
             return self.following(further) if further in self.lost else further
         return None
+
+    @property
+    def over(self) -> bool:
+        """Whether all nodes of the chain are done, as far as the leader reaches.
+
+        No node leaves before: the connections change with a slow or a dead node, and a new previous node that calls one
+        that has left would take it for dead.
+        """
+        here = self.phase == DONE and all(node.settled == DONE for node in self.downstream.values())
+        return here and (self.leading or self.may_leave)
 
     @property
     def session(self) -> Message:

@@ -29,7 +29,6 @@ class Upstream:
         self._link: Optional[links.Link] = None
         self._node = -1
         self._connected = False
-        self._leaving = self._acknowledged = False
 
     def listen(self) -> None:
         """Begin to listen."""
@@ -121,10 +120,10 @@ class Upstream:
         if message["do"] == "beat":
             state.upstream_path = message["path"]
             return
-        if message["do"] == "acknowledged":
-            self._acknowledged = True
+        if message["do"] == "over":
+            state.may_leave = True
             state.signal.notify()
-            return
+            raise ConnectionResetError("this node leaves")
         if message["do"] in ANNOUNCEMENTS:
             state.announce(Announcement(message, blob))
         if message["do"] == "session" and state.manifest is None:
@@ -160,7 +159,7 @@ class Upstream:
         state = self.state
 
         def settled() -> bool:
-            return self._link is not None or self._leaving or state.outcome.done()
+            return self._link is not None or state.may_leave or state.outcome.done()
 
         if settled() or state.leading or state.announced("abort"):
             return
@@ -181,24 +180,6 @@ class Upstream:
         self._node = state.index  # any node that calls is before this one
         if self._link is not None:
             self._link.close()
-
-    async def goodbye(self) -> None:
-        """Report to the previous node that this node and all after it are done, until it acknowledges.
-
-        If the connection breaks first, it has `RECALL` seconds to reconnect: it would else consider this node dead.
-        """
-        state = self.state
-        self._leaving = True
-        end = time.monotonic() + state.dead_after
-        while self._connected and not state.leading and not self._acknowledged and time.monotonic() < end:
-            link = self._link
-            if link is None:
-                if not await state.until(lambda: self._link is not None, RECALL):
-                    return
-                continue
-            with contextlib.suppress(OSError):
-                await link.send(state.status().pack())
-            await state.until(lambda: self._acknowledged or self._link is not link, end - time.monotonic())  # noqa: B023 - awaited here
 
     async def request_connection(self, worker: int, attempt: int) -> None:
         """Ask the previous node to reconnect a broken data connection, whose failure it may not have noticed."""

@@ -35,17 +35,27 @@ def source(tmp_path):
     return tmp_path / "source"
 
 
-def begin(group, source, slow):
+WIDE = """
+from dlrun.node.transfer import worker
+worker.WINDOW = 200
+"""  # all of the data is under way at once: the first node has read the end of it before any node is found slow
+
+
+def begin(group, source, slow, first=NARROW):
     """Start all nodes, one of them slow."""
     for node in range(group.count):
-        prelude = group.held(SLOW) if node == slow else NARROW
+        prelude = group.held(SLOW) if node == slow else NARROW if node else first
         group.begin(node, source, "--workers", "1", "--dead-after", "10s", prelude=prelude)
 
 
+FIRST = {"all data in the buffers of the first node": WIDE, "little data in them": NARROW}
+
+
+@pytest.mark.parametrize("first", cases(FIRST, quick=1))
 @pytest.mark.parametrize("slow", cases([1, 2, 3], quick=1), ids="node {}".format)
-def test_the_others_are_ready_before_a_node_that_is_slow(nodes, source, slow):  # noqa: F811
+def test_the_others_are_ready_before_a_node_that_is_slow(nodes, source, slow, first):  # noqa: F811
     group = nodes(4)
-    begin(group, source, slow)
+    begin(group, source, slow, FIRST[first])
     until(lambda: all(group.published(node) for node in range(4) if node != slow))
     assert not group.published(slow)
     group.gate.touch()
