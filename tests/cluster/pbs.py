@@ -36,11 +36,12 @@ PBS_SCP=/usr/bin/scp
 _MOM_CONFIG = """\
 $clienthost login
 $usecp *:/ /
-$min_check_poll 2
-$max_check_poll 5
+$min_check_poll 1
+$max_check_poll 1
 $max_poll_downtime 30
 """
-"""Job files are copied, not sent: all hosts share their file system. A lost sister ends a job after half a minute."""
+"""Job files are copied, not sent: all hosts share their file system. A lost sister ends a job after half a minute.
+What jobs use is looked up once a second: what processes use after the last look before they end is not accounted."""
 
 _SERVER_SETTINGS = (
     "set server flatuid = True",

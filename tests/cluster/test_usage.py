@@ -102,7 +102,8 @@ def test_the_kernel_counts_the_same(alice):
 
     They also count what runs beside the ranks: shells, the launcher and the sampler. How much that is on a machine as busy as
     this one tells a job beside it that computes for a second only; 1 s and 16 MB may differ. (PBS counts what its own
-    daemons start, so the job has one node there, on which mpirun starts both ranks itself.)
+    daemons start, so the job has one node there, on which mpirun starts both ranks itself. It looks once a second, and
+    may miss the last second of both.)
     """
     on_slurm = alice.cluster.spec.scheduler == "slurm"
     if not on_slurm:
@@ -126,7 +127,8 @@ def test_the_kernel_counts_the_same(alice):
         beside = node_cpu(control) - rank_cpu(control)
         assert node_cpu(use) - beside == pytest.approx(cpu, rel=0.02, abs=1)
     beside = control["accounted"]["cpu"] - rank_cpu(control)
-    assert found["cpu"] - beside == pytest.approx(cpu, rel=0.02, abs=1)
+    missed = 0 if on_slurm else len(ranks)
+    assert found["cpu"] - beside == pytest.approx(cpu, abs=max(1, 0.02 * cpu) + missed)
     # sacct has the task with the most, qstat all processes of the job
     assert found["memory"] == pytest.approx(max(memory) if on_slurm else sum(memory), rel=0.02, abs=16e6)
 
