@@ -44,6 +44,7 @@ class SlowNodes:
         self._samples: Deque[_Sample] = deque()
         self._node = -1  # whom it sends to
         self._received = 0.0  # bytes a second that this node has received at most
+        self._once = -1  # the node that the last measurement found to be slow
         self._tried: Dict[int, float] = {}
 
     async def watch(self) -> None:
@@ -96,18 +97,32 @@ class SlowNodes:
             return
         following = state.following(node)
         if following is None:  # the last one: it is slow if this node has received more than it can pass on
-            if self._received > GAIN * sent:
+            if self._twice(node, self._received > GAIN * sent):
                 self._found(node, sent, self._received)
             return
         # The measurement takes a moment of the link itself, so it is made only after the waiting has lasted, and not
         # again soon.
         passed = await self._without(following)
-        self._tried[node] = time.monotonic() + PATIENCE
-        if passed > GAIN * sent:
+        faster = passed > GAIN * sent
+        if self._twice(node, faster):
             self._found(node, sent, passed)
-        elif waits and not state.leading:
-            state.suspect = True
-            state.signal.notify()
+        elif not faster:
+            self._tried[node] = time.monotonic() + PATIENCE
+            if waits and not state.leading:
+                state.suspect = True
+                state.signal.notify()
+
+    def _twice(self, node: int, faster: bool) -> bool:
+        """Whether a node was found to be slow twice in a row, each time over a `SPAN` of its own.
+
+        At full speed both ends of every link wait, and one measurement may compare a burst with a pause: a good node would
+        then be moved behind the slow one.
+        """
+        again = self._once == node
+        self._once = node if faster else -1
+        if faster:
+            self._samples.clear()
+        return faster and again
 
     def _found(self, node: int, rate: float, others: float) -> None:
         self._state.slow[node] = (rate, others)

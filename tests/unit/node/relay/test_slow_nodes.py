@@ -92,3 +92,30 @@ def test_a_chain_of_equal_nodes_stays_as_it_is(nodes, source):  # noqa: F811
         group.begin(node, source, "--workers", "1", "--rate", "40M", prelude=NARROW)
     done = [group.end(node).done() for node in range(4)]
     assert "rate" not in (done[0].get("slow") or {}), "no node went to the end"
+
+
+BURST = """
+from dlrun.node.relay.slow_nodes import SlowNodes
+measured = []
+async def without(self, following):
+    measured.append(following)
+    open({gate!r} + ".measured", "w").write("x" * len(measured))
+    return 1e12 if len(measured) == 1 else 0.0
+SlowNodes._without = without
+"""  # the first measurement falls into a burst
+
+
+def test_one_burst_accuses_nobody(nodes, source):  # noqa: F811
+    group = nodes(3)
+    for node, prelude in enumerate([BURST, SLOW, NARROW]):
+        group.begin(node, source, "--workers", "1", prelude=group.held(prelude))
+    measured = group.root / "gate.measured"
+    until(
+        lambda: (
+            (measured.exists() and len(measured.read_text()) > 1)
+            or '"slow"' in (group.root / "out0").read_text()
+        )
+    )
+    group.gate.touch()
+    done = [group.end(node).done() for node in range(3)]
+    assert "rate" not in (done[0].get("slow") or {}), "no node went to the end"
