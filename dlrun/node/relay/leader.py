@@ -16,6 +16,7 @@ from .messages import DONE, JOINED, READY, Announcement, behind
 from .slow_nodes import LOOK
 from .state import RelayState
 
+SETTLE = 2.0  # seconds after a move until another: by then all nodes have dropped what they measured before
 LINK_RATE = 1.25e9  # bytes a second of a node's network, for the choice between chain and tree: 10 Gbit/s
 
 
@@ -101,14 +102,15 @@ async def _move_slow_nodes(state: RelayState) -> None:
     Also after everything is read: all of a small data set can be on its way before the first node is found slow.
     """
     while state.status().phase != DONE and not state.outcome.done():
-        for node, rates in state.status().slow.items():
-            if node not in state.lost and node not in state.behind:
-                host, progress = state.names[node], state.staging.progress
-                progress.log(
-                    "node {} is slow and now comes last: {}/s to it".format(host, text.size(rates[0]))
-                )
-                progress.event("slow", node=node, host=host, rate=round(rates[0]), others=round(rates[1]))
-                state.announce(behind(node, rates))
+        found = state.status().slow
+        slow = [node for node in state.order() if node in found and node not in {*state.lost, *state.behind}]
+        if slow:
+            node = slow[-1]  # those before it may only have waited for it
+            host, progress, rates = state.names[node], state.staging.progress, found[node]
+            progress.log("node {} is slow and now comes last: {}/s to it".format(host, text.size(rates[0])))
+            progress.event("slow", node=node, host=host, rate=round(rates[0]), others=round(rates[1]))
+            state.announce(behind(node, rates))
+            await asyncio.sleep(SETTLE)
         await asyncio.sleep(LOOK)
 
 

@@ -109,7 +109,11 @@ class Member:
             self._connect(wanted, joined=True)
         if state.behind[-1] == state.index:
             self.upstream.part()
-        state.suspect = False
+        # What was measured in the old order is no longer true: a node before the slow one may have looked slow, too.
+        state.suspect, state.slow = (
+            False,
+            {node: rates for node, rates in state.slow.items() if node in state.behind},
+        )
 
     def _bypassed(self) -> None:
         """The others have continued without this node: read the missing blocks from the source."""

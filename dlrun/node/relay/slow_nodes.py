@@ -125,7 +125,7 @@ class SlowNodes:
         return faster and again
 
     def _found(self, node: int, rate: float, others: float) -> None:
-        self._state.slow[node] = (rate, others)
+        self._state.slow[node], self._state.suspect = (rate, others), False
         self._state.signal.notify()
 
     def _report(self, node: int) -> Optional[Report]:
@@ -149,8 +149,8 @@ class SlowNodes:
         try:
             before = self._sample()
             await _send(link)
-            after = self._sample()
             answer, _ = await link.receive(state.dead_after)
+            after = self._sample()  # over the same time as the test data: what is sent comes in lumps
         finally:
             link.close()
         # Both count: the copy continues over the slow link during the measurement.
