@@ -1,6 +1,7 @@
 """The leader of a chain: announce the session, wait until all nodes are prepared, read the source, announce the end."""
 
 import asyncio
+import math
 import os
 import zlib
 
@@ -13,7 +14,7 @@ from ..source.manifest import Manifest
 from ..transfer.local import source_failed
 from . import shapes
 from .messages import DONE, JOINED, READY, Announcement, behind
-from .slow_nodes import LOOK
+from .slow_nodes import GAIN, LOOK
 from .state import RelayState
 
 SETTLE = 2.0  # seconds after a move until another: by then all nodes have dropped what they measured before
@@ -103,7 +104,11 @@ async def _move_slow_nodes(state: RelayState) -> None:
     """
     while state.status().phase != DONE and not state.outcome.done():
         found = state.status().slow
-        slow = [node for node in state.order() if node in found and node not in {*state.lost, *state.behind}]
+        # A node is never moved behind a much slower one: it would get its data at that one's rate, and it may have had
+        # a bad second only.
+        most = min((known["rates"][0] for known in state.known_behind()), default=math.inf) * GAIN
+        slow = [node for node in state.order() if node in found and found[node][0] <= most]
+        slow = [node for node in slow if node not in state.lost and node not in state.behind]
         if slow:
             node = slow[-1]  # those before it may only have waited for it
             host, progress, rates = state.names[node], state.staging.progress, found[node]
