@@ -118,11 +118,11 @@ class SlowNodes:
         At full speed both ends of every link wait, and one measurement may compare a burst with a pause: a good node would
         then be moved behind the slow one.
         """
-        again = self._once == node
+        accused = self._once == node
         self._once = node if faster else -1
         if faster:
             self._samples.clear()
-        return faster and again
+        return faster and accused
 
     def _found(self, node: int, rate: float, others: float) -> None:
         self._state.slow[node], self._state.suspect = (rate, others), False
