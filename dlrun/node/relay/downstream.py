@@ -12,7 +12,7 @@ from ..network import link as links
 from .messages import DONE, inflate_need, unpack_status
 from .state import Neighbour, RelayState
 
-FAREWELL = 2.0  # seconds for a node that may leave to close the connection
+FAREWELL = 2.0  # seconds for an abort to reach the next nodes, and for them to leave
 GRACE = 1.0  # seconds for a node that should have started long ago
 RETRY = 0.1  # seconds between calls to a node that does not answer yet
 MOST_BREAKS = 5  # data connections to a node that may break while its control connection lasts

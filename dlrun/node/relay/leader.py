@@ -13,7 +13,7 @@ from ..common.threads import in_thread
 from ..source.manifest import Manifest
 from ..transfer.local import source_failed
 from . import shapes
-from .messages import DONE, JOINED, READY, Announcement, behind
+from .messages import JOINED, READY, Announcement, behind
 from .slow_nodes import GAIN, LOOK
 from .state import RelayState
 
@@ -102,7 +102,7 @@ async def _move_slow_nodes(state: RelayState) -> None:
 
     Also after everything is read: all of a small data set can be on its way before the first node is found slow.
     """
-    while state.status().phase != DONE and not state.outcome.done():
+    while not state.done and not state.outcome.done():
         found = state.status().slow
         # A node is never moved behind a much slower one: it would get its data at that one's rate, and it may have had
         # a bad second only.

@@ -22,7 +22,7 @@ from ..transfer.local import disk_failed
 from ..transfer.staging import COPY, PreparedSet, Staging
 from ..transfer.workers import Workers
 from . import leader, shapes
-from .downstream import Downstream
+from .downstream import FAREWELL, Downstream
 from .messages import DONE, READY, slowest
 from .slow_nodes import SlowNodes
 from .state import RelayState
@@ -32,7 +32,6 @@ TICK = 0.02  # seconds between checks of the progress board
 NEAR = 0.002  # the same while only the last blocks are missing
 LAST = 4  # blocks that count as the last ones
 LOCK_TIME = 1.0  # seconds to wait for another job's lock; after that the node only forwards
-FAREWELL = 2.0  # seconds for an abort to reach the next nodes, and for them to leave
 
 
 class Staged(NamedTuple):
@@ -110,10 +109,8 @@ class Member:
         if state.behind[-1] == state.index:
             self.upstream.part()
         # What was measured in the old order is no longer true: a node before the slow one may have looked slow, too.
-        state.suspect, state.slow = (
-            False,
-            {node: rates for node, rates in state.slow.items() if node in state.behind},
-        )
+        state.suspect = False
+        state.slow.clear()
 
     def _bypassed(self) -> None:
         """The others have continued without this node: read the missing blocks from the source."""

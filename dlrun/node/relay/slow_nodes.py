@@ -15,7 +15,7 @@ from ..common.deadline import within
 from ..common.errors import Damaged
 from ..network import hosts
 from ..network import link as links
-from .messages import DONE, Report
+from .messages import Report
 from .state import RelayState
 
 LOOK = 0.1  # seconds between two checks
@@ -54,7 +54,7 @@ class SlowNodes:
         if state.staging.part or state.session["shape"] != "chain":
             return  # nothing is passed on, or every node sends to two
         self._samples.append(self._sample())
-        while state.status().phase != DONE and not state.outcome.done():
+        while not state.done and not state.outcome.done():
             await asyncio.sleep(LOOK)
             node = self._after()
             if node is not None:

@@ -142,14 +142,18 @@ class RelayState:
         return None
 
     @property
+    def done(self) -> bool:
+        """Whether this node and all after it are done."""
+        return self.phase == DONE and all(node.settled == DONE for node in self.downstream.values())
+
+    @property
     def over(self) -> bool:
         """Whether all nodes of the chain are done, as far as the leader reaches.
 
         No node leaves before: the connections change with a slow or a dead node, and a new previous node that calls one
         that has left would take it for dead.
         """
-        here = self.phase == DONE and all(node.settled == DONE for node in self.downstream.values())
-        return here and (self.leading or self.may_leave)
+        return self.done and (self.leading or self.may_leave)
 
     @property
     def session(self) -> Message:

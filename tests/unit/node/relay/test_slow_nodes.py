@@ -25,6 +25,11 @@ NARROW = """
 from dlrun.node.transfer import worker
 worker.WINDOW = 4
 """  # what is under way through a node is much less than the data
+WIDE = """
+from dlrun.node.transfer import worker
+worker.WINDOW = 200
+"""  # all of the data is under way at once: the first node has read the end of it before any node is found slow
+FIRST = {"all data in the buffers of the first node": WIDE, "little data in them": NARROW}
 
 
 @pytest.fixture
@@ -35,20 +40,11 @@ def source(tmp_path):
     return tmp_path / "source"
 
 
-WIDE = """
-from dlrun.node.transfer import worker
-worker.WINDOW = 200
-"""  # all of the data is under way at once: the first node has read the end of it before any node is found slow
-
-
 def begin(group, source, slow, first=NARROW):
     """Start all nodes, one of them slow."""
     for node in range(group.count):
         prelude = group.held(SLOW) if node == slow else NARROW if node else first
         group.begin(node, source, "--workers", "1", "--dead-after", "10s", prelude=prelude)
-
-
-FIRST = {"all data in the buffers of the first node": WIDE, "little data in them": NARROW}
 
 
 @pytest.mark.parametrize("first", cases(FIRST, quick=1))
