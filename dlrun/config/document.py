@@ -74,6 +74,9 @@ def parse(text: str, at: Origin, *, lines: bool = True, loader: Any = LOADER) ->
     except _Stop:
         return Document(None, tuple(builder.problems))
     except (yaml.YAMLError, ValueError, OverflowError) as error:  # the latter two from `\U` escapes
+        if loader is not PURE_LOADER and "nesting depth" in str(error):
+            # libyaml from 0.2.6 on has a limit of its own, 1,000, and reads ahead of its events: it fails before `_open`.
+            return parse(text, at, lines=lines, loader=PURE_LOADER)
         return Document(None, (*builder.problems, explain(error, text, at, lines=lines)))
     return Document(builder.root, tuple(builder.problems))
 
