@@ -20,8 +20,9 @@ from dlrun.resources import directory as resource
 from dlrun.resources import text
 
 _NODE = Path(dlrun.node.__file__).parent
-_XXHASH = tuple(
-    Path(place, "libxxhash.so.0")
+_XXHASH = "libxxhash.so.0"
+_SYSTEM = tuple(
+    Path(place, _XXHASH)
     for place in ("/lib/x86_64-linux-gnu", "/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib")
 )
 """Paths of the library in Linux distributions (Debian's multiarch, Red Hat, SUSE, Arch)."""
@@ -111,11 +112,20 @@ def _node_program(name: str) -> str:
 
 
 def _hash_library() -> dict[str, str]:
-    """This host's libxxhash, for nodes without it; a node that cannot load it uses another hash function."""
-    for path in _XXHASH:
+    """The XXH3 library of this host, for nodes without it; a node that cannot load it uses another hash function."""
+    for path in (*_SYSTEM, *_of_package()):
         with suppress(OSError):
-            return {path.name: path.read_bytes().decode("utf-8", errors="surrogateescape")}
+            return {_XXHASH: path.read_bytes().decode("utf-8", errors="surrogateescape")}
     return {}
+
+
+def _of_package() -> list[Path]:
+    """The compiled module of the Python package xxhash: a shared library that exports the same functions."""
+    from importlib.util import find_spec  # noqa: PLC0415 - for hosts without the system's library alone
+
+    spec = find_spec("xxhash")
+    places = (spec.submodule_search_locations or ()) if spec else ()
+    return [path for place in places for path in Path(place).glob("_xxhash*.so")]
 
 
 def library_files(plan: Plan, templates: Path) -> dict[str, str]:

@@ -1,9 +1,10 @@
 """Hashes of the copied data: XXH3 where the node has xxHash, else SHA-1 from the standard library.
 
 xxHash comes as a Python package, as the system's own library, which rsync and apt install on nearly every node, or as the
-submitting host's library, which a job carries beside `node.pyz`. Every Python has SHA-1. On one core of a processor
-with SHA instructions XXH3 hashed 18.4 GB a second, CRC-32 6.2, SHA-1 1.9, SHA-256 1.8, BLAKE2b 1.3. CRC-32 finds any error of
-up to 32 neighbouring bits and all but one of 4 billion others in a block; `--hash crc32` selects it.
+library of the submitting host (the system's, else the one in the package xxhash), which a job carries beside `node.pyz`.
+Every Python has SHA-1. On one core of a processor with SHA instructions XXH3 hashed 18.4 GB a second, CRC-32 6.2, SHA-1 1.9,
+SHA-256 1.8, BLAKE2b 1.3. CRC-32 finds any error of up to 32 neighbouring bits and all but one of 4 billion others in a
+block; `--hash crc32` selects it.
 
 It detects corruption, not attacks: anyone who can change the data can change the manifest next to it. Of hashlib's functions
 SHA-1 is as fast as any on processors with SHA instructions and about twice as fast as the next on those without
@@ -90,10 +91,22 @@ def _from_library() -> Optional[Callable[[Buffer], bytes]]:
     return None
 
 
+def _load(name: str) -> ctypes.CDLL:
+    """A shared library; raises OSError if there is none."""
+    # The library that a job carries may be the package's module for the submitting host's Python, which names functions that
+    # the node's Python does not have. None of them is called here, but ctypes resolves all of them at once.
+    opened = ctypes.CDLL(None).dlopen
+    opened.restype, opened.argtypes = ctypes.c_void_p, [ctypes.c_char_p, ctypes.c_int]
+    handle = opened(os.fsencode(name), os.RTLD_LAZY)
+    if not handle:
+        raise OSError("cannot load " + name)
+    return ctypes.CDLL(name, handle=handle)
+
+
 def _checked(name: str) -> Optional[Callable[[Buffer], bytes]]:
     """XXH3 of one library; None if it is missing, built for another processor, or too old (other digests)."""
     try:
-        function = ctypes.CDLL(name).XXH3_128bits
+        function = _load(name).XXH3_128bits
     except (OSError, AttributeError):
         return None
     function.restype, function.argtypes = _Halves, [ctypes.c_void_p, ctypes.c_size_t]

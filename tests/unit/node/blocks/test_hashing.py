@@ -1,14 +1,16 @@
 """The hash functions that a node may have."""
 
-import ctypes
 import hashlib
 import mmap
+import subprocess
 import sys
 
 import pytest
-from dlrun.effects.jobs.files import _hash_library
+from dlrun.effects.jobs import files
 from dlrun.node.blocks import hashing
 from dlrun.node.common.errors import Usage
+
+from tests.unit.node.programs import ROOT, pythons
 
 KNOWN = {
     b"": "99aa06d3014798d86001c324468d497f",
@@ -47,29 +49,60 @@ def test_a_library_that_computes_something_else_is_not_used(monkeypatch):
             return hashing._Halves(1, 2)
 
     monkeypatch.setattr(Other, "XXH3_128bits", type("F", (), {"__call__": Other.XXH3_128bits})())
-    monkeypatch.setattr(ctypes, "CDLL", Other)
+    monkeypatch.setattr(hashing, "_load", Other)
     assert hashing._from_library() is None
 
 
-def test_the_library_of_the_submitting_host_is_used_where_the_system_has_none(monkeypatch, tmp_path, library):
-    real = ctypes.CDLL
-    carried = tmp_path / "libxxhash.so.0"
+CARRIED = {"the system's library": None, "the library in the package xxhash": ()}
+
+
+@pytest.fixture(params=CARRIED.values(), ids=CARRIED.keys())
+def carried(request, monkeypatch, tmp_path, library):
+    """The library that a job directory has, before it is there."""
+    if request.param is not None:
+        monkeypatch.setattr(files, "_SYSTEM", request.param)
+    made = files._hash_library()
+    assert list(made) == ["libxxhash.so.0"]
+    return tmp_path / "libxxhash.so.0", made["libxxhash.so.0"].encode("utf-8", errors="surrogateescape")
+
+
+def test_the_library_of_the_submitting_host_is_used_where_the_system_has_none(monkeypatch, tmp_path, carried):
+    path, content = carried
+    real = hashing._load
 
     def load(name):
-        if name == carried.name:
+        if name == path.name:
             raise OSError(name)
         return real(name)
 
-    monkeypatch.setattr(ctypes, "CDLL", load)
+    monkeypatch.setattr(hashing, "_load", load)
     monkeypatch.setattr(sys, "argv", [str(tmp_path / "node.pyz")])
     assert hashing._from_library() is None
-    carried.write_bytes(b"for another processor")
+    path.write_bytes(b"for another processor")
     assert hashing._from_library() is None
-    made = _hash_library()
-    assert list(made) == [carried.name]
-    carried.unlink()
-    carried.write_bytes(made[carried.name].encode("utf-8", errors="surrogateescape"))
+    path.unlink()
+    path.write_bytes(content)
     assert hashing._from_library()(b"a").hex() == KNOWN[b"a"]
+
+
+@pytest.mark.parametrize("minor", [6, 8, 9, 12, 13, 14])
+def test_every_python_of_a_node_can_use_it(minor, carried):
+    python = pythons().get(minor)
+    if python is None:
+        pytest.skip(f"there is no Python 3.{minor} here")
+    path, content = carried
+    path.write_bytes(content)
+    code = (
+        "import sys; from dlrun.node.blocks import hashing; print(hashing._checked(sys.argv[1])(b'a').hex())"
+    )
+    found = subprocess.run(
+        [python, "-c", code, path],
+        stdout=subprocess.PIPE,
+        text=True,
+        check=True,
+        env={"PYTHONPATH": str(ROOT)},
+    )
+    assert found.stdout.strip() == KNOWN[b"a"]
 
 
 def test_without_xxhash_it_is_sha1(monkeypatch):
