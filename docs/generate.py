@@ -181,9 +181,9 @@ def published_page() -> str:
             "\n- ", "\n\n- ", 1
         )
         text += f"\n\n```yaml\n{spec.strip()}\n```\n"
-        launch = case.with_name("launch.sh").read_text("utf-8").partition("\ncommand=()\n")
-        started = re.sub(r"^take_ports .*\n", "", launch[0] + "\n", flags=re.MULTILINE).strip()
-        text += f"\nIn `job.sh`:\n\n```bash\n{started}\n```\n\nIn `rank.sh`:\n\n```bash\n{launch[2].strip()}\n```\n"
+        job, _, rank = case.with_name("launch.sh").read_text("utf-8").partition("\n\n")
+        job = re.sub(r"^dlrun_take_ports .*\n", "", job + "\n", flags=re.MULTILINE).strip()
+        text += f"\nIn `job.sh`:\n\n```bash\n{job}\n```\n\nIn `rank.sh`:\n\n```bash\n{rank.strip()}\n```\n"
     return text
 
 

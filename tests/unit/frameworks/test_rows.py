@@ -25,16 +25,16 @@ def framework_of(example: str) -> str:
 
 @cache
 def runs() -> dict[str, tuple[str, str]]:
-    """How each framework is run, and when: in every run of the tests if one of its cases is."""
+    """How each framework is run, and when: with `--all` if one of its cases is, else with the slow tests."""
     found: dict[str, tuple[str, str]] = {}
     for case in CASES:
         name = framework_of(case.example or case.row)
         if not case.slow or name not in found:
-            found[name] = ("real", "full run" if case.slow else "every run")
+            found[name] = ("real", "slow" if case.slow else "`--all`")
     for standin in (*STANDINS, *ON_BIG_HOSTS):
         name = framework_of(standin.row)
         assert name not in found, f"{name} needs no stand-in: it runs for real"
-        found[name] = ("stand-in", "full run" if standin.slow else "every run")
+        found[name] = ("stand-in", "slow" if standin.slow else "`--all`")
     return found
 
 
@@ -56,11 +56,12 @@ def test_its_page_says_how_it_was_run_and_by_which_source(name):
     assert page.startswith(f"# {title.removesuffix(' program')}")
     words = " ".join(page.split())
     says = re.search(
-        r"\*\*Run (for real|with a stand-in)\*\* on two hosts in (every test run|the full tests)", words
+        r"\*\*Run (for real|with a stand-in)\*\* on two hosts in (`scripts/test.sh --all`|the slow tests)",
+        words,
     )
     assert says, page
     assert says[1] == {"real": "for real", "stand-in": "with a stand-in"}[how]
-    assert says[2] == {"every run": "every test run", "full run": "the full tests"}[when]
+    assert says[2] == {"`--all`": "`scripts/test.sh --all`", "slow": "the slow tests"}[when]
     assert f"](../../examples/{name}/spec.yaml)" in page
     assert re.search(r"^Source: \S[^\n].{9,}?\.$", page, re.MULTILINE | re.DOTALL)
     assert page.count("**Run ") == 1
