@@ -24,22 +24,24 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-PACKAGES = ("click", "jinja2", "markupsafe", "yaml")
+PACKAGES = ("click", "jinja2", "markupsafe", "rich", "yaml")
 """What dlrun imports besides the standard library, of which each is pure Python or has a pure fallback."""
 DATA = {"templates": "dlrun/data/templates", "site-configs": "dlrun/data/site-configs"}
 PROGRAMS = ("dlrun/effects/affinity/load.py", "dlrun/effects/affinity/report_load.py")
 """Modules that also run as programs of their own; so do those of `dlrun/node`."""
 NODE = "dlrun/node/"
 RARE = (
-    *(f"{NODE}{name}/" for name in ("blocks", "commands", "common", "network", "relay", "source", "store", "transfer", "usage")),
+    *(f"{NODE}{name}/" for name in ("blocks", "checks", "commands", "common", "network", "relay", "source", "store", "transfer", "usage")),
     "click/testing", "click/_termui_impl", "click/shell_completion", "jinja2/ext", "jinja2/debug", "jinja2/nativetypes",
-    "jinja2/sandbox", "jinja2/meta",
+    "jinja2/sandbox", "jinja2/meta", "rich/",
     "dlrun/effects/affinity/", "dlrun/render/affinity/drawing/", "dlrun/render/affinity/formats/",
     "dlrun/effects/scaling/", "dlrun/render/scaling/", "dlrun/effects/tuning/", "dlrun/plan/tuning/",
-    "dlrun/effects/site_test/", "dlrun/effects/site/imports/",
+    "dlrun/effects/site_test/", "dlrun/effects/site/",
 )  # fmt: skip
 """Modules that only nodes or few commands import: without byte code."""
 SKIP = {"__pycache__", "tests"}
+UNUSED = ("rich/_emoji_codes", "rich/_inspect", "rich/_win", "rich/markdown", "rich/syntax", "rich/traceback")
+"""Modules that dlrun never imports, not even in another one."""
 WINDOW = 32768
 """Bytes that deflate looks back (RFC 1951)."""
 SAMPLES = 20
@@ -84,8 +86,9 @@ def sources() -> dict[str, bytes]:
         place = Path(next(iter(spec.submodule_search_locations)))
         for path in sorted(place.rglob("*.py")):
             inside = path.relative_to(place)
-            if not SKIP & set(inside.parts):
-                found[f"{package}/{inside}"] = path.read_bytes()
+            name = f"{package}/{inside}"
+            if not SKIP & set(inside.parts) and not name.startswith(UNUSED):
+                found[name] = path.read_bytes()
     return found
 
 

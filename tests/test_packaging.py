@@ -188,6 +188,35 @@ def test_one_file_has_byte_code_of_what_usual_commands_import(one_file, tmp_path
     assert done.returncode == 0, done.stderr
 
 
+ON_A_TERMINAL = """
+import os, pty, sys
+sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))
+"""
+
+
+@pytest.mark.parametrize(
+    ("words", "shown"),
+    [
+        ("site list", "generic-slurm"),
+        ("plan spec.yaml --site perlmutter --set resources.account=m1", "cost at most"),
+        ("submit spec.yaml --site workstation --wait", "exit code 0"),
+    ],
+)
+def test_one_file_draws_on_a_terminal(one_file, tmp_path, words, shown):
+    """Tables, colours and progress need `rich`, which nothing imports elsewhere."""
+    (tmp_path / "spec.yaml").write_text("name: run\ncommand: ['true']\nresources: {walltime: 1h}\n")
+    done = subprocess.run(
+        [sys.executable, "-c", ON_A_TERMINAL, sys.executable, "-I", "-S", str(one_file), *words.split()],
+        env={"PATH": os.environ["PATH"], "HOME": str(tmp_path), "TERM": "xterm"},
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, shown in done.stdout) == (0, True), done.stdout
+
+
 def test_one_file_runs_a_job_on_this_machine(one_file, tmp_path):
     (tmp_path / "spec.yaml").write_text(
         "name: run\ncommand: [bash, -c, 'echo rank $RANK']\nframework: torch\n"
