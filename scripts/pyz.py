@@ -31,7 +31,8 @@ PROGRAMS = ("dlrun/effects/affinity/load.py", "dlrun/effects/affinity/report_loa
 """Modules that also run as programs of their own; so do those of `dlrun/node`."""
 NODE = "dlrun/node/"
 RARE = (
-    *(f"{NODE}{name}/" for name in ("blocks", "checks", "commands", "common", "network", "relay", "source", "store", "transfer", "usage")),
+    *(f"{NODE}{name}/" for name in ("blocks", "checks", "commands", "common", "network", "relay", "source", "store")),
+    "dlrun/node/transfer/", "dlrun/node/usage/",
     "click/testing", "click/_termui_impl", "click/shell_completion", "jinja2/ext", "jinja2/debug", "jinja2/nativetypes",
     "jinja2/sandbox", "jinja2/meta", "rich/",
     "dlrun/effects/affinity/", "dlrun/render/affinity/drawing/", "dlrun/render/affinity/formats/",
