@@ -131,9 +131,10 @@ def table_of_options(context: click.Context, command: click.Command) -> str:
 
 
 def example(command: click.Command) -> str:
-    """The example that stands at the end of a command's help."""
-    found = re.fullmatch(r"Example: (.+)", command.epilog or "")
-    return f"\nExample: `{found[1]}`\n" if found else ""
+    """The examples at the end of a command's help."""
+    title, *lines = (command.epilog or "").removeprefix("\b\n").splitlines() or [""]
+    commands = "".join(f"$ {line.strip()}\n" for line in lines)
+    return f"\n{title}\n\n```console\n{commands}```\n" if commands else ""
 
 
 def paragraphs(text: str | None) -> str:

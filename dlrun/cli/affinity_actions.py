@@ -12,9 +12,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from dlrun.cli.escapes import echo
-from dlrun.cli.options import notice
 from dlrun.cli.output.column import Rows
+from dlrun.cli.printing import echo, notice
 from dlrun.effects.affinity.bind import library
 from dlrun.effects.affinity.inputs import Start, as_a_rank, on_this_machine, start
 from dlrun.errors import Invalid, OperationFailed

@@ -6,13 +6,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlrun.cli.options import complete_jobs, json_option, notice
+from dlrun.cli.help_page import examples
+from dlrun.cli.options import complete_jobs, json_option
+from dlrun.cli.printing import emit, notice
 
 if TYPE_CHECKING:
     from dlrun.model.units import Bytes, Duration
 
 
-@click.command(epilog="Example: dlrun clean --older-than 14d --yes")
+@click.command(epilog=examples("dlrun clean --older-than 14d --yes"))
 @click.argument("jobs", shell_complete=complete_jobs, nargs=-1, metavar="[JOB]...")
 @click.option(
     "--older-than",
@@ -35,8 +37,8 @@ def command(
 ) -> None:
     """List the directories of jobs that have ended, with their disk usage; with --yes, remove them.
 
-    JOBs given by name are listed whatever their age. Directories with files of your own, such as checkpoints in `{{ run_dir }}`,
-    stay unless --all is given.
+    A JOB given by name is listed whatever its age. Directories with files that dlrun did not write, such as checkpoints in
+    `{{ run_dir }}`, are kept unless --all is given.
     """
     from dlrun.effects.queue import status
     from dlrun.effects.records import clean
@@ -54,8 +56,6 @@ def command(
             clean.remove(one)
         clean.forget_lost(base)
     if as_json:
-        from dlrun.cli.output.json import emit
-
         emit("clean", [
             {"directory": str(one.job.directory), "age": int(one.age), "bytes": int(one.size), "foreign": list(one.foreign),
              "removed": yes and one in going}

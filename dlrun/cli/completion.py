@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import click
 
-from dlrun.cli.escapes import echo_data
+from dlrun.cli.help_page import examples
+from dlrun.cli.printing import echo_data
 
 
-@click.command(epilog='Example: eval "$(dlrun completion bash)"')
+@click.command(epilog=examples('eval "$(dlrun completion bash)"'))
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def command(shell: str) -> None:
-    """Print the completion script for SHELL, to be evaluated in the shell's start-up file."""
+    """Print the completion script for SHELL; evaluate it in the shell's start-up file, such as ~/.bashrc."""
     from click.shell_completion import get_completion_class
 
     from dlrun.cli.main import group

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import click
 
-from dlrun.cli.options import complete_jobs, json_option, notice
+from dlrun.cli.help_page import examples
+from dlrun.cli.options import complete_jobs, json_option
+from dlrun.cli.printing import emit, notice
 
 
-def _command(name: str, does: str, example: str) -> click.Command:
+def _command(name: str, does: str, *commands: str) -> click.Command:
     def run(jobs: tuple[str, ...], as_json: bool) -> None:
         from itertools import chain
 
@@ -32,8 +34,6 @@ def _command(name: str, does: str, example: str) -> click.Command:
             done.append({"job": str(one), "result": text})
             notice(f"{one}: {text}")
         if as_json:
-            from dlrun.cli.output.json import emit
-
             emit(name, done)
 
     command = click.Command(
@@ -43,15 +43,16 @@ def _command(name: str, does: str, example: str) -> click.Command:
             click.Argument(["jobs"], shell_complete=complete_jobs, nargs=-1, required=True, metavar="JOB...")
         ],
         help=f"{does}\n\nJOB is a directory, name, scheduler id or `latest`; `JOB:3` or `JOB:0-2,7` are points of a sweep.",
-        epilog=f"Example: {example}",
+        epilog=examples(*commands),
     )
     return json_option(command)
 
 
 cancel = _command(
     "cancel",
-    "Cancel each JOB: SIGTERM, then SIGKILL; no process is left.\n\nA scheduler id is also taken if the job directory is gone.",
-    "dlrun cancel latest, or for one point of a sweep: dlrun cancel lr-sweep:3",
+    "Cancel each JOB. Its processes get SIGTERM, then SIGKILL.\n\nA scheduler id also works if the job directory is gone.",
+    "dlrun cancel latest",
+    "dlrun cancel lr-sweep:3",
 )
 hold = _command("hold", "Hold each pending JOB, so that it does not start.", "dlrun hold latest")
 release = _command("release", "Release each held JOB, so that it can start.", "dlrun release latest")

@@ -6,7 +6,7 @@ import re
 import unicodedata
 from collections.abc import Mapping, Sequence
 
-from dlrun.cli.escapes import json_text
+from dlrun.cli.printing import json_text
 from dlrun.config.source import LINE_BREAK
 from dlrun.model.problem import MAX_PROBLEMS, InvalidFile, Problem
 from dlrun.model.text import visible

@@ -7,34 +7,42 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlrun.cli.escapes import echo
-from dlrun.cli.options import json_option
+from dlrun.cli.help_page import examples
+from dlrun.cli.options import complete_settings, json_option, set_option, site_option
+from dlrun.cli.printing import echo, emit
 from dlrun.cli.topics import about_variable
 
 if TYPE_CHECKING:
     from dlrun.effects.jobs.prepare import Prepared
 
 
-def _explainable(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from dlrun.cli.completion_values import explainable
+def _complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Problem codes, else keys of a spec, for `shell_complete`."""
+    from dlrun.plan.codes import CODES
 
-    return explainable(ctx, param, incomplete)
+    codes = [code for code in CODES if code.startswith(incomplete.upper() or "DLR")]
+    return codes or [name.rstrip("=.") for name in complete_settings(ctx, param, incomplete)]
 
 
 @click.command(
-    epilog="Examples: dlrun explain OMP_NUM_THREADS spec.yaml; dlrun explain --partition spec.yaml",
-    context_settings={"ignore_unknown_options": True},  # a directive may be given as written
+    epilog=examples(
+        "dlrun explain OMP_NUM_THREADS spec.yaml",
+        "dlrun explain walltime latest",
+        "dlrun explain DLR012",
+    ),
+    # A directive may be given as written in a batch script: `--partition`.
+    context_settings={"ignore_unknown_options": True},
 )
-@click.argument("what", shell_complete=_explainable)
+@click.argument("what", shell_complete=_complete)
 @click.argument("spec", required=False, metavar="[SPEC|JOB]")
-@click.option("--set", "sets", multiple=True, metavar="KEY=VALUE", help="Set a key of the spec.")
-@click.option("--site", metavar="NAME|FILE", help="Site profile.")
+@set_option("Set a key of the spec. Repeatable.")
+@site_option("Site profile; default: the spec's `site`, else the profile of this cluster.")
 @json_option
 def command(what: str, spec: str | None, sets: tuple[str, ...], site: str | None, as_json: bool) -> None:
     """Explain WHAT: a key (walltime), an environment variable, a scheduler directive, a problem code (DLR012), or a
     verdict of `dlrun usage` (loader-bound).
 
-    With a SPEC or JOB, the origin of its value and the reason for it are shown.
+    With a SPEC or a JOB, its value is shown too, with the reason and the origin.
     """
     from dlrun.model.text import digits
 
@@ -50,7 +58,6 @@ def command(what: str, spec: str | None, sets: tuple[str, ...], site: str | None
         answers = [Explanation(key=what, value="", because=text)]
     answers = answers or explain(what, _prepared(what, spec, sets, site))
     if as_json:
-        from dlrun.cli.output.json import emit
         from dlrun.model.json_codec import to_plain
 
         emit("explanations", to_plain(answers))
@@ -81,8 +88,6 @@ def _code(code: str, as_json: bool) -> None:
         )
     title, text = CODES[code]
     if as_json:
-        from dlrun.cli.output.json import emit
-
         emit("code", {"code": code, "title": title, "text": text})
     else:
         echo(f"{code}: {title}\n\n{click.wrap_text(text, 100)}")
@@ -96,7 +101,6 @@ def _verdict(what: str, as_json: bool) -> bool:
     if rule is None:
         return False
     if as_json:
-        from dlrun.cli.output.json import emit
         from dlrun.model.json_codec import to_plain
 
         emit("verdict", to_plain(rule))

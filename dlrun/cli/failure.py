@@ -16,8 +16,8 @@ import click
 from dlrun import __version__
 from dlrun.cli.diagnostics import as_json
 from dlrun.cli.diagnostics import report as report_problems
-from dlrun.cli.escapes import echo, echo_drawn, echo_json
 from dlrun.cli.output.colour import wanted
+from dlrun.cli.printing import echo, echo_drawn, echo_json
 from dlrun.errors import DlrunError, Interrupted
 from dlrun.model.nearest import nearest
 from dlrun.model.problem import InvalidFile, Problem

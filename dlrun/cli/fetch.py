@@ -6,11 +6,12 @@ from pathlib import Path
 
 import click
 
-from dlrun.cli.escapes import echo
-from dlrun.cli.options import UserPath, complete_jobs, json_option, notice
+from dlrun.cli.help_page import examples
+from dlrun.cli.options import UserPath, complete_jobs, json_option
+from dlrun.cli.printing import echo, emit, notice
 
 
-@click.command(epilog="Example: dlrun fetch latest 'checkpoints/*.pt' --to .")
+@click.command(epilog=examples("dlrun fetch latest 'checkpoints/*.pt' --to ."))
 @click.argument("job", shell_complete=complete_jobs)
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option(
@@ -37,8 +38,6 @@ def command(job: str, names: tuple[str, ...], to: Path | None, as_json: bool) ->
     for name in done.refused:
         notice(f"skipped {name}: it is, or is below, a symbolic link out of the job directory")
     if as_json:
-        from dlrun.cli.output.json import emit
-
         data = {
             "directory": str(done.directory),
             "files": done.files,

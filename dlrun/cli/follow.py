@@ -7,9 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dlrun.cli.escapes import echo_log
-from dlrun.cli.options import notice
 from dlrun.cli.output.colour import drawn
+from dlrun.cli.printing import echo_log, notice
 from dlrun.effects.logs import copies as log_copies
 from dlrun.effects.logs import files as log_files
 from dlrun.effects.queue import watch

@@ -1,4 +1,4 @@
-"""`dlrun import`: a training spec from somebody's batch script."""
+"""`dlrun import`: a training spec from an existing batch script."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ from pathlib import Path
 
 import click
 
-from dlrun.cli.escapes import echo_data
-from dlrun.cli.options import UserPath, json_option, notice
+from dlrun.cli.help_page import examples
+from dlrun.cli.options import UserPath, json_option, site_option
+from dlrun.cli.printing import echo_data, emit, notice
 
 
-@click.command(epilog="Example: dlrun import train.sbatch --site perlmutter -o train.yaml")
+@click.command(epilog=examples("dlrun import train.sbatch --site perlmutter -o train.yaml"))
 @click.argument("script", type=UserPath())
-@click.option("--site", metavar="NAME|FILE", help="Site profile to name in the spec.")
+@site_option("Site profile to name in the spec.")
 @click.option("-o", "--output", type=UserPath(), help="Write the spec here instead of printing it.")
 @json_option
 def command(script: Path, site: str | None, output: Path | None, as_json: bool) -> int:
-    """Turn a batch script of Slurm, PBS, Flux or Grid Engine into a training spec.
+    """Convert a batch script of Slurm, PBS, Flux or Grid Engine to a training spec.
 
-    Directives, modules, environments, variables and the line that starts the training become keys of the spec. What dlrun
-    does by itself, and what it cannot translate, is listed by line.
+    Directives, modules, environments, variables and the training command become keys of the spec. Lines that dlrun replaces
+    or cannot convert are listed with their numbers and the reason.
     """
     from dlrun.config.batch_script import read_script
     from dlrun.config.batch_script.text import spec_text
@@ -40,8 +41,6 @@ def command(script: Path, site: str | None, output: Path | None, as_json: bool) 
         )
     text = spec_text(draft, script.name, site)
     if as_json:
-        from dlrun.cli.output.json import emit
-
         left = [{"line": one.line, "text": one.text, "because": one.because} for one in draft.left_out]
         emit("import", {"spec": text, "values": draft.values, "left_out": left})
     elif output is None:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlrun.cli.options import UserPath, json_option, notice
+from dlrun.cli.help_page import examples
+from dlrun.cli.options import UserPath, json_option, site_option
+from dlrun.cli.printing import emit, notice
 from dlrun.model.text import digits
 
 if TYPE_CHECKING:
@@ -16,22 +18,24 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    epilog="Example: dlrun init --run 'python train.py --epochs 90' --nodes 2 --walltime 4h --partition gpu"
+    epilog=examples("dlrun init", "dlrun init --run 'python train.py --epochs 90' --nodes 2 --walltime 4h")
 )
 @click.argument("spec", type=UserPath(), default=Path("spec.yaml"), metavar="[SPEC]")
-@click.option("--run", "text", metavar="TEXT", help="The line that starts the training, as typed in a shell.")
-@click.option("--nodes", type=click.IntRange(min=1), help="Number of nodes.")
-@click.option("--gpus-per-node", metavar="NUMBER|auto", help="GPUs on each node; auto: all of them.")
+@click.option("--run", "text", metavar="TEXT", help="Training command, as typed in a shell.")
+@click.option("--nodes", type=click.IntRange(min=1), metavar="N", help="Number of nodes.")
+@click.option("--gpus-per-node", metavar="N|auto", help="GPUs on each node; auto: all of them.")
 @click.option("--walltime", metavar="TIME", help="Walltime limit: 90m, 4h, 1-12:00:00.")
-@click.option("--environment", metavar="PATH|NAME", help="venv (a directory) or conda environment.")
+@click.option(
+    "--environment", metavar="PATH|NAME", help="Directory of a venv, or name of a conda environment."
+)
 @click.option("--partition", metavar="NAME", help="Partition (Slurm) or queue (PBS).")
 @click.option("--account", metavar="NAME", help="Account (project) to charge.")
-@click.option("--site", metavar="NAME|FILE", help="Site profile to name in the spec.")
+@site_option("Site profile to name in the spec.")
 @json_option
 def command(spec: Path, text: str | None, site: str | None, as_json: bool, **given: str | int | None) -> int:
     """Write a first training spec with comments to SPEC (default: spec.yaml).
 
-    On a terminal it asks for what the options leave open: the command, nodes, GPUs, walltime, environment.
+    On a terminal, missing options are asked for: the command, nodes, GPUs, walltime and environment.
     """
     from dlrun.config.batch_script import read_script
     from dlrun.config.batch_script.text import spec_text
@@ -46,7 +50,7 @@ def command(spec: Path, text: str | None, site: str | None, as_json: bool, **giv
                 "there is no command to run",
                 help="give `--run 'python train.py'`, or run `dlrun init` on a terminal",
             )
-        text = click.prompt("The line that starts the training, as you type it in a shell", err=True)
+        text = click.prompt("Training command, as typed in a shell", err=True)
     answers = {name: _answer(name, value, asks=asks) for name, value in given.items()}
     draft = read_script(f"{text}\n", spec.name if spec.stem != "spec" else Path.cwd().name)
     if not (draft.get("command") or draft.get("run")):
@@ -60,8 +64,6 @@ def command(spec: Path, text: str | None, site: str | None, as_json: bool, **giv
     except OSError as error:
         raise Invalid(f"cannot write `{spec}`: {(error.strerror or str(error)).lower()}") from None
     if as_json:
-        from dlrun.cli.output.json import emit
-
         left = [{"text": one.text, "because": one.because} for one in draft.left_out]
         emit("init", {"file": str(spec), "spec": written, "values": draft.values, "left_out": left})
     for one in draft.left_out:
@@ -74,9 +76,9 @@ _QUESTIONS = {
     "nodes": ("Nodes", "1"),
     "gpus_per_node": ("GPUs on each node (auto: all that the node has)", "auto"),
     "walltime": ("Walltime limit (90m, 4h, 1-12:00:00)", "1h"),
-    "environment": ("venv (a directory) or conda environment; empty: none", ""),
+    "environment": ("Directory of a venv, or name of a conda environment; empty: none", ""),
 }
-"""Option -> question and default answer; with the command, five. Partition and account are the site's to want."""
+"""Option -> question and default answer. Partition and account are not asked for: many sites need neither."""
 
 
 def _answer(name: str, value: str | int | None, *, asks: bool) -> str:
@@ -94,7 +96,7 @@ _COMMENTS = {
     "framework": "how ranks find one another: torch, horovod, mpi, jax, … (`dlrun keys framework`)",
     "resources": "what to request; `dlrun keys resources` lists the other keys",
     "resources.gpus_per_node": "auto: all GPUs of the node, as the site profile describes it; one rank for each",
-    "environment": "also `modules: [...]`, `container:`, `variables:`, and `setup:` for lines of shell",
+    "environment": "also `modules: [...]`, `container:`, `variables:`, and `setup:` for shell lines",
 }
 
 

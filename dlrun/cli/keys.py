@@ -1,19 +1,20 @@
-"""`dlrun keys`: what may be written in a spec or a site profile."""
+"""`dlrun keys`: the keys of training specs and site profiles."""
 
 from __future__ import annotations
 
 import click
 
-from dlrun.cli.escapes import echo
+from dlrun.cli.help_page import examples
 from dlrun.cli.options import json_option
+from dlrun.cli.printing import echo, emit
 
 
-@click.command(epilog="Examples: dlrun keys resources; dlrun keys torch; dlrun keys --profile partitions")
+@click.command(epilog=examples("dlrun keys resources", "dlrun keys torch", "dlrun keys --profile partitions"))
 @click.argument("path", default="")
 @click.option("--profile", is_flag=True, help="Keys of a site profile instead of a training spec.")
 @json_option
 def command(path: str, profile: bool, as_json: bool) -> None:
-    """List the keys of a training spec, or those below PATH, with type, default and one line each."""
+    """List the keys of a training spec, or those below PATH (dotted, as in `resources`), with values, default and meaning."""
     from dlrun import backends
     from dlrun.config.hints import keys
     from dlrun.config.key_paths import accepted, default, find_key, nested_schema
@@ -35,8 +36,6 @@ def command(path: str, profile: bool, as_json: bool) -> None:
         if key.name != "options" or path
     ]
     if as_json:
-        from dlrun.cli.output.json import emit
-
         emit("keys", [dict(zip(("key", "value", "default", "meaning"), row, strict=True)) for row in rows])
         return
     from dlrun.cli.output.column import Column

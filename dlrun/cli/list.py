@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import click
 
-from dlrun.cli.options import json_option, notice
+from dlrun.cli.help_page import examples
+from dlrun.cli.options import complete_sites, json_option
+from dlrun.cli.printing import emit, notice
 
 
-@click.command(epilog="Example: dlrun list --limit 5")
+@click.command(epilog=examples("dlrun list --limit 5"))
 @click.option(
     "--limit",
     type=click.IntRange(min=1),
     default=20,
     show_default=True,
+    metavar="N",
     help="Maximum number of jobs to list.",
 )
-@click.option("--site", help="List only jobs of this site.")
+@click.option("--site", metavar="NAME", shell_complete=complete_sites, help="List only jobs of this site.")
 @json_option
 def command(limit: int, site: str | None, as_json: bool) -> None:
     """List the jobs submitted from this machine, newest first."""
@@ -30,8 +33,6 @@ def command(limit: int, site: str | None, as_json: bool) -> None:
     chosen = [known(job) for job in islice(found, limit)]
     states = status.of(chosen, prompt=False, unasked=notice)
     if as_json:
-        from dlrun.cli.output.json import emit
-
         emit("jobs", [as_data(job, states[job.directory]) for job in chosen])
         return
     show_jobs([row_of(job, states[job.directory]) for job in chosen])

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlrun.cli.escapes import echo, echo_log
-from dlrun.cli.options import complete_jobs, json_option, notice
+from dlrun.cli.help_page import examples
+from dlrun.cli.options import complete_jobs, json_option
+from dlrun.cli.printing import echo, echo_log, emit, notice
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    epilog="Examples: dlrun logs latest -f --rank 0,3-5; dlrun logs latest --merge; dlrun logs latest --first-failure"
+    epilog=examples(
+        "dlrun logs latest -f --rank 0,3-5", "dlrun logs latest --merge", "dlrun logs latest --first-failure"
+    )
 )
 @click.argument("job", shell_complete=complete_jobs)
 @click.option("-f", "--follow", is_flag=True, help="Follow the logs until the job ends.")
@@ -106,8 +109,6 @@ def _report_none(job: Job, which: str, *, first_failure: bool) -> int:
 
 def _as_data(job: Job, files: Sequence[Log]) -> None:
     """The log files, for `--json`."""
-    from dlrun.cli.output.json import emit
-
     point = {run: number for number, run in enumerate(job.run_directories())} if job.array is not None else {}
     emit(
         "logs",

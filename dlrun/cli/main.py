@@ -123,7 +123,7 @@ class UsageError(DlrunError):
 @click.group(
     cls=LazyGroup,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Example: dlrun submit spec.yaml --wait",
+    epilog="\b\nExamples:\n  dlrun init\n  dlrun submit spec.yaml --wait\n  dlrun logs latest",
 )
 @click.version_option(__version__, "--version", message="dlrun %(version)s")
 @click.option(

@@ -10,29 +10,42 @@ from typing import Any, TypeVar
 
 import click
 
-from dlrun.cli.escapes import echo
+from dlrun.cli.help_page import heading
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def complete_settings(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Keys and values of a spec after `--set`, for `shell_complete`."""
-    from dlrun.cli.completion_values import settings
+def complete_jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    """Jobs of this machine, newest first, for `shell_complete`."""
+    from dlrun.effects.records import jobs
 
-    return settings(ctx, param, incomplete)
-
-
-def _sites(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    from dlrun.cli.completion_values import site_names
-
-    return site_names(ctx, param, incomplete)
+    names = ["latest", *(job.directory.name for job in jobs.all_jobs(jobs.home()))]
+    return [name for name in names if name.startswith(incomplete)]
 
 
-def complete_jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
-    """Jobs, for `shell_complete`."""
-    from dlrun.cli.completion_values import job_names
+def complete_sites(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    """Site profiles on the search path, for `shell_complete`."""
+    from dlrun.effects.inputs.profiles import Machine, available
 
-    return job_names(ctx, param, incomplete)
+    return [name for name in available(Machine()) if name.startswith(incomplete)]
+
+
+def complete_settings(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:  # noqa: ARG001
+    """Dotted keys of a spec for `shell_complete` of `--set`, one level at a time."""
+    from dlrun.config.hints import keys
+    from dlrun.model.spec import Spec
+
+    *path, last = incomplete.split(".")
+    schema: type | None = Spec
+    for name in path:
+        key = keys(schema).get(name) if schema is not None else None
+        schema = key.hint.schema if key is not None else None
+    before = "".join(f"{name}." for name in path)
+    return [
+        f"{before}{name}{'.' if key.hint.schema is not None else '='}"
+        for name, key in (keys(schema) if schema is not None else {}).items()
+        if name.startswith(last)
+    ]
 
 
 class UserPath(click.Path):
@@ -55,23 +68,23 @@ def at_home(name: str) -> str:
     return str(expanded(name))
 
 
+def site_option(text: str) -> Callable[[F], F]:
+    """`--site`, with its help text."""
+    return click.option("--site", metavar="NAME|FILE", shell_complete=complete_sites, help=text)
+
+
+def set_option(text: str) -> Callable[[F], F]:
+    """`--set`, with its help text."""
+    return click.option(
+        "--set", "sets", multiple=True, metavar="KEY=VALUE", shell_complete=complete_settings, help=text
+    )
+
+
 def spec_options(function: F) -> F:
     """SPEC, `--site` and `--set`: the inputs of a plan."""
     for option in (
-        click.option(
-            "--set",
-            "sets",
-            multiple=True,
-            metavar="KEY=VALUE",
-            shell_complete=complete_settings,
-            help="Set a key of the spec; `+=` appends to a list. Repeatable.",
-        ),
-        click.option(
-            "--site",
-            metavar="NAME|FILE",
-            shell_complete=_sites,
-            help="Site profile; default: the one in the spec, else the one of this cluster.",
-        ),
+        set_option("Set a key of the spec; `+=` appends to a list. Repeatable."),
+        site_option("Site profile; default: the spec's `site`, else the profile of this cluster."),
         click.argument("spec", type=UserPath()),
     ):
         function = option(function)
@@ -98,16 +111,11 @@ def login_options(function: F) -> F:
 
 def json_option(function: F) -> F:
     """`--json`: one JSON document on stdout, and nothing else there."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function)
+    return heading("Options")(click.option("--json", "as_json", is_flag=True, help="Print JSON.")(function))
 
 
-def notice(text: str) -> None:
-    """Print a message on stderr; stdout is for results only."""
-    echo(text, err=True)
-
-
-def for_people_only(render: str) -> None:
-    """Raise Invalid if stdout is a file: a page saved alone could not run, for it needs `rank.sh` and `lib/` beside it."""
+def reject_redirection(render: str) -> None:
+    """Raise Invalid if stdout is a file: a job script saved alone cannot run without `rank.sh` and `lib/` beside it."""
     import stat
 
     from dlrun.errors import Invalid

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlrun.cli.escapes import echo, echo_data
-from dlrun.cli.options import UserPath, json_option, notice, spec_options
+from dlrun.cli.help_page import examples
+from dlrun.cli.options import UserPath, json_option, spec_options
+from dlrun.cli.printing import echo, echo_data, emit, notice
 from dlrun.cli.spec_command import SpecCommand
 
 if TYPE_CHECKING:
     from dlrun.model.plan import Plan
 
 
-@click.command(cls=SpecCommand, epilog="Example: dlrun plan spec.yaml -o run.json && dlrun submit run.json")
+@click.command(cls=SpecCommand, epilog=examples("dlrun plan spec.yaml -o run.json && dlrun submit run.json"))
 @spec_options
 @click.option(
     "-o",
@@ -60,7 +61,6 @@ def command(
 def _print_cost(plan: Plan, *, as_json: bool) -> None:
     """Print the maximum cost of the job."""
     if as_json:
-        from dlrun.cli.output.json import emit
         from dlrun.model.json_codec import to_plain
 
         emit("cost", to_plain(plan.cost))

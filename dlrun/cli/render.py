@@ -6,12 +6,13 @@ from pathlib import Path
 
 import click
 
-from dlrun.cli.escapes import echo_data
-from dlrun.cli.options import UserPath, for_people_only, json_option, notice, spec_options
+from dlrun.cli.help_page import examples
+from dlrun.cli.options import UserPath, json_option, reject_redirection, spec_options
+from dlrun.cli.printing import echo_data, emit, notice
 from dlrun.cli.spec_command import SpecCommand
 
 
-@click.command(cls=SpecCommand, epilog="Example: dlrun render spec.yaml --site perlmutter -o jobs/first")
+@click.command(cls=SpecCommand, epilog=examples("dlrun render spec.yaml --site perlmutter -o jobs/first"))
 @spec_options
 @click.option("-o", "--output", type=UserPath(), help="Write the whole job directory to this path.")
 @click.option("--rank", is_flag=True, help="Print rank.sh, which each rank runs, instead of job.sh.")
@@ -52,11 +53,9 @@ def command(
         notice(f"{check} {'is up to date' if same else 'differs from the rendered script'}")
         return 0 if same else 1
     elif as_json:
-        from dlrun.cli.output.json import emit
-
         emit("files", {name: made[name] for name in ("job.sh", "rank.sh")})
     else:
-        for_people_only(f"dlrun render {spec}")
+        reject_redirection(f"dlrun render {spec}")
         echo_data(script)
     return 0
 

@@ -1,4 +1,4 @@
-"""`dlrun report`: a job's page as one HTML file."""
+"""`dlrun report`: a page about a job, as one HTML file."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ from pathlib import Path
 
 import click
 
-from dlrun.cli.escapes import echo
-from dlrun.cli.options import UserPath, complete_jobs, json_option, notice
+from dlrun.cli.help_page import examples
+from dlrun.cli.options import UserPath, complete_jobs, json_option
+from dlrun.cli.printing import echo, emit, notice
 
 
-@click.command(epilog="Example: dlrun report latest -o report.html")
+@click.command(epilog=examples("dlrun report latest -o report.html"))
 @click.argument("job", default="latest", shell_complete=complete_jobs, metavar="[JOB]")
-@click.option("-o", "--output", type=UserPath(), help="File to write; default: JOB.html here.")
+@click.option(
+    "-o", "--output", type=UserPath(), help="File to write; default: JOB.html in the current directory."
+)
 @json_option
 def command(job: str, output: Path | None, as_json: bool) -> None:
     """Write a page about JOB (default: the latest) to send to a colleague or a help desk: one HTML file with the plan,
-    a picture of the placement, the timeline, results and the ends of the logs.
+    a picture of the placement, the timeline, results and the last lines of the logs.
 
-    It shows the command, paths and log lines: read it before you send it.
+    The page contains the command, paths and log lines: read it before you send it.
     """
     from dlrun.cli.why import lines
     from dlrun.effects.diagnosis.why import explain
@@ -41,7 +44,6 @@ def command(job: str, output: Path | None, as_json: bool) -> None:
     except OSError as error:
         raise OperationFailed(f"cannot write `{target}`: {error.strerror}") from None
     if as_json:
-        from dlrun.cli.output.json import emit
         from dlrun.cli.status import as_data
 
         emit("report", {"file": str(target), "job": as_data(found, states), "cause": cause})

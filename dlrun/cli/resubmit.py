@@ -6,28 +6,23 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlrun.cli.options import complete_jobs, complete_settings, json_option, notice
+from dlrun.cli.help_page import examples
+from dlrun.cli.options import complete_jobs, json_option, set_option
+from dlrun.cli.printing import emit, notice
 
 if TYPE_CHECKING:
     from dlrun.effects.records.jobs import Job
     from dlrun.model.plan import Plan
 
 
-@click.command(epilog="Example: dlrun resubmit latest --failed --set resources.memory_per_node=64GiB")
+@click.command(epilog=examples("dlrun resubmit latest --failed --set resources.memory_per_node=64GiB"))
 @click.argument("job", shell_complete=complete_jobs, metavar="JOB[:POINTS]")
 @click.option("--failed", is_flag=True, help="Only the points of a sweep that failed.")
-@click.option(
-    "--set",
-    "sets",
-    multiple=True,
-    metavar="KEY=VALUE",
-    shell_complete=complete_settings,
-    help="Change a key of the job's spec, such as resources.memory_per_node, and plan again. Repeatable.",
-)
+@set_option("Change a key of the job's spec, such as resources.memory_per_node, and plan again. Repeatable.")
 @click.option("--wait", is_flag=True, help="Follow the job's log and exit with the job's exit code.")
 @json_option
 def command(job: str, failed: bool, sets: tuple[str, ...], wait: bool, as_json: bool) -> int:
-    """Submit the plan of JOB again, unchanged, as a new job with its own directory; `--set` changes single keys.
+    """Submit the plan of JOB again as a new job with its own directory; --set changes keys of its spec.
 
     For a sweep, POINTS (such as `latest:3,7-9`) or `--failed` select the points to run again, as one job array.
     `dlrun results JOB` then shows their new results.
@@ -48,8 +43,6 @@ def command(job: str, failed: bool, sets: tuple[str, ...], wait: bool, as_json: 
         if not points:
             notice(f"no run of {found.directory.name} has failed: nothing was submitted")
             if as_json:
-                from dlrun.cli.output.json import emit
-
                 emit("job", None)
             return 0
     if found.array is not None and points is not None:

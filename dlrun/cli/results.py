@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dlrun.cli.escapes import echo_data
-from dlrun.cli.options import complete_jobs, json_option, notice
+from dlrun.cli.help_page import examples
+from dlrun.cli.options import complete_jobs, json_option
+from dlrun.cli.printing import echo_data, emit, notice
 
 if TYPE_CHECKING:
     from dlrun.effects.queue.results import Result
 
 
-@click.command(epilog="Example: dlrun results latest --sort accuracy")
+@click.command(epilog=examples("dlrun results latest --sort accuracy"))
 @click.argument("job", shell_complete=complete_jobs, default="latest", metavar="[JOB]")
 @click.option("--sort", metavar="COLUMN", help="Sort by this parameter or metric, largest first.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
@@ -37,8 +38,6 @@ def command(job: str, sort: str | None, as_csv: bool, as_json: bool) -> None:
     if sort is not None:
         results = _sorted(results, sort)
     if as_json:
-        from dlrun.cli.output.json import emit
-
         emit("results", [_data(result) for result in results])
         return
     if not results and not as_csv:

@@ -7,7 +7,9 @@ from typing import Any
 
 import click
 
-from dlrun.cli.options import UserPath, json_option, login_options, notice, spec_options
+from dlrun.cli.help_page import Command, examples, heading
+from dlrun.cli.options import UserPath, json_option, login_options, spec_options
+from dlrun.cli.printing import emit, notice
 from dlrun.model.text import digits
 
 FORMATS = ("text", "markdown", "latex", "csv")
@@ -39,9 +41,9 @@ class StudyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=StudyGroup, epilog="Example: dlrun scale spec.yaml --nodes 1,2,4,8 --repeat 3")
+@click.group(cls=StudyGroup, epilog=examples("dlrun scale spec.yaml --nodes 1,2,4,8 --repeat 3"))
 def command() -> None:
-    """Measure how a training scales; show, compare and extrapolate the measurements.
+    """Measure how a training scales with the number of nodes or ranks; show, compare and extrapolate the measurements.
 
     `dlrun scale SPEC …` is short for `dlrun scale run SPEC …`.
     """
@@ -70,15 +72,21 @@ def _samples(_context: click.Context, parameter: click.Parameter, text: str | No
     return value
 
 
+_SAMPLES = click.option(
+    "--samples",
+    callback=_samples,
+    metavar="N",
+    help="Number of samples of a complete training, to estimate its duration.",
+)
+
+
 def _output_options(function: Any) -> Any:
     for option in (
+        json_option,
         click.option(
-            "--format", "form", type=click.Choice(FORMATS), default="text", help="Format of the table."
-        ),
-        click.option(
-            "--picture",
-            type=UserPath(),
-            help="Also plot it, as .svg or .png (needs matplotlib).",
+            "--model",
+            type=click.Choice(["ring", "tree"]),
+            help="All-reduce algorithm of the extrapolation; default: the better fit.",
         ),
         click.option(
             "--estimate",
@@ -87,18 +95,28 @@ def _output_options(function: Any) -> Any:
             help="Extrapolate to these numbers of nodes.",
         ),
         click.option(
-            "--model",
-            type=click.Choice(["ring", "tree"]),
-            help="All-reduce algorithm of the extrapolation; default: the better fit.",
+            "--picture",
+            type=UserPath(),
+            help="Also plot it, as .svg or .png (needs matplotlib).",
         ),
-        json_option,
+        click.option(
+            "--format", "form", type=click.Choice(FORMATS), default="text", help="Format of the table."
+        ),
+        heading("Output"),
     ):
         function = option(function)
     return function
 
 
-@command.command("run", epilog="Example: dlrun scale spec.yaml --nodes 1,2,4,8 --repeat 3 --bound 0.8")
+@command.command(
+    "run",
+    cls=Command,
+    short_help="Run a training at several sizes and print speed-up and efficiency.",
+    epilog=examples("dlrun scale spec.yaml --nodes 1,2,4,8 --repeat 3 --bound 0.8"),
+)
+@heading("Inputs")
 @spec_options
+@heading("Study")
 @click.option(
     "--nodes",
     callback=_numbers,
@@ -111,7 +129,12 @@ def _output_options(function: Any) -> Any:
     metavar="LIST",
     help="Ranks on each node; default: as in the spec.",
 )
-@click.option("--repeat", type=click.IntRange(1, 1000), help="Number of runs of each size.  [default: 3]")
+@click.option(
+    "--repeat",
+    type=click.IntRange(1, 1000),
+    metavar="N",
+    help="Number of runs of each size.  [default: 3]",
+)
 @click.option(
     "--weak", "mode", flag_value="weak", help="Weak scaling: constant batch per rank (the default)."
 )
@@ -121,11 +144,15 @@ def _output_options(function: Any) -> Any:
     flag_value="strong",
     help="Strong scaling: constant global batch, that of the smallest size.",
 )
+@_SAMPLES
 @click.option(
-    "--samples", callback=_samples, metavar="N", help="Samples in a complete training, for the time to train."
+    "--bound",
+    type=click.FloatRange(0, 1),
+    metavar="RATIO",
+    help="Lowest acceptable efficiency.  [default: 0.8]",
 )
-@click.option("--bound", type=click.FloatRange(0, 1), help="Lowest acceptable efficiency.  [default: 0.8]")
 @click.option("--out", type=UserPath(), help="Directory of the study; default: NAME-scaling.")
+@heading("Submission")
 @login_options
 @click.option(
     "--at-once", is_flag=True, help="Let the sizes run at the same time instead of one after the other."
@@ -153,10 +180,10 @@ def run(
 ) -> int:
     """Run SPEC at several sizes, several times each, and print a table of speed-up and efficiency.
 
-    The throughput is read from the program's log: automatically for common trainers, else as in
+    The throughput is read from the program's log: automatically for common trainers, else by
     `metrics: {throughput: …}` of the spec. Each size is one job array whose runs follow one another. The same command
     resumes an interrupted study, repeats failed runs and adds sizes; completed runs are not repeated. On a single
-    machine, vary `--ranks-per-node 1,2,4` instead of the nodes.
+    machine, vary the ranks with `--ranks-per-node 1,2,4` instead of the nodes.
     """
     from dlrun.cli.output.progress import progress
     from dlrun.effects.scaling import study as studies
@@ -241,12 +268,16 @@ def _study(
     return studies.with_sizes(study, sizes)
 
 
-@command.command("show", epilog="Example: dlrun scale show resnet50-scaling --format latex")
-@click.argument("directory", type=UserPath(), metavar="DIR")
-@click.option(
-    "--samples", callback=_samples, metavar="N", help="Samples in a complete training, for the time to train."
+@command.command(
+    "show",
+    cls=Command,
+    short_help="Print the table of a study.",
+    epilog=examples("dlrun scale show resnet50-scaling --format latex"),
 )
-@click.option("--bound", type=click.FloatRange(0, 1), help="Lowest acceptable efficiency.")
+@click.argument("directory", type=UserPath(), metavar="DIR")
+@heading("Study")
+@_SAMPLES
+@click.option("--bound", type=click.FloatRange(0, 1), metavar="RATIO", help="Lowest acceptable efficiency.")
 @_output_options
 def show(directory: Path, samples: float | None, bound: float | None, **output: Any) -> int:
     """Print the table of a study, complete or not; nothing is submitted."""
@@ -259,7 +290,7 @@ def show(directory: Path, samples: float | None, bound: float | None, **output: 
     return _show(study, files=False, **output)
 
 
-@command.command("cancel", epilog="Example: dlrun scale cancel resnet50-scaling")
+@command.command("cancel", epilog=examples("dlrun scale cancel resnet50-scaling"))
 @click.argument("directory", type=UserPath(), metavar="DIR")
 @json_option
 def cancel(directory: Path, as_json: bool) -> None:
@@ -282,12 +313,14 @@ def cancel(directory: Path, as_json: bool) -> None:
         done.append({"job": str(selection), "result": result})
         notice(f"{selection}: {result}")
     if as_json:
-        from dlrun.cli.output.json import emit
-
         emit("cancel", done)
 
 
-@command.command("compare", epilog="Example: dlrun scale compare without-binding with-binding")
+@command.command(
+    "compare",
+    short_help="Compare the throughput of two studies.",
+    epilog=examples("dlrun scale compare without-binding with-binding"),
+)
 @click.argument("first", type=UserPath(), metavar="A")
 @click.argument("second", type=UserPath(), metavar="B")
 @json_option

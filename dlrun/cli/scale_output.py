@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from dlrun.cli.escapes import echo, echo_data
-from dlrun.cli.options import notice
 from dlrun.cli.output.column import Column
 from dlrun.cli.output.table import show
+from dlrun.cli.printing import echo, echo_data, emit, notice
 from dlrun.effects.scaling.study import MeasuredRun, Study, measured_runs
 from dlrun.effects.usage.summary import shares
 from dlrun.errors import Invalid, OperationFailed
@@ -48,8 +47,6 @@ def print_study(study: Study, wanted: Wanted) -> int:
         raise Invalid(f"the runs of `{study.directory}` cannot be tabulated: {error}") from None
     found, no_estimate = _estimate(table, study, wanted)
     if wanted.as_json:
-        from dlrun.cli.output.json import emit
-
         emit("scale", _data(study, runs, table, found))
     elif table.rows:
         if wanted.form == "text":
@@ -265,8 +262,6 @@ def _data(study: Study, runs: Sequence[MeasuredRun], table: Table, found: Estima
 def print_ratios(ratios: Sequence[Ratio], first: str, second: str, unit: str, *, as_json: bool) -> None:
     """Print the ratios of two studies."""
     if as_json:
-        from dlrun.cli.output.json import emit
-
         emit("ratios", [{**to_plain(ratio), "sure": ratio.sure} for ratio in ratios])
         return
     rows = [

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import click
 
-from dlrun.cli.escapes import echo_data
+from dlrun.cli.help_page import examples
+from dlrun.cli.printing import echo_data
 
 
-@click.command(epilog="Example: dlrun schema spec > spec.schema.json")
+@click.command(epilog=examples("dlrun schema spec > spec.schema.json"))
 @click.argument("document", type=click.Choice(["spec", "site"]))
 def command(document: str) -> None:
     """Print the JSON Schema of a training spec or of a site profile.
 
-    Editors with YAML support check files that begin with `# yaml-language-server: $schema=spec.schema.json`.
+    Editors with YAML support check and complete files that begin with `# yaml-language-server: $schema=spec.schema.json`.
     """
     echo_data(text(document))
 

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dlrun.backends import FABRICS, LAUNCHERS, SCHEDULERS
-from dlrun.cli.escapes import echo, echo_drawn
-from dlrun.cli.options import at_home, json_option, notice
+from dlrun.cli.help_page import Command, examples, heading
+from dlrun.cli.options import at_home, json_option, set_option
+from dlrun.cli.printing import echo, echo_drawn, emit, notice
 from dlrun.cli.site_draft import hand_over
 
 if TYPE_CHECKING:
@@ -20,17 +21,17 @@ if TYPE_CHECKING:
     from dlrun.config.sites import Profile
 
 
-@click.group()
+@click.group(epilog=examples("dlrun site list", "dlrun site check ./mycluster.yaml"))
 def command() -> None:
-    """List, show, check, detect and write site profiles."""
+    """List, show, check, test and write site profiles, which describe clusters to dlrun."""
 
 
-@command.command("list", epilog="Example: dlrun site list --json")
+@command.command("list", epilog=examples("dlrun site list --json"))
 @json_option
 def list_sites(as_json: bool) -> None:
-    """List the sites on the search path.
+    """List the site profiles on the search path.
 
-    It consists of $DLRUN_SITE_PATH, ~/.config/dlrun/sites, /etc/dlrun/sites and the profiles that come with dlrun.
+    The search path is $DLRUN_SITE_PATH, ~/.config/dlrun/sites, /etc/dlrun/sites, and the profiles that come with dlrun.
     """
     from dlrun.effects.inputs import profiles
     from dlrun.model.problem import InvalidFile
@@ -45,8 +46,6 @@ def list_sites(as_json: bool) -> None:
         else:
             rows.append(_row(name, str(path), profile))
     if as_json:
-        from dlrun.cli.output.json import emit
-
         emit("sites", rows)
         return
     from dlrun.cli.output.column import Column
@@ -77,14 +76,15 @@ def _row(name: str, path: str, profile: Profile | None) -> dict[str, Any]:
     }
 
 
-@command.command("show", epilog="Example: dlrun site show workstation")
+@command.command(
+    "show",
+    short_help="Print a profile with the place of each value.",
+    epilog=examples("dlrun site show workstation"),
+)
 @click.argument("site", metavar="[NAME|FILE]", required=False)
 @json_option
 def show(site: str | None, as_json: bool) -> None:
-    """Print a profile including those that it extends, with file and line of each value.
-
-    The default is the profile of this cluster.
-    """
+    """Print a profile merged with those that it extends, with the file and line of each value; default: this cluster's."""
     from dlrun.effects.inputs import profiles
 
     here = profiles.Machine()
@@ -94,7 +94,6 @@ def show(site: str | None, as_json: bool) -> None:
     loaded = profiles.load_site(site, here=here)
     root = loaded.profile.root
     if as_json:
-        from dlrun.cli.output.json import emit
         from dlrun.model.json_codec import to_plain
 
         origins = {key: str(origin) for key, origin in loaded.profile.origins.items()}
@@ -125,7 +124,11 @@ def _yaml(node: Node, depth: int) -> Iterator[tuple[str, str]]:
             yield f"{head} {flow_text(entry.value)}", str(entry.value.origin)
 
 
-@command.command("check", epilog="Example: dlrun site check ./mycluster.yaml --strict")
+@command.command(
+    "check",
+    short_help="Check profiles for errors and missing values.",
+    epilog=examples("dlrun site check ./mycluster.yaml --strict"),
+)
 @click.argument("sites", metavar="NAME|FILE...", nargs=-1, required=True)
 @click.option("--strict", is_flag=True, help="Treat warnings as errors.")
 @json_option
@@ -156,14 +159,15 @@ def check(context: click.Context, sites: tuple[str, ...], strict: bool, as_json:
         notice(f"{name}: {count or 'no'} finding{'s' * (count != 1)}")
     if as_json:
         from dlrun.cli.diagnostics import as_json as plain
-        from dlrun.cli.output.json import emit
 
         emit("checks", [{"site": f.name, "problems": [plain(p) for p in f.problems]} for f in findings])
     return 2 if failed else 0
 
 
 @command.command(
-    "test", epilog="Example: dlrun site test mycluster --partition gpu --set resources.account=abc"
+    "test",
+    short_help="Submit small jobs that check a profile on the nodes.",
+    epilog=examples("dlrun site test mycluster --partition gpu --set resources.account=abc"),
 )
 @click.argument("site", metavar="NAME|FILE")
 @click.option(
@@ -173,13 +177,7 @@ def check(context: click.Context, sites: tuple[str, ...], strict: bool, as_json:
     metavar="NAME",
     help="Test only this partition; default: all. Repeatable.",
 )
-@click.option(
-    "--set",
-    "sets",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Set a key of the jobs' spec, such as resources.account=abc. Repeatable.",
-)
+@set_option("Set a key of the jobs' spec, such as resources.account=abc. Repeatable.")
 @click.option(
     "--wait",
     default="30m",
@@ -187,16 +185,16 @@ def check(context: click.Context, sites: tuple[str, ...], strict: bool, as_json:
     metavar="TIME",
     help="Maximum queue time of a job; then it is cancelled.",
 )
-@click.option("--dry-run", is_flag=True, help="List the jobs and what they cost at most; submit none.")
+@click.option("--dry-run", is_flag=True, help="List the jobs and their maximum cost without submitting them.")
 @json_option
 def test(
     site: str, partitions: tuple[str, ...], sets: tuple[str, ...], wait: str, dry_run: bool, as_json: bool
 ) -> int:
     """Submit small jobs that check a profile on the nodes: one job for each partition and node type.
 
-    Prints the profile with the verdict on each value, and the corrected line below each that is wrong; exit 1 if any is.
-    The jobs compare topology, memory, GPUs, interfaces, adapters, storage, modules, launcher and transport; limits are
-    compared with the scheduler's, which is also asked whether it would accept the largest jobs.
+    The profile is printed with a verdict for each value, and with the corrected line below each wrong value; exit 1 if any
+    value is wrong. The jobs compare topology, memory, GPUs, interfaces, adapters, storage, modules, launcher and transport.
+    Limits are compared with the scheduler's, which is also asked whether it would accept the largest jobs.
     """
     from dlrun.cli.site_verdicts import lines_of, plain
     from dlrun.effects.site_test import price, run
@@ -214,8 +212,6 @@ def test(
     tested = run.test_profile(site, partitions=partitions, sets=sets, wait=longest, notice=notice)
     wrong = [fact for fact in tested.facts if fact.verdict == "differs"]
     if as_json:
-        from dlrun.cli.output.json import emit
-
         emit("site_test", {"site": tested.loaded.site.name, "facts": [plain(fact) for fact in tested.facts]})
         return 1 if wrong else 0
     for line in lines_of(tested):
@@ -237,9 +233,13 @@ _OUTPUT = click.option(
 
 
 @command.command(
-    "new", epilog="Example: dlrun site new crag --scheduler slurm --partition gpu --cores 32 --gpus 4"
+    "new",
+    cls=Command,
+    short_help="Write a commented profile from options or answers.",
+    epilog=examples("dlrun site new mycluster --scheduler slurm --cores 32 --gpus 4"),
 )
 @click.argument("name")
+@heading("Scheduler and launcher")
 @click.option("--scheduler", type=click.Choice(tuple(SCHEDULERS)), help="Scheduler.")
 @click.option("--version", metavar="VERSION", help="Version of the scheduler, such as 23.11.")
 @click.option(
@@ -250,13 +250,15 @@ _OUTPUT = click.option(
 @click.option("--launcher", type=click.Choice(tuple(LAUNCHERS)), help="Launcher that starts the ranks.")
 @click.option("--partition", metavar="NAME", help="Default partition.")
 @click.option("--max-walltime", metavar="TIME", help="Longest walltime of that partition, such as 24h.")
-@click.option("--packages", type=click.IntRange(1), help="Packages (sockets) of a node.")
-@click.option("--cores", type=click.IntRange(1), help="Cores of each package.")
-@click.option("--smt", type=click.IntRange(1), help="Hardware threads of each core.")
-@click.option("--gpus", type=click.IntRange(0), help="GPUs of a node.")
+@heading("Nodes and fabric")
+@click.option("--packages", type=click.IntRange(1), metavar="N", help="Packages (sockets) of a node.")
+@click.option("--cores", type=click.IntRange(1), metavar="N", help="Cores of each package.")
+@click.option("--smt", type=click.IntRange(1), metavar="N", help="Hardware threads of each core.")
+@click.option("--gpus", type=click.IntRange(0), metavar="N", help="GPUs of a node.")
 @click.option("--gpu-kind", type=click.Choice(["cuda", "rocm", "ze"]), help="GPU runtime.")
 @click.option("--fabric", type=click.Choice(FABRICS), help="Network between the nodes.")
 @click.option("--interface", metavar="NAME", help="IP interface of that network on compute nodes.")
+@heading("Options")
 @click.option(
     "--set",
     "sets",
@@ -267,7 +269,7 @@ _OUTPUT = click.option(
 @_OUTPUT
 @json_option
 def new(name: str, output: str | None, sets: tuple[str, ...], as_json: bool, **given: Any) -> None:
-    """Write a commented profile from options; on a terminal, ask for those not given."""
+    """Write a commented profile from options; on a terminal, missing values are asked for."""
     from dlrun.effects.site import new as site_new
 
     given["settings"] = site_new.settings(sets)
@@ -281,7 +283,11 @@ def new(name: str, output: str | None, sets: tuple[str, ...], as_json: bool, **g
     hand_over(site_new.draft(answers), head, output, as_json=as_json)
 
 
-@command.command("detect", epilog="Example: dlrun site detect --name crag --probe --output crag.yaml")
+@command.command(
+    "detect",
+    short_help="Draft a profile of this cluster from its scheduler.",
+    epilog=examples("dlrun site detect --name mycluster --probe --output mycluster.yaml"),
+)
 @click.option("--name", metavar="NAME", help="Name of the site; default: the name of the cluster.")
 @click.option(
     "--probe", is_flag=True, help="Run a short job on each kind of node to detect its hardware and software."
@@ -308,8 +314,8 @@ def detect(
 ) -> None:
     """Draft a profile of this cluster from its scheduler, and list what could not be detected.
 
-    NUMA nodes, CPU numbering, GPUs, adapters, disks and MPI can be detected only on compute nodes: use `--probe`, or
-    run this command inside a job. The hardware of the login node is not used.
+    NUMA nodes, CPU numbering, GPUs, adapters, disks and MPI can be detected only on compute nodes: use --probe, or run
+    this command in a job. The hardware of the login node is not used.
     """
     from pathlib import Path
 
@@ -345,18 +351,25 @@ def detect(
     hand_over(site_detect.detect(called, cluster, seen), [f"{head}{nodes}."], output, as_json=as_json)
 
 
-@command.command("import", epilog="Example: dlrun site import settings.py --system daint --output daint.yaml")
+@command.command(
+    "import",
+    short_help="Draft a profile from the configuration of other tools.",
+    epilog=examples("dlrun site import settings.py --system daint --output daint.yaml"),
+)
 @click.argument("files", metavar="FILE...", nargs=-1, required=True)
 @click.option(
-    "--system", metavar="NAME", help="System in the file, needed if there are several; else name of the site."
+    "--system",
+    metavar="NAME",
+    help="System to import, required if the file has several; of other files, the name of the site.",
 )
 @_OUTPUT
 @json_option
 def import_(files: tuple[str, ...], system: str | None, output: str | None, as_json: bool) -> None:
-    """Draft a profile from files about a cluster; they are read, never executed, and what was left out is listed by line.
+    """Draft a profile from files about a cluster. Files are read, not executed; lines that were not converted are listed.
 
-    FILE is a ReFrame configuration (JSON or Python), an institutional Nextflow configuration, or one or several outputs of
-    `scontrol show config`, `partition` and `node`, `pbsnodes -a -F json`, `qstat -Qf -F json` and `qmgr -c "print server"`.
+    FILE is a ReFrame configuration (JSON or Python), an institutional Nextflow configuration, or the output of a command
+    (one or several): `scontrol show config`, `scontrol show partition`, `scontrol show node`, `pbsnodes -a -F json`,
+    `qstat -Qf -F json`, `qmgr -c "print server"`.
     """
     from pathlib import Path
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from dlrun.cli.escapes import echo_data
-from dlrun.cli.options import notice
+from dlrun.cli.printing import echo_data, emit, notice
 
 if TYPE_CHECKING:
     from dlrun.effects.site.yaml_text import ProfileDraft
@@ -21,8 +20,6 @@ def hand_over(draft: ProfileDraft, head: list[str], output: str | None, *, as_js
     for name, content in files.items():
         _write_new(Path(name), content)
     if as_json:
-        from dlrun.cli.output.json import emit
-
         data = {"text": written, "profile": draft.values, "not_detected": draft.unseen, "files": list(files)}
         emit("site", data)
     elif output is None:

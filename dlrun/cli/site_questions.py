@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from dlrun.backends import FABRICS, LAUNCHERS, SCHEDULERS, scheduler
-from dlrun.cli.escapes import echo
+from dlrun.cli.printing import echo
 from dlrun.model.text import digits
 from dlrun.model.units import Duration
 

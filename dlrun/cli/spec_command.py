@@ -6,10 +6,11 @@ import re
 
 import click
 
-from dlrun.cli.options import notice
+from dlrun.cli.help_page import Command
+from dlrun.cli.printing import notice
 
 
-class SpecCommand(click.Command):
+class SpecCommand(Command):
     """A command with `--set`, which also takes keys of `resources` and sbatch's names for them as options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dlrun.cli.escapes import echo, echo_json
-from dlrun.cli.options import notice
+from dlrun.cli.help_page import Command, examples, heading
+from dlrun.cli.options import set_option, site_option
+from dlrun.cli.printing import echo, echo_json, emit, notice
 
 if TYPE_CHECKING:
     from dlrun.effects.records.jobs import Job
@@ -18,19 +19,34 @@ if TYPE_CHECKING:
 
 
 @click.command(
-    epilog="Examples: dlrun stage-data /scratch/imagenet --to /local/me  |  dlrun stage-data spec.yaml --nodes 16  |  "
-    "dlrun stage-data --list"
+    cls=Command,
+    epilog=examples(
+        "dlrun stage-data /scratch/imagenet --to /local/me",
+        "dlrun stage-data spec.yaml --nodes 16",
+        "dlrun stage-data --list",
+    ),
 )
 @click.argument("what", nargs=-1, metavar="SPEC|SOURCE...")
+@heading("Data sets")
 @click.option(
     "--to",
     metavar="PATH",
-    callback=lambda _ctx, _param, path: (
-        path and re.sub(r"^~(?=/|$)", "$HOME", path)
-    ),  # it expands on the node
+    # It expands on the node, whose home directory may have another path.
+    callback=lambda _ctx, _param, path: path and re.sub(r"^~(?=/|$)", "$HOME", path),
     help="Directory on each node, owned by you; default: the site's node-local storage.",
 )
-@click.option("--name", help="Name of the data set; default: the last component of the source.")
+@click.option(
+    "--name", metavar="NAME", help="Name of the data set; default: the last component of the source."
+)
+@click.option(
+    "--strategy",
+    type=click.Choice(["auto", "copy", "shard", "in_place", "pack", "part"]),
+    help="Copy to every node, shard across nodes, pack into one tar file, copy the part that fits, or read in place; "
+    "default: the spec's, else auto.",
+)
+@click.option("--include", multiple=True, metavar="GLOB", help="Copy only files that match. Repeatable.")
+@click.option("--exclude", multiple=True, metavar="GLOB", help="Skip files that match. Repeatable.")
+@heading("Job that copies the data")
 @click.option(
     "--nodes",
     metavar="N|HOSTS",
@@ -43,56 +59,42 @@ if TYPE_CHECKING:
     help="Submit a job that copies the data to the spec's number of nodes.",
 )
 @click.option("--wait", is_flag=True, help="Wait for the submitted job and exit with its exit code.")
-@click.option(
-    "--strategy",
-    type=click.Choice(["auto", "copy", "shard", "in_place", "pack", "part"]),
-    help="How nodes get the data; default: the spec's, else auto.",
-)
-@click.option("--include", multiple=True, metavar="GLOB", help="Copy only files that match. Repeatable.")
-@click.option("--exclude", multiple=True, metavar="GLOB", help="Skip what matches. Repeatable.")
+@site_option("Site profile; default: the spec's `site`, else the profile of this cluster.")
+@set_option("Set a key of the spec, such as resources.partition. Repeatable.")
+@heading("Copy")
 @click.option("--rate", metavar="SIZE", help="Limit of the read rate per second, such as 500MB.")
 @click.option("--low-priority", is_flag=True, help="Copy with the lowest CPU and I/O priority.")
 @click.option(
     "--verify",
     is_flag=True,
-    help="Read every copy back and compare its hashes, also one that is already there.",
+    help="Read every copy back and compare its hashes, including existing copies.",
 )
 @click.option(
     "--recheck",
     type=click.Choice(["sample", "all", "none"]),
-    help="Files to compare to recognise a copy that is already there; default: the spec's, else a sample.",
+    help="Files to compare with the source to decide whether an existing copy is current; default: the spec's, else sample.",
 )
 @click.option(
     "--quota",
     metavar="SIZE",
     help="Limit for all data sets on a node; the least recently used are evicted; default: the site's.",
 )
-@click.option("--site", metavar="NAME|FILE", help="Site profile; default: the spec's, else this cluster's.")
-@click.option(
-    "--set",
-    "sets",
-    multiple=True,
-    metavar="KEY=VALUE",
-    help="Set a key of the spec, such as resources.partition. Repeatable.",
-)
+@heading("Data sets on this machine")
 @click.option(
     "--list",
     "listing",
     is_flag=True,
-    help="List the data sets on this machine, in order of eviction.",
+    help="List the data sets; the first is the next to be evicted.",
 )
-@click.option(
-    "--evict", multiple=True, metavar="NAME", help="Remove this data set from this machine. Repeatable."
-)
+@click.option("--evict", multiple=True, metavar="NAME", help="Remove this data set. Repeatable.")
 @click.option(
     "--verify-set",
     multiple=True,
     metavar="NAME",
-    help="Read this data set on this machine back and compare its hashes. Repeatable.",
+    help="Read this data set back and compare its hashes. Repeatable.",
 )
-@click.option(
-    "--clean", is_flag=True, help="Remove all data sets that no running job uses from this machine."
-)
+@click.option("--clean", is_flag=True, help="Remove all data sets that no running job uses.")
+@heading("Options")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines: progress events, then the result.")
 def command(
     what: tuple[str, ...],
@@ -119,8 +121,8 @@ def command(
 ) -> int:
     """Copy the data sets of SPEC, or SOURCE (a directory, file or glob), to node-local storage, with checksums.
 
-    Without --nodes and --submit they are copied to this machine, or inside an allocation to all of its nodes. A data
-    set that is already there and unchanged is not copied again. The path of each is printed: PATH/NAME/data.
+    Without --nodes and --submit, they are copied to this machine, or in an allocation to all of its nodes. An existing copy
+    that is unchanged is not copied again. The path of each data set is printed: PATH/NAME/data.
     """
     import os
 
@@ -225,7 +227,6 @@ def _wait(planned: StagingJob, job: Job) -> int:
     from threading import Event, Thread
 
     from dlrun.cli.follow import to_the_end
-    from dlrun.cli.output.json import emit
     from dlrun.cli.submit import described
     from dlrun.effects.staging import run as staging_run
 
@@ -244,8 +245,6 @@ def _wait(planned: StagingJob, job: Job) -> int:
 def _print_paths(found: dict[str, Any], as_json: bool) -> int:
     """Print the path of each data set, once all nodes have it."""
     if as_json:
-        from dlrun.cli.output.json import emit
-
         emit("stage", found, one_line=True)
     else:
         echo("\n".join(found["sets"].values()))

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dlrun.cli.options import complete_jobs, json_option, notice
+from dlrun.cli.help_page import examples
+from dlrun.cli.options import complete_jobs, json_option
+from dlrun.cli.printing import emit, notice
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -17,13 +19,13 @@ if TYPE_CHECKING:
     from dlrun.model.job import JobStatus
 
 
-@click.command(epilog="Example: dlrun status latest")
+@click.command(epilog=examples("dlrun status latest"))
 @click.argument("jobs", shell_complete=complete_jobs, nargs=-1, metavar="[JOB]...")
 @json_option
 def command(jobs: tuple[str, ...], as_json: bool) -> None:
     """Show the state of each JOB: a directory, name, scheduler id or `latest`; default: all jobs that have not ended.
 
-    `JOB:3` or `JOB:0-2,7` are points of a sweep. The directory of a scaling study stands for its jobs.
+    `JOB:3` or `JOB:0-2,7` are points of a sweep. The directory of a scaling study selects all its jobs.
     """
     from dlrun.cli import status_studies
     from dlrun.effects.queue import status
@@ -48,8 +50,6 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
     if not jobs:
         chosen = [job for job in chosen if any(not s.state.final for s in states[job.directory])]
     if as_json:
-        from dlrun.cli.output.json import emit
-
         emit(
             "jobs",
             [as_data(job, states[job.directory]) | _cost(job, states[job.directory]) for job in chosen],

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlrun.cli.escapes import echo, echo_data
-from dlrun.cli.options import UserPath, for_people_only, json_option, login_options, notice, spec_options
+from dlrun.cli.help_page import examples, heading
+from dlrun.cli.options import UserPath, json_option, login_options, reject_redirection, spec_options
+from dlrun.cli.printing import echo, echo_data, emit, notice
 from dlrun.cli.spec_command import SpecCommand
 
 if TYPE_CHECKING:
@@ -17,21 +18,25 @@ if TYPE_CHECKING:
     from dlrun.effects.remote.destination import Destination
 
 
-@click.command(cls=SpecCommand, epilog="Example: dlrun submit spec.yaml --wait --set resources.nodes=8")
+@click.command(cls=SpecCommand, epilog=examples("dlrun submit spec.yaml --wait --set resources.nodes=8"))
+@heading("Inputs")
 @spec_options
-@click.option("--dry-run", is_flag=True, help="Print the job script without submitting it.")
+@heading("Instead of submitting")
+@click.option("--dry-run", is_flag=True, help="Print the scripts of the job without submitting it.")
 @click.option(
     "--check",
     is_flag=True,
-    help="Ask the scheduler whether it would accept the job and when the job would start; do not submit.",
+    help="Ask the scheduler whether it would accept the job and when the job would start.",
 )
-@click.option("--wait", is_flag=True, help="Follow the job's log and exit with the job's exit code.")
+@heading("Submission")
 @login_options
 @click.option(
     "--job-dir",
     type=UserPath(),
     help="Job directory to create (on the login node for a remote submission); default: a new one in $DLRUN_JOBS.",
 )
+@heading("Options")
+@click.option("--wait", is_flag=True, help="Follow the job's log and exit with the job's exit code.")
 @click.option("--parsable", is_flag=True, help="Print only the job id.")
 @json_option
 def command(
@@ -47,7 +52,7 @@ def command(
     parsable: bool,
     as_json: bool,
 ) -> int:
-    """Submit a job. SPEC is a training spec, or a plan saved with `dlrun plan -o`."""
+    """Plan a job, write its directory and submit it. SPEC is a training spec, or a plan saved with `dlrun plan -o`."""
     from dlrun.effects.jobs.prepare import prepare, read_inputs
     from dlrun.effects.remote.destination import Destination, login_of
 
@@ -85,8 +90,6 @@ def command(
 def _accepted(start: str, as_json: bool) -> int:
     """Report that the scheduler would accept the job, and when it would start."""
     if as_json:
-        from dlrun.cli.output.json import emit
-
         emit("check", {"accepted": True, "start": start})
         return 0
     notice("the scheduler would accept the job (nothing was submitted); expected start:")
@@ -97,8 +100,6 @@ def _accepted(start: str, as_json: bool) -> int:
 def answer(job: Job, *, wait: bool, parsable: bool, as_json: bool) -> int:
     """Report the submitted job, and with `wait` follow it; returns the exit code."""
     if as_json:
-        from dlrun.cli.output.json import emit
-
         emit("job", described(job))
     elif parsable:
         echo(job.job_id)
@@ -134,11 +135,9 @@ def _preview(inputs: Inputs | None, to: Destination, as_json: bool) -> int:
 def _show(texts: dict[str, str], as_json: bool) -> int:
     """Print what would be submitted, exactly as a submission writes it."""
     if as_json:
-        from dlrun.cli.output.json import emit
-
         emit("files", {name: texts[name] for name in ("job.sh", "rank.sh", "plan.json")})
     else:
-        for_people_only("dlrun render SPEC")
+        reject_redirection("dlrun render SPEC")
         echo_data(texts["job.sh"])
         for name in ("rank.sh", "stage.sh", "bind.sh"):
             if name in texts:

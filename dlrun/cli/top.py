@@ -1,4 +1,4 @@
-"""`dlrun top`: a running job, live."""
+"""`dlrun top`: the resource usage of a running job, live."""
 
 from __future__ import annotations
 
@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlrun.cli.escapes import echo
-from dlrun.cli.options import complete_jobs, notice
+from dlrun.cli.help_page import examples
+from dlrun.cli.options import complete_jobs
+from dlrun.cli.printing import echo, emit, notice
 
 if TYPE_CHECKING:
     from dlrun.effects.usage.live import Live, Watch
 
 
-@click.command(epilog="Example: dlrun top latest")
+@click.command(epilog=examples("dlrun top latest"))
 @click.argument("job", default="latest", shell_complete=complete_jobs, metavar="[JOB]")
 @click.option(
     "--every",
@@ -27,12 +28,12 @@ if TYPE_CHECKING:
     help="Interval between updates.",
 )
 @click.option("--once", is_flag=True, help="Print the current values once and exit.")
-@click.option("--json", "as_json", is_flag=True, help="Print each update as JSON, one document a line.")
+@click.option("--json", "as_json", is_flag=True, help="Print each update as one line of JSON.")
 def command(job: str, every: float, once: bool, as_json: bool) -> None:
-    """Show JOB (default: the latest; `JOB:3` is a point of a sweep) while it runs: ranks, cores, memory, GPUs, network, metrics.
+    """Watch JOB (default: the latest; `JOB:3` is a point of a sweep) while it runs: ranks, cores, memory, GPUs, network, metrics.
 
-    Keys: `r` by rank, `c` by cores, `m` by memory, `g` by GPU; arrows choose a rank, Enter shows its log, `q` quits.
-    Where the output is not a terminal, a line per rank is printed at each update.
+    Keys: `r`, `c`, `m` and `g` sort by rank, cores, memory and GPU; arrows select a rank, Enter shows its log, `q` quits.
+    If the output is not a terminal, each update prints one line per rank.
     """
     from dlrun.cli.output.colour import terminal
     from dlrun.effects.queue.selection import select
@@ -59,7 +60,6 @@ def command(job: str, every: float, once: bool, as_json: bool) -> None:
 
 def _print(watch: Watch, every: float, *, once: bool, as_json: bool) -> None:
     """Plain lines, or JSON lines, until the job has ended."""
-    from dlrun.cli.output.json import emit
     from dlrun.cli.output.live_text import lines
     from dlrun.model.json_codec import to_plain
 

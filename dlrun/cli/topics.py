@@ -1,10 +1,11 @@
-"""`dlrun help`: topics that concern several commands."""
+"""`dlrun help`: explanations that concern several commands."""
 
 from __future__ import annotations
 
 import click
 
-from dlrun.cli.escapes import echo
+from dlrun.cli.help_page import examples
+from dlrun.cli.printing import echo
 
 TOPICS = {
     "exit-codes": """\
@@ -55,11 +56,11 @@ def about_variable(name: str) -> str | None:
     return None
 
 
-@click.command(name="help", epilog="Example: dlrun help exit-codes")
+@click.command(name="help", epilog=examples("dlrun help exit-codes"))
 @click.argument("topic", required=False, metavar="[TOPIC]", type=click.Choice(list(TOPICS)))
 @click.pass_context
 def command(ctx: click.Context, topic: str | None) -> None:
-    """Explain TOPIC; without it, show the help of dlrun and the list of topics."""
+    """Explain TOPIC; without TOPIC, show the help of dlrun and list the topics."""
     if topic is not None:
         echo(TOPICS[topic])
     elif ctx.parent is not None:

@@ -1,4 +1,4 @@
-"""`dlrun tune`: short runs of the user's own training, to find the settings that make it faster."""
+"""`dlrun tune`: short runs of a training to find settings that make it faster."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dlrun.cli.escapes import echo
-from dlrun.cli.options import UserPath, json_option, notice, spec_options
+from dlrun.cli.help_page import Command, examples, heading
+from dlrun.cli.options import UserPath, json_option, spec_options
+from dlrun.cli.printing import echo, notice
 
 if TYPE_CHECKING:
     from dlrun.effects.records.jobs import Job
@@ -30,28 +31,40 @@ def _seconds(_context: click.Context, parameter: click.Parameter, text: str | No
         raise click.BadParameter(str(error), param=parameter) from None
 
 
-@click.command(epilog="Example: dlrun tune spec.yaml --try workers=2,4,8 --budget 4")
+@click.command(
+    cls=Command,
+    epilog=examples(
+        "dlrun tune spec.yaml --try workers=2,4,8 --budget 4", "dlrun tune resnet50-tuning --show"
+    ),
+)
+@heading("Inputs")
 @spec_options
+@heading("Trials")
 @click.option(
     "--try",
     "tries",
     multiple=True,
     metavar="NAME=A,B",
-    help="Values to try of a key of the spec, or of a parameter `{{ NAME }}` of the command (the first is today's). Repeatable.",
+    help="Values to try of a key of the spec, or of a parameter `{{ NAME }}` of the command (first: the current value). "
+    "Repeatable.",
 )
-@click.option("--only", is_flag=True, help="Try only what `--try` names, not what dlrun's rules leave open.")
+@click.option("--only", is_flag=True, help="Try only the settings of --try, not those that dlrun proposes.")
 @click.option(
     "--budget", type=click.FloatRange(min=0, min_open=True), metavar="HOURS",
-    help="Node-hours that all trials together may take; default: asked for on a terminal.",
+    help="Maximum node-hours of all trials together; default: asked for on a terminal.",
 )  # fmt: skip
 @click.option(
     "--length", callback=_seconds, metavar="TIME",
-    help="How long a trial prints throughput before it is ended.  [default: 60s]",
+    help="Duration of a trial, from its first throughput value.  [default: 60s]",
 )  # fmt: skip
 @click.option(
-    "--repeat", type=click.IntRange(1, 100), help="Runs of each setting that is not dropped.  [default: 3]"
+    "--repeat",
+    type=click.IntRange(1, 100),
+    metavar="N",
+    help="Runs of each setting that is not dropped.  [default: 3]",
 )
 @click.option("--out", type=UserPath(), help="Directory of the trials; default: NAME-tuning.")
+@heading("Execution")
 @click.option(
     "--here",
     is_flag=True,
@@ -60,8 +73,9 @@ def _seconds(_context: click.Context, parameter: click.Parameter, text: str | No
 @click.option(
     "--no-wait", is_flag=True, help="Submit the job and return; the same command shows the result later."
 )
+@heading("Results")
 @click.option(
-    "--show", is_flag=True, help="Print what was measured so far; SPEC is then the directory of the trials."
+    "--show", is_flag=True, help="Print the measurements so far; SPEC is then the directory of the trials."
 )
 @click.option(
     "--apply",
@@ -75,10 +89,10 @@ def _seconds(_context: click.Context, parameter: click.Parameter, text: str | No
 def command(spec: Path, site: str | None, sets: tuple[str, ...], **options: Any) -> int:
     """Find settings that make the training of SPEC faster, by short runs on its nodes.
 
-    It varies threads, SMT, cores for communication and data loading, ranks per node and settings of the communication
-    libraries, one at a time, in one allocation. Slow settings are dropped early, fast ones are combined, and the best
-    combination is compared with the original plan in fresh runs. The throughput is read from the log, as in `dlrun
-    results`. What the training computes does not change. The same command resumes an interrupted run.
+    Threads, SMT, cores for communication and data loading, ranks per node and settings of the communication libraries are
+    varied one at a time, in one allocation. Slow settings are dropped early, fast ones are combined, and the best
+    combination is compared with the original plan in new runs. The throughput is read from the log, as in `dlrun results`.
+    The results of the training do not change. The same command resumes an interrupted run.
     """
     from dlrun.effects.tuning import race, tuning
 

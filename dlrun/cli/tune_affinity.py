@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dlrun.cli.escapes import echo_drawn
-from dlrun.cli.options import UserPath, notice
+from dlrun.cli.help_page import Command, examples, heading
+from dlrun.cli.options import UserPath, site_option
+from dlrun.cli.printing import echo_drawn, notice
 
 if TYPE_CHECKING:
     from dlrun.cli.affinity_actions import PlacementQuestion
@@ -20,7 +21,7 @@ FORMATS = (
 )  # fmt: skip
 
 
-class TrailingCommand(click.Command):
+class TrailingCommand(Command):
     """A command that passes arguments after `--` or `--exec` unchanged to another program."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -41,11 +42,15 @@ class TrailingCommand(click.Command):
 
 @click.command(
     cls=TrailingCommand,
-    epilog="Examples: dlrun tune-affinity --ranks-per-node 2; "
-    "dlrun tune-affinity --site lumi-g --format srun; dlrun tune-affinity --exec python train.py",
+    epilog=examples(
+        "dlrun tune-affinity --ranks-per-node 2",
+        "dlrun tune-affinity --site lumi-g --format srun",
+        "dlrun tune-affinity --exec python train.py",
+    ),
 )
 @click.argument("spec", required=False, type=UserPath())
-@click.option("--site", metavar="NAME|FILE", help="Site profile with the node type.")
+@heading("Node")
+@site_option("Site profile with the node type.")
 @click.option("--node-type", metavar="NAME", help="Node type of the site.")
 @click.option(
     "--topology",
@@ -54,55 +59,53 @@ class TrailingCommand(click.Command):
     help="Topology file: from --capture, `lstopo --of xml` or `lscpu -p`, a copy of /sys and /proc, or YAML with the keys of "
     "`topology:` in site profiles.",
 )
+@heading("Ranks")
 @click.option(
     "--ranks-per-node",
     type=click.IntRange(min=1),
+    metavar="N",
     help="Ranks on the node; default: one per GPU, else one per NUMA node.",
 )
 @click.option(
     "--framework",
     metavar="NAME",
-    help="Framework; sets the OpenMP runtime, the communication library and its cores.",
+    help="Framework, for defaults of the OpenMP runtime, the communication library and its cores.",
 )
 @click.option(
-    "--openmp",
-    type=click.Choice(["gomp", "gomp-old", "iomp", "iomp-list", "none"]),
-    help="OpenMP runtime whose threads are bound one by one: GNU, GNU of GCC 4.8 and older, Intel by order, Intel by list, "
-    "or none; default: by the framework, GNU only with `--format env`.",
-)
-@click.option("--comm-cores", type=click.IntRange(min=0), help="Communication cores of each rank.")
-@click.option(
-    "--comm-policy",
-    type=click.Choice(["own", "spread"]),
-    help="Communication cores in the rank's own package, or spread over all.",
-)
-@click.option("--loader-cores", type=click.IntRange(min=0), help="Data-loading cores of each rank.")
-@click.option("--smt", type=click.Choice(["one", "all"]), help="Hardware threads of each core to use.")
-@click.option(
-    "--reserve",
-    metavar="CPUS|RULE",
-    help="Cores to leave idle: a CPU list, first-core-per-l3, N-per-node or none.",
+    "--gpus-per-rank",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="GPUs of each rank; default: an equal share of all; 0: CPU only.",
 )
 @click.option(
     "--rank-order", type=click.Choice(["gpu", "numa"]), help="Order of ranks: by GPU index or by NUMA node."
 )
 @click.option(
-    "--memory",
-    "--membind",
-    "memory",
-    type=click.Choice(["strict", "preferred", "none"]),
-    help="NUMA memory policy.",
+    "--oversubscribe", is_flag=True, default=None, help="Allow ranks to share cores if there are too few."
+)
+@heading("Cores and threads")
+@click.option("--smt", type=click.Choice(["one", "all"]), help="Hardware threads of each core to use.")
+@click.option(
+    "--openmp",
+    type=click.Choice(["gomp", "gomp-old", "iomp", "iomp-list", "none"]),
+    help="OpenMP runtime whose threads are bound one by one: GNU (gomp-old: GCC 4.8 and older), Intel by core order or by "
+    "CPU list, or none; default: by the framework, GNU only with `--format env`.",
 )
 @click.option(
-    "--gpus-per-rank",
-    type=click.IntRange(min=0),
-    help="GPUs of each rank; default: an equal share of all; 0: CPU only.",
+    "--comm-cores", type=click.IntRange(min=0), metavar="N", help="Communication cores of each rank."
 )
 @click.option(
-    "--gpu-binding",
-    type=click.Choice(["visible", "all", "scheduler"]),
-    help="Which GPUs a rank sees: its own alone (set by a variable), all, or what the scheduler shows it; default: the "
-    "site's `gpu_binding`, else visible.",
+    "--comm-policy",
+    type=click.Choice(["own", "spread"]),
+    help="Communication cores in the rank's own package, or spread over all packages.",
+)
+@click.option(
+    "--loader-cores", type=click.IntRange(min=0), metavar="N", help="Data-loading cores of each rank."
+)
+@click.option(
+    "--reserve",
+    metavar="CPUS|RULE",
+    help="Cores to leave idle: a CPU list, first-core-per-l3, N-per-node or none.",
 )
 @click.option(
     "--locality",
@@ -114,29 +117,30 @@ class TrailingCommand(click.Command):
     type=click.Choice(["free", "strict"]),
     help="Whether a rank may span two last-level caches.",
 )
+@heading("Memory and GPUs")
 @click.option(
-    "--oversubscribe", is_flag=True, default=None, help="Allow ranks to share cores if there are too few."
+    "--memory",
+    "--membind",
+    "memory",
+    type=click.Choice(["strict", "preferred", "none"]),
+    help="NUMA memory policy.",
 )
-@click.option("--format", "form", type=click.Choice(FORMATS), default="table", help="Output format.")
-@click.option("--json", "as_json", is_flag=True, help="Print the placement as JSON, as `--format json` does.")
 @click.option(
-    "-o",
-    "--output",
-    type=UserPath(),
-    help="Output file; a name that ends in .svg gives a picture.",
+    "--gpu-binding",
+    type=click.Choice(["visible", "all", "scheduler"]),
+    help="GPUs that a rank sees: only its own (by a variable), all, or those that the scheduler shows it; default: the "
+    "site's `gpu_binding`, else visible.",
 )
+@heading("Actions instead of printing the placement")
 @click.option("--explain", is_flag=True, help="Show the rules behind this placement.")
 @click.option("--capture", is_flag=True, help="Print the topology, for a site profile.")
 @click.option(
-    "--verify",
-    is_flag=True,
-    help="Start the ranks on this machine (or be one) and compare their binding with the plan.",
+    "--exec", "execute", is_flag=True, help="Run the command that follows on this node, with each rank bound."
 )
 @click.option(
-    "--report",
+    "--verify",
     is_flag=True,
-    help="With --measure: bandwidth, GEMM and all-reduce without binding, as Slurm binds and as dlrun does; "
-    "-o FILE.svg draws it.",
+    help="Start the ranks on this machine and compare their binding with the plan; as a rank of a launcher, only its own.",
 )
 @click.option(
     "--measure",
@@ -149,11 +153,33 @@ class TrailingCommand(click.Command):
     help="With --measure: write the best result into this spec or site override.",
 )
 @click.option(
-    "--exec", "execute", is_flag=True, help="Run the command that follows on this node, with each rank bound."
+    "--report",
+    is_flag=True,
+    help="With --measure: bandwidth, GEMM and all-reduce without binding, with Slurm's binding and with dlrun's; "
+    "-o FILE.svg plots it.",
+)
+@heading("Options")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(FORMATS),
+    metavar="FORMAT",
+    default="table",
+    help=f"Output format: {', '.join(FORMATS)}.  [default: table]",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the placement as JSON, as `--format json` does.")
+@click.option(
+    "-o",
+    "--output",
+    type=UserPath(),
+    help="Output file; a picture if its name ends in .svg.",
 )
 @click.pass_context
 def command(ctx: click.Context, /, **options: Any) -> None:
-    """Bind ranks to cores, memory, GPUs and NICs of a node: of SPEC, a site, a topology file, or this machine."""
+    """Find the binding of ranks to the cores, memory, GPUs and NICs of a node, and print it for a launcher or apply it.
+
+    The node is that of SPEC, of a site profile, of a topology file, or this machine.
+    """
     from dlrun.cli import affinity_actions as actions
 
     if options.pop("as_json"):

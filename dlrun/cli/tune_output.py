@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
-from dlrun.cli.escapes import echo
-from dlrun.cli.options import notice
 from dlrun.cli.output.column import Column
 from dlrun.cli.output.table import show as show_table
+from dlrun.cli.printing import echo, emit, notice
 from dlrun.effects.tuning.tuning import Tuning
 from dlrun.effects.usage.summary import shares
 from dlrun.errors import Invalid, OperationFailed
@@ -25,8 +24,6 @@ def show(tuning: Tuning, *, as_json: bool, write: Path | None) -> int:
     found = verdict(tuning.candidates, trials)
     over = upcoming(tuning.candidates, trials, repeat=tuning.repeat) is None
     if as_json:
-        from dlrun.cli.output.json import emit
-
         emit(
             "tune",
             {

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dlrun.cli.escapes import echo_data
-from dlrun.cli.options import complete_jobs, json_option, notice
+from dlrun.cli.help_page import examples
+from dlrun.cli.options import complete_jobs, json_option
+from dlrun.cli.printing import echo_data, emit, notice
 
 if TYPE_CHECKING:
     from dlrun.effects.records.jobs import Job
@@ -17,15 +18,15 @@ if TYPE_CHECKING:
     from dlrun.model.job import Accounted
 
 
-@click.command(epilog="Example: dlrun usage latest")
+@click.command(epilog=examples("dlrun usage latest"))
 @click.argument("job", default="latest", shell_complete=complete_jobs, metavar="[JOB]")
-@click.option("--ranks", is_flag=True, help="Show every rank, also of large jobs.")
+@click.option("--ranks", is_flag=True, help="Show all ranks; default: of large jobs only a selection.")
 @click.option("--csv", "as_csv", is_flag=True, help="Print one line per rank as CSV.")
 @json_option
 def command(job: str, ranks: bool, as_csv: bool, as_json: bool) -> None:
     """Show what JOB (default: the latest; `JOB:3` is a point of a sweep) used: cores, memory, GPUs, network, walltime.
 
-    Verdicts name what slowed it down, or was requested but not used, with the line of the spec to change.
+    Verdicts name bottlenecks and resources that were requested but not used, with the key of the spec to change.
     `dlrun explain VERDICT` shows the threshold of a verdict and its source.
     """
     from dlrun.effects.queue.selection import select
@@ -40,7 +41,6 @@ def command(job: str, ranks: bool, as_csv: bool, as_json: bool) -> None:
         _write_csv(runs)
         return
     if as_json:
-        from dlrun.cli.output.json import emit
         from dlrun.model.json_codec import to_plain
 
         emit("usage", [_data(run) | {"accounted": to_plain(_accounted(chosen.job, run))} for run in runs])

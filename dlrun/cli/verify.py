@@ -1,4 +1,4 @@
-"""`dlrun verify`: run a short job that compares ranks and network with the plan."""
+"""`dlrun verify`: a short job that compares ranks and network with the plan."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dlrun.cli.escapes import echo
-from dlrun.cli.options import json_option, notice, spec_options
+from dlrun.cli.help_page import examples
+from dlrun.cli.options import json_option, spec_options
+from dlrun.cli.printing import echo, emit, notice
 
 if TYPE_CHECKING:
     from dlrun.effects.verify.report import Checked
 
 
-@click.command(epilog="Example: dlrun verify spec.yaml")
+@click.command(epilog=examples("dlrun verify spec.yaml"))
 @spec_options
 @click.option(
     "--here",
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
 )
 @json_option
 def command(spec: Path, site: str | None, sets: tuple[str, ...], here: bool, as_json: bool) -> int:
-    """Run a short job with the plan of SPEC, in which each rank reports its binding; exit 1 on any difference.
+    """Run a short job with the plan of SPEC that compares the binding of each rank with the plan; exit 1 on any difference.
 
-    Ranks also test the network and, on several nodes, the communication library, whose transport is compared with the
+    The ranks also test the network and, on several nodes, the communication library: its transport is compared with the
     site's fabric. Each difference is printed with its likely cause.
     """
     from dlrun.effects.verify import job as verify_job
@@ -34,7 +35,6 @@ def command(spec: Path, site: str | None, sets: tuple[str, ...], here: bool, as_
     done = verify_job.run(spec, sets=sets, site=site, here=here, notice=notice)
     wrong = [one for one in done.ranks if one.differences]
     if as_json:
-        from dlrun.cli.output.json import emit
         from dlrun.model.json_codec import to_plain
 
         where = {"directory": str(done.job.directory), "job_id": done.job.job_id}

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlrun.cli.escapes import echo
-from dlrun.cli.options import complete_jobs, json_option, notice
+from dlrun.cli.help_page import examples
+from dlrun.cli.options import complete_jobs, json_option
+from dlrun.cli.printing import echo, emit, notice
 
 if TYPE_CHECKING:
     from dlrun.effects.diagnosis.evidence import First
@@ -21,7 +22,7 @@ _GROUPS = 3
 """Groups of processes whose exit codes are shown."""
 
 
-@click.command(epilog="Example: dlrun why latest")
+@click.command(epilog=examples("dlrun why latest"))
 @click.argument("job", shell_complete=complete_jobs, default="latest", metavar="[JOB[:POINTS]]")
 @json_option
 def command(job: str, as_json: bool) -> None:
@@ -39,7 +40,6 @@ def command(job: str, as_json: bool) -> None:
     found = chosen.job
     answers = explain(found, chosen.tasks, unasked=notice)
     if as_json:
-        from dlrun.cli.output.json import emit
         from dlrun.model.json_codec import to_plain
 
         emit("why", to_plain(answers))

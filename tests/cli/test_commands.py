@@ -33,7 +33,9 @@ def test_each_command_has_a_line_of_help_and_an_example(name):
     assert command.help
     leaves = command.commands.values() if isinstance(command, click.Group) else [command]
     for leaf in leaves:
-        assert re.match(r"Examples?: .*\bdlrun ", leaf.epilog)
+        title, *lines = leaf.epilog.removeprefix("\b\n").splitlines()
+        assert title == ("Examples:" if len(lines) > 1 else "Example:")
+        assert all(re.match(r"  \S.*", line) and "dlrun" in line and len(line) <= 78 for line in lines)
         assert leaf.help.rstrip().endswith(".")
         assert all(p.help for p in leaf.params if isinstance(p, click.Option))
 

@@ -14,8 +14,8 @@ from typing import Any
 
 from dlrun.cli import usage as command
 from dlrun.cli.output import usage as shown
-from dlrun.cli.output.json import emit
 from dlrun.cli.output.live_text import lines
+from dlrun.cli.printing import emit
 from dlrun.effects.queue import status
 from dlrun.effects.records import jobs
 from dlrun.effects.report import report_of

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from dlrun.cli.options import notice
+from dlrun.cli.printing import notice
 
 
 @dataclass(frozen=True, slots=True)

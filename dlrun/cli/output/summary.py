@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dlrun.cli.escapes import echo
 from dlrun.cli.output import table
 from dlrun.cli.output.column import Column, Rows
 from dlrun.cli.output.cost import at_most
+from dlrun.cli.printing import echo
 from dlrun.model.cpuset import format_list
 from dlrun.model.plan import Plan
 from dlrun.render.affinity.table import compact

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlrun.cli.escapes import echo_drawn
 from dlrun.cli.output.column import Column, Rows
+from dlrun.cli.printing import echo_drawn
 from dlrun.model.text import visible
 
 

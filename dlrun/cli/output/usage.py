@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from dlrun.cli.escapes import echo, echo_drawn
 from dlrun.cli.output.column import Column
 from dlrun.cli.output.table import show
+from dlrun.cli.printing import echo, echo_drawn
 from dlrun.effects.usage.accounting import accounted
 from dlrun.effects.usage.verdicts import BRIEF, peak_of
 from dlrun.effects.usage.words import bits, clock, many, size, sparkline

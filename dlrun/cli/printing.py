@@ -1,12 +1,13 @@
-"""Print to the user's terminal: control characters from files, logs and hosts are shown as text.
+"""Printing to the user's terminal: control characters from files, logs and hosts are shown as text.
 
-Every command prints with these functions; ruff refuses `click.echo` elsewhere.
+Every command prints with these functions; ruff rejects `click.echo` elsewhere.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from typing import Any
 
 import click
 
@@ -17,6 +18,9 @@ _SEQUENCES = (
     r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles, clipboard, answers that come as if typed
     r"|\x1b(?!\[[0-9;:]*m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f\x80-\x9f]"
 )
+JSON_VERSION = 1
+"""Version of every `--json` document; keys are never removed within a version."""
+
 _STEERING = late_pattern(_SEQUENCES)
 _STEERING_BYTES = late_pattern(_SEQUENCES.replace(r"\x80-\x9f]", r"]|\xc2[\x80-\x9f]").encode())
 
@@ -24,6 +28,11 @@ _STEERING_BYTES = late_pattern(_SEQUENCES.replace(r"\x80-\x9f]", r"]|\xc2[\x80-\
 def echo(text: object = "", *, err: bool = False) -> None:
     """Print lines for people, their control characters as escapes."""
     click.echo(visible(str(text), keep=LINES), err=err)
+
+
+def notice(text: str) -> None:
+    """Print a message on stderr; stdout is for results only."""
+    echo(text, err=True)
 
 
 def echo_drawn(text: str, *, err: bool = False) -> None:
@@ -48,6 +57,11 @@ def _bytes(text: str) -> bytes:
         return text.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         return text.encode("utf-8", "backslashreplace")
+
+
+def emit(kind: str, data: Any, *, one_line: bool = False) -> None:
+    """Print `{"version": 1, KIND: data}` on stdout, for `--json`; `one_line`: as one of several JSON lines."""
+    echo_json({"version": JSON_VERSION, kind: data}, indent=None if one_line else 1)
 
 
 def echo_json(data: object, *, indent: int | None = None, sort_keys: bool = False, err: bool = False) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dlrun.cli.escapes import echo, echo_data, echo_drawn, echo_log, json_text
+from dlrun.cli.printing import echo, echo_data, echo_drawn, echo_log, json_text
 from dlrun.model.text import LINES, visible
 
 
@@ -62,7 +62,7 @@ def test_every_other_way_to_the_terminal_is_known():
         if re.search(r"sys\.(stdout|stderr)(\.buffer)?\.write|csv\.writer\(sys|file=sys", path.read_text())
     }
     assert found == {
-        "cli/escapes.py",
+        "cli/printing.py",
         "effects/affinity/load.py",  # numbers, to a pipe
         "effects/affinity/report_load.py",
         "effects/staging/run.py",
