@@ -62,12 +62,12 @@ if ! (($#)); then
   exit "$failed"
 fi
 
-# The formats of examples/loaders; without a registry of packages, their tests are skipped by name.
-scripts/setup.sh dev loaders || echo "the packages of the group loaders are not there: their tests are skipped"
+# The packages that only some tests need; without a registry of packages, those are skipped by name.
+scripts/setup.sh dev whole || echo "the packages of the group whole are not there: tests that need them are skipped"
 
 # What no registry of Python packages has: Slurm, the MPIs, what builds against them, and a browser for the pictures. Without root or apt,
 # the tests that need them are skipped by name.
-packages=(openmpi-bin libopenmpi-dev mpich g++ cmake util-linux numactl openssh-client bubblewrap chromium)
+packages=(openmpi-bin libopenmpi-dev mpich g++ cmake util-linux numactl openssh-client bubblewrap rclone chromium)
 if ((EUID == 0)) && command -v apt-get >/dev/null; then
   if ! dpkg -s "${packages[@]}" >/dev/null 2>&1; then
     apt-get -q update && DEBIAN_FRONTEND=noninteractive apt-get -q -y install --no-install-recommends "${packages[@]}"

@@ -31,7 +31,7 @@ site: workstation
 )
 def test_a_search(dlrun, program, library):
     if find_spec(library) is None:
-        pytest.skip(f"{library} is not installed: `pip install {library.replace('_', '-')}`")
+        pytest.skip(f"{library} is not installed: it is in the dependency group `searches`")
     (dlrun.place / "spec.yaml").write_text(SPEC)
     paths = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     done = subprocess.run(
