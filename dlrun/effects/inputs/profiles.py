@@ -21,7 +21,6 @@ from dlrun.config.sites import Profile, ProfileText, Surroundings
 from dlrun.config.source import MAX_BYTES
 from dlrun.effects.inputs.text import read_text, yaml_files
 from dlrun.effects.paths import expanded, read_bytes
-from dlrun.errors import Invalid
 from dlrun.model.nearest import nearest
 from dlrun.model.origin import Layer
 from dlrun.model.problem import InvalidFile, Problem
@@ -126,7 +125,7 @@ def load_profile(path: Path, here: Machine) -> Profile:
 
 
 def recognise(here: Machine) -> tuple[str, str]:
-    """(name of this machine's site, reason); raises Invalid for an unsupported scheduler."""
+    """(name of this machine's site, reason)."""
     around = surroundings(here)
     for name, path in available(here).items():
         try:
@@ -142,13 +141,16 @@ def _by_client(here: Machine) -> tuple[str, str]:
     if here.has("sbatch"):
         return "generic-slurm", "no profile names this cluster, and `sbatch` is on PATH"
     if here.has("qsub"):
-        # Grid Engine has a `qsub`, too, with other options.
-        if "SGE_ROOT" in here.environment:
-            message = "this cluster runs Grid Engine, which dlrun does not support"
-            raise Invalid(message, help="name the site of another cluster with `--site`")
+        if "SGE_ROOT" in here.environment:  # Grid Engine has a `qsub`, too, with other options
+            return (
+                "generic-gridengine",
+                "no profile names this cluster, `qsub` is on PATH, and SGE_ROOT is set",
+            )
         torque = any((here.root / p).exists() for p in ("var/spool/torque", "etc/torque", "var/lib/torque"))
         name = "generic-torque" if torque and not _pbs_conf(here).exists() else "generic-openpbs"
         return name, "no profile names this cluster, and `qsub` is on PATH"
+    if here.has("flux"):
+        return "generic-flux", "no profile names this cluster, and `flux` is on PATH"
     return "workstation", "no scheduler's client is on PATH"
 
 

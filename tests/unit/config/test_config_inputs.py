@@ -11,7 +11,6 @@ from dlrun import backends
 from dlrun.effects.inputs import profiles
 from dlrun.effects.inputs.profiles import Machine
 from dlrun.effects.inputs.spec import load_site, load_spec, topology_for_site, topology_for_spec
-from dlrun.errors import Invalid
 from dlrun.model.origin import Layer
 from dlrun.model.problem import InvalidFile
 
@@ -229,6 +228,8 @@ def test_a_broken_profile_of_another_cluster_does_no_harm(machine):
         (("qsub",), (), "generic-openpbs"),
         (("qsub",), ("etc/pbs.conf",), "generic-openpbs"),
         (("qsub",), ("var/spool/torque/server_name",), "generic-torque"),
+        (("flux",), (), "generic-flux"),
+        (("flux", "sbatch"), (), "generic-slurm"),
     ],
 )
 def test_an_unknown_cluster_is_taken_by_its_clients(machine, programs, files, expected):
@@ -239,11 +240,11 @@ def test_an_unknown_cluster_is_taken_by_its_clients(machine, programs, files, ex
     assert load_site(expected, here=machine.here).site.name == expected
 
 
-def test_grid_engine_is_refused_by_name(machine):
+def test_qsub_of_grid_engine_is_known_by_its_variable(machine):
     machine.install("qsub")
     machine.environment["SGE_ROOT"] = "/opt/sge"
-    with pytest.raises(Invalid, match="Grid Engine"):
-        machine.load()
+    assert profiles.recognise(machine.here)[0] == "generic-gridengine"
+    assert load_site("generic-gridengine", here=machine.here).site.name == "generic-gridengine"
 
 
 @pytest.mark.parametrize(

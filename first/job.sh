@@ -1,0 +1,32 @@
+#!/bin/bash
+
+# digits on site workstation: 1 node, 2 ranks. Written by dlrun 0.1.0.
+# Each rank runs: python examples/digits/train.py --batch 32 --lr 0.15 --expect 0.95
+# Edit this file and submit it from its own directory: `bash job.sh`. The nodes need bash, not dlrun: the functions
+# are in lib/, rank.sh is what each process runs. Why each directive and variable is there: `dlrun explain`, plan.json.
+
+set -euo pipefail
+export DLRUN_JOB_DIR=/work/w5/first # the job directory: this script, lib/, plan.json, logs/
+source "$DLRUN_JOB_DIR/lib/job.sh"
+dlrun_use start local # parts of lib/ that this job uses
+
+# --- Job and nodes ------------------------------------------------------------------------------------------
+export DLRUN_JOB_ID="${DLRUN_LOCAL_JOB:-$(dlrun_this_process)}" # the scheduler's name for this job
+export DLRUN_RESTART="${DLRUN_LOCAL_RESTART:-0}" # how often the job was started before: a program may go on from its checkpoint
+export DLRUN_NODES=1 # how many nodes run ranks
+dlrun_start dlrun_this_host # makes logs/ and state.json, cleans up at the end
+
+# --- Environment --------------------------------------------------------------------------------------------
+cd -- /work/w5
+
+# --- Rendezvous ---------------------------------------------------------------------------------------------
+export DLRUN_MASTER_ADDR="127.0.0.1" # all ranks run on this machine
+dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PORT is the first
+
+# --- Variables of every rank --------------------------------------------------------------------------------
+export OMP_NUM_THREADS=1 # 2 cores / 2 ranks [OpenMP 5.2, chapter 21]
+export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
+
+# --- Launch -------------------------------------------------------------------------------------------------
+dlrun_launch dlrun_local 2 bash "$DLRUN_JOB_DIR/rank.sh" rank
+dlrun_wait # until the ranks have ended; exits with the code of the one that failed first

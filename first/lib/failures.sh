@@ -1,0 +1,87 @@
+# shellcheck shell=bash disable=SC2154 # variables of the page's own part
+# The first failure: ranks leave notes in failures/, whose times are corrected where a node's clock is wrong; a lost slurmstepd.
+# Sourced by lib/job.sh.
+
+_dlrun_some_failed() { compgen -G "$DLRUN_RUN_DIR/failures/*" >/dev/null; }
+
+_dlrun_some_began() { # has a process of this start ended, or a log? What another node writes may be seen a minute late
+  local log tries
+  for ((tries = 0; tries < 60; tries++)); do
+    if compgen -G "$DLRUN_RUN_DIR/ended/*" >/dev/null; then return 0; fi # a quiet one leaves an earlier start's log as it was
+    for log in "$DLRUN_RUN_DIR"/logs/{,0/}*-*[0-9].log; do
+      if [[ -e $log && ${log##*/} != stage-* && ! $DLRUN_HOSTS -nt $log ]]; then return 0; fi
+    done
+    sleep 1
+  done
+  return 1
+}
+
+_dlrun_failed_first() { # print when, role, rank, host, exit code and reason of what failed first; false if nothing did
+  local note when rest late now off
+  _dlrun_some_failed || return 1
+  now=$(date +%s%N)
+  for note in "$DLRUN_RUN_DIR"/failures/*; do
+    when='' late=''
+    { read -r when rest && read -r late; } 2>/dev/null <"$note" || true
+    [[ -n $when ]] || continue # not written yet
+    off=0 # how far that node's clock is ahead of this one's, where it must be wrong
+    if ((${late:-0} < -2000000000)); then # it began before it was launched
+      off=$late
+    elif ((when > now + 2000000000)); then # it ended in the future
+      off=${late:-$((when - now))}
+    fi
+    if ((off)); then # this node's clock counts, also for `dlrun why`
+      when=$((when - off))
+      printf '%s %s\n' "$when" "$rest" >"$note"
+    fi
+    printf '%s %s\n' "$when" "$rest"
+  done | sort -n | sed -n 1p
+}
+
+_dlrun_exit() { # STATUS: exit with the code of what failed first; the launcher's own may be a later one's
+  local first status=$1
+  _dlrun_over=1
+  if first=$(_dlrun_failed_first) && [[ -n $first ]]; then read -r _ _ _ _ status _ <<<"$first"; fi # a note is empty where no disk has space for it
+  exit "$status"
+}
+
+_dlrun_report_first_failure() { # by time alone, with its last lines
+  local first role rank host code note words line log
+  first=$(_dlrun_failed_first) && [[ -n $first ]] || return 0
+  read -r _ role rank host code note <<<"$first"
+  log=$(_dlrun_log_of "$role" "$rank")
+  dlrun_say "first failure: $role $rank on $host ended with exit code $code${note:+, $note}; by time alone, \`dlrun why ${DLRUN_JOB_DIR##*/}${DLRUN_POINT:+:$DLRUN_POINT}\` finds the cause; the end of logs/$log:"
+  words=$(_dlrun_end_of "$DLRUN_RUN_DIR/logs/$log" "$role $rank" 2>/dev/null | tr -d '\0') || true
+  if ((${DLRUN_RESTART:-0})); then
+    words=${words#*"dlrun: run $((DLRUN_RESTART + 1))"} # text above is of an earlier run
+  fi
+  if [[ -n $words ]]; then while IFS= read -r line; do printf '  | %s\n' "$line"; done <<<"${words#$'\n'}"; fi
+}
+
+_dlrun_log_of() { # ROLE RANK: print the file below logs/ that this process writes to (_dlrun_open_log in lib/rank.sh)
+  local log=$(($2 / 1000))/$1-$2.log
+  if [[ -e $DLRUN_RUN_DIR/logs/$log ]]; then printf '%s' "$log" && return 0; fi
+  for log in "$DLRUN_RUN_DIR"/logs/{,[0-9]*/}"$1"-*-*.log; do # those that ranks share
+    if [[ ${log##*/} =~ ^"$1"-([0-9]+)-([0-9]+)\.log$ ]] && ((BASH_REMATCH[1] <= $2 && $2 <= BASH_REMATCH[2])); then
+      printf '%s' "${log#"$DLRUN_RUN_DIR/logs/"}" && return 0
+    fi
+  done
+  printf '%s' "$1-$2.log"
+}
+
+_dlrun_end_of() { # LOG LABEL: print the last lines of a process; a line may be huge
+  if [[ ${1##*/} == "${2/ /-}.log" ]]; then
+    tail -c 4096 -- "$1" | tail -n 15
+  else
+    tail -c 65536 -- "$1" | grep -a "^$2:" | tail -c 4096 | tail -n 15 | sed "s/^$2://"
+  fi
+}
+
+_dlrun_lose_daemon() { # Slurm learns of the script's end by it alone: the job would keep its nodes, then be ended as missing, and started again
+  _dlrun_reason='node failed'
+  dlrun_say "slurmstepd, which had started this script on $_dlrun_host, is gone"
+  _dlrun_when over _dlrun_end_in_slurm
+  _dlrun_exit 1
+}
+
+_dlrun_end_in_slurm() { scancel --quiet "$SLURM_JOB_ID" || true; }

@@ -1,0 +1,260 @@
+# shellcheck shell=bash
+# Functions of job.sh: its directory and state, the launch, the wait for the ranks, and the end, however it comes.
+#
+# The same file in every job directory. Every name begins with dlrun_, _dlrun_ or DLRUN_, for job.sh shares this shell with
+# module files, activation scripts and set-up lines. Needs bash 4.2, coreutils and grep. It sources the parts that every
+# job uses; job.sh those that it uses itself. Parts add functions of their own to the events below.
+
+# shellcheck source=processes.sh
+source "$DLRUN_JOB_DIR/lib/processes.sh"
+# shellcheck source=failures.sh
+source "$DLRUN_JOB_DIR/lib/failures.sh"
+# shellcheck source=records.sh
+source "$DLRUN_JOB_DIR/lib/records.sh"
+# shellcheck source=shell.sh
+source "$DLRUN_JOB_DIR/lib/shell.sh"
+
+_dlrun_steps=()  # process ids of what was started: the ranks, services, staging
+_dlrun_beside=() # of what only watches, and is taken down last
+_dlrun_main=     # the one whose end is the end of the job
+_dlrun_may_end=  # services that may end before the ranks do
+_dlrun_over=     # set when the job has an end of its own, by its ranks or by what it gave up for
+_dlrun_asked=    # set when the scheduler or the user ended the job
+_dlrun_status=0  # the job's exit code, once it ends
+_dlrun_reason=   # why it ended, for state.json
+_dlrun_launched_at=0
+_dlrun_path=$PATH # finds what the end needs, whatever set-up lines make of PATH
+_dlrun_inherited=:$PATH:${LD_LIBRARY_PATH-}
+_dlrun_used=0    # seconds that it had run before this start, on nodes that were replaced
+_dlrun_launched_when=null _dlrun_staging=null _dlrun_returning=null # seconds since 1970; that data and results took
+_dlrun_earlier=0 # seconds that the runs before this one took
+_dlrun_failing=0 # seconds since a process failed; the others get three to end by themselves
+_dlrun_own_log=  # set where the scheduler would deliver the log only at the end
+declare -A _dlrun_on=(
+  [arm]=''    # signals are trapped
+  [start]=''  # the run's directory is there, with the record of the run before
+  [second]='' # about once a second while the ranks run
+  [asked]=''  # the job was asked to end, and the ranks still run
+  [gone]=''   # the ranks are gone; may set _dlrun_status
+  [cause]=''  # it failed and was not asked to end; may set _dlrun_reason
+  [next]=''   # the cause is known: does another run follow?
+  [requeued]='' # another run follows
+  [over]=''   # the end is recorded; may set _dlrun_status, which the scheduler sees
+)
+unset -v DLRUN_POINT DLRUN_STAGE DLRUN_STAGE_ALONE DLRUN_RESULTS # of another job, which submitted this one
+
+_dlrun_when() { _dlrun_on[$1]+=" $2"; } # EVENT FUNCTION
+
+_dlrun_event() { # EVENT: call its functions
+  local what
+  for what in ${_dlrun_on[$1]}; do "$what"; done
+}
+
+# shellcheck source=ports.sh
+source "$DLRUN_JOB_DIR/lib/ports.sh" # here, for it waits for the job's end
+
+dlrun_use() { # PART...: of lib/
+  local part
+  for part in "$@"; do source "$DLRUN_JOB_DIR/lib/$part.sh"; done
+}
+
+dlrun_say() { printf 'dlrun: %s\n' "$*"; }
+
+dlrun_this_host() { printf '%s\n' "$_dlrun_host"; } # the one host of a local job
+dlrun_this_process() { # the id of a local job that was started by hand: the process and when it began
+  _dlrun_stat $$ && printf '%s.%s' $$ "${_dlrun_fields[19]}"
+}
+
+dlrun_own_log() { _dlrun_own_log=1; } # the scheduler delivers the log only at the end: write it where it is read
+
+# --- The beginning ----------------------------------------------------------------------------------------
+
+dlrun_start() { # COMMAND...: prints the granted hosts; makes logs/, hosts and state.json, and from here on cleans up
+  _dlrun_expect_own_directory
+  export DLRUN_RUN_DIR=$DLRUN_JOB_DIR${DLRUN_POINT+/points/$DLRUN_POINT} # a point of a sweep has its own
+  export DLRUN_RUN_ID=$DLRUN_JOB_ID${DLRUN_POINT+-$DLRUN_POINT}.$DLRUN_RESTART # changes with every start
+  export DLRUN_HOSTS=$DLRUN_RUN_DIR/hosts
+  _dlrun_name_user
+  printf -v _dlrun_started '%(%s)T' -1
+  _dlrun_zero=0
+  _dlrun_read_clock
+  _dlrun_zero=$((_dlrun_now - _dlrun_used))
+  read -r _dlrun_host </proc/sys/kernel/hostname # $HOSTNAME may be inherited from where the job was submitted
+  _dlrun_host=${_dlrun_host%%.*}
+  _dlrun_begin_anew failures ended
+  if [[ -n $_dlrun_own_log ]]; then exec >>"$DLRUN_RUN_DIR/logs/job.log" 2>&1; fi
+  _dlrun_arm
+  # shellcheck disable=SC2046 # words
+  readonly -f $(compgen -A function -X '!*dlrun_*') # all parts are here, and set-up lines are still to come
+  "$@" >"$DLRUN_HOSTS"
+  read -r DLRUN_FIRST_HOST <"$DLRUN_HOSTS" || { dlrun_say 'the scheduler names no granted node' && exit 1; }
+  printf '%s\n' "$DLRUN_FIRST_HOST" >"$DLRUN_HOSTS-first"
+  _dlrun_keep_names
+  _dlrun_event start
+  _dlrun_record running
+  dlrun_say "job $DLRUN_JOB_ID starts; rank 0 is on $DLRUN_FIRST_HOST; each rank's output is in $DLRUN_RUN_DIR/logs"
+}
+
+# --- The launch -------------------------------------------------------------------------------------------
+
+dlrun_launch() { # COMMAND...: start the ranks
+  _dlrun_expect_environment
+  printf -v _dlrun_launched_when '%(%s)T' -1
+  _dlrun_record running
+  dlrun_service "$@"
+  _dlrun_read_clock
+  _dlrun_main=$! _dlrun_launched_at=$_dlrun_now
+}
+
+_dlrun_expect_environment() { # what each node must have as this one does: ranks compare it before they start
+  local place
+  local -a places
+  export DLRUN_ENVIRONMENT='' DLRUN_PYTHON='' DLRUN_PYTHON3='' DLRUN_DIRECTORIES=''
+  for place in "${VIRTUAL_ENV-}" "${CONDA_PREFIX-}"; do
+    if [[ -n $place && -d $place/bin ]]; then DLRUN_ENVIRONMENT+=$place:; fi
+  done
+  IFS=: read -ra places <<<"$PATH:${LD_LIBRARY_PATH-}"
+  for place in "${places[@]}"; do # what modules and set-up lines have added, but for places that are each node's own
+    if [[ $_dlrun_inherited:$DLRUN_DIRECTORIES == *":$place:"* || $place != /* || ! -d $place ]]; then continue; fi
+    case $place in /tmp/* | /var/tmp/* | /dev/shm/* | "${TMPDIR:-/tmp}"/* | "${DLRUN_STAGE:-/tmp}"/*) continue ;; esac
+    DLRUN_DIRECTORIES+=:$place:
+  done
+  DLRUN_PYTHON=$(type -P python) || true
+  DLRUN_PYTHON3=$(type -P python3) || true
+}
+
+dlrun_expect_image() { # PATH: a container's image, which each node must have as this one does
+  local size
+  size=$(stat -Lc %s -- "$1" 2>/dev/null) || return 0 # the container's runtime reports that
+  if [[ -d $1 ]]; then size=-; fi
+  export DLRUN_IMAGE="$size $1"
+}
+
+dlrun_service() { # COMMAND...: start what runs as long as the ranks do; if it ends earlier, the job has failed
+  export DLRUN_LAUNCHED=${EPOCHREALTIME:+${EPOCHREALTIME//[!0-9]/}000} # ns by this node's clock: other nodes' clocks are corrected by it later
+  _dlrun_arm # a variable or a set-up line cannot have changed them since
+  _dlrun_read_clock
+  _dlrun_until=$((_dlrun_now + 300)) # an engine's first start from a cold file system takes minutes
+  "$@" </dev/null &
+  _dlrun_steps+=("$!")
+}
+
+dlrun_service_that_ends() { # COMMAND...: a service that may end by itself
+  dlrun_service "$@"
+  _dlrun_may_end+=" $! "
+}
+
+dlrun_beside() { # COMMAND...: start what only watches
+  "$@" </dev/null &
+  _dlrun_beside+=("$!")
+}
+
+dlrun_still_waiting() { # NAME: that service is not up yet
+  _dlrun_read_clock
+  if ((_dlrun_now > _dlrun_until)) || _dlrun_some_failed || ! kill -0 "${_dlrun_steps[-1]}" 2>/dev/null; then
+    _dlrun_give_up "$1 did not come up"
+  fi
+  sleep 0.05
+}
+
+dlrun_wait() { # until the ranks have ended; then exit with the code of what failed first
+  local status=0 daemon=
+  { read -r daemon </proc/$PPID/comm; } 2>/dev/null || true
+  while kill -0 "$_dlrun_main" 2>/dev/null; do
+    _dlrun_pause
+    _dlrun_event second
+    if [[ $daemon == slurmstepd ]] && _dlrun_stat $$ && ((_dlrun_fields[1] != PPID)); then _dlrun_lose_daemon; fi
+    _dlrun_watch_services
+    if _dlrun_some_failed && ((++_dlrun_failing > 3)); then
+      _dlrun_give_up 'a process failed and the rest did not end by themselves'
+    fi
+  done
+  wait "$_dlrun_main" || status=$?
+  if ((status == 0)) && ! _dlrun_some_began; then _dlrun_give_up 'the launcher ended with exit code 0, and no rank has begun'; fi
+  _dlrun_exit "$status"
+}
+
+_dlrun_pause() { # a second, or until something ends or a signal comes
+  local tick
+  sleep 1 &
+  tick=$!
+  if ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 403)); then
+    wait -n || true
+  else
+    while kill -0 "$tick" 2>/dev/null && kill -0 "$_dlrun_main" 2>/dev/null; do sleep 0.1; done
+  fi
+  kill "$tick" 2>/dev/null || true
+  wait "$tick" 2>/dev/null || true
+}
+
+_dlrun_watch_services() { # one that ends before the ranks do has failed
+  local step
+  for step in "${_dlrun_steps[@]}"; do
+    if [[ $step == "$_dlrun_main" ]] || kill -0 "$step" 2>/dev/null || ! kill -0 "$_dlrun_main" 2>/dev/null; then continue; fi
+    if [[ $_dlrun_may_end == *" $step "* ]] && wait "$step"; then continue; fi
+    _dlrun_give_up 'a service of the job ended early'
+  done
+}
+
+# --- The end ------------------------------------------------------------------------------------------------
+
+_dlrun_arm() {
+  trap - DEBUG RETURN
+  trap '_dlrun_line_failed "$?" "$LINENO" "$BASH_COMMAND" "${BASH_SOURCE[0]}"' ERR
+  trap _dlrun_finish EXIT
+  trap 'dlrun_say "asked to end"; _dlrun_asked=1; exit 143' TERM
+  trap 'dlrun_say "interrupted"; _dlrun_asked=1; exit 130' INT
+  trap '' HUP
+  _dlrun_event arm
+}
+
+_dlrun_line_failed() { # STATUS LINE COMMAND FILE: a line of job.sh, or of a file that it sources, ends the job
+  local what=${3%%$'\n'*} where=${4##*/}
+  [[ $- == *e* ]] || return 0 # after `set +e` in a set-up line the job continues
+  if [[ $4 == "$0" ]]; then where=job.sh; fi # schedulers run a copy of another name
+  dlrun_say "$where, line $2: \`${what:0:200}\` failed with exit code $1"
+}
+
+_dlrun_give_up() { # WHY
+  dlrun_say "$1"
+  _dlrun_exit 1
+}
+
+_dlrun_finish() { # whenever this script ends, however it ends
+  _dlrun_status=$?
+  if ((BASHPID != $$)); then exit; fi # a child that was signalled before it became its own program
+  trap '' TERM INT HUP USR1 USR2
+  trap - EXIT
+  IFS=$' \t\n'
+  set +eu # whatever fails from here on, the end is recorded
+  hash -r
+  PATH=${PATH:+$PATH:}$_dlrun_path
+  if [[ -n $_dlrun_asked ]]; then _dlrun_event asked; fi
+  if ((_dlrun_status == 0)) && [[ -z $_dlrun_over ]]; then
+    dlrun_say 'a line of job.sh ended it before the ranks did' # `exit` in a module file; old versions of bash after an error
+    _dlrun_status=1
+  fi
+  _dlrun_take_down "${_dlrun_steps[@]}"
+  _dlrun_take_down "${_dlrun_beside[@]}" # they report what they still find
+  if ((_dlrun_status)); then _dlrun_report_first_failure; fi
+  _dlrun_event gone
+  if [[ -z $_dlrun_asked ]]; then
+    _dlrun_find_cause
+    _dlrun_event next
+  fi
+  _dlrun_record ended "$_dlrun_status" "$_dlrun_reason"
+  dlrun_say "job $DLRUN_JOB_ID ended with exit code $_dlrun_status"
+  _dlrun_event over
+  exit "$_dlrun_status"
+}
+
+_dlrun_find_cause() {
+  local note
+  if ((_dlrun_status == 0)); then return 0; fi
+  if [[ -z $_dlrun_reason ]] && grep -qs 'out of memory$' "$DLRUN_RUN_DIR"/failures/*; then _dlrun_reason='out of memory'; fi
+  if [[ -z $_dlrun_reason ]]; then
+    read -r _ _ _ _ _ note < <(_dlrun_failed_first)
+    if [[ $note =~ ^([a-z ]+):\  ]]; then _dlrun_reason=${BASH_REMATCH[1]}; fi # a check of the job's own
+  fi
+  _dlrun_event cause
+}

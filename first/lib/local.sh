@@ -1,0 +1,20 @@
+# shellcheck shell=bash disable=SC2154 # variables of the page's own part
+# The local launcher: ranks are children of job.sh on this machine.
+
+dlrun_local() { # COUNT COMMAND...: that many ranks; the first that fails ends the others
+  _dlrun_count=$1
+  shift
+  _dlrun_ranks=()
+  trap - EXIT
+  trap '_dlrun_end_here; exit 143' TERM
+  if [[ -n ${_dlrun_carrier-} ]]; then
+    trap '_dlrun_signalled=1; kill -s "$_dlrun_carrier" "${_dlrun_ranks[@]}" 2>/dev/null || true' "$_dlrun_carrier"
+  fi
+  for ((_dlrun_rank = 0; _dlrun_rank < _dlrun_count; _dlrun_rank++)); do # no variable of the user's may be hidden by a local one
+    DLRUN_RANK=$_dlrun_rank DLRUN_LOCAL_RANK=$_dlrun_rank "$@" &
+    _dlrun_ranks+=("$!")
+  done
+  _dlrun_wait_for_ranks _dlrun_end_here
+}
+
+_dlrun_end_here() { _dlrun_take_down "${_dlrun_ranks[@]}"; }

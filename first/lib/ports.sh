@@ -1,0 +1,84 @@
+# shellcheck shell=bash disable=SC2154 # variables of the page's own part
+# Free ports for the rendezvous, reserved on this node against other jobs of the same user.
+
+_dlrun_ports=() # locks that are held
+_dlrun_when gone _dlrun_release_ports
+
+dlrun_take_ports() { # FIRST LAST COUNT: sets DLRUN_MASTER_PORT to the first of COUNT free ports in a row
+  local first=$1 last=$2 count=$3 span seed=0 letter try port i locks sockets
+  [[ -n ${DLRUN_MASTER_ADDR-} ]] || { dlrun_say "$_dlrun_host has no such address" && exit 1; }
+  span=$(((last - first + 1) / count))
+  for ((i = 0; i < ${#DLRUN_RUN_ID}; i++)); do # jobs begin their search in different places
+    printf -v letter %d "'${DLRUN_RUN_ID:i:1}"
+    seed=$(((seed * 31 + letter) % 1000003))
+  done
+  _dlrun_place_locks
+  _dlrun_read_sockets
+  for ((try = 0; try < span; try++)); do
+    port=$((first + (seed + try) % span * count))
+    for ((i = port; i < port + count; i++)); do
+      if [[ -n $locks ]]; then
+        _dlrun_reserve_port "$locks/$i" || break
+        _dlrun_ports+=("$locks/$i")
+      fi
+      _dlrun_port_is_free "$i" || break
+    done
+    if ((i == port + count)); then
+      export DLRUN_MASTER_PORT=$port
+      printf '%s %s\n' "$DLRUN_MASTER_ADDR" "$port" >"$DLRUN_RUN_DIR/rendezvous"
+      return 0
+    fi
+    _dlrun_release_ports
+  done
+  dlrun_say "no free block of $count ports between $first and $last on $_dlrun_host"
+  exit 1
+}
+
+_dlrun_place_locks() { # sets locks to a directory that this user's jobs share here; empty: ports are only looked at
+  local base=${XDG_RUNTIME_DIR-} # may be inherited from a login node, and not exist here
+  if [[ $base != /* || ! -d $base || ! -O $base || ! -w $base ]]; then base=/tmp; fi
+  locks=$base/dlrun-ports-$UID
+  [[ -e $locks || -L $locks ]] || mkdir -m 700 "$locks" 2>/dev/null || true
+  if [[ -d $locks && ! -L $locks && -O $locks && -w $locks ]]; then return 0; fi
+  dlrun_say "$locks is not a directory of this user's: ports are taken without locks against other jobs"
+  locks=
+}
+
+_dlrun_read_sockets() { # sets sockets to the kernel's tables, once for all ports: with many sockets that is what takes time
+  local table rows
+  sockets=
+  for table in /proc/net/tcp /proc/net/tcp6; do
+    [[ -r $table ]] || continue
+    mapfile -t rows <"$table"
+    sockets+=${rows[*]}
+  done
+}
+
+_dlrun_port_is_free() { # PORT: no socket of this node uses it
+  local own
+  printf -v own ':%04X ' "$1"
+  [[ $sockets != *"$own"[0-9A-F][0-9A-F][0-9A-F]* ]] # an address follows that of this node; a state, of two digits, the other
+}
+
+_dlrun_reserve_port() { # LOCK: true if it is ours now; the lock of a process that is gone does not count
+  local owner='' still='' made=''
+  set -o noclobber # the file is made, or it was there
+  if { : >"$1"; } 2>/dev/null; then made=1; fi
+  set +o noclobber
+  if [[ -z $made ]]; then
+    { read -r owner <"$1"; } 2>/dev/null || return 1 # it is being written, or given back
+    if kill -0 "$owner" 2>/dev/null; then return 1; fi
+    _dlrun_reserve_port "$1-$owner" || return 1 # of those who see that it is gone, one alone takes its place
+    { read -r still <"$1"; } 2>/dev/null || true
+    if [[ $still == "$owner" ]]; then echo "$$" >"$1" && made=1; fi
+    rm -f -- "$1-$owner"
+    [[ -n $made ]]
+  else
+    echo "$$" >"$1" || true # also without it, on a disk that is full, the name is ours
+  fi
+} 2>/dev/null
+
+_dlrun_release_ports() {
+  if ((${#_dlrun_ports[@]})); then rm -f -- "${_dlrun_ports[@]}"; fi
+  _dlrun_ports=()
+}

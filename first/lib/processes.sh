@@ -1,0 +1,54 @@
+# shellcheck shell=bash
+# Processes below others, found through /proc, and their end: SIGTERM, then after a grace SIGKILL.
+# Sourced by lib/job.sh, and by lib/rank.sh when it has to look below its program.
+
+_dlrun_grace=10 # seconds between SIGTERM and SIGKILL
+
+_dlrun_tree() { # PID...: sets _dlrun_found to these processes and all below them, and _dlrun_parent[PID] of every process
+  local stat pid more=1
+  local -A tree=()
+  unset -v _dlrun_parent
+  declare -gA _dlrun_parent=()
+  for pid in "$@"; do tree[$pid]=1; done
+  for stat in /proc/[0-9]*/stat; do
+    pid=${stat#/proc/} pid=${pid%/stat}
+    if _dlrun_stat "$pid"; then _dlrun_parent[$pid]=${_dlrun_fields[1]}; fi
+  done
+  _dlrun_found=("$@")
+  while ((more)); do
+    more=0
+    for pid in "${!_dlrun_parent[@]}"; do
+      if [[ -z ${tree[$pid]-} && -n ${tree[${_dlrun_parent[$pid]}]-} ]]; then
+        tree[$pid]=1 more=1
+        _dlrun_found+=("$pid")
+      fi
+    done
+  done
+}
+
+_dlrun_stat() { # PID: sets the array _dlrun_fields to state, parent, … of /proc/PID/stat (proc(5)); false if it is gone
+  local text=
+  { read -r -d '' text <"/proc/$1/stat"; } 2>/dev/null || [[ -n $text ]] || return 1
+  read -ra _dlrun_fields <<<"${text##*) }" # the name before it may hold blanks, brackets and newlines
+}
+
+_dlrun_take_down() { # PID...: SIGTERM for those that still run, after the grace SIGKILL for each and for all below it
+  local pid alive waited running=() all
+  for pid in "$@"; do
+    if kill -0 "$pid" 2>/dev/null; then running+=("$pid"); fi
+  done
+  ((${#running[@]})) || return 0
+  _dlrun_tree "${running[@]}"
+  all=("${_dlrun_found[@]}")
+  kill -TERM "${running[@]}" 2>/dev/null || true
+  for ((waited = 0; waited < _dlrun_grace * 10; waited++)); do
+    alive=0
+    for pid in "${all[@]}"; do
+      if kill -0 "$pid" 2>/dev/null; then alive=1; fi
+    done
+    ((alive)) || return 0
+    sleep 0.1
+  done
+  _dlrun_tree "${running[@]}"
+  kill -KILL "${all[@]}" "${_dlrun_found[@]}" 2>/dev/null || true
+}

@@ -1,0 +1,79 @@
+# shellcheck shell=bash disable=SC2154 # variables of lib/job.sh
+# job.sh shares its shell with module files, activation scripts and set-up lines: dlrun_own_shell makes it the library's again.
+# Sourced by lib/job.sh. What those lines export reaches the ranks, but for functions with the names of commands used here.
+
+_dlrun_builtins='. : [ break builtin cd command compgen continue declare disown echo enable eval exec exit export false hash
+  jobs kill let local mapfile printf pwd read readarray readonly return set shift shopt source test times trap true type
+  typeset ulimit umask unset wait'
+_dlrun_programs='awk base64 bash cat date env find getent grep head id ip mkdir mkfifo mktemp mv numactl prlimit python3 qstat
+  qsub readlink rm rmdir scontrol sed sleep sort srun ssh stat tail taskset timeout touch tr wc'
+_dlrun_locals='after alive all at_once bad base begun cause code count daemon deadline earlier ended exit_code file first found
+  granted host how i id ids index last late left letter letters line list listed locks log lost made margin marks
+  more name node note noted now off old own owner part pid pids place places points port rank reason rest role
+  rows running said script seed seen size sockets some span stacks started starts stat status step still table text
+  there tick tree tries try until usage waited what when where words'
+
+_dlrun_owned='DLRUN_JOB_DIR DLRUN_JOB_ID DLRUN_POINT DLRUN_RESTART DLRUN_NODES DLRUN_RUN_DIR DLRUN_RUN_ID DLRUN_HOSTS
+  DLRUN_FIRST_HOST DLRUN_USER'
+declare -A _dlrun_kept=() # their values before the set-up lines
+
+_dlrun_keep_names() {
+  local name
+  for name in $_dlrun_owned; do
+    if [[ -n ${!name+set} ]]; then _dlrun_kept[$name]=${!name}; fi
+  done
+}
+
+dlrun_own_shell() { # after the environment is set up: names, options, traps and word splitting are the library's again
+  POSIXLY_CORRECT=1 # `unset` is bash's own then, whatever functions there are
+  \unset -f unset || :
+  \unset -v POSIXLY_CORRECT FUNCNEST GLOBIGNORE EXECIGNORE TMOUT BASH_XTRACEFD BASH_COMPAT
+  IFS=$' \t\n'
+  # shellcheck disable=SC2086 # words
+  \unset -f $_dlrun_builtins $_dlrun_programs || :
+  # shellcheck disable=SC2086 # words
+  builtin enable $_dlrun_builtins
+  hash -r
+  set +afkmCET
+  shopt -u dotglob expand_aliases extdebug failglob nocaseglob nocasematch nullglob xpg_echo
+  set -euo pipefail
+  _dlrun_check_readonly
+  _dlrun_arm
+  _dlrun_reopen
+  _dlrun_restore_names
+  _dlrun_expect_tools
+}
+
+_dlrun_reopen() { # what ranks and logs are written to would else be the next file that is opened
+  { { :; } 9>&1; } 2>/dev/null || exec >/dev/null
+  { :; } 9>&2 || exec 2>/dev/null
+}
+
+_dlrun_restore_names() { # a job whose number of nodes or directory changes on the way ends anywhere
+  local name
+  for name in "${!_dlrun_kept[@]}"; do
+    if [[ ${!name-} == "${_dlrun_kept[$name]}" ]]; then continue; fi
+    dlrun_say "a set-up line has changed $name, which is dlrun's: it is ${_dlrun_kept[$name]} again"
+    export "$name=${_dlrun_kept[$name]}"
+  done
+}
+
+_dlrun_expect_tools() {
+  local name
+  for name in mkdir mv rm sleep grep date; do
+    if type -P "$name" >/dev/null; then continue; fi
+    dlrun_say "after the set-up lines PATH has no $name: they must add to PATH, not replace it; it is '${PATH-}'"
+    exit 1
+  done
+}
+
+_dlrun_check_readonly() { # a variable that is read-only cannot be a local one of the library's functions
+  local _dlrun_name
+  for _dlrun_name in $_dlrun_locals; do
+    # shellcheck disable=SC2229,SC2163 # the name is in the variable
+    if ! local "$_dlrun_name" 2>/dev/null; then
+      echo "dlrun: a set-up line has made the variable '$_dlrun_name' read-only, and lib/*.sh uses that name: take another"
+      exit 1
+    fi
+  done
+}

@@ -1,0 +1,47 @@
+# shellcheck shell=bash disable=SC2154 # variables of the page's own part
+# What launchers of dlrun's own have in common: the wait for ranks that are this shell's children, and the environment as text.
+
+_dlrun_wait_for_ranks() { # END: until all have ended; the first that fails makes END end the others, and its code is the exit code
+  _dlrun_left=${#_dlrun_ranks[@]}
+  while ((_dlrun_left)); do
+    _dlrun_signalled=
+    _dlrun_code=0
+    _dlrun_wait_for_one || _dlrun_code=$?
+    if [[ -n $_dlrun_signalled ]]; then continue; fi
+    _dlrun_left=$((_dlrun_left - 1))
+    if ((_dlrun_code)); then break; fi
+  done
+  if ((_dlrun_code)); then "$1"; fi
+  exit "$_dlrun_code"
+}
+
+_dlrun_wait_for_one() { # until one of _dlrun_ranks has ended, or a signal came; its exit code
+  local i
+  if ((BASH_VERSINFO[0] * 100 + BASH_VERSINFO[1] >= 403)); then
+    wait -n
+    return $? # a bare one gives another status where a trap runs
+  fi
+  while [[ -z $_dlrun_signalled ]]; do
+    for i in "${!_dlrun_ranks[@]}"; do
+      if ! kill -0 "${_dlrun_ranks[i]}" 2>/dev/null; then
+        set -- "${_dlrun_ranks[i]}"
+        unset -v '_dlrun_ranks[i]'
+        wait "$1"
+        return $?
+      fi
+    done
+    sleep 0.1
+  done
+}
+
+dlrun_exported() { # print what sets the exported variables again, but for those that belong to this shell
+  export -p | sed '/^declare -[a-z]* \(HOSTNAME\|PWD\|OLDPWD\|SHLVL\|_\)[=]/d'
+}
+
+dlrun_write_environment() { # for ranks that an agent starts: it would put all of it on command lines, for everyone to see
+  (umask 077 && dlrun_exported >"$DLRUN_RUN_DIR/environment")
+}
+
+_dlrun_remove_environment() { if [[ -e $DLRUN_RUN_DIR/environment ]]; then rm -f -- "$DLRUN_RUN_DIR/environment"; fi; }
+_dlrun_when start _dlrun_remove_environment # of a start before this one that was killed
+_dlrun_when gone _dlrun_remove_environment
