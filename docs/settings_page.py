@@ -11,7 +11,7 @@ from dlrun.config.nodes import ListNode, MapNode, Node, ScalarNode
 from dlrun.effects.inputs.profiles import Machine, load_site
 from dlrun.effects.inputs.spec import load_spec, topology_for_spec
 from dlrun.fabrics.rules import condition_text
-from dlrun.fabrics.table import Rule, does, left_out, rules, sources
+from dlrun.fabrics.table import Rule, descriptions, left_out, rules, sources
 from dlrun.model.site import Site
 from dlrun.plan.build import PlanInputs, build
 from dlrun.render.affinity.variables import VARIABLES
@@ -51,7 +51,9 @@ def settings_page(note: str) -> str:
         [(f"`{v.name}`", v.reader, differ[v.may_differ], v.because.replace("`", "")) for v in VARIABLES],
     )
     text += "\n## Variables\n\nWhat each of them sets.\n\n"
-    text += table(("variable", "sets"), [(f"`{name}`", plain(said)) for name, said in sorted(does().items())])
+    text += table(
+        ("variable", "sets"), [(f"`{name}`", plain(said)) for name, said in sorted(descriptions().items())]
+    )
     text += "\n## Looked at and left out\n\n"
     text += table(("setting", "why"), [(plain(setting), why) for setting, why in left_out()])
     text += "\n## Sources\n\n"

@@ -87,10 +87,10 @@ def _unwritten(what: str) -> Explanation | None:
 
 def knowledge(name: str) -> list[Explanation]:
     """The fabric settings' entries about a variable, set or not: first its effect, then its rules; may be empty."""
-    about = table.about(name)
+    about = table.rules_for(name)
     if not about:
         return []
-    does = table.does().get(name) or table.does()[about[0].name]
+    does = table.descriptions().get(name) or table.descriptions()[about[0].name]
     libraries: dict[Explanation, list[str]] = {}  # a rule that several libraries share is printed once
     for rule in about:
         libraries.setdefault(_known(rule, "{}"), []).append(rule.library)
@@ -100,7 +100,7 @@ def knowledge(name: str) -> list[Explanation]:
 
 def nearest_variable(name: str) -> str | None:
     """A variable of the fabric settings with a similar name, or None."""
-    return nearest(name, table.does(), cutoff=0.8)
+    return nearest(name, table.descriptions(), cutoff=0.8)
 
 
 def _known(rule: table.Rule, library: str) -> Explanation:

@@ -24,24 +24,19 @@ TRANSPORTS = {
     "efa": ("efa",),
     "ethernet": ("tcp", "roce", "psm3"),
 }
-"""Fabric -> transports that are not a fallback on it, named as in `dlrun/node/checks/transport_lines.py`.
+"""Fabric -> the transports that are not a fallback on it, with the names of `dlrun/node/checks/transport_lines.py`.
 
 `ib` on Omni-Path: NCCL without a psm2 plugin uses verbs (Cornelis, Omni-Path Fabric Performance Tuning Guide).
 """
 
 
-def in_play(
+def job_libraries(
     *, used: Iterable[str], gpus: str | None, fabric: str, present: Iterable[str] = ()
 ) -> frozenset[str]:
-    """Names of the libraries; `used` are those of framework and launcher, `gpus` is the kind of GPU (None: no GPUs).
+    """The names of the libraries that a job uses.
 
-    `present` are libraries listed in the site profile.
-
-    `mpi-program` in `used` is a program that may pass any buffer to MPI, including GPU memory.
+    `used` are those of framework and launcher, `gpus` is the kind of GPU (None: no GPUs), and `present` are those listed in the
+    site profile. `mpi-program` in `used` stands for a program that may pass any buffer to MPI, including GPU memory.
     """
-    found = {
-        *used,
-        *_OF_FABRIC.get(fabric, ()),
-        *present,
-    }
-    return frozenset(found | set(_OF_GPUS.get(gpus, ()) if gpus else ()))
+    of_gpus = _OF_GPUS.get(gpus, ()) if gpus else ()
+    return frozenset({*used, *_OF_FABRIC.get(fabric, ()), *present, *of_gpus})

@@ -6,15 +6,15 @@ import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import field
 
-from dlrun.fabrics.table import Rule, about, rules
+from dlrun.fabrics.table import Rule, rules, rules_for
 from dlrun.fabrics.versions import within
 from dlrun.model.record import record
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class JobTraits:
-    """Properties of a job that rules depend on. `flags` are words among its scheduler and launcher options;
-    `fabric` is None where the site profile has none."""
+    """The properties of a job that rules depend on. `flags` are the words of its scheduler and launcher options; `fabric` is None
+    if the site profile has none."""
 
     fabric: str | None
     libraries: frozenset[str]
@@ -37,8 +37,8 @@ class ChosenSetting:
 
 @record(frozen=True, slots=True, kw_only=True)
 class ChosenSettings:
-    """Settings of a job (`choices`), rejected settings of site or user (name -> reason), and units with an unmet flag
-    (unit -> the flag)."""
+    """The settings of a job (`choices`); settings of the site that are not set, with the reason (`withheld`); and units that
+    need an option which the job does not have (`lacking`: unit -> the option)."""
 
     choices: tuple[ChosenSetting, ...]
     withheld: Mapping[str, str]
@@ -53,15 +53,18 @@ def select(
     `drop` are names that the site excludes; a unit with an excluded name is left out as a whole.
     """
     asked = {name: value for name, value in {**site, **user}.items() if name not in drop}
-    chosen = _safe(job, drop)
+    # In this order, later settings replace earlier ones: defaults, the site's own values, whole units.
+    chosen = _defaults(job, drop)
     withheld: dict[str, str] = {}
     for name, value in site.items():
         if name in drop:
             continue
-        if why := _why_not(job, name, value):
+        if why := _unmet(job, name, value):
             withheld[name] = why
-        # A tunable setting of a unit is set only with its whole unit, below.
-        elif not any(rule.unit and rule.cls == "tunable" and matches(rule, value) for rule in about(name)):
+        # A tunable setting of a unit is set only together with the rest of its unit, below.
+        elif not any(
+            rule.unit and rule.cls == "tunable" and matches(rule, value) for rule in rules_for(name)
+        ):
             chosen[name] = ChosenSetting(
                 name=name, value=value, rule=_about_site(job, name, value), by_site=True
             )
@@ -69,7 +72,9 @@ def select(
     for unit, members in _asked_units(job, asked).items():
         if any(rule.name in drop for rule in members):
             withheld |= {
-                r.name: "a setting that it stands or falls with is dropped" for r in members if r.name in site
+                r.name: "a setting that belongs to the same unit is dropped"
+                for r in members
+                if r.name in site
             }
             continue
         missing = [c for rule in members for c in rule.when if not _condition(job, c, rule)]
@@ -89,9 +94,9 @@ def faults(job: JobTraits, name: str, value: str) -> list[Rule]:
     """Rules by which a setting is harmful or deprecated; with an unknown fabric the rules of all fabrics apply."""
     return [
         rule
-        for rule in about(name)
+        for rule in rules_for(name)
         if rule.cls in ("harmful", "deprecated")
-        and (job.fabric is None or _on(rule, job))
+        and (job.fabric is None or _on_fabric(rule, job))
         and matches(rule, value)
         and within(job.versions.get(rule.library), rule.versions)
         and all(_condition(job, condition, rule) for condition in rule.when)
@@ -111,14 +116,14 @@ def unit(name: str) -> tuple[Rule, ...]:
 def holds(job: JobTraits, rule: Rule) -> bool:
     """True if fabric, library, version and every condition of a rule match the job."""
     return (
-        _on(rule, job)
+        _on_fabric(rule, job)
         and rule.library in job.libraries
         and within(job.versions.get(rule.library), rule.versions)
         and all(_condition(job, condition, rule) for condition in rule.when)
     )
 
 
-def _on(rule: Rule, job: JobTraits) -> bool:
+def _on_fabric(rule: Rule, job: JobTraits) -> bool:
     return "any" in rule.fabrics or job.fabric in rule.fabrics
 
 
@@ -152,22 +157,22 @@ def condition_text(condition: str) -> str:
     return {
         "nodes>1": "several nodes",
         "nodes=1": "one node",
-        "interfaces": "interfaces that the site names",
+        "interfaces": "interfaces in the site profile",
         "gpus": "GPUs",
-        "known": "a version that the site names",
+        "known": "a library version in the site profile",
         "with": listed,
         "without": f"a job without {listed}",
         "flag": f"the option `{argument}` of scheduler or launcher",
     }[word]
 
 
-def _safe(job: JobTraits, drop: Collection[str]) -> dict[str, ChosenSetting]:
+def _defaults(job: JobTraits, drop: Collection[str]) -> dict[str, ChosenSetting]:
     """The default settings; among several rules for a name one for this fabric outranks one for any fabric."""
     found: dict[str, Rule] = {}
     for rule in rules():
         if rule.act != "set" or not holds(job, rule):
             continue
-        # The more specific rule wins whatever the order of the tables.
+        # A rule for this fabric outranks one for any fabric, whatever the order of the tables.
         if rule.name not in found or "any" in found[rule.name].fabrics:
             found[rule.name] = rule
     broken = {rule.unit for rule in found.values() if rule.unit and rule.name in drop}
@@ -184,24 +189,25 @@ def _asked_units(job: JobTraits, asked: Mapping[str, str]) -> dict[str, list[Rul
     names = {
         rule.unit
         for name, value in asked.items()
-        for rule in about(name)
-        if rule.act == "asks" and _on(rule, job) and matches(rule, value)
+        for rule in rules_for(name)
+        if rule.act == "asks" and _on_fabric(rule, job) and matches(rule, value)
     }
     return {name: list(unit(name)) for name in sorted(names)}
 
 
-def _why_not(job: JobTraits, name: str, value: str) -> str:
+def _unmet(job: JobTraits, name: str, value: str) -> str:
     """Reason why a site's setting is left out of this job; empty if it is set.
 
     A site profile has one value per name; the tables determine the jobs to which it applies.
     """
-    known = [rule for rule in about(name) if rule.cls in ("safe", "tunable")]
+    known = [rule for rule in rules_for(name) if rule.cls in ("safe", "tunable")]
+    # A name that the tables do not know is set as the site writes it.
     if known and not any(rule.library in job.libraries for rule in known):
-        return f"no library that reads it is in play: {_listed(rule.library for rule in known)}"
+        return f"the job uses no library that reads it: {_listed(rule.library for rule in known)}"
     meant = [
         rule
         for rule in known
-        if _on(rule, job)
+        if _on_fabric(rule, job)
         and rule.library in job.libraries
         and rule.pattern
         and matches(rule, value)
@@ -214,7 +220,9 @@ def _why_not(job: JobTraits, name: str, value: str) -> str:
 def _about_site(job: JobTraits, name: str, value: str) -> Rule | None:
     """The best rule for a site's value, on this fabric and of the job's libraries; a rule for the value itself comes first."""
     known = [
-        r for r in about(name) if r.cls in ("safe", "tunable") and _on(r, job) and r.library in job.libraries
+        r
+        for r in rules_for(name)
+        if r.cls in ("safe", "tunable") and _on_fabric(r, job) and r.library in job.libraries
     ]
     exact = [rule for rule in known if rule.value == value or (rule.pattern and matches(rule, value))]
     return next(iter(exact or known), None)

@@ -1,6 +1,6 @@
 """The tables of fabric settings, `data/*.csv` beside this module, with one setting per line.
 
-They are read once, in about 1 ms. CSV makes a setting one line of a diff. `names.csv` describes each variable.
+They are read once, in about 1 ms. CSV, because a changed setting is then one line of a diff. `names.csv` describes each variable.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ _DATA = Path(__file__).parent / "data"
 class Rule:
     """One setting of one library on some fabrics.
 
-    `name` may be a pattern (`RDMAV_*`). `value` is the value to set (`{interfaces}` stands for the site's) or a
-    description. `act`: `set` by default, leave the library's `default`, set by `dlrun` elsewhere, `asks`: the value
-    requests its whole `unit`, `warn` or `refuse`. `versions` bounds the library
-    (`>=2.17 <2.24`); `when` lists further conditions; settings of a `unit` are set together.
-    `pattern` is a regular expression of the values concerned (empty: all); `instead` is the replacement.
+    `name` may be a pattern (`RDMAV_*`). `value` is the value to set (`{interfaces}` stands for the site's interfaces) or a
+    description. `act` is what dlrun does: `set` it; nothing, because the value is the library's `default`; nothing here, because
+    another part of `dlrun` sets it; `asks`: if site or user set this value, set the whole `unit`; `warn` about it or `refuse` it.
+    `versions` are bounds of the library's version (`>=2.17 <2.24`), `when` further conditions. The settings of a `unit` are set
+    together or not at all. `pattern` is a regular expression of the values concerned (empty: all), `instead` the replacement.
     """
 
     fabrics: tuple[str, ...]
@@ -63,13 +63,13 @@ def rules() -> tuple[Rule, ...]:
     return tuple(rule for table in TABLES for rule in _rules(table))
 
 
-def about(name: str) -> tuple[Rule, ...]:
+def rules_for(name: str) -> tuple[Rule, ...]:
     """The rules for a variable."""
     return tuple(rule for rule in rules() if rule.named(name))
 
 
 @cache
-def does() -> dict[str, str]:
+def descriptions() -> dict[str, str]:
     """Variable or pattern -> short description; complete for all names of the rules."""
     return {row["name"]: row["does"] for row in _rows("names")}
 

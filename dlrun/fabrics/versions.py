@@ -27,6 +27,7 @@ def within(version: str | None, bounds: str) -> bool:
 
 def _holds(here: tuple[int, ...] | None, bound: str) -> bool:
     sign, limit = bound[: 2 if bound[1] == "=" else 1], parse(bound.lstrip("<>="))
+    # An unknown version counts as the newest: it satisfies every lower bound and no upper one.
     if here is None:
         return sign.startswith(">")
     length = max(len(here), len(limit))

@@ -113,7 +113,7 @@ def job_of(spec: Spec, site: Site, layout: Layout, launcher: str) -> JobTraits:
     fabric = site.fabric
     return JobTraits(
         fabric=fabric.name if fabric else None,
-        libraries=libraries.in_play(
+        libraries=libraries.job_libraries(
             used=(*backends.framework(spec.framework).LIBRARIES, *backends.launcher(launcher).LIBRARIES),
             gpus=_kind(layout),
             fabric=fabric.name if fabric else "",

@@ -9,9 +9,9 @@ from dlrun import backends
 from dlrun.config.nodes import MapNode, ScalarNode
 from dlrun.errors import Invalid
 from dlrun.fabrics import rules
-from dlrun.fabrics.libraries import in_play
+from dlrun.fabrics.libraries import job_libraries
 from dlrun.fabrics.rules import JobTraits
-from dlrun.fabrics.table import Rule, about
+from dlrun.fabrics.table import Rule, rules_for
 from dlrun.model.origin import Origin
 from dlrun.model.problem import Problem
 from dlrun.model.site import Site
@@ -42,7 +42,7 @@ def settings(site: Site, origins: Origins, defaults: MapNode | None = None) -> I
     if fabric is None:
         return
     for name in fabric.drop:
-        for unit in {rule.unit for rule in about(name) if rule.unit and rule.act == "set"}:
+        for unit in {rule.unit for rule in rules_for(name) if rule.unit and rule.act == "set"}:
             rest = [rule.name for rule in rules.unit(unit) if rule.name not in fabric.drop]
             if rest:
                 listed = " and ".join(f"`{one}`" for one in rest)
@@ -80,7 +80,7 @@ def _widest_job(site: Site) -> JobTraits:
     kinds = [
         kind.topology.gpus.kind for kind in site.node_types.values() if kind.topology and kind.topology.gpus
     ]
-    libraries = in_play(
+    libraries = job_libraries(
         used=(*backends.framework(_WIDEST).LIBRARIES, *_of_launcher(site)),
         gpus=kinds[0] if kinds else None,
         fabric=fabric.name if fabric else "",
@@ -111,7 +111,7 @@ def _fault(rule: Rule, name: str, value: str, origin: Origin | None, job: JobTra
 
 
 def _pair(name: str, value: str, site: Site, job: JobTraits, origin: Origin | None) -> Iterator[Problem]:
-    for rule in about(name):
+    for rule in rules_for(name):
         if rule.act == "asks" and rules.matches(rule, value) and job.fabric in rule.fabrics:
             missing = [c.partition(":")[2] for c in rule.when if c.startswith("flag:")]
             for flag in set(missing) - job.flags:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dlrun import backends
 from dlrun.errors import Invalid
 from dlrun.fabrics import libraries
-from dlrun.fabrics.table import about
+from dlrun.fabrics.table import rules_for
 from dlrun.model.plan import Plan
 from dlrun.model.record import record
 from dlrun.model.site import Site
@@ -165,7 +165,7 @@ def _of_memory(spec: Spec, plan: Plan, memory: Memory) -> Iterator[tuple[str, st
 def _variables(spec: Spec, site: Site, plan: Plan) -> Iterator[tuple[str, str, str]]:
     """Settings of the job's libraries that neither dlrun nor the user sets."""
     fabric = site.fabric
-    in_play = libraries.in_play(
+    job_libraries = libraries.job_libraries(
         used=(
             *backends.framework(spec.framework).LIBRARIES,
             *backends.launcher(plan.launch.name).LIBRARIES,
@@ -180,9 +180,9 @@ def _variables(spec: Spec, site: Site, plan: Plan) -> Iterator[tuple[str, str, s
             continue
         known = [
             rule
-            for rule in about(name)
+            for rule in rules_for(name)
             if rule.cls == "tunable"
-            and rule.library in in_play
+            and rule.library in job_libraries
             and {"any", fabric.name if fabric else ""} & {*rule.fabrics}
         ]
         if known:

@@ -39,16 +39,16 @@ dlrun_take_ports 20000 29999 1 # free ports: from, to, how many; DLRUN_MASTER_PO
 # --- Variables of every rank --------------------------------------------------------------------------------
 export OMP_NUM_THREADS=24 # 96 cores / 4 ranks [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
-export NCCL_DEBUG=WARN # prints an explicit message when a call fails, and nothing else [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
-export NCCL_NET_GDR_LEVEL=PHB # Vendor-required so that GPU and NIC on one NUMA node use RDMA [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce]
-export NCCL_CROSS_NIC=1 # Vendor: better on large systems [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce]
-export NCCL_SOCKET_IFNAME=hsi0 # bootstrap over the high-speed network: the list must match the node's NICs, so it is the site's [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce]
-export HSA_FORCE_FINE_GRAIN_PCIE=1 # Required for peer access; RCCL itself warns of low performance, instability or hang without it [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce; ROCm/rccl:README.md + src/init.cc@0cbce2a7]
-export FI_MR_CACHE_MONITOR=userfaultfd # HPE default recommendation; kdreg2 is the other supported choice [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce]
-export FI_CXI_DISABLE_HOST_REGISTER=1 # Avoids GPU-driver registration of host buffers that may deadlock [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce]
-export FI_CXI_DEFAULT_CQ_SIZE=131072 # Completion-queue depth for large jobs [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce]
-export FI_CXI_DEFAULT_TX_SIZE=2048 # Vendor value for large jobs relying on unexpected rendezvous messages (provider default 1024) [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce]
-export FI_CXI_RX_MATCH_MODE=hybrid # Falls to software matching when NIC resources run out instead of stalling [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce]
+export NCCL_DEBUG=WARN # logs an explicit message when a call fails, and nothing else [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
+export NCCL_NET_GDR_LEVEL=PHB # Required by HPE so that a GPU and a NIC of the same NUMA node use GPUDirect RDMA [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce]
+export NCCL_CROSS_NIC=1 # Recommended by HPE for large systems [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce]
+export NCCL_SOCKET_IFNAME=hsi0 # bootstrap uses the high-speed network; the list must match the NICs of the nodes, so it comes from the site profile [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce]
+export HSA_FORCE_FINE_GRAIN_PCIE=1 # Required for peer access between GPUs; without it RCCL warns of low performance, instability or hangs [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce; ROCm/rccl:README.md + src/init.cc@0cbce2a7]
+export FI_MR_CACHE_MONITOR=userfaultfd # Recommended by HPE; kdreg2 is the other supported value [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce]
+export FI_CXI_DISABLE_HOST_REGISTER=1 # Turns off the registration of host buffers with the GPU driver, which can deadlock [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce]
+export FI_CXI_DEFAULT_CQ_SIZE=131072 # A completion queue that is deep enough for large jobs [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce]
+export FI_CXI_DEFAULT_TX_SIZE=2048 # HPE's value for large jobs with many unexpected rendezvous messages (default: 1024) [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce]
+export FI_CXI_RX_MATCH_MODE=hybrid # Message matching falls back to software when the resources of the NIC are used up, instead of stalling [HewlettPackard/shs-ccl-docs:nccl/nccl_tuning_guide.md + rccl/rccl_tuning_guide.md + ccl_env.sh@438fcce]
 
 # --- Launch -------------------------------------------------------------------------------------------------
 dlrun_launch dlrun_flux flux --nodes=4 --ntasks=16 -o cpu-affinity=off -o gpu-affinity=off -o mpibind=off -o exit-on-error \

@@ -56,7 +56,7 @@ export OMP_NUM_THREADS=12 # 48 cores / 4 ranks [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
 export CUDA_DEVICE_ORDER=PCI_BUS_ID # GPUs are numbered as in the plan
 export NCCL_DEBUG=INFO # makes the library log its transport, which `fabric_check` reads
-export NCCL_SOCKET_IFNAME='=ib0' # bootstrap, and data over sockets, by the interfaces that the site names (exactly these: `=`); NCCL's own choice may be an interface that other nodes cannot reach [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
+export NCCL_SOCKET_IFNAME='=ib0' # bootstrap and data over sockets use exactly the interfaces in the site profile (`=`: no prefixes); NCCL by itself may select an interface that other nodes cannot reach [NVIDIA/nccl:docs/userguide/source/env.rst@5067397c]
 export PYTHONFAULTHANDLER=1 # on SIGABRT, a hanging rank writes its Python stacks to its log [Python documentation, faulthandler]
 export GLOO_LOG_LEVEL=INFO # makes the library log its transport, which `fabric_check` reads
 export NCCL_DEBUG_SUBSYS=INIT,NET # makes the library log its transport, which `fabric_check` reads

@@ -220,7 +220,7 @@ GPUS = "framework: torch\nresources: {nodes: 2, gpus_per_node: 4}\n"
         ("NCCL_ALGO", "ring", "DLR060", "NCCL_ALGO=ring"),
         ("NCCL_IB_GDR_LEVEL", "3", "DLR061", "NCCL_NET_GDR_LEVEL"),
         ("NCCL_MIN_NRINGS", "4", "DLR061", "NCCL_MIN_CTAS"),
-        ("CUDA_LAUNCH_BLOCKING", "1", "DLR060", "left over"),
+        ("CUDA_LAUNCH_BLOCKING", "1", "DLR060", "for debugging only"),
     ],
 )
 def test_known_bad_settings_are_told_in_spec_and_profile_alike(tmp_path, name, value, code, says):

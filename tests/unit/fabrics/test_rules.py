@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dlrun import backends
-from dlrun.fabrics.libraries import in_play
+from dlrun.fabrics.libraries import job_libraries
 from dlrun.fabrics.rules import JobTraits, faults, select
-from dlrun.fabrics.table import about, rules
+from dlrun.fabrics.table import rules, rules_for
 from dlrun.fabrics.versions import parse, within
 
 FABRICS = ("infiniband", "omni-path", "slingshot", "roce", "efa", "ethernet")
@@ -25,7 +25,7 @@ FLAG = frozenset({"disable_rdzv_get"})
 
 def job(fabric, *, framework="torch", launcher="srun", gpus="cuda", nodes=2, present=(), **more):
     used = (*backends.framework(framework).LIBRARIES, *backends.launcher(launcher).LIBRARIES)
-    libraries = in_play(used=used, gpus=gpus, fabric=fabric or "", present=present)
+    libraries = job_libraries(used=used, gpus=gpus, fabric=fabric or "", present=present)
     return JobTraits(fabric=fabric, libraries=libraries, nodes=nodes, gpus=gpus is not None, **more)
 
 
@@ -202,7 +202,7 @@ def test_an_unknown_version_counts_as_the_newest():
 
 
 def test_names_with_a_star_are_found():
-    assert [rule.name for rule in about("OFI_NCCL_GIN_BOUNCE_BUFFERS")] == ["OFI_NCCL_*_BOUNCE_BUFFERS"]
+    assert [rule.name for rule in rules_for("OFI_NCCL_GIN_BOUNCE_BUFFERS")] == ["OFI_NCCL_*_BOUNCE_BUFFERS"]
 
 
 @pytest.mark.parametrize("framework", backends.FRAMEWORKS)

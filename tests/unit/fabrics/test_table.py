@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from dlrun.fabrics.rules import JobTraits, condition_text, holds
-from dlrun.fabrics.table import Rule, about, does, left_out, rules, sources
+from dlrun.fabrics.table import Rule, descriptions, left_out, rules, rules_for, sources
 from dlrun.fabrics.versions import within
 
 FABRICS = {"any", "infiniband", "omni-path", "slingshot", "roce", "efa", "ethernet"}
@@ -42,8 +42,8 @@ def test_a_row_says_everything_and_the_engine_understands_it():
 
 
 def test_every_variable_says_what_it_does():
-    assert list(does()) == list(dict.fromkeys(rule.name for rule in rules()))
-    assert all(does().values())
+    assert list(descriptions()) == list(dict.fromkeys(rule.name for rule in rules()))
+    assert all(descriptions().values())
 
 
 def test_no_setting_is_both_a_default_and_a_fault():
@@ -52,7 +52,7 @@ def test_no_setting_is_both_a_default_and_a_fault():
         if rule.act in ("set", "asks"):
             against = [
                 r
-                for r in about(rule.name)
+                for r in rules_for(rule.name)
                 if r.cls in ("harmful", "deprecated")
                 and set(r.fabrics) & {*rule.fabrics, "any"}
                 and (not r.pattern or re.fullmatch(r.pattern, rule.value))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from dlrun.errors import Invalid
-from dlrun.fabrics.table import about
+from dlrun.fabrics.table import rules_for
 from dlrun.plan.tuning import knobs
 from dlrun.plan.tuning.candidates import as_planned, asked_for, parse_try, together
 
 
 def test_every_variable_is_tunable_in_the_tables_of_settings():
     for name in knobs.VALUES:
-        assert any(rule.cls == "tunable" and rule.source for rule in about(name)), name
+        assert any(rule.cls == "tunable" and rule.source for rule in rules_for(name)), name
     assert set(knobs.VALUES) >= knobs.SEVERAL_NODES
 
 
