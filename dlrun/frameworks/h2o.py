@@ -1,4 +1,4 @@
-"""H2O: one Java process of its cloud on every node, and the command on the first node, which connects to `$H2O_URL`.
+"""H2O: one Java process of its cluster ('cloud') on every node, and the command on the first node, connected to `$H2O_URL`.
 
 Source: H2O documentation, "Starting H2O" (flatfile).
 """
@@ -40,7 +40,7 @@ class Options:
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
     """The cloud's processes, a service, and the driver."""
     heap = (f"-Xmx{max(1, options.memory // 2**20)}m",) if options.memory is not None else ()
-    # Every node writes its own copy of the node list, so that none reads a partly written file.
+    # Every node writes its own node list, so that none reads a file that another is still writing.
     listing = '"$DLRUN_RUN_DIR/flatfile-$DLRUN_RANK"'
     endpoints = protocol.endpoints(0, 1, shape.nodes).code
     flatfile = Shell(f"$({endpoints[2:-1]} | tr , '\\n' >{listing}; printf %s {listing})")
@@ -59,7 +59,7 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
         protocol.MASTER_PORT,
         "-nthreads",
         protocol.CORES,
-        # Nodes of two jobs of one user on a machine must not share this directory.
+        # Two jobs of one user on the same node must not share this directory.
         "-ice_root",
         Shell("${TMPDIR:-/tmp}/h2o-$UID-$DLRUN_MASTER_PORT"),
     )
@@ -69,12 +69,14 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
         argv=tuple(Text.of(word) for word in words),
         service=True,
         binds=False,
-        ready=defaults.answers(
+        ready=defaults.http_answers(
             protocol.MASTER_PORT, "/3/Cloud", f'"cloud_size":{shape.nodes},.*"consensus":true'
         ),
     )
     url = Text.of("http://", protocol.MASTER_IP, ":", protocol.MASTER_PORT)
-    where = defaults.settings(_SOURCE, ("H2O_URL", url, "the first node of the cloud, for h2o.connect(url=)"))
+    where = defaults.settings(
+        _SOURCE, ("H2O_URL", url, "the first node of the H2O cluster, for h2o.connect(url=)")
+    )
     return (cloud, Role(name="driver", place="first", argv=tuple(command), variables=where, binds=False))
 
 

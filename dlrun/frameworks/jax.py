@@ -47,7 +47,7 @@ def problems(
         return ()
     problem = Problem(
         code="DLR038",
-        message=f"under `{shape.launcher}` JAX cannot find its process id, and the command does not pass `{{{{ rank }}}}`",
+        message=f"JAX gets no process id from launcher `{shape.launcher}`, and the command does not pass `{{{{ rank }}}}`",
         help="add `--rank`, `{{ rank }}`, `--world`, `{{ world_size }}` to the command, for jax.distributed.initialize",
         warning=True,
     )

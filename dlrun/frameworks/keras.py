@@ -52,11 +52,12 @@ def problems(
     variables: Mapping[str, str],
     installed: Installed,
 ) -> Sequence[Problem]:
-    """Problems of the back end, and a missing `tf_keras`."""
+    """Problems of the back end; with TensorFlow, a missing `tf_keras`."""
     if options.backend == "torch":
         return env_ranks.gloo_problems(shape, variables)
     if options.backend == "jax":
         return jax.problems(shape, command, jax.Options(), variables, installed)
+    # None: the packages of the environment are unknown here.
     if installed.has("tf-keras") is not False:
         return ()
     problem = Problem(

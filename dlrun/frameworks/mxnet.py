@@ -52,7 +52,7 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
         service=True,
         binds=False,
         ends=True,
-        shares="it only connects servers and workers with each other",
+        shares="it only introduces servers and workers to each other",
     )
     server = Role(
         name="server",
@@ -63,7 +63,7 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
         service=True,
         binds=False,
         ends=True,
-        shares=defaults.TURNS,
+        shares=defaults.SERVERS_SHARE,
     )
     return (
         scheduler,
@@ -99,7 +99,7 @@ def problems(
         found.append(
             Problem(
                 code="DLR040",
-                message="`DMLC_NODE_HOST` is the loopback address: all processes would wait forever",
+                message="`DMLC_NODE_HOST` is the loopback address, so processes on other nodes would wait forever",
                 help="remove it",
             )
         )
@@ -116,13 +116,17 @@ def _common(shape: Shape, options: Options) -> tuple[Setting, ...]:
         ),
     )
     if shape.interface is not None and shape.nodes > 1:
-        # ps-lite takes the address of this interface; DMLC_NODE_HOST would outrank it.
+        # ps-lite uses the address of this interface; DMLC_NODE_HOST would take precedence over it.
         own = (("DMLC_INTERFACE", shape.interface, "the site's fabric"),)
     return defaults.settings(
         _SOURCE,
-        ("DMLC_PS_ROOT_URI", protocol.MASTER_IP, "the scheduler's node, as an IP: ps-lite binds no names"),
+        (
+            "DMLC_PS_ROOT_URI",
+            protocol.MASTER_IP,
+            "the scheduler's IP address: ps-lite does not bind to host names",
+        ),
         ("DMLC_PS_ROOT_PORT", protocol.MASTER_PORT, "derived from the job id; free on that node"),
-        ("DMLC_NUM_SERVER", str(shape.nodes * options.servers_per_node), "servers of all nodes"),
-        ("DMLC_NUM_WORKER", str(shape.world_size), "one worker a rank"),
+        ("DMLC_NUM_SERVER", str(shape.nodes * options.servers_per_node), "number of servers on all nodes"),
+        ("DMLC_NUM_WORKER", str(shape.world_size), "one worker per rank"),
         *own,
     )

@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from dlrun.frameworks import protocol
-from dlrun.frameworks.common import agent as own_agent
-from dlrun.frameworks.common import defaults, presets
+from dlrun.frameworks.common import agents, defaults, presets
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.model.keys import key
 from dlrun.model.observed import Installed
@@ -39,8 +38,8 @@ class Options:
     mode: Literal["collective", "parameter_server"] = key(
         "how trainers share the model", default="collective"
     )
-    agent: bool = own_agent.wanted(_AGENT)
-    agent_arguments: tuple[str, ...] = own_agent.arguments(_AGENT)
+    agent: bool = agents.agent_key(_AGENT)
+    agent_arguments: tuple[str, ...] = agents.arguments_key(_AGENT)
     servers_per_node: int = key("parameter servers on each node (parameter_server)", default=1, minimum=1)
 
 
@@ -51,19 +50,19 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
         return _agents(shape, command, options)
     trainers = _trainers(shape)
     if options.mode == "collective":
-        return (Role(name="rank", place="rank", argv=argv, variables=(*trainers, *_meeting(shape))),)
+        return (Role(name="rank", place="rank", argv=argv, variables=(*trainers, *_rendezvous(shape))),)
     servers = Role(
         name="server",
         place="node",
         per_node=options.servers_per_node,
         argv=argv,
-        variables=(*_trainers(shape, server=True), *_service(shape, options, "PSERVER")),
+        variables=(*_trainers(shape, server=True), *_role_maker(shape, options, "PSERVER")),
         service=True,
         binds=False,
         ends=True,
-        shares=defaults.TURNS,
+        shares=defaults.SERVERS_SHARE,
     )
-    workers = (*trainers, *_service(shape, options, "TRAINER"))
+    workers = (*trainers, *_role_maker(shape, options, "TRAINER"))
     return (servers, Role(name="trainer", place="rank", argv=argv, variables=workers))
 
 
@@ -80,12 +79,12 @@ def problems(
     installed: Installed,
 ) -> Sequence[Problem]:
     """Problems: parameter servers with the agent, and with a wheel, which is built without them."""
-    found = own_agent.problems(shape, options, program=_AGENT, even=True)
+    found = agents.problems(shape, options, program=_AGENT, even=True)
     if options.agent and options.mode == "parameter_server":
         found.append(
             Problem(
                 code="DLR041",
-                message=f"`{_AGENT}` is started for collective training, and `paddle.mode` is `parameter_server`",
+                message=f"`{_AGENT}` supports only collective training here, but `paddle.mode` is `parameter_server`",
                 help="remove `agent`: dlrun starts servers and trainers itself",
             )
         )
@@ -95,7 +94,7 @@ def problems(
         return found
     problem = Problem(
         code="DLR037",
-        message="this PaddlePaddle is a wheel, and wheels are built without the parameter server",
+        message="PaddlePaddle is installed from a wheel, and wheels do not contain the parameter server",
         help="use `paddle.mode: collective`, or a PaddlePaddle built with WITH_PSCORE=ON",
     )
     return (*found, problem)
@@ -106,7 +105,7 @@ def _agents(shape: Shape, command: Sequence[Text], options: Options) -> Sequence
 
     The agent with the master's address, compared as a string, runs the rendezvous; both addresses are therefore numeric.
     """
-    python, program = own_agent.split_python(command)
+    python, program = agents.split_python(command)
     start = (python or Text.of("python3"), Text.of("-m"), Text.of(_AGENT))
     words: tuple[str | Shell | Text, ...] = (
         "--master",
@@ -126,7 +125,7 @@ def _agents(shape: Shape, command: Sequence[Text], options: Options) -> Sequence
     )
     gloo = () if shape.gpus_per_node else (("PADDLE_DISTRI_BACKEND", "gloo", "there are no GPUs"),)
     argv = (*start, *words, *options.agent_arguments, *program)
-    return own_agent.on_each_node(argv, defaults.settings(_LAUNCH, *gloo))
+    return agents.on_each_node(argv, defaults.settings(_LAUNCH, *gloo))
 
 
 def _trainers(shape: Shape, *, server: bool = False) -> tuple[Setting, ...]:
@@ -140,15 +139,15 @@ def _trainers(shape: Shape, *, server: bool = False) -> tuple[Setting, ...]:
         ("PADDLE_TRAINER_ENDPOINTS", everyone, "all trainers in order of rank"),
     ]
     if not server:
-        own = _one_of(everyone, "DLRUN_RANK")
+        own = _endpoint_of(everyone, "DLRUN_RANK")
         rows += [
             ("PADDLE_TRAINER_ID", protocol.RANK, "from the launcher"),
-            ("PADDLE_CURRENT_ENDPOINT", own, "this trainer's own among them"),
+            ("PADDLE_CURRENT_ENDPOINT", own, "this trainer's own endpoint"),
         ]
     return defaults.settings(_PARALLEL, *rows)
 
 
-def _meeting(shape: Shape) -> tuple[Setting, ...]:
+def _rendezvous(shape: Shape) -> tuple[Setting, ...]:
     """The rendezvous of trainers, and on CPUs the library for collectives."""
     address = Text.of(protocol.MASTER_ADDR, ":", protocol.MASTER_PORT)
     rows: list[tuple[str, str | Text, str]] = [
@@ -160,23 +159,28 @@ def _meeting(shape: Shape) -> tuple[Setting, ...]:
     return defaults.settings(_PARALLEL, *rows)
 
 
-def _service(shape: Shape, options: Options, role: str) -> tuple[Setting, ...]:
+def _role_maker(shape: Shape, options: Options, role: str) -> tuple[Setting, ...]:
     """Variables required by the role maker of the parameter server; trainers also need a port."""
+    # Ports of a node, counted from the rendezvous port: 0 rendezvous, then one per trainer, then one per server.
     count, first = options.servers_per_node, 1 + shape.ranks_per_node
     servers = protocol.endpoints(first, count, count * shape.nodes)
-    node = _one_of(protocol.endpoints(0, 1, shape.nodes), "DLRUN_NODE_RANK")
+    node = _endpoint_of(protocol.endpoints(0, 1, shape.nodes), "DLRUN_NODE_RANK")
     address = Shell(f'$(own={node.code}; printf %s "${{own%:*}}")')
     offset = first if role == "PSERVER" else 1
     return defaults.settings(
         _ROLES,
         ("TRAINING_ROLE", role, "role of this process"),
         ("PADDLE_PSERVERS_IP_PORT_LIST", servers, "all servers"),
-        ("POD_IP", address, "this node, spelled as in the list"),
-        ("PADDLE_PORT", Shell(f"$((DLRUN_MASTER_PORT + {offset} + DLRUN_LOCAL_RANK))"), "this process's own"),
-        ("FLAGS_enable_pir_api", "0", "the parameter server knows the old program form only"),
+        ("POD_IP", address, "this node, exactly as in the list of endpoints"),
+        (
+            "PADDLE_PORT",
+            Shell(f"$((DLRUN_MASTER_PORT + {offset} + DLRUN_LOCAL_RANK))"),
+            "this process's port",
+        ),
+        ("FLAGS_enable_pir_api", "0", "the parameter server supports only the old program format"),
     )
 
 
-def _one_of(endpoints: Shell, index: str) -> Shell:
+def _endpoint_of(endpoints: Shell, index: str) -> Shell:
     """The endpoint of one process, cut from the list of all, because Paddle compares them as strings."""
     return Shell(f"{endpoints.code.removesuffix(')')} | cut -d , -f $(({index} + 1)))")

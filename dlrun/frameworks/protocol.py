@@ -91,16 +91,18 @@ class Setting:
 
 @record(frozen=True, slots=True, kw_only=True)
 class Role:
-    """One kind of process: place, number, command, variables and end.
+    """One kind of process: its place, number, command, variables and end.
 
-    `place`: `rank` one for each training rank, `node` `per_node` on every node, `first` `per_node` on the
-    first node. Process 0 runs `lead` instead of `argv` where that is given. A `service` is taken down when
-    the others are done; one that `ends` may end by itself before that. `ready` is a shell command for the
-    first node that succeeds once the role is up: what comes after it waits. `binds`: uses the placement
-    table. `files` of `dlrun.node` travel with the job. A role with an `identity` is started by another role's
-    process, as `bash $DLRUN_JOB_DIR/rank.sh NAME`, and learns from these expansions which process it is.
-    `shares`: it runs beside bound ranks, on their communication cores; where they have none, this is why it may share
-    their cores.
+    - `place`: `rank`: one process per training rank; `node`: `per_node` on every node; `first`: `per_node` on the first node.
+    - `lead`: the command of process 0, if it differs from `argv`.
+    - `service`: it is stopped when the other roles have ended; with `ends` it may end by itself before that.
+    - `ready`: a shell command for the first node that succeeds once the role is up; the next role is started after that.
+    - `binds`: its processes are bound by the placement table.
+    - `files`: modules of `dlrun.node` that it needs in the job directory.
+    - `identity`: it is started by a process of another role, as `bash $DLRUN_JOB_DIR/rank.sh NAME`; the expansions give the
+      rank of each process.
+    - `shares`: it runs beside bound ranks, on their communication cores; if they have none, this is the reason why it may use
+      the cores of the ranks.
     """
 
     name: str
@@ -129,14 +131,14 @@ class Framework(Protocol):
     LIBRARIES: tuple[str, ...]
     """Communication libraries (names of `dlrun/fabrics/data`), without the GPUs' library and the launcher's MPI."""
     PRESETS: Mapping[str, Preset]
-    """Placement needs: variant -> preset; the default has an empty name, others are selected by `--framework NAME-VARIANT`."""
+    """Variant -> preset of the placement; the default has an empty name, others are selected by `--framework NAME-VARIANT`."""
 
     def roles(self, shape: Shape, command: Sequence[Text], options: Any) -> Sequence[Role]:
         """All roles of the job; the one that is not a service is the training."""
         ...
 
     def ports(self, shape: Shape, options: Any) -> int:
-        """Number of free ports, in one block that begins with the rendezvous port."""
+        """Number of consecutive free ports that the job needs on each node; the first is the rendezvous port."""
         ...
 
     def comm_cores(self, options: Any) -> int:

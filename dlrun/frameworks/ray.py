@@ -28,7 +28,7 @@ _SOURCE = "Ray documentation, Launching an on-premise cluster"
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
     """A Ray node on every node, of which the first is the head, and the driver on the first node."""
     address = Text.of(protocol.MASTER_IP, ":", protocol.MASTER_PORT)
-    # Paths of Unix sockets in it are limited to 107 bytes, and /tmp/ray may belong to another user's job.
+    # A short path, because Unix sockets in it are limited to 107 bytes; not /tmp/ray, which may belong to another user.
     directory = Text.of("--temp-dir=/tmp/ray-", Shell("$UID-$DLRUN_MASTER_PORT"))
     own = (
         Text.of("--node-ip-address=", protocol.OWN_ADDRESS),
@@ -39,7 +39,7 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
     )
     start = (Text.of("ray"), Text.of("start"))
     head = (*start, Text.of("--head"), Text.of("--port=", protocol.MASTER_PORT), directory)
-    patience = ("RAY_NUM_REDIS_GET_RETRIES", "120", "seconds that nodes wait for the head")
+    patience = ("RAY_NUM_REDIS_GET_RETRIES", "120", "the seconds for which nodes wait for the head")
     nodes = Role(
         name="node",
         place="node",
@@ -52,5 +52,5 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
             f'[[ $(ray status --address="{address}" 2>/dev/null | grep -c "^ *[0-9]* node_") -ge {shape.nodes} ]]'
         ),
     )
-    where = defaults.settings(_SOURCE, ("RAY_ADDRESS", address, "the head of this job's nodes"))
+    where = defaults.settings(_SOURCE, ("RAY_ADDRESS", address, "the head node of this job"))
     return (nodes, Role(name="driver", place="first", argv=tuple(command), variables=where, binds=False))

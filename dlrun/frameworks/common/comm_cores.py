@@ -1,4 +1,4 @@
-"""Who uses the communication cores of a placement: one set of rules, for jobs and for `dlrun tune-affinity`.
+"""Use of the communication cores of a placement: one set of rules, for jobs and for `dlrun tune-affinity`.
 
 Threads and servers that a library starts inside the ranks (MLSL, oneCCL, Horovod) get them by the library's variables.
 Processes beside the ranks (parameter servers) are bound to them by the plan. Where a placement has none, both share the
@@ -17,18 +17,18 @@ _WORKERS = {
     "mlsl": ("MLSL_NUM_SERVERS", "MLSL_SERVER_AFFINITY", "Intel MLSL, src/comm_ep.cpp"),
     "ccl": ("CCL_WORKER_COUNT", "CCL_WORKER_AFFINITY", "oneCCL documentation, Environment variables"),
 }
-"""Of a library whose workers poll: the variables for how many a rank has and for their cores, and the source."""
+"""Library with polling workers -> the variables for their number per rank and for their cores, and the source."""
 
 _BACKGROUND = {"horovod": "", "horovod-ccl": "ccl"}
-"""Libraries with one background thread a rank, and whose workers poll beside it."""
+"""Library with one background thread per rank -> the library whose workers poll beside that thread (empty: none)."""
 
 
 def of_library(
     library: CommLibrary, ranks: Sequence[RankPlacement], *, otherwise: int | None = None
 ) -> tuple[Setting, ...]:
-    """The variables by which a library's threads are on the communication cores of the ranks of one node.
+    """The variables that put a library's threads on the communication cores of the ranks of one node.
 
-    `otherwise` is how many workers a rank has where it has no such cores; None: left to the library.
+    `otherwise` is the number of workers of a rank without such cores; None: the library's default.
     """
     found: list[Setting] = []
     beside = _BACKGROUND.get(library)
@@ -38,7 +38,7 @@ def of_library(
         count_name, where_name, source = _WORKERS[workers]
         count = len(ranks[0].comm) if cores else otherwise
         if count is not None:
-            rows = [(count_name, str(count), "one for each communication core of the rank")]
+            rows = [(count_name, str(count), "one per communication core of the rank")]
             if cores:
                 where = ",".join(map(str, cores))
                 rows.append((where_name, where, "the communication cores of all ranks of a node"))
@@ -46,8 +46,8 @@ def of_library(
     if cores and beside is not None:
         shared = bool(beside)
         where = ",".join(str(rank.background_cpu(shared=shared)) for rank in ranks)
-        why = "one for each local rank: its communication core"
-        why += ", beside oneCCL's worker where it has two hardware threads" if shared else ""
+        why = "the communication core of each local rank"
+        why += ", shared with oneCCL's worker if it has two hardware threads" if shared else ""
         found += defaults.settings(
             "Horovod documentation, Horovod with oneCCL", ("HOROVOD_THREAD_AFFINITY", where, why)
         )

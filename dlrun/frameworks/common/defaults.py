@@ -11,7 +11,7 @@ from dlrun.model.observed import Installed
 from dlrun.model.problem import Problem
 from dlrun.model.text import Shell, Text
 
-TURNS = "in synchronous training the workers wait while the servers add up their gradients"
+SERVERS_SHARE = "in synchronous training the workers wait while the servers sum their gradients"
 """Why parameter servers may run on the cores of the ranks."""
 
 
@@ -30,9 +30,9 @@ def listening(port: Shell) -> Text:
     return Text.of(f'(exec 3<>"/dev/tcp/$DLRUN_MASTER_ADDR/{port.code}") 2>/dev/null')
 
 
-def answers(port: Shell, path: str, pattern: str) -> Text:
+def http_answers(port: Shell, path: str, pattern: str) -> Text:
     """Shell command that succeeds once the HTTP response of the first node matches a regular expression (grep -E)."""
-    # By bash's /dev/tcp: compute nodes may have neither curl nor wget.
+    # bash itself opens the connection (/dev/tcp), because compute nodes may have neither curl nor wget.
     ask = f"printf 'GET {path} HTTP/1.0\\r\\n\\r\\n' >&3 && grep -Eq '{pattern}' <&3"
     return Text.of(f'(exec 3<>"/dev/tcp/$DLRUN_MASTER_ADDR/{port.code}" && {ask}) 2>/dev/null')
 

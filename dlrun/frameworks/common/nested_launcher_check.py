@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlrun.frameworks.common.agent import split_python
+from dlrun.frameworks.common.agents import split_python
 from dlrun.frameworks.protocol import Shape
 from dlrun.model.problem import Problem
 from dlrun.model.text import Text
@@ -15,7 +15,7 @@ _PROGRAMS = {
     "deepspeed": "`deepspeed: {agent: true}` starts it, once per node",
     "accelerate": "`accelerate: {agent: true}` starts it, once per node",
     "paddle.distributed.launch": "`paddle: {agent: true}` starts it, once per node",
-    "ddlrun": "`framework: ibm_ddl` needs none",
+    "ddlrun": "with `framework: ibm_ddl` it is not needed",
     "mpirun": "`launcher:` selects what starts the ranks",
     "mpiexec": "`launcher:` selects what starts the ranks",
     "mpiexec.hydra": "`launcher:` selects what starts the ranks",
@@ -49,9 +49,10 @@ def problems(shape: Shape, command: Sequence[Text]) -> Sequence[Problem]:
         problem = Problem(
             code="DLR046",
             message="`accelerate launch --cpu` trains a separate model in each process, without a warning",
-            help="use `framework: accelerate` with the plain program as the command: dlrun sets what Accelerator() reads",
+            help="use `framework: accelerate` with the program itself as the command: dlrun sets what Accelerator() reads",
         )
         return (problem,)
+    # `accelerate config` and the like start no ranks.
     way_out = _PROGRAMS.get(name)
     launching = _SUBCOMMANDS.get(name)
     if way_out is None or (launching and words[0].endswith(name) and launching not in words):

@@ -46,7 +46,7 @@ def counts(rank: RankPlacement, preset: Preset) -> Iterator[ThreadRule]:
         yield ThreadRule(
             name="TF_NUM_INTEROP_THREADS",
             value=str(min(2, len(rank.numa))),
-            because="operations side by side: one a NUMA node, at most 2",
+            because="operations that run concurrently: one per NUMA node, at most 2",
             source=_POOL_SOURCE,
         )
 
@@ -62,10 +62,11 @@ def places(rank: RankPlacement, preset: Preset) -> Iterator[ThreadRule]:
         yield ThreadRule(name=SLEEP, value="1", because=_SHARES, source=_SLEEP_SOURCE)
 
 
-_SHARES = "idle threads of Intel's OpenMP sleep after 1 ms: other threads of the rank need its cores"
+_SHARES = "idle threads of Intel's OpenMP sleep after 1 ms, because other threads of the rank need the cores"
 
 
 def _bound(rank: RankPlacement, preset: Preset) -> Iterator[ThreadRule]:
+    # More threads than cores: the placement uses every hardware thread (`smt: all`).
     every_thread = rank.threads > len(rank.cores)
     # Cores with fewer hardware threads than others: each core gets a thread before any gets its second.
     uneven = every_thread and rank.threads < len(rank.mask)
@@ -106,13 +107,13 @@ def settings(shape: Shape, preset: Preset, *, bind: bool = False) -> tuple[Setti
     if not of_ranks:
         return _unplaced(preset, bind=bind)
     return tuple(
-        Setting(name=name, value=_of_each([rules[name].value for rules in of_ranks]), because=rule.because, source=rule.source)
+        Setting(name=name, value=_by_rank([rules[name].value for rules in of_ranks]), because=rule.because, source=rule.source)
         for name, rule in of_ranks[0].items()
         if name not in COUNTS and (bind or not rule.binds) and all(name in rules for rules in of_ranks)
     )  # fmt: skip
 
 
-def _of_each(values: list[str]) -> str | Shell:
+def _by_rank(values: list[str]) -> str | Shell:
     """One value for all ranks of a node, or an expansion that selects it by local rank."""
     if len(set(values)) == 1:
         return values[0]
@@ -123,7 +124,7 @@ def _unplaced(preset: Preset, *, bind: bool) -> tuple[Setting, ...]:
     """`settings` for ranks whose cores are known only inside the job."""
     found = []
     if preset.thread_pools:
-        why = "one for each core of the rank"
+        why = "one per core of the rank"
         found.append(
             Setting(
                 name="TF_NUM_INTRAOP_THREADS", value=Shell("$DLRUN_THREADS"), because=why, source=_POOL_SOURCE

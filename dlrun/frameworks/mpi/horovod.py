@@ -10,9 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from dlrun.frameworks import protocol
-from dlrun.frameworks.common import agent as own_agent
+from dlrun.frameworks.common import agents, defaults
 from dlrun.frameworks.common import comm_cores as communication
-from dlrun.frameworks.common import defaults
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.model.keys import key
 from dlrun.model.observed import Installed
@@ -55,8 +54,8 @@ class Options:
     cpu_operations: Literal["auto", "mpi", "gloo", "ccl"] = key(
         "library for reductions in host memory; auto: the controller", default="auto"
     )
-    agent: bool = own_agent.wanted("horovodrun", "on the first node, by ssh")
-    agent_arguments: tuple[str, ...] = own_agent.arguments("horovodrun")
+    agent: bool = agents.agent_key("horovodrun", "on the first node, by ssh")
+    agent_arguments: tuple[str, ...] = agents.arguments_key("horovodrun")
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
@@ -112,7 +111,7 @@ def problems(
     installed: Installed,
 ) -> Sequence[Problem]:
     """Problems: an MPI controller under a launcher without MPI, and options of horovodrun without `agent: true`."""
-    found = own_agent.problems(shape, options, program="horovodrun", even=False)
+    found = agents.problems(shape, options, program="horovodrun", even=False)
     if options.controller == "mpi" and not options.agent and shape.mpi is False:
         message = f"`horovod.controller: mpi` needs an MPI's launcher, and `{shape.launcher}` is not one"
         way_out = "leave `controller:` out, or use `launcher: openmpi` or another MPI's"
@@ -123,7 +122,7 @@ def problems(
         found.append(
             Problem(
                 code="DLR111",
-                message=f"no interface is known for this site's {shape.fabric}: Gloo takes the one of the host name",
+                message=f"no interface is known for this site's {shape.fabric}, so Gloo uses that of the host name",
                 help="set `HOROVOD_GLOO_IFACE` under `environment.variables`, or `fabric.interfaces` in the site profile",
                 warning=True,
             )
@@ -142,10 +141,10 @@ def _agent(
         "-np",
         str(shape.world_size),
         "--hostfile",
-        own_agent.hostfile(shape),
+        agents.hostfile(shape),
         f"--{controller}",
-        # horovodrun caches the result of its ssh checks by host name in ~/.horovod for an hour: nodes of an earlier
-        # job would not be checked.
+        # horovodrun caches the results of its ssh checks by host name in ~/.horovod for an hour, so nodes that an earlier
+        # job used would not be checked.
         "--disable-cache",
         *interface,
         *options.agent_arguments,
@@ -153,8 +152,8 @@ def _agent(
         Text.of(protocol.JOB_DIR, "/rank.sh"),
         "rank",
     )
-    agent = Role(name="agent", place="first", argv=tuple(Text.of(word) for word in words), binds=False)
-    return (Role(name="rank", place="rank", argv=command, variables=chosen, identity=_IDENTITY), agent)
+    starter = Role(name="agent", place="first", argv=tuple(Text.of(word) for word in words), binds=False)
+    return (Role(name="rank", place="rank", argv=command, variables=chosen, identity=_IDENTITY), starter)
 
 
 def _controller(shape: Shape, options: Options) -> str:
@@ -166,19 +165,23 @@ def _controller(shape: Shape, options: Options) -> str:
 
 def _gloo(shape: Shape) -> tuple[Setting, ...]:
     per_node = shape.ranks_per_node
-    # The last node may have fewer ranks, so that high local ranks exist on one node less.
+    # With uneven nodes the last one has fewer ranks, so the highest local ranks exist on one node less.
     peers = Shell(f"$(( ({shape.world_size} - DLRUN_LOCAL_RANK + {per_node - 1}) / {per_node} ))")
     interface = (("HOROVOD_GLOO_IFACE", shape.interface, "the site's fabric"),) if shape.interface else ()
     return defaults.settings(
         _SOURCE,
-        ("HOROVOD_GLOO_RENDEZVOUS_ADDR", protocol.MASTER_ADDR, "where the key/value server runs"),
+        ("HOROVOD_GLOO_RENDEZVOUS_ADDR", protocol.MASTER_ADDR, "the address of the key/value server"),
         ("HOROVOD_GLOO_RENDEZVOUS_PORT", protocol.MASTER_PORT, "derived from the job id; free on that node"),
-        ("HOROVOD_HOSTNAME", Text.of("node", protocol.NODE_RANK), "names this node's ranks for the server"),
+        (
+            "HOROVOD_HOSTNAME",
+            Text.of("node", protocol.NODE_RANK),
+            "the name under which the server groups this node's ranks",
+        ),
         ("HOROVOD_RANK", protocol.RANK, "from the launcher"),
         ("HOROVOD_SIZE", str(shape.world_size), f"{many(shape.nodes, 'node')} × {many(per_node, 'rank')}"),
         ("HOROVOD_LOCAL_RANK", protocol.LOCAL_RANK, "from the launcher"),
         ("HOROVOD_LOCAL_SIZE", protocol.LOCAL_SIZE, "ranks on this node"),
-        ("HOROVOD_CROSS_RANK", protocol.NODE_RANK, "place among the ranks of this local rank"),
+        ("HOROVOD_CROSS_RANK", protocol.NODE_RANK, "index among the ranks with this local rank"),
         ("HOROVOD_CROSS_SIZE", peers, "ranks with this local rank"),
         *(interface if shape.nodes > 1 else ()),
     )

@@ -34,6 +34,7 @@ class Options:
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
     """One process per rank, with the layout in DDL_OPTIONS."""
     layout = f"-mode {options.mode}:{shape.ranks_per_node}x{shape.nodes}x1x1"
+    # dlrun does not know the racks of a site: one rack and one aisle make DDL treat all hosts alike.
     why = f"{shape.ranks_per_node} ranks on each of {shape.nodes} hosts, in one rack"
     variables = defaults.settings(
         "IBM WML CE documentation, Using the ddlrun tool", ("DDL_OPTIONS", layout, why)

@@ -78,7 +78,7 @@ def problems(
         found.append(
             Problem(
                 code="DLR048",
-                message="there are no cores for MLSL servers: ranks are not bound by the plan",
+                message="there are no cores for MLSL servers, because the ranks are not bound by the plan",
                 help="use whole nodes of a described type (`exclusive: true`), or `intelcaffe.servers: 0`",
                 warning=True,
             )
@@ -104,13 +104,14 @@ def _mlsl(shape: Shape, options: Options) -> tuple[Setting, ...]:
         "${MLSL_ROOT:?set it by a module, mlslvars.sh or intelcaffe.mlsl_root}"
     )
     cores = _servers(shape)
+    # Bound ranks without communication cores get no servers: these would poll on the compute cores.
     without = 0 if shape.ranks else options.servers
     rows: list[tuple[str, str | Shell | Text, str]] = [
         ("MLSL_ROOT", root, "required by MLSL"),
         ("MLSL_LOG_LEVEL", "1", "errors and warnings"),
     ]
     if cores or without:
-        why = "servers are spawned, and Intel MPI from 2019 on allows that only if asked"
+        why = "MLSL spawns its servers, which Intel MPI from 2019 on allows only with this variable"
         rows.append(("I_MPI_SPAWN", "1", why))
     if options.message_priority:
         threshold = str(options.message_priority_threshold)
@@ -124,7 +125,9 @@ def _mlsl(shape: Shape, options: Options) -> tuple[Setting, ...]:
 
 def _threads(shape: Shape) -> tuple[Setting, ...]:
     """OpenMP threads, bound singly (Caffe starts no processes that would inherit a mask), and Caffe's internal threads."""
-    rows: list[tuple[str, str | Shell | Text, str]] = [("GLOG_minloglevel", "0", "as the script starts it")]
+    rows: list[tuple[str, str | Shell | Text, str]] = [
+        ("GLOG_minloglevel", "0", "logs everything, as in Intel Caffe's script")
+    ]
     if shape.ranks:
         pins = " ".join(_internal(rank) for rank in shape.ranks)
         own = Shell(f'$(set -- {pins}; shift "$DLRUN_LOCAL_RANK"; printf %s "$1")')
@@ -150,10 +153,16 @@ def _network(shape: Shape, options: Options) -> tuple[Setting, ...]:
     rows: list[tuple[str, str | Shell | Text, str]] = []
     if shape.nodes > 1 and shape.fabric in providers:
         was = "shm:tmi with I_MPI_TMI_PROVIDER=psm2" if shape.fabric == "omni-path" else "shm:tcp"
-        why = f"the site's fabric; before Intel MPI 2019 this was I_MPI_FABRICS={was}"
+        why = f"provider of the site's fabric; before Intel MPI 2019: I_MPI_FABRICS={was}"
         rows.append(("FI_PROVIDER", providers[shape.fabric], why))
         if shape.fabric == "ethernet" and shape.interface:
-            rows.append(("FI_TCP_IFACE", shape.interface, "the site's fabric; was I_MPI_TCP_NETMASK"))
+            rows.append(
+                (
+                    "FI_TCP_IFACE",
+                    shape.interface,
+                    "the site's fabric; before Intel MPI 2019: I_MPI_TCP_NETMASK",
+                )
+            )
     if options.allreduce is not None:
         rows.append(("I_MPI_ADJUST_IALLREDUCE", options.allreduce, "from the spec"))
     return defaults.settings("Intel MPI Library Developer Reference", *rows)

@@ -27,7 +27,7 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
 
 
 class Library:
-    """A library whose programs start like any MPI program; only name and title differ."""
+    """A framework whose programs are started like any MPI program; only name and title differ."""
 
     LAUNCHERS, LIBRARIES, PRESETS = LAUNCHERS, LIBRARIES, presets.NONE
     Options = Options

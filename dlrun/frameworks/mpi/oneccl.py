@@ -31,7 +31,7 @@ class Options:
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
     """One process per rank; the worker affinity lists the cores of all ranks of a node in order of local rank."""
-    transport = defaults.settings(_SOURCE, ("CCL_ATL_TRANSPORT", "mpi", "the launcher is an MPI's"))
+    transport = defaults.settings(_SOURCE, ("CCL_ATL_TRANSPORT", "mpi", "an MPI launcher starts the ranks"))
     variables = (*transport, *communication.of_library("ccl", shape.ranks, otherwise=options.workers))
     return (Role(name="rank", place="rank", argv=tuple(command), variables=variables),)
 
@@ -53,7 +53,7 @@ def problems(
         return ()
     problem = Problem(
         code="DLR048",
-        message="there are no cores for oneCCL workers: ranks are not bound by the plan",
+        message="there are no cores for oneCCL workers, because the ranks are not bound by the plan",
         help="use whole nodes of a described type (`exclusive: true`), or set `CCL_WORKER_AFFINITY`",
         warning=True,
     )

@@ -12,29 +12,19 @@ from dataclasses import replace
 from dlrun.frameworks import protocol
 from dlrun.frameworks.protocol import Role, Shape
 from dlrun.frameworks.spark import spark
-from dlrun.frameworks.spark.spark import LAUNCHERS, LIBRARIES, PRESETS, Options, comm_cores, ports, problems
 from dlrun.model.text import Shell, Text
 
 NAME = "caffeonspark"
 TITLE = "CaffeOnSpark"
-
-__all__ = [
-    "LAUNCHERS",
-    "LIBRARIES",
-    "NAME",
-    "PRESETS",
-    "TITLE",
-    "Options",
-    "comm_cores",
-    "ports",
-    "problems",
-    "roles",
-]
+LAUNCHERS, LIBRARIES, PRESETS = spark.LAUNCHERS, spark.LIBRARIES, spark.PRESETS
+Options = spark.Options
+ports, comm_cores, problems = spark.ports, spark.comm_cores, spark.problems
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
     """Spark's roles; the driver requests one task per worker."""
     *cluster, driver = spark.roles(shape, command, options)
+    # A task that needs all cores of a node makes Spark start one task per node.
     one_each = (
         Text.of("--conf"),
         Text.of("spark.cores.max=", Shell(f"$(({protocol.CORES.code} * {shape.nodes}))")),

@@ -13,24 +13,13 @@ from dlrun.frameworks import protocol
 from dlrun.frameworks.common import defaults
 from dlrun.frameworks.protocol import Role, Shape
 from dlrun.frameworks.spark import spark
-from dlrun.frameworks.spark.spark import LAUNCHERS, LIBRARIES, PRESETS, Options, comm_cores, ports, problems
 from dlrun.model.text import Text
 
 NAME = "deeplearning4j"
 TITLE = "Deeplearning4j"
-
-__all__ = [
-    "LAUNCHERS",
-    "LIBRARIES",
-    "NAME",
-    "PRESETS",
-    "TITLE",
-    "Options",
-    "comm_cores",
-    "ports",
-    "problems",
-    "roles",
-]
+LAUNCHERS, LIBRARIES, PRESETS = spark.LAUNCHERS, spark.LIBRARIES, spark.PRESETS
+Options = spark.Options
+ports, comm_cores, problems = spark.ports, spark.comm_cores, spark.problems
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:

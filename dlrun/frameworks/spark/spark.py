@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from dlrun.frameworks import protocol
 from dlrun.frameworks.common import defaults, presets
-from dlrun.frameworks.common.agent import split_python
+from dlrun.frameworks.common.agents import split_python
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.model.keys import key
 from dlrun.model.text import Shell, Text
@@ -42,13 +42,13 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
     )
     daemon = "org.apache.spark.deploy"
     url = Text.of("spark://", protocol.MASTER_IP, ":", protocol.MASTER_PORT)
-    alive = defaults.answers(_PAGE, "/json/", f'"aliveworkers" *: *{shape.nodes}\\b')
+    alive = defaults.http_answers(_PAGE, "/json/", f'"aliveworkers" *: *{shape.nodes}\\b')
     master = Role(
         name="master",
         place="first",
         argv=_words("spark-class", f"{daemon}.master.Master", "--host", protocol.MASTER_IP)
         + _words("--port", protocol.MASTER_PORT, "--webui-port", _PAGE),
-        variables=(*own, *_no_rest()),
+        variables=(*own, *_rest_server_off()),
         service=True,
         binds=False,
         ready=defaults.listening(protocol.MASTER_PORT),
@@ -89,7 +89,7 @@ def submit(command: Sequence[Text], url: Text, options: Options) -> tuple[Text, 
     words: list[str | Shell | Text] = ["--master", url]
     words += ["--conf", Text.of("spark.driver.host=", protocol.MASTER_IP)]
     words += ["--conf", Text.of("spark.driver.bindAddress=", protocol.MASTER_IP)]
-    # The driver's web page would take a fixed port (4040) of a node that other jobs may share.
+    # The driver's web page would listen on a fixed port (4040), also on a node shared with other jobs.
     words += ["--conf", "spark.ui.enabled=false"]
     if options.executor_memory is not None:
         words += ["--executor-memory", f"{max(1, options.executor_memory // 2**20)}m"]
@@ -98,9 +98,9 @@ def submit(command: Sequence[Text], url: Text, options: Options) -> tuple[Text, 
     return (first, *_words(*words), *program)
 
 
-def _no_rest() -> tuple[Setting, ...]:
+def _rest_server_off() -> tuple[Setting, ...]:
     """The variable that turns off the master's REST server, whose fixed port would accept applications of any user."""
-    why = "it is not needed, and its port is the same for all jobs"
+    why = "turns off the REST server, whose port would be the same for all jobs on a node"
     return defaults.settings(_SOURCE, ("SPARK_MASTER_OPTS", "-Dspark.master.rest.enabled=false", why))
 
 

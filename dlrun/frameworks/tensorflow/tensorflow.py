@@ -33,7 +33,7 @@ class Options:
     """Options of TensorFlow jobs."""
 
     strategy: Literal["multi_worker_mirrored", "parameter_server"] = key(
-        "which tf.distribute strategy the program uses", default="multi_worker_mirrored"
+        "the tf.distribute strategy of the program", default="multi_worker_mirrored"
     )
     ps_per_node: int = key("parameter servers on each node (parameter_server)", default=1, minimum=1)
 
@@ -54,7 +54,7 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
             variables=(*config(tasks, "ps"), *hidden),
             service=True,
             binds=False,
-            shares=defaults.TURNS,
+            shares=defaults.SERVERS_SHARE,
         ),
         Role(
             name="worker",
@@ -69,7 +69,7 @@ def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[R
             argv=argv,
             variables=(*config(tasks, "chief"), *hidden),
             binds=False,
-            shares="it hands out steps and waits for the workers",
+            shares="it only schedules steps and waits for the workers",
         ),
     )
 
@@ -106,7 +106,7 @@ def problems(
 
 def _no_gpus() -> tuple[Setting, ...]:
     """The variable that hides the GPUs from servers and chief."""
-    why = "else each process takes nearly all memory of all GPUs, which the workers beside it need"
+    why = "otherwise each process allocates nearly all memory of all GPUs, which the workers on the node need"
     return defaults.settings("TensorFlow guide, Use a GPU", ("CUDA_VISIBLE_DEVICES", "-1", why))
 
 
@@ -121,13 +121,14 @@ def config(tasks: Mapping[str, Shell], task: str) -> tuple[Setting, ...]:
     for number, (kind, endpoints) in enumerate(tasks.items()):
         parts += [", " if number else "", f"{json.dumps(kind)}: [", endpoints, "]"]
     parts += ["}, ", f'"task": {{"type": "{task}", "index": ', protocol.RANK, "}}"]
-    why = "all tasks in order of rank, and which one this is"
+    why = "the endpoints of all tasks in order of rank, and the type and index of this one"
     return defaults.settings(_SOURCE, ("TF_CONFIG", Text.of(*parts), why))
 
 
 def cluster(shape: Shape, *, servers: int = 0, chief: bool = False) -> dict[str, Shell]:
     """Task type -> endpoints; tasks of a node have consecutive ports."""
     per_node = shape.ranks_per_node
+    # Ports of a node, counted from the rendezvous port: workers, then parameter servers, then the chief.
     tasks = {"worker": protocol.endpoints(0, per_node, shape.world_size, quoted=True)}
     if servers:
         tasks["ps"] = protocol.endpoints(per_node, servers, servers * shape.nodes, quoted=True)

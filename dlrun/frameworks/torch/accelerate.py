@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dlrun.frameworks import protocol
-from dlrun.frameworks.common import agent as own_agent
-from dlrun.frameworks.common import defaults
+from dlrun.frameworks.common import agents, defaults
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.frameworks.torch import env_ranks
-from dlrun.frameworks.torch.env_ranks import LAUNCHERS, LIBRARIES, PRESETS, comm_cores, ports
 from dlrun.model.observed import Installed
 from dlrun.model.problem import Problem
 from dlrun.model.record import record
@@ -20,18 +18,8 @@ from dlrun.model.text import Shell, Text
 
 NAME = "accelerate"
 TITLE = "Hugging Face Accelerate"
-__all__ = [
-    "LAUNCHERS",
-    "LIBRARIES",
-    "NAME",
-    "PRESETS",
-    "TITLE",
-    "Options",
-    "comm_cores",
-    "ports",
-    "problems",
-    "roles",
-]
+LAUNCHERS, LIBRARIES, PRESETS = env_ranks.LAUNCHERS, env_ranks.LIBRARIES, env_ranks.PRESETS
+ports, comm_cores = env_ranks.ports, env_ranks.comm_cores
 _LAUNCH = "accelerate launch"
 
 
@@ -39,14 +27,14 @@ _LAUNCH = "accelerate launch"
 class Options:
     """Options of Accelerate jobs."""
 
-    agent: bool = own_agent.wanted(_LAUNCH)
-    agent_arguments: tuple[str, ...] = own_agent.arguments(_LAUNCH)
+    agent: bool = agents.agent_key(_LAUNCH)
+    agent_arguments: tuple[str, ...] = agents.arguments_key(_LAUNCH)
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
     """One process per rank, or one `accelerate launch` per node."""
-    agent = _launch(shape, command, options) if options.agent else None
-    return env_ranks.ranks_or_agent(shape, command, agent, *_cpu(shape))
+    launch = _launch(shape, command, options) if options.agent else None
+    return env_ranks.ranks_or_agent(shape, command, launch, *_cpu(shape))
 
 
 def problems(
@@ -59,7 +47,7 @@ def problems(
     """Problems: Gloo on the loopback interface, and launcher options that train separate models."""
     found = [
         *env_ranks.gloo_problems(shape, variables),
-        *own_agent.problems(shape, options, program=_LAUNCH, even=True),
+        *agents.problems(shape, options, program=_LAUNCH, even=True),
     ]
     if {"--cpu", "--use_cpu"} & set(options.agent_arguments):
         found.append(
@@ -84,15 +72,15 @@ def _launch(shape: Shape, command: Sequence[Text], options: Options) -> tuple[st
 
     A configuration file or an option such as `--use_fsdp` selects another mode; layout and rendezvous are always set here.
     """
-    start, rank = own_agent.module(shape, command, "accelerate.commands.launch", not_python="--no_python")
+    start, rank = agents.module(shape, command, "accelerate.commands.launch", not_python="--no_python")
     given = {argument.partition("=")[0] for argument in options.agent_arguments}
     own = {"--config_file", "--use_deepspeed", "--use_fsdp", "--use_megatron_lm", "--multi_gpu"}
     words: list[str | Shell | Text] = []
     if shape.world_size > 1 and not (own & given and shape.gpus_per_node):
         words.append("--multi_gpu")
     if "--config_file" not in given:
-        # What is not given here is read from the user's default configuration file, which may be made for another
-        # machine.
+        # Accelerate reads what is not given here from the user's default configuration file, which may have been written
+        # for another machine.
         words += ["--mixed_precision", "no", "--dynamo_backend", "no"]
     words += ["--same_network", "--deepspeed_multinode_launcher", "standard"]
     words += ["--num_machines", str(shape.nodes), "--machine_rank", protocol.NODE_RANK]

@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dlrun.frameworks import protocol
-from dlrun.frameworks.common import agent as own_agent
-from dlrun.frameworks.common import defaults
+from dlrun.frameworks.common import agents, defaults
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.frameworks.torch import env_ranks
-from dlrun.frameworks.torch.env_ranks import LAUNCHERS, LIBRARIES, PRESETS, comm_cores, ports
 from dlrun.model.observed import Installed
 from dlrun.model.problem import Problem
 from dlrun.model.record import record
@@ -20,32 +18,22 @@ from dlrun.model.text import Shell, Text
 
 NAME = "deepspeed"
 TITLE = "DeepSpeed"
-__all__ = [
-    "LAUNCHERS",
-    "LIBRARIES",
-    "NAME",
-    "PRESETS",
-    "TITLE",
-    "Options",
-    "comm_cores",
-    "ports",
-    "problems",
-    "roles",
-]
+LAUNCHERS, LIBRARIES, PRESETS = env_ranks.LAUNCHERS, env_ranks.LIBRARIES, env_ranks.PRESETS
+ports, comm_cores = env_ranks.ports, env_ranks.comm_cores
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class Options:
     """Options of DeepSpeed jobs; its configuration is the program's."""
 
-    agent: bool = own_agent.wanted("deepspeed")
-    agent_arguments: tuple[str, ...] = own_agent.arguments("deepspeed")
+    agent: bool = agents.agent_key("deepspeed")
+    agent_arguments: tuple[str, ...] = agents.arguments_key("deepspeed")
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
     """One process per rank, or one launcher per node."""
-    agent = _launcher(shape, command, options) if options.agent else None
-    return env_ranks.ranks_or_agent(shape, command, agent, *_cpu(shape))
+    launch = _launcher(shape, command, options) if options.agent else None
+    return env_ranks.ranks_or_agent(shape, command, launch, *_cpu(shape))
 
 
 def problems(
@@ -65,7 +53,7 @@ def problems(
         )
         for lock in installed.locks
     ]
-    of_agent = own_agent.problems(shape, options, program="deepspeed", even=False)
+    of_agent = agents.problems(shape, options, program="deepspeed", even=False)
     return (*env_ranks.gloo_problems(shape, variables), *of_agent, *locks)
 
 
@@ -79,8 +67,8 @@ def _cpu(shape: Shape) -> tuple[Setting, ...]:
 
 def _launcher(shape: Shape, command: Sequence[Text], options: Options) -> tuple[str | Shell | Text, ...]:
     """The launcher's words; `--no_local_rank` leaves the program's arguments as they are without the launcher."""
-    start, rank = own_agent.module(shape, command, "deepspeed.launcher.runner", not_python="--no_python")
-    words: list[str | Shell | Text] = ["--hostfile", own_agent.hostfile(shape)]
+    start, rank = agents.module(shape, command, "deepspeed.launcher.runner", not_python="--no_python")
+    words: list[str | Shell | Text] = ["--hostfile", agents.hostfile(shape)]
     words += ["--no_ssh", "--node_rank", protocol.NODE_RANK]
     words += ["--master_addr", protocol.MASTER_ADDR, "--master_port", protocol.MASTER_PORT, "--no_local_rank"]
     return (*start, *words, *options.agent_arguments, *rank)

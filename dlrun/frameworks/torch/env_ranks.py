@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from dlrun.frameworks import protocol
-from dlrun.frameworks.common import agent as own_agent
-from dlrun.frameworks.common import defaults, presets
+from dlrun.frameworks.common import agents, defaults, presets
 from dlrun.frameworks.protocol import Role, Setting, Shape
 from dlrun.model.problem import Problem
 from dlrun.model.text import Shell, Text
@@ -27,12 +26,13 @@ def ranks(shape: Shape, command: Sequence[Text], *more: Setting) -> tuple[Role]:
 
 
 def ranks_or_agent(
-    shape: Shape, command: Sequence[Text], agent: Sequence[str | Shell | Text] | None, *more: Setting
+    shape: Shape, command: Sequence[Text], launch: Sequence[str | Shell | Text] | None, *more: Setting
 ) -> tuple[Role]:
-    """One process per rank, or with the command of an `agent` one agent per node, which sets the variables of its ranks."""
-    if agent is None:
+    """One process per rank, or, with the command `launch` of an agent, one agent per node."""
+    if launch is None:
         return ranks(shape, command, *more)
-    return own_agent.on_each_node(agent, (*gloo_interface(shape), *more))
+    # The agent sets RANK, WORLD_SIZE and the like for its ranks; values from here would be those of the agent.
+    return agents.on_each_node(launch, (*gloo_interface(shape), *more))
 
 
 def environment(shape: Shape) -> tuple[Setting, ...]:

@@ -12,26 +12,15 @@ from dlrun.frameworks import protocol
 from dlrun.frameworks.common import defaults
 from dlrun.frameworks.protocol import Role, Shape
 from dlrun.frameworks.torch import env_ranks
-from dlrun.frameworks.torch.env_ranks import LAUNCHERS, LIBRARIES, PRESETS, comm_cores, ports
 from dlrun.model.observed import Installed
 from dlrun.model.problem import Problem
 from dlrun.model.text import Text
 
 NAME = "lightning"
 TITLE = "PyTorch Lightning"
+LAUNCHERS, LIBRARIES, PRESETS = env_ranks.LAUNCHERS, env_ranks.LIBRARIES, env_ranks.PRESETS
+ports, comm_cores = env_ranks.ports, env_ranks.comm_cores
 Options = defaults.NoOptions
-__all__ = [
-    "LAUNCHERS",
-    "LIBRARIES",
-    "NAME",
-    "PRESETS",
-    "TITLE",
-    "Options",
-    "comm_cores",
-    "ports",
-    "problems",
-    "roles",
-]
 _SOURCE = "Lightning 2.6, fabric/plugins/environments/lightning.py"
 
 

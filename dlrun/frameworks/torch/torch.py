@@ -11,11 +11,9 @@ from dataclasses import replace
 from typing import Literal
 
 from dlrun.frameworks import protocol
-from dlrun.frameworks.common import agent as own_agent
-from dlrun.frameworks.common import presets
+from dlrun.frameworks.common import agents, presets
 from dlrun.frameworks.protocol import Role, Shape
 from dlrun.frameworks.torch import env_ranks
-from dlrun.frameworks.torch.env_ranks import LAUNCHERS, LIBRARIES, comm_cores, ports
 from dlrun.model.keys import key
 from dlrun.model.observed import Installed
 from dlrun.model.problem import Problem
@@ -25,35 +23,25 @@ from dlrun.model.text import Shell, Text
 NAME = "torch"
 PRESETS = {"": presets.TORCH, "ccl": presets.TORCH_CCL}
 TITLE = "PyTorch torch.distributed"
-__all__ = [
-    "LAUNCHERS",
-    "LIBRARIES",
-    "NAME",
-    "PRESETS",
-    "TITLE",
-    "Options",
-    "comm_cores",
-    "ports",
-    "problems",
-    "roles",
-]
+LAUNCHERS, LIBRARIES = env_ranks.LAUNCHERS, env_ranks.LIBRARIES
+ports, comm_cores = env_ranks.ports, env_ranks.comm_cores
 
 
 @record(frozen=True, slots=True, kw_only=True)
 class Options:
     """Options of torch.distributed jobs."""
 
-    agent: bool = own_agent.wanted("torchrun")
-    torchrun: bool = key("`agent: true` by the agent's own name", default=False)
-    agent_arguments: tuple[str, ...] = own_agent.arguments("torchrun")
+    agent: bool = agents.agent_key("torchrun")
+    torchrun: bool = key("the same as `agent: true`", default=False)
+    agent_arguments: tuple[str, ...] = agents.arguments_key("torchrun")
     rendezvous: Literal["static", "c10d"] = key("rendezvous back end of torchrun", default="static")
     max_restarts: int = key("maximum number of restarts of workers by torchrun", default=0, minimum=0)
 
 
 def roles(shape: Shape, command: Sequence[Text], options: Options) -> Sequence[Role]:
     """One process per rank with `env://`, or one torchrun agent per node."""
-    agent = _torchrun(shape, command, options) if _by_agent(options) else None
-    return env_ranks.ranks_or_agent(shape, command, agent)
+    launch = _torchrun(shape, command, options) if _by_agent(options) else None
+    return env_ranks.ranks_or_agent(shape, command, launch)
 
 
 def problems(
@@ -67,7 +55,7 @@ def problems(
     only = ("max_restarts", *(["rendezvous"] if options.rendezvous != "static" else []))
     return (
         *env_ranks.gloo_problems(shape, variables),
-        *own_agent.problems(
+        *agents.problems(
             shape, replace(options, agent=_by_agent(options)), program="torchrun", even=True, only=only
         ),
     )
@@ -78,12 +66,13 @@ def _by_agent(options: Options) -> bool:
 
 
 def _torchrun(shape: Shape, command: Sequence[Text], options: Options) -> tuple[str | Text, ...]:
-    start, rank = own_agent.module(shape, command, "torch.distributed.run", not_python="--no-python")
+    start, rank = agents.module(shape, command, "torch.distributed.run", not_python="--no-python")
     words: list[str | Text] = [
         f"--nnodes={shape.nodes}",
         f"--nproc-per-node={shape.ranks_per_node}",
         f"--max-restarts={options.max_restarts}",
     ]
+    # Static: node 0 hosts the store at the job's rendezvous address, and no node may join later.
     if options.rendezvous == "static":
         words += [
             Text.of("--node-rank=", protocol.NODE_RANK),

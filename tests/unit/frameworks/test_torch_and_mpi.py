@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from dlrun import backends
-from dlrun.frameworks.common import agent as own_agent
+from dlrun.frameworks.common import agents
 from dlrun.frameworks.mpi import mpi
 from dlrun.frameworks.protocol import Shape
 from dlrun.frameworks.torch import torch
@@ -96,7 +96,7 @@ def test_torchrun_agents_may_meet_through_c10d():
     ],
 )
 def test_the_interpreter_of_a_command(command, python, rest):
-    found, program = own_agent.split_python([Text.of(word) for word in command])
+    found, program = agents.split_python([Text.of(word) for word in command])
     assert (str(found) if found else None, [str(w) for w in program]) == (python, rest)
 
 

@@ -16,12 +16,12 @@ from dlrun.model.problem import Problem
 from dlrun.model.text import Shell, Text
 
 
-def wanted(program: str, where: str = "one per node") -> Any:
+def agent_key(program: str, where: str = "one per node") -> Any:
     """The spec key `agent`."""
     return key(f"start ranks through `{program}`, {where}; dlrun does not need it", default=False)
 
 
-def arguments(program: str) -> Any:
+def arguments_key(program: str) -> Any:
     """The spec key `agent_arguments`."""
     return key(f"more arguments of `{program}`, with `agent: true`", default=(), lone="never")
 
@@ -38,11 +38,11 @@ def module(
     """The words that start an agent (a module) by the command's Python, and the words by which it starts a rank.
 
     Agents prepend Python to the rank's command unless they get the option `not_python`; it is set for commands that are
-    not Python, and for ranks started through the binding script.
+    not Python programs, and for ranks started through the binding script.
     """
     python, program = split_python(command)
     start = (python or Text.of("python3"), Text.of("-m"), Text.of(name))
-    # The binder is a bash script, which the agent must not start with Python.
+    # The binding script is bash, which the agent must not start with Python.
     if shape.binder:
         return start, (Text.of(not_python), *shape.binder, *command)
     return start, program if python else (Text.of(not_python), *program)
@@ -64,7 +64,7 @@ def problems(
         found.append(
             Problem(
                 code="DLR041",
-                message=f"{names}: for `{program}`, which `agent: true` would start",
+                message=f"{names} has an effect only on `{program}`, which is started with `agent: true`",
                 help="add `agent: true`, or remove it",
             )
         )
