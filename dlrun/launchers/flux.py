@@ -45,7 +45,7 @@ def start(step: Step, site: LauncherSite) -> Sequence[Text]:
         *("-o", "exit-on-error"),
         *(("-o", f"pmi={site.mpi}") if site.mpi else ()),
     ]
-    # Without a host, Flux takes any free node of the instance: not necessarily rank 0's, where the rendezvous is.
+    # Without a host, Flux takes any free node of the instance, not necessarily that of rank 0, whose address is the rendezvous.
     placed = [Text.of("--requires=host:", Shell("$DLRUN_FIRST_HOST"))] if step.first_only else []
     if step.chosen and not step.first_only:
         placed = [Text.of("--requires=host:", Shell("$DLRUN_CHOSEN_HOSTS"))]
@@ -53,7 +53,7 @@ def start(step: Step, site: LauncherSite) -> Sequence[Text]:
 
 
 def command(started: Sequence[Text]) -> Sequence[Text]:
-    """`flux run` of one task on the host that is appended; it needs no ssh between the nodes."""
+    """`flux run` of one task on the host that is appended; works without ssh between the nodes."""
     text = 'exec "$0" run --nodes=1 --ntasks=1 --requires=host:"$1" "${@:2}"'
     return (*map(Text.of, ("bash", "-c", text)), *started[1:2])
 

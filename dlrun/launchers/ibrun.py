@@ -1,8 +1,8 @@
-"""TACC's `ibrun`, which starts ranks in the layout that `#SBATCH` lines ask for.
+"""TACC's `ibrun`, which starts ranks in the layout of the `#SBATCH` lines.
 
-As in TACC/TACC-Docs@1d94ecf (docs/hpc/stampede3.md, docs/hpc/frontera/ml.md): `-n` and `-o` take a part of
-that layout, so every role needs either the ranks' number of processes per node or one: `TACC_TASKS_PER_NODE=1` (TACC/TACC-Docs,
-docs/hpc/vista.md, NVIDIA MPS). The MPIs under it pin ranks by default; `rank.sh` binds them again by the plan.
+As in TACC/TACC-Docs@1d94ecf (docs/hpc/stampede3.md, docs/hpc/frontera/ml.md): `-n` and `-o` select a part of that layout. So a
+role has either as many processes per node as there are ranks, or one (`TACC_TASKS_PER_NODE=1`, docs/hpc/vista.md, NVIDIA MPS).
+The MPIs under it bind ranks by default; `rank.sh` binds them again by the plan.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Intel MPI's mpiexec.hydra, with its own binding switched off so that `rank.sh` decides.
+"""Intel MPI's mpiexec.hydra, with its own binding turned off, because `rank.sh` binds the ranks.
 
 `I_MPI_PIN=0` also removes `I_MPI_PIN_INFO`, from which oneCCL derives the affinity of its workers; dlrun therefore always
 sets it from the placement. Under Slurm, `-ppn` is ignored unless
@@ -36,7 +36,7 @@ UNPINNED = Variable(
     name="I_MPI_PIN",
     value=Text.of("0"),
     rule="launcher-unbound",
-    because="ranks start unbound; rank.sh binds them",
+    because="ranks are started unbound; rank.sh binds them",
     source=_REFERENCE,
 )
 """Intel MPI's own binding off; also used by other launchers that start its ranks."""
@@ -56,7 +56,7 @@ def variables(site: LauncherSite) -> Sequence[Variable]:
             name="I_MPI_JOB_RESPECT_PROCESS_PLACEMENT",
             value=Text.of("0"),
             rule="launcher-layout",
-            because="-ppn counts, whatever the scheduler's own layout",
+            because="makes -ppn take precedence over the layout of the scheduler",
             source=_REFERENCE,
         ),
     )

@@ -33,6 +33,7 @@ command = no_command
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:
     """`mpirun` over the job's hosts, unbound; `dlrun_openmpi` (lib/openmpi.sh) adds slots and `-x NAME` for each variable."""
+    # `dlrun_openmpi` writes the host file with `per_node` slots per host, because mpirun refuses more processes than slots.
     words: list[Text] = [
         Text.of("dlrun_openmpi"),
         Text.of(str(step.per_node)),

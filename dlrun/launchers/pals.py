@@ -32,6 +32,7 @@ command = no_command
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:
     """`mpiexec` over the job's host list, unbound unless the launcher is to bind."""
+    # `none` is explicit, because PALS has a binding of its own by default.
     bind = (
         ("--cpu-bind", "depth", "--depth", str(step.cpus))
         if step.bound and step.cpus

@@ -13,13 +13,15 @@ from dlrun.model.text import Text
 
 @record(frozen=True, slots=True, kw_only=True)
 class Step:
-    """One group of processes with the same command: `per_node` on each of `nodes` nodes, `count` in total, in a job of
+    """Processes that one launch line starts: `per_node` on each of `nodes` nodes, `count` in total, in a job of
     `ranks_per_node` ranks per node (None: the same as `per_node`).
 
-    `first_only`: on the first node only. `beside`: other steps run at the same time. `bound`: the launcher itself binds,
-    `cores` cores to each process, which are `cpus` CPUs in the scheduler's unit (cores or hardware threads; None: unknown).
-    `chosen`: the job uses only some of the granted nodes. `wait`: the processes idle until the end of the job, so they
-    request no memory from the steps beside them.
+    - `first_only`: on the first node only.
+    - `beside`: other steps run at the same time.
+    - `bound`: the launcher itself binds each process to `cores` cores, which are `cpus` CPUs in the unit of the scheduler
+      (cores or hardware threads); None: unknown.
+    - `chosen`: the job uses only some of the granted nodes.
+    - `wait`: the processes idle until the end of the job, so they must not reserve memory that other steps need.
     """
 
     nodes: int
@@ -54,15 +56,15 @@ class Launcher(Protocol):
     CHOOSES_NODES: bool
     """True if it can start ranks on a subset of the granted nodes."""
     ONE_LAYOUT: bool
-    """True if the only numbers of processes per node that it can start are the ranks' and one."""
+    """True if it can start only the job's number of ranks per node, or one process per node."""
     ENROOT: bool
     """True if it starts containers of `runtime: enroot` (srun's plug-in pyxis)."""
     LIBRARIES: tuple[str, ...]
     """The MPI that it belongs to and the communication libraries below it (names of `dlrun/fabrics/data`)."""
     PROGRAMS: tuple[str, ...]
-    """Names of its program, in order, for the probe of a node; empty: no probe."""
+    """Possible names of its program, in order of preference, for `dlrun site detect`; empty: it is not searched for."""
     VERSION: str
-    """Regular expression found in the output of the program's `--version`."""
+    """Regular expression that the output of the program's `--version` contains."""
 
     def start(self, step: Step, site: LauncherSite) -> Sequence[Text]:
         """The launcher's arguments, up to the program that it starts."""

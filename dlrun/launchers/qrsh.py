@@ -31,6 +31,7 @@ VERSION = ""
 
 def start(step: Step, site: LauncherSite) -> Sequence[Text]:
     """`dlrun_ssh` (lib/ssh.sh) with `dlrun_qrsh` (lib/qrsh.sh) instead of ssh."""
+    # The first four words of ssh's line are the same: function, host file, processes per node, total.
     words = list(ssh.start(step, site))
     # `qrsh` itself ends with code 0 when its host dies (seen with 8.1.9); `dlrun_qrsh` turns the message on standard
     # error into a failure.

@@ -1,8 +1,8 @@
-"""srun.
+"""Slurm's srun.
 
 Ranks start unbound with every core that the job has on the node, and `rank.sh` binds them. So no
-`--cpus-per-task` is given to the step: it would imply `--exact` (Slurm 22.05 and later) and hand out
-cores of Slurm's choice. With `bind: scheduler` every option is given to the step, because srun from 22.05
+`--cpus-per-task` is given to the step: it would imply `--exact` (Slurm 22.05 and later), with which Slurm
+selects the cores. With `bind: scheduler` every option is given to the step, because srun from 22.05
 to before 23.11 ignored the batch job's `--cpus-per-task` (Slurm RELEASE_NOTES).
 """
 
@@ -55,7 +55,7 @@ def start(step: Step, site: LauncherSite) -> Sequence[Text]:
     words.append(f"--cpu-bind={'cores' if step.bound else 'none'}")
     if site.mpi:
         words.append(f"--mpi={site.mpi}")
-    # Since Slurm 20.11 a step has its CPUs to itself unless all steps that share them have this option.
+    # Since Slurm 20.11 a step does not share its CPUs, unless all steps that use them have this option.
     if step.beside:
         words.append("--overlap")
     placed = [Text.of("--nodelist=", Shell("$DLRUN_FIRST_HOST"))] if step.first_only else []

@@ -1,4 +1,4 @@
-"""ssh, for sites whose scheduler starts no processes on the other nodes.
+"""ssh, for sites whose scheduler cannot start processes on the other nodes.
 
 The environment is sent on ssh's standard input: command lines are visible to all users of a node.
 """
@@ -46,6 +46,7 @@ def command(started: Sequence[Text]) -> Sequence[Text]:
     """The ssh command in the arguments of `start`."""
     if not started:
         return ()
+    # After function, host file, processes per node and total: the number of words of the command, then the command.
     _, _, _, _, words, *rest = started
     return rest[: int(words.literal or 0)]
 

@@ -15,7 +15,7 @@ LONGEST = 8000
 
 # A newline in a value would begin a new line of the script; U+0085 and U+2028 also end a line for some readers.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\u0085\u2028\u2029]")
-# Field of the request -> its name in `scheduler.forbidden` of a site profile, where the two differ.
+# Field of the request -> its name in `scheduler.forbidden` of a site profile, if the two differ.
 _OPTIONS = {"gpus_per_node": "gpus", "memory_per_node": "memory"}
 INDEX = "{index}"
 """Placeholder in the path of a log file for the array task's index, in the scheduler's syntax."""
@@ -75,7 +75,7 @@ class DirectiveList:
         """Report each field of the request that is set; `fields`: field -> (the missing feature, the help text)."""
         for field, (what, way_out) in fields.items():
             if getattr(self.request, field):
-                self.problem(f"{scheduler} does not know {what}", way_out, field)
+                self.problem(f"{scheduler} does not support {what}", way_out, field)
 
     def user_options(self, own: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         """The user's options, without leading dashes; an option that dlrun writes itself is reported with its key from `own`."""
@@ -93,6 +93,7 @@ class DirectiveList:
 
         `value` returns the option's value in a directive, or None for directives of other options.
         """
+        # The joined directive is written at the place of the first one; its reasons are those of all.
         found = {
             i: given
             for i, directive in enumerate(self._directives)
@@ -135,7 +136,7 @@ class DirectiveList:
         return tuple(self._directives)
 
 
-def spell(option: str, value: str) -> str:
+def with_value(option: str, value: str) -> str:
     """An option with its value: `--x=v`, `-x v`, `-W x=v`, depending on the option's form."""
     if option.endswith("="):
         return option + value

@@ -48,7 +48,7 @@ EXCLUDE = None
 EXCLUDE_REQUEUED = None
 NO_EXCLUDE = ""
 ALLOCATION = None
-TRIAL = None
+ACCEPTANCE = None
 
 
 def directives(
@@ -128,7 +128,7 @@ def probe(asked: Probe) -> Sequence[str]:
     return ()
 
 
-def knows_nothing(stderr: str, code: int) -> bool:
+def unknown_jobs(stderr: str, code: int) -> bool:
     """True: there is no scheduler to ask."""
     return True
 

@@ -51,7 +51,7 @@ class Probe:
     log: str
 
 
-class Trial(Protocol):
+class Acceptance(Protocol):
     """Prediction of acceptance, for schedulers whose clients have no test mode."""
 
     def questions(self, request: Request) -> Sequence[Sequence[str]]:
@@ -138,7 +138,7 @@ class Scheduler(Protocol):
     """The message where `EXCLUDE` is None: the reason and what the job does instead."""
     ALLOCATION: Allocation | None
     """Interactive allocations, in which a shell can run a job; None if there are none."""
-    TRIAL: Trial | None
+    ACCEPTANCE: Acceptance | None
     """Prediction of acceptance; None where `submit(check=True)` exists or no job is rejected."""
 
     def directives(
@@ -216,7 +216,7 @@ class Scheduler(Protocol):
         """
         ...
 
-    def knows_nothing(self, stderr: str, code: int) -> bool:
+    def unknown_jobs(self, stderr: str, code: int) -> bool:
         """True if a query failed only because the jobs are no longer known, or there is no accounting."""
         ...
 

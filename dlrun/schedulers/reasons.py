@@ -13,7 +13,7 @@ _SLURM: Mapping[str, str] = {
     "Priority": "jobs with a higher priority come first",
     "Resources": "waits for free nodes",
     "Dependency": "waits for other jobs",
-    "BeginTime": "its earliest start has not come",
+    "BeginTime": "its earliest start time has not been reached",
     "JobHeldUser": "held by you: `dlrun release` releases it",
     "JobHeldAdmin": "held by an administrator: ask the centre",
     "JobHoldMaxRequeue": "held after too many requeues: `dlrun release` releases it",
@@ -24,34 +24,34 @@ _SLURM: Mapping[str, str] = {
     "PartitionTimeLimit": "the walltime is over the partition's limit: lower `resources.walltime`",
     "PartitionConfig": "the partition does not allow this request",
     "NodeDown": "a node that the job needs is down",
-    "ReqNodeNotAvail": "a node that the job needs is down, drained or reserved (a maintenance, often)",
+    "ReqNodeNotAvail": "a node that the job needs is down, drained or reserved (often for maintenance)",
     "Reservation": "waits for its reservation to begin",
     "ReservationDeleted": "its reservation was deleted: change `resources.reservation`",
     "InvalidAccount": "the account is not valid here: change `resources.account`",
     "AccountNotAllowed": "the partition does not allow this account",
     "InvalidQOS": "the QOS is not valid here: change `resources.qos`",
     "QOSNotAllowed": "the partition or account does not allow this QOS",
-    "QOSJobLimit": "the QOS has as many jobs as it may",
-    "QOSResourceLimit": "the QOS uses as much as it may",
+    "QOSJobLimit": "the QOS has reached its limit of jobs",
+    "QOSResourceLimit": "the QOS has reached its limit of resources",
     "QOSTimeLimit": "the QOS has used up its time",
     "QOSUsageThreshold": "the QOS has used more than its threshold",
     "BadConstraints": "no node has what the job requests: change `resources`",
-    "JobArrayTaskLimit": "as many points run as `sweep.at_once` allows",
-    "MaxMemPerLimit": "more memory than a node or core may have: lower `resources.memory_per_node`",
+    "JobArrayTaskLimit": "`sweep.at_once` points of the sweep are already running",
+    "MaxMemPerLimit": "more memory than the limit per node or core: lower `resources.memory_per_node`",
     "JobLaunchFailure": "the job could not be started: its node failed, or its directory is missing there",
     "NonZeroExitCode": "the program failed",
     "RaisedSignal": "the program was ended by a signal",
-    "OutOfMemory": "memory ran out",
-    "TimeLimit": "the walltime is over",
+    "OutOfMemory": "the job ran out of memory",
+    "TimeLimit": "the walltime was exceeded",
     "SystemFailure": "the scheduler or the file system failed",
     "Prolog": "the nodes are being prepared",
-    "Cleaning": "its last run is still being cleaned up",
-    "WaitingForScheduling": "the scheduler has not looked at it yet",
+    "Cleaning": "its previous run is still being cleaned up",
+    "WaitingForScheduling": "the scheduler has not considered it yet",
     "FrontEndDown": "the front end is down",
-    "BurstBufferResources": "waits for room in the burst buffer",
+    "BurstBufferResources": "waits for space in the burst buffer",
     "BurstBufferStageIn": "data is being copied to the burst buffer",
-    "AssociationJobLimit": "your account has as many jobs as it may",
-    "AssociationResourceLimit": "your account uses as much as it may",
+    "AssociationJobLimit": "your account has reached its limit of jobs",
+    "AssociationResourceLimit": "your account has reached its limit of resources",
     "AssociationTimeLimit": "your account has used up its time",
     "DeadLine": "it cannot end before its deadline",
     "FedJobLock": "the clusters of the federation agree on where it runs",
@@ -75,25 +75,25 @@ _PBS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"Insufficient amount of (?:server |queue )?resource:? (\S+)", "waits for free nodes (too little `{}` is free)"),
         (r"Not enough (?:free )?nodes|No available resources|not enough of the right type", "waits for free nodes"),
         (r"user has reached (?:the )?(?:server|queue \S+)(?:'s)? (?:running )?job limit|User job limit",
-         "you have as many running jobs as you may"),
-        (r"group has reached|Group job limit", "your group has as many running jobs as it may"),
-        (r"project has reached", "your project has as many running jobs as it may"),
-        (r"would exceed .*?limit on resource (\S+)", "would take more `{}` than you may use at once"),
-        (r"Queue \S+ (?:running )?job limit|Queue job limit", "the queue has as many running jobs as it may"),
-        (r"Server (?:running )?job limit", "the server has as many running jobs as it may"),
-        (r"conflict with reservation", "would run into a reservation"),
+         "you have reached your limit of running jobs"),
+        (r"group has reached|Group job limit", "your group has reached its limit of running jobs"),
+        (r"project has reached", "your project has reached its limit of running jobs"),
+        (r"would exceed .*?limit on resource (\S+)", "would exceed your limit of `{}`"),
+        (r"Queue \S+ (?:running )?job limit|Queue job limit", "the queue has reached its limit of running jobs"),
+        (r"Server (?:running )?job limit", "the server has reached its limit of running jobs"),
+        (r"conflict with reservation", "would overlap with a reservation"),
         (r"top job", "jobs with a higher priority come first"),
-        (r"starving job", "the nodes are kept for a job that has waited long"),
-        (r"dedicated time|cross .*? boundary|prime ?time", "would run into time that is kept for others (a maintenance, often)"),
+        (r"starving job", "the nodes are reserved for a job that has waited long"),
+        (r"dedicated time|cross .*? boundary|prime ?time", "would overlap with time reserved for others (often maintenance)"),
         (r"Queue not started|Queue is not started", "the queue starts no jobs now"),
         (r"not an execution queue", "its queue runs no jobs: change `resources.partition`"),
-        (r"Placement set .*too few|Host set .*too few", "no group of nodes that belong together has room"),
+        (r"Placement set .*too few|Host set .*too few", "no placement set (group of nodes) has enough free nodes"),
         (r"exclusive", "waits for nodes that no other job uses"),
         (r"ineligible state|offline|is down", "a node that the job needs is down"),
         (r"licen[sc]e", "waits for a software licence"),
         (r"too many failed attempts", "held after too many failed starts: ask the centre"),
         (r"Job held by user|held by \S+ on", "held: `dlrun release` releases it"),
-        (r"fair ?share", "jobs of others come first (fair share)"),
+        (r"fair ?share", "jobs of users with a higher fair share come first"),
         (r"Cannot run .*stage|stag", "files are being copied for it"),
     )
 )  # fmt: skip
@@ -103,6 +103,7 @@ _NEVER = re.compile(r"Can Never Run:?\s*(.*)", re.IGNORECASE)
 def in_words(reason: str) -> str:
     """The text for a reason; the scheduler's own text where there is none."""
     name = reason.partition(",")[0].strip().removeprefix("(").removesuffix(")")
+    # Slurm names a limit after its parts (AssocGrpCpuLimit); a comment of PBS is a sentence, searched for known phrases.
     if name in _SLURM:
         return _SLURM[name]
     if family := _FAMILY.fullmatch(name):
@@ -128,4 +129,6 @@ def _limit(whose: str, kind: str, what: str) -> str:
         return f"fewer {thing} than the {of} requires"
     if plain.endswith("minutes"):
         return f"the {of} has used up its {thing}"
-    return f"the {of} uses all {thing} that it may" if kind == "Grp" else f"more {thing} than the {of} allows"
+    return (
+        f"the {of} uses all {thing} of its limit" if kind == "Grp" else f"more {thing} than the {of} allows"
+    )

@@ -13,7 +13,7 @@ def advice_for(refusals: Mapping[str, str], stderr: str) -> str | None:
     )
 
 
-def words(stderr: str) -> str:
+def client_message(stderr: str) -> str:
     """The message of a client, without earlier messages of its Perl libraries.
 
     Slurm's wrappers of the PBS clients print one line per step of a failed search for a controller.

@@ -149,7 +149,7 @@ def test_a_daemon_does_not_outlive_a_job_that_ends_by_itself(dlrun):
 def test_the_walltime_ends_a_job(dlrun):
     ran = dlrun("submit", dlrun.spec(SLEEPERS), "--set", "resources.walltime=1s", "--wait", code=None)
     assert ran.code not in (0, 2, 3)
-    assert "the walltime is over" in ran.stdout
+    assert "the walltime was exceeded" in ran.stdout
     assert not dlrun.alive()
     assert (
         states(dlrun, Path(dlrun("logs", "latest", "--rank", "job", "--paths").stdout).parent.parent)[0][0]

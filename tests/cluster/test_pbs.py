@@ -274,12 +274,12 @@ def test_a_job_is_checked_without_being_submitted(alice):
     """qsub has no trial run: queue, server and nodes are asked."""
     spec = {"name": "x", "framework": "torch", "command": ["true"]}
     for given, code, told in (
-        ({"nodes": 1}, 0, "no conflict was found with queue"),
+        ({"nodes": 1}, 0, "no conflict with queue"),
         ({"nodes": 99}, 1, "what each node of the job needs, and it needs 99"),
         (
             {"nodes": 1, "walltime": "4000h"},
             1,
-            "allows walltime up to 24:00:00, and resources.walltime is more",
+            "allows at most walltime 24:00:00, but resources.walltime exceeds it",
         ),
     ):
         resources = {"ranks_per_node": 1, "walltime": "5m", **given}

@@ -13,7 +13,7 @@ from dlrun.errors import OperationFailed
 from dlrun.model.job import JobStatus
 from dlrun.model.record import record
 from dlrun.schedulers.protocol import Scheduler
-from dlrun.schedulers.refusals import words
+from dlrun.schedulers.refusals import client_message
 
 PAUSES = (1.0, 3.0)
 """Seconds before each retry with a busy scheduler."""
@@ -112,13 +112,13 @@ def patiently(argv: Sequence[str], scheduler: Scheduler, runner: Runner) -> str 
         if done.returncode == 0:
             return done.stdout
         # PBS clients exit non-zero if they know not all of the jobs.
-        if scheduler.knows_nothing(done.stderr, done.returncode):  # of some; others may have been printed
+        if scheduler.unknown_jobs(done.stderr, done.returncode):  # of some; others may have been printed
             return done.stdout if done.stdout.strip() else None
         pause = next(pauses, None)
         tried = time.monotonic() - began > _TRIED
         if pause is None or tried or not BUSY.search(done.stderr):
             raise OperationFailed(
-                f"`{argv[0]}` failed: {words(done.stderr) or f'exit code {done.returncode}'}",
+                f"`{argv[0]}` failed: {client_message(done.stderr) or f'exit code {done.returncode}'}",
                 help=scheduler.advice(done.stderr),
             )
         time.sleep(pause)

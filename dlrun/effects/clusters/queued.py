@@ -19,7 +19,7 @@ from dlrun.effects.transport.scripts import script
 from dlrun.errors import OperationFailed
 from dlrun.model.job import Action
 from dlrun.model.plan import Plan
-from dlrun.schedulers.refusals import words
+from dlrun.schedulers.refusals import client_message
 
 WAITS = True
 PAUSES = (2.0, 30.0)
@@ -109,9 +109,9 @@ def act(action: Action, wanted: Sequence[tuple[Job, Sequence[int] | None]]) -> I
         )
     ]
     done = clients.runner(first)(arguments(ids))
-    some_over = len(back_end.tasks(ids[0])) > 1 and back_end.knows_nothing(done.stderr, done.returncode)
+    some_over = len(back_end.tasks(ids[0])) > 1 and back_end.unknown_jobs(done.stderr, done.returncode)
     if done.returncode != 0 and not some_over:  # of a sweep's points some may have ended
-        reason = words(done.stderr) or f"exit code {done.returncode}"
+        reason = client_message(done.stderr) or f"exit code {done.returncode}"
         raise OperationFailed(f"could not {action}: {reason}", help=back_end.advice(done.stderr))
     for job, tasks in wanted:
         if action == "cancel":

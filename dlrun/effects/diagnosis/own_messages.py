@@ -338,7 +338,7 @@ PASSING = (
     "the walltime ends in about {} s: SIG{} to {}",
     "the soft limit of the walltime (s_rt) is reached",
     "the walltime is over: ending the ranks",
-    "the walltime is over",
+    "the walltime was exceeded",
     "there is no newer checkpoint than when this run began: no other follows",
     "this was run {} of {}: no other follows",
     "{} is not a directory of this user's: ports are taken without locks against other jobs",

@@ -336,7 +336,7 @@ LAUNCHER_MISSING = Pattern(
 """For a program missing in the job's own script."""
 
 BY_STATE = {
-    State.TIMED_OUT: ("walltime", "the walltime was used up", "ask for more `resources.walltime`, or give `checkpoint:` and `on_failure.requeue`"),
+    State.TIMED_OUT: ("walltime", "the walltime was exceeded", "ask for more `resources.walltime`, or give `checkpoint:` and `on_failure.requeue`"),
     State.OUT_OF_MEMORY: ("memory", "a node's memory, or the job's part of it, ran out", "ask for more with `resources.memory_per_node`, or use fewer data-loader processes"),
     State.NODE_FAILED: ("node", "a node died", "submit again; `on_failure.requeue` does that by itself"),
     State.PREEMPTED: ("preempted", "a job with more rights took its nodes", "submit again; `on_failure.requeue` does that by itself"),

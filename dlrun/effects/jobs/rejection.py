@@ -11,7 +11,7 @@ from dlrun.errors import DlrunError, OperationFailed
 from dlrun.model.nearest import nearest
 from dlrun.model.plan import Plan
 from dlrun.schedulers.protocol import Scheduler
-from dlrun.schedulers.refusals import words
+from dlrun.schedulers.refusals import client_message
 
 _PATIENCE = 20.0
 """Time limit of the accounting query in seconds: an error message waits for it."""
@@ -21,7 +21,7 @@ _MOST = 8
 
 def refused(scheduler: Scheduler, done: Completed, plan: Plan) -> OperationFailed:
     """The error for a refused job, from the client's output."""
-    refusal = words(done.stderr or done.stdout) or f"exit code {done.returncode}"
+    refusal = client_message(done.stderr or done.stdout) or f"exit code {done.returncode}"
     return OperationFailed(
         f"{scheduler.CLIENT} refused the job: {refusal}",
         help=_about_accounts(scheduler, done.stderr, plan.request.account) or scheduler.advice(done.stderr),

@@ -129,10 +129,10 @@ def check_with_scheduler(plan: Plan, inputs: Inputs | None) -> str:
     """
     scheduler = backends.scheduler(plan.scheduler)
     _check_client(plan)
-    if scheduler.TRIAL is not None:
+    if scheduler.ACCEPTANCE is not None:
         from dlrun.effects.jobs.trial import judged  # noqa: PLC0415 - only for schedulers without a check of their own
 
-        return judged(scheduler.TRIAL, plan, clients.here)
+        return judged(scheduler.ACCEPTANCE, plan, clients.here)
     arguments = scheduler.submit("job.sh", check=True)
     with tempfile.TemporaryDirectory(prefix="dlrun-check-") as name:
         target = Path(name) / "job"

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from dlrun.effects.process import Runner
 from dlrun.errors import DlrunError, OperationFailed
 from dlrun.model.plan import Plan
-from dlrun.schedulers.protocol import Trial
-from dlrun.schedulers.refusals import words
+from dlrun.schedulers.protocol import Acceptance
+from dlrun.schedulers.refusals import client_message
 
 
-def judged(trial: Trial, plan: Plan, runner: Runner) -> str:
+def judged(acceptance: Acceptance, plan: Plan, runner: Runner) -> str:
     """The report about an acceptable job.
 
     Raises OperationFailed with all reasons against it, or if the first query fails.
     """
-    first, *others = trial.questions(plan.request)
+    first, *others = acceptance.questions(plan.request)
     answers = [_must(runner, first), *(_may(runner, argv) for argv in others)]
     user, groups = _may(runner, ("id", "-un")).strip(), _may(runner, ("id", "-Gn")).split()
-    judgement = trial.judge(plan.request, answers, user, groups)
+    judgement = acceptance.judge(plan.request, answers, user, groups)
     if not judgement.problems:
         return judgement.accepted
     raise OperationFailed(
@@ -31,7 +31,7 @@ def judged(trial: Trial, plan: Plan, runner: Runner) -> str:
 def _must(runner: Runner, argv: Sequence[str]) -> str:
     done = runner(argv)
     if done.returncode:
-        reason = words(done.stderr or done.stdout) or f"exit code {done.returncode}"
+        reason = client_message(done.stderr or done.stdout) or f"exit code {done.returncode}"
         raise OperationFailed(f"`{' '.join(argv)}` failed: {reason}")
     return done.stdout
 

@@ -13,7 +13,7 @@ from dlrun.effects.queue import status
 from dlrun.effects.queue.selection import Selection
 from dlrun.errors import Invalid, OperationFailed
 from dlrun.model.job import Action, State
-from dlrun.schedulers.refusals import words
+from dlrun.schedulers.refusals import client_message
 
 _BEGUN = (State.RUNNING, State.ENDING)
 """States in which a job can no longer be held."""
@@ -92,6 +92,6 @@ def cancel_id(job_id: str, scheduler: str) -> str:
     there = identity.known(scheduler, clients.here)
     done = clients.here(back_end.cancel([job_id]))
     if done.returncode != 0:
-        reason = words(done.stderr) or f"exit code {done.returncode}"
+        reason = client_message(done.stderr) or f"exit code {done.returncode}"
         raise OperationFailed(f"could not cancel: {reason}", help=back_end.advice(done.stderr))
     return f"cancel requested of {scheduler}" + (f" on cluster `{there}`" if there else "")

@@ -13,7 +13,7 @@ from dlrun.effects.transport.scripts import script
 from dlrun.effects.transport.session import ScriptResult, Session, run
 from dlrun.errors import OperationFailed
 from dlrun.schedulers.protocol import Scheduler
-from dlrun.schedulers.refusals import words
+from dlrun.schedulers.refusals import client_message
 
 Sending: TypeAlias = Literal["sent", "there", "taken", "blocked", "missing"]
 
@@ -155,7 +155,7 @@ def submit(
         return scheduler.submitted(answer.stdout.decode(errors="replace"))
     if answer.returncode == 65:
         raise NotTaken(
-            f"{scheduler.CLIENT} on `{transport.host}` refused the job: {words(answer.stderr)}",
+            f"{scheduler.CLIENT} on `{transport.host}` refused the job: {client_message(answer.stderr)}",
             help=scheduler.advice(answer.stderr),
         )
     raise _failure(transport.host, directory, answer)

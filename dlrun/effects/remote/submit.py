@@ -32,7 +32,7 @@ from dlrun.effects.transport.scripts import script
 from dlrun.effects.transport.session import run
 from dlrun.errors import DlrunError, OperationFailed
 from dlrun.model.plan import Plan
-from dlrun.schedulers.refusals import words
+from dlrun.schedulers.refusals import client_message
 
 HOME_UNKNOWN = "~"
 """The home directory on a login node that has not been queried."""
@@ -81,7 +81,7 @@ def check_with_scheduler(inputs: Inputs | None, to: Destination, *, notice: Call
         remote_plan.check_paths(to.host, draft.inputs, facts)
         load = payload_of(draft, to, facts.home, f"{facts.jobs}/{draft.inputs.spec.name}")
         scheduler = backends.scheduler(load.plan.scheduler)
-        trial = scheduler.TRIAL
+        trial = scheduler.ACCEPTANCE
         asking = () if trial is not None else scheduler.submit("/dev/stdin", check=True)
         remote_submission.check_destination(load.plan, to, facts)
         for warning in load.plan.warnings:
@@ -93,7 +93,7 @@ def check_with_scheduler(inputs: Inputs | None, to: Destination, *, notice: Call
     output = answer.stdout.decode(errors="replace") + answer.stderr
     if answer.returncode:
         raise OperationFailed(
-            f"{scheduler.CLIENT} on `{to.host}` rejects the job: {words(output)}",
+            f"{scheduler.CLIENT} on `{to.host}` rejects the job: {client_message(output)}",
             help=scheduler.advice(output),
         )
     return scheduler.estimate(output) or f"{load.plan.site} would accept the job"

@@ -175,5 +175,5 @@ def _gone(job: str, scheduler: Scheduler, runner: Runner) -> bool:
     """Whether the job has left the queue; False if the scheduler does not answer."""
     done = runner(scheduler.queue([job]))
     if done.returncode:
-        return scheduler.knows_nothing(done.stderr, done.returncode)
+        return scheduler.unknown_jobs(done.stderr, done.returncode)
     return all(one.job_id != job or one.state.final for one in scheduler.parse_queue(done.stdout))

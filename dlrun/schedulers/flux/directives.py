@@ -10,7 +10,7 @@ from dlrun.model.origin import Origin
 from dlrun.model.plan import Directive, Request
 from dlrun.model.site import SchedulerSite
 from dlrun.model.units import many
-from dlrun.schedulers.directive_list import DirectiveList, spell
+from dlrun.schedulers.directive_list import DirectiveList, with_value
 from dlrun.schedulers.flux.ids import each
 
 PREFIX = "# flux:"
@@ -34,9 +34,15 @@ _SET_BY = {
 _OWN = {option: instead for instead, options in _SET_BY.items() for option in options.split()}
 """Option -> the key of the spec that sets it."""
 _LACKS = {
-    "qos": ("QOS", "leave out resources.qos; `resources.options: {urgency: …}` orders your own jobs"),
-    "reservation": ("reservations", "leave out resources.reservation; a reservation of Flux is a queue"),
-    "gpu_type": ("types of GPU", "leave out scheduler.gpu_type and select nodes by resources.constraint"),
+    "qos": (
+        "QOS",
+        "leave out resources.qos; `resources.options: {urgency: …}` sets the order of your own jobs",
+    ),
+    "reservation": (
+        "reservations",
+        "leave out resources.reservation; in Flux a reservation is a queue: set resources.partition",
+    ),
+    "gpu_type": ("GPU types", "leave out scheduler.gpu_type and select nodes by resources.constraint"),
     "node_local": ("requests for storage", "leave out storage.node_local.request in the site profile"),
 }
 
@@ -69,7 +75,9 @@ def _output(draft: DirectiveList, output: str) -> None:
     """The log's path; for a sweep lib/flux.sh adds one to each point at submission."""
     # Flux expands `{{id}}` and the like in the path of the log.
     if "{{" in output:
-        draft.problem(f"Flux cannot write to `{output}`: `{{{{` is special to it", "use a path without it")
+        draft.problem(
+            f"Flux cannot write to `{output}`, because `{{{{` begins a placeholder", "use a path without it"
+        )
     if not draft.request.array:
         draft.add(f"--output={shlex.quote(output)}", "standard output and error, in the job directory")
     if draft.request.requeue:
@@ -84,6 +92,7 @@ def _layout(draft: DirectiveList) -> None:
         draft.add("--exclusive", "whole nodes for this job, with all their cores and GPUs", "exclusive")
         return
     draft.add(f"--nslots={request.ranks}", f"{many(request.ranks, 'rank')}, a slot for each", "ranks")
+    # Cores without a number per rank come from the request per node, in equal shares.
     share = request.cpus_per_rank or (request.cpus_per_node or 0) // request.ranks_per_node
     if share and site.cpus != "none":
         draft.add(f"--cores-per-slot={share}", "cores of each rank", "cpus_per_rank")
@@ -120,7 +129,7 @@ def _who(draft: DirectiveList) -> None:
         draft.add(f"--queue={shlex.quote(request.partition)}", "the queue", "partition")
     if request.account:
         option = draft.site.account.option or "--bank"
-        draft.add(spell(option, shlex.quote(request.account)), "the bank to charge", "account")
+        draft.add(with_value(option, shlex.quote(request.account)), "the bank to charge", "account")
 
 
 def _where(draft: DirectiveList) -> None:
@@ -142,10 +151,12 @@ def _when(draft: DirectiveList) -> None:
         for job_id in each([one.job_id]):
             draft.add(f"--dependency={_WHEN[one.when]}:{job_id}", "dependencies", "after")
     if request.hold:
-        draft.add("--urgency=0", "submitted held", "hold")
+        draft.add("--urgency=0", "submitted on hold", "hold")
 
 
 def _options(draft: DirectiveList) -> None:
     for bare, value in draft.user_options(_OWN):
         text = f"-{bare}" if len(bare) == 1 else f"--{bare}"
-        draft.add(spell(text, shlex.quote(value)) if value else text, "under resources.options", "options")
+        draft.add(
+            with_value(text, shlex.quote(value)) if value else text, "from resources.options", "options"
+        )

@@ -25,8 +25,7 @@ __all__ = ["ID", "PREFIX", "array", "directives"]
 NAME = "flux"
 CLIENT = "flux"
 BY_HAND = "flux batch"
-# FLUX_JOB_ID is not set in a batch script: the script is the initial program of an instance, whose own id is this
-# one.
+# FLUX_JOB_ID is not set in a batch script, which is the initial program of an instance; this is the id of the instance.
 JOB_ID = Shell("${FLUX_ENCLOSING_ID/#ƒ/f}")
 ARRAY_INDEX = Shell("${DLRUN_FLUX_POINT:-}")
 LIBRARY: tuple[str, ...] = ("flux", "resubmit")
@@ -35,8 +34,7 @@ HOSTS = r"flux hostlist --expand --delimiter='\n' local"
 # Flux has no requeue; a new `flux batch` from inside the job goes to the parent instance.
 REQUEUE = None
 HIDES_ENVIRONMENT = True
-# `flux batch --signal` signals every broker, and SIGUSR1 ends those of the other nodes: the job script sends it
-# instead.
+# `flux batch --signal` signals every broker, and SIGUSR1 ends the brokers of other nodes, so the job script sends the signal.
 SIGNALS_EARLY = False
 IDS_NAME_CLUSTER = False
 WRITES_IN_PLACE = True
@@ -60,7 +58,7 @@ EXCLUDE = "--requires=-host:"
 EXCLUDE_REQUEUED = None
 NO_EXCLUDE = ""
 ALLOCATION = Allocation(start="flux alloc", job_id="FLUX_ENCLOSING_ID", count=("flux", "getattr", "size"))
-TRIAL = None
+ACCEPTANCE = None
 
 _REFUSALS = {
     r"Unable to connect to Flux|No such file or directory.*broker|ENOSYS": (
@@ -68,15 +66,15 @@ _REFUSALS = {
     ),
     r"not a valid queue|Invalid queue": "name a queue under resources.partition; `flux queue list` lists them",
     r"exceeds policy limit": (
-        "the queue does not allow this much: shorten resources.walltime or ask for less; `flux queue list` shows limits"
+        "the request exceeds a limit of the queue: shorten resources.walltime or request less; `flux queue list` shows limits"
     ),
-    r"unsatisfiable|not enough|need \d+": "no such nodes exist here: ask for fewer, or for other properties",
+    r"unsatisfiable|not enough|need \d+": "no such nodes exist here: request fewer nodes, or other properties",
     r"dependency: after\w+: job \S+ (failed|was canceled)|dependency:": (
-        "a job under `after` is unknown to Flux, or ended in a way that rules this one out"
+        "a job under `after` is unknown to Flux, or ended such that this one can never start"
     ),
     r"not a member of|bank|no such user": "name a bank that you may charge under resources.account",
     r"orphan 'flux:'|unrecognized arguments|invalid choice|expected one argument": (
-        "the site profile or the spec has a directive that this Flux does not know"
+        "the site profile or the spec has a directive that this version of Flux does not support"
     ),
 }
 """Regular expressions for what `flux batch` prints, with advice."""
@@ -166,7 +164,7 @@ def probe(asked: Probe) -> Sequence[str]:
     return ["bash", "-c", _PROBE, "flux", str(asked.wait), *what, *free, *named, *queue]
 
 
-def knows_nothing(stderr: str, code: int) -> bool:
+def unknown_jobs(stderr: str, code: int) -> bool:
     """True if a request failed only because the jobs are purged or inactive."""
     return every_line_matches(r"JobID \S+ unknown|job is inactive|unknown job id", stderr)
 

@@ -13,7 +13,7 @@ from dlrun.model.origin import Origin
 from dlrun.model.plan import Directive, Request
 from dlrun.model.site import SchedulerSite
 from dlrun.model.units import many
-from dlrun.schedulers.directive_list import INDEX, DirectiveList, spell
+from dlrun.schedulers.directive_list import INDEX, DirectiveList, with_value
 
 PREFIX = "#$"
 
@@ -41,7 +41,7 @@ _OF_QSUB = frozenset(
 """Options of qsub(1) of more than one letter; any other such name is a complex."""
 _LACKS = {
     "qos": ("QOS", "leave out resources.qos"),
-    "gpu_type": ("types of GPU", "leave out scheduler.gpu_type and select nodes by resources.constraint"),
+    "gpu_type": ("GPU types", "leave out scheduler.gpu_type and select nodes by resources.constraint"),
     "node_local": ("requests for storage", "leave out storage.node_local.request in the site profile"),
 }
 
@@ -54,7 +54,7 @@ def directives(
     draft.lacks("Grid Engine", _LACKS)
     _name(draft)
     draft.add("-S /bin/bash", "the script is bash, whatever the login shell is")
-    draft.add("-cwd", "it runs where it is submitted")
+    draft.add("-cwd", "the job runs in the directory from which it is submitted")
     _output(draft, output)
     why = "the scheduler may requeue the job" if request.requeue else "`on_failure` has no requeues"
     draft.add(f"-r {'y' if request.requeue else 'n'}", why, "requeue")
@@ -80,7 +80,7 @@ def _name(draft: DirectiveList) -> None:
     name = re.sub(r"[^A-Za-z0-9_+.-]", "_", draft.request.name)
     name = (name if name[:1].isalpha() else f"j{name}")[:LONGEST_NAME]
     same = name == draft.request.name
-    because = "name of the spec" if same else "name of the spec, as far as Grid Engine allows it"
+    because = "name of the spec" if same else "name of the spec, in the form that Grid Engine accepts"
     draft.add(f"-N {name}", because, "name")
 
 
@@ -98,16 +98,17 @@ def _slots(draft: DirectiveList) -> None:
     """The parallel environment with the slots of all nodes, then the consumables."""
     request, site, complexes = draft.request, draft.site, draft.site.complexes
     share = request.cpus_per_node or (request.cpus_per_rank or 1) * request.ranks_per_node
+    # Where the site does not count CPUs, a slot is a rank.
     slots = share if site.cpus != "none" else request.ranks_per_node
     environment = (site.parallel_environment or "").replace("{slots}", str(slots))
     if environment:
         asked = f"{many(slots, 'slot')} on each of {many(request.nodes, 'node')}"
         draft.add(f"-pe {environment} {slots * request.nodes}", asked, "nodes")
         # Without a reservation, smaller jobs take free slots first and a job of several whole nodes may never start.
-        draft.add("-R y", "nodes are kept for the job until enough are free")
+        draft.add("-R y", "slots are reserved for the job until enough are free")
     elif request.nodes > 1 or slots > 1:
         draft.problem(
-            "the site profile names no parallel environment, without which a job has one slot",
+            "the site profile sets no parallel environment, and without one a job gets a single slot",
             "set scheduler.parallel_environment; `qconf -spl` lists them, and `{slots}` in it stands for a node's slots",
             "nodes",
         )
@@ -117,7 +118,7 @@ def _slots(draft: DirectiveList) -> None:
             draft.add(f"-l {complexes.exclusive}=true", "whole nodes for this job", "exclusive")
         else:
             draft.problem(
-                "the site profile names no complex for whole nodes",
+                "the site profile sets no complex for whole nodes",
                 "set scheduler.complexes.exclusive, or leave out resources.exclusive",
                 "exclusive",
             )
@@ -132,14 +133,14 @@ def _counted(draft: DirectiveList, slots: int) -> None:
     if gpus and draft.site.gpus != "none" and not draft.refused("gpus_per_node"):
         if not complexes.gpu:
             draft.problem(
-                "the site profile names no complex for GPUs",
+                "the site profile sets no complex for GPUs",
                 "set scheduler.complexes.gpu; `qconf -sc` lists them",
                 "gpus_per_node",
             )
         elif gpus % each:
             draft.problem(
-                f"{gpus} GPUs cannot be counted by {each} slots",
-                "this site counts GPUs by slot: make the cores of a node divide them, or ask for whole nodes",
+                f"{gpus} GPUs cannot be divided by {each} slots",
+                "this site counts GPUs per slot: request a number of GPUs that is a multiple of the slots of a node",
                 "gpus_per_node",
             )
         else:
@@ -155,11 +156,12 @@ def _counted(draft: DirectiveList, slots: int) -> None:
         )
     elif memory is not None and not draft.refused("memory_per_node"):
         if complexes.memory:
+            # Rounded down, so that the slots of a node together never exceed the memory of the request.
             size = max(1, memory.mebibytes() // (slots if complexes.memory_counted == "slot" else 1))
             draft.add(f"-l {complexes.memory}={size}M", f"{memory} on each node", "memory_per_node")
         else:
             draft.problem(
-                "the site profile names no complex for memory",
+                "the site profile sets no complex for memory",
                 "set scheduler.complexes.memory, or leave out resources.memory_per_node",
                 "memory_per_node",
             )
@@ -172,7 +174,7 @@ def _who(draft: DirectiveList) -> None:
     if request.account:
         option = draft.site.account.option or "-P"
         account = _plain(draft, request.account, "account")
-        draft.add(spell(option, account), "the project to charge", "account")
+        draft.add(with_value(option, account), "the project to charge", "account")
     if request.reservation:
         reservation = _plain(draft, request.reservation, "reservation")
         draft.add(f"-ar {reservation}", "the advance reservation", "reservation")
@@ -195,21 +197,23 @@ def _when(draft: DirectiveList) -> None:
         draft.add(f"-l h_rt={int(request.walltime)}", f"the walltime, {request.walltime}", "walltime")
     if any(one.when != "any" for one in request.after):
         draft.problem(
-            "Grid Engine waits for the end of a job, however it ends",
-            "write `when: any` under `after`, and let the program look at what the first has left",
+            "Grid Engine waits for the end of a job, whether it succeeds or fails",
+            "write `when: any` under `after`, and let the program check the results of the first job",
             "after",
         )
     if request.after:
         draft.add(f"-hold_jid {','.join(one.job_id for one in request.after)}", "dependencies", "after")
     if request.hold:
-        draft.add("-h", "submitted held", "hold")
+        draft.add("-h", "submitted on hold", "hold")
 
 
 def _plain(draft: DirectiveList, value: str, field: str) -> str:
     """A value without blanks and quotes: qsub splits directives at blanks, and its quoting differs from a shell's."""
     if re.search(r"[\s\"'\\]", value):
         draft.problem(
-            f"Grid Engine cannot take `{value}` in a directive", "use a word without blanks and quotes", field
+            f"Grid Engine does not accept `{value}` in a directive",
+            "use a word without blanks and quotes",
+            field,
         )
     return value
 
@@ -220,4 +224,4 @@ def _options(draft: DirectiveList) -> None:
         word = _plain(draft, value, "options")
         of_qsub = len(bare) == 1 or bare in _OF_QSUB
         text = f"-{bare} {word}".rstrip() if of_qsub else f"-l {bare}={word}"
-        draft.add(text, "under resources.options", "options")
+        draft.add(text, "from resources.options", "options")

@@ -56,7 +56,7 @@ EXCLUDE = None
 EXCLUDE_REQUEUED = None
 NO_EXCLUDE = ""
 ALLOCATION = Allocation(start="qrsh", job_id="JOB_ID", hosts="PE_HOSTFILE")
-TRIAL = None
+ACCEPTANCE = None
 
 _REFUSALS = {
     r"unknown queue": "name a queue under resources.partition; `qconf -sql` lists them",
@@ -64,7 +64,7 @@ _REFUSALS = {
         "correct scheduler.parallel_environment in the site profile; `qconf -spl` lists them"
     ),
     r"cannot run in PE|only offers|no suitable queues": (
-        "no queue can ever run this job: ask for less, or for another queue; `qsub -w v job.sh` shows the reasons"
+        "no queue can ever run this job: request less, or another queue; `qsub -w v job.sh` shows the reasons"
     ),
     r"unknown resource": "the site profile or the spec has a complex that does not exist; `qconf -sc` lists them",
     r"project .* does not exist|no access to project": "name a project that you may use under resources.account",
@@ -72,7 +72,7 @@ _REFUSALS = {
     r"unable to contact qmaster|can't get connection|commlib error": "Grid Engine does not answer: try again in a minute",
     r"unable to send message|got no response": "Grid Engine is too busy: try again in a minute",
     r"environment variable SGE_ROOT|cell directory": "source the cell's settings.sh first: SGE_ROOT is not set here",
-    r"would exceed per-user|job limit": "you have as many jobs as the cell allows: wait for some to end",
+    r"would exceed per-user|job limit": "you have reached the cell's limit of jobs: wait until some end",
 }
 """Regular expressions for what the clients print, with advice."""
 
@@ -87,10 +87,11 @@ if awk -F: -v ids=" $* " 'index(ids, " " $6 " ") {known = 1; if ($42 !~ /^[0-9]+
 for id; do qacct "${from[@]}" -j "$id"; done
 true
 """
-"""accounting(5) has one line per process that qrsh started, followed by the script's. qacct does not distinguish them: while
+"""A bash program that runs qacct on the accounting lines of job scripts only.
 
-the script's line is missing, a job would get the exit status of one of its ranks. qacct also reads the whole file for
-each job; this program reads it once.
+accounting(5) has one line per process that qrsh started, followed by that of the script, and qacct does not distinguish them:
+as long as the script's line is missing, a job would get the exit status of one of its ranks. Field 6 is the job id; field 42
+(`pe_taskid`) is set for processes of qrsh. qacct would also read the whole file once per job.
 """
 
 
@@ -151,7 +152,7 @@ def probe(asked: Probe) -> Sequence[str]:
             "-l", f"h_rt={asked.minutes * 60}"]  # fmt: skip
 
 
-def knows_nothing(stderr: str, code: int) -> bool:
+def unknown_jobs(stderr: str, code: int) -> bool:
     """True if a query failed only because the jobs are unknown or there is no accounting."""
     return every_line_matches(
         r"job id \S+ not found|do not exist|^\s*\d+$|no jobs running since startup", stderr

@@ -8,8 +8,7 @@ from xml.etree import ElementTree as ET
 
 from dlrun.model.job import BY_SIGNAL, JobStatus, State
 from dlrun.model.text import digits
-
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+from dlrun.schedulers.dates import from_ctime
 
 _LIMIT, _SIGNALLED, _RESCHEDULED = 37, 100, 25
 """Values of `failed` in accounting(5): limit enforced; ended by a signal; rescheduled."""
@@ -51,9 +50,9 @@ def _task(text: str) -> int | None:
 
 def _state(word: str, waits_for: Sequence[str]) -> tuple[State, str | None]:
     """The letters of qstat(1): d deletion, E error, h hold, r running, R restarted, s/S/T suspended, t transfer, w waiting."""
-    # The order matters: letters combine (`dr`, `hqw`, `Eqw`), and an error or deletion outweighs the rest.
+    # The order matters, because letters are combined (`dr`, `hqw`, `Eqw`): error and deletion take precedence.
     if "E" in word:
-        return State.HELD, "an error kept it from starting: `qstat -j ID` shows it, `qmod -cj ID` lets it go"
+        return State.HELD, "an error prevented its start: `qstat -j ID` shows it, `qmod -cj ID` clears it"
     if "d" in word:
         return State.ENDING, None
     if "w" in word:
@@ -76,6 +75,7 @@ def parse_history(stdout: str) -> Sequence[JobStatus]:
     last: dict[tuple[str, int | None], Mapping[str, str]] = {}
     for block in _blocks(stdout):
         number, failed = block.get("jobnumber", ""), _number(block.get("failed", ""))
+        # A rescheduled job has a block for each run, in order; the last run decides.
         if digits(number) and failed != _RESCHEDULED:
             last[number, _task(block.get("taskid", ""))] = block
     return [_ended(number, task, block) for (number, task), block in last.items()]
@@ -99,8 +99,8 @@ def _ended(number: str, task: int | None, block: Mapping[str, str]) -> JobStatus
         reason=reason,
         exit_code=status if state in (State.COMPLETED, State.FAILED) else None,
         nodes=block.get("hostname"),
-        started=_clock(block.get("start_time", "")),
-        ended=_clock(block.get("end_time", "")),
+        started=from_ctime(block.get("start_time", "")),
+        ended=from_ctime(block.get("end_time", "")),
     )
 
 
@@ -109,6 +109,7 @@ def _end(failed: int | None, status: int | None, block: Mapping[str, str]) -> tu
 
     At `s_rt` Grid Engine sends SIGUSR1 to the process group; the shepherd of qrsh's processes dies of it and the job is killed.
     """
+    # accounting(5) does not name the exceeded limit, so the time that the job ran is compared with its limits.
     words = block.get("failed", "").partition(":")[2].strip() or None
     category, ran = block.get("category", ""), _number(block.get("ru_wallclock", "").removesuffix("s")) or 0
     soft, hard = (re.search(rf"\b{name}=(\d+)", category) for name in ("s_rt", "h_rt"))
@@ -126,11 +127,3 @@ def _end(failed: int | None, status: int | None, block: Mapping[str, str]) -> tu
 def _number(text: str) -> int | None:
     word = text.split(maxsplit=1)[0] if text.split() else ""
     return int(word) if digits(word) else None
-
-
-def _clock(text: str) -> str | None:
-    """`Sun Nov 22 20:17:36 2026`, or `-/-`."""
-    match = re.fullmatch(r"\w+ (\w+) +(\d+) ([\d:]+) (\d+)", text)
-    if not match or match[1] not in _MONTHS:
-        return None
-    return f"{match[4]}-{_MONTHS.index(match[1]) + 1:02d}-{int(match[2]):02d}T{match[3]}"

@@ -12,15 +12,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from dlrun.model.nearest import nearest
 from dlrun.model.plan import Request
 from dlrun.model.units import many
+from dlrun.schedulers.pbs.amounts import seconds, size
 from dlrun.schedulers.pbs.qstat import stanzas
 from dlrun.schedulers.protocol import Judgement
 
 Stanza = Mapping[str, str]
 
-_UNITS = {"b": 1, "kb": 1 << 10, "mb": 1 << 20, "gb": 1 << 30, "tb": 1 << 40, "pb": 1 << 50}
 _GONE = ("down", "offline", "unknown", "stale", "maintenance")
 """Node states in which no job starts."""
-UNSEEN = "hooks, projects and limits on the number of jobs show only when it is submitted"
+UNSEEN = "hooks, projects and limits on the number of jobs are checked only at submission"
 
 
 def questions(request: Request) -> Sequence[Sequence[str]]:
@@ -45,24 +45,25 @@ def judge(request: Request, answers: Sequence[str], user: str, groups: Sequence[
     server = next(iter(servers.values()), {})
     named = (request.partition or "").partition("@")[0]
     name = request.reservation or named or server.get("default_queue")
+    # The queue of reservation `R12.server` is named `R12`.
     queue = queues.get((name or "").partition(".")[0], {})
     problems = [*_about_queue(request, name, queue, queues, user, groups)] if name or server else []
     place = f"queue `{name}`" if name else "its default queue"
     if request.reservation and len(answers) > 3:
         problems += _about_reservation(request.reservation, answers[3], user)
     for what, limits in ((place, queue), ("the server", server)):
-        problems += _over(request, what, limits)
+        problems += _exceeded(request, what, limits)
     fitting, up = _fitting(request, nodes, name)
     if nodes and fitting < request.nodes:
         problems.append(
             f"{fitting} of {many(len(nodes), 'node')} satisfy the request for a node, but the job needs {request.nodes}"
         )
-    waits = f"; it waits, because only {up} of them are up" if nodes and up < request.nodes else ""
-    waits += "" if queue.get("started", "True") == "True" else f"; it waits, because {place} is stopped"
+    waits = f"; it would wait, because only {up} of them are up" if nodes and up < request.nodes else ""
+    waits += "" if queue.get("started", "True") == "True" else f"; it would wait, because {place} is stopped"
     fits = f", {fitting} of {many(len(nodes), 'node')} fit" if nodes else ""
     return Judgement(
         problems=problems,
-        accepted=f"unknown, PBS does not predict it; no conflict was found with {place}{fits}{waits}; {UNSEEN}",
+        accepted=f"unknown: PBS does not predict it; no conflict with {place} was found{fits}{waits}; {UNSEEN}",
     )
 
 
@@ -86,7 +87,7 @@ def _about_queue(
     for kind, mine in (("user", [user]), ("group", list(groups))):
         listed = queue.get(f"acl_{kind}s", "")
         if queue.get(f"acl_{kind}_enable") == "True" and not _listed(mine, listed):
-            yield f"queue `{name}` is for the {kind}s {listed or 'that its administrators name'}"
+            yield f"queue `{name}` is restricted to the {kind}s {listed or 'that its administrators list'}"
 
 
 def _listed(names: Sequence[str], listed: str) -> bool:
@@ -105,13 +106,13 @@ def _about_reservation(name: str, answer: str, user: str) -> Iterator[str]:
         return
     users = known.get("Authorized_Users")
     if users is not None and not _listed([user], users):
-        yield f"the reservation `{name}` is for {users}"
+        yield f"the reservation `{name}` is restricted to {users}"
     state = known.get("reserve_state", "")
     if state and not re.search(r"RESV_(?:CONFIRMED|RUNNING)", state):
         yield f"the reservation `{name}` is not confirmed ({state.split()[0]})"
 
 
-def _over(request: Request, place: str, limits: Stanza) -> Iterator[str]:
+def _exceeded(request: Request, place: str, limits: Stanza) -> Iterator[str]:
     """Requested amounts outside the limits of a queue or server."""
     nodes = request.nodes + request.spare_nodes
     cpus = request.cpus_per_node or (request.cpus_per_rank or 0) * request.ranks_per_node
@@ -125,14 +126,14 @@ def _over(request: Request, place: str, limits: Stanza) -> Iterator[str]:
         asked["mem"] = (int(request.memory_per_node) * nodes, "resources.memory_per_node")
     for resource, (amount, what) in asked.items():
         most, least = (limits.get(f"resources_{end}.{resource}") for end in ("max", "min"))
-        # A limit in a form that is not understood must not become an objection: the amount itself stands in for it.
+        # A limit in an unknown form must not lead to a rejection, so the requested amount itself is used in its place.
         if amount and most is not None and amount > _amount(most, amount):
-            yield f"{place} allows {resource} up to {most}, and {what} is more"
+            yield f"{place} allows at most {resource} {most}, but {what} exceeds it"
         if amount and least is not None and amount < _amount(least, 0):
-            yield f"{place} takes jobs from {resource} {least} up, and {what} is less"
+            yield f"{place} requires at least {resource} {least}, but {what} is less"
     points = limits.get("max_array_size")
     if request.array and points is not None and request.array > _amount(points, request.array):
-        yield f"{place} allows arrays of {points}, and the sweep has {many(request.array, 'point')}"
+        yield f"{place} allows arrays of at most {points} tasks, but the sweep has {many(request.array, 'point')}"
 
 
 def _fitting(request: Request, nodes: Mapping[str, Stanza], queue: str | None) -> tuple[int, int]:
@@ -144,24 +145,24 @@ def _fitting(request: Request, nodes: Mapping[str, Stanza], queue: str | None) -
         node
         for node in nodes.values()
         if node.get("queue", queue) == queue
-        and all(_amount(_has(node, name), 0) >= amount for name, amount in needs.items() if amount)
-        and _named_so(node, request.constraint)
+        and all(_amount(_resource(node, name), 0) >= amount for name, amount in needs.items() if amount)
+        and _has_properties(node, request.constraint)
     ]
     up = [node for node in fit if not any(word in node.get("state", "") for word in _GONE)]
     return len(fit), len(up)
 
 
-def _has(node: Stanza, resource: str) -> str:
+def _resource(node: Stanza, resource: str) -> str:
     """A node's amount of a resource, from OpenPBS's `resources_available` or from Torque's `np`, `gpus` and `status`."""
     if "np" not in node:
         return node.get(f"resources_available.{resource}", "0")
     if resource == "mem":
         known = re.search(r"(?:^|,)physmem=(\w+)", node.get("status", ""))
-        return known[1] if known else "1024pb"  # a node that is down reports no memory: do not count it out
+        return known[1] if known else "1024pb"  # a node that is down reports no memory, but may have enough
     return node.get({"ncpus": "np", "ngpus": "gpus"}[resource], "0")
 
 
-def _named_so(node: Stanza, constraint: str | None) -> bool:
+def _has_properties(node: Stanza, constraint: str | None) -> bool:
     """True if a Torque node has the properties of a constraint (`fast:gpu`); OpenPBS's are resources and not checked."""
     if "np" not in node or not constraint:
         return True
@@ -170,10 +171,5 @@ def _named_so(node: Stanza, constraint: str | None) -> bool:
 
 def _amount(text: str, otherwise: int) -> int:
     """`24:00:00` in seconds, `16gb` in bytes, `8` as 8; `otherwise` for any other text."""
-    if re.fullmatch(r"(?:\d+:){1,3}\d+", text):
-        total = 0
-        for part in text.split(":"):
-            total = total * 60 + int(part)
-        return total
-    match = re.fullmatch(r"(\d{1,18})([kmgtp]?b)?", text.strip().lower())
-    return int(match[1]) * _UNITS[match[2] or "b"] if match else otherwise
+    amount = seconds(text) if ":" in text else size(text)
+    return otherwise if amount is None else amount

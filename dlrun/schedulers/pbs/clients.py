@@ -9,30 +9,30 @@ from dlrun.errors import OperationFailed
 
 REFUSALS = {
     r"^perl: (error|fatal)": (
-        "the PBS clients here are Slurm's wrappers, but Slurm does not answer: set another cluster with `--site`, "
+        "the PBS clients here are wrappers of Slurm, which does not answer: choose another site with `--site`, "
         "or submit on its login node"
     ),
     r"Unknown queue|illegally formed destination": (
         "name a queue under resources.partition; `qstat -Q` lists them"
     ),
-    r"Invalid request \d+\[\d+\]": "PBS holds and releases only whole arrays: name the job without its points",
+    r"Invalid request \d+\[\d+\]": "PBS holds and releases only whole arrays: give the job without a point",
     r"No default queue": "name a queue under resources.partition; this server has no default",
     r"Unknown resource|Resource invalid in \"select\"": (
         "the server does not know a requested resource: see resources.options, and scheduler.gpus and "
         "scheduler.directives in the site profile"
     ),
     r"violates queue and/or server resource limits|exceeds? (the )?(queue|allowable)|MSG=cannot satisfy": (
-        "the queue does not allow this much: shorten resources.walltime or request fewer nodes; "
+        "the request exceeds a limit of the queue: shorten resources.walltime or request fewer nodes; "
         "`qstat -Qf QUEUE` shows its limits"
     ),
     r"Invalid Account|[Ii]nvalid project|not a member of project": (
         "name a project that you may use under resources.account"
     ),
     r"Maximum number of jobs|would exceed .* limit": (
-        "you have as many jobs in this queue as it allows: wait until some end"
+        "you have reached the queue's limit of jobs: wait until some end"
     ),
     r"Invalid Job Dependency|did not satisfy dependency": (
-        "a job under `after` is unknown to PBS, or ended in a way that rules this one out"
+        "a job under `after` is unknown to PBS, or ended such that this one can never start"
     ),
     r"Array job exceeds": "the sweep has more points than the server's max_array_size",
     r"cannot submit non-rerunable Array": "leave `-r n` out of the directives: PBS accepts only rerunnable arrays",
@@ -40,15 +40,15 @@ REFUSALS = {
         "leave old-style resources out of resources.options and scheduler.directives: dlrun requests them by `-l select`"
     ),
     r"Unauthorized Request|Access (from host )?(is )?denied|not authorized": (
-        "the queue or server does not accept you from here: submit on a login node, and check who may use the queue"
+        "the queue or server does not accept your jobs from this host: submit on a login node, and check who may use the queue"
     ),
-    r"Bad UID|Bad GID": "the compute nodes do not know you, or PBS does not accept this account (root)",
+    r"Bad UID|Bad GID": "your user or group is unknown on the compute nodes, or PBS does not accept jobs of root",
     r"cannot connect to server|Connection refused|No route|Communication failure|[Cc]ould not connect": (
         "PBS does not answer: try again in a minute; `qstat -B` shows whether it is up"
     ),
-    r"illegal -N|name is too long": "choose a plain, short name",
+    r"illegal -N|name is too long": "use a short name of letters and digits",
     r"illegal -|directive error|unmatched|invalid option": (
-        "the site profile or the spec has a directive that this PBS does not know"
+        "the site profile or the spec has a directive that this version of PBS does not support"
     ),
 }
 """Regular expressions for what the clients print, with advice; from pbs_messages.c and qsub.c of OpenPBS 23.06."""

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 
 from dlrun.model.plan import Request
 from dlrun.model.units import Bytes
-from dlrun.schedulers.directive_list import DirectiveList, spell
+from dlrun.schedulers.directive_list import DirectiveList, with_value
 
 PREFIX = "#PBS"
 
@@ -24,8 +24,7 @@ _SET_BY = {
     "`dlrun logs` shows the output, which is in the job directory": "o e j k",
 }
 _OWN = {option: instead for instead, options in _SET_BY.items() for option in options.split()}
-# PBS keeps only one of two directives for the same resource, silently; `-V` would copy the submission shell's
-# environment.
+# Of two directives for one resource PBS silently uses only one; `-V` would copy the environment of the submitting shell.
 _RAW_OWN = re.compile(r"-(?:l\s*(?:select|nodes|place|walltime)=|N\b|J\b|q\b|V\b)")
 
 
@@ -43,7 +42,7 @@ def add_name(draft: DirectiveList, longest: int) -> None:
     name = (name if name[:1].isascii() and name[:1].isalpha() else f"j{name}")[:longest]
     same = name == draft.request.name
     draft.add(
-        f"-N {name}", "name of the spec" if same else "name of the spec, as far as PBS allows it", "name"
+        f"-N {name}", "name of the spec" if same else "name of the spec, in the form that PBS accepts", "name"
     )
 
 
@@ -62,21 +61,23 @@ def add_who(draft: DirectiveList) -> None:
     request = draft.request
     if request.partition and request.reservation:
         draft.problem(
-            "a PBS job goes either to a queue or to a reservation",
+            "a PBS job is submitted either to a queue or to a reservation",
             "leave out resources.partition",
             "reservation",
         )
     if queue := request.reservation or request.partition:
-        because = "the reservation's queue" if request.reservation else "the queue"
+        because = "the queue of the reservation" if request.reservation else "the queue"
         draft.add(f"-q {quote(queue)}", because, "reservation" if request.reservation else "partition")
     if request.account:
         draft.add(
-            spell(draft.site.account.option or "-A", quote(request.account)),
+            with_value(draft.site.account.option or "-A", quote(request.account)),
             "the account to charge",
             "account",
         )
     if request.qos:
-        draft.problem(f"PBS has no QOS `{request.qos}`", "leave out resources.qos", "qos")
+        draft.problem(
+            f"PBS does not support QOS, but the spec sets `{request.qos}`", "leave out resources.qos", "qos"
+        )
 
 
 def add_when(draft: DirectiveList, dependencies: Iterable[str]) -> None:
@@ -87,7 +88,7 @@ def add_when(draft: DirectiveList, dependencies: Iterable[str]) -> None:
     if conditions := ",".join(dependencies):
         draft.add(f"-W depend={conditions}", "dependencies", "after")
     if request.hold:
-        draft.add("-h", "submitted held", "hold")
+        draft.add("-h", "submitted on hold", "hold")
 
 
 def add_options(draft: DirectiveList) -> None:
@@ -96,11 +97,9 @@ def add_options(draft: DirectiveList) -> None:
     draft.add_raw(draft.site.directives, "set for every job of this site", "scheduler.directives")
     for bare, value in draft.user_options(_OWN):
         if len(bare) == 1:
-            draft.add(
-                f"-{bare} {quote(value)}" if value else f"-{bare}", "under resources.options", "options"
-            )
+            draft.add(f"-{bare} {quote(value)}" if value else f"-{bare}", "from resources.options", "options")
         else:
-            draft.add(f"-l {quote(f'{bare}={value}')}", "under resources.options", "options")
+            draft.add(f"-l {quote(f'{bare}={value}')}", "from resources.options", "options")
     _check_raw(draft, draft.request.directives, "directives")
     draft.add_raw(draft.request.directives, "from the spec or site profile", "directives")
 
@@ -110,7 +109,7 @@ def _check_raw(draft: DirectiveList, directives: Iterable[str], field: str) -> N
         if _RAW_OWN.match(text.strip()):
             draft.problem(
                 f"the directive `{text}` is already written by dlrun; PBS uses only one of the two",
-                "use the key for it: name, sweep, or under resources; the place statement is scheduler.place",
+                "use the key for it: name, sweep, or a key of resources; for the place statement scheduler.place",
                 field,
             )
 
@@ -118,20 +117,21 @@ def _check_raw(draft: DirectiveList, directives: Iterable[str], field: str) -> N
 def refuse(draft: DirectiveList, *fields: str) -> None:
     """Report each of these fields that the request sets and this PBS has no option for."""
     for field in fields:
-        stated = field == "node_local" and bool(draft.request.directives)  # the site's directives request it
-        left_out = field == "exclude" and draft.request.spare_nodes > 0  # the job itself avoids the nodes
+        # The site's directives request node-local storage; with spare nodes the job itself avoids excluded nodes.
+        stated = field == "node_local" and bool(draft.request.directives)
+        left_out = field == "exclude" and draft.request.spare_nodes > 0
         if getattr(draft.request, field) and not (stated or left_out):
             draft.problem(f"{_NAMES[draft.site.type]} cannot express `{field}`", _INSTEAD[field], field)
 
 
 _NAMES = {"openpbs": "PBS", "torque": "Torque"}
 _INSTEAD = {
-    "exclude": "give resources.spare_nodes: the job then leaves such a node out of those it is granted; or name "
+    "exclude": "set resources.spare_nodes, so that the job can do without such a node if it is granted; or set "
     "resources.hosts",
     "gpu_type": "leave out scheduler.gpu_type and select the nodes by resources.constraint",
     "node_local": "set storage.node_local.request in the site profile",
     "constraint": "leave out resources.constraint; the queue selects the nodes here",
-    "reservation": "give the reservation's own directive, as your centre documents it, under scheduler.directives",
+    "reservation": "write the directive that your centre documents for the reservation under scheduler.directives",
     "hosts": "leave out resources.hosts; this site counts resources of the whole job",
 }
 

@@ -9,52 +9,27 @@ from typing import Literal
 from dlrun.errors import Invalid
 from dlrun.model.job import JobStatus, State
 from dlrun.model.text import Shell
-from dlrun.schedulers.pbs import acceptance, accounting, qstat
-from dlrun.schedulers.pbs.clients import (
-    ID,
-    REFUSALS,
-    cancel,
-    cluster,
-    hold,
-    identified,
-    identify,
-    release,
-    restarts,
-    submitted,
-    task_id,
-    tasks,
-)
+from dlrun.schedulers.pbs import acceptance, accounting, clients, openpbs_directives, qstat
 from dlrun.schedulers.pbs.directives import PREFIX
-from dlrun.schedulers.pbs.openpbs_directives import array, directives
 from dlrun.schedulers.pbs.states import job_status
 from dlrun.schedulers.protocol import Allocation, Probe
 from dlrun.schedulers.refusals import advice_for, every_line_matches
 
-__all__ = [
-    "ID",
-    "PREFIX",
-    "accounting",
-    "array",
-    "cancel",
-    "cluster",
-    "directives",
-    "hold",
-    "identified",
-    "identify",
-    "release",
-    "submitted",
-    "task_id",
-    "tasks",
-]
+__all__ = ["PREFIX", "accounting"]
 
 NAME = "openpbs"
+ID = clients.ID
+array, directives = openpbs_directives.array, openpbs_directives.directives
+submitted, tasks, task_id = clients.submitted, clients.tasks, clients.task_id
+cluster, identify, identified = clients.cluster, clients.identify, clients.identified
+cancel, hold, release = clients.cancel, clients.hold, clients.release
 CLIENT = "qsub"
 BY_HAND = "qsub"
 # The task id `12[3].server` becomes the array id `12[].server`: dlrun records one id for all tasks.
 JOB_ID = Shell(r"${PBS_JOBID/\[*\]/[]}")
 ARRAY_INDEX = Shell("${PBS_ARRAY_INDEX:-}")
 LIBRARY: tuple[str, ...] = ("pbs", "resubmit")
-RESTARTS = Shell(restarts("run_count"))
+RESTARTS = Shell(clients.restarts("run_count"))
 # PBS_NODEFILE has one line per MPI process (`mpiprocs`), not per host.
 HOSTS = """awk '!seen[$0]++' "$PBS_NODEFILE\""""
 REQUEUE = None
@@ -81,7 +56,7 @@ NETWORK = None
 EXCLUDE = None
 EXCLUDE_REQUEUED = None
 ALLOCATION = Allocation(start="qsub -I", job_id="PBS_JOBID", hosts="PBS_NODEFILE")
-TRIAL = acceptance
+ACCEPTANCE = acceptance
 NO_EXCLUDE = (
     "PBS has no option to exclude nodes (OpenPBS's design proposal `node_filter` is stalled), so the job itself does not "
     "use such a node if it is granted"
@@ -90,27 +65,27 @@ NO_EXCLUDE = (
 
 _NODE_LOST = (State.NODE_FAILED, "PBS lost the connection to a node")
 _NODE_RESTARTED = (State.NODE_FAILED, "PBS was restarted on the node")
-_HOOK = (State.CANCELLED_BY_ADMIN, "a hook of the site deleted it")
-_CPUS = (State.FAILED, "it used more CPUs than it requested")
+_HOOK = (State.CANCELLED_BY_ADMIN, "deleted by a hook of the site")
+_CPUS = (State.FAILED, "it used more CPUs than requested")
 _CODES = {
     -1: (State.FAILED, "it could not be started"),
     -2: (State.FAILED, "it could not be started"),
-    -3: (State.FAILED, "it could not be started, and the retries are used up"),
+    -3: (State.FAILED, "it could not be started after all retries"),
     -4: _NODE_RESTARTED,
     -5: _NODE_RESTARTED,
     -6: _NODE_RESTARTED,
-    -10: (State.FAILED, "the node does not know the user or group"),
+    -10: (State.FAILED, "the user or group is unknown on the node"),
     -14: _NODE_LOST,
     -17: _HOOK,
     -19: _HOOK,
     -20: _NODE_LOST,
-    -23: (State.FAILED, "no Kerberos credentials came with it"),
+    -23: (State.FAILED, "it has no Kerberos credentials"),
     -24: _CPUS,
     -25: _CPUS,
-    -26: (State.OUT_OF_MEMORY, "it used more virtual memory than it requested"),
-    -27: (State.OUT_OF_MEMORY, "it used more memory than it requested"),
-    -28: (State.TIMED_OUT, "it used up its CPU time"),
-    -29: (State.TIMED_OUT, "the walltime was used up"),
+    -26: (State.OUT_OF_MEMORY, "it used more virtual memory than requested"),
+    -27: (State.OUT_OF_MEMORY, "it used more memory than requested"),
+    -28: (State.TIMED_OUT, "its CPU time limit was exceeded"),
+    -29: (State.TIMED_OUT, "the walltime was exceeded"),
     -30: (State.NODE_FAILED, "a node could not join the job"),
 }
 """JOB_EXEC_* in job.h of OpenPBS 23.06."""
@@ -119,7 +94,7 @@ _CODES = {
 def submit(
     script: str, *, check: bool = False, points: int | None = None, at_once: int | None = None
 ) -> Sequence[str]:
-    """Arguments that submit a script; raises Invalid for a check, which qsub does not have (see `TRIAL`)."""
+    """Arguments that submit a script; raises Invalid for a check, which qsub does not have (see `ACCEPTANCE`)."""
     if check:
         raise Invalid("qsub cannot check a job without submitting it")
     return ("qsub", script)
@@ -170,7 +145,7 @@ def probe(asked: Probe) -> Sequence[str]:
             "-l", f"walltime=00:{asked.minutes:02}:00"]  # fmt: skip
 
 
-def knows_nothing(stderr: str, code: int) -> bool:
+def unknown_jobs(stderr: str, code: int) -> bool:
     """True if a query failed only because the jobs are unknown or there is no job history."""
     return every_line_matches(
         r"Unknown Job Id|Job has finished|not configured to maintain job history", stderr
@@ -179,7 +154,7 @@ def knows_nothing(stderr: str, code: int) -> bool:
 
 def advice(stderr: str) -> str | None:
     """Help for a rejection, by the client's message; None if the message is unknown."""
-    return advice_for(REFUSALS, stderr)
+    return advice_for(clients.REFUSALS, stderr)
 
 
 def accounts(stderr: str, user: str) -> Sequence[str]:

@@ -61,6 +61,7 @@ def array(points: int, at_once: int | None) -> str:
 def _chunks(draft: DirectiveList) -> None:
     """`select` with one chunk per node, and `place`; without `place=scatter` PBS packs chunks on one node."""
     request, place = draft.request, draft.site.place
+    # Equal chunks are written as one, `3:ncpus=8`; only the last node may have fewer ranks.
     counts = pbs.ranks_on(request)
     kinds = {ranks: _chunk(draft, ranks) for ranks in counts}
     resources = [kinds[ranks] for ranks in counts]
@@ -86,7 +87,7 @@ def _chunk(draft: DirectiveList, ranks: int) -> str:
     if cpus and site.cpus != "none":
         words.append(f"ncpus={cpus}")
     words.append(f"mpiprocs={ranks}")
-    # Without it PBS sets OMP_NUM_THREADS of the job to `ncpus`.
+    # Without `ompthreads` PBS sets OMP_NUM_THREADS of the job to `ncpus`.
     if request.threads:
         words.append(f"ompthreads={request.threads}")
     if pbs.asks_gpus(draft):
@@ -102,6 +103,7 @@ def _totals(draft: DirectiveList) -> None:
     """Job-wide resources, as NCI (Gadi) requests them; without chunks, nodes cannot differ."""
     request, site, nodes = draft.request, draft.site, draft.request.nodes
     pbs.refuse(draft, "hosts", "constraint")
+    # The last node may have fewer ranks: cores per node count for all nodes, cores per rank for the ranks that exist.
     because = f"of the whole job: {many(nodes, 'node')}"
     cpus = (request.cpus_per_node or 0) * nodes or (request.cpus_per_rank or 0) * request.ranks
     if cpus and site.cpus != "none":

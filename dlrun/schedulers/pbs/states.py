@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dlrun.model.hostlist import fold
 from dlrun.model.job import UNMET, JobStatus, State
 from dlrun.model.text import digits
+from dlrun.schedulers.dates import from_ctime
+from dlrun.schedulers.pbs.amounts import seconds
 
 Codes = Mapping[int, tuple[State, str]]
 """Negative exit status, set by the server -> state and reason."""
@@ -34,8 +36,6 @@ _OUT_OF_MEMORY = re.compile(
 )
 _SCHEDULER = "Scheduler"
 """User name under which OpenPBS's scheduler deletes preempted jobs (`preempt_order` with D)."""
-_DATE = re.compile(r"\w{3} (\w{3}) +(\d+) (\d{2}:\d{2}:\d{2}) (\d{4})")
-_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 def job_status(identity: str, attributes: Mapping[str, str], codes: Codes) -> JobStatus:
@@ -46,7 +46,7 @@ def job_status(identity: str, attributes: Mapping[str, str], codes: Codes) -> Jo
     state, reason = _state(attributes, codes, signal)
     runs = attributes.get("run_count") or attributes.get("start_count") or ""
     if state is State.PENDING and digits(runs) and int(runs):
-        reason = "put back into the queue" + (f": {reason}" if reason else "")
+        reason = "requeued" + (f": {reason}" if reason else "")
     return JobStatus(
         job_id=job_id,
         task=int(match[2]) if match and match[2] else None,
@@ -55,17 +55,20 @@ def job_status(identity: str, attributes: Mapping[str, str], codes: Codes) -> Jo
         exit_code=exit_code if state.final else None,
         signal=signal if state.final else None,
         nodes=_nodes(attributes.get("exec_host", "")),
-        started=_iso(attributes.get("stime") or attributes.get("start_time") or ""),
-        ended=_iso(attributes.get("obittime") or attributes.get("comp_time") or attributes.get("mtime") or "")
+        started=from_ctime(attributes.get("stime") or attributes.get("start_time") or ""),
+        ended=from_ctime(
+            attributes.get("obittime") or attributes.get("comp_time") or attributes.get("mtime") or ""
+        )
         if state.final
         else None,
         restarts=max(0, int(runs) - 1) if digits(runs) else None,
-        expected=_iso(attributes.get("estimated.start_time", "")) if state is State.PENDING else None,
+        expected=from_ctime(attributes.get("estimated.start_time", "")) if state is State.PENDING else None,
     )
 
 
 def _state(attributes: Mapping[str, str], codes: Codes, signal: int | None) -> tuple[State, str | None]:
     letter, comment = attributes.get("job_state", ""), attributes.get("comment")
+    # F: finished (OpenPBS), X: finished array task, C: completed (Torque).
     if letter in "FXC" and letter:
         return _ended(attributes, codes, signal)
     if letter == "H":
@@ -78,7 +81,7 @@ def _state(attributes: Mapping[str, str], codes: Codes, signal: int | None) -> t
 
 
 def _ended(attributes: Mapping[str, str], codes: Codes, signal: int | None) -> tuple[State, str | None]:
-    """Final state, from the deleting user, then the server's codes, then the exit status."""
+    """Final state, by the user who deleted the job, then the server's codes, then the exit status."""
     comment, status = attributes.get("comment", ""), attributes.get("exit_status", "")
     if deleted := re.search(r"terminated by ([^\s@]+)", comment):
         if deleted[1] == attributes.get("job_owner", "").partition("@")[0]:
@@ -92,7 +95,7 @@ def _ended(attributes: Mapping[str, str], codes: Codes, signal: int | None) -> t
     if _OUT_OF_MEMORY.search(comment):
         return State.OUT_OF_MEMORY, comment
     started = attributes.get("exec_host") or attributes.get("stime") or attributes.get("start_time")
-    # Reported like a normal end: only the missing start shows that a dependency failed.
+    # PBS reports a job whose dependency failed like one that ended normally; only its start is missing.
     if attributes.get("depend") and not started:
         return State.CANCELLED, UNMET
     substate = _SUBSTATES.get(attributes.get("substate", ""))
@@ -113,10 +116,10 @@ def _by_exit(
         return State.COMPLETED, None
     if signal == 15 and not known:
         used, limit = (
-            _seconds(attributes.get(f"{which}.walltime", "")) for which in ("resources_used", "resource_list")
+            seconds(attributes.get(f"{which}.walltime", "")) for which in ("resources_used", "resource_list")
         )
         if used and limit and used >= limit:
-            return State.TIMED_OUT, "the walltime was used up"
+            return State.TIMED_OUT, "the walltime was exceeded"
         return State.CANCELLED, None
     return State.FAILED, None
 
@@ -134,22 +137,3 @@ def _nodes(exec_host: str) -> str | None:
     """Hosts of exec_host, folded: `c1/0*4+c2/0*4` -> `c[1-2]`."""
     hosts = dict.fromkeys(word.partition("/")[0] for word in exec_host.split("+") if word)
     return fold(hosts) or None
-
-
-def _iso(date: str) -> str | None:
-    """`Sat Nov  7 03:04:15 2026` -> `2026-11-07T03:04:15`, independent of the locale (strptime is not)."""
-    match = _DATE.fullmatch(date)
-    if not match or match[1] not in _MONTHS:
-        return None
-    return f"{match[4]}-{_MONTHS.index(match[1]) + 1:02d}-{int(match[2]):02d}T{match[3]}"
-
-
-def _seconds(clock: str) -> int | None:
-    """`24:05:32` as seconds."""
-    parts = clock.split(":")
-    if not all(digits(part) for part in parts):
-        return None
-    total = 0
-    for part in parts:
-        total = total * 60 + int(part)
-    return total

@@ -7,55 +7,28 @@ from typing import Literal
 
 from dlrun.model.job import JobStatus, State
 from dlrun.model.text import Shell
-from dlrun.schedulers.pbs import acceptance, qstat
-from dlrun.schedulers.pbs.clients import (
-    ID,
-    cancel,
-    cluster,
-    hold,
-    identified,
-    identify,
-    release,
-    restarts,
-    submitted,
-    task_id,
-    tasks,
-)
+from dlrun.schedulers.pbs import acceptance, clients, openpbs, qstat, torque_directives
 from dlrun.schedulers.pbs.directives import PREFIX
-from dlrun.schedulers.pbs.openpbs import HOSTS, accounts, advice, estimate, submit
 from dlrun.schedulers.pbs.states import job_status
-from dlrun.schedulers.pbs.torque_directives import array, directives
 from dlrun.schedulers.protocol import Allocation, Probe
 from dlrun.schedulers.refusals import every_line_matches
 
-__all__ = [
-    "HOSTS",
-    "ID",
-    "PREFIX",
-    "accounts",
-    "advice",
-    "array",
-    "cancel",
-    "cluster",
-    "directives",
-    "estimate",
-    "hold",
-    "identified",
-    "identify",
-    "release",
-    "submit",
-    "submitted",
-    "task_id",
-    "tasks",
-]
+__all__ = ["PREFIX"]
 
 NAME = "torque"
+ID = clients.ID
+array, directives = torque_directives.array, torque_directives.directives
+submitted, tasks, task_id = clients.submitted, clients.tasks, clients.task_id
+cluster, identify, identified = clients.cluster, clients.identify, clients.identified
+cancel, hold, release = clients.cancel, clients.hold, clients.release
+HOSTS = openpbs.HOSTS
+submit, estimate, advice, accounts = openpbs.submit, openpbs.estimate, openpbs.advice, openpbs.accounts
 CLIENT = "qsub"
 BY_HAND = "qsub"
 JOB_ID = Shell(r"${PBS_JOBID/\[*\]/[]}")
 ARRAY_INDEX = Shell("${PBS_ARRAYID:-}")
 LIBRARY: tuple[str, ...] = ("pbs", "resubmit")
-RESTARTS = Shell(restarts("start_count"))
+RESTARTS = Shell(clients.restarts("start_count"))
 REQUEUE = None
 HIDES_ENVIRONMENT = False
 SIGNALS_EARLY = False
@@ -80,7 +53,7 @@ NETWORK = None
 EXCLUDE = None
 EXCLUDE_REQUEUED = None
 ALLOCATION = Allocation(start="qsub -I", job_id="PBS_JOBID", hosts="PBS_NODEFILE")
-TRIAL = acceptance
+ACCEPTANCE = acceptance
 NO_EXCLUDE = (
     "Torque has no option to exclude nodes, so the job itself does not use such a node if it is granted"
 )
@@ -89,15 +62,15 @@ NO_EXCLUDE = (
 _CODES = {
     -1: (State.FAILED, "it could not be started"),
     -2: (State.FAILED, "it could not be started"),
-    -3: (State.FAILED, "it could not be started, and the retries are used up"),
+    -3: (State.FAILED, "it could not be started after all retries"),
     -4: (State.NODE_FAILED, "Torque was restarted on the node"),
     -5: (State.NODE_FAILED, "Torque was restarted on the node"),
     -6: (State.NODE_FAILED, "Torque was restarted on the node"),
     -8: (State.FAILED, "the script could not be executed"),
     -9: (State.FAILED, "the log file could not be opened"),
-    -10: (State.OUT_OF_MEMORY, "it used more memory than it requested"),
-    -11: (State.TIMED_OUT, "the walltime was used up"),
-    -12: (State.TIMED_OUT, "it used up its CPU time"),
+    -10: (State.OUT_OF_MEMORY, "it used more memory than requested"),
+    -11: (State.TIMED_OUT, "the walltime was exceeded"),
+    -12: (State.TIMED_OUT, "its CPU time limit was exceeded"),
     -13: (State.FAILED, "the node could not create its cgroups"),
 }
 """JOB_EXEC_* in Torque's pbs_job.h."""
@@ -132,7 +105,7 @@ def probe(asked: Probe) -> Sequence[str]:
             "-l", f"walltime=00:{asked.minutes:02}:00"]  # fmt: skip
 
 
-def knows_nothing(stderr: str, code: int) -> bool:
+def unknown_jobs(stderr: str, code: int) -> bool:
     """True if a query failed only because the jobs are unknown.
 
     Slurm's PBS wrappers report it only by the exit code: PBSE_UNKJOBID, 15001, modulo 256 = 153.

@@ -13,7 +13,7 @@ from dlrun.model.origin import Origin
 from dlrun.model.plan import Directive, Request
 from dlrun.model.site import SchedulerSite
 from dlrun.model.units import many
-from dlrun.schedulers.directive_list import INDEX, DirectiveList, spell
+from dlrun.schedulers.directive_list import INDEX, DirectiveList, with_value
 from dlrun.schedulers.slurm.rules import check_rules
 
 PREFIX = "#SBATCH"
@@ -66,6 +66,7 @@ def directives(
     draft.add_raw(site.directives, "set for every job of this site", "scheduler.directives")
     _options(draft)
     draft.add_raw(request.directives, "from the spec or site profile", "directives")
+    # Of several `--gres` or `--constraint` lines sbatch uses only the last, so they are joined after all have been added.
     draft.merge("--gres=", partial(_value, "--gres", ""), ",".join)
     draft.merge("--constraint=", partial(_value, "--constraint", "-C"), partial(_all_features, draft))
     check_rules(draft)
@@ -76,7 +77,8 @@ def _output(draft: DirectiveList, output: str) -> None:
     # A backslash in the file name turns off all `%` patterns of the path (sbatch(1), filename pattern).
     if "\\" in output:
         draft.problem(
-            f"Slurm cannot write to `{output}`: a backslash is special to it", "use a path without one"
+            f"Slurm cannot write to `{output}`, because a backslash has a special meaning",
+            "use a path without one",
         )
     pattern = output.replace("%", "%%").replace(INDEX, "%a")
     draft.add(f"--output={quote(pattern)}", "standard output and error, in the job directory")
@@ -91,6 +93,7 @@ def _layout(draft: DirectiveList) -> None:
     request, site = draft.request, draft.site
     draft.add(f"--nodes={request.nodes}", many(request.nodes, "node"), "nodes")
     draft.add(f"--ntasks={request.ranks}", many(request.ranks, "rank"), "ranks")
+    # Without --no-kill, Slurm ends the whole allocation when a node fails.
     if request.spare_nodes:
         draft.add(
             "--no-kill",
@@ -172,7 +175,7 @@ def _who(draft: DirectiveList) -> None:
     request = draft.request
     if request.account:
         option = draft.site.account.option or "--account"
-        draft.add(spell(option, quote(request.account)), "the account to charge", "account")
+        draft.add(with_value(option, quote(request.account)), "the account to charge", "account")
     for option, value, because in (
         ("partition", request.partition, "the partition"),
         ("qos", request.qos, "the quality of service"),
@@ -210,15 +213,15 @@ def _when(draft: DirectiveList) -> None:
         draft.add(f"--dependency={quote(','.join(conditions))}", "dependencies", "after")
         draft.add(
             "--kill-on-invalid-dep=yes",
-            "else a job that can never start stays in the queue forever",
+            "otherwise a job that can never start stays in the queue forever",
             "after",
         )
     if request.hold:
-        draft.add("--hold", "submitted held", "hold")
+        draft.add("--hold", "submitted on hold", "hold")
     if request.signal and request.signal_before is not None:
         if request.signal_before > 65535:  # sbatch(1): "between 0 and 65535"
             draft.problem(
-                "Slurm sends no signal more than 65535 s early",
+                "Slurm cannot send a signal more than 65535 s before the end",
                 "shorten checkpoint.before_end",
                 "signal_before",
             )
@@ -232,7 +235,7 @@ def _when(draft: DirectiveList) -> None:
 def _options(draft: DirectiveList) -> None:
     for bare, value in draft.user_options(_OWN):
         text = f"-{bare}" if len(bare) == 1 else f"--{bare}"
-        draft.add(spell(text, quote(value)) if value else text, "under resources.options", "options")
+        draft.add(with_value(text, quote(value)) if value else text, "from resources.options", "options")
 
 
 def _value(long: str, short: str, directive: str) -> str | None:

@@ -17,7 +17,7 @@ REFUSALS = {
         "name a QOS that you may use under resources.qos; `sacctmgr show associations user=$USER "
         "format=account,qos` lists yours"
     ),
-    r"Time limit specification required": "give resources.walltime",
+    r"Time limit specification required": "set resources.walltime",
     r"Requested time limit is invalid": (
         "shorten resources.walltime; `sinfo -o '%P %l'` shows the limit of each partition"
     ),
@@ -61,10 +61,10 @@ REFUSALS = {
         "a host under resources.hosts or resources.exclude is unknown: `sinfo -N` lists them"
     ),
     r"Access/permission denied|Invalid authentication|munge": (
-        "Slurm does not accept you from here: submit on a login node of the cluster"
+        "Slurm does not accept your requests from this host: submit on a login node of the cluster"
     ),
     r"unrecognized option|invalid option|Invalid --": (
-        "the site profile or the spec has a directive that this Slurm does not know"
+        "the site profile or the spec has a directive that this version of Slurm does not support"
     ),
     r"Batch script contains DOS line breaks": (
         "the script has Windows line ends: convert it with `sed -i 's/\\r$//'`"

@@ -22,12 +22,12 @@ class Clash:
 
 
 CLASHES = (
-    Clash("--gpus-per-node", "--gres=gpu", "sbatch(1): GPUs can be asked for in one form only"),
-    Clash("--gpus-per-task", "--gres=gpu", "sbatch(1): GPUs can be asked for in one form only"),
-    Clash("--mem", "--mem-per-cpu", "sbatch(1): memory can be asked for in one form only"),
-    Clash("--mem", "--mem-per-gpu", "sbatch(1): memory can be asked for in one form only"),
-    Clash("--exclusive", "--oversubscribe", "they exclude each other since 23.02", (23, 2)),
-    Clash("--cpus-per-task", "--cpus-per-gpu", "fatal together since 23.11", (23, 11)),
+    Clash("--gpus-per-node", "--gres=gpu", "sbatch(1): GPUs can be requested in one form only"),
+    Clash("--gpus-per-task", "--gres=gpu", "sbatch(1): GPUs can be requested in one form only"),
+    Clash("--mem", "--mem-per-cpu", "sbatch(1): memory can be requested in one form only"),
+    Clash("--mem", "--mem-per-gpu", "sbatch(1): memory can be requested in one form only"),
+    Clash("--exclusive", "--oversubscribe", "Slurm 23.02 and later reject them together", (23, 2)),
+    Clash("--cpus-per-task", "--cpus-per-gpu", "Slurm 23.11 and later reject them together", (23, 11)),
 )
 
 NEEDS = {
@@ -49,7 +49,7 @@ def check_rules(draft: DirectiveList) -> None:
     """Report mutually exclusive options, and options that the site's Slurm is too old for."""
     here = version(draft.site.version)
     for clash in CLASHES:
-        # An unknown version counts as the newest for clashes, and as new enough for `NEEDS`.
+        # An unknown version counts as the newest: all clashes apply, and all options exist.
         if (here or (99, 0)) >= clash.since and _has(draft, clash.one) and _has(draft, clash.other):
             draft.problem(f"`{clash.one}` and `{clash.other}` cannot be combined", clash.why, "options")
     for option, first in NEEDS.items():

@@ -55,7 +55,7 @@ EXCLUDE = "--exclude="
 EXCLUDE_REQUEUED = "dlrun_exclude_on_requeue"
 NO_EXCLUDE = ""
 ALLOCATION = Allocation(start="salloc", job_id="SLURM_JOB_ID", nodes="SLURM_JOB_NUM_NODES")
-TRIAL = None
+ACCEPTANCE = None
 
 
 def submit(
@@ -134,7 +134,7 @@ def probe(asked: Probe) -> Sequence[str]:
     return ["srun", "--job-name=dlrun-probe", *times, *what, "--cpu-bind=none"]
 
 
-def knows_nothing(stderr: str, code: int) -> bool:
+def unknown_jobs(stderr: str, code: int) -> bool:
     """True if a query failed only because the jobs are unknown or there is no accounting."""
     return every_line_matches(r"Invalid job id specified|accounting storage is disabled", stderr)
 

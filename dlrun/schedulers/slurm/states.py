@@ -102,7 +102,7 @@ def parse_history(stdout: str) -> Sequence[JobStatus]:
     rows = list(_rows(stdout, HISTORY_FIELDS))
     starved = {row["job"].partition(".")[0] for row in rows if row["state"].startswith("OUT_OF_ME")}
     jobs = ((row, _status(row)) for row in _whole(rows))
-    return [_starved(status) if row["job"] in starved else status for row, status in jobs if status]
+    return [_out_of_memory(status) if row["job"] in starved else status for row, status in jobs if status]
 
 
 def _whole(rows: Iterable[Mapping[str, str]]) -> Iterable[Mapping[str, str]]:
@@ -117,7 +117,7 @@ def _whole(rows: Iterable[Mapping[str, str]]) -> Iterable[Mapping[str, str]]:
             yield {**row, "started": began.pop(row["job"], row["started"])}
 
 
-def _starved(status: JobStatus) -> JobStatus:
+def _out_of_memory(status: JobStatus) -> JobStatus:
     """A failed job with a step that ran out of memory as OUT_OF_MEMORY: Slurm gives this state only to the step."""
     return replace(status, state=State.OUT_OF_MEMORY) if status.state is State.FAILED else status
 

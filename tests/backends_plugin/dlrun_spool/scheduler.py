@@ -47,7 +47,7 @@ EXCLUDE_REQUEUED = None
 LIBRARY: tuple[str, ...] = ()
 NO_EXCLUDE = "spool has one node"
 ALLOCATION = None
-TRIAL = None
+ACCEPTANCE = None
 
 _STATES = {"RUNNING": State.RUNNING, "CANCELLED": State.CANCELLED}
 
@@ -137,7 +137,7 @@ def probe(asked: Probe) -> Sequence[str]:
     return ()
 
 
-def knows_nothing(stderr: str, code: int) -> bool:
+def unknown_jobs(stderr: str, code: int) -> bool:
     """False."""
     return False
 

@@ -35,8 +35,8 @@ dlrun_take_ports 20000 29999 2 # free ports: from, to, how many; DLRUN_MASTER_PO
 # --- Variables of every rank --------------------------------------------------------------------------------
 export OMP_NUM_THREADS=42 # 48 cores / 2 ranks, 3 reserved for communication and data loading [OpenMP 5.2, chapter 21]
 export PYTHONUNBUFFERED=1 # output is not buffered, so a killed rank loses no lines [Python documentation, Command line and environment]
-export I_MPI_PIN=0 # ranks start unbound; rank.sh binds them [Intel MPI Library Developer Reference]
-export I_MPI_JOB_RESPECT_PROCESS_PLACEMENT=0 # -ppn counts, whatever the scheduler's own layout [Intel MPI Library Developer Reference]
+export I_MPI_PIN=0 # ranks are started unbound; rank.sh binds them [Intel MPI Library Developer Reference]
+export I_MPI_JOB_RESPECT_PROCESS_PLACEMENT=0 # makes -ppn take precedence over the layout of the scheduler [Intel MPI Library Developer Reference]
 
 # --- Data on every node before the first step ---------------------------------------------------------------
 export DLRUN_STAGE="${TMPDIR}"/fast/dlrun-"$DLRUN_USER" # node-local storage, as the site names it

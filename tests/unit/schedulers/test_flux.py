@@ -142,9 +142,9 @@ def test_points_are_asked_for_and_acted_on_one_by_one():
 
 
 def test_forgotten_and_ended_jobs_are_no_failure():
-    assert flux.knows_nothing("JobID f1 unknown\nJobID fABC unknown\n", 1)
-    assert flux.knows_nothing("flux-cancel: fA: job is inactive\n", 1)
-    assert not flux.knows_nothing("flux-jobs: ERROR: Unable to connect to Flux\n", 1)
+    assert flux.unknown_jobs("JobID f1 unknown\nJobID fABC unknown\n", 1)
+    assert flux.unknown_jobs("flux-cancel: fA: job is inactive\n", 1)
+    assert not flux.unknown_jobs("flux-jobs: ERROR: Unable to connect to Flux\n", 1)
 
 
 @pytest.mark.parametrize(

@@ -109,7 +109,7 @@ def test_names(name, expected):
     ("asked", "at", "words"),
     [
         ({"exclude": ("c1",)}, {}, "cannot express `exclude`"),
-        ({"qos": "high"}, {}, "no QOS"),
+        ({"qos": "high"}, {}, "does not support QOS"),
         ({"gpu_type": "a100"}, {}, "cannot express `gpu_type`"),
         ({"node_local": GIB}, {}, "cannot express `node_local`"),
         ({"memory_per_node": "all"}, {}, "all memory"),
@@ -215,7 +215,7 @@ def test_details(jobs):
     assert jobs["1.pbsctl", None].reason == "waits for other jobs"
     assert jobs["3.pbsctl", None].reason.startswith("Can Never Run")
     assert jobs["10.pbsctl", None].reason == "deleted by root"
-    put_back = "put back into the queue: Not Running: Not enough free nodes available"
+    put_back = "requeued: Not Running: Not enough free nodes available"
     assert jobs["16.pbsctl", None].reason == put_back
     assert jobs["2.pbsctl", None].nodes == "c[1-2]"
     assert jobs["2.pbsctl", None].started == "2026-11-07T03:04:20"
@@ -264,11 +264,11 @@ def test_clients():
 
 
 def test_forgotten_jobs_are_no_failure():
-    assert openpbs.knows_nothing(
+    assert openpbs.unknown_jobs(
         "qstat: Unknown Job Id 9.pbsctl\nqstat: 8.pbsctl Job has finished, use -x or -H to obtain\n", 1
     )
-    assert openpbs.knows_nothing("qstat: PBS is not configured to maintain job history\n", 1)
-    assert not openpbs.knows_nothing(
+    assert openpbs.unknown_jobs("qstat: PBS is not configured to maintain job history\n", 1)
+    assert not openpbs.unknown_jobs(
         "qstat: Unknown Job Id 9.pbsctl\ncannot connect to server pbsctl (errno=111)\n", 1
     )
 

@@ -37,9 +37,9 @@ def test_a_job_within_the_limits():
     [
         (
             {"walltime": Duration(3 * 3600)},
-            "queue `debug` allows walltime up to 02:00:00, and resources.walltime is more",
+            "queue `debug` allows at most walltime 02:00:00, but resources.walltime exceeds it",
         ),
-        ({"nodes": 3, "ranks": 6}, "queue `debug` allows nodect up to 2, and resources.nodes is more"),
+        ({"nodes": 3, "ranks": 6}, "queue `debug` allows at most nodect 2, but resources.nodes exceeds it"),
         ({"partition": "debg"}, "the server has no queue `debg`; the nearest is `debug`"),
         (
             {"cpus_per_rank": 12},
@@ -53,7 +53,7 @@ def test_a_job_within_the_limits():
             {"gpus_per_node": 1},
             "0 of 3 nodes satisfy the request for a node, but the job needs 2",
         ),
-        ({"array": 20000}, "the server allows arrays of 10000, and the sweep has 20000 points"),
+        ({"array": 20000}, "the server allows arrays of at most 10000 tasks, but the sweep has 20000 points"),
     ],
 )
 def test_what_speaks_against_a_job(asked, problem):
@@ -71,13 +71,16 @@ def test_what_speaks_against_a_job(asked, problem):
         ("from_route_only = True", "queue `debug` accepts jobs only from routing queues"),
         (
             "acl_user_enable = True\n    acl_users = bob@*,eve@login",
-            "queue `debug` is for the users bob@*,eve@login",
+            "queue `debug` is restricted to the users bob@*,eve@login",
         ),
-        ("acl_user_enable = True\n    acl_users = -alice@*,+", "queue `debug` is for the users -alice@*,+"),
-        ("acl_group_enable = True\n    acl_groups = chem", "queue `debug` is for the groups chem"),
+        (
+            "acl_user_enable = True\n    acl_users = -alice@*,+",
+            "queue `debug` is restricted to the users -alice@*,+",
+        ),
+        ("acl_group_enable = True\n    acl_groups = chem", "queue `debug` is restricted to the groups chem"),
         (
             "resources_min.nodect = 4",
-            "queue `debug` takes jobs from nodect 4 up, and resources.nodes is less",
+            "queue `debug` requires at least nodect 4, but resources.nodes is less",
         ),
     ],
 )
@@ -102,13 +105,13 @@ def test_a_stopped_queue_takes_jobs_that_wait():
     stopped = QUEUES.replace("started = True", "started = False")
     found = judge(request(), queues=stopped)
     assert found.problems == []
-    assert "it waits, because queue `debug` is stopped" in found.accepted
+    assert "it would wait, because queue `debug` is stopped" in found.accepted
 
 
 def test_nodes_that_are_down_may_come_back():
     found = judge(request(), nodes=NODES.replace("state = free", "state = down,offline"))
     assert found.problems == []
-    assert "it waits, because only 0 of them are up" in found.accepted
+    assert "it would wait, because only 0 of them are up" in found.accepted
 
 
 def test_a_client_that_fails_says_nothing():
@@ -123,7 +126,7 @@ def test_reservations():
         "PBS has no reservation `R7`: `pbs_rstat` lists those that you may use"
     ]
     (told,) = judge(asked, more=[RESERVATION.replace(", alice@login", "")]).problems
-    assert told == "the reservation `R7` is for bob@login"
+    assert told == "the reservation `R7` is restricted to bob@login"
     (told,) = judge(asked, more=[RESERVATION.replace("CONFIRMED", "UNCONFIRMED")]).problems
     assert told == "the reservation `R7` is not confirmed (RESV_UNCONFIRMED)"
 
@@ -137,7 +140,7 @@ def test_a_queue_of_another_server_is_asked_for_there():
         ("pbsnodes", "-a", "-s", "pbs2"),
     ]
     (problem,) = judge(asked).problems
-    assert problem.startswith("queue `debug` allows walltime up to 02:00:00")
+    assert problem.startswith("queue `debug` allows at most walltime 02:00:00")
 
 
 TORQUE_SERVER = "Server: torque01\n    server_state = Active\n    default_queue = batch\n"
@@ -182,7 +185,7 @@ n02
         ({"cpus_per_rank": 5}, ["0 of 2 nodes"]),
         ({"gpus_per_node": 3}, ["0 of 2 nodes"]),
         ({"memory_per_node": Bytes(9 << 30), "cpus_per_rank": 4}, ["0 of 2 nodes"]),
-        ({"walltime": Duration(25 * 3600)}, ["queue `batch` allows walltime"]),
+        ({"walltime": Duration(25 * 3600)}, ["queue `batch` allows at most walltime"]),
     ],
 )
 def test_nodes_of_torque_are_known_by_other_names(asked, problems):
@@ -197,7 +200,7 @@ def test_nodes_of_torque_are_known_by_other_names(asked, problems):
 def test_a_node_of_torque_that_is_down_may_come_back():
     wanted = request(nodes=1, ranks=2, cpus_per_rank=2, constraint="slow")
     found = judge(wanted, server=TORQUE_SERVER, queues=TORQUE_QUEUES, nodes=TORQUE_NODES)
-    assert "it waits, because only 0 of them are up" in found.accepted
+    assert "it would wait, because only 0 of them are up" in found.accepted
 
 
 def test_clients_of_slurm_that_are_named_like_those_of_torque_leave_it_open():

@@ -94,12 +94,12 @@ def test_new_words_get_no_advice():
 
 
 def test_forgotten_jobs_are_no_failure():
-    assert slurm.knows_nothing(SAID["squeue --noheader --jobs=99999"][0], 1)
-    assert slurm.knows_nothing("Slurm accounting storage is disabled\n", 1)
-    assert not slurm.knows_nothing(
+    assert slurm.unknown_jobs(SAID["squeue --noheader --jobs=99999"][0], 1)
+    assert slurm.unknown_jobs("Slurm accounting storage is disabled\n", 1)
+    assert not slurm.unknown_jobs(
         "slurm_load_jobs error: Unable to contact slurm controller (connect failure)\n", 1
     )
-    assert not slurm.knows_nothing("", 1)
+    assert not slurm.unknown_jobs("", 1)
 
 
 @pytest.mark.parametrize(

@@ -86,9 +86,9 @@ def test_clients():
     assert torque.queue(["1.s"]) == ("qstat", "-f", "1.s")
     assert torque.queue(["1.s", "2[].s"]) == ("qstat", "-t", "-f", "1.s", "2[].s")
     assert torque.history(["1.s"]) is None
-    assert torque.knows_nothing("qstat: Unknown Job Id Error 9.s\n", 1)
-    assert torque.knows_nothing("", 153)
-    assert not torque.knows_nothing("", 1)
+    assert torque.unknown_jobs("qstat: Unknown Job Id Error 9.s\n", 1)
+    assert torque.unknown_jobs("", 153)
+    assert not torque.unknown_jobs("", 1)
     assert torque.submitted("6\n") == "6"
 
 
@@ -105,6 +105,6 @@ def test_slurms_wrappers_without_a_slurm_are_told_in_one_line():
 perl: error: fetch_config: DNS SRV lookup failed
 perl: fatal: Could not establish a configuration source
 """
-    assert refusals.words(said) == "Could not establish a configuration source"
-    assert "set another cluster with `--site`" in torque.advice(said)
-    assert refusals.words(" qsub: Unknown queue\n") == "qsub: Unknown queue"
+    assert refusals.client_message(said) == "Could not establish a configuration source"
+    assert "choose another site with `--site`" in torque.advice(said)
+    assert refusals.client_message(" qsub: Unknown queue\n") == "qsub: Unknown queue"

@@ -1,6 +1,6 @@
 export OMP_NUM_THREADS=22 # 48 cores / 2 ranks, 2 reserved for communication and data loading [OpenMP 5.2, chapter 21]
-export I_MPI_PIN=0 # ranks start unbound; rank.sh binds them [Intel MPI Library Developer Reference]
-export I_MPI_JOB_RESPECT_PROCESS_PLACEMENT=0 # -ppn counts, whatever the scheduler's own layout [Intel MPI Library Developer Reference]
+export I_MPI_PIN=0 # ranks are started unbound; rank.sh binds them [Intel MPI Library Developer Reference]
+export I_MPI_JOB_RESPECT_PROCESS_PLACEMENT=0 # makes -ppn take precedence over the layout of the scheduler [Intel MPI Library Developer Reference]
 dlrun_launch mpiexec.hydra -f "$DLRUN_HOSTS" -ppn 2 -n 896 bash "$DLRUN_JOB_DIR/rank.sh" rank
 
 export MLSL_NUM_SERVERS=2 # one per communication core of the rank [Intel MLSL, src/comm_ep.cpp]

@@ -1,6 +1,6 @@
 export OMP_NUM_THREADS=20 # 40 cores / 2 ranks [OpenMP 5.2, chapter 21]
-export I_MPI_PIN=0 # ranks start unbound; rank.sh binds them [Intel MPI Library Developer Reference]
-export I_MPI_JOB_RESPECT_PROCESS_PLACEMENT=0 # -ppn counts, whatever the scheduler's own layout [Intel MPI Library Developer Reference]
+export I_MPI_PIN=0 # ranks are started unbound; rank.sh binds them [Intel MPI Library Developer Reference]
+export I_MPI_JOB_RESPECT_PROCESS_PLACEMENT=0 # makes -ppn take precedence over the layout of the scheduler [Intel MPI Library Developer Reference]
 export FI_PROVIDER=psm2 # set by the spec, spec.yaml:26:28
 dlrun_launch mpiexec.hydra -f "$DLRUN_HOSTS" -ppn 2 -n 512 bash "$DLRUN_JOB_DIR/rank.sh" rank
 
