@@ -163,10 +163,14 @@ def command(
 
 def _check_destination(to: str) -> None:
     """Raise Invalid for a path below a directory that is not there: one that is mistyped is not made."""
-    from dlrun.effects.paths import expanded, fault
-    from dlrun.errors import Invalid
+    from pathlib import Path
 
-    parent = expanded(to).absolute().parent
+    from dlrun.effects.paths import fault
+    from dlrun.effects.staging.plan import expanded_here
+    from dlrun.errors import Invalid
+    from dlrun.model.text import Text, expanding
+
+    parent = Path(expanded_here(Text.of(expanding(to)))).absolute().parent
     if (why := fault(parent, directory=True)) is not None:
         raise Invalid(f"`{parent}` {why}, so `{to}` is not made", help="create it first, or correct `--to`")
 

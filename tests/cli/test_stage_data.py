@@ -70,6 +70,36 @@ def test_a_url_is_refused_in_the_words_that_were_typed(dlrun, local):
     assert "yaml" not in ran.stderr
 
 
+def test_a_variable_in_the_destination_is_that_of_this_machine(dlrun, source, local):
+    ran = dlrun("stage-data", source, "--to", "$SCRATCH_HERE/deeper", env={"SCRATCH_HERE": str(local.parent)})
+    assert ran.stdout.splitlines() == [str(local.parent / "deeper" / "set" / "data")]
+    assert not (dlrun.place / "$SCRATCH_HERE").exists()
+
+
+def test_what_the_plan_refuses_is_told_without_the_generated_spec(dlrun, local):
+    ran = dlrun("stage-data", "https://example.org/a.tar", "--to", local, "--strategy", "shard", code=2)
+    assert (
+        "`https://example.org/a.tar` is fetched by the first node for all, but `--strategy shard` reads"
+        in ran.stderr
+    )
+    assert "yaml" not in ran.stderr
+    assert "warning" not in ran.stderr, "of cores and the like, which staging does not need"
+
+
+def test_a_chosen_strategy_has_its_reason_from_where_it_was_chosen(dlrun, source, local):
+    assert (
+        "set: pack: from `--strategy`\n"
+        in dlrun("stage-data", source, "--to", local, "--strategy", "pack").stderr
+    )
+    spec = dlrun.spec(f"command: [x]\ndata: {{one: {{source: '{source}', strategy: copy}}}}\n")
+    assert "one: copy: from the spec\n" in dlrun("stage-data", spec, "--to", local).stderr
+
+
+def test_a_file_with_several_names_counts_once(dlrun, source, local):
+    os.link(source / "sub" / "1.bin", source / "again.bin")
+    assert "its 20KB in 20 files" in dlrun("stage-data", source, "--to", local).stderr
+
+
 def test_a_file_of_a_web_server_is_staged(dlrun, local, tmp_path):
     (tmp_path / "web").mkdir()
     (tmp_path / "web" / "one.tar").write_bytes(b"content")
@@ -172,6 +202,18 @@ def test_what_does_not_fit_is_read_in_place_and_advice_is_given(dlrun, source):
         (["set", "--to", "/tmp/x", "--rate", "0B"], 2, "--rate: `0B` is too little"),
         (["set", "--to", "/tmp/x", "--quota", "0GB"], 2, "--quota: `0GB` is too little"),
         (["set", "--to", "/proc/nowhere"], 1, "there is no node-local storage at `/proc/nowhere`"),
+        (
+            ["set", "--to", "/tmp/$NOWHERE/x"],
+            2,
+            "`$NOWHERE` in the staging directory `/tmp/${NOWHERE}/x` is not set",
+        ),
+        (
+            ["--list", "--to", "/tmp/$NOWHERE"],
+            2,
+            "`$NOWHERE` in the staging directory `/tmp/${NOWHERE}` is not set",
+        ),
+        (["", "--to", "/tmp/x"], 2, "a source is empty"),
+        (["set", "--to", "."], 2, "`.` is not an absolute path"),
         (["--list", "set"], 2, "take no SPEC or SOURCE"),
     ],
 )

@@ -29,7 +29,7 @@ NODE: Mapping[str, Own] = {
     "node-space": Own(
         next="ask for larger storage (`resources.node_local`), take `strategy: part`, `shard` or `in_place` under `data`, or remove sets: `dlrun stage-data --list`, `--evict`",
         messages=(
-            "node {}: `{}` needs {} and has {} free{}",
+            "node {}: `{}` needs {} and has {}{} free",
             "node {}: `{}` can take {} more files, and the data set needs {}",
             "no space for a file of {} bytes",
             "the disk filled up while the data was written: {}",
@@ -57,6 +57,7 @@ NODE: Mapping[str, Own] = {
             "node {} has no client that reads `{}` ({})",
             "`{}` could not read `{}`: {}",
             "`{}` has no objects",
+            "`{}` names no bucket",
             "`{}` cannot be read from node {}: {}",
             "`{}` has neither an ETag nor a time",
             "`{}` does not name a file",
@@ -72,6 +73,8 @@ NODE: Mapping[str, Own] = {
         next="correct `storage.node_local.path` in the site profile: a directory of yours alone on every node",
         messages=(
             "there is no node-local storage at `{}`: {}",
+            "the staging directory `{}` is inside the source `{}`",
+            "`{}` would have a path of {} bytes in `{}`, and the system allows {}",
             "`{}` is not a directory",
             "`{}` belongs to another user (uid {})",
             "`{}` can be changed by other users (mode {})",

@@ -48,7 +48,7 @@ def _all(sets: Mapping[str, DataSet], base: Path, end: float) -> Iterator[tuple[
 
 def _tree(root: str, end: float) -> DataSize:
     size = files = looked = 0
-    waiting = [root]
+    waiting, linked = [root], set()
     while waiting:
         with os.scandir(waiting.pop()) as entries:
             for entry in entries:
@@ -58,6 +58,11 @@ def _tree(root: str, end: float) -> DataSize:
                 if entry.is_dir(follow_symlinks=False):
                     waiting.append(entry.path)
                 elif entry.is_file(follow_symlinks=False):
-                    size += entry.stat(follow_symlinks=False).st_size
+                    status = entry.stat(follow_symlinks=False)
+                    if status.st_nlink > 1:  # a file with several names is copied once
+                        if (status.st_dev, status.st_ino) in linked:
+                            continue
+                        linked.add((status.st_dev, status.st_ino))
+                    size += status.st_size
                     files += 1
     return DataSize(size=Bytes(size), files=files)

@@ -22,12 +22,16 @@ from dlrun.model.data import DataSet, NodeLocal
 from dlrun.model.hostlist import expand
 from dlrun.model.placement import PlacementOptions
 from dlrun.model.plan import Plan
+from dlrun.model.problem import InvalidFile
 from dlrun.model.spec import Environment, OnFailure, Resources, Spec, Sweep
-from dlrun.model.text import Text, digits, expanding
+from dlrun.model.text import Shell, Text, digits, expanding
 from dlrun.model.units import Bytes
 from dlrun.plan.data.sets import elsewhere, is_fetched
+from dlrun.plan.data.strategy import GIVEN
 
 SPECS = (".yaml", ".yml")
+_VARIABLE = re.compile(r"\$\{?(\w+)")
+_KEY = re.compile(r"`strategy: (\w+)`")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,12 +80,30 @@ def staging(asked: StagingRequest, *, nodes: int | None) -> StagingJob:
             )
         inputs = replace(inputs, spec=_only_data(inputs.spec, asked, nodes), site=inputs.site)
         inputs = _with_storage(inputs, asked)
-        plan = prepare(path, inputs=inputs).plan
+        try:
+            plan = prepare(path, inputs=inputs).plan
+        except InvalidFile as error:
+            if path.parent != Path(scratch):
+                raise
+            raise _as_typed(error) from None
+    if asked.strategy:
+        because = [data.because.replace(GIVEN, "from `--strategy`", 1) for data in plan.data]
+        sets_ = zip(plan.data, because, strict=True)
+        plan = replace(plan, data=tuple(replace(data, because=reason) for data, reason in sets_))
     directory = Text.of(expanding(asked.to)) if asked.to else plan.stage_directory
     if directory is None:  # everything is read in place
         directory = Text.of("")
     return StagingJob(plan=replace(plan, stage_directory=directory if plan.stage_directory else None), inputs=inputs,
                    directory=directory)  # fmt: skip
+
+
+def _as_typed(error: InvalidFile) -> InvalidFile:
+    """The errors of a generated spec without their places in it, and with options instead of its keys."""
+    return InvalidFile([
+        replace(problem, origin=None, message=_KEY.sub(r"`--strategy \1`", problem.message),
+                help=_KEY.sub(r"`--strategy \1`", problem.help))
+        for problem in error.problems if not problem.warning
+    ])  # fmt: skip
 
 
 def _spec_file(asked: StagingRequest, scratch: Path) -> Path:
@@ -104,6 +126,8 @@ def _spec_file(asked: StagingRequest, scratch: Path) -> Path:
         raise Invalid("--name applies to one source", help="stage them one by one, or from a spec")
     data: dict[str, object] = {}
     for source in asked.what:
+        if not source.strip():
+            raise Invalid("a source is empty", help="name a directory, a file, a glob or a URL")
         name = asked.name or _name(source)
         if name in data:
             raise Invalid(f"two sources would both be `{name}`", help="stage them one by one with --name")
@@ -222,12 +246,26 @@ def expanded(directory: Text) -> str:
     return os.path.expandvars(str(directory).replace("$DLRUN_USER", user))
 
 
+def expanded_here(directory: Text) -> str:
+    """A node's directory expanded on this machine; raises Invalid if that needs a variable which is not set here."""
+    names = [
+        name for part in directory.parts if isinstance(part, Shell) for name in _VARIABLE.findall(part.code)
+    ]
+    unset = [name for name in names if name not in os.environ and name not in ("DLRUN_USER", "USER")]
+    if unset:
+        raise Invalid(
+            f"`${unset[0]}` in the staging directory `{directory}` is not set on this machine",
+            help="set it, or name the directory with --to",
+        )
+    return expanded(directory)
+
+
 def here(asked: StagingRequest) -> str:
     """The staging directory on this machine, for `--list`, `--evict` and `--clean`; raises Invalid without one."""
     if asked.to is not None:
-        return os.path.expandvars(asked.to)
+        return expanded_here(Text.of(expanding(asked.to)))
     name, because = (asked.site, "named by you") if asked.site else recognise(Machine())
     site = load_site(os.environ.get("DLRUN_SITE", name) if not asked.site else name, because=because).site
     if site.storage.node_local is None:
         raise Invalid(f"site `{site.name}` has no node-local storage", help="set the directory with --to")
-    return expanded(Text.of(expanding(site.storage.node_local.path), "/dlrun-$DLRUN_USER"))
+    return expanded_here(Text.of(expanding(site.storage.node_local.path), "/dlrun-$DLRUN_USER"))

@@ -18,7 +18,7 @@ from typing import Any, Protocol
 from dlrun.effects.jobs import node_archive
 from dlrun.effects.jobs.files import files
 from dlrun.effects.records import jobs
-from dlrun.effects.staging.plan import StagingJob, expanded
+from dlrun.effects.staging.plan import StagingJob, expanded, expanded_here
 from dlrun.errors import Interrupted, OperationFailed
 from dlrun.model.plan import DataPlan
 from dlrun.model.text import LINES, Shell, Text, visible
@@ -101,7 +101,7 @@ def on_this_machine(
 
     The node program prints the paths. events: a file for the JSON lines, too; bar: draws their progress.
     """
-    directory = expanded(staging.directory)
+    directory = expanded_here(staging.directory)
     with node_program(events) as program, tempfile.TemporaryDirectory(prefix="dlrun-stage-") as run_dir:
         for data in staging.plan.data:
             notice(f"{data.name}: {data.strategy.replace('_', ' ')}: {data.because}")

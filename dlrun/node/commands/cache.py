@@ -115,10 +115,10 @@ def verify(argv: List[str]) -> None:
     found = warm.load(area, name)
     if found is None:
         message = "there is no data set `{}` in `{}`".format(given.name, given.to)
-        raise NodeError(message)
+        raise NodeError(message, "`dlrun stage-data --list` lists them")
     tree, blocks = os.open(warm.tree_path(area, name), LIST), Blocks(found)
     shape = layout_of(found.info["strategy"], tree, found, blocks, name)
-    read_back(shape, found, blocks, hashing.hasher(found.info["hash"]))
+    read_back(shape, found, blocks, hashing.hasher(found.info["hash"]), warm.locks(found))
     sys.stdout.write(
         "{}: {}, {}, as in its manifest\n".format(
             given.name, text.count(found.files(), "file"), text.size(found.size())

@@ -9,6 +9,7 @@ import hashlib
 import http.client
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import urllib.error
@@ -53,6 +54,9 @@ file may have the right size, with holes. The others remove the temporary files 
 """
 
 
+_TIME = re.compile(r"\d{4}/\d\d/\d\d \d\d:\d\d:\d\d ")  # before each line of rclone
+
+
 class Listed(NamedTuple):
     """The state of a source: a hash of its listing, its bytes, the reader's name, and whether a download can be resumed."""
 
@@ -86,7 +90,11 @@ def fetch(url: str, to: str) -> None:
 
 
 def _place(url: str) -> str:
-    return url.partition("://")[2].rstrip("/")
+    place = url.partition("://")[2].rstrip("/")
+    if not place or place.startswith("/"):
+        message = "`{}` names no bucket".format(url)
+        raise SourceFault(message, "write s3://BUCKET/PREFIX")
+    return place
 
 
 def _client(url: str) -> Client:
@@ -107,14 +115,24 @@ def _run(client: Client, words: List[str], url: str, place: str, to: str = "") -
         env=_environment(client.name), preexec_fn=_as_client,
     )  # fmt: skip
     if done.returncode:
-        lines = (done.stderr or done.stdout).decode("utf-8", "replace").strip().splitlines()
-        message = "`{}` could not read `{}`: {}".format(
-            client.name, url, lines[-1] if lines else "no reason given"
-        )
-        raise SourceFault(
-            message, "try the same on the node: {} {}".format(client.name, " ".join(filled[1:3]))
-        )
+        output = (done.stderr or done.stdout).decode("utf-8", "replace")
+        message = "`{}` could not read `{}`: {}".format(client.name, url, _reason(output))
+        listing = [client.name] + [word.format(place=place, to="") for word in client.listing]
+        raise SourceFault(message, "try the same on the node: {}".format(_by_hand(listing)))
     return done.stdout.decode("utf-8", "surrogateescape")
+
+
+def _reason(output: str) -> str:
+    """The last line of a client's messages, without its time; indented lines continue the one before (rclone)."""
+    lines = [line for line in output.splitlines() if line.strip() and not line[0].isspace()]
+    return _TIME.sub("", lines[-1]) if lines else "no reason given"
+
+
+def _by_hand(words: List[str]) -> str:
+    """A command as a user would type it, with the settings of rclone that define its remote `dlrun`."""
+    ours = sorted(_environment(words[0]).items()) if words[0] == "rclone" else []
+    settings = ["{}={}".format(k, shlex.quote(v)) for k, v in ours if k.startswith("RCLONE_CONFIG_DLRUN_")]
+    return " ".join(settings + [shlex.quote(word) for word in words])
 
 
 def _as_client() -> None:

@@ -80,6 +80,18 @@ class Chooser:
         return not self._include or self._any(self._include, path)
 
 
+def outside(source: Source, place: bytes) -> Source:
+    """The source itself; raises Usage if it holds `place`, where this copy is made: each run would copy the last one."""
+    inner = os.path.relpath(os.path.realpath(place), source.root)
+    parts, chooser = inner.split(b"/"), Chooser(source)
+    if parts[0] != b".." and all(chooser.enter(b"/".join(parts[: k + 1])) for k in range(len(parts))):
+        message = "the staging directory `{}` is inside the source `{}`".format(
+            text.name(os.path.dirname(place)), text.name(source.root)
+        )
+        raise Usage(message, "stage to a directory outside it, or leave that one out with --exclude")
+    return source
+
+
 def scheme(source: str) -> str:
     """The scheme of a source that is a URL; empty for a path."""
     found = _URL.match(source)

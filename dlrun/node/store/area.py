@@ -67,8 +67,13 @@ class Area(Place):
         if shared:
             os.fchmod(self.directory, 0o755)
         self.shared = shared
-        with contextlib.suppress(FileExistsError):
+        try:
             os.mkdir(CONTROL, 0o700, dir_fd=self.directory)
+        except FileExistsError:
+            pass
+        except OSError as fault:
+            fault.filename = self.path + b"/" + CONTROL
+            raise
         self.control = self._control()
         status = os.fstat(self.control)
         if status.st_uid != os.geteuid() or status.st_mode & 0o077:

@@ -8,7 +8,8 @@ from ..blocks import journal
 from ..blocks.blocks import Blocks
 from ..blocks.hashing import Hasher
 from ..blocks.progress_board import DONE, ProgressBoard
-from ..common.errors import Damaged
+from ..common import text
+from ..common.errors import Damaged, NodeError
 from ..common.safety import LIST, below, opened
 from ..common.system import sync_file_system
 from ..source.manifest import Manifest
@@ -18,6 +19,7 @@ from .layout import FileLayout, Layout, layout_of
 from .place import Place
 from .resume import MANIFEST, TREE
 
+PATH_MAX = 4096  # linux/limits.h: bytes of a path, with the zero byte at its end
 _BOOT = b"boot"
 
 
@@ -52,6 +54,20 @@ def confirm(directory: int) -> None:
     """Record that a published set has just been read back without errors."""
     write_file(directory, _BOOT, boot().encode("ascii"))
     os.utime(MANIFEST, dir_fd=directory)
+
+
+def _require_short(manifest: Manifest, tree: bytes) -> None:
+    """Raise NodeError if the path of an entry below `tree` exceeds the system's limit: no program could open it."""
+    left = PATH_MAX - len(tree) - 2  # a slash, and the byte that ends a path
+    if max(map(len, manifest.dirs)) + 1 + max(map(len, manifest.names), default=0) <= left:
+        return
+    for entry in range(len(manifest.names)):
+        path = manifest.path(entry)
+        if len(path) > left:
+            message = "`{}` would have a path of {:,} bytes in `{}`, and the system allows {:,}".format(
+                text.name(manifest.names[entry]), len(tree) + 1 + len(path), text.name(tree), PATH_MAX - 1
+            )
+            raise NodeError(message, "use a shorter path for the staging directory, or strategy pack")
 
 
 class Build:
@@ -144,7 +160,12 @@ class Build:
         return space.needed(self.manifest, self.missing()), self.layout.absent(self._entries(self.kept))
 
     def require_space(self, where: bytes) -> None:
-        """Raise NoSpace if the missing part does not fit the disk, in bytes or in inodes."""
+        """Raise NoSpace if the missing part does not fit the disk, in bytes or in inodes.
+
+        Raises NodeError if a file's path below the staging directory `where` were too long to be opened.
+        """
+        if self.layout.strategy == "copy":
+            _require_short(self.manifest, b"/".join((where, self.name, TREE)))
         size, count = self.needs()
         space.require(self.tree, size, count, where)
 

@@ -43,9 +43,11 @@ def _good(reader: AnyReader, block: Block, view: memoryview, digests: bytes) -> 
         return False
 
 
-def verify_set(layout: Layout, manifest: Manifest, blocks: Blocks, hasher: Hasher) -> None:
-    """Raise Damaged, with the paths, if the copy differs from the manifest."""
-    wrong = damaged(layout, manifest, blocks, hasher)
+def verify_set(
+    layout: Layout, manifest: Manifest, blocks: Blocks, hasher: Hasher, ignore: Container[int] = ()
+) -> None:
+    """Raise Damaged, with the paths, if the copy differs from the manifest, except the entries to ignore."""
+    wrong = damaged(layout, manifest, blocks, hasher, ignore)
     if wrong:
         message = "the copy differs from its manifest: {}".format(text.some(wrong))
         raise Damaged(message)

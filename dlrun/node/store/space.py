@@ -48,12 +48,12 @@ def require(descriptor: int, wanted: int, count: int, where: bytes) -> None:
     there = free(descriptor)
     node = os.uname().nodename
     if wanted > there:
-        message = "node {}: `{}` needs {} and has {} free{}".format(
+        message = "node {}: `{}` needs {} and has {}{} free".format(
             node,
             text.name(where),
             text.size(wanted),
             text.size(there),
-            " of memory, which it is" if in_memory(descriptor) else "",
+            " of memory" if in_memory(descriptor) else "",
         )
         raise NoSpace(
             message,

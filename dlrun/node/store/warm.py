@@ -8,7 +8,7 @@ change time (ctime), which programs cannot set.
 import heapq
 import os
 import stat
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Tuple
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Set, Tuple
 
 from ..common.errors import Damaged
 from ..common.safety import LIST, opened
@@ -170,6 +170,11 @@ def is_lock(path: bytes) -> bool:
     """Whether a path is a lock file of LMDB (`lock.mdb` or `NAME-lock`), which readers of the data write."""
     leaf = path.rpartition(b"/")[2]
     return leaf == b"lock.mdb" or leaf.endswith((b".mdb-lock", b".lmdb-lock"))
+
+
+def locks(found: Manifest) -> Set[int]:
+    """The entries that are lock files, which readers may change."""
+    return {entry for entry, name in enumerate(found.names) if is_lock(name)}
 
 
 def is_trusted(area: Area, name: bytes, found: Manifest) -> bool:

@@ -17,11 +17,11 @@ from ..common.system import usable_cores
 from ..source import survey
 from ..source.manifest import Manifest
 from ..source.part import left_out, whole_size
-from ..source.selection import Source, parse
+from ..source.selection import Source, outside, parse
 from ..source.subset import shard, shard_of
 from ..source.walk import Options
 from ..store import eviction, room, space, uses, warm
-from ..store.area import Area, Lock, set_name
+from ..store.area import CONTROL, Area, Lock, set_name
 from ..store.build import Build
 from ..store.early import Early
 from ..store.layout import layout_of
@@ -75,7 +75,8 @@ class Staging:
     def source(self) -> Source:
         """The source on this node; raises SourceFault if it does not exist here."""
         place = self.remote.place if self.remote else self.given.source
-        return parse(place, self.given.include, self.given.exclude)
+        found = parse(place, self.given.include, self.given.exclude)
+        return found if self.remote else outside(found, self.area.path + b"/" + CONTROL)
 
     def wanted(self, source: Source) -> Dict[str, Any]:
         """The source and options that a published set's manifest must have to be reused."""
@@ -212,8 +213,7 @@ class Staging:
         blocks, tree = Blocks(found), os.open(warm.tree_path(self.area, self.name), LIST)
         try:
             layout = layout_of(self.layout_name, tree, found, blocks, self.name)
-            locks = {e for e in range(len(found.names)) if warm.is_lock(found.names[e])}
-            wrong = damaged(layout, found, blocks, self.hasher, locks)
+            wrong = damaged(layout, found, blocks, self.hasher, warm.locks(found))
         finally:
             os.close(tree)
         if not wrong:

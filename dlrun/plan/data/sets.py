@@ -14,6 +14,7 @@ from dlrun.model.spec import Spec
 from dlrun.model.text import Shell, Text, expanding
 from dlrun.model.units import Bytes, Duration, many
 from dlrun.plan.data.strategy import (
+    GIVEN,
     NOTHING,
     Choice,
     choose_part,
@@ -285,7 +286,7 @@ def _choose(
 ) -> Choice:
     """The staging strategy of a data set, with its reason."""
     if data.strategy == "in_place":
-        return Choice(strategy="in_place", because="from the spec")
+        return Choice(strategy="in_place", because=GIVEN)
     if local is None:
         if data.strategy != "auto":
             ledger.problem(
@@ -303,7 +304,7 @@ def _choose(
     if data.strategy == "part":
         return choose_part(data, measured, local, others)
     if data.strategy != "auto":
-        return Choice(strategy=data.strategy, because="from the spec")
+        return Choice(strategy=data.strategy, because=GIVEN)
     choice = choose_strategy(data, measured, local, nodes, others)
     if choice.advice:
         ledger.decide(f"data.{name}.advice", choice.advice, "staging", choice.because)

@@ -9,6 +9,9 @@ from dlrun.model.data import DataSet, NodeLocal
 from dlrun.model.observed import DataSize
 from dlrun.model.units import Bytes
 
+GIVEN = "from the spec"
+"""The reason for a strategy that the user chose."""
+
 MANY_FILES = 50_000
 """Number of files from which opening costs more than reading (a metadata server handles some 10,000 opens per second)."""
 
@@ -132,7 +135,7 @@ def _too_large(
 def choose_part(data: DataSet, measured: DataSize | None, local: NodeLocal, others: Bytes) -> Choice:
     """The choice for `strategy: part` of the spec."""
     size, part = known_size(data, measured), room_for_part(local, others)
-    because = "from the spec"
+    because = GIVEN
     if size is not None and part is not None:
         because += ": all of it fits" if size <= part else ": " + _split(size, part, data.reads)
     return Choice(strategy="part", because=because, fallback=True, room=part)

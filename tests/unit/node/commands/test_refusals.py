@@ -47,6 +47,20 @@ def test_a_directory_open_to_others_is_refused(tmp_path, source):
     assert "mode 0770" in refused("--source", source, "--to", tmp_path / "node", "--name", "s")
 
 
+def test_a_staging_directory_inside_the_source_is_refused_unless_it_is_left_out(tmp_path, source):
+    write(os.fsencode(tmp_path / "source" / "one.tar"), b"data")
+    inside = tmp_path / "source" / "local"
+    os.symlink(tmp_path / "source", tmp_path / "link")
+    for given in (source, tmp_path / "link", tmp_path / "sour*"):
+        for to in (inside, tmp_path / "link" / "local"):
+            assert "is inside the source" in refused("--source", given, "--to", to, "--name", "s")
+    for more in (("--source", source, "--exclude", "local"), ("--source", source / "*.tar")):
+        found = run("stage", *more, "--to", inside, "--name", "s")
+        assert found.status == 0, found.err
+    found = run("stage", "--source", inside / "s" / "data", "--to", inside, "--name", "again")
+    assert found.status == 0, found.err
+
+
 @as_root
 def test_another_users_directory_or_link_is_refused(tmp_path, source):
     (tmp_path / "node").mkdir()

@@ -110,6 +110,26 @@ def test_a_destination_that_is_too_long_is_refused(tmp_path, source):
     assert "File name too long" in found.err
 
 
+def test_a_copy_whose_paths_no_program_could_open_is_refused_before_it_is_made(tmp_path, source):
+    deep, to = "/".join(["d" * 200] * 10), tmp_path
+    write(os.fsencode(source) + b"/" + os.fsencode(deep) + b"/last", b"data")
+    while len(os.fsencode(to)) < 2200:
+        to = to / ("t" * 200)
+    to.mkdir(parents=True)
+    found = run("stage", "--source", source, "--to", to, "--name", "set")
+    assert found.status == 1
+    assert "`last` would have a path of 4," in found.err
+    assert "the system allows 4,095" in found.err
+    assert not (to / "set").exists()
+    assert run("stage", "--source", source, "--to", to, "--name", "set", "--strategy", "pack").status == 0
+
+
+def test_a_staging_directory_that_cannot_be_written_is_named_in_full():
+    found = run("stage", "--source", "/etc/hosts", "--to", "/sys", "--name", "set")
+    assert found.status == 1
+    assert "`/sys/.dlrun`" in found.err
+
+
 @pytest.mark.parametrize("command", ["list", "clean", "stage-out"])
 def test_other_commands_report_what_the_system_refuses(tmp_path, source, command):
     assert stage(tmp_path, source).status == 0

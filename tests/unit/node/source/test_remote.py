@@ -22,6 +22,7 @@ from tests.unit.node.relay.test_chain import nodes  # noqa: F401 - a fixture
 from tests.unit.node.trees import write
 
 CLIENTS = ("s5cmd", "rclone", "aws")
+PUTS = (["s5cmd", "cp"], ["aws", "s3", "sync"])  # the clients that fill the bucket, one of which is enough
 
 
 class Handler(http.server.SimpleHTTPRequestHandler):
@@ -131,6 +132,39 @@ def test_a_node_without_a_client_and_another_scheme_are_told(tmp_path):
     assert "none of s3://, http://, https://" in stage(tmp_path, "gs://bucket/set").err
 
 
+def test_a_url_without_a_bucket_is_told(tmp_path):
+    for url in ("s3://", "s3:///set"):
+        told = stage(tmp_path, url)
+        assert told.status == 1
+        assert f"`{url}` names no bucket" in told.err
+
+
+FAILING = """#!/bin/sh
+echo '2026/11/25 01:42:26 Failed to lsl: NoCredentialProviders: no valid providers in chain' >&2
+printf '\\tFor verbose messaging see aws.Config\\n' >&2
+exit 1
+"""
+
+
+def test_the_reason_of_a_client_is_told_and_its_command_can_be_run_by_hand(tmp_path, monkeypatch):
+    client = tmp_path / "bin" / "rclone"
+    client.parent.mkdir()
+    client.write_text(FAILING)
+    client.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{client.parent}:{os.path.dirname(sys.executable)}")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "http://here:1")
+    told = stage(tmp_path, "s3://bucket/a set").err.splitlines()
+    assert told[0] == (
+        "error: `rclone` could not read `s3://bucket/a set`: Failed to lsl: NoCredentialProviders: no valid providers in chain"
+    )
+    by_hand = told[1].partition("try the same on the node: ")[2]
+    client.write_text(
+        '#!/bin/sh\nprintf "%s\\n" "$@" "$RCLONE_CONFIG_DLRUN_TYPE" "$RCLONE_CONFIG_DLRUN_ENDPOINT"\n'
+    )
+    done = subprocess.run(["/bin/sh", "-c", by_hand], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines() == ["lsl", "dlrun:bucket/a set", "s3", "http://here:1"]
+
+
 @pytest.fixture(scope="module")
 def s3():
     """The endpoint of a server that speaks S3."""
@@ -154,8 +188,9 @@ def s3():
 @pytest.mark.parametrize("client", CLIENTS)
 def test_objects_below_a_prefix_are_fetched_by_each_client(tmp_path, s3, client, monkeypatch):
     found = shutil.which(client)
-    if not found or not shutil.which("s5cmd"):
-        pytest.skip(f"{client} is not installed")
+    put = next((put for put in PUTS if shutil.which(put[0])), None)
+    if not found or put is None:
+        pytest.skip(f"{client} is not installed, or neither of {', '.join(p[0] for p in PUTS)}")
     for key, value in {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": "b", "AWS_ENDPOINT_URL": s3, "S3_ENDPOINT_URL": s3,
                        "AWS_DEFAULT_REGION": "us-east-1", "AWS_REGION": "us-east-1"}.items():  # fmt: skip
         monkeypatch.setenv(key, value)
@@ -163,26 +198,24 @@ def test_objects_below_a_prefix_are_fetched_by_each_client(tmp_path, s3, client,
         write(
             os.fsencode(tmp_path / "source" / f"d{number % 2}" / f"f {number}"), os.urandom(number * 10_000)
         )
-    put = shutil.which("s5cmd")
-    subprocess.run([put, "mb", f"s3://{client}"], check=True, capture_output=True)
+    subprocess.run([*put[:-1], "mb", f"s3://bucket-{client}"], check=True, capture_output=True)
     for where in ("set", "set-other"):  # one prefix is the beginning of another
-        subprocess.run(
-            [put, "cp", f"{tmp_path}/source/", f"s3://{client}/{where}/"], check=True, capture_output=True
-        )
+        words = [*put, f"{tmp_path}/source/", f"s3://bucket-{client}/{where}/"]
+        subprocess.run(words, check=True, capture_output=True)
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin" / client).symlink_to(found)
     monkeypatch.setenv("PATH", f"{tmp_path}/bin:{os.path.dirname(sys.executable)}")
-    assert stage(tmp_path, f"s3://{client}/set").done()["how"] == "copied"
+    assert stage(tmp_path, f"s3://bucket-{client}/set").done()["how"] == "copied"
     data = tmp_path / "to" / "set" / "data"
     kept = {str(path.relative_to(data)): path.read_bytes() for path in data.rglob("*") if path.is_file()}
     source = tmp_path / "source"
     assert kept == {
         str(path.relative_to(source)): path.read_bytes() for path in source.rglob("*") if path.is_file()
     }
-    assert stage(tmp_path, f"s3://{client}/set").done()["how"] == "warm"
-    told = stage(tmp_path, f"s3://{client}/nothing")
+    assert stage(tmp_path, f"s3://bucket-{client}/set").done()["how"] == "warm"
+    told = stage(tmp_path, f"s3://bucket-{client}/nothing")
     assert told.status == 1
-    assert f"s3://{client}/nothing" in told.err
+    assert f"s3://bucket-{client}/nothing" in told.err
 
 
 CLIENT = """#!{python}

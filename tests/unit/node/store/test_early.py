@@ -10,11 +10,21 @@ from pathlib import Path
 import pytest
 from dlrun.node import dlrun_data
 
-from tests.unit.node.programs import environment, run, staging, start_held
+from tests.unit.node.programs import environment, run, staging, start
 from tests.unit.node.relay.test_chain import until
 from tests.unit.node.trees import odd, snapshot, write
 
 HELPER = Path(dlrun_data.__file__)
+FIRST_FILE = """
+import os, time
+from dlrun.node.transfer.read_blocks import BlockReaders
+real = BlockReaders._one
+def one(self, number, *arguments):
+    while number > 1 and not os.path.exists({gate!r}):
+        time.sleep(0.01)
+    return real(self, number, *arguments)
+BlockReaders._one = one
+"""  # the two blocks of the first file are read, by whichever threads, and the rest once the gate is open
 
 
 @pytest.fixture
@@ -27,6 +37,11 @@ def source(tmp_path):
 def words(tmp_path, source, *more):
     return ("stage", "--source", source, "--to", tmp_path / "to", "--name", "set", "--job", "7", "--workers", "1", "--json",
             "--start", "1 file", "--started", tmp_path / "started", *more)  # fmt: skip
+
+
+def start_held(gate, *arguments):
+    """Start a node program that reads the first file, and the rest once the file `gate` is there."""
+    return start(*arguments, prelude=FIRST_FILE.format(gate=str(gate)))
 
 
 def ended(program):

@@ -75,7 +75,7 @@ def test_a_set_that_fits_the_tmpfs_but_not_the_memory_is_refused(tmp_path, monke
     assert space.free(place) == 9_000
     with pytest.raises(NoSpace) as raised:
         space.require(place, 20_000, 0, b"/dev/shm")
-    assert "needs 20.0 kB and has 9.00 kB free of memory, which it is" in raised.value.message
+    assert "needs 20.0 kB and has 9.00 kB of memory free" in raised.value.message
     monkeypatch.setattr(space, "in_memory", lambda _: False)
     space.require(place, 20_000, 0, b"/dev/shm")
     os.close(place)

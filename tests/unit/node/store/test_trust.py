@@ -151,6 +151,19 @@ def test_what_a_reader_leaves_beside_the_data_is_kept_and_named(stage, source, d
     assert (data / "d1" / "index.cache").exists()
 
 
+def test_what_a_reader_may_change_is_no_damage_for_verify(tmp_path, stage, source, data):
+    write(os.fsencode(source / "db" / "data.mdb"), os.urandom(5000))
+    write(os.fsencode(source / "db" / "lock.mdb"), bytes(8192))
+    stage().done()
+    (data / "db" / "lock.mdb").write_bytes(b"reader 4711".ljust(8192))
+    verify = ("verify", "--to", tmp_path / "node", "--name", "set")
+    assert run(*verify).status == 0
+    rewrite(data / "db" / "data.mdb")
+    damaged = run(*verify)
+    assert damaged.status == 1
+    assert "differs from its manifest: `db/data.mdb`" in damaged.err
+
+
 def test_a_copy_that_is_damaged_and_in_use_is_named(stage, data):
     stage("--job", "17", "--lasting", "1h").done()
     (data / "d2" / "f2").write_bytes(b"written by a reader")
