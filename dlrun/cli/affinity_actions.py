@@ -1,4 +1,4 @@
-"""The actions of `dlrun tune-affinity`, one function each."""
+"""The actions of `dlrun tune-affinity`, one function each; `prepare` combines options, spec and topology first."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ KEYS = (*PLANNED, "loader_cores")
 
 
 _DROPPED = {"spare": 3, "loader": 2, "comm": 1}
-"""Columns that a narrow terminal leaves out, the highest number first."""
+"""Columns that are left out on a narrow terminal, the highest number first."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PlacementQuestion:
-    """The question in full: the node, the request, the job, and the options as given."""
+class PlacementTask:
+    """What to do: the node, the placement request, the context of the job, and the options as given."""
 
     start: Start
     request: PlacementRequest
@@ -43,20 +43,21 @@ class PlacementQuestion:
     options: Mapping[str, Any]
 
     def placement(self) -> Placement:
-        """The answer; raises Invalid if there is none."""
+        """The placement; raises Invalid if the request cannot be met."""
         return place(self.start.topology, self.request)
 
 
-def prepare(options: Mapping[str, Any]) -> PlacementQuestion:
-    """Join options, spec and topology into one request; an option beats the spec.
+def prepare(options: Mapping[str, Any]) -> PlacementTask:
+    """Combine options, spec and topology in one request; an option overrides the spec.
 
-    Raises Invalid for options that contradict one another or the place where this runs.
+    Raises Invalid for options that contradict one another, or that this machine cannot carry out.
     """
     found = start(options["spec"], options["site"], options["node_type"], options["topology"])
     actions = [name for name in ("capture", "explain", "verify", "measure", "execute") if options[name]]
     actions = ["exec" if name == "execute" else name for name in actions]
     if len(actions) > 1:
         raise Invalid(f"--{actions[0]} and --{actions[1]} cannot be combined", help="give one of them")
+    # Actions on this machine need its own topology, whatever the spec or site describe.
     here = [name for name in actions if name in ("verify", "measure", "exec")]
     if here and not found.live:
         found = on_this_machine(found, f"--{here[0]}", described=options["topology"] is not None)
@@ -74,7 +75,7 @@ def prepare(options: Mapping[str, Any]) -> PlacementQuestion:
     _check_output(options)
     chosen = _chosen(options, found.framework)
     _check_write(options)
-    return PlacementQuestion(
+    return PlacementTask(
         start=found,
         request=_request(options, found, chosen),
         job=_job(options, found, chosen),
@@ -83,7 +84,7 @@ def prepare(options: Mapping[str, Any]) -> PlacementQuestion:
 
 
 def _job(options: Mapping[str, Any], found: Start, chosen: Preset) -> BindingContext:
-    """What variables depend on; whose GPUs a rank sees is the site's policy, without a site its own alone."""
+    """What variables depend on; without a site, a rank sees only its own GPUs."""
     site = found.gpu_binding
     return BindingContext(
         preset=chosen,
@@ -94,7 +95,7 @@ def _job(options: Mapping[str, Any], found: Start, chosen: Preset) -> BindingCon
 
 
 def _request(options: Mapping[str, Any], found: Start, chosen: Preset) -> PlacementRequest:
-    """The spec's `placement:` (or its defaults) with the options in their place, as a plan would ask."""
+    """The request as a plan makes it: the spec's `placement:`, or its defaults, overridden by the options."""
     topology, asked = found.topology, found.asked
     given = {name: options[name] for name in KEYS if options[name] is not None}
 
@@ -120,8 +121,8 @@ def _request(options: Mapping[str, Any], found: Start, chosen: Preset) -> Placem
 def _chosen(options: Mapping[str, Any], framework: str | None) -> Preset:
     """The preset of `--framework`, else of the spec's `framework`.
 
-    `--openmp` beats it. GNU's threads are bound one by one only if asked for: the main thread's mask of one core
-    would be inherited by every data-loading process that it forks; `rank.sh` of a job binds no thread either.
+    `--openmp` overrides its OpenMP runtime. GNU threads are bound one by one only on request: every data-loading process
+    forked by the main thread would inherit its mask of one core. `rank.sh` of a job binds no thread either.
     """
     if options["framework"]:
         chosen = preset(options["framework"])
@@ -135,28 +136,28 @@ def _chosen(options: Mapping[str, Any], framework: str | None) -> Preset:
 
 
 def _check_output(options: Mapping[str, Any]) -> None:
-    """A name that ends as a picture's is refused for what is none."""
+    """Reject file names of pictures for other output."""
     path: Path | None = options["output"]
     suffix = path.suffix.lower() if path is not None else ""
     if suffix == ".png":
         raise Invalid(
             f"cannot write `{path}`: pictures are SVG",
-            help="name a file that ends in .svg; every browser opens it, and `rsvg-convert` makes a PNG of it",
+            help="name a file that ends in .svg; every browser opens it, and `rsvg-convert` converts it to PNG",
         )
     if suffix == ".svg" and options["form"] not in ("table", "svg"):
         raise Invalid(
-            f"`{path}` is the name of a picture, and `--format {options['form']}` is text",
+            f"`{path}` is the name of a picture, but the output of `--format {options['form']}` is text",
             help="leave out --format, or name another file",
         )
 
 
 def _check_write(options: Mapping[str, Any]) -> None:
-    """`--write` is refused before anything is measured for it without result."""
+    """Reject an unusable `--write` now, not after minutes of measuring."""
     path: Path | None = options["write"]
     if path is None:
         return
     if not options["measure"]:
-        raise Invalid("`--write` writes what `--measure` found", help="add `--measure`")
+        raise Invalid("`--write` writes the result of `--measure`", help="add `--measure`")
     if not path.exists() and not options["site"]:
         raise Invalid(
             f"`{path}` does not exist", help="name a spec, or give `--site` to write an override of it"
@@ -169,7 +170,7 @@ def _check_write(options: Mapping[str, Any]) -> None:
 
 
 def _text(path: Path) -> str:
-    """The text of a file; raises Invalid if it has none."""
+    """The text of a file; raises Invalid if it cannot be read."""
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -178,17 +179,17 @@ def _text(path: Path) -> str:
 
 
 def _given(found: Start) -> dict[str, str]:
-    """Variables set in the environment, without those that this command sets for its ranks."""
+    """The user's variables in the environment, without those that this command sets for its ranks."""
     given = {name: value for name, value in found.given.items() if not name.startswith("DLRUN_")}
-    # Defaults, not the user's: torchrun's leaves the rank's other cores idle, and PBS's is the job's cores on the node.
-    torchruns = "1" if "TORCHELASTIC_RUN_ID" in given else None
-    of_pbs = given.get("NCPUS") if "PBS_JOBID" in given else None
-    if given.get("OMP_NUM_THREADS", "") in (torchruns, of_pbs):
+    # Defaults, not choices of the user: torchrun's 1 leaves cores of the rank idle, and PBS's is all cores of the job.
+    torchrun_default = "1" if "TORCHELASTIC_RUN_ID" in given else None
+    pbs_default = given.get("NCPUS") if "PBS_JOBID" in given else None
+    if given.get("OMP_NUM_THREADS", "") in (torchrun_default, pbs_default):
         given.pop("OMP_NUM_THREADS", None)
     return given
 
 
-def show(task: PlacementQuestion) -> str:
+def show(task: PlacementTask) -> str:
     """The placement in the requested format; warnings and notes go to stderr."""
     placement, topology, form = task.placement(), task.start.topology, task.options["form"]
     if task.options["output"] is not None and task.options["output"].suffix == ".svg":
@@ -223,7 +224,7 @@ def print_notices(placement: Placement, job: BindingContext | None) -> None:
         notice(f"note: {line}")
 
 
-def _table(task: PlacementQuestion, placement: Placement) -> str:
+def _table(task: PlacementTask, placement: Placement) -> str:
     from dlrun.cli.output.colour import wanted
     from dlrun.render.affinity.drawing.blocks import blocks
     from dlrun.render.affinity.table import headline, rows
@@ -235,7 +236,7 @@ def _table(task: PlacementQuestion, placement: Placement) -> str:
 
 
 def _cells(titles: Sequence[str], rows: Rows, *, to_file: bool) -> str:
-    """A table: plain in a file, drawn on a terminal with the columns that fit its width."""
+    """A table: plain text in a file, drawn on a terminal with the columns that fit its width."""
     from dlrun.cli.output import table
     from dlrun.cli.output.column import Column
 
@@ -244,7 +245,7 @@ def _cells(titles: Sequence[str], rows: Rows, *, to_file: bool) -> str:
     return table.text([Column(title=title, drop=_DROPPED.get(title, 0)) for title in titles], rows)
 
 
-def explanation(task: PlacementQuestion, placement: Placement) -> str:
+def explanation(task: PlacementTask, placement: Placement) -> str:
     """The rules that applied, then every variable with its reason."""
     lines = [f"topology  {task.start.where} ({task.start.topology.source})"]
     if task.job.preset.because:
@@ -252,7 +253,7 @@ def explanation(task: PlacementQuestion, placement: Placement) -> str:
     lines += [f"{step.rule}  {step.because}" for step in placement.steps]
     if task.job.preset.openmp == "none":
         because = (
-            "the main thread's one core would be inherited by every process that it forks, data loaders too"
+            "every process forked by the main thread, such as a data loader, would inherit its single core"
         )
         lines.append(f"threads-unbound  each thread may use all of its rank's mask: {because}")
     width = max(len(line.partition("  ")[0]) for line in lines)
@@ -265,8 +266,8 @@ def explanation(task: PlacementQuestion, placement: Placement) -> str:
     return "\n".join(lines) + "\n"
 
 
-def capture(task: PlacementQuestion) -> str:
-    """The topology as JSON, for any job on such nodes: what this process may use is left out."""
+def capture(task: PlacementTask) -> str:
+    """The topology as JSON. The CPUs allowed to this process are left out: other jobs on such nodes have others."""
     data = replace(task.start.topology, allowed=None).to_json()
     cores = ",\n  ".join(json.dumps(core) for core in data.pop("cores"))
     rest = ",\n ".join(f"{json.dumps(name)}: {json.dumps(value)}" for name, value in data.items())
@@ -274,15 +275,15 @@ def capture(task: PlacementQuestion) -> str:
 
 
 def save(text: str, path: Path) -> None:
-    """Write an answer to a file; raises OperationFailed if that fails."""
+    """Write the output to a file; raises OperationFailed if that fails."""
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:
         raise OperationFailed(f"cannot write `{path}`: {error.strerror}") from None
 
 
-def execute(task: PlacementQuestion) -> int:
-    """Become one rank if a launcher started this as one, else run all ranks of the node; the exit code."""
+def execute(task: PlacementTask) -> int:
+    """Replace this process by one rank if a launcher started it as one, else run all ranks; returns the exit code."""
     from dlrun.effects.affinity import bind as affinity_bind
 
     placement = task.placement()
@@ -295,7 +296,7 @@ def execute(task: PlacementQuestion) -> int:
     return affinity_bind.run_all(placement, task.job, task.options["command"])
 
 
-def verify(task: PlacementQuestion) -> int:
+def verify(task: PlacementTask) -> int:
     """Print the observed binding of each rank; returns 1 if any differs from the placement."""
     from dlrun.effects.affinity import bind as affinity_bind
     from dlrun.effects.affinity import verify as seen
@@ -324,8 +325,8 @@ def verify(task: PlacementQuestion) -> int:
     return 1 if wrong else 0
 
 
-def report(task: PlacementQuestion) -> str:
-    """Bandwidth, matrix product and all-reduce by each way to bind, as a table, or as SVG into a file of that name."""
+def report(task: PlacementTask) -> str:
+    """Bandwidth, matrix product and all-reduce of each way of binding, as a table, or as SVG for an `.svg` file."""
     from dlrun.effects.affinity import report as measured
     from dlrun.render.affinity import report as shown
 
@@ -337,8 +338,8 @@ def report(task: PlacementQuestion) -> str:
     return "\n".join([shown.headline(found), "", cells, "", *shown.conclusions(found)]) + "\n"
 
 
-def measure(task: PlacementQuestion) -> None:
-    """Measure, print the scores, and save the winner with `--write`."""
+def measure(task: PlacementTask) -> None:
+    """Measure, print the scores, and write the best placement with `--write`."""
     from dlrun.cli.output.column import Column
     from dlrun.cli.output.table import show as show_table
     from dlrun.effects.affinity import measure as affinity_measure
@@ -369,7 +370,7 @@ def measure(task: PlacementQuestion) -> None:
         _write(task, result.keep.candidate.request)
 
 
-def _write(task: PlacementQuestion, winner: PlacementRequest) -> None:
+def _write(task: PlacementTask, winner: PlacementRequest) -> None:
     from dlrun.render.affinity.override import changes, site_override
     from dlrun.render.patch import patched
 
@@ -391,7 +392,7 @@ def _write(task: PlacementQuestion, winner: PlacementRequest) -> None:
         extends = os.path.relpath(site, path.parent) if beside else site
         extends = extends if not beside or extends.startswith("../") else f"./{extends}"
         cite = f"dlrun tune-affinity --measure on {os.uname().nodename}"
-        today = date.today().isoformat()  # noqa: DTZ011 - the admin's own day
+        today = date.today().isoformat()  # noqa: DTZ011 - the local date of the admin
         save(site_override(path.stem, extends, wanted, cite=cite, date=today), path)
         notice(f"written to {path}; `--site {path}` uses it")
         return

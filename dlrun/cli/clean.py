@@ -1,4 +1,4 @@
-"""`dlrun clean`: remove the directories of jobs that ended."""
+"""`dlrun clean`: list and remove the directories of jobs that have ended."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def command(
     count = f"the director{'y' if len(going) == 1 else 'ies'} of {many(len(going), 'job')}"
     kept = len(found) - len(going)
     if kept:
-        notice(f"{kept} of them hold files that dlrun did not write; `--all` takes these, too")
+        notice(f"{kept} of them contain files that dlrun did not write; `--all` includes these")
     if yes:
         notice(f"removed {count} ({room})")
     elif going:
@@ -96,5 +96,5 @@ def _show(rows: list[tuple[str, ...]]) -> None:
     from dlrun.cli.output.table import show
 
     if rows:
-        titles = ("JOB", "AGE", "SIZE", "FILES OF YOUR OWN")
+        titles = ("JOB", "AGE", "SIZE", "OTHER FILES")
         show([Column(title=title, right=title in ("AGE", "SIZE")) for title in titles], rows)

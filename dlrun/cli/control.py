@@ -1,4 +1,4 @@
-"""`dlrun cancel`, `hold` and `release`: one request for each of the jobs."""
+"""`dlrun cancel`, `hold` and `release`: one command that differs in its name and texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Problems as text: with the source line and a caret, on one line, or as JSON."""
+"""Problems in files as text: with the source line and a caret, on one line, or as JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _WINDOW = 100
 """Characters of a long source line that are shown."""
 
 _TOKEN = re.compile(r"\"[^\"]*\"|'[^']*'|[^\s,:{}\[\]\"']+")
-"""The word or quoted text to underline where only its start is known."""
+"""The word or quoted text that is underlined if only its start is known."""
 
 _COLOURS = {"error": "1;31", "warning": "1;33", "frame": "1;34", "help": "1;36", "bold": "1"}
 
@@ -77,7 +77,7 @@ def _line(lines: list[str], number: int) -> str | None:
 
 
 def _excerpt(line: str, column: int, width: int) -> tuple[str, int, int]:
-    """The part of a line around a column, how far right the caret goes, and how long it is."""
+    """The part of a line around a column, the offset of the caret in columns, and its length."""
     first = max(0, column - _WINDOW // 2) if len(line) > _WINDOW else 0
     part = line[first : first + _WINDOW]
     start = column - 1 - first
@@ -90,7 +90,7 @@ def _excerpt(line: str, column: int, width: int) -> tuple[str, int, int]:
 
 
 def _columns(text: str) -> int:
-    """How many terminal columns a text takes."""
+    """The number of terminal columns of a text."""
     return sum(len(shown) if len(shown := _clean(c)) > 1 else _cell(c) for c in text)
 
 
@@ -101,7 +101,8 @@ def _cell(character: str) -> int:
 
 
 def _clean(text: str) -> str:
-    """Text that can go to a terminal: no control characters, nothing that cannot be encoded."""
+    """Text for a terminal: without control characters and characters that cannot be encoded."""
+    # A tab is one character of the source: expanded, it would shift the caret.
     return visible(text.replace("\t", " "))
 
 

@@ -1,4 +1,4 @@
-"""The error boundary: how exceptions are shown to users."""
+"""Exceptions as messages for users, with exit codes."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ from dlrun.model.problem import InvalidFile, Problem
 from dlrun.model.text import LINES, visible
 
 BUG = 3
+"""Exit code of a bug in dlrun."""
 _COMPILED = ("paramiko", "psutil")
-"""Packages with compiled parts that few commands need; `dlrun.pyz` takes them from the Python that runs it."""
+"""Packages with compiled parts, which `dlrun.pyz` cannot contain; it uses those of the Python that runs it."""
 
 
 def report(error: Exception, arguments: Sequence[str]) -> int:
@@ -36,7 +37,8 @@ def report(error: Exception, arguments: Sequence[str]) -> int:
         return error.exit_code
     if isinstance(error, DlrunError):
         if isinstance(error, Interrupted):
-            echo(err=True)  # on a new line, after the `^C`
+            # The terminal shows `^C` without a line break.
+            echo(err=True)
         _print_error(error.message, error.help, error.exit_code, arguments)
         return error.exit_code
     if isinstance(error, click.exceptions.NoArgsIsHelpError):
@@ -54,7 +56,7 @@ def report(error: Exception, arguments: Sequence[str]) -> int:
 
 
 def _print_error(message: str, help: str | None, code: int, arguments: Sequence[str]) -> None:
-    """An error in the format of `--error-format`; JSON has a problem's keys, as for those in files."""
+    """Print an error in the format of `--error-format`; in JSON with the keys of a problem in a file."""
     if _option(arguments, "--error-format", "text") != "json":
         _print_message(message, help, _colour(arguments))
         return
@@ -70,7 +72,7 @@ def _print_message(message: str, help: str | None, colour: bool) -> None:
 
 
 def _bug(error: Exception, arguments: Sequence[str]) -> int:
-    """Write the traceback to a log that only the user can read, and name it."""
+    """Write the traceback to a log file that only the user can read, and print its path."""
     log = Path(os.environ.get("XDG_STATE_HOME") or Path("~/.local/state").expanduser()) / "dlrun" / "bug.log"
     text = (
         f"dlrun {__version__}, Python {platform.python_version()}, {platform.platform()}, "
@@ -93,7 +95,7 @@ def _bug(error: Exception, arguments: Sequence[str]) -> int:
 
 
 def _option(arguments: Sequence[str], name: str, default: str) -> str:
-    """The value of a global option, from the arguments: click's context is gone when an error arrives here."""
+    """The value of a global option, read from the arguments: click's context does not exist any more."""
     for position, argument in enumerate(arguments):
         if argument == name and position + 1 < len(arguments):
             return arguments[position + 1]
@@ -107,7 +109,7 @@ def _colour(arguments: Sequence[str]) -> bool:
 
 
 def _click_words(error: click.ClickException) -> tuple[str, str | None]:
-    """click's message and the way out, in the form of dlrun's own errors."""
+    """Message and help of a click error, worded as dlrun's own errors."""
     listed = None
     if isinstance(error, click.UsageError) and error.ctx:
         listed = f"`{error.ctx.command_path} --help` shows the options"

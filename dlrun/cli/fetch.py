@@ -22,10 +22,9 @@ from dlrun.cli.printing import echo, emit, notice
 )
 @json_option
 def command(job: str, names: tuple[str, ...], to: Path | None, as_json: bool) -> int:
-    """Copy the files of JOB from its login node; unchanged files are skipped, an interrupted copy is resumed.
+    """Copy files of JOB from its login node. Unchanged files are skipped; an interrupted copy is resumed.
 
-    NAME is a file, directory or pattern relative to the working directory of the job; default: everything in its
-    job directory.
+    NAME is a file, directory or pattern relative to the working directory of the job; default: the whole job directory.
     """
     from dlrun.cli.output.progress import progress
     from dlrun.effects.records import jobs
@@ -36,7 +35,7 @@ def command(job: str, names: tuple[str, ...], to: Path | None, as_json: bool) ->
     with progress(found.directory.name, quiet=as_json, size=True) as work:
         done = fetch(found, names, to, work.step)
     for name in done.refused:
-        notice(f"skipped {name}: it is, or is below, a symbolic link out of the job directory")
+        notice(f"skipped {name}: it is, or lies below, a symbolic link that leads out of the job directory")
     if as_json:
         data = {
             "directory": str(done.directory),

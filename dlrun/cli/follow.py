@@ -16,11 +16,11 @@ from dlrun.effects.records.jobs import Job
 from dlrun.model.job import JobStatus
 
 if TYPE_CHECKING:
-    from dlrun.cli.output.live import LiveLine
+    from dlrun.cli.output.status_line import LiveLine
 
 
-def to_the_end(job: Job, *, quiet: bool, wanted: str = "first", runs: Sequence[Path] | None = None) -> int:
-    """Print log lines (of these runs, else of all) until the job ends; its exit code, 1 if it ended without one."""
+def follow_to_end(job: Job, *, quiet: bool, wanted: str = "first", runs: Sequence[Path] | None = None) -> int:
+    """Print log lines (of these runs, else of all) until the job ends; returns its exit code, 1 if it has none."""
     live = drawn(sys.stderr)
     watcher = watch.Watcher(
         job, (lambda _: None) if live else lambda why: notice(f"job {job.shown_id()} is {why}")
@@ -38,6 +38,7 @@ def to_the_end(job: Job, *, quiet: bool, wanted: str = "first", runs: Sequence[P
     _print_use(job, watcher.states)
     if final.state != "completed" and not quiet:
         _print_cause(job)
+    # A job that timed out or was cancelled can have exit code 0, which scripts would read as success.
     if final.exit_code is None or (final.exit_code == 0 and final.state != "completed"):
         notice(f"job {job.shown_id()}: {final.state}")
         return 1
@@ -45,7 +46,7 @@ def to_the_end(job: Job, *, quiet: bool, wanted: str = "first", runs: Sequence[P
 
 
 def _live_line(name: str, watcher: watch.Watcher) -> LiveLine:
-    from dlrun.cli.output.live import LiveLine
+    from dlrun.cli.output.status_line import LiveLine
 
     return LiveLine(lambda: f"{name}: {watcher.line()}")
 
@@ -62,7 +63,7 @@ def show(
 ) -> None:
     """Print the lines of the selected logs (of these runs, else of all), with the rank where there are several.
 
-    `line` is the status line below them, shown whenever the logs are at their end; `logged` is called at each new part.
+    `line`: status line below them, shown whenever all lines so far are printed; `logged` is called before each new part.
     """
 
     def at_the_end() -> bool:
@@ -99,6 +100,7 @@ def _print(
         logged()
         if quiet:
             continue
+        # Log lines go to stdout and the status line to stderr: on one terminal they would overwrite each other.
         if line is not None and out.isatty():
             line.hide()
         echo_log(mark(job, log) + text if marked else text)
@@ -125,7 +127,7 @@ def _print_cause(job: Job) -> None:
 
 
 def mark(job: Job, log: log_files.Log) -> bytes:
-    """The prefix of a log line: `[rank 3] `, in a sweep with the point."""
+    """The prefix of a log line: `[rank 3] `, in a sweep `[2/rank 3] `."""
     return f"[{label(job, log)}] ".encode()
 
 

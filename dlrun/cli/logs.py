@@ -44,7 +44,7 @@ def command(
     job: str, follow: bool, wanted: str | None, merge: bool, first_failure: bool, paths: bool, as_json: bool
 ) -> int:
     """Show the logs of JOB (directory, name, scheduler id or `latest`); `JOB:3` or `JOB:0-2,7` are points of a sweep."""
-    from dlrun.cli.follow import show, to_the_end
+    from dlrun.cli.follow import follow_to_end, show
     from dlrun.effects.logs import copies as log_copies
     from dlrun.effects.logs import files as log_files
     from dlrun.effects.queue.selection import select
@@ -77,8 +77,8 @@ def command(
     elif paths:
         for path in dict.fromkeys(log.path for log in files):
             echo(str(path))
-    elif follow:  # lines in the order in which they are written
-        to_the_end(found, quiet=False, wanted=which, runs=runs)
+    elif follow:
+        follow_to_end(found, quiet=False, wanted=which, runs=runs)
     elif first_failure:
         for log in files:
             for line in log_files.lines(log):

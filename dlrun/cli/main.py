@@ -9,14 +9,14 @@ from importlib import import_module
 import click
 
 from dlrun import __version__
-from dlrun.cli import ending
+from dlrun.cli import signals
 from dlrun.errors import DlrunError
 
 GROUPS: dict[str, dict[str, tuple[str, str]]] = {
     "Run": {
         "submit": ("submit", "Submit a job from a training spec."),
         "init": ("init", "Write a first training spec, from five questions."),
-        "import": ("import_script", "Turn a batch script into a training spec."),
+        "import": ("import_script", "Convert a batch script to a training spec."),
         "plan": ("plan", "Show what would be submitted, and what it would cost."),
         "render": ("render", "Print the job script, or write the whole job directory."),
         "resubmit": ("resubmit", "Submit a job again, or only its failed sweep points."),
@@ -30,17 +30,17 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "top": ("top", "Watch a running job: cores, memory, GPUs, metrics."),
         "logs": ("logs", "Show or follow the logs of a job."),
         "why": ("why", "Find out why a job failed, and what to do next."),
-        "usage": ("usage", "Show what a job used: cores, memory, GPUs, time; and what to change."),
+        "usage": ("usage", "Show used cores, memory, GPUs and time, and what to change."),
         "results": ("results", "Tabulate the runs of a job: parameters, state, time, metrics."),
-        "report": ("report", "Write a page about a job: plan, placement, timeline, results, logs."),
-        "explain": ("explain", "Explain a value of a plan, or a problem code."),
+        "report": ("report", "Write an HTML page about a job: plan, timeline, results, logs."),
+        "explain": ("explain", "Explain a value of a plan, a variable or a problem code."),
         "fetch": ("fetch", "Copy a remote job's logs and state from its login node."),
     },
     "Data and placement": {
         "stage-data": ("stage_data", "Copy data sets to node-local storage, list them, evict them."),
         "tune-affinity": (
             "tune_affinity",
-            "Bind ranks to cores, memory, GPUs and NICs of a node.",
+            "Find, print or apply the binding of ranks on a node.",
         ),
         "verify": ("verify", "Run a short job that checks binding and network."),
         "scale": ("scale", "Measure speed-up and efficiency over node counts."),
@@ -55,13 +55,13 @@ GROUPS: dict[str, dict[str, tuple[str, str]]] = {
         "help": ("topics", "Explain exit codes and environment variables."),
     },
 }
-"""Heading -> command name -> where its click command is in `dlrun.cli` (`module`, or `module:attribute`), and its summary."""
+"""Heading -> command name -> location of its click command in `dlrun.cli` (`module` or `module:attribute`), and summary."""
 
 COMMANDS = {name: row for rows in GROUPS.values() for name, row in rows.items()}
 
 
 ALIASES = {"ps": "status", "tail": "logs", "stop": "cancel", "delete": "clean"}
-"""Names that other programs have for these commands."""
+"""Names of these commands in other programs."""
 
 
 class LazyGroup(click.Group):
@@ -100,14 +100,14 @@ class LazyGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
-        """Run the command; click itself treats a broken pipe as a failure."""
+        """Run the command; unlike click, do not treat a broken pipe as a failure."""
         try:
             return super().invoke(ctx)
         except BrokenPipeError:
             return _reader_left()
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The summaries of the table, so that `--help` imports no command."""
+        """Write the summaries of the table: `--help` must not import every command."""
         width = max(map(len, COMMANDS))
         for heading, rows in GROUPS.items():
             with formatter.section(heading):
@@ -127,33 +127,36 @@ class UsageError(DlrunError):
 )
 @click.version_option(__version__, "--version", message="dlrun %(version)s")
 @click.option(
-    "--color", type=click.Choice(["auto", "always", "never"]), default="auto", help="Colour of the output."
+    "--color",
+    type=click.Choice(["auto", "always", "never"]),
+    default="auto",
+    help="Colour of the output; auto: on a terminal.",
 )
 @click.option(
     "--error-format",
     type=click.Choice(["text", "concise", "json"]),
     default="text",
-    help="Format of problems in files.",
+    help="Format of error messages.",
 )
 @click.pass_context
 def group(ctx: click.Context, color: str, error_format: str) -> None:
     """Generate and submit deep-learning training jobs on HPC clusters, from a training spec and a site profile.
 
-    Ranks are bound to cores, memory, GPUs and NICs; every value comes with its reason.
+    Ranks are bound to cores, memory, GPUs and NICs. `dlrun explain` shows the reason for every value.
     """
     ctx.obj = {"color": color, "error_format": error_format}
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the program and exit with its exit code (see `dlrun help exit-codes`)."""
-    ending.begin()
+    signals.begin()
     try:
         code = run(sys.argv[1:] if arguments is None else arguments)
     except BaseException:  # a signal while an error was reported
-        if not ending.ended_by():
+        if not signals.received():
             raise
-        code = ending.report()
-    ending.over()
+        code = signals.report()
+    signals.ignore()
     sys.exit(code)
 
 
@@ -166,25 +169,27 @@ def run(arguments: list[str]) -> int:
     except click.exceptions.Exit as end:
         return end.exit_code
     except (click.Abort, KeyboardInterrupt):
-        return ending.report()
+        return signals.report()
     except BrokenPipeError:
         return _reader_left()
-    except Exception as error:  # noqa: BLE001 - the one boundary: no traceback leaves it
-        if ending.ended_by() and not isinstance(error, DlrunError):
-            return ending.report()  # what an import or a library made of the signal
+    except Exception as error:  # noqa: BLE001 - no traceback may reach the user
+        if signals.received() and not isinstance(error, DlrunError):
+            # Imports and libraries convert the KeyboardInterrupt of a signal to exceptions of their own.
+            return signals.report()
         from dlrun.cli.failure import report
 
         return report(error, arguments)
 
 
 def _reader_left() -> int:
-    """The reader of the output was closed (`dlrun list | head`); this is not an error."""
+    """The reader of the output has exited (`dlrun list | head`), which is not an error; returns the exit code."""
+    # Python flushes stdout once more at exit, which would fail.
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
 def _help_width() -> int:
-    """Width of help pages. click would import `shutil` for it, and with that three compression libraries."""
+    """Width of help pages. click would import `shutil` for it, and `shutil` three compression libraries."""
     try:
         columns = int(os.environ.get("COLUMNS") or 0) or os.get_terminal_size().columns
     except (OSError, ValueError):

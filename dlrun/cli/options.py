@@ -49,18 +49,18 @@ def complete_settings(ctx: click.Context, param: click.Parameter, incomplete: st
 
 
 class UserPath(click.Path):
-    """A path whose `~` is the home directory also where the shell leaves it, as in `--output=~/x`."""
+    """A path whose `~` is expanded here too: shells do not expand it in `--output=~/x`."""
 
     def __init__(self, *, file_okay: bool = True) -> None:
         super().__init__(file_okay=file_okay, path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """The path, written out."""
+        """The path with its `~` expanded."""
         return super().convert(at_home(str(value)), param, ctx)
 
 
 def at_home(name: str) -> str:
-    """A path of the command line with its `~` written out."""
+    """A path of the command line with its `~` expanded."""
     if not name.startswith("~"):
         return name
     from dlrun.effects.paths import expanded

@@ -1,4 +1,4 @@
-"""`dlrun plan`: show or save what would be submitted."""
+"""`dlrun plan`: show or save the plan of a job."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def command(
     elif as_json:
         echo_data(plan_json(plan))
     elif output is None:
-        from dlrun.cli.output.summary import show
+        from dlrun.cli.output.plan import show
 
         show(plan)
         for warning in plan.warnings:

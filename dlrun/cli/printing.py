@@ -14,8 +14,8 @@ import click
 from dlrun.model.text import LINES, late_pattern, visible
 
 _SEQUENCES = (
-    r"\x1b\[[0-9;:?<=>]*[ -/]*[@-ln-~]"  # every sequence but colours (`m`)
-    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles, clipboard, answers that come as if typed
+    r"\x1b\[[0-9;:?<=>]*[ -/]*[@-ln-~]"  # every sequence except colours (`m`)
+    r"|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?"  # titles, clipboard, replies that arrive as if typed
     r"|\x1b(?!\[[0-9;:]*m)|[\x00-\x08\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f\x80-\x9f]"
 )
 JSON_VERSION = 1
@@ -41,14 +41,14 @@ def echo_drawn(text: str, *, err: bool = False) -> None:
 
 
 def echo_data(text: str) -> None:
-    """Print a script or comma-separated values: as it is into a file or pipe, with escapes on a terminal."""
+    """Print a script or comma-separated values: unchanged into a file or pipe, with escapes on a terminal."""
     if sys.stdout.isatty():
         click.echo(visible(text, keep=LINES), nl=False, color=True)
         return
     try:
         text.encode("utf-8")
         click.echo(text, nl=False, color=True)
-    except UnicodeEncodeError:  # bytes of a path that are not UTF-8, or half of a character from a record
+    except UnicodeEncodeError:  # a path that is not UTF-8, or half of a surrogate pair from a record
         click.echo(_bytes(text), nl=False)
 
 

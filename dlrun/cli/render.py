@@ -32,13 +32,14 @@ def command(
     check: Path | None,
     as_json: bool,
 ) -> int:
-    """Print the job script of SPEC; with -o, write a directory that runs with only bash and the scheduler."""
+    """Print the job script of SPEC; with -o, write the whole job directory, which needs only bash and the scheduler."""
     from dlrun.effects.jobs.files import files
     from dlrun.effects.jobs.prepare import prepare
     from dlrun.effects.records import jobs
     from dlrun.errors import Invalid
 
     prepared = prepare(spec, sets=sets, site=site)
+    # Scripts contain the path of their directory: compared scripts need the same one.
     directory = (output or _job_directory(check) or jobs.home() / prepared.plan.name).absolute()
     made = files(prepared.plan, prepared.inputs, directory)
     script = made["rank.sh" if rank else "job.sh"]

@@ -1,4 +1,4 @@
-"""`dlrun resubmit`: submit the plan of a job again, or of some points of its sweep."""
+"""`dlrun resubmit`: submit a job again, or some points of its sweep."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def command(job: str, failed: bool, sets: tuple[str, ...], wait: bool, as_json: 
     For a sweep, POINTS (such as `latest:3,7-9`) or `--failed` select the points to run again, as one job array.
     `dlrun results JOB` then shows their new results.
     """
-    from dlrun.cli.submit import answer
+    from dlrun.cli.submit import report_submission
     from dlrun.effects.clusters import identity
     from dlrun.effects.jobs.submit import submit
     from dlrun.effects.queue import attempts, rerun
@@ -55,11 +55,11 @@ def command(job: str, failed: bool, sets: tuple[str, ...], wait: bool, as_json: 
         new = remote.resubmit(found, notice)
     else:
         new = submit(_without_bad_nodes(found, found.plan()), None, keep=found.directory, notice=notice).job
-    return answer(new, wait=wait, parsable=False, as_json=as_json)
+    return report_submission(new, wait=wait, parsable=False, as_json=as_json)
 
 
 def _changed(job: Job, sets: tuple[str, ...]) -> Job:
-    """Submit a job's spec with changed settings where the job was submitted."""
+    """Submit the spec of a job with changed keys, to where the job was submitted."""
     from dlrun.effects.queue import changed
 
     if job.remote is not None:

@@ -1,4 +1,4 @@
-"""`dlrun results`: a table of a job's runs with their metrics."""
+"""`dlrun results`: a table of the runs of a job with their metrics."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.option("--csv", "as_csv", is_flag=True, help="Print comma-separated values.")
 @json_option
 def command(job: str, sort: str | None, as_csv: bool, as_json: bool) -> None:
-    """Tabulate the runs of JOB: sweep parameters, state, time, cost and metrics from the logs.
+    """Print a table of the runs of JOB: sweep parameters, state, time, cost and metrics from the logs.
 
     `metrics:` in the spec defines what to read; the throughput of common trainers is found automatically. Points that
     `dlrun resubmit --failed` ran again are shown with their latest result. Files copied by `results:` of the spec are
@@ -52,7 +52,8 @@ def command(job: str, sort: str | None, as_csv: bool, as_json: bool) -> None:
     from dlrun.cli.output.column import Column
     from dlrun.cli.output.table import show
 
-    drops = {"SECONDS": 3, "NODE-HOURS": 2}  # requested parameters and metrics are kept
+    # Parameters and metrics are what the user asked for: they are never left out.
+    drops = {"SECONDS": 3, "NODE-HOURS": 2}
     columns = [Column(title=title, state=title == "STATE", drop=drops.get(title, 0)) for title in header]
     show(columns, [[cell or "-" for cell in row] for row in rows])
     for line in _notes(results, plan.cost.unit if plan.cost else None, earlier(found)):
@@ -135,6 +136,7 @@ def _sorted(results: Sequence[Result], column: str) -> list[Result]:
         listed = ", ".join(f"`{name}`" for name in sorted(known)) or "none"
         raise Invalid(f"no run has a column `{column}`", help=f"columns are {listed}")
 
+    # Numbers before texts before missing values, in descending order.
     def key(result: Result) -> tuple[int, float, str]:
         if column in result.metrics:
             return 2, result.metrics[column].value, ""

@@ -1,4 +1,4 @@
-"""`dlrun scale`: scaling studies, with throughput, speed-up and efficiency over nodes and ranks."""
+"""`dlrun scale`: scaling studies, with throughput, speed-up and efficiency by number of nodes and ranks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FORMATS = ("text", "markdown", "latex", "csv")
 
 
 class StudyGroup(click.Group):
-    """A group whose first argument is a spec if it is not one of its commands: `dlrun scale spec.yaml`."""
+    """A group with an optional command name: `dlrun scale spec.yaml` means `dlrun scale run spec.yaml`."""
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """A command of the group, else `run`, whose argument is the spec."""
@@ -25,7 +25,7 @@ class StudyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Keep a spec among the arguments of `run`."""
+        """Find a command; for a spec it is `run`, and the spec stays its first argument."""
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             from difflib import get_close_matches
 
@@ -259,7 +259,7 @@ def _study(
         )  # fmt: skip
     if "mode" in new and new["mode"] != known.mode:
         raise Invalid(
-            f"the study in `{directory}` is one of {known.mode} scaling", help="start another with `--out`"
+            f"the study in `{directory}` measures {known.mode} scaling", help="start another with `--out`"
         )
     if "host" in new and new["host"] != known.host:
         where = f"on `{known.host}`" if known.host else "from this machine"

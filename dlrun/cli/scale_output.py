@@ -62,7 +62,8 @@ def print_study(study: Study, wanted: Wanted) -> int:
         if wanted.picture is not None:
             _save(wanted.picture, _picture(wanted.picture.suffix[1:], study, table, found))
             notice(f"wrote {wanted.picture}")
-    if no_estimate is not None:  # after the measurements were shown and saved
+    # Raised last: the measurements are shown and saved in any case.
+    if no_estimate is not None:
         raise no_estimate
     return 0 if good else 1
 
@@ -150,7 +151,7 @@ def _notes(study: Study, runs: Sequence[MeasuredRun], table: Table) -> bool:
         notice(f"{run.size.words}: {problem}: {run.result.directory}")
     if any(run.result.state == "completed" for run in bad):
         notice(
-            "   = help: describe how the program prints it: `metrics: {throughput: '([0-9.]+) images/s'}` in the spec"
+            "   = help: add a pattern for the program's output to the spec: `metrics: {throughput: '([0-9.]+) images/s'}`"
         )
     if bad:
         notice(
@@ -165,7 +166,7 @@ def _notes(study: Study, runs: Sequence[MeasuredRun], table: Table) -> bool:
 
 
 def _print_use(runs: Sequence[MeasuredRun]) -> None:
-    """Print which part of cores and GPUs worked at each size, where the jobs measured themselves."""
+    """Print the share of cores and GPUs in use at each size, if the jobs recorded their usage."""
     found: dict[str, tuple[float | None, float | None]] = {}
     for run in runs:
         if run.reading is not None and run.size.words not in found:
@@ -183,7 +184,7 @@ def _print_use(runs: Sequence[MeasuredRun]) -> None:
 
 
 def _used(runs: Sequence[MeasuredRun]) -> str:
-    """What all runs have used, also in the billing units of the site."""
+    """Node-hours of all runs, also in the billing units of the site."""
     from dlrun.cli.output.cost import amount
 
     hours = sum(run.result.node_hours or 0 for run in runs)
@@ -193,7 +194,7 @@ def _used(runs: Sequence[MeasuredRun]) -> str:
 
 
 def _latest(run: MeasuredRun, runs: Sequence[MeasuredRun], study: Study) -> bool:
-    """False if the size of a failed run has all its runs by now."""
+    """False for a failed run that was repeated: its size has all its measurements."""
     return sum(other.reading is not None for other in runs if other.size == run.size) < study.repeat
 
 

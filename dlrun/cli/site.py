@@ -12,7 +12,7 @@ from dlrun.backends import FABRICS, LAUNCHERS, SCHEDULERS
 from dlrun.cli.help_page import Command, examples, heading
 from dlrun.cli.options import at_home, json_option, set_option
 from dlrun.cli.printing import echo, echo_drawn, emit, notice
-from dlrun.cli.site_draft import hand_over
+from dlrun.cli.site_draft import write_draft
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -110,7 +110,7 @@ def show(site: str | None, as_json: bool) -> None:
 
 def _yaml(node: Node, depth: int) -> Iterator[tuple[str, str]]:
     """Lines of YAML, each with file and line of its value."""
-    from dlrun.cli.output.flow import flow_text
+    from dlrun.cli.output.yaml_line import flow_text
     from dlrun.config.nodes import MapNode
     from dlrun.config.wording import yaml_text
 
@@ -280,7 +280,7 @@ def new(name: str, output: str | None, sets: tuple[str, ...], as_json: bool, **g
     chosen = {key: value for key, value in given.items() if value is not None}
     answers = site_new.ProfileAnswers(name=name, **chosen)
     head = [f"Profile of {name}. `dlrun site check` lists what is missing."]
-    hand_over(site_new.draft(answers), head, output, as_json=as_json)
+    write_draft(site_new.draft(answers), head, output, as_json=as_json)
 
 
 @command.command(
@@ -348,7 +348,7 @@ def detect(
     called = name or cluster.name or "mycluster"
     head = f"Drafted by `dlrun site detect` from the scheduler of {cluster.name or 'this cluster'}"
     nodes = f" and {len(seen.nodes)} compute node{'s' * (len(seen.nodes) > 1)}" if seen.nodes else ""
-    hand_over(site_detect.detect(called, cluster, seen), [f"{head}{nodes}."], output, as_json=as_json)
+    write_draft(site_detect.detect(called, cluster, seen), [f"{head}{nodes}."], output, as_json=as_json)
 
 
 @command.command(
@@ -378,4 +378,4 @@ def import_(files: tuple[str, ...], system: str | None, output: str | None, as_j
     paths = [Path(name) for name in files]
     draft, what = import_files(paths, system)
     head = f"Imported from {what}, {', '.join(path.name for path in paths)}."
-    hand_over(draft, [head], output, as_json=as_json)
+    write_draft(draft, [head], output, as_json=as_json)

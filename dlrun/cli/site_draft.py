@@ -1,4 +1,4 @@
-"""A drafted site profile on stdout, as JSON, or in new files."""
+"""Output of a drafted site profile: on stdout, as JSON, or in new files."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from dlrun.effects.site.yaml_text import ProfileDraft
 
 
-def hand_over(draft: ProfileDraft, head: list[str], output: str | None, *, as_json: bool) -> None:
-    """Print the profile, or write it and the files that belong to it to new files."""
+def write_draft(draft: ProfileDraft, head: list[str], output: str | None, *, as_json: bool) -> None:
+    """Print the profile, or write it and its captured topologies to new files."""
     from dlrun.effects.site.yaml_text import profile_yaml
 
     written = profile_yaml(draft, head)
@@ -25,7 +25,11 @@ def hand_over(draft: ProfileDraft, head: list[str], output: str | None, *, as_js
     elif output is None:
         echo_data(written)
     for name in files:
-        last = f"`dlrun site check {name}` lists what is missing" if name == output else "facts of the node"
+        last = (
+            f"`dlrun site check {name}` lists what is missing"
+            if name == output
+            else "hardware and software of a node"
+        )
         notice(f"wrote {name}: {last}")
     for line in draft.unseen:
         notice(f"not detected: {line}")

@@ -1,4 +1,4 @@
-"""The questions of `dlrun site new` on a terminal, one for each option that was not given."""
+"""The questions of `dlrun site new` on a terminal: one for each missing option."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Answer = TypeVar("Answer")
 
 
 def ask_user(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The options with the user's answers; an empty answer leaves one out, an invalid one is asked again."""
+    """The options with the user's answers; an empty answer skips an option, an invalid one repeats the question."""
     found = dict(given)
 
     def put(key: str, question: str, read: Callable[[str], Answer]) -> None:

@@ -1,11 +1,11 @@
-"""The profile as `dlrun site test` prints it: each line with its verdict, and the corrected line below a wrong one."""
+"""Output of `dlrun site test`: each line of the profile with its verdict, and the corrected line below a wrong one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from dlrun.cli.output.flow import flow_text
+from dlrun.cli.output.yaml_line import flow_text
 from dlrun.config.nodes import MapNode, Node
 from dlrun.config.wording import yaml_text
 
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
 
 _MARK = {"holds": "ok", "differs": "wrong", "not seen": "?"}
 _WIDTH = 6
-"""Columns of the verdict."""
+"""Width of the column of verdicts."""
 
 
 def plain(fact: Fact) -> dict[str, Any]:
-    """One verdict for programs."""
+    """A verdict, for `--json`."""
     return {
         "key": fact.key,
         "verdict": fact.verdict,
@@ -31,7 +31,7 @@ def plain(fact: Fact) -> dict[str, Any]:
 
 
 def lines_of(tested: Verdicts) -> Iterator[str]:
-    """The profile line by line, with verdicts; facts of keys that it does not have follow."""
+    """The profile line by line, with verdicts; then the verdicts on keys that it does not have."""
     rest = list(tested.facts)
     root = tested.loaded.profile.root
     assert root is not None  # noqa: S101 - a profile that loads has a tree
@@ -57,7 +57,8 @@ def lines_of(tested: Verdicts) -> Iterator[str]:
 
 
 def _is_of(fact: Fact, path: tuple[str, ...], value: Node) -> bool:
-    """Whether a fact is about this line: written here, and of its key or (of a value on one line) below it."""
+    """Whether a fact is about this line: about its key, or about a key in its value (`{a: 1}`)."""
+    # Facts about values of the profile have its origin; those about missing keys have none.
     if fact.origin is None or fact.origin != value.origin:
         return fact.key == ".".join(path) and fact.origin is None
     return True

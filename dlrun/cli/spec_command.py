@@ -1,4 +1,4 @@
-"""Commands that take a spec: an option of sbatch such as `--nodes=2` is understood as `--set resources.nodes=2`."""
+"""Commands that take a spec: options of sbatch such as `--nodes=2` are converted to `--set resources.nodes=2`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class SpecCommand(Command):
     """A command with `--set`, which also takes keys of `resources` and sbatch's names for them as options."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments, keys of `resources` among them made values of `--set`."""
+        """Parse the arguments, after options of sbatch are converted to `--set`."""
         known = {name for option in self.get_params(ctx) for name in option.opts}
         if any(a != "--" and a.startswith("-") and _name(a) not in known for a in args):
             args = _with_sets(args, known)
@@ -25,7 +25,7 @@ class SpecCommand(Command):
             if setting is None:
                 raise
             raise click.UsageError(
-                f"`{setting[1]}` alone is not understood: write `--set {setting[1]}`", ctx
+                f"`{setting[1]}` is not an option: write `--set {setting[1]}`", ctx
             ) from None
 
 

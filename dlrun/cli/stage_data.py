@@ -162,7 +162,7 @@ def command(
 
 
 def _check_destination(to: str) -> None:
-    """Raise Invalid for a path below a directory that is not there: one that is mistyped is not made."""
+    """Raise Invalid if the parent directory does not exist: a mistyped path must not be created."""
     from pathlib import Path
 
     from dlrun.effects.paths import fault
@@ -172,7 +172,7 @@ def _check_destination(to: str) -> None:
 
     parent = Path(expanded_here(Text.of(expanding(to)))).absolute().parent
     if (why := fault(parent, directory=True)) is not None:
-        raise Invalid(f"`{parent}` {why}, so `{to}` is not made", help="create it first, or correct `--to`")
+        raise Invalid(f"cannot create `{to}`: `{parent}` {why}", help="create it first, or correct `--to`")
 
 
 def _print(event: dict[str, Any]) -> None:
@@ -197,18 +197,18 @@ def _here(planned: StagingJob, *, as_json: bool) -> int:
 
 
 def _bar(as_json: bool) -> Bar | None:
-    """What draws the progress; None if stderr is not a terminal."""
+    """The progress bar; None if stderr is not a terminal."""
     from dlrun.cli.output.colour import drawn
 
     if as_json or not drawn(sys.stderr):
         return None
-    from dlrun.cli.output.bar import StagingBar
+    from dlrun.cli.output.progress_bars import StagingBar
 
     return StagingBar()
 
 
 def _submit(planned: StagingJob, *, wait: bool, as_json: bool) -> int:
-    from dlrun.cli.submit import answer
+    from dlrun.cli.submit import report_submission
     from dlrun.effects.jobs.submit import submit
 
     for data in planned.plan.data:
@@ -223,14 +223,14 @@ def _submit(planned: StagingJob, *, wait: bool, as_json: bool) -> int:
     job = submit(planned.plan, planned.inputs, notice=notice).job
     if wait and as_json:
         return _wait(planned, job)
-    return answer(job, wait=wait, parsable=False, as_json=as_json)
+    return report_submission(job, wait=wait, parsable=False, as_json=as_json)
 
 
 def _wait(planned: StagingJob, job: Job) -> int:
     """Print the events of the job as JSON lines until it ends, and then the result."""
     from threading import Event, Thread
 
-    from dlrun.cli.follow import to_the_end
+    from dlrun.cli.follow import follow_to_end
     from dlrun.cli.submit import described
     from dlrun.effects.staging import run as staging_run
 
@@ -238,7 +238,7 @@ def _wait(planned: StagingJob, job: Job) -> int:
     events, ended = staging_run.Events(job.directory / "logs" / staging_run.EVENTS), Event()
     printer = Thread(target=staging_run.pass_on, args=(events, ended.is_set, _print), daemon=True)
     printer.start()
-    status = to_the_end(job, quiet=True)
+    status = follow_to_end(job, quiet=True)
     ended.set()
     printer.join()
     if status == 0:
@@ -247,7 +247,7 @@ def _wait(planned: StagingJob, job: Job) -> int:
 
 
 def _print_paths(found: dict[str, Any], as_json: bool) -> int:
-    """Print the path of each data set, once all nodes have it."""
+    """Print the path of each data set on the nodes; returns 0."""
     if as_json:
         emit("stage", found, one_line=True)
     else:
@@ -266,6 +266,7 @@ def _look_after(
 ) -> int:
     from pathlib import Path
 
+    from dlrun.cli.output.colour import drawn
     from dlrun.effects.staging.run import look_after
 
     if not Path(directory).is_dir():
@@ -283,6 +284,38 @@ def _look_after(
         status = status or look_after(["verify", "--to", directory, "--name", one])
     if clean:
         status = status or look_after(["clean", "--to", directory, "--all"])
-    if listing:
-        status = status or look_after(["list", "--to", directory, *(["--json"] if as_json else [])])
+    if listing and not status:
+        if not as_json and drawn():
+            return _draw_sets(directory)
+        status = look_after(["list", "--to", directory, *(["--json"] if as_json else [])])
     return status
+
+
+def _draw_sets(directory: str) -> int:
+    """Draw the table of data sets on a terminal; elsewhere the node program prints it."""
+    import time
+
+    from dlrun.cli.output.column import Column
+    from dlrun.cli.output.table import show
+    from dlrun.effects.staging.run import data_sets
+    from dlrun.effects.usage.words import clock, size
+
+    found = data_sets(directory)
+    if found is None:
+        return 1
+    columns = [
+        Column(title="DATA SET"), Column(title="SIZE", right=True), Column(title="FILES", right=True, drop=2),
+        Column(title="USE"), Column(title="SOURCE", drop=1),
+    ]  # fmt: skip
+    now = time.time()
+    rows = [
+        (
+            one["name"], size(one["bytes"]), f"{one['files']:,}",
+            f"used by {', '.join(one['users'])}" if one["users"] else f"unused for {clock(max(0.0, now - one['used']))}",
+            one["source"],
+        )
+        for one in found
+    ]  # fmt: skip
+    if rows:
+        show(columns, rows)
+    return 0

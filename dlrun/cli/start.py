@@ -1,19 +1,19 @@
-"""Entry point: signal handlers are installed before other imports."""
+"""Entry point of the `dlrun` program; installs the signal handlers before it imports anything else."""
 
-from dlrun.cli import ending
+from dlrun.cli import signals
 
-ending.watch()
+signals.install()
 
-import gc  # noqa: E402 - after the handlers, as all else
+import gc  # noqa: E402 - after the handlers
 
-OBJECTS = 100_000
-"""New objects after which Python looks for garbage. To start and to plan makes 50,000, nearly all of which stay; with
-Python's own 700 it looks through them again and again, for a tenth of a dry run's time."""
+GC_THRESHOLD = 100_000
+"""Allocations between garbage collections. A plan allocates 50,000 objects and keeps nearly all of them; with Python's default
+of 700, repeated collections take a tenth of a dry run's time."""
 
 
 def main() -> None:
     """Run `dlrun`."""
-    gc.set_threshold(OBJECTS)
+    gc.set_threshold(GC_THRESHOLD)
     from dlrun.cli.main import main as command
 
     command()

@@ -75,7 +75,7 @@ def command(jobs: tuple[str, ...], as_json: bool) -> None:
 
 
 def _of_points(wanted: list[Selection], place: Path, runs: list[JobStatus]) -> list[JobStatus]:
-    """The runs of a job that are asked for: all, or the points that were named."""
+    """The selected runs of a job: all, or the points that the user named."""
     tasks = [one.tasks for one in wanted if one.job.directory == place]
     if not tasks or None in tasks:
         return runs
@@ -84,13 +84,13 @@ def _of_points(wanted: list[Selection], place: Path, runs: list[JobStatus]) -> l
 
 
 def _show_points(job: Job, states: list[JobStatus]) -> None:
-    """How far a sweep has come."""
+    """Print the progress of a sweep."""
     if len(states) > 1:
         _show_parts(job.directory.name, Counter(str(one.state) for one in states), "points")
 
 
 def _show_parts(name: str, counts: Counter[str], parts: str) -> None:
-    """How far something of several parts has come: a bar, with the number of parts in each state."""
+    """Print the number of parts in each state, on a terminal with a bar."""
     from dlrun.cli.output.colour import drawn
     from dlrun.model.job import State
 
@@ -137,7 +137,7 @@ def row_of(job: Job, states: list[JobStatus]) -> tuple[str, ...]:
 
 
 def _when(time: str | None) -> str:
-    """`2026-11-21T18:39:22` as a table has room for: `11-21 18:39`."""
+    """`2026-11-21T18:39:22` shortened for tables: `11-21 18:39`."""
     return time[5:16].replace("T", " ") if time else "-"
 
 

@@ -1,4 +1,4 @@
-"""How far scaling studies have come, for `dlrun status`: their jobs belong together."""
+"""Progress of scaling studies for `dlrun status`: the jobs of a study are counted together."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from dlrun.model.job import JobStatus, State
 
 
 def jobs_of(word: str) -> list[Job] | None:
-    """The jobs of the study that a word names by its directory; None if it names none."""
+    """The jobs of the study in the directory `word`; None if it is not a study."""
     study = _load(Path(word).absolute())
     return None if study is None else [job for _, job in studies.jobs_of(study)]
 
@@ -35,10 +35,11 @@ def belongs(job: Job, study: Study) -> bool:
 
 
 def counted(study: Study, states: Mapping[Path, Sequence[JobStatus]]) -> Counter[str]:
-    """The runs of a study by state, those that are still to be submitted included; `states` by job directory."""
+    """Number of runs of a study in each state, with runs not yet submitted; `states` by job directory."""
     found: Counter[str] = Counter()
     for _, job in studies.jobs_of(study):
         found.update(str(one.state) for one in states.get(job.directory.resolve(), ()))
+    # Failed runs are repeated, so they do not count as submitted.
     wanted = len(study.sizes) * study.repeat
     lacking = wanted - sum(
         count for state, count in found.items() if not State(state).final or state == State.COMPLETED

@@ -67,7 +67,7 @@ def command(
         if check:
             return _accepted(remote.check_with_scheduler(inputs, to, notice=notice), as_json)
         job = remote.submit(inputs, to, notice=notice)
-        return answer(job, wait=wait, parsable=parsable, as_json=as_json)
+        return report_submission(job, wait=wait, parsable=parsable, as_json=as_json)
     prepared = prepare(spec, sets=sets, site=site, inputs=inputs)
     for warning in prepared.plan.warnings:
         notice(f"warning: {warning}")
@@ -84,7 +84,7 @@ def command(
     from dlrun.effects.jobs.submit import submit
 
     job = submit(prepared.plan, prepared.inputs, directory=job_dir, notice=notice).job
-    return answer(job, wait=wait, parsable=parsable, as_json=as_json)
+    return report_submission(job, wait=wait, parsable=parsable, as_json=as_json)
 
 
 def _accepted(start: str, as_json: bool) -> int:
@@ -97,8 +97,8 @@ def _accepted(start: str, as_json: bool) -> int:
     return 0
 
 
-def answer(job: Job, *, wait: bool, parsable: bool, as_json: bool) -> int:
-    """Report the submitted job, and with `wait` follow it; returns the exit code."""
+def report_submission(job: Job, *, wait: bool, parsable: bool, as_json: bool) -> int:
+    """Print the submitted job, and with `wait` follow it; returns the exit code."""
     if as_json:
         emit("job", described(job))
     elif parsable:
@@ -109,9 +109,9 @@ def answer(job: Job, *, wait: bool, parsable: bool, as_json: bool) -> int:
         echo(f"job directory: {there}")
     if not wait:
         return 0
-    from dlrun.cli.follow import to_the_end
+    from dlrun.cli.follow import follow_to_end
 
-    return to_the_end(job, quiet=as_json or parsable)
+    return follow_to_end(job, quiet=as_json or parsable)
 
 
 def described(job: Job) -> dict[str, str | None]:

@@ -51,7 +51,7 @@ def command(job: str, every: float, once: bool, as_json: bool) -> None:
         )
     watch = Watch(chosen.job, chosen.tasks[0] if chosen.tasks else None)
     if not once and not as_json and terminal(sys.stdout, os.environ) and sys.stdin.isatty():
-        from dlrun.cli.output.screen import Screen
+        from dlrun.cli.output.top_screen import Screen
 
         Screen(watch, every).run()
         return
@@ -60,7 +60,7 @@ def command(job: str, every: float, once: bool, as_json: bool) -> None:
 
 def _print(watch: Watch, every: float, *, once: bool, as_json: bool) -> None:
     """Plain lines, or JSON lines, until the job has ended."""
-    from dlrun.cli.output.live_text import lines
+    from dlrun.cli.output.top_text import lines
     from dlrun.model.json_codec import to_plain
 
     reported: str | None = None

@@ -119,12 +119,12 @@ def _found(directory: Path) -> Tuning:
 
     found = tuning.load(directory.absolute())
     if found is None:
-        raise Invalid(f"`{directory}` has no trials of `dlrun tune`", help="`dlrun tune SPEC` begins them")
+        raise Invalid(f"`{directory}` has no trials of `dlrun tune`", help="`dlrun tune SPEC` starts them")
     return found
 
 
 def _begun(spec: Path, site: str | None, sets: tuple[str, ...], options: dict[str, Any]) -> Tuning:
-    """The tuning to continue with, else a new one, its budget agreed with the user."""
+    """The tuning to resume, else a new one with the budget that the user allows."""
     from dataclasses import replace
 
     from dlrun.effects.jobs.prepare import read_inputs
@@ -141,7 +141,7 @@ def _begun(spec: Path, site: str | None, sets: tuple[str, ...], options: dict[st
     if known is not None:
         if not known.unchanged():
             raise Invalid(
-                f"the spec has changed since the trials in `{directory}` began",
+                f"the spec has changed since the trials in `{directory}` were started",
                 help="start others with `--out`",
             )
         found = replace(known, budget=options["budget"] or known.budget)
@@ -156,7 +156,7 @@ def _begun(spec: Path, site: str | None, sets: tuple[str, ...], options: dict[st
     for note in notes:
         notice(note)
     others = len(found.candidates) - 1
-    notice(f"{others} setting{'s' if others != 1 else ''} to try against the plan as it is:")
+    notice(f"{others} setting{'s' if others != 1 else ''} to compare with the current plan:")
     for one in found.candidates[1:]:
         notice(f"  {one.name}: {one.because}")
     found = replace(found, budget=_budget(found, options["budget"]))
@@ -165,7 +165,7 @@ def _begun(spec: Path, site: str | None, sets: tuple[str, ...], options: dict[st
 
 
 def _name(spec: Path) -> str:
-    """The name in a spec whose command has parameters that only `--try` gives."""
+    """The name in a spec. It is not decoded: its command may have parameters that only `--try` defines."""
     import re
 
     try:
@@ -187,12 +187,10 @@ def _budget(found: Tuning, given: float | None) -> float:
         return given
     about = f"about {found.budget:.2g} node-hours ({found.nodes} node{'s' if found.nodes > 1 else ''})"
     if not sys.stdin.isatty():
-        raise Invalid(
-            f"the trials take {about}: state how many they may use", help=f"`--budget {found.budget:.2g}`"
-        )
+        raise Invalid(f"the trials need {about}: set a budget", help=f"`--budget {found.budget:.2g}`")
     return float(
         click.prompt(
-            f"The trials take {about}; they may take (node-hours)",
+            f"The trials need {about}; budget in node-hours",
             default=round(found.budget, 3),
             type=float,
             err=True,
@@ -201,7 +199,7 @@ def _budget(found: Tuning, given: float | None) -> float:
 
 
 def _carry_out(found: Tuning, options: dict[str, Any]) -> None:
-    """Run the trials here, or in a job that is waited for."""
+    """Run the trials in this allocation, or submit a job for them and wait for it."""
     from dlrun.effects.tuning import allocation, race, tuning
 
     if options["here"] or allocation.here(found):
@@ -222,7 +220,7 @@ def _carry_out(found: Tuning, options: dict[str, Any]) -> None:
     if job is None or watcher is None or watcher.ended():
         job = allocation.submit_job(found, notice)
         watcher = watched(job)
-        notice(f"job {job.job_id} runs the trials, at most {found.budget:.3g} node-hours in all")
+        notice(f"job {job.job_id} runs the trials, at most {found.budget:.3g} node-hours in total")
     if options["no_wait"]:
         return
     seen = len(found.trials())
@@ -231,11 +229,13 @@ def _carry_out(found: Tuning, options: dict[str, Any]) -> None:
         seen = _news(found, seen)
     _news(found, seen)
     if upcoming(found.candidates, found.trials(), repeat=found.repeat) is not None:
-        notice(f"job {job.job_id} ended before all was measured; `dlrun why {job.directory}` shows the cause")
+        notice(
+            f"job {job.job_id} ended before all trials were done; `dlrun why {job.directory}` shows the cause"
+        )
 
 
 def _news(found: Tuning, seen: int) -> int:
-    """Print the trials that ended since; how many there are."""
+    """Print the trials after the first `seen`; returns their total number."""
     trials = found.trials()
     for number, one in enumerate(trials[seen:], seen + 1):
         result = f"{one.value:.4g} {one.unit}" if one.value is not None else f"failed: {one.failed}"
@@ -244,7 +244,7 @@ def _news(found: Tuning, seen: int) -> int:
 
 
 def _print(found: Tuning, *, spec_file: Path | None, as_json: bool, write: bool, **_: Any) -> int:
-    """The table, what it proves, and the lines for the spec; 1 if the plan as it is was not measured."""
+    """Print the table, the conclusion and the lines for the spec; returns 1 if the current plan was not measured."""
     from dlrun.cli import tune_output
 
     return tune_output.show(found, as_json=as_json, write=spec_file if write else None)

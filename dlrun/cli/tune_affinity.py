@@ -13,7 +13,7 @@ from dlrun.cli.options import UserPath, site_option
 from dlrun.cli.printing import echo_drawn, notice
 
 if TYPE_CHECKING:
-    from dlrun.cli.affinity_actions import PlacementQuestion
+    from dlrun.cli.affinity_actions import PlacementTask
 
 FORMATS = (
     "table", "env", "wrapper", "srun", "openmpi", "rankfile", "intelmpi", "hydra", "pals", "flux", "numactl",
@@ -216,7 +216,7 @@ def _is_placement(options: Mapping[str, Any]) -> None:
         )
 
 
-def _out(task: PlacementQuestion, text: str) -> None:
+def _out(task: PlacementTask, text: str) -> None:
     """Print the result, or write it to the output file."""
     from dlrun.cli import affinity_actions as actions
 

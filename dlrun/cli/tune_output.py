@@ -19,7 +19,7 @@ from dlrun.render.patch import patched
 
 
 def show(tuning: Tuning, *, as_json: bool, write: Path | None) -> int:
-    """Print it all; with `write`, change the spec where the gain is confirmed. Returns the exit code."""
+    """Print all results; with `write`, change the spec if the gain is confirmed. Returns the exit code."""
     trials = tuning.trials()
     found = verdict(tuning.candidates, trials)
     over = upcoming(tuning.candidates, trials, repeat=tuning.repeat) is None
@@ -43,11 +43,11 @@ def show(tuning: Tuning, *, as_json: bool, write: Path | None) -> int:
 
 _TITLES = ("setting", "runs", "throughput", "spread", "against plan", "cores used", "GPUs busy", "")
 _DROPPED = {"spread": 2, "runs": 3, "cores used": 1, "GPUs busy": 1}
-"""Columns that a narrow terminal leaves out, the highest number first."""
+"""Columns that are left out on a narrow terminal, the highest number first."""
 
 
 def _table(tuning: Tuning, trials: Sequence[Trial]) -> None:
-    """A row for each setting; the use is that of its trials, as `dlrun usage` measures it."""
+    """Print a row for each setting; shares of cores and GPUs are those that `dlrun usage` measured in its trials."""
     base = values(trials, DEFAULT)
     rows = [_row(tuning, trials, one.name, base) for one in everyone(tuning.candidates, trials)]
     shown = [i for i, title in enumerate(_TITLES) if title == "" or any(row[i] for row in rows)]
@@ -88,16 +88,16 @@ def _conclusion(tuning: Tuning, trials: Sequence[Trial], found: Verdict | None, 
         lines.append("not complete: the same command resumes it")
     elif found is None:
         lines.append(
-            f"no setting is faster than the plan as it is by more than the runs differ (at least {100 * QUIET:.0f} %)"
+            f"no setting is faster than the current plan by more than the spread of the runs (at least {100 * QUIET:.0f} %)"
         )
     if untried := [one.name for one in tuning.candidates if not any(t.candidate == one.name for t in trials)]:
-        lines.append(f"not tried, for lack of budget: {', '.join(untried)}")
+        lines.append(f"not tried, because the budget was used up: {', '.join(untried)}")
     if found is None:
         return lines
     span = f"{100 * found.low:+.1f} to {100 * found.high:+.1f} %"
     claim = f"{found.winner.name}: {100 * found.gain:+.1f} % in the confirming runs ({span})"
     if not found.sure:
-        return [*lines, f"{claim}: not more than the runs differ, so nothing is claimed"]
+        return [*lines, f"{claim}: within the spread of the runs, so not a confirmed gain"]
     lines += [claim, "in the spec:"]
     lines += [f"  {key}: {value}" for key, value in found.winner.sets.items()]
     planned = tuning.candidates[0].parameters
@@ -115,7 +115,7 @@ def _write(trials: Sequence[Trial], found: Verdict | None, spec: Path) -> None:
         notice(f"`{spec}` is unchanged: no gain was confirmed")
         return
     if not found.winner.sets:
-        notice(f"`{spec}` is unchanged: parameters of the command are yours to set")
+        notice(f"`{spec}` is unchanged: set parameters of the command by hand")
         return
     confirmed = [one for one in trials if one.stage == "confirm"]
     evidence = (

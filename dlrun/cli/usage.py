@@ -1,4 +1,4 @@
-"""`dlrun usage`: what a job used of what it requested, and the better setting."""
+"""`dlrun usage`: used against requested resources of a job, with proposals for better settings."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ _COLUMNS = (
 
 
 def _write_csv(runs: list[RunUse]) -> None:
-    """One line per rank: seconds, bytes, and shares of the time."""
+    """Print one line per rank; values are seconds, bytes and shares of the time."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(("point", *_COLUMNS))

@@ -57,7 +57,7 @@ def command(job: str, as_json: bool) -> None:
 
 
 def lines(job: Job, answer: Cause) -> Iterator[str]:
-    """The answer for people: five lines at most."""
+    """The cause as text, in at most five lines."""
     from dlrun.effects.diagnosis.why import clock
 
     run = f"[{answer.run}]" if answer.run is not None else ""

@@ -144,7 +144,7 @@ def test_a_mistyped_destination_is_not_made(dlrun, tmp_path):
     (dlrun.place / "set" / "file").write_text("x")
     typo = tmp_path / "locla" / "me"
     done = dlrun("stage-data", "set", "--to", typo, code=2)
-    assert "does not exist, so" in done.stderr
+    assert done.stderr.startswith(f"error: cannot create `{typo}`: `{typo.parent}` does not exist\n")
     assert not typo.parent.exists()
 
 

@@ -16,7 +16,7 @@ from tests.cli.test_broken_submissions import Login
 from tests.examples import cases
 
 START = (sys.executable, "-c", "from dlrun.cli.start import main; main()")
-BEGUN = re.compile(r'File "\S+/dlrun/(?!(cli/)?__init__\.py|cli/(start|ending)\.py", line \d+, in <module>)')
+BEGUN = re.compile(r'File "\S+/dlrun/(?!(cli/)?__init__\.py|cli/(start|signals)\.py", line \d+, in <module>)')
 """Code of dlrun's in a traceback, but for what it takes to come to the lines that set the handlers."""
 PREFIX = "interrupted\nended by SIGTERM\nthe terminal was closed"
 
@@ -87,7 +87,7 @@ def test_the_handlers_are_there_before_anything_is_imported(login, start):
     assert {*done.stdout.split()} - {"dlrun.__main__"} == {
         "dlrun",
         "dlrun.cli",
-        "dlrun.cli.ending",
+        "dlrun.cli.signals",
         "dlrun.cli.start",
     }
 

@@ -243,7 +243,7 @@ def test_a_study_is_of_one_plan(place):
     assert "the spec has changed since this study began" in said
     assert "dlrun scale compare" in said
     place.spec(SPEC)
-    assert "is one of weak scaling" in place("scale", "spec.yaml", "--strong", code=2).stderr
+    assert "measures weak scaling" in place("scale", "spec.yaml", "--strong", code=2).stderr
     assert len(ran(place)) == 1
     more = place("scale", "show", "tiny-scaling", "--estimate", "2", code=2).stderr
     assert "an estimate needs 3 measured sizes or more; there are 1" in more

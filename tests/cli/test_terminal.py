@@ -203,6 +203,20 @@ def test_the_progress_of_a_copy_is_a_bar_that_is_gone_at_the_end(on_terminal, tm
     assert "━" not in again, "nothing is copied, so there is no bar"
 
 
+def test_the_data_sets_of_a_machine_are_a_drawn_table(on_terminal, tmp_path):
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "file").write_bytes(b"x" * 2000)
+    on_terminal("stage-data", str(tmp_path / "one"), "--to", str(tmp_path / "to"))
+    drawn, modules = on_terminal("stage-data", "--list", "--to", str(tmp_path / "to"), width=60)
+    assert "rich.table" in modules
+    lines = STYLE.sub("", drawn).splitlines()
+    assert re.match(r"DATA SET +SIZE +FILES +USE", lines[0])
+    assert re.match(r"one +2 kB +1 +unused for \d+s", lines[1])
+    assert lines[2] == "not shown at this width: SOURCE"
+    empty, _ = on_terminal("stage-data", "--list", "--to", str(tmp_path))
+    assert empty == ""
+
+
 def test_a_followed_job_has_a_status_line_below_its_log(on_terminal, tmp_path):
     (tmp_path / "spec.yaml").write_text(
         "name: slow\nsite: workstation\ncommand: [bash, -c, 'echo first; sleep 1; echo last']\n"

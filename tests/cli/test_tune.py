@@ -82,7 +82,7 @@ def test_the_budget_is_kept(place):
     # How far it comes depends on the machine.
     confirmed = "what is left of the budget goes to confirming the fastest so far" in done.stderr
     assert confirmed or "is used up before all was measured" in done.stderr
-    assert "not tried, for lack of budget: " in done.stdout
+    assert "not tried, because the budget was used up: " in done.stdout
     used = json.loads(place("tune", "--show", "toy-tuning", "--json").stdout)["tune"]["node_hours"]
     assert 0 < used < 0.004
 

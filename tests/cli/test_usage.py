@@ -49,7 +49,7 @@ def test_a_recording_that_breaks_off(dlrun):
     (run,) = json.loads(dlrun("usage", job, "--json").stdout)["usage"]
     assert [node["complete"] for node in run["use"]["nodes"]] == [False]
     assert [rank["rank"] for rank in run["use"]["ranks"]] == ["rank-0", "rank-1"]
-    assert f"the recording of {file.stem} breaks off after " in dlrun("usage", job).stdout
+    assert f"the recording of {file.stem} stops after " in dlrun("usage", job).stdout
 
 
 KNOWN = """

@@ -156,4 +156,4 @@ def test_a_node_that_dies(alice):
     (use,) = json.loads(alice.dlrun("usage", job, "--json").stdout)["usage"]
     assert {node["node"]: node["complete"] for node in use["use"]["nodes"]}[hosts[1]] is False
     assert [rank["rank"] for rank in use["use"]["ranks"]] == ["rank-0", "rank-1"]
-    assert f"the recording of {hosts[1]} breaks off after " in alice.dlrun("usage", job).stdout
+    assert f"the recording of {hosts[1]} stops after " in alice.dlrun("usage", job).stdout

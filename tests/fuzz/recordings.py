@@ -14,7 +14,7 @@ from typing import Any
 
 from dlrun.cli import usage as command
 from dlrun.cli.output import usage as shown
-from dlrun.cli.output.live_text import lines
+from dlrun.cli.output.top_text import lines
 from dlrun.cli.printing import emit
 from dlrun.effects.queue import status
 from dlrun.effects.records import jobs

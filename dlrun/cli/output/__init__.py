@@ -1,4 +1,5 @@
-"""Output of commands: tables (`table`; `terminal` draws them), progress (`bar`), JSON (`json`).
+"""Output of commands on terminals and elsewhere.
 
-`summary` is a plan as a page, `cost` what a job costs, `colour` decides whether there is any.
+`table` prints tables, which `terminal` draws with `rich`; `progress` shows bars (`progress_bars`) and `status_line` a line
+below logs. `colour` decides whether output is drawn. `plan`, `usage` and `top_screen` are the pages of their commands.
 """

@@ -1,4 +1,4 @@
-"""Whether to draw and to colour: the flag wins over the environment, the environment over the terminal."""
+"""Whether output is drawn and coloured: by `--color`, else by the environment, else by the terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import click
 
 
 def wanted(flag: str, stream: TextIO, environment: Mapping[str, str]) -> bool:
-    """`always` and `never` as given; else NO_COLOR, FORCE_COLOR, and a terminal that is not dumb."""
+    """Whether to colour: by the flag (`always`, `never`), else NO_COLOR, FORCE_COLOR, and whether it is a terminal."""
     if flag != "auto":
         return flag == "always"
     if environment.get("NO_COLOR"):

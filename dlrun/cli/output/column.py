@@ -1,4 +1,4 @@
-"""Columns (with their behaviour on narrow terminals) and rows of tables."""
+"""Columns of tables, with their behaviour on narrow terminals, and rows."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ Rows = Sequence[Sequence[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Column:
-    """One column: with `drop` above 0 it may be left out where the terminal is narrow, the highest first.
+    """One column.
 
-    `state`: its cells begin with a job's state or a verdict, which has a colour. `right`: numbers.
+    `drop`: above 0, it is left out on a narrow terminal, the highest number first. `state`: its cells begin with a state or
+    verdict, which has a colour. `right`: aligned right, for numbers.
     """
 
     title: str

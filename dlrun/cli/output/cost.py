@@ -1,4 +1,4 @@
-"""The maximum cost of a job and what it has used, in one line."""
+"""The maximum cost and the usage of a job, in one line."""
 
 from __future__ import annotations
 

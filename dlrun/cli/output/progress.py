@@ -1,4 +1,4 @@
-"""A bar for work of a known size, on a terminal alone: elsewhere nothing is drawn and nothing is imported."""
+"""Progress of work of known size: a bar on a terminal; elsewhere nothing is drawn, and `rich` is not imported."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dlrun.cli.printing import notice
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """Receiver of progress: `done` of a `total`, and messages, which are printed above the bar."""
+    """Functions that receive the progress (`done`, `total`), and messages to print above the bar."""
 
     step: Callable[[int, int], None]
     notice: Callable[[str], None]
@@ -20,13 +20,13 @@ class Work:
 
 @contextmanager
 def progress(title: str, *, quiet: bool = False, size: bool = False) -> Iterator[Work]:
-    """A bar on stderr while the block runs, from its first step on; numbers are bytes with `size`."""
+    """Show a bar on stderr while the block runs, from its first step on; with `size`, numbers are bytes."""
     from dlrun.cli.output.colour import drawn
 
     if quiet or not drawn(sys.stderr):
         yield Work(step=lambda _done, _total: None, notice=notice)
         return
-    from dlrun.cli.output.bar import CountBar
+    from dlrun.cli.output.progress_bars import CountBar
 
     bar = CountBar(title, size=size)
     try:

@@ -9,6 +9,12 @@ from dlrun.cli.printing import echo_drawn
 from dlrun.model.text import visible
 
 
+def meter(share: float, width: int) -> str:
+    """A share from 0 to 1 as a bar of block characters."""
+    full = max(0, min(width, round(width * share)))
+    return "█" * full + "░" * (width - full)
+
+
 def show(columns: Sequence[Column], rows: Rows, *, indent: str = "") -> None:
     """Print a table on stdout."""
     echo_drawn(text(columns, rows, indent=indent) + "\n")
@@ -34,7 +40,7 @@ def text(columns: Sequence[Column], rows: Rows, *, indent: str = "") -> str:
 
 
 def table(header: Sequence[str], rows: Rows, *, indent: str = "") -> str:
-    """The rows under their header as plain text; the last column is not padded."""
+    """Header and rows as plain text; lines have no trailing spaces."""
     cells = [tuple(header), *(tuple(row) for row in rows)]
     widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
     lines = []

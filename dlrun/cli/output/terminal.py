@@ -1,4 +1,4 @@
-"""Tables and bars drawn by `rich`. Imported only for drawing: the import takes 40 ms."""
+"""Tables and bars drawn by `rich`. Imported only for drawing, because the import takes 40 ms."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from dlrun.model.text import LINES, visible
 
 _GAP = 2
 _PIPE = 1000
-"""The width of what is not a terminal, where colour is forced: nothing is dropped or wrapped."""
+"""Width without a terminal, if colour is forced: nothing is left out or wrapped."""
 _LEAST = 20
-"""Columns that the widest cell keeps when it is wrapped."""
+"""Minimum width of a column that is wrapped."""
 
 _STATES = {
     "completed": "green", "as planned": "green", "faster": "green", "running": "cyan", "ending": "cyan", "pending": "yellow",
@@ -30,7 +30,7 @@ _BAD = ("failed", "timed out", "out of memory", "hang", "node failed", "lost", "
 
 
 def console(stream: TextIO) -> Console:
-    """A console that styles as `--color`, NO_COLOR and the terminal allow, and changes no text."""
+    """A console with the colours that `--color`, NO_COLOR and the terminal allow, without markup in texts."""
     width = None if stream.isatty() or os.environ.get("COLUMNS") else _PIPE
     return Console(
         file=stream, force_terminal=True, no_color=not coloured(stream), highlight=False, markup=False, emoji=False,
@@ -39,14 +39,14 @@ def console(stream: TextIO) -> Console:
 
 
 class Plain(Text):
-    """Untrusted text for a console: `rich` itself leaves the escape character in."""
+    """Untrusted text for a console: `rich` itself does not remove escape characters."""
 
     def __init__(self, text: str = "", style: str = "", **options: Any) -> None:
         super().__init__(visible(text, keep=LINES), style, **options)
 
 
 def draw(columns: Sequence[Column], rows: Rows, indent: int) -> str:
-    """A table within the width of stdout's terminal: columns are dropped first, then the widest one is wrapped."""
+    """A table that fits the terminal: optional columns are left out first, then the widest one is wrapped."""
     out = console(sys.stdout)
     room = out.width - indent
     natural = [max([len(column.title), *(len(row[i]) for row in rows)]) for i, column in enumerate(columns)]
@@ -76,7 +76,7 @@ def draw(columns: Sequence[Column], rows: Rows, indent: int) -> str:
 
 
 def _fitting(columns: Sequence[Column], natural: Sequence[int], room: int) -> list[int]:
-    """The columns that fit: the mandatory ones, then the optional ones by rising `drop`."""
+    """The columns that fit: the mandatory ones, then the optional ones from the lowest `drop` on."""
     kept = {i for i, column in enumerate(columns) if not column.drop}
     used = sum(natural[i] + _GAP for i in kept) - _GAP
     for i in sorted(set(range(len(columns))) - kept, key=lambda i: columns[i].drop):
@@ -87,29 +87,30 @@ def _fitting(columns: Sequence[Column], natural: Sequence[int], room: int) -> li
 
 
 def _style(state: str) -> str:
-    """The colour of a state; a sweep's list of states (`2 running, 1 failed`) has that of its worst."""
+    """The colour of a state; of a sweep's list of states (`2 running, 1 failed`) that of the worst."""
     if _is_bad(state):
         return "red"
     return next((style for word, style in _STATES.items() if _has(state, word)), "")
 
 
 def _has(state: str, word: str) -> bool:
-    """Whether a state is or has a whole word: `pending` has no `ending`."""
+    """Whether a state contains a whole word: `pending` does not contain `ending`."""
     return re.search(rf"\b{word}\b", state) is not None
 
 
 _BAR = 40
 """Columns of a bar."""
 _WAITING = ("yellow", "")
-"""What a bar shows as a thin line: it can be seen without colour."""
+"""States drawn as a thin line, which is visible without colour."""
 
 
 def bar(name: str, counts: Mapping[str, int], caption: str) -> None:
-    """Draw the parts of a whole (state -> number) as a bar in the colours of the states, and a text about them."""
+    """Draw the number of parts in each state as a bar in the colours of the states, with a caption."""
     whole = sum(counts.values())
     drawing = Plain(f"{name} ")
     drawn_columns = 0
     for place, (state, count) in enumerate(sorted(counts.items(), key=lambda part: _order(part[0])), start=1):
+        # The last part takes the rounding errors of the others.
         last = place == len(counts)
         columns = _BAR - drawn_columns if last else max(1, round(_BAR * count / whole))
         drawing.append(("─" if _style(state) in _WAITING else "━") * columns, style=_style(state))
@@ -117,6 +118,14 @@ def bar(name: str, counts: Mapping[str, int], caption: str) -> None:
     out = console(sys.stdout)
     out.print(drawing)
     out.print(Plain(caption))
+
+
+def show_line(*parts: tuple[str, str]) -> None:
+    """Print a line of (text, style) parts on stdout."""
+    line = Plain()
+    for text, style in parts:
+        line.append(Plain(text, style))
+    console(sys.stdout).print(line, soft_wrap=True)
 
 
 def _is_bad(state: str) -> bool:

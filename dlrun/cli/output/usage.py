@@ -1,4 +1,4 @@
-"""What `dlrun usage` shows of a run: bars of used against requested, ranks with sparklines, verdicts."""
+"""Output of `dlrun usage`: bars of used against requested resources, ranks with sparklines, verdicts."""
 
 from __future__ import annotations
 
@@ -8,15 +8,12 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-import click
-
 from dlrun.cli.output.column import Column
-from dlrun.cli.output.table import show
-from dlrun.cli.printing import echo, echo_drawn
+from dlrun.cli.output.table import meter, show
+from dlrun.cli.printing import echo
 from dlrun.effects.usage.accounting import accounted
 from dlrun.effects.usage.verdicts import BRIEF, peak_of
 from dlrun.effects.usage.words import bits, clock, many, size, sparkline
-from dlrun.model.text import visible
 from dlrun.model.units import Bytes
 
 if TYPE_CHECKING:
@@ -27,7 +24,7 @@ if TYPE_CHECKING:
 
 _BAR = 20
 _FEW = 16
-"""Ranks that are all shown; of more, the first, and those that differ most."""
+"""Maximum number of ranks that are all shown; of more, only a selection (`chosen`)."""
 
 
 def show_run(job: Job, plan: Plan, run: RunUse, *, every_rank: bool) -> None:
@@ -38,7 +35,7 @@ def show_run(job: Job, plan: Plan, run: RunUse, *, every_rank: bool) -> None:
         why = (
             "its spec has `usage: false`"
             if not plan.usage
-            else "nothing was recorded in `usage/`: no rank ran, or no Python 3"
+            else "nothing was recorded in `usage/`: no rank ran, or the nodes have no Python 3"
         )
         echo(f"not measured: {why}")
         _verdicts(run)
@@ -47,10 +44,10 @@ def show_run(job: Job, plan: Plan, run: RunUse, *, every_rank: bool) -> None:
     for name, part, text in bars(plan, run):
         _bar(name, part, text)
     echo("")
-    _ranks(run.use.ranks if every_rank else chosen(run.use.ranks))
-    left = len(run.use.ranks) - (len(run.use.ranks) if every_rank else len(chosen(run.use.ranks)))
-    if left:
-        echo(f"and {left} more between these; `--ranks` shows all")
+    shown = run.use.ranks if every_rank else chosen(run.use.ranks)
+    _ranks(shown)
+    if left := len(run.use.ranks) - len(shown):
+        echo(f"and {left} more; `--ranks` shows all")
     _gpus(run)
     _links(run)
     _verdicts(run)
@@ -59,7 +56,7 @@ def show_run(job: Job, plan: Plan, run: RunUse, *, every_rank: bool) -> None:
 
 
 def _prose(text: str, indent: str = "  ") -> None:
-    """A sentence: on a terminal in as many lines as it takes, broken between words; else in one, for other programs."""
+    """Print a sentence: wrapped between words on a terminal, else on one line, for other programs."""
     if sys.stdout.isatty():
         width = max(40, shutil.get_terminal_size().columns)
         lines = textwrap.wrap(
@@ -70,7 +67,7 @@ def _prose(text: str, indent: str = "  ") -> None:
 
 
 def times(run: RunUse) -> str:
-    """Where the time went."""
+    """The duration of each phase of a run."""
     known = run.phases
     parts = (
         ("queued", known.queued, ()),
@@ -85,13 +82,13 @@ def times(run: RunUse) -> str:
 
 
 def _with_parts(name: str, whole: float | None, parts: tuple[tuple[str, float | None], ...]) -> str:
-    """A time, and what it was for as far as that is known."""
+    """A duration, with its known parts."""
     found = ", ".join(f"{part} {clock(seconds)}" for part, seconds in parts if seconds is not None)
     return f"{name} {clock(whole)}" + (f" ({found})" if found else "")
 
 
 def bars(plan: Plan, run: RunUse) -> Iterator[tuple[str, float | None, str]]:
-    """What was requested and used: its name, the share that was used (None: unknown), and the numbers."""
+    """The rows of used against requested resources: name, used share (None: unknown), numbers."""
     use, request = run.use, plan.request
     used, most = sum(one.used for one in use.ranks), _cores(use.ranks)
     if most:
@@ -139,18 +136,20 @@ def _cores(ranks: Sequence[RankUse]) -> float:
 def _bar(name: str, part: float | None, text: str) -> None:
     from dlrun.cli.output.colour import drawn
 
-    full = 0 if part is None else min(_BAR, round(_BAR * part))
-    bar = " " * _BAR if part is None else "█" * full + "░" * (_BAR - full)
-    share = "" if part is None else f"{part:4.0%} "
-    if drawn() and part is not None:
-        painted = click.style(bar, fg="red" if part > 0.95 else "cyan")
-        echo_drawn(f"{visible(name):<11} {painted} {share}{visible(text)}\n")
+    bar = " " * _BAR if part is None else meter(part, _BAR)
+    label, share = f"{name:<11} ", f" {part:4.0%} " if part is not None else " " * 6
+    if drawn():
+        from dlrun.cli.output.terminal import show_line
+
+        show_line(
+            (label, ""), (bar, "red" if part is not None and part > 0.95 else "cyan"), (share + text, "")
+        )
     else:
-        echo(f"{name:<11} {bar} {share:<5}{text}".rstrip())
+        echo(f"{label}{bar}{share}{text}")
 
 
 def chosen(ranks: Sequence[RankUse]) -> list[RankUse]:
-    """The ranks to show: all of a few; else the first, and those with the least and the most CPU time and memory."""
+    """The ranks to show: all if they are few, else the first, and those with extreme CPU time, memory and idle time."""
     if len(ranks) <= _FEW:
         return list(ranks)
     wanted = {ranks[0].rank}
@@ -218,9 +217,9 @@ def _verdicts(run: RunUse) -> None:
     if run.use.nodes and not run.verdicts:
         brief = run.use.seconds < BRIEF
         echo(
-            f"too short to be judged: less than {BRIEF:.0f} s"
+            f"too short for verdicts: less than {BRIEF:.0f} s"
             if brief
-            else "nothing held it up, as far as was measured"
+            else "no bottleneck was found in what was measured"
         )
     for one in run.verdicts:
         _prose(f"{one.rule}: {one.evidence}", "    ")
@@ -229,7 +228,7 @@ def _verdicts(run: RunUse) -> None:
 
 
 def _compared(job: Job, run: RunUse) -> None:
-    """The scheduler's own numbers beside these, where it has any."""
+    """Print the CPU time beside that of the scheduler's accounting, or of the job's cgroups."""
     found = accounted(job, run.point) if run.status.state.final else None
     cpu, memory = sum(one.cpu for one in run.use.ranks), max((one.peak for one in run.use.ranks), default=0.0)
     kernel = [node.job_cpu for node in run.use.nodes if node.job_cpu is not None]
@@ -248,7 +247,7 @@ def _missing(run: RunUse) -> None:
         _prose(f"not measured on {many(len(where), 'node')}: {what}")
     for node in run.use.nodes:
         if not node.complete and run.status.state.final:
-            echo(f"the recording of {node.node} breaks off after {clock(node.seconds)}")
+            echo(f"the recording of {node.node} stops after {clock(node.seconds)}")
 
 
 def show_runs(plan: Plan, runs: Sequence[RunUse]) -> None:

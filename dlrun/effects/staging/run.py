@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
-from typing import Any, Protocol
+from typing import IO, Any, Protocol
 
 from dlrun.effects.jobs import node_archive
 from dlrun.effects.jobs.files import files
@@ -125,12 +125,12 @@ def node_program(events: Path | None = None) -> Iterator[Callable[..., int]]:
         path = str(Path(scratch) / "node.pyz")
         bundle.write(path, node_archive.content())
 
-        def run(*words: str, bar: Bar | None = None) -> int:
+        def run(*words: str, bar: Bar | None = None, output: IO[bytes] | None = None) -> int:
             sys.stdout.flush()
             command = [sys.executable, "-I", path, *words]
             if bar is not None and events is not None:
                 return _drawn(command, {**environment, "DLRUN_STAGE_BAR": "1"}, Events(events), bar)
-            process = subprocess.Popen(command, env=environment)
+            process = subprocess.Popen(command, env=environment, stdout=output)
             try:
                 return process.wait()
             except KeyboardInterrupt:  # it was interrupted as well, and reports it
@@ -274,6 +274,16 @@ def _print_in_place(data: DataPlan, as_json: bool) -> None:
         sys.stdout.write(json.dumps(event, sort_keys=True) + "\n")
     else:
         sys.stdout.write(visible(data.source) + "\n")
+
+
+def data_sets(directory: str) -> list[dict[str, Any]] | None:
+    """The data sets of a staging directory on this machine; None after a failure, which the node program has reported."""
+    with node_program() as program, tempfile.TemporaryFile() as output:
+        if program("list", "--to", directory, "--json", output=output):
+            return None
+        output.seek(0)
+        found: list[dict[str, Any]] = json.load(output)["sets"]
+        return found
 
 
 def look_after(words: Sequence[str]) -> int:

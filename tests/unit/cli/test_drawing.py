@@ -10,7 +10,7 @@ import pytest
 
 from dlrun.cli.output import progress as drawn_progress
 from dlrun.cli.output import terminal
-from dlrun.cli.output.bar import StagingBar
+from dlrun.cli.output.progress_bars import StagingBar
 
 
 class Terminal(io.StringIO):

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from dlrun.cli.output.colour import wanted
-from dlrun.cli.output.summary import show
+from dlrun.cli.output.plan import show
 from dlrun.cli.output.table import table
 from tests.making import plan_of
 

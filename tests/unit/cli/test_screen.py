@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
-from dlrun.cli.output.screen import Screen, names
+from dlrun.cli.output.top_screen import Screen, names
 from dlrun.effects.usage.live import Live, LiveNode, LiveRank
 from dlrun.model.job import JobStatus, State
 

@@ -1,4 +1,4 @@
-"""Progress bars on a terminal: of data that is staged, and of work that is counted."""
+"""Progress bars on a terminal: of staged data, and of countable work."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dlrun.model.units import Bytes
 
 
 class StagingBar:
-    """The progress of data sets that are copied to this machine, drawn on stderr from the events of the node program."""
+    """Progress of the copy of data sets, drawn on stderr from the events of the node program."""
 
     def __init__(self) -> None:
         self._console = console(sys.stderr)
@@ -32,9 +32,9 @@ class StagingBar:
         self._slow = ""
 
     def event(self, event: Mapping[str, Any]) -> None:
-        """Draw a `progress` event; the bar appears with the first, so a short copy shows none.
+        """Draw a `progress` event. The bar appears with the first one, so a short copy has no bar.
 
-        A `slow` event, and the node that has least in a `progress` event, name the slowest node beside the rate.
+        The slowest node is shown beside the rate: that of a `slow` event, else the last one of a `progress` event.
         """
         if event["event"] == "slow":
             self._slow = visible(f"{event['host']} is slow, {Bytes(event['rate'])}/s")
@@ -57,7 +57,7 @@ class StagingBar:
         )  # fmt: skip
 
     def _slowest(self, event: Mapping[str, Any]) -> str:
-        """The node that holds the others up, or the one that has the least, where there are several."""
+        """The slow node, else the node with the least data if there are several."""
         last = event.get("last")
         return self._slow or (visible(f"last: {last['host']}, {Bytes(last['bytes_done'])}") if last else "")
 
@@ -66,7 +66,7 @@ class StagingBar:
         self._console.print(Plain(line), soft_wrap=True)
 
     def close(self) -> None:
-        """Remove the bar; what was copied is in the messages."""
+        """Remove the bar; messages report what was copied."""
         if self._progress is not None:
             self._progress.stop()
             self._progress = None
@@ -74,7 +74,7 @@ class StagingBar:
 
 
 class CountBar:
-    """How much of some work is done, drawn on stderr from the first step that is not the last one."""
+    """Progress of work in steps, drawn on stderr; work of a single step has no bar."""
 
     def __init__(self, title: str, *, size: bool = False) -> None:
         self._title = title
@@ -87,7 +87,7 @@ class CountBar:
         self._task: TaskID | None = None
 
     def step(self, done: int, total: int) -> None:
-        """`done` of `total` is done."""
+        """Report `done` of `total` steps."""
         if self._task is None:
             if done >= total:
                 return

@@ -21,7 +21,7 @@ def headline(live: Live) -> str:
 
 
 def lines(live: Live) -> Iterator[str]:
-    """One look."""
+    """The lines of one update."""
     now = time.strftime("%H:%M:%S")
     yield f"{now} {headline(live)}"
     for node in live.nodes:

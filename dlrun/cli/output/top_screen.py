@@ -1,4 +1,4 @@
-"""`dlrun top` on a terminal: the whole screen, redrawn at each look, and keys."""
+"""`dlrun top` on a terminal: the whole screen, redrawn at each update, and its keys."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from rich.console import Group
 from rich.live import Live as Drawing
 from rich.table import Table
 
-from dlrun.cli.output.live_text import headline
+from dlrun.cli.output.table import meter
 from dlrun.cli.output.terminal import Plain, console
+from dlrun.cli.output.top_text import headline
 from dlrun.effects.usage.live import Live, LiveRank, Watch, last_line, tail
 from dlrun.effects.usage.words import bits, size
 from dlrun.model.text import digits
@@ -32,22 +33,24 @@ _NAMES = {
     b"\n": "enter",
 }
 _SEQUENCE = re.compile(rb"\x1b\[[0-9;]*[@-~]|\x1bO.|.", re.DOTALL)
-_BAR = 10
+_METER = 10
+"""Columns of a bar."""
 _KEYS = "r c m g: order (by {})   ↑ ↓: choose   Enter: {}   q: quit"
 
 
 class Screen:
-    """One job on the screen."""
+    """The screen of `dlrun top` for one job: a table of ranks, or the log of one rank."""
 
     def __init__(self, watch: Watch, every: float) -> None:
         self._watch, self._every = watch, every
         self._by = "rank"
-        self._chosen = ""  # by its name: the order changes from look to look
+        # By name, because the order changes from update to update.
+        self._chosen = ""
         self._names: list[str] = []
         self._log = False
 
     def run(self) -> None:
-        """Until `q` or Ctrl-C; a job that has ended stays on the screen."""
+        """Draw until `q` or Ctrl-C, also after the job has ended."""
         out = console(sys.stdout)
         live = self._watch.look()
         with _keys(), Drawing(self._draw(live), console=out, screen=True, auto_refresh=False) as drawing:
@@ -81,7 +84,7 @@ class Screen:
         ]
         for node in live.nodes[: max(1, height // 4)]:
             share = (node.memory or 0.0) / node.limit if node.limit else 0.0
-            text = f"{node.node:<12} memory {_bar(share)} {size(node.memory)} of {size(node.limit)}"
+            text = f"{node.node:<12} memory {meter(share, _METER)} {size(node.memory)} of {size(node.limit)}"
             late = (
                 f"   no sample for {node.age:.0f} s" if node.age > 90 and not live.status.state.final else ""
             )
@@ -123,14 +126,9 @@ class Screen:
         run = self._watch.run
         shown = tail(run / "logs" / f"{rank.rank}.log") or [last_line(run, rank.rank)]
         lines = [line.expandtabs() for line in shown[-room:]]
-        # one line each: a long one that takes several would push the newest off the screen
+        # One screen line each: wrapped lines would push the newest ones off the screen.
         text = "\n".join([f"{rank.rank} on {rank.node}", *lines])
         return Plain(text, no_wrap=True, overflow="ellipsis")
-
-
-def _bar(share: float) -> str:
-    full = max(0, min(_BAR, round(_BAR * share)))
-    return "█" * full + "░" * (_BAR - full)
 
 
 @contextmanager
@@ -146,7 +144,7 @@ def _keys() -> Iterator[None]:
 
 
 def _pressed(within: float) -> list[str]:
-    """The next keys, by name; none if none is pressed so long."""
+    """The keys pressed within some seconds, by name; empty if none was."""
     descriptor = sys.stdin.fileno()
     if not select.select([descriptor], [], [], within)[0]:
         return []
@@ -155,5 +153,5 @@ def _pressed(within: float) -> list[str]:
 
 
 def names(content: bytes) -> list[str]:
-    """The keys that were pressed: several come at once where they are typed quickly, or over a slow line."""
+    """The keys in the bytes of one read: several if they were typed quickly, or over a slow connection."""
     return [_NAMES.get(one, one[:1].decode("ascii", "replace").lower()) for one in _SEQUENCE.findall(content)]

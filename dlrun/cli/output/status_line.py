@@ -1,4 +1,4 @@
-"""The status line below the logs of a job that is followed on a terminal."""
+"""The status line below the logs of a followed job on a terminal."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from rich.live import Live
 from dlrun.cli.output.terminal import Plain, console
 
 _PER_SECOND = 2
-"""Redraws a second: the line shows seconds that pass, and a login node is shared with others."""
+"""Updates per second: the line counts seconds, and a login node is shared with others."""
 
 
 class LiveLine:
-    """One line on stderr that is redrawn from `text` while it is shown, and that leaves no trace when it is hidden."""
+    """One line on stderr, updated from `text` while it is shown and erased when it is hidden."""
 
     def __init__(self, text: Callable[[], str]) -> None:
         self._text = text
@@ -25,14 +25,14 @@ class LiveLine:
         )  # fmt: skip
 
     def __rich__(self) -> Plain:
-        """What is drawn now, cut to the width of the terminal."""
+        """The current text, cut to the width of the terminal."""
         return Plain(self._text(), style="dim", no_wrap=True, overflow="ellipsis")
 
     def show(self) -> None:
-        """Draw the line, unless it is shown already."""
+        """Draw the line if it is not shown yet."""
         if not self._live.is_started:
             self._live.start(refresh=True)
 
     def hide(self) -> None:
-        """Erase the line, so that others can write to the terminal."""
+        """Erase the line, so that log lines can be written."""
         self._live.stop()

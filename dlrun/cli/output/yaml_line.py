@@ -16,5 +16,5 @@ def flow_text(node: Node) -> str:
 
 
 def _is_bare(text: str) -> bool:
-    """Numbers, booleans and null are not quoted: they would become texts."""
+    """Whether a text is a number, a boolean or null, which quotes would turn into a text."""
     return text in {"true", "false", "null", "~"} or text.replace(".", "", 1).lstrip("+-").isdigit()

@@ -1,4 +1,4 @@
-"""The output of `dlrun plan`."""
+"""Output of `dlrun plan`."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _job(plan: Plan) -> Iterator[str]:
 
 
 def _runs(plan: Plan) -> Iterator[str]:
-    """Runs that may follow the first, and the signal to the training before a run's end."""
+    """Number of runs and their causes, the early signal, and dependencies."""
     if plan.requeue_on and plan.requeue:
         causes = ", ".join(cause.replace("_", " ") for cause in plan.requeue_on)
         chain = next((d.because for d in plan.decisions if d.key == "chain"), None)
@@ -63,7 +63,7 @@ def _runs(plan: Plan) -> Iterator[str]:
 
 
 def _commands(plan: Plan) -> Iterator[str]:
-    """The command of each role, with number and place of its processes if there are several roles."""
+    """The command of each role; with several roles, also number and nodes of its processes."""
     if len(plan.roles) == 1:
         which = "  (the first point's)" if plan.points else ""
         yield f"  command     {join(plan.roles[0].argv)}{which}"
@@ -105,7 +105,7 @@ def _placement(plan: Plan) -> None:
 
 
 def _beside(plan: Plan) -> None:
-    """Where processes beside the ranks run, such as parameter servers."""
+    """The CPUs of processes beside the ranks, such as parameter servers."""
     roles = {f"roles.{role.name}": role.name for role in plan.roles}
     rows = [(roles[d.key], str(d.value), d.because) for d in plan.decisions if d.key in roles]
     _section(("beside the ranks", "PUs", "because"), rows)
