@@ -1,7 +1,7 @@
 """The documentation as a site of files: `python -m docs.site OUT`.
 
 Pages keep their places in the repository, so that the links between them, and to the examples that they name, are the
-same here and there. `docs/mkdocs.yml` says how it looks and in which order pages stand.
+same here and there. `docs/mkdocs.yml` sets its appearance and the order of the pages.
 """
 
 from __future__ import annotations
@@ -20,18 +20,19 @@ from mkdocs.config import load_config
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIG = ROOT / "docs" / "mkdocs.yml"
-SCRIPT = ROOT / "docs" / "iframe-worker.js"
+OWN = (ROOT / "docs" / "iframe-worker.js", ROOT / "docs" / "site.css")
+"""What the site has besides pages and what they link to."""
 LINK = re.compile(r"\]\(([^)\s#]+)(?:#[^)\s]*)?\)")
 
 
 def pages() -> list[Path]:
     """Every page of the site."""
-    top = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")]
+    top = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md")]
     return [*top, *sorted((ROOT / "docs").glob("**/*.md"))]
 
 
 def linked() -> Iterator[Path]:
-    """The files of the repository that pages link to and that are no pages; what is not there MkDocs reports."""
+    """The files of the repository, other than pages, that pages link to; MkDocs reports those that do not exist."""
     for page in pages():
         for target in LINK.findall(page.read_text("utf-8")):
             path = (page.parent / target).resolve()
@@ -39,23 +40,37 @@ def linked() -> Iterator[Path]:
                 yield path
 
 
+def place(page: Path) -> str:
+    """What a page is sorted by in the navigation: its file name if that begins with a number, else its title."""
+    if page.name[0].isdigit():
+        return page.name
+    return page.read_text("utf-8").partition("\n")[0].removeprefix("# ").lower()
+
+
 def navigation(entries: list[object]) -> list[object]:
-    """Entries of `nav` with the pages that `*` stands for."""
+    """Entries of `nav`, with `*` replaced by the pages that it matches."""
     named = {entry for entry in entries if isinstance(entry, str) and "*" not in entry}
     found: list[object] = []
     for entry in entries:
         if isinstance(entry, dict):
-            found += [{title: navigation(below)} for title, below in entry.items()]
+            found += [
+                {title: navigation(below) if isinstance(below, list) else below}
+                for title, below in entry.items()
+            ]
         elif isinstance(entry, str) and "*" in entry:
-            matching = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob(entry))
-            found += [path for path in matching if path not in named]
+            matching = sorted(ROOT.glob(entry), key=place)
+            found += [
+                path.relative_to(ROOT).as_posix()
+                for path in matching
+                if path.relative_to(ROOT).as_posix() not in named
+            ]
         else:
             found.append(entry)
     return found
 
 
 def bars(text: str) -> str:
-    r"""The page with `|` in place of `\|` in the code of its tables: Python-Markdown takes the backslash for code."""
+    r"""The page with `|` instead of `\|` in code in tables: Python-Markdown would show the backslash."""
     code = re.compile(r"`[^`\n]+`")
     rows = (
         code.sub(lambda found: found[0].replace(r"\|", "|"), line) if line.startswith("|") else line
@@ -65,11 +80,11 @@ def bars(text: str) -> str:
 
 
 def build(out: Path) -> None:
-    """Build the site in `out`; mkdocs.exceptions.Abort where a link leads nowhere or a page has no place in it."""
+    """Build the site in `out`; raises mkdocs.exceptions.Abort if a link is broken or the navigation lacks a page."""
     os.environ["NO_MKDOCS_2_WARNING"] = "1"  # an advertisement
     logging.basicConfig(level=logging.WARNING, format="%(levelname)s: %(message)s")
     with tempfile.TemporaryDirectory() as place:
-        for path in {*pages(), *linked(), SCRIPT}:
+        for path in {*pages(), *linked(), *OWN}:
             copy = Path(place, path.relative_to(ROOT))
             copy.parent.mkdir(parents=True, exist_ok=True)
             if path.suffix == ".md":
@@ -85,7 +100,7 @@ def build(out: Path) -> None:
 def main() -> None:
     """Build the site that the command line asks for."""
     parser = argparse.ArgumentParser(prog="python -m docs.site", description=__doc__)
-    parser.add_argument("out", type=Path, help="a folder for it; what is there is replaced")
+    parser.add_argument("out", type=Path, help="output folder; its content is replaced")
     build(parser.parse_args().out)
 
 
